@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT
+// check: what the guarantee programs share: reporting, figures of the own process, children, stamped memory.
+// Owner: each program includes it once. Thread safety: every function may be called by any thread; none
+//   allocates or uses stdio, so that they work inside destructors, after fork, on a 16 KiB stack and while
+//   the allocator under test is broken.
+// Invariant: a program ends with 0 (holds), 1 (broken, one line on stderr) or 77 (cannot be checked here).
+#pragma once
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace guarantee {
+
+inline constexpr int holds = 0;
+inline constexpr int broken = 1;
+inline constexpr int not_checkable = 77;
+
+inline constexpr size_t kib = 1024;
+inline constexpr size_t mib = 1024 * kib;
+inline constexpr size_t gib = 1024 * mib;
+
+// ---- reporting ----------------------------------------------------------------------------------------------
+
+// One write(2), so that lines of several threads do not mix.
+[[gnu::format(printf, 3, 0)]] inline void write_line(int descriptor, const char* prefix, const char* format,
+                                                     va_list arguments) {
+  char line[512];
+  const size_t limit = sizeof line - 1;
+  size_t length = strnlen(prefix, 128);
+  memcpy(line, prefix, length);
+  const int written = vsnprintf(line + length, limit - length, format, arguments);
+  if (written > 0) length += static_cast<size_t>(written);
+  if (length > limit - 1) length = limit - 1;
+  line[length] = '\n';
+  if (write(descriptor, line, length + 1) < 0) return;
+}
+
+[[noreturn, gnu::format(printf, 1, 2)]] inline void fail(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  write_line(2, "BROKEN: ", format, arguments);
+  va_end(arguments);
+  _exit(broken);
+}
+
+[[noreturn, gnu::format(printf, 1, 2)]] inline void skip(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  write_line(1, "cannot be checked here: ", format, arguments);
+  va_end(arguments);
+  _exit(not_checkable);
+}
+
+// The figure that docs/guarantees.md quotes.
+[[gnu::format(printf, 1, 2)]] inline void measured(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  write_line(1, "measured: ", format, arguments);
+  va_end(arguments);
+}
+
+#define TARN_CHECK(condition, ...)                     \
+  do {                                                 \
+    if (!(condition)) [[unlikely]] {                   \
+      ::guarantee::fail(__VA_ARGS__);                  \
+    }                                                  \
+  } while (false)
+
+// ---- start --------------------------------------------------------------------------------------------------
+
+// The full numbers of the published line, rather than those of a quick run.
+inline bool long_run() {
+  const char* value = getenv("TARN_LONG");
+  return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;
+}
+
+inline bool same_file(const char* left, const char* right) {
+  char left_path[4096];
+  char right_path[4096];
+  return realpath(left, left_path) != nullptr && realpath(right, right_path) != nullptr &&
+         strcmp(left_path, right_path) == 0;
+}
+
+// The file that provides `name` to this program; null when there is none.
+inline const char* provider_of(const char* name) {
+  void* const address = dlsym(RTLD_DEFAULT, name);
+  Dl_info info{};
+  if (address == nullptr || dladdr(address, &info) == 0) return nullptr;
+  return info.dli_fname;
+}
+
+// First call of every main(). TARN_LIB names the library that ought to be preloaded: where the loader ignored
+// it (a missing file is only a warning) every test would otherwise pass or fail for libc.
+inline void start() {
+  const char* expected = getenv("TARN_LIB");
+  if (expected == nullptr || *expected == '\0') return;
+  const char* provider = provider_of("malloc");
+  TARN_CHECK(provider != nullptr && same_file(provider, expected), "malloc comes from %s, not from TARN_LIB=%s",
+             provider != nullptr ? provider : "nowhere", expected);
+}
+
+// ---- figures of this process --------------------------------------------------------------------------------
+
+// Fills `buffer` from the start of a file; the result is 0-terminated. 0 when the file cannot be read.
+inline size_t read_start(const char* path, char* buffer, size_t capacity) {
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return 0;
+  const ssize_t got = read(descriptor, buffer, capacity - 1);
+  close(descriptor);
+  const size_t length = got > 0 ? static_cast<size_t>(got) : 0;
+  buffer[length] = '\0';
+  return length;
+}
+
+inline size_t read_number(const char* path) {
+  char text[64];
+  return read_start(path, text, sizeof text) > 0 ? strtoul(text, nullptr, 10) : 0;
+}
+
+inline size_t rss_bytes() {
+  char text[256];
+  if (read_start("/proc/self/statm", text, sizeof text) == 0) skip("/proc/self/statm cannot be read");
+  char* rest = nullptr;
+  strtoul(text, &rest, 10);
+  return strtoul(rest, nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Largest resident set so far.
+inline size_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) * kib;
+}
+
+inline size_t vma_count() {
+  const int descriptor = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) skip("/proc/self/maps cannot be read");
+  char buffer[4096];
+  size_t lines = 0;
+  for (ssize_t got; (got = read(descriptor, buffer, sizeof buffer)) > 0;) {
+    for (ssize_t i = 0; i < got; ++i) lines += buffer[i] == '\n';
+  }
+  close(descriptor);
+  return lines;
+}
+
+inline double seconds_of(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+inline double wall_seconds() { return seconds_of(CLOCK_MONOTONIC); }
+inline double cpu_seconds() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
+
+inline double in_mib(size_t bytes) { return static_cast<double>(bytes) / static_cast<double>(mib); }
+inline size_t growth(size_t before, size_t after) { return after > before ? after - before : 0; }
+
+inline void sleep_ms(long milliseconds) {
+  timespec pause{milliseconds / 1000, (milliseconds % 1000) * 1'000'000};
+  while (nanosleep(&pause, &pause) != 0) {
+  }
+}
+
+// ---- memory that the allocator under test does not own ------------------------------------------------------
+
+template <typename type>
+type* own_array(size_t count) {
+  void* const memory = mmap(nullptr, count * sizeof(type), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) skip("mmap of %zu bytes for the test's own records failed", count * sizeof(type));
+  return static_cast<type*>(memory);
+}
+
+template <typename type>
+type* shared_with_children() {
+  void* const memory = mmap(nullptr, sizeof(type), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) skip("mmap of a shared page failed");
+  return static_cast<type*>(memory);
+}
+
+// Takes the value out of the optimiser's sight.
+template <typename type>
+type hide(type value) {
+  asm volatile("" : "+r"(value) : : "memory");
+  return value;
+}
+
+// ---- numbers and stamps -------------------------------------------------------------------------------------
+
+// splitmix64: any seed will do, also neighbouring ones.
+class random_numbers {
+ public:
+  explicit random_numbers(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15U);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31);
+  }
+  size_t below(size_t limit) { return static_cast<size_t>(next() % limit); }
+  // Every power of two up to 2^bits is equally likely.
+  size_t size_up_to_bits(unsigned bits) {
+    const unsigned shift = static_cast<unsigned>(below(bits)) + 1;
+    return (static_cast<size_t>(1) << (shift - 1)) + below(static_cast<size_t>(1) << (shift - 1));
+  }
+
+ private:
+  uint64_t state_;
+};
+
+inline uint64_t stamp_word(uint64_t seed, size_t index) { return (seed + index) * 0x9e3779b97f4a7c15U; }
+
+// Fills bytes [from, to) of a block; what a byte holds depends on the seed and on its place only, so a block
+// can be stamped and checked in parts. `from` may be any number.
+inline void stamp(void* block, uint64_t seed, size_t from, size_t to) {
+  unsigned char* const bytes = static_cast<unsigned char*>(block);
+  size_t i = from;
+  for (; i < to && i % 8 != 0; ++i) bytes[i] = static_cast<unsigned char>(stamp_word(seed, i / 8) >> (i % 8 * 8));
+  for (; i + 8 <= to; i += 8) {
+    const uint64_t word = stamp_word(seed, i / 8);
+    __builtin_memcpy(bytes + i, &word, 8);
+  }
+  for (; i < to; ++i) bytes[i] = static_cast<unsigned char>(stamp_word(seed, i / 8) >> (i % 8 * 8));
+}
+
+// The first byte of [0, size) that is not as stamped; `size` when all are.
+inline size_t first_difference(const void* block, uint64_t seed, size_t size) {
+  const unsigned char* const bytes = static_cast<const unsigned char*>(block);
+  size_t i = 0;
+  for (; i + 8 <= size; i += 8) {
+    uint64_t word;
+    __builtin_memcpy(&word, bytes + i, 8);
+    if (word != stamp_word(seed, i / 8)) break;
+  }
+  for (; i < size; ++i) {
+    if (bytes[i] != static_cast<unsigned char>(stamp_word(seed, i / 8) >> (i % 8 * 8))) return i;
+  }
+  return size;
+}
+
+inline bool stamped(const void* block, uint64_t seed, size_t size) {
+  return first_difference(block, seed, size) == size;
+}
+
+// The first byte of [0, size) that is not zero; `size` when all are.
+inline size_t first_nonzero(const void* block, size_t size) {
+  const unsigned char* const bytes = static_cast<const unsigned char*>(block);
+  size_t i = 0;
+  for (; i + 8 <= size; i += 8) {
+    uint64_t word;
+    __builtin_memcpy(&word, bytes + i, 8);
+    if (word != 0) break;
+  }
+  while (i < size && bytes[i] == 0) ++i;
+  return i;
+}
+
+inline bool aligned_to(const void* block, size_t alignment) {
+  return reinterpret_cast<uintptr_t>(block) % alignment == 0;
+}
+
+// ---- threads and children -----------------------------------------------------------------------------------
+
+// A thread, or 77: the limits of this machine are not the allocator's.
+inline pthread_t start_thread(void* (*body)(void*), void* argument, const pthread_attr_t* attributes = nullptr) {
+  pthread_t thread{};
+  const int error = pthread_create(&thread, attributes, body, argument);
+  if (error != 0) skip("pthread_create: error %d", error);
+  return thread;
+}
+
+struct child_result {
+  bool exited;     // by exit or _exit, with `code`
+  int code;
+  int signal;      // that ended it; SIGALRM when it took longer than allowed
+  bool hung() const { return !exited && signal == SIGALRM; }
+  bool good() const { return exited && code == holds; }
+};
+
+inline child_result wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) != child) {
+  }
+  return {WIFEXITED(status), WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+          WIFSIGNALED(status) ? WTERMSIG(status) : 0};
+}
+
+// Fork, and in the child _exit(body()); SIGALRM ends a child that takes longer than `seconds`.
+template <typename function>
+child_result run_in_child(unsigned seconds, function body) {
+  const pid_t child = fork();
+  if (child < 0) skip("fork failed");
+  if (child == 0) {
+    alarm(seconds);
+    _exit(body());
+  }
+  return wait_for(child);
+}
+
+// This program again, as a new process, with one argument.
+inline child_result run_again(unsigned seconds, const char* argument) {
+  return run_in_child(seconds, [argument] {
+    char path[4096];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0) return not_checkable;
+    path[length] = '\0';
+    execl(path, path, argument, static_cast<char*>(nullptr));
+    return not_checkable;
+  });
+}
+
+// Ends this program unless the child did well; a broken child has said why.
+inline void expect_good(const child_result& result, const char* what) {
+  if (result.good()) return;
+  if (result.exited && result.code == broken) _exit(broken);
+  if (result.exited && result.code == not_checkable) _exit(not_checkable);
+  TARN_CHECK(!result.hung(), "%s: hangs", what);
+  TARN_CHECK(result.exited, "%s: killed by signal %d (%s)", what, result.signal, strsignal(result.signal));
+  fail("%s: exit status %d", what, result.code);
+}
+
+}  // namespace guarantee

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+# Lines 10-19 of docs/guarantees.md: threads, processes, libraries, signals.
+tarn_guarantee(10_many_threads SERIAL LONG)
+tarn_guarantee(11_live_threads SERIAL)
+tarn_guarantee(12_thread_destructors SERIAL)
+tarn_guarantee(13_exit)
+tarn_guarantee(14_outside_main)
+tarn_guarantee(15_fork LONG)
+tarn_guarantee(15_fork_stdio LONG)
+
+add_library(guarantee_16_plugin MODULE 16_plugin.cpp)
+tarn_guarantee_target(guarantee_16_plugin)
+set_target_properties(guarantee_16_plugin PROPERTIES PREFIX "" OUTPUT_NAME 16_plugin)
+tarn_guarantee(16_dlopen SERIAL DEPENDS guarantee_16_plugin)
+tarn_guarantee(16_dlopen_tarn NO_PRELOAD)
+
+tarn_guarantee(17_cancellation)
+tarn_guarantee(17_signals LONG)
+tarn_guarantee(18_small_stacks)
+tarn_guarantee(18_priorities SERIAL)
+tarn_guarantee(19_closed_descriptors)
