@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+# The compiler flags, as INTERFACE targets: tarn_warnings (all of the project's code), tarn_sanitizers (all of
+# it in the sanitizer presets, nothing elsewhere), tarn_internal (engine, and tests that look inside),
+# tarn_engine_options (engine only).
+
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release)
+  endif()
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+add_library(tarn_warnings INTERFACE)
+target_compile_options(tarn_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef)
+if(TARN_DEVELOPER)
+  target_compile_options(tarn_warnings INTERFACE -Werror)
+endif()
+
+add_library(tarn_sanitizers INTERFACE)
+if(TARN_SANITIZE)
+  # Recovery is off, so that the first finding fails the test that met it.
+  set(sanitize -fsanitize=${TARN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(tarn_sanitizers INTERFACE ${sanitize})
+  target_link_options(tarn_sanitizers INTERFACE ${sanitize})
+endif()
+
+add_library(tarn_internal INTERFACE)
+target_include_directories(tarn_internal INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(tarn_internal INTERFACE
+  TARN_CHECKS=$<BOOL:${TARN_CHECKS}> TARN_VERSION="${PROJECT_VERSION}")
+
+add_library(tarn_engine_options INTERFACE)
+target_link_libraries(tarn_engine_options INTERFACE tarn_warnings tarn_sanitizers tarn_internal)
+target_compile_definitions(tarn_engine_options INTERFACE _GNU_SOURCE)
+target_compile_options(tarn_engine_options INTERFACE
+  -fPIC
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
+  -fvisibility=hidden
+  $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>
+  # Thread-local data without a call to __tls_get_addr, which may itself allocate.
+  -ftls-model=initial-exec
+  -fno-plt
+  -fno-semantic-interposition
+  # The compiler must not reason about malloc in the code that is malloc (a malloc and memset pair inside
+  # calloc would become a call of calloc).
+  -fno-builtin-malloc -fno-builtin-free -fno-builtin-calloc -fno-builtin-realloc)
+if(NOT TARN_SANITIZE)
+  target_compile_options(tarn_engine_options INTERFACE -fomit-frame-pointer)
+endif()

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+# cmake --install: headers, libraries, the CMake package (tarn::malloc, tarn::tarn, …) and pkg-config files.
+include(CMakePackageConfigHelpers)
+
+get_property(libraries GLOBAL PROPERTY TARN_LIBRARIES)
+if(libraries AND NOT TARN_SANITIZE)
+  set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tarn)
+  install(TARGETS ${libraries} EXPORT tarn_targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tarn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(EXPORT tarn_targets NAMESPACE tarn:: DESTINATION ${package_dir})
+
+  configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tarn-config.cmake.in
+    ${PROJECT_BINARY_DIR}/package/tarn-config.cmake INSTALL_DESTINATION ${package_dir})
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/tarn-config-version.cmake
+    COMPATIBILITY SameMinorVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/package/tarn-config.cmake
+    ${PROJECT_BINARY_DIR}/package/tarn-config-version.cmake DESTINATION ${package_dir})
+
+  foreach(name tarn tarn-api)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/package/${name}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/package/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  endforeach()
+endif()

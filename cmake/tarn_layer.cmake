@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+# tarn_layer(NAME [DEPENDS LAYER…] [MATCH GLOB…] [EXCLUDE GLOB…])
+# Makes the target tarn_NAME from the current folder: an OBJECT library of its sources (*.cpp, or those that
+# MATCH, without those that EXCLUDE names), or an INTERFACE library where the layer is headers only. DEPENDS
+# names the layers whose headers it may include; tools/check_layers.py holds the includes to the same order.
+function(tarn_layer name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;MATCH;EXCLUDE")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tarn_layer(${name}): unknown argument ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_MATCH)
+    set(arg_MATCH *.cpp)
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${arg_MATCH})
+  if(arg_EXCLUDE)
+    file(GLOB excluded CONFIGURE_DEPENDS ${arg_EXCLUDE})
+    list(REMOVE_ITEM sources ${excluded})
+  endif()
+
+  list(TRANSFORM arg_DEPENDS PREPEND tarn_)
+  if(sources)
+    add_library(tarn_${name} OBJECT ${sources})
+    target_link_libraries(tarn_${name} PUBLIC tarn_engine_options ${arg_DEPENDS})
+  else()
+    add_library(tarn_${name} INTERFACE)
+    target_link_libraries(tarn_${name} INTERFACE tarn_engine_options ${arg_DEPENDS})
+  endif()
+endfunction()
+
+# tarn_layer_objects(OUT LAYER…): the object files of the layers, for a library made of them.
+function(tarn_layer_objects out)
+  set(objects)
+  foreach(layer IN LISTS ARGN)
+    get_target_property(type tarn_${layer} TYPE)
+    if(type STREQUAL "OBJECT_LIBRARY")
+      list(APPEND objects $<TARGET_OBJECTS:tarn_${layer}>)
+    endif()
+  endforeach()
+  set(${out} ${objects} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+# How tests are declared. All take SOURCES (the word may be left out), LABELS (further ones, "long" for what
+# runs only on request), TIMEOUT in seconds, ENV (NAME=VALUE…) and SERIAL (no other test beside it).
+#
+#   tarn_unit_test(NAME SOURCE…)    GoogleTest; links libtarn-api.a and sees the engine's headers. Label unit.
+#   tarn_stress_test(NAME SOURCE…)  the same for tests with many threads or many rounds. Label stress.
+#   tarn_death_test(NAME SOURCE…)   the same for tests that expect an abort; not under sanitizers. Label death.
+#
+# Programs that run with libtarn preloaded are declared in tests/guarantees/.
+
+function(tarn_unit_test name)
+  tarn_gtest_program(${name} unit 60 ${ARGN})
+endfunction()
+
+function(tarn_stress_test name)
+  tarn_gtest_program(${name} stress 300 ${ARGN})
+endfunction()
+
+function(tarn_death_test name)
+  if(NOT TARN_SANITIZE)
+    tarn_gtest_program(${name} death 60 ${ARGN})
+  endif()
+endfunction()
+
+# Sets arg_… in the caller, TIMEOUT to the default given first where the arguments have none.
+macro(tarn_parse_test timeout)
+  cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "SOURCES;LABELS;ENV" ${ARGN})
+  list(APPEND arg_SOURCES ${arg_UNPARSED_ARGUMENTS})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT ${timeout})
+  endif()
+endmacro()
+
+function(tarn_gtest_program name label timeout)
+  if(NOT TARGET tarn_api_static)
+    return()
+  endif()
+  tarn_parse_test(${timeout} ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE tarn_api_static tarn_internal tarn_warnings GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  # One ctest test per program: a program's tests share one heap, and the sanitizers start slowly.
+  add_test(NAME ${label}.${name} COMMAND ${name} --gtest_brief=1)
+  set_tests_properties(${label}.${name} PROPERTIES
+    ENVIRONMENT "${TARN_SANITIZER_ENV};${arg_ENV}" LABELS "${label};${arg_LABELS}"
+    TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
+endfunction()
