@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <initializer_list>
+
 namespace guarantee {
 
 inline constexpr int holds = 0;

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Line 8: calloc is zero, also where dirty memory is used again, and touches no page that is zero anyway.
+#include <malloc.h>
+
+#include "check.hpp"
+
+using namespace guarantee;
+
+namespace {
+
+size_t blocks_checked = 0;
+
+// Dirty blocks of a size are freed, then calloc must get zeroed ones, from the same memory or not.
+void reuse(size_t size, size_t count, void** blocks, size_t divisor) {
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < count; ++i) {
+      blocks[i] = malloc(size);
+      TARN_CHECK(blocks[i] != nullptr, "malloc(%zu) fails", size);
+      memset(blocks[i], 0xff, malloc_usable_size(blocks[i]));
+    }
+    for (size_t i = 0; i < count; ++i) free(blocks[i]);
+    for (size_t i = 0; i < count; ++i) {
+      blocks[i] = calloc(size / divisor, divisor);
+      const size_t asked = size / divisor * divisor;
+      TARN_CHECK(blocks[i] != nullptr, "calloc(%zu, %zu) fails", size / divisor, divisor);
+      const size_t place = first_nonzero(blocks[i], asked);
+      TARN_CHECK(place == asked, "calloc of %zu bytes: byte %zu of %p is not zero", asked, place, blocks[i]);
+      memset(blocks[i], 0xee, malloc_usable_size(blocks[i]));
+      ++blocks_checked;
+    }
+    for (size_t i = 0; i < count; ++i) free(blocks[i]);
+  }
+}
+
+void reuse_all_sizes() {
+  void** const blocks = own_array<void*>(2000);
+  for (size_t size = 8; size <= 2048; size += 8) reuse(size, 40, blocks, 8);
+  for (size_t size = 4 * kib; size <= 64 * mib; size *= 2) {
+    for (const size_t exact : {size, size + 24, size + size / 2}) {
+      reuse(exact, size <= 64 * kib ? 20 : size <= mib ? 6 : 2, blocks, 1);
+    }
+  }
+  // One dirty block cut into smaller ones, and small ones joined to a large one.
+  reuse(8 * mib, 4, blocks, 1);
+  reuse(100, 2000, blocks, 4);
+  reuse(mib + 4096, 8, blocks, 1);
+}
+
+void touches_nothing(size_t size, size_t allowed) {
+  const size_t before = rss_bytes();
+  char* const block = static_cast<char*>(calloc(1, size));
+  if (block == nullptr) skip("%.0f MiB of address space cannot be had", in_mib(size));
+  const size_t grown = growth(before, rss_bytes());
+  measured("calloc of %.0f MiB: + %.2f MiB resident", in_mib(size), in_mib(grown));
+  TARN_CHECK(grown < allowed, "calloc of %.0f MiB makes %.1f MiB resident", in_mib(size), in_mib(grown));
+  for (size_t place = 0; place < size; place += 16 * mib) {
+    TARN_CHECK(first_nonzero(block + place, 64) == 64, "calloc of %.0f MiB is not zero at %zu", in_mib(size), place);
+  }
+  free(block);
+}
+
+}  // namespace
+
+int main() {
+  start();
+  expect_good(run_in_child(60, [] {
+                touches_nothing(64 * mib, 2 * mib);
+                touches_nothing(3 * gib, 4 * mib);
+                return holds;
+              }),
+              "calloc of fresh memory");
+  reuse_all_sizes();
+  measured("%zu blocks zero on reuse", blocks_checked);
+  return holds;
+}
