@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// larson: a server in which requests outlive the thread that took them.
+// Models: each worker holds an array of live blocks and replaces a random one per step; after a generation it
+//   ends and hands its whole array to a fresh thread, so most blocks are freed by a thread that did not
+//   allocate them.
+// Idea: P. Larson and M. Krishnan, "Memory allocation for long-running server applications", ISMM 1998.
+// Known to favour: allocators that free remote blocks without a lock and adopt what an ended thread left.
+#include "support.hpp"
+
+namespace {
+
+constexpr std::size_t slots_per_worker = 5000;
+constexpr std::size_t smallest_size = 8;
+constexpr std::size_t largest_size = 1000;
+constexpr unsigned generations = 10;
+
+struct worker {
+  std::vector<bench::tagged_block*> slots;
+  std::uint64_t made = 0;
+  std::uint64_t released = 0;
+};
+
+void serve(worker& self, std::uint64_t seed, std::size_t steps) {
+  bench::rng random(seed);
+  for (std::size_t step = 0; step < steps; ++step) {
+    bench::tagged_block*& slot = self.slots[random.below(slots_per_worker)];
+    const std::uint64_t tag = random.next();
+    if (slot != nullptr) self.released += bench::tagged_block::release(slot);
+    slot = bench::tagged_block::make(random.between(smallest_size, largest_size), tag);
+    self.made += tag;
+  }
+}
+
+// One chain of generations; each is a thread that starts the next one's work by ending.
+void serve_generations(worker& self, unsigned index, std::size_t steps) {
+  for (unsigned generation = 0; generation < generations; ++generation) {
+    std::thread(serve, std::ref(self), std::uint64_t{index} * generations + generation, steps).join();
+  }
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const bench::arguments options = bench::parse(count, words);
+  const std::size_t steps = options.scaled(17'000'000) / options.threads / generations + 1;
+  std::vector<worker> workers(options.threads);
+  for (worker& each : workers) each.slots.assign(slots_per_worker, nullptr);
+  // Workers exchange their slots half way, so blocks wander between chains too.
+  double seconds = bench::run_threads(
+      options.threads, [&](unsigned index) { serve_generations(workers[index], index, steps / 2 + 1); });
+  for (unsigned index = 1; index < options.threads; ++index) workers[0].slots.swap(workers[index].slots);
+  seconds += bench::run_threads(options.threads, [&](unsigned index) {
+    serve_generations(workers[index], index + options.threads, steps / 2 + 1);
+  });
+  std::uint64_t made = 0;
+  std::uint64_t released = 0;
+  for (worker& each : workers) {
+    for (bench::tagged_block* block : each.slots) {
+      if (block != nullptr) each.released += bench::tagged_block::release(block);
+    }
+    made += each.made;
+    released += each.released;
+  }
+  if (made != released) bench::fail("blocks were lost or freed twice");
+  return bench::report(seconds, made);
+}

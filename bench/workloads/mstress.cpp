@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// mstress: rounds of growing and shrinking, with a part of the objects handed to whoever comes next.
+// Models: in each round every thread builds arrays of blocks of mixed sizes, keeps some over the round, frees
+//   the rest in mixed order, and swaps some with a shared table; between rounds the threads end and new ones
+//   start.
+// Idea: D. Leijen's mimalloc stress test (mimalloc, test/test-stress), rewritten from its description.
+// Known to favour: allocators that reclaim the pages of ended threads quickly; punishes arenas bound to
+//   threads.
+#include "support.hpp"
+
+namespace {
+
+constexpr unsigned rounds = 10;
+constexpr std::size_t table_size = 4096;
+constexpr std::size_t cookie_interval = 5;  // one block of so many goes through the shared table
+
+using table = std::vector<std::atomic<bench::tagged_block*>>;
+
+struct sums {
+  std::uint64_t made = 0;
+  std::uint64_t released = 0;
+};
+
+std::size_t stress_size(bench::rng& random) {
+  // Mostly small, one in a hundred of some KiB, one in several thousand of up to 256 KiB.
+  const std::size_t dice = random.below(8192);
+  if (dice == 0) return random.between(32 * 1024, 256 * 1024);
+  if (dice < 80) return random.between(1024, 16 * 1024);
+  return random.between(16, 256);
+}
+
+bench::tagged_block* make(bench::rng& random, sums& total) {
+  const std::uint64_t tag = random.next();
+  total.made += tag;
+  return bench::tagged_block::make(stress_size(random), tag);
+}
+
+// Releases about half of `live` in random order and compacts it.
+void thin_out(std::vector<bench::tagged_block*>& live, bench::rng& random, sums& total) {
+  for (std::size_t rest = live.size() / 2; rest > 0; --rest) {
+    bench::tagged_block*& victim = live[random.below(live.size())];
+    total.released += bench::tagged_block::release(victim);
+    victim = live.back();
+    live.pop_back();
+  }
+}
+
+sums stress_round(table& shared, std::uint64_t seed, std::size_t operations) {
+  bench::rng random(seed);
+  bench::rng victims(~seed);  // its use depends on the schedule, so it must not feed sizes and tags
+  sums total;
+  std::vector<bench::tagged_block*> live;
+  for (std::size_t step = 0; step < operations; ++step) {
+    live.push_back(make(random, total));
+    if (step % cookie_interval == 0) {
+      auto& slot = shared[random.below(table_size)];
+      // acquire/release: the taker reads a header that another thread wrote.
+      live.back() = slot.exchange(live.back(), std::memory_order_acq_rel);
+      if (live.back() == nullptr) live.pop_back();
+    }
+    if (live.size() >= 2000) thin_out(live, victims, total);
+  }
+  for (bench::tagged_block* block : live) total.released += bench::tagged_block::release(block);
+  return total;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const bench::arguments options = bench::parse(count, words);
+  const std::size_t operations = options.scaled(30'000'000) / options.threads / rounds + 1;
+  table shared(table_size);
+  std::vector<sums> totals(options.threads);
+  double seconds = 0;
+  for (unsigned round = 0; round < rounds; ++round) {
+    seconds += bench::run_threads(options.threads, [&](unsigned index) {
+      const sums mine = stress_round(shared, std::uint64_t{round} * options.threads + index, operations);
+      totals[index].made += mine.made;
+      totals[index].released += mine.released;
+    });
+  }
+  sums all;
+  for (const sums& each : totals) {
+    all.made += each.made;
+    all.released += each.released;
+  }
+  for (auto& slot : shared) {
+    bench::tagged_block* rest = slot.load(std::memory_order_relaxed);
+    if (rest != nullptr) all.released += bench::tagged_block::release(rest);
+  }
+  if (all.made != all.released) bench::fail("blocks were lost or freed twice");
+  return bench::report(seconds, all.made);
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// size_drift: the live set stays as large as it was, its sizes move.
+// Models: a cache or server whose typical object slowly grows and then shrinks: in each phase blocks of the
+//   next size replace blocks of the old one at random places, one in 96 of every phase stays to the end.
+// Idea: the fragmentation studies of M. Johnstone and P. Wilson (ISMM 1998) and jemalloc's early
+//   fragmentation tests; peak RSS is the figure that counts here.
+// Known to favour: allocators that return empty runs of one size class to all others (coalescing); punishes
+//   slabs that are never given back.
+#include "support.hpp"
+
+namespace {
+
+constexpr std::size_t live_bytes = 24U << 20U;
+constexpr std::size_t first_size = 40;
+constexpr std::size_t phases = 24;
+constexpr std::size_t pin_interval = 96;  // one block of so many stays to the end
+
+// Grows by about a quarter per phase for the first half, then shrinks again.
+std::size_t phase_size(std::size_t phase) {
+  double size = static_cast<double>(first_size);
+  const std::size_t steps = phase < phases / 2 ? phase : phases - phase;
+  for (std::size_t step = 0; step < steps; ++step) size *= 1.27;
+  return static_cast<std::size_t>(size);
+}
+
+class drifting_cache {
+ public:
+  drifting_cache(std::uint64_t seed, std::size_t budget) : random_(seed), budget_(budget) {}
+
+  // Replaces about the whole live set by blocks of this phase's size.
+  void turn_over(std::size_t size) {
+    for (std::size_t turned = 0; turned < budget_;) {
+      const std::size_t wanted = size + random_.below(size / 4 + 1);
+      while (live_size_ + wanted > budget_ && !live_.empty()) evict();
+      turned += wanted;
+      made_ += turned;
+      bench::tagged_block* fresh = bench::tagged_block::make(wanted, turned);
+      if (++serial_ % pin_interval == 0) {
+        pinned_.push_back(fresh);
+      } else {
+        live_.push_back(fresh);
+        live_size_ += fresh->size;
+      }
+    }
+  }
+
+  // Frees everything; returns the sum of all tags.
+  std::uint64_t clear() {
+    while (!live_.empty()) evict();
+    for (bench::tagged_block* block : pinned_) released_ += bench::tagged_block::release(block);
+    if (made_ != released_) bench::fail("blocks were lost or freed twice");
+    return made_;
+  }
+
+ private:
+  void evict() {
+    bench::tagged_block*& victim = live_[random_.below(live_.size())];
+    live_size_ -= victim->size;
+    released_ += bench::tagged_block::release(victim);
+    victim = live_.back();
+    live_.pop_back();
+  }
+
+  bench::rng random_;
+  std::size_t budget_;
+  std::vector<bench::tagged_block*> live_;
+  std::vector<bench::tagged_block*> pinned_;
+  std::size_t live_size_ = 0;
+  std::size_t serial_ = 0;
+  std::uint64_t made_ = 0;
+  std::uint64_t released_ = 0;
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+  const bench::arguments options = bench::parse(count, words);
+  const std::size_t budget = options.scaled(live_bytes, 1U << 16U) / options.threads;
+  std::atomic<std::uint64_t> checksum{0};
+  const double seconds = bench::run_threads(options.threads, [&](unsigned index) {
+    drifting_cache cache(index, budget);
+    for (std::size_t phase = 0; phase < phases; ++phase) cache.turn_over(phase_size(phase));
+    checksum.fetch_add(cache.clear(), std::memory_order_relaxed);
+  });
+  return bench::report(seconds, checksum.load(std::memory_order_relaxed));
+}
