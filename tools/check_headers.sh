@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Checks that every public header compiles alone, without exceptions and run-time types, as C++20 and, where it
+# ends in .h, as C11 and C++11 too. Usage: check_headers.sh [COMPILER…], each g++ or clang++ of some version.
+set -u
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- g++
+
+warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror)
+count=0 status=0
+
+# compile COMPILER LANGUAGE STANDARD HEADER FLAG…
+compile() {
+  local compiler=$1 language=$2 standard=$3 header=$4
+  shift 4
+  # The name that a user writes; twice, for the include guard.
+  if ! printf '#include <%s>\n#include <%s>\n' "$header" "$header" |
+    "$compiler" -x "$language" "-std=$standard" "${warnings[@]}" "$@" -Iinclude -fsyntax-only -; then
+    echo "include/$header does not compile alone: $compiler -std=$standard $*"
+    status=1
+  fi
+  count=$((count + 1))
+}
+
+while IFS= read -r header; do
+  for compiler in "$@"; do
+    compile "$compiler" c++ c++20 "$header" -fno-exceptions -fno-rtti
+    compile "$compiler" c++ c++20 "$header"
+    if [ "${header##*.}" = h ]; then
+      compile "$compiler" c++ c++11 "$header" -fno-exceptions -fno-rtti
+      compile "$compiler" c c11 "$header"
+    fi
+  done
+done < <(cd include && find tarn -maxdepth 1 -name '*.h*' | sort)
+
+[ $status -ne 0 ] || echo "public headers compile alone ($count compilations)"
+exit $status

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+# Configuring and building the presets, and running their tests. Sourced by ./dev.
+# shellcheck shell=bash
+
+presets='dev release bench asan-ubsan tsan'
+
+check_cmake() {
+  local version
+  version=$(cmake --version | sed -nE 's/^cmake version ([0-9.]+).*/\1/p')
+  if [ "$(printf '%s\n3.25\n' "$version" | sort -V | head -n 1)" != 3.25 ]; then
+    fail 2 "CMake 3.25 or newer is needed, this is $version" \
+      "Install a newer one (Debian 12 and Ubuntu 24.04 have it; 'pip install cmake' works too) and run this again."
+  fi
+}
+
+# configure PRESET
+configure() {
+  check_cmake
+  step "Configuring $1" "build/log/$1-configure.log" cmake --preset "$1"
+}
+
+# build PRESET [TARGET…]: all of it, or the targets.
+build() {
+  local preset=$1
+  shift
+  configure "$preset" || return 1
+  step "Building $preset" "build/log/$preset-build.log" \
+    cmake --build "build/$preset" ${1:+--target "$@"}
+}
+
+# The libraries and the command: what release is for; its tests are built for ./dev test only.
+build_release_products() {
+  build release tarn tarn_static tarn_api tarn_api_static tarn_cli
+}
+
+# run_tests PRESET CTEST-ARG…: runs tests and keeps ctest's closing line in the array closing_lines.
+closing_lines=()
+run_tests() {
+  local preset=$1 log=build/log/$1-test.log runner=() status=0 line
+  shift
+  # ThreadSanitizer's shadow memory does not bear every layout that a randomised address space may have.
+  if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then
+    runner=(setarch "$(uname -m)" -R)
+  fi
+  step "Testing $preset" "$log" "${runner[@]}" ctest --test-dir "build/$preset" --output-on-failure \
+    --no-tests=error -j "$(nproc)" "$@" || status=1
+  sed -nE '/tests did not run:/,/^$/ { s/^[[:space:]]*[0-9]+ - (.*) \(Skipped\)$/  skipped here: \1/p }' "$log"
+  [ $status -eq 0 ] || sed -nE '/The following tests FAILED/,$ s/^[[:space:]]+[0-9]+ - /  failed: /p' "$log"
+  line=$(grep -E '^[0-9]+% tests passed' "$log" || echo "0% tests passed: ctest ran none")
+  printf '%s\n' "$line"
+  closing_lines+=("$preset: $line")
+  return "$status"
+}

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+# The commands of ./dev. Sourced by it.
+# shellcheck shell=bash
+
+dev_help() {
+  cat <<'TEXT'
+./dev COMMAND …
+
+  run [OPTION…] [-- PROGRAM ARG…]   build tarn, then run PROGRAM under the system's malloc, tarn and the other
+                                    allocators that are installed, and print the table; without PROGRAM, the
+                                    C++ compiler and python3 on work that comes with tarn. OPTION… go to
+                                    `tarn compare`, e.g. -n 5
+  test [--long]                     check, build and test: unit, stress and death tests, the guarantees, real
+                                    programs, and the first two under sanitizers. --long adds what takes hours
+  build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
+                                    the command), dev, bench, asan-ubsan, tsan
+  bench [ARG…]                      build and run the benchmarks; ./dev bench --help lists ARG…
+  check                             formatting, clang-tidy, the order of the folders, public headers, licences
+  help                              this text
+
+On Debian and Ubuntu, as root or with sudo, a command installs by apt-get what it lacks and says so; elsewhere
+it names what is missing and stops with status 2. CXX=… chooses another compiler for a fresh build folder.
+TEXT
+}
+
+dev_run() {
+  local options=()
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    options+=("$1")
+    shift
+  done
+  [ $# -eq 0 ] || shift
+  need "$needs_build" "$wants_peers"
+  build_release_products || fail 1 "the release build failed" "Read the messages above; ./dev build repeats it."
+  local tarn=build/release/bin/tarn
+
+  if [ $# -gt 0 ]; then
+    exec "$tarn" compare "${options[@]}" -- "$@"
+  fi
+  # The interpreter itself, not a wrapper around it.
+  local python compiler status=0
+  python=$(python3 -c 'import sys; print(sys.executable)')
+  compiler=$(command -v "${CXX:-g++}")
+  printf '\nThe C++ compiler (%s) on a large source, tools/workloads/heavy_headers.cpp:\n\n' "${compiler##*/}"
+  "$tarn" compare "${options[@]}" -- "$compiler" -std=c++20 -fsyntax-only tools/workloads/heavy_headers.cpp ||
+    status=$?
+  printf '\npython3 on JSON, tools/workloads/json_rows.py, its objects taken from malloc (PYTHONMALLOC=malloc):\n\n'
+  PYTHONMALLOC=malloc "$tarn" compare "${options[@]}" -- "$python" tools/workloads/json_rows.py || status=$?
+  [ $status -eq 0 ] || fail 1 "tarn compare failed (status $status)" \
+    "Read the message above; build/release/bin/tarn compare --help lists its options."
+  printf '\nYour own program: ./dev run -- PROGRAM ARG…\n'
+}
+
+dev_build() {
+  [ $# -le 1 ] || fail_usage "build takes one preset, not '$*'"
+  local preset=${1:-release}
+  case " $presets " in
+    *" $preset "*) ;;
+    *) fail_usage "there is no preset '$preset'; there are: $presets" ;;
+  esac
+  if [ "$preset" = bench ]; then
+    need "$needs_build$needs_bench"
+  else
+    need "$needs_build"
+  fi
+  if [ "$preset" = release ]; then
+    build_release_products
+  else
+    build "$preset"
+  fi || fail 1 "the $preset build failed" "Read the messages above, change the source, and run ./dev build $preset again."
+  echo "Built in build/$preset/: $(cd "build/$preset" && echo lib/libtarn*.{so,a} bin/*)"
+}
+
+dev_bench() {
+  need "$needs_build$needs_bench" "$wants_peers$wants_bench"
+  build bench || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
+  exec "$(python_with matplotlib || echo python3)" bench/run.py "$@"
+}
+
+# The first of clang-format-16, clang-format-17 … that is there.
+llvm_tool() {
+  local version
+  for version in -16 -17 -18 -15 -14 ''; do
+    if command -v "$1$version" >/dev/null 2>&1; then
+      command -v "$1$version"
+      return
+    fi
+  done
+}
+
+check_format() {
+  local tool
+  tool=$(llvm_tool clang-format)
+  # Versions differ in what they make of the same rules; the project's is 16.
+  if ! "$tool" --version | grep -q 'version 16\.'; then
+    echo "formatting: not checked, it wants clang-format 16 and this is $("$tool" --version)"
+    return 0
+  fi
+  git ls-files --cached --others --exclude-standard '*.hpp' '*.cpp' '*.h' '*.c' |
+    while IFS= read -r file; do [ ! -f "$file" ] || printf '%s\0' "$file"; done |
+    xargs -0 "$tool" --dry-run -Werror
+}
+
+# check_tidy: needs the dev preset configured, for the compiler's commands.
+check_tidy() {
+  python3 tools/tidy.py "$(llvm_tool clang-tidy)" build/dev
+}
+
+check_headers() {
+  local clang
+  clang=$(llvm_tool clang++)
+  # shellcheck disable=SC2086 # no clang, no argument
+  tools/check_headers.sh g++ $clang
+}
+
+dev_check() {
+  [ $# -eq 0 ] || fail_usage "check takes no argument"
+  need "$needs_build$needs_check"
+  run_checks || fail 1 "the checks found something" \
+    "Read it above. Formatting is mended by: clang-format-16 -i FILE…; then run ./dev check again."
+}
+
+run_checks() {
+  local status=0
+  step "Checking text and licences" build/log/text.log python3 tools/check_text.py || status=1
+  step "Checking the order of folders" build/log/layers.log python3 tools/check_layers.py || status=1
+  step "Checking public headers" build/log/headers.log check_headers || status=1
+  step "Checking the formatting" build/log/format.log check_format || status=1
+  grep '^formatting: not checked' build/log/format.log
+  configure dev && step "Checking with clang-tidy" build/log/tidy.log check_tidy || status=1
+  return $status
+}
+
+dev_test() {
+  local long='' wants="$wants_peers$wants_test"
+  case "$#:${1:-}" in
+    0:) ;;
+    1:--long) long=1 wants+=$wants_long ;;
+    *) fail_usage "test takes --long or nothing, not '$*'" ;;
+  esac
+  need "$needs_build$needs_check$needs_test${long:+$needs_bench}" "$wants"
+
+  local failed=() started=$SECONDS quick=(-LE '^long$')
+  [ -z "$long" ] || quick=()
+  run_checks || failed+=(check)
+  { build dev && run_tests dev -L '^(unit|stress|death)$' "${quick[@]}"; } || failed+=(dev)
+  { build release && run_tests release "${quick[@]}"; } || failed+=(release)
+  { build asan-ubsan && run_tests asan-ubsan -L '^(unit|stress)$' "${quick[@]}"; } || failed+=(asan-ubsan)
+  { build tsan && run_tests tsan -L '^(unit|stress)$' "${quick[@]}"; } || failed+=(tsan)
+  if [ -n "$long" ]; then
+    { build bench && run_tests bench -L '^bench$'; } || failed+=(bench)
+  fi
+
+  printf '\nAfter %d s:\n' $((SECONDS - started))
+  printf '  %s\n' "${closing_lines[@]}"
+  [ ${#failed[@]} -eq 0 ] || fail 1 "failed: ${failed[*]}" \
+    "Read the messages above. One test again: ctest --test-dir build/PRESET -R NAME --output-on-failure"
+  echo "All passed."
+}

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+# Messages, and long steps that show how far they are. Sourced by ./dev, from the repository's root.
+# shellcheck shell=bash
+
+# fail STATUS MESSAGE WHAT-TO-DO: the one way in which ./dev gives up.
+fail() {
+  printf '\n%s\n  %s\n' "dev: $2" "$3" >&2
+  exit "$1"
+}
+
+fail_usage() {
+  fail 2 "$1" "See: ./dev help"
+}
+
+# step TITLE LOG COMMAND…: runs the command with its output in the file LOG, and shows TITLE with the newest
+# count of that output (ninja's "[3/40]", ctest's "3/40 Test"). Returns the command's status; after a failure
+# the useful end of the output has been shown.
+step() {
+  local title=$1 log=$2 started=$SECONDS shown=$SECONDS status=0 count
+  shift 2
+  mkdir -p "${log%/*}"
+  "$@" >"$log" 2>&1 </dev/null &
+  local pid=$!
+  trap 'kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; printf "\n"; exit 130' INT TERM
+  while kill -0 "$pid" 2>/dev/null; do
+    if [ -t 1 ]; then
+      printf '\r\033[K%s %s' "$title" "$(step_count "$log")"
+    elif [ $((SECONDS - shown)) -ge 30 ]; then
+      shown=$SECONDS
+      count=$(step_count "$log")
+      printf '%s %s(%d s so far)\n' "$title" "${count:+$count }" $((SECONDS - started))
+    fi
+    sleep 0.2
+  done
+  wait "$pid" || status=$?
+  trap - INT TERM
+  [ ! -t 1 ] || printf '\r\033[K'
+  if [ "$status" -eq 0 ]; then
+    printf '%s: done in %d s\n' "$title" $((SECONDS - started))
+  else
+    printf '%s: FAILED after %d s\n' "$title" $((SECONDS - started))
+    step_failure "$log"
+  fi
+  return "$status"
+}
+
+step_count() {
+  tail -c 4096 "$1" 2>/dev/null | tr '\r' '\n' |
+    sed -nE 's/^ *\[([0-9]+\/[0-9]+)\].*/\1/p; s/^ *([0-9]+\/[0-9]+) Test .*/\1/p' | tail -n 1
+}
+
+# What a reader of a failed step needs: from the first failure on, at most 80 lines, and where the rest is.
+step_failure() {
+  local from
+  from=$(grep -nEm 1 '^FAILED:|^CMake Error|\*\*\*(Failed|Timeout|Exception|Not Run)|error:' "$1" | cut -d: -f1)
+  if [ -n "$from" ]; then
+    tail -n "+$from" "$1" | head -n 80
+  else
+    tail -n 80 "$1"
+  fi | sed 's/^/  | /'
+  printf '  (the whole output is in %s)\n' "$1"
+}
