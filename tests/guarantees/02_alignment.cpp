@@ -11,7 +11,7 @@ using namespace guarantee;
 
 namespace {
 
-constexpr size_t fully_stamped = 16 * mib;  // above it, only the two ends of a block
+constexpr size_t fully_stamped = 2 * mib;  // above it, only the two ends of a block
 constexpr size_t end_bytes = 8 * kib;
 size_t blocks_checked = 0;
 

@@ -22,6 +22,7 @@ struct record {
   void* start;
   size_t size;
   uint64_t seed;
+  bool aligned;  // more than malloc aligns: sized delete would have to know
   record* next_free;
 };
 
@@ -49,7 +50,7 @@ class worker {
     switch (r->seed % 3) {
       case 0: free(r->start); break;
       case 1: ::operator delete(r->start); break;
-      default: ::operator delete(r->start, r->size); break;
+      default: r->aligned ? free(r->start) : ::operator delete(r->start, r->size); break;
     }
     give_back(r);
     r = nullptr;
@@ -101,7 +102,9 @@ class worker {
     if (r == nullptr) return nullptr;
     r->size = random_size();
     r->seed = ++seed_ * thread_count + number_;
-    switch (random_.below(8)) {
+    const size_t kind = random_.below(8);
+    r->aligned = kind == 1;
+    switch (kind) {
       case 0:
         r->start = calloc(1, r->size);
         TARN_CHECK(first_nonzero(r->start, r->size) == r->size, "calloc(%zu) at %p is not zero", r->size, r->start);
