@@ -17,6 +17,9 @@ if(libraries AND NOT TARN_SANITIZE)
   install(FILES ${PROJECT_BINARY_DIR}/package/tarn-config.cmake
     ${PROJECT_BINARY_DIR}/package/tarn-config-version.cmake DESTINATION ${package_dir})
 
+  # Relative, so that an installation may be moved, and cmake --install --prefix be used.
+  file(RELATIVE_PATH tarn_prefix_from_pkgconfig
+    ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
   foreach(name tarn tarn-api)
     configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/package/${name}.pc @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/package/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -68,7 +68,7 @@ dev_build() {
   else
     build "$preset"
   fi || fail 1 "the $preset build failed" "Read the messages above, change the source, and run ./dev build $preset again."
-  echo "Built in build/$preset/: $(cd "build/$preset" && echo lib/libtarn*.{so,a} bin/*)"
+  echo "Built: build/$preset/ (libraries in lib/, the command in bin/)"
 }
 
 dev_bench() {

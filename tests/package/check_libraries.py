@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks the two shared libraries as files: what they need, what they export, how they are linked.
+
+Usage: check_libraries.py LIBTARN LIBTARN_API --soname NAME
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+
+ALLOCATION = """
+    malloc free calloc realloc reallocarray cfree free_sized free_aligned_sized posix_memalign aligned_alloc
+    memalign valloc pvalloc malloc_usable_size malloc_trim mallinfo2 malloc_stats malloc_info mallopt""".split()
+# new, new[]: plain, nothrow, aligned, both. delete, delete[]: plain, nothrow, sized, aligned, and together.
+OPERATORS = [
+    f"_Z{operator}{arguments}"
+    for operators, forms in (
+        (("nwm", "nam"), ("", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t")),
+        (("dlPv", "daPv"), ("", "RKSt9nothrow_t", "m", "St11align_val_t", "mSt11align_val_t",
+                            "St11align_val_tRKSt9nothrow_t")))
+    for operator in operators for arguments in forms]
+PUBLIC = """
+    tarn_malloc tarn_calloc tarn_realloc tarn_reallocarray tarn_free tarn_free_sized tarn_free_aligned_sized
+    tarn_posix_memalign tarn_aligned_alloc tarn_memalign tarn_valloc tarn_pvalloc tarn_usable_size
+    tarn_good_size tarn_trim tarn_get_stats tarn_stats_json tarn_option_at tarn_set_option tarn_version""".split()
+
+
+def readelf(option, library):
+    return subprocess.run(["readelf", "-W", option, library], check=True, capture_output=True, text=True).stdout
+
+
+def symbols_of(library):
+    """(exported names, names it needs that are not weak)."""
+    exported, needed = set(), set()
+    for line in readelf("--dyn-syms", library).splitlines():
+        fields = line.split()
+        if len(fields) < 8 or not fields[0].rstrip(":").isdigit():
+            continue
+        binding, section, name = fields[4], fields[6], fields[7]
+        if section != "UND":
+            exported.add(name.split("@")[0])
+        elif binding != "WEAK":
+            needed.add(name)
+    return exported, needed
+
+
+def problems_of(library, soname, required, allowed):
+    dynamic = readelf("-d", library)
+    needs = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+    for name in needs:
+        if not re.fullmatch(r"libc\.so\.6|ld-linux.*\.so\.\d+", name):
+            yield f"needs {name}; the engine may need libc alone"
+    if f"[{soname}]" not in dynamic:
+        yield f"its SONAME is not {soname}"
+    if not re.search(r"BIND_NOW|FLAGS_1.*NOW", dynamic):
+        yield "is not linked with -z now: a first call could resolve symbols, which allocates"
+    if "NODELETE" not in dynamic:
+        yield "is not linked with -z nodelete: dlclose would remove code that ending threads still run"
+    if "TEXTREL" in dynamic:
+        yield "holds text relocations"
+    segments = readelf("-l", library)
+    if "GNU_RELRO" not in segments:
+        yield "is not linked with -z relro"
+    if re.search(r"GNU_STACK.*RWE", segments):
+        yield "asks for an executable stack"
+    exported, needed = symbols_of(library)
+    for name in sorted(set(required) - exported):
+        yield f"does not export {name}"
+    for name in sorted(name for name in exported if not allowed.fullmatch(name)):
+        yield f"exports {name}"
+    for name in sorted(name for name in needed if "@GLIBC_" not in name):
+        yield f"needs {name}, which is not libc's"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("libtarn")
+    parser.add_argument("libtarn_api")
+    parser.add_argument("--soname", required=True)
+    arguments = parser.parse_args()
+    family = "|".join([*ALLOCATION, "mallinfo"])
+    checks = [
+        (arguments.libtarn, arguments.soname, PUBLIC + ALLOCATION + OPERATORS,
+         re.compile(rf"tarn_\w+|_Z(nw|na|dl|da)\w+|{family}")),
+        (arguments.libtarn_api, arguments.soname.replace("libtarn", "libtarn-api"), PUBLIC, re.compile(r"tarn_\w+")),
+    ]
+    problems = [f"{check[0]} {problem}" for check in checks for problem in problems_of(*check)]
+    print("\n".join(problems) if problems else "both libraries need libc alone and export what they promise")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
