@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// cli_error: a failure of the command itself, with what to do about it and the exit code.
+// Thrown anywhere below main; main prints it (as text or JSON) and exits with `code`.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace tarn::cli {
+
+// The command's own exit codes; `run` otherwise passes the program's through. docs/commands.md
+// lists them, and scripts depend on them.
+struct exit_code {
+  static constexpr int success = 0;
+  static constexpr int results_differ = 1;
+  static constexpr int usage = 2;
+  static constexpr int program_fails = 3;
+  static constexpr int refused = 125;
+  static constexpr int not_executable = 126;
+  static constexpr int not_found = 127;
+};
+
+class cli_error : public std::runtime_error {
+ public:
+  cli_error(int code, const std::string& problem, std::string advice = {})
+      : std::runtime_error(problem), code_(code), advice_(std::move(advice)) {}
+
+  int code() const noexcept { return code_; }
+  const std::string& advice() const noexcept { return advice_; }
+
+ private:
+  int code_;
+  std::string advice_;
+};
+
+// Prints to stderr: "tarn: problem" and, indented below it, the advice; or one JSON object.
+void print_error(const cli_error& error, bool json);
+
+// A remark that is no failure, on stderr.
+void print_note(const std::string& text);
+
+}  // namespace tarn::cli

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// commands: the entry of each command. `words` is what follows the command's name. Each returns
+// the exit code and throws cli_error.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tarn::cli {
+
+int cmd_run(const std::vector<std::string>& words);
+int cmd_compare(const std::vector<std::string>& words);
+int cmd_options(const std::vector<std::string>& words);
+// Hidden: runs inside the child that cmd_options starts with the library preloaded.
+int print_preloaded_options();
+
+inline constexpr const char* print_preloaded_options_word = "--print-preloaded-options";
+
+}  // namespace tarn::cli

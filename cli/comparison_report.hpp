@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// comparison_report: the table, the verdict in plain words, and the JSON of a comparison.
+// Pure functions of the outcome; any thread.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "comparison.hpp"
+#include "statistics.hpp"
+
+namespace tarn::cli {
+
+// How `subject` stands to one other contender in one row of the table.
+struct pairwise_verdict {
+  std::string metric;   // "wall time" …
+  std::string subject;
+  std::string other;
+  judgement judged;
+};
+
+// The contender whose case the verdict argues: tarn, or the first when tarn takes no part.
+std::string subject_of(const comparison_outcome& outcome);
+
+// The subject against every other contender that has figures, for every metric.
+std::vector<pairwise_verdict> judge_all(const comparison_outcome& outcome);
+
+std::string render_table(const comparison_outcome& outcome, bool colour);
+// Sentences, one per line.
+std::vector<std::string> render_verdict(const comparison_outcome& outcome);
+// What went wrong, one paragraph per contender; empty if nothing did.
+std::string render_failures(const comparison_outcome& outcome);
+nlohmann::json as_json(const comparison_outcome& outcome);
+
+// 0, or exit_code::results_differ, or exit_code::program_fails.
+int exit_code_of(const comparison_outcome& outcome, bool ignore_failure);
+
+}  // namespace tarn::cli

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// library_search: where libtarn and the other allocators' libraries lie.
+// Reads directories and the loader's configuration only; starts nothing. Any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tarn::cli {
+
+// The path of libtarn: TARN_LIBRARY when set, else beside this executable (../lib). Throws
+// cli_error when there is none, or when it is not a library for this machine.
+std::string find_tarn_library();
+
+// The directories in which the loader looks: LD_LIBRARY_PATH, ld.so.conf, the built-in ones.
+std::vector<std::string> loader_directories();
+
+// The newest version of a shared library "libNAME.so[.N…]" for this machine in `directories`.
+std::optional<std::string> find_newest_library(std::string_view stem, const std::vector<std::string>& directories);
+
+// A library that the user named: a path, or a file name to look up. Throws cli_error unless it is
+// a shared library for this machine.
+std::string resolve_named_library(const std::string& name);
+
+// "libx.so.2.10" against "libx.so.2.9": numbers compare as numbers.
+bool version_less(std::string_view left, std::string_view right);
+
+// Throws cli_error, saying what is wrong, unless `path` is a loadable shared library.
+void require_usable_library(const std::string& path, const std::string& named_by);
+
+bool library_defines(const std::string& path, std::string_view symbol);
+
+std::string own_executable();
+
+}  // namespace tarn::cli

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// The `tarn` command: picks the command by its first word and turns failures into messages.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "cli_error.hpp"
+#include "commands.hpp"
+#include "text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* help_text =
+    "tarn: a memory allocator for C++ programs on Linux\n"
+    "\n"
+    "Usage: tarn COMMAND ...\n"
+    "\n"
+    "  run      start a program on tarn\n"
+    "  compare  measure a program under the system's malloc, tarn and other allocators\n"
+    "  options  tarn's options with their effective values\n"
+    "  help     this text, or a command's: tarn help COMMAND\n"
+    "\n"
+    "Examples:\n"
+    "  tarn run -- python3 script.py\n"
+    "  tarn run --stats -- make\n"
+    "  tarn compare -- ./my_program input.dat\n"
+    "  TARN_DECAY_MS=5000 tarn options\n"
+    "\n"
+    "Every command takes --help and --json. tarn --version prints the version.\n"
+    "Exit codes: run passes the program's on; otherwise 0 success, 1 results differ between\n"
+    "allocators, 2 usage, 3 the program fails under every allocator, 125 tarn refuses,\n"
+    "126 not executable, 127 not found.\n";
+
+struct command {
+  const char* name;
+  int (*run)(const std::vector<std::string>& words);
+};
+
+constexpr command commands[] = {{"run", cmd_run}, {"compare", cmd_compare}, {"options", cmd_options}};
+
+const command& find_command(const std::string& name) {
+  std::vector<std::string> names = {"help"};
+  for (const command& candidate : commands) {
+    if (name == candidate.name) return candidate;
+    names.emplace_back(candidate.name);
+  }
+  const std::string near = nearest_word(name, names);
+  throw cli_error(exit_code::usage, fmt::format("unknown command '{}'", name),
+                  near.empty() ? "All commands: tarn help" : fmt::format("Did you mean 'tarn {}'?", near));
+}
+
+int dispatch(std::vector<std::string> words) {
+  if (words.empty()) {
+    fmt::print(stderr, "{}", help_text);
+    return exit_code::usage;
+  }
+  const std::string first = words.front();
+  words.erase(words.begin());
+  if (first == print_preloaded_options_word) return print_preloaded_options();
+  if (first == "--version" || first == "-V") {
+    fmt::print("tarn {}\n", TARN_CLI_VERSION);
+    return exit_code::success;
+  }
+  const bool wants_help = first == "help" || first == "--help" || first == "-h";
+  if (wants_help && (words.empty() || words.front() == "help")) {
+    fmt::print("{}", help_text);
+    return exit_code::success;
+  }
+  if (wants_help) return find_command(words.front()).run({"--help"});
+  return find_command(first).run(words);
+}
+
+// Only tarn's own words count: those before "--".
+bool wants_json(const std::vector<std::string>& words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  return std::find(words.begin(), end, "--json") != end;
+}
+
+}  // namespace
+
+}  // namespace tarn::cli
+
+int main(int count, char** values) {
+  using namespace tarn::cli;
+  std::vector<std::string> words;
+  for (int index = 1; index < count; ++index) words.emplace_back(values[index]);
+  const bool json = wants_json(words);
+  try {
+    return dispatch(words);
+  } catch (const cli_error& error) {
+    print_error(error, json);
+    return error.code();
+  } catch (const std::exception& error) {
+    print_error(cli_error(exit_code::refused, error.what()), json);
+    return exit_code::refused;
+  }
+}

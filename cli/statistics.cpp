@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tarn::cli {
+
+namespace {
+
+// Probabilities of each value of the signed-rank sum of `count` differences around zero.
+std::vector<double> signed_rank_distribution(std::size_t count) {
+  std::vector<double> probability(count * (count + 1) / 2 + 1);
+  probability[0] = 1;
+  std::size_t largest = 0;
+  for (std::size_t rank = 1; rank <= count; ++rank) {
+    largest += rank;
+    // Each rank is counted or not, with even chances.
+    for (std::size_t sum = largest + 1; sum-- > 0;) {
+      const double counted = sum >= rank ? probability[sum - rank] : 0;
+      probability[sum] = 0.5 * probability[sum] + 0.5 * counted;
+    }
+  }
+  return probability;
+}
+
+std::vector<double> logarithms_of_ratios(const std::vector<double>& subject, const std::vector<double>& reference) {
+  std::vector<double> logarithms;
+  const std::size_t rounds = std::min(subject.size(), reference.size());
+  for (std::size_t round = 0; round < rounds; ++round) {
+    if (subject[round] <= 0 || reference[round] <= 0) return {};
+    logarithms.push_back(std::log(subject[round] / reference[round]));
+  }
+  return logarithms;
+}
+
+}  // namespace
+
+double quantile(std::vector<double> values, double fraction) {
+  std::sort(values.begin(), values.end());
+  const double position = fraction * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(std::floor(position));
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (position - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+double median(const std::vector<double>& values) {
+  return quantile(values, 0.5);
+}
+
+double half_quartile_range(const std::vector<double>& values) {
+  return (quantile(values, 0.75) - quantile(values, 0.25)) / 2;
+}
+
+std::optional<location_interval> signed_rank_interval(const std::vector<double>& differences, double confidence) {
+  if (differences.empty() || differences.size() > most_rounds) return std::nullopt;
+  const std::vector<double> probability = signed_rank_distribution(differences.size());
+  const double tail = (1 - confidence) / 2;
+  std::size_t outside = 0;  // as many of the smallest and of the largest means lie outside
+  double outside_probability = 0;
+  while (outside_probability + probability[outside] <= tail) {
+    outside_probability += probability[outside];
+    ++outside;
+  }
+  if (outside == 0) return std::nullopt;
+  std::vector<double> means;
+  for (std::size_t i = 0; i < differences.size(); ++i) {
+    for (std::size_t j = i; j < differences.size(); ++j) means.push_back((differences[i] + differences[j]) / 2);
+  }
+  std::sort(means.begin(), means.end());
+  location_interval interval;
+  interval.estimate = median(means);
+  interval.low = means[outside - 1];
+  interval.high = means[means.size() - outside];
+  interval.confidence = 1 - 2 * outside_probability;
+  return interval;
+}
+
+bool completely_separated(const std::vector<double>& left, const std::vector<double>& right) {
+  const auto [left_low, left_high] = std::minmax_element(left.begin(), left.end());
+  const auto [right_low, right_high] = std::minmax_element(right.begin(), right.end());
+  return *left_high < *right_low || *right_high < *left_low;
+}
+
+judgement judge(const std::vector<double>& subject, const std::vector<double>& reference, double confidence,
+                double smallest) {
+  judgement result;
+  const std::vector<double> logarithms = logarithms_of_ratios(subject, reference);
+  if (logarithms.empty()) return result;
+  const auto interval = signed_rank_interval(logarithms, confidence);
+  bool differs = false;
+  if (interval) {
+    result.ratio = std::exp(interval->estimate);
+    result.low = std::exp(interval->low);
+    result.high = std::exp(interval->high);
+    result.confidence = interval->confidence;
+    differs = (result.low > 1 || result.high < 1) && std::abs(result.ratio - 1) >= smallest;
+  } else {
+    const auto [low, high] = std::minmax_element(logarithms.begin(), logarithms.end());
+    result.ratio = std::exp(median(logarithms));
+    result.low = std::exp(*low);
+    result.high = std::exp(*high);
+    // One or two rounds show nothing, however far apart they are.
+    differs = logarithms.size() >= 3 && completely_separated(subject, reference) &&
+              std::abs(result.ratio - 1) >= std::max(smallest, few_rounds_smallest);
+  }
+  if (differs) result.outcome = result.ratio < 1 ? difference::less : difference::more;
+  return result;
+}
+
+}  // namespace tarn::cli

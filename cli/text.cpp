@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+#include "text.hpp"
+
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+
+namespace tarn::cli {
+
+namespace {
+
+// Four significant digits for figures below 10000: as many as repeated runs can support.
+std::string four_digits(double value) {
+  if (value >= 1000) return fmt::format("{:.0f}", value);
+  if (value >= 100) return fmt::format("{:.1f}", value);
+  if (value >= 10) return fmt::format("{:.2f}", value);
+  return fmt::format("{:.3f}", value);
+}
+
+}  // namespace
+
+std::string format_seconds(double seconds) {
+  if (seconds >= 1) return four_digits(seconds) + " s";
+  if (seconds >= 1e-3) return four_digits(seconds * 1e3) + " ms";
+  return fmt::format("{:.0f} us", seconds * 1e6);
+}
+
+std::string format_bytes(double bytes) {
+  constexpr double kib = 1024;
+  constexpr double mib = kib * 1024;
+  constexpr double gib = mib * 1024;
+  if (bytes >= gib) return fmt::format("{:.2f} GiB", bytes / gib);
+  if (bytes >= mib) return fmt::format("{:.1f} MiB", bytes / mib);
+  if (bytes >= kib) return fmt::format("{:.0f} KiB", bytes / kib);
+  return fmt::format("{:.0f} B", bytes);
+}
+
+std::string format_count(double count) {
+  if (count >= 1e6) return fmt::format("{:.2f}M", count / 1e6);
+  if (count >= 1e5) return fmt::format("{:.0f}k", count / 1e3);
+  if (count >= 1e4) return fmt::format("{:.1f}k", count / 1e3);
+  return fmt::format("{:.0f}", count);
+}
+
+std::string format_exit(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int number = WTERMSIG(wait_status);
+    const char* meaning = sigdescr_np(number);
+    return fmt::format("killed by signal {} ({})", number, meaning != nullptr ? meaning : "unknown");
+  }
+  return fmt::format("exit status {}", WEXITSTATUS(wait_status));
+}
+
+std::size_t display_width(std::string_view text) {
+  // Continuation bytes of UTF-8 take no column of their own.
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char unit) { return (static_cast<unsigned char>(unit) & 0xC0U) != 0x80U; }));
+}
+
+std::string pad_left(std::string_view text, std::size_t width) {
+  const std::size_t columns = display_width(text);
+  return std::string(columns < width ? width - columns : 0, ' ').append(text);
+}
+
+std::string pad_right(std::string_view text, std::size_t width) {
+  const std::size_t columns = display_width(text);
+  return std::string(text).append(columns < width ? width - columns : 0, ' ');
+}
+
+std::size_t edit_distance(std::string_view left, std::string_view right) {
+  std::vector<std::size_t> before(right.size() + 1);
+  std::iota(before.begin(), before.end(), std::size_t{0});
+  std::vector<std::size_t> two_before;
+  for (std::size_t i = 1; i <= left.size(); ++i) {
+    std::vector<std::size_t> current(right.size() + 1);
+    current[0] = i;
+    for (std::size_t j = 1; j <= right.size(); ++j) {
+      const std::size_t substitution = before[j - 1] + (left[i - 1] == right[j - 1] ? 0U : 1U);
+      current[j] = std::min({before[j] + 1, current[j - 1] + 1, substitution});
+      // Two neighbouring letters swapped is one slip of the fingers, not two.
+      if (i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1]) {
+        current[j] = std::min(current[j], two_before[j - 2] + 1);
+      }
+    }
+    two_before = std::move(before);
+    before = std::move(current);
+  }
+  return before.back();
+}
+
+std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const bool is_prefix = word.size() >= 2 && candidate.starts_with(word);
+    const std::size_t distance = is_prefix ? 1 : edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string join(const std::vector<std::string>& words, std::string_view separator) {
+  std::string all;
+  for (const std::string& word : words) {
+    if (!all.empty()) all += separator;
+    all += word;
+  }
+  return all;
+}
+
+bool wants_colour(int descriptor) {
+  const char* no_colour = std::getenv("NO_COLOR");
+  if (no_colour != nullptr && *no_colour != '\0') return false;
+  const char* terminal = std::getenv("TERM");
+  if (terminal == nullptr || std::strcmp(terminal, "dumb") == 0) return false;
+  return isatty(descriptor) == 1;
+}
+
+std::string paint(std::string_view text, style wanted, bool colour) {
+  if (!colour || wanted == style::plain) return std::string(text);
+  const char* code = "1";
+  if (wanted == style::good) code = "32";
+  if (wanted == style::bad) code = "31";
+  if (wanted == style::faint) code = "2";
+  return fmt::format("\033[{}m{}\033[0m", code, text);
+}
+
+}  // namespace tarn::cli

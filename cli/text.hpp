@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// text: quantities for people, aligned columns, colour, and the nearest of a few known words.
+// No state; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tarn::cli {
+
+std::string format_seconds(double seconds);  // "1.046 s", "12.3 ms"
+std::string format_bytes(double bytes);      // "1.5 MiB"
+std::string format_count(double count);      // "12.3k"
+std::string format_exit(int wait_status);    // "exit status 3", "killed by signal 11 (Segmentation fault)"
+
+// Number of terminal columns that UTF-8 text takes, for text without wide characters.
+std::size_t display_width(std::string_view text);
+std::string pad_left(std::string_view text, std::size_t width);
+std::string pad_right(std::string_view text, std::size_t width);
+
+// The candidate that `word` is most likely a slip of, or "" when none is near.
+std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
+std::size_t edit_distance(std::string_view left, std::string_view right);
+
+std::string join(const std::vector<std::string>& words, std::string_view separator);
+
+// True for a terminal, unless NO_COLOR is set or TERM is "dumb".
+bool wants_colour(int descriptor);
+
+enum class style { plain, bold, good, bad, faint };
+std::string paint(std::string_view text, style wanted, bool colour);
+
+}  // namespace tarn::cli
