@@ -31,7 +31,7 @@ auto inside(const char* volatile& where, const char* name, function call) {
 }
 
 void all_calls(const char* volatile& where, random_numbers& random) {
-  const size_t size = random.below(20) == 0 ? random.below(8 * mib) + 1 : random.size_up_to_bits(16);
+  const size_t size = random.below(100) == 0 ? random.below(4 * mib) + 1 : random.size_up_to_bits(15);
   void* block = nullptr;
   switch (random.below(6)) {
     case 0: block = inside(where, "calloc", [&] { return calloc(1, size); }); break;

@@ -10,6 +10,8 @@ tarn_guarantee(15_fork_stdio LONG)
 
 add_library(guarantee_16_plugin MODULE 16_plugin.cpp)
 tarn_guarantee_target(guarantee_16_plugin)
+# Unique symbols would make the library impossible to unload.
+target_compile_options(guarantee_16_plugin PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 set_target_properties(guarantee_16_plugin PROPERTIES PREFIX "" OUTPUT_NAME 16_plugin)
 tarn_guarantee(16_dlopen SERIAL DEPENDS guarantee_16_plugin)
 tarn_guarantee(16_dlopen_tarn NO_PRELOAD)

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// misuse: runs one wrong use of the heap in a child and judges the outcome.
+// Owner: the misuse_* programs. Thread safety: none; the programs have one thread when they call it.
+// Invariant: a case is good if the child either ends by SIGABRT with one line on stderr that names the pointer, or
+//   goes on and no_harm() finds nothing wrong: no address handed out twice, no overlap, no live block changed, no
+//   address that is not the heap's.
+#pragma once
+
+#include <malloc.h>
+
+#include <atomic>
+
+#include "check.hpp"
+
+namespace guarantee {
+
+// What a child tells its parent; lives in a shared page.
+struct misuse_record {
+  const void* pointer;  // the one that is misused
+};
+inline misuse_record* current_misuse = nullptr;
+
+// The pointer of the wrong call to come, out of the optimiser's sight.
+inline void* misused(void* pointer) {
+  current_misuse->pointer = pointer;
+  return hide(pointer);
+}
+
+struct forbidden_range {
+  const char* what;
+  const char* from;
+  const char* to;
+};
+
+// ---- the oracle ---------------------------------------------------------------------------------------------
+
+// Live blocks from before the misuse, stamped; a wrong free must not let anybody write to them.
+class bystanders {
+ public:
+  void allocate(size_t size) {
+    for (size_t i = 0; i < count; ++i) {
+      sizes_[i] = i % 3 == 0 ? size : i % 3 == 1 ? size / 2 + 1 : size + size / 3 + 1;
+      blocks_[i] = malloc(sizes_[i]);
+      TARN_CHECK(blocks_[i] != nullptr, "malloc(%zu) fails", sizes_[i]);
+      stamp(blocks_[i], i + 1, 0, sizes_[i]);
+    }
+  }
+  void check(const char* when) const {
+    for (size_t i = 0; i < count; ++i) {
+      TARN_CHECK(stamped(blocks_[i], i + 1, sizes_[i]), "%s: the live block %p of %zu bytes has changed", when,
+                 blocks_[i], sizes_[i]);
+    }
+  }
+  void free_all() {
+    for (void* block : blocks_) free(block);
+  }
+
+  static constexpr size_t count = 12;
+  void* blocks_[count];
+  size_t sizes_[count];
+};
+
+struct harm_search {
+  size_t size;                      // of the block that was misused
+  const forbidden_range* forbidden;  // memory that is not the heap's
+  size_t forbidden_count;
+};
+
+inline int blocks_by_address(const void* left, const void* right) {
+  const uintptr_t a = *static_cast<const uintptr_t*>(left);
+  const uintptr_t b = *static_cast<const uintptr_t*>(right);
+  return (a > b) - (a < b);
+}
+
+struct found_block {
+  uintptr_t start;
+  size_t size;
+  uint64_t seed;
+};
+
+inline void check_apart(found_block* blocks, size_t count) {
+  qsort(blocks, count, sizeof *blocks, blocks_by_address);
+  for (size_t i = 1; i < count; ++i) {
+    TARN_CHECK(blocks[i].start != blocks[i - 1].start, "0x%lx is handed out twice", blocks[i].start);
+    TARN_CHECK(blocks[i - 1].start + blocks[i - 1].size <= blocks[i].start, "0x%lx (%zu bytes) and 0x%lx overlap",
+               blocks[i - 1].start, blocks[i - 1].size, blocks[i].start);
+  }
+}
+
+inline void check_owned(const harm_search& search, const found_block& block) {
+  for (size_t i = 0; i < search.forbidden_count; ++i) {
+    const forbidden_range& range = search.forbidden[i];
+    const bool outside = block.start + block.size <= reinterpret_cast<uintptr_t>(range.from) ||
+                         reinterpret_cast<uintptr_t>(range.to) <= block.start;
+    TARN_CHECK(outside, "malloc(%zu) hands out 0x%lx, %s", block.size, block.start, range.what);
+  }
+}
+
+// Allocates many blocks of the sizes round the misused one, all alive together, stamps and checks them.
+inline void allocate_and_judge(const harm_search& search) {
+  const size_t count = search.size <= 4096 ? 4000 : search.size <= 32 * kib ? 300 : search.size <= mib ? 24 : 5;
+  found_block* const blocks = own_array<found_block>(count);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t size = i % 4 == 3 ? search.size / 2 + 1 : search.size;
+    void* const block = i % 16 == 0 ? calloc(1, size) : malloc(size);
+    TARN_CHECK(block != nullptr, "malloc(%zu) fails after the misuse", size);
+    if (i % 16 == 0) TARN_CHECK(first_nonzero(block, size) == size, "calloc(%zu) is not zero", size);
+    blocks[i] = {reinterpret_cast<uintptr_t>(block), size, i + 1000};
+    check_owned(search, blocks[i]);
+    stamp(block, blocks[i].seed, 0, size);
+  }
+  check_apart(blocks, count);
+  for (size_t i = 0; i < count; ++i) {
+    void* const block = reinterpret_cast<void*>(blocks[i].start);
+    TARN_CHECK(stamped(block, blocks[i].seed, blocks[i].size), "%p: content changes under its owner", block);
+  }
+  for (size_t i = 0; i < count; ++i) free(reinterpret_cast<void*>(blocks[i].start));
+  munmap(blocks, count * sizeof *blocks);
+}
+
+inline void* judge_in_thread(void* search) {
+  allocate_and_judge(*static_cast<const harm_search*>(search));
+  return nullptr;
+}
+
+// Blocks of two threads alive together, then of this one again: what a cache hides shows when it is emptied.
+inline void no_harm(harm_search search) {
+  allocate_and_judge(search);
+  pthread_join(start_thread(judge_in_thread, &search), nullptr);
+  malloc_trim(0);
+  const pthread_t other = start_thread(judge_in_thread, &search);
+  allocate_and_judge(search);
+  pthread_join(other, nullptr);
+}
+
+// ---- the verdict --------------------------------------------------------------------------------------------
+
+struct misuse_tally {
+  int detected = 0;
+  int harmless = 0;
+  int bad = 0;
+};
+
+inline bool names_pointer(const char* text, const void* pointer) {
+  char number[32];
+  snprintf(number, sizeof number, "%lx", reinterpret_cast<uintptr_t>(pointer));
+  return strstr(text, number) != nullptr;
+}
+
+inline void judge(const char* name, const child_result& result, const char* text, misuse_tally& tally) {
+  const char* const newline = strchr(text, '\n');
+  const bool one_line = newline != nullptr && newline[1] == '\0';
+  const char* verdict = nullptr;
+  if (result.exited && result.code == holds) {
+    ++tally.harmless;
+    return;
+  }
+  if (result.exited && result.code == not_checkable) _exit(not_checkable);
+  if (result.hung()) {
+    verdict = "hangs";
+  } else if (result.exited) {
+    verdict = "does harm";
+  } else if (result.signal != SIGABRT) {
+    verdict = "crashes";
+  } else if (!one_line) {
+    verdict = "aborts, but not with one line";
+  } else if (!names_pointer(text, current_misuse->pointer)) {
+    verdict = "aborts, but its message does not name the pointer";
+  } else {
+    ++tally.detected;
+    return;
+  }
+  ++tally.bad;
+  char line[700];
+  snprintf(line, sizeof line, "BROKEN: %s: %s (pointer %p, signal %d) %.400s", name, verdict, current_misuse->pointer,
+           result.signal, text);
+  const size_t length = strcspn(line, "\n");
+  line[length] = '\n';
+  if (write(2, line, length + 1) < 0) return;
+}
+
+// Runs `body` in a child whose stderr is read; all cases of a program are run, also after a bad one.
+template <typename function>
+void misuse_case(const char* name, misuse_tally& tally, function body) {
+  if (current_misuse == nullptr) current_misuse = shared_with_children<misuse_record>();
+  current_misuse->pointer = nullptr;
+  int ends[2];
+  if (pipe(ends) != 0) skip("pipe failed");
+  const child_result result = run_in_child(20, [&] {
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    dup2(ends[1], 2);
+    body();
+    return holds;
+  });
+  close(ends[1]);
+  char text[1024];
+  const ssize_t got = read(ends[0], text, sizeof text - 1);
+  text[got > 0 ? got : 0] = '\0';
+  close(ends[0]);
+  judge(name, result, text, tally);
+}
+
+inline int finish(const misuse_tally& tally) {
+  measured("%d cases: %d detected, %d without effect, %d harmful", tally.detected + tally.harmless + tally.bad,
+           tally.detected, tally.harmless, tally.bad);
+  return tally.bad == 0 ? holds : broken;
+}
+
+}  // namespace guarantee
