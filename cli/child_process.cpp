@@ -105,12 +105,14 @@ pid_t start_child(const child_request& request, const sigset_t& mask) {
   const std::vector<char*> variable_pointers = variables.pointers();
   std::vector<char*> arguments;
   arguments.reserve(request.arguments.size() + 1);
-  for (const std::string& argument : request.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : request.arguments)
+    arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   pipe_pair errors;
   const pid_t child = fork();
   if (child < 0) {
-    throw cli_error(exit_code::refused, fmt::format("cannot start another process: {}", std::strerror(errno)));
+    throw cli_error(exit_code::refused,
+                    fmt::format("cannot start another process: {}", std::strerror(errno)));
   }
   if (child == 0) become(request, arguments.data(), variable_pointers.data(), mask, errors.writer());
   errors.close_writer();

@@ -21,10 +21,10 @@ struct child_request {
   std::string path;
   std::vector<std::string> arguments;  // argv, the program's name first
   environment variables;
-  int standard_input = -1;   // descriptors; -1 inherits
+  int standard_input = -1;  // descriptors; -1 inherits
   int standard_output = -1;
   int standard_error = -1;
-  bool own_group = false;    // a process group of its own, so that it can be killed as a whole
+  bool own_group = false;  // a process group of its own, so that it can be killed as a whole
 };
 
 // Holds back the given signals, so that they are taken by sigtimedwait and not lost; children get

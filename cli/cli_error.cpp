@@ -21,8 +21,6 @@ void print_error(const cli_error& error, bool json) {
   }
 }
 
-void print_note(const std::string& text) {
-  fmt::print(stderr, "tarn: {}\n", text);
-}
+void print_note(const std::string& text) { fmt::print(stderr, "tarn: {}\n", text); }
 
 }  // namespace tarn::cli

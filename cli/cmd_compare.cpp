@@ -47,7 +47,8 @@ struct compare_arguments {
 void declare_options(CLI::App& app, compare_arguments& arguments) {
   comparison_settings& settings = arguments.settings;
   set_usage(app, "tarn compare [OPTIONS] -- PROGRAM ARG...");
-  app.add_option("-n,--runs", arguments.rounds, "Timed rounds; without it 3 to 10, to take about a minute at most")
+  app.add_option("-n,--runs", arguments.rounds,
+                 "Timed rounds; without it 3 to 10, to take about a minute at most")
       ->check(CLI::Range(1, most_rounds))
       ->option_text("N");
   app.add_option("-w,--warmup", settings.warmup_rounds, "Rounds before, not counted (1)")
@@ -58,11 +59,13 @@ void declare_options(CLI::App& app, compare_arguments& arguments) {
   app.add_option("--only", arguments.only, "These only (of system, tarn, jemalloc, mimalloc, tcmalloc, ...)")
       ->delimiter(',')
       ->option_text("NAME,...");
-  app.add_option("--timeout", settings.timeout_seconds, "Seconds after which a run is killed and counts as failed")
+  app.add_option("--timeout", settings.timeout_seconds,
+                 "Seconds after which a run is killed and counts as failed")
       ->check(CLI::PositiveNumber)
       ->option_text("SECONDS");
   app.add_option("--input", settings.input, "The program's standard input (/dev/null)")->option_text("FILE");
-  app.add_option("--touch", arguments.touch_mib, "Memory to touch and release before each run, 0 for none (256)")
+  app.add_option("--touch", arguments.touch_mib,
+                 "Memory to touch and release before each run, 0 for none (256)")
       ->check(CLI::Range(0, 1 << 20))
       ->option_text("MIB");
   app.add_option("--seed", settings.seed, "For the order of the runs, to repeat it")->option_text("N");
@@ -83,7 +86,8 @@ std::vector<contender> keep_verified(const std::vector<contender>& all, const pr
     try {
       const auto other_malloc = verify_contender(who, target);
       if (other_malloc) {
-        notes.push_back(fmt::format("'system' is the program as it is: its malloc comes from {}", *other_malloc));
+        notes.push_back(
+            fmt::format("'system' is the program as it is: its malloc comes from {}", *other_malloc));
       }
       kept.push_back(who);
     } catch (const cli_error& error) {
@@ -98,7 +102,8 @@ void note_python(const program_target& target, std::vector<std::string>& notes) 
   const environment variables = environment::current();
   const std::string name = std::filesystem::path(target.programs.back().path).filename().string();
   if (name.starts_with("python") && !variables.get("PYTHONMALLOC")) {
-    notes.emplace_back("python serves small objects from its own pools; PYTHONMALLOC=malloc passes them to malloc");
+    notes.emplace_back(
+        "python serves small objects from its own pools; PYTHONMALLOC=malloc passes them to malloc");
   }
 }
 
@@ -132,8 +137,9 @@ int cmd_compare(const std::vector<std::string>& words) {
   if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
   require_program(line, "compare", exit_code::usage);
   if (arguments.rounds > 0) settings.rounds = arguments.rounds;
-  settings.conditioning_bytes = arguments.touch_mib < 0 ? default_conditioning_bytes()
-                                                        : static_cast<std::uint64_t>(arguments.touch_mib) << 20;
+  settings.conditioning_bytes = arguments.touch_mib < 0
+                                    ? default_conditioning_bytes()
+                                    : static_cast<std::uint64_t>(arguments.touch_mib) << 20;
 
   std::vector<std::string> notes;
   const program_target target = find_program(line.program.front(), environment::current());

@@ -29,7 +29,8 @@ constexpr std::size_t option_limit = 1000;
 
 std::string variable_name(const std::string& option) {
   std::string name = "TARN_";
-  for (const char letter : option) name += static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  for (const char letter : option)
+    name += static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
   return name;
 }
 
@@ -68,7 +69,8 @@ void print_table(const nlohmann::json& table) {
   }
   const auto print_row = [&](const std::vector<std::string>& cells, style wanted) {
     std::string line;
-    for (std::size_t column = 0; column < cells.size(); ++column) line += pad_right(cells[column], widths[column] + 2);
+    for (std::size_t column = 0; column < cells.size(); ++column)
+      line += pad_right(cells[column], widths[column] + 2);
     line.erase(line.find_last_not_of(' ') + 1);
     fmt::print("{}\n", paint(line, wanted, colour));
   };
@@ -76,14 +78,13 @@ void print_table(const nlohmann::json& table) {
   for (std::size_t index = 0; index < rows.size(); ++index) {
     const nlohmann::json& option = table["options"][index];
     print_row(rows[index], option["source"] == "default" ? style::plain : style::good);
-    fmt::print("    {} Accepts: {}.\n", option["meaning"].get<std::string>(), option["accepts"].get<std::string>());
+    fmt::print("    {} Accepts: {}.\n", option["meaning"].get<std::string>(),
+               option["accepts"].get<std::string>());
   }
   fmt::print("\ntarn {}, {}\n", table["version"].get<std::string>(), table["library"].get<std::string>());
 }
 
-std::string text_or_empty(const char* text) {
-  return text != nullptr ? text : "";
-}
+std::string text_or_empty(const char* text) { return text != nullptr ? text : ""; }
 
 }  // namespace
 

@@ -52,7 +52,8 @@ nlohmann::json figures_as_json(const std::vector<std::string>& words, const fore
                                const exit_statistics& statistics) {
   nlohmann::json figures = {
       {"program", words},
-      {"exit_status", WIFEXITED(result.wait_status) ? nlohmann::json(WEXITSTATUS(result.wait_status)) : nullptr},
+      {"exit_status",
+       WIFEXITED(result.wait_status) ? nlohmann::json(WEXITSTATUS(result.wait_status)) : nullptr},
       {"signal", WIFSIGNALED(result.wait_status) ? nlohmann::json(WTERMSIG(result.wait_status)) : nullptr},
       {"wall_seconds", result.wall_seconds},
       {"user_seconds", seconds_of(result.usage.ru_utime)},
@@ -84,8 +85,8 @@ void print_figures(const foreground_result& result, const exit_statistics& stati
   line("returned", returned);
 }
 
-int run_with_statistics(const program_target& target, const std::vector<std::string>& words, environment variables,
-                        bool json) {
+int run_with_statistics(const program_target& target, const std::vector<std::string>& words,
+                        environment variables, bool json) {
   if (variables.get("TARN_STATS")) {
     print_note("--stats takes the place of TARN_STATS for this run");
   }

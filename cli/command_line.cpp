@@ -41,14 +41,16 @@ std::string advice_for(const CLI::App& app, const std::vector<std::string>& opti
     if (name.size() < 3 || !name.starts_with("--")) continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string near = nearest_word(name, known);
-    if (!near.empty()) return fmt::format("Did you mean '{}'? All options: tarn {} --help", near, app.get_name());
+    if (!near.empty())
+      return fmt::format("Did you mean '{}'? All options: tarn {} --help", near, app.get_name());
   }
   return fmt::format("See: tarn {} --help", app.get_name());
 }
 
 }  // namespace
 
-command_line split_command_line(const std::vector<std::string>& words, const std::vector<std::string>& valued) {
+command_line split_command_line(const std::vector<std::string>& words,
+                                const std::vector<std::string>& valued) {
   command_line line;
   std::size_t index = 0;
   while (index < words.size()) {
@@ -61,7 +63,10 @@ command_line split_command_line(const std::vector<std::string>& words, const std
     line.options.push_back(word);
     ++index;
     if (word == "--with") {
-      while (index < words.size() && words[index].front() != '-' && words[index].find('=') != std::string::npos) {
+      // The first is taken as it is, so that a malformed one is called so and not the program.
+      if (index < words.size() && words[index] != "--") line.options.push_back(words[index++]);
+      while (index < words.size() && words[index].front() != '-' &&
+             words[index].find('=') != std::string::npos) {
         line.options.push_back(words[index++]);
       }
     } else if (std::find(valued.begin(), valued.end(), word) != valued.end() && index < words.size() &&

@@ -16,7 +16,8 @@ struct command_line {
 
 // Splits at "--", or else at the first word that is neither an option nor an option's value.
 // `valued` names the options that take one value; "--with" takes several NAME=LIB.
-command_line split_command_line(const std::vector<std::string>& words, const std::vector<std::string>& valued);
+command_line split_command_line(const std::vector<std::string>& words,
+                                const std::vector<std::string>& valued);
 
 // The line under "Usage:" in the command's help.
 void set_usage(CLI::App& app, const std::string& usage);

@@ -103,8 +103,7 @@ void kill_and_reap(pid_t child) {
 int rounds_that_fit(double seconds_per_round) {
   if (seconds_per_round <= 0) return most_default_rounds;
   const double fit = std::floor(default_budget_seconds / seconds_per_round);
-  return static_cast<int>(
-      std::clamp<double>(fit, fewest_default_rounds, most_default_rounds));
+  return static_cast<int>(std::clamp<double>(fit, fewest_default_rounds, most_default_rounds));
 }
 
 comparison::comparison(const std::vector<contender>& contenders, const program_target& target,
@@ -222,8 +221,9 @@ void comparison::record(contender_result& result, const attempt& one, bool timed
     if (timed) result.rounds.push_back(one.figures);
     return;
   }
-  result.failure = one.timed_out ? fmt::format("still running after {} s (--timeout)", settings_.timeout_seconds)
-                                 : format_exit(one.wait_status);
+  result.failure = one.timed_out
+                       ? fmt::format("still running after {} s (--timeout)", settings_.timeout_seconds)
+                       : format_exit(one.wait_status);
   result.error_tail = one.error_tail;
 }
 

@@ -26,17 +26,17 @@ struct run_figures {
 
 struct contender_result {
   contender who;
-  std::vector<run_figures> rounds;   // the n-th of each contender were measured in the same round
-  std::string failure;               // empty, or how it ended; it then takes no further part
-  std::string error_tail;            // the last lines of its stderr in the run that failed
+  std::vector<run_figures> rounds;  // the n-th of each contender were measured in the same round
+  std::string failure;              // empty, or how it ended; it then takes no further part
+  std::string error_tail;           // the last lines of its stderr in the run that failed
 };
 
 struct comparison_settings {
-  std::optional<int> rounds;         // none: as many as fit into a minute, 3 to 10
+  std::optional<int> rounds;  // none: as many as fit into a minute, 3 to 10
   int warmup_rounds = 1;
-  double timeout_seconds = 0;        // 0: none
+  double timeout_seconds = 0;  // 0: none
   bool show_output = false;
-  bool ignore_failure = false;       // any exit status is as good as 0
+  bool ignore_failure = false;  // any exit status is as good as 0
   bool progress = true;
   std::string input = "/dev/null";
   std::uint64_t conditioning_bytes = 0;
@@ -47,8 +47,8 @@ struct comparison_outcome {
   std::vector<contender_result> results;
   int rounds = 0;
   // How the program ends under the contenders that count; nullopt when all failed differently.
-  std::optional<int> usual_exit;     // wait status
-  std::string usual_error_tail;      // when that is a failure
+  std::optional<int> usual_exit;  // wait status
+  std::string usual_error_tail;   // when that is a failure
 };
 
 // Thrown when this process is told to end (SIGINT …); the program has been killed by then.
@@ -61,8 +61,8 @@ int rounds_that_fit(double seconds_per_round);
 
 class comparison {
  public:
-  comparison(const std::vector<contender>& contenders, const program_target& target, std::vector<std::string> words,
-             const comparison_settings& settings);
+  comparison(const std::vector<contender>& contenders, const program_target& target,
+             std::vector<std::string> words, const comparison_settings& settings);
   comparison_outcome run();
 
  private:

@@ -20,8 +20,8 @@ struct metric {
   const char* key;
   double run_figures::*value;
   std::string (*format)(double);
-  const char* less;   // "fewer": how the smaller figure is called
-  double smallest;    // differences below this are not called one
+  const char* less;  // "fewer": how the smaller figure is called
+  double smallest;   // differences below this are not called one
 };
 
 // Linker and page layout alone change time by about a percent.
@@ -50,8 +50,9 @@ std::vector<const contender_result*> with_figures(const comparison_outcome& outc
 // Major faults are of interest only where there are any.
 bool is_shown(const metric& row, const std::vector<const contender_result*>& columns) {
   if (std::string_view(row.key) != "major_faults") return true;
-  return std::any_of(columns.begin(), columns.end(),
-                     [&row](const contender_result* result) { return median(values_of(*result, row.value)) > 0; });
+  return std::any_of(columns.begin(), columns.end(), [&row](const contender_result* result) {
+    return median(values_of(*result, row.value)) > 0;
+  });
 }
 
 double best_median(const metric& row, const std::vector<const contender_result*>& columns) {
@@ -158,7 +159,8 @@ std::string render_table(const comparison_outcome& outcome, bool colour) {
     for (const contender_result* result : columns) {
       const std::vector<double> values = values_of(*result, row.value);
       const bool is_best = columns.size() > 1 && median(values) <= best;
-      first += paint(pad_left(row.format(median(values)), width), is_best ? style::good : style::plain, colour);
+      first +=
+          paint(pad_left(row.format(median(values)), width), is_best ? style::good : style::plain, colour);
       second += paint(pad_left(ratio_and_spread(values, best), width), style::faint, colour);
     }
     text += first + "\n" + second + "\n";
@@ -174,7 +176,9 @@ std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
   const auto columns = with_figures(outcome);
   if (columns.size() < 2) return {"Verdict: nothing to compare; only one allocator has figures."};
   const std::vector<pairwise_verdict> verdicts = judge_all(outcome);
-  const auto decides = [](const pairwise_verdict& verdict) { return verdict.judged.outcome != difference::none; };
+  const auto decides = [](const pairwise_verdict& verdict) {
+    return verdict.judged.outcome != difference::none;
+  };
   const auto about = [&verdicts, &decides](std::string_view name) {
     return std::any_of(verdicts.begin(), verdicts.end(), [&](const pairwise_verdict& verdict) {
       return verdict.metric == name && decides(verdict);

@@ -14,7 +14,7 @@ namespace tarn::cli {
 
 // How `subject` stands to one other contender in one row of the table.
 struct pairwise_verdict {
-  std::string metric;   // "wall time" …
+  std::string metric;  // "wall time" …
   std::string subject;
   std::string other;
   judgement judged;

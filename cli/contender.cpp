@@ -60,9 +60,10 @@ contender parse_with(const std::string& word) {
 [[noreturn]] void refuse_unknown(const std::string& name, const std::vector<std::string>& names) {
   for (const known_allocator& known : known_allocators()) {
     if (name != known.name) continue;
-    throw cli_error(exit_code::usage, fmt::format("--only {}: {} is not installed", name, name),
-                    fmt::format("Install it (Debian and Ubuntu: {}) or name it: --with {}=/path/to/library.so",
-                                known.package, name));
+    throw cli_error(
+        exit_code::usage, fmt::format("--only {}: {} is not installed", name, name),
+        fmt::format("Install it (Debian and Ubuntu: {}) or name it: --with {}=/path/to/library.so",
+                    known.package, name));
   }
   const std::string near = nearest_word(name, names);
   throw cli_error(exit_code::usage, fmt::format("--only {}: there is no allocator of this name", name),
@@ -75,7 +76,8 @@ bool wanted(const std::string& name, const std::vector<std::string>& only) {
 
 }  // namespace
 
-std::vector<contender> choose_contenders(const std::vector<std::string>& with, const std::vector<std::string>& only) {
+std::vector<contender> choose_contenders(const std::vector<std::string>& with,
+                                         const std::vector<std::string>& only) {
   std::vector<contender> all = {{system_name, ""}, {tarn_name, ""}};
   for (contender& found : installed_allocators()) all.push_back(std::move(found));
   for (const std::string& word : with) {

@@ -122,7 +122,8 @@ class dynamic_view {
   }
 
   void read_table(const Elf64_Phdr& dynamic) {
-    for (std::uint64_t offset = 0; offset + sizeof(Elf64_Dyn) <= dynamic.p_filesz; offset += sizeof(Elf64_Dyn)) {
+    for (std::uint64_t offset = 0; offset + sizeof(Elf64_Dyn) <= dynamic.p_filesz;
+         offset += sizeof(Elf64_Dyn)) {
       const auto entry = read_at<Elf64_Dyn>(image_, dynamic.p_offset + offset);
       if (!entry || entry->d_tag == DT_NULL) return;
       if (entry->d_tag == DT_SYMTAB) symbols_ = entry->d_un.d_ptr;
@@ -225,14 +226,22 @@ bool defines_symbol(std::span<const std::byte> image, std::string_view symbol) {
 
 std::string machine_name(std::uint16_t machine, unsigned bits, bool big_endian) {
   switch (machine) {
-    case EM_X86_64: return bits == 32 ? "x86-64 (x32)" : "x86-64";
-    case EM_386: return "32-bit x86";
-    case EM_AARCH64: return big_endian ? "big-endian aarch64" : "aarch64";
-    case EM_ARM: return "32-bit ARM";
-    case EM_RISCV: return fmt::format("{}-bit RISC-V", bits);
-    case EM_PPC64: return big_endian ? "ppc64" : "ppc64le";
-    case EM_S390: return "s390x";
-    default: return fmt::format("machine {} ({}-bit)", machine, bits);
+    case EM_X86_64:
+      return bits == 32 ? "x86-64 (x32)" : "x86-64";
+    case EM_386:
+      return "32-bit x86";
+    case EM_AARCH64:
+      return big_endian ? "big-endian aarch64" : "aarch64";
+    case EM_ARM:
+      return "32-bit ARM";
+    case EM_RISCV:
+      return fmt::format("{}-bit RISC-V", bits);
+    case EM_PPC64:
+      return big_endian ? "ppc64" : "ppc64le";
+    case EM_S390:
+      return "s390x";
+    default:
+      return fmt::format("machine {} ({}-bit)", machine, bits);
   }
 }
 

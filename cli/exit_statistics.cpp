@@ -50,8 +50,6 @@ statistics_file::statistics_file() {
   close(descriptor);
 }
 
-statistics_file::~statistics_file() {
-  unlink(path_.c_str());
-}
+statistics_file::~statistics_file() { unlink(path_.c_str()); }
 
 }  // namespace tarn::cli

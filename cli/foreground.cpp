@@ -27,7 +27,8 @@ void stop_along(int number, pid_t child) {
 }  // namespace
 
 foreground_result run_in_foreground(const child_request& request) {
-  const held_signals signals{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
+  const held_signals signals{SIGCHLD, SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                             SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
   foreground_result result;
   const double begin = monotonic_seconds();
   const pid_t child = start_child(request, signals.before());

@@ -130,20 +130,24 @@ std::vector<std::string> loader_directories() {
   directories.emplace_back("/lib64");
   std::vector<std::string> unique;
   for (std::string& directory : directories) {
-    if (std::find(unique.begin(), unique.end(), directory) == unique.end()) unique.push_back(std::move(directory));
+    if (std::find(unique.begin(), unique.end(), directory) == unique.end())
+      unique.push_back(std::move(directory));
   }
   return unique;
 }
 
-std::optional<std::string> find_newest_library(std::string_view stem, const std::vector<std::string>& directories) {
+std::optional<std::string> find_newest_library(std::string_view stem,
+                                               const std::vector<std::string>& directories) {
   const std::string prefix = fmt::format("lib{}.so", stem);
   std::string best;
   std::string best_name;
   for (const std::string& directory : directories) {
     std::error_code error;
-    for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+         entry.increment(error)) {
       const std::string name = entry->path().filename().string();
-      if (!name.starts_with(prefix) || !is_version_suffix(std::string_view(name).substr(prefix.size()))) continue;
+      if (!name.starts_with(prefix) || !is_version_suffix(std::string_view(name).substr(prefix.size())))
+        continue;
       // The real file's name carries the full version; the entry may be a link with a short one.
       std::error_code link_error;
       const fs::path real = fs::canonical(entry->path(), link_error);
@@ -214,7 +218,8 @@ void require_usable_library(const std::string& path, const std::string& named_by
     const elf_summary summary = summarize_file(file.data());
     if (summary.kind != file_kind::elf) refuse("is not a shared library", "Name a .so file.");
     if (!is_native(summary)) {
-      refuse("is for " + machine_name(summary.machine, summary.bits, summary.big_endian) + ", not for this machine",
+      refuse("is for " + machine_name(summary.machine, summary.bits, summary.big_endian) +
+                 ", not for this machine",
              "Name one that was built for this machine.");
     }
     if (summary.type != ET_DYN || !summary.has_dynamic) refuse("is not a shared library", "Name a .so file.");

@@ -18,7 +18,8 @@ std::string find_tarn_library();
 std::vector<std::string> loader_directories();
 
 // The newest version of a shared library "libNAME.so[.N…]" for this machine in `directories`.
-std::optional<std::string> find_newest_library(std::string_view stem, const std::vector<std::string>& directories);
+std::optional<std::string> find_newest_library(std::string_view stem,
+                                               const std::vector<std::string>& directories);
 
 // A library that the user named: a path, or a file name to look up. Throws cli_error unless it is
 // a shared library for this machine.

@@ -28,9 +28,7 @@ bool same_file(const std::string& left, const std::string& right) {
   return left == right || fs::equivalent(left, right, error);
 }
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 
@@ -97,21 +95,23 @@ void require_preload_in_use(const program_target& target, const std::string& lib
                       fmt::format("{} cannot start: it needs {}", program.path, join(trace.missing, ", ")),
                       "Install these libraries, or set LD_LIBRARY_PATH.");
     }
-    const bool loaded = std::any_of(trace.objects.begin(), trace.objects.end(),
-                                    [&library](const std::string& object) { return same_file(object, library); });
+    const bool loaded =
+        std::any_of(trace.objects.begin(), trace.objects.end(),
+                    [&library](const std::string& object) { return same_file(object, library); });
     if (!loaded) {
       const std::string words = first_line(trace.complaints);
       throw cli_error(exit_code::refused,
-                      fmt::format("the dynamic loader does not load {} ({}) into {}{}{}", name, library, program.path,
-                                  words.empty() ? "" : ": ", words),
+                      fmt::format("the dynamic loader does not load {} ({}) into {}{}{}", name, library,
+                                  program.path, words.empty() ? "" : ": ", words),
                       "Check that the library is readable and was built for this C library.");
     }
     const std::optional<std::string> provider = malloc_provider(program, trace);
     if (provider && same_file(*provider, library)) continue;
     if (provider && same_file(*provider, program.path)) {
-      throw cli_error(exit_code::refused,
-                      fmt::format("{} brings a malloc of its own, which goes before any preloaded one", program.path),
-                      "Build it without its own allocator, or link it with tarn.");
+      throw cli_error(
+          exit_code::refused,
+          fmt::format("{} brings a malloc of its own, which goes before any preloaded one", program.path),
+          "Build it without its own allocator, or link it with tarn.");
     }
     throw cli_error(exit_code::refused,
                     fmt::format("{} would take malloc from {}, not from {}", program.path,

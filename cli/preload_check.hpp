@@ -13,9 +13,9 @@
 namespace tarn::cli {
 
 struct loader_trace {
-  std::vector<std::string> objects;   // paths in the order in which symbols are looked up
-  std::vector<std::string> missing;   // libraries that the program needs and that are not there
-  std::string complaints;             // what the loader wrote to stderr
+  std::vector<std::string> objects;  // paths in the order in which symbols are looked up
+  std::vector<std::string> missing;  // libraries that the program needs and that are not there
+  std::string complaints;            // what the loader wrote to stderr
 };
 
 // The text that the loader writes under LD_TRACE_LOADED_OBJECTS.

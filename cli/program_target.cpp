@@ -41,7 +41,8 @@ std::string suggestion_for(const std::string& name, const std::vector<std::strin
   std::vector<std::string> known;
   for (const std::string& directory : directories) {
     std::error_code error;
-    for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+         entry.increment(error)) {
       known.push_back(entry->path().filename().string());
     }
   }
@@ -77,13 +78,17 @@ class target_finder {
     }
     const elf_summary summary = summarize(path);
     switch (summary.kind) {
-      case file_kind::script: return follow_script(path, summary.script_line, depth);
-      case file_kind::elf: return accept(path, summary);
+      case file_kind::script:
+        return follow_script(path, summary.script_line, depth);
+      case file_kind::elf:
+        return accept(path, summary);
       case file_kind::damaged_elf:
-        throw cli_error(exit_code::not_executable, fmt::format("{} is a damaged program: {}", path, summary.problem),
+        throw cli_error(exit_code::not_executable,
+                        fmt::format("{} is a damaged program: {}", path, summary.problem),
                         "Install or build it again.");
       case file_kind::empty:
-      case file_kind::other: break;
+      case file_kind::other:
+        break;
     }
     throw cli_error(exit_code::not_executable,
                     fmt::format("{} is neither a program nor a script that begins with '#!'", path),
@@ -109,7 +114,8 @@ class target_finder {
     std::string argument;
     if (blank != std::string::npos) argument = line.substr(line.find_first_not_of(" \t", blank));
     if (interpreter.empty()) {
-      throw cli_error(exit_code::not_executable, fmt::format("the first line of {} names no interpreter", path),
+      throw cli_error(exit_code::not_executable,
+                      fmt::format("the first line of {} names no interpreter", path),
                       "Write one behind '#!', for example /bin/sh.");
     }
     if (access(interpreter.c_str(), X_OK) != 0) {
@@ -205,7 +211,8 @@ std::string locate_program(const std::string& name, const environment& variables
                       suggestion_for(name, directories));
     }
   }
-  throw cli_error(exit_code::not_executable, blocked, "If it is a program or script, allow it: chmod +x FILE");
+  throw cli_error(exit_code::not_executable, blocked,
+                  "If it is a program or script, allow it: chmod +x FILE");
 }
 
 std::string secure_mode_reason(const std::string& path) {
@@ -216,7 +223,8 @@ std::string secure_mode_reason(const std::string& path) {
   const bool ignored = (statvfs(path.c_str(), &mount) == 0 && (mount.f_flag & ST_NOSUID) != 0) ||
                        prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
   if (ignored) return {};
-  if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) return "is setuid (it runs as another user)";
+  if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid())
+    return "is setuid (it runs as another user)";
   if ((status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != getgid()) {
     return "is setgid (it runs as another group)";
   }

@@ -17,8 +17,8 @@ struct elf_program {
 };
 
 struct program_target {
-  std::string path;                    // what to pass to execve
-  std::vector<elf_program> programs;   // every dynamically linked program that the start passes through
+  std::string path;                   // what to pass to execve
+  std::vector<elf_program> programs;  // every dynamically linked program that the start passes through
 };
 
 // Throws cli_error: 127 not found, 126 not executable, 125 when a preload cannot work.

@@ -26,9 +26,7 @@ std::size_t terminal_width() {
 progress_line::progress_line(bool enabled)
     : enabled_(enabled), terminal_(isatty(STDERR_FILENO) == 1), last_shown_(monotonic_seconds()) {}
 
-progress_line::~progress_line() {
-  clear();
-}
+progress_line::~progress_line() { clear(); }
 
 void progress_line::show(const std::string& text) {
   if (!enabled_) return;

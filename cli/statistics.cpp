@@ -24,7 +24,8 @@ std::vector<double> signed_rank_distribution(std::size_t count) {
   return probability;
 }
 
-std::vector<double> logarithms_of_ratios(const std::vector<double>& subject, const std::vector<double>& reference) {
+std::vector<double> logarithms_of_ratios(const std::vector<double>& subject,
+                                         const std::vector<double>& reference) {
   std::vector<double> logarithms;
   const std::size_t rounds = std::min(subject.size(), reference.size());
   for (std::size_t round = 0; round < rounds; ++round) {
@@ -44,15 +45,14 @@ double quantile(std::vector<double> values, double fraction) {
   return values[below] + (position - static_cast<double>(below)) * (values[above] - values[below]);
 }
 
-double median(const std::vector<double>& values) {
-  return quantile(values, 0.5);
-}
+double median(const std::vector<double>& values) { return quantile(values, 0.5); }
 
 double half_quartile_range(const std::vector<double>& values) {
   return (quantile(values, 0.75) - quantile(values, 0.25)) / 2;
 }
 
-std::optional<location_interval> signed_rank_interval(const std::vector<double>& differences, double confidence) {
+std::optional<location_interval> signed_rank_interval(const std::vector<double>& differences,
+                                                      double confidence) {
   if (differences.empty() || differences.size() > most_rounds) return std::nullopt;
   const std::vector<double> probability = signed_rank_distribution(differences.size());
   const double tail = (1 - confidence) / 2;
@@ -65,7 +65,8 @@ std::optional<location_interval> signed_rank_interval(const std::vector<double>&
   if (outside == 0) return std::nullopt;
   std::vector<double> means;
   for (std::size_t i = 0; i < differences.size(); ++i) {
-    for (std::size_t j = i; j < differences.size(); ++j) means.push_back((differences[i] + differences[j]) / 2);
+    for (std::size_t j = i; j < differences.size(); ++j)
+      means.push_back((differences[i] + differences[j]) / 2);
   }
   std::sort(means.begin(), means.end());
   location_interval interval;

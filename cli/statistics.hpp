@@ -17,15 +17,16 @@ double quantile(std::vector<double> values, double fraction);
 double half_quartile_range(const std::vector<double>& values);
 
 struct location_interval {
-  double estimate = 0;     // Hodges-Lehmann: the median of all means of pairs
+  double estimate = 0;  // Hodges-Lehmann: the median of all means of pairs
   double low = 0;
   double high = 0;
-  double confidence = 0;   // attained, at least what was asked for
+  double confidence = 0;  // attained, at least what was asked for
 };
 
 // The Wilcoxon signed-rank interval (exact) for the centre of `differences`; nullopt when there are
 // too few to reach the confidence, for instance fewer than 6 for 0.95.
-std::optional<location_interval> signed_rank_interval(const std::vector<double>& differences, double confidence);
+std::optional<location_interval> signed_rank_interval(const std::vector<double>& differences,
+                                                      double confidence);
 
 // Every value of one side lies below every value of the other.
 bool completely_separated(const std::vector<double>& left, const std::vector<double>& right);
@@ -34,10 +35,10 @@ enum class difference { none, less, more };
 
 struct judgement {
   difference outcome = difference::none;
-  double ratio = 1;        // subject to reference
+  double ratio = 1;  // subject to reference
   double low = 1;
   double high = 1;
-  double confidence = 0;   // 0 when decided by complete separation, for few rounds
+  double confidence = 0;  // 0 when decided by complete separation, for few rounds
 };
 
 // Rounds that allow an interval at `confidence` judge by it; fewer judge by complete separation.

@@ -58,8 +58,9 @@ std::string format_exit(int wait_status) {
 
 std::size_t display_width(std::string_view text) {
   // Continuation bytes of UTF-8 take no column of their own.
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char unit) { return (static_cast<unsigned char>(unit) & 0xC0U) != 0x80U; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char unit) {
+    return (static_cast<unsigned char>(unit) & 0xC0U) != 0x80U;
+  }));
 }
 
 std::string pad_left(std::string_view text, std::size_t width) {

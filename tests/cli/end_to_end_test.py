@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""End-to-end tests of the `tarn` command: real processes, tiny programs.
+
+Usage: end_to_end_test.py --tarn BIN [--library LIB | --stand-in LIB] [--compiler CXX] GROUP...
+A group is a class of the modules imported below. With --stand-in the command is tested apart from
+the engine.
+"""
+import argparse
+import os
+import sys
+import unittest
+
+from compare_test import compare
+from harness import settings
+from refusals_test import refusals
+from run_test import run, signals
+from usage_test import options, real_library, usage
+
+GROUPS = {group.__name__: group for group in (compare, options, real_library, refusals, run, signals, usage)}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tarn", required=True)
+    parser.add_argument("--stand-in")
+    parser.add_argument("--library")
+    parser.add_argument("--compiler", default="c++")
+    parser.add_argument("groups", nargs="+", choices=sorted(GROUPS))
+    arguments = parser.parse_args()
+    if not arguments.library and not arguments.stand_in:
+        parser.error("one of --library and --stand-in is needed")
+    settings.tarn = os.path.abspath(arguments.tarn)
+    # With --library the real one is meant, whatever stands in elsewhere.
+    settings.stand_in = None if arguments.library else arguments.stand_in
+    settings.library = os.path.abspath(arguments.library or arguments.stand_in)
+    settings.compiler = arguments.compiler
+    suite = unittest.TestSuite()
+    for group in arguments.groups:
+        suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(GROUPS[group]))
+    result = unittest.TextTestRunner(verbosity=1).run(suite)
+    sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""What the end-to-end tests of the `tarn` command share: starting it, and making small programs."""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+
+class Settings:
+    """Set once by end_to_end_test.py, from its arguments."""
+    tarn = ""
+    library = ""
+    stand_in = None
+    compiler = "c++"
+
+
+settings = Settings()
+
+
+def environment(**more):
+    variables = dict(os.environ, TARN_LIBRARY=settings.library, **more)
+    if "LD_PRELOAD" not in more:
+        variables.pop("LD_PRELOAD", None)
+    return variables
+
+
+def tarn(*words, variables=None):
+    return subprocess.run([settings.tarn, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                          env=environment(**(variables or {})), timeout=60, check=False)
+
+
+class Base(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tarn-cli-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, name, text, mode=0o755):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def compile(self, name, source, *flags):
+        path = os.path.join(self.folder, name)
+        subprocess.run([settings.compiler, "-x", "c++", "-", "-o", path, *flags], input=source, text=True,
+                       check=True)
+        return path
+
+    def assert_refused(self, result, code, *phrases):
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertTrue(result.stderr.startswith("tarn: "), result.stderr)
+        for phrase in phrases:
+            self.assertIn(phrase, result.stderr)
+        self.assertEqual(result.stdout, "")

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""End-to-end: `tarn run`, and signals through it."""
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+
+from harness import Base, environment, settings, tarn
+
+
+class run(Base):
+    def test_passes_status_output_and_arguments(self):
+        result = tarn("run", "--", "sh", "-c", 'printf "%s|" "$@"; echo err >&2; exit 7', "x", "a b", "",
+                      "--stats")
+        self.assertEqual(result.returncode, 7)
+        self.assertEqual(result.stdout, "a b||--stats|")
+        self.assertEqual(result.stderr, "err\n")
+
+    def test_the_library_is_mapped_in_the_program(self):
+        result = tarn("run", "--", "grep", "-c", os.path.basename(settings.library), "/proc/self/maps")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(int(result.stdout), 0)
+
+    def test_goes_before_other_preloads_and_keeps_them(self):
+        other = "/lib/does-not-matter.so"
+        result = tarn("run", "--", "sh", "-c", "echo $LD_PRELOAD; echo ${TARN_LIBRARY-unset}",
+                      variables={"LD_PRELOAD": other})
+        first, second = result.stdout.split()
+        self.assertEqual(first, f"{settings.library}:{other}")
+        self.assertEqual(second, "unset")
+
+    def test_death_by_signal_is_seen_as_such(self):
+        for options in ([], ["--stats"]):
+            result = tarn("run", *options, "--", "sh", "-c", "kill -SEGV $$")
+            self.assertEqual(result.returncode, -signal.SIGSEGV)
+
+    def test_statistics(self):
+        result = tarn("run", "--stats", "--", "sh", "-c", "exit 5")
+        self.assertEqual(result.returncode, 5)
+        for row in ("exit status 5", "wall", "user", "system", "peak RSS", "page faults", "returned"):
+            self.assertIn(row, result.stderr)
+
+    def test_statistics_as_json(self):
+        result = tarn("run", "--json", "--", "cat", "/dev/null")
+        figures = json.loads(result.stderr)
+        self.assertEqual(figures["exit_status"], 0)
+        self.assertIsNone(figures["signal"])
+        self.assertEqual(figures["program"], ["cat", "/dev/null"])
+        self.assertGreater(figures["wall_seconds"], 0)
+        self.assertGreater(figures["minor_faults"], 0)
+        self.assertGreater(figures["peak_rss_bytes"], 500_000)
+        self.assertEqual(figures["processes_reporting"], 1)
+
+    def test_peak_memory_is_the_programs(self):
+        program = self.compile("big", "#include <cstring>\n#include <cstdlib>\n"
+                               "int main() { auto* p = static_cast<char*>(malloc(50u << 20));"
+                               " memset(p, 1, 50u << 20); return p[12345] - 1; }", "-O0")
+        figures = json.loads(tarn("run", "--json", "--", program).stderr)
+        self.assertGreater(figures["peak_rss_bytes"], 50 << 20)
+        self.assertLess(figures["peak_rss_bytes"], 60 << 20)
+
+    def test_returned_bytes_are_summed_over_processes(self):
+        twice = "cat /dev/null; cat /dev/null; exit 0"
+        figures = json.loads(tarn("run", "--json", "--", "sh", "-c", twice).stderr)
+        self.assertGreaterEqual(figures["processes_reporting"], 2)
+        if settings.stand_in:
+            self.assertEqual(figures["returned_bytes"], figures["processes_reporting"] << 20)
+
+    def test_programs_that_skip_exit_handlers_report_nothing(self):
+        result = tarn("run", "--stats", "--", "sh", "-c", "kill -9 $$")
+        self.assertEqual(result.returncode, -signal.SIGKILL)
+        self.assertIn("not reported (the program ended without running exit handlers)", result.stderr)
+
+    def test_no_temporary_file_is_left(self):
+        tarn("run", "--stats", "--", "true", variables={"TMPDIR": self.folder})
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_scripts_run(self):
+        script = self.write("script", "#!/usr/bin/env sh\necho ran $1\n")
+        self.assertEqual(tarn("run", "--", script, "well").stdout, "ran well\n")
+
+    def test_without_dashes(self):
+        self.assertEqual(tarn("run", "echo", "-n", "x").stdout, "x")
+
+
+class signals(Base):
+    def start(self, *options):
+        script = ('for s in INT TERM HUP QUIT USR1 USR2 WINCH; do trap "echo got $s" $s; done;'
+                  'trap "exit 9" PIPE;'
+                  'echo ready; while :; do sleep 0.02; done')
+        process = subprocess.Popen([settings.tarn, "run", *options, "--", "sh", "-c", script],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                   env=environment())
+        self.addCleanup(process.stdout.close)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def child_of(self, process):
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+            return int(file.read().split()[0])
+
+    def test_signals_reach_the_program(self):
+        for options in ([], ["--stats"]):
+            process = self.start(*options)
+            for name in ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH"):
+                process.send_signal(getattr(signal, "SIG" + name))
+                self.assertEqual(process.stdout.readline(), f"got {name}\n")
+            os.kill(self.child_of(process) if options else process.pid, signal.SIGPIPE)
+            self.assertEqual(process.wait(20), 9)
+
+    def test_default_action_ends_both_by_the_signal(self):
+        process = subprocess.Popen([settings.tarn, "run", "--stats", "--", "sleep", "30"],
+                                   stderr=subprocess.DEVNULL, env=environment())
+        time.sleep(0.3)
+        process.terminate()
+        self.assertEqual(process.wait(20), -signal.SIGTERM)
+
+    def test_stop_and_continue(self):
+        process = self.start("--stats")
+        child = self.child_of(process)
+        os.kill(process.pid, signal.SIGTSTP)
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        self.assertTrue(os.WIFSTOPPED(status))
+        self.assertEqual(self.state_of(child), "T")
+        os.kill(process.pid, signal.SIGCONT)
+        deadline = time.monotonic() + 10
+        while self.state_of(child) == "T" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertNotEqual(self.state_of(child), "T")
+        os.kill(child, signal.SIGPIPE)
+        self.assertEqual(process.wait(20), 9)
+
+    def state_of(self, pid):
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0]
+
+    def test_the_terminals_interrupt_arrives_once(self):
+        script = self.write("script", "#!/bin/sh\nn=0; c=0\ntrap 'n=$((n+1))' INT\necho ready\n"
+                                      "while [ $c -lt 25 ]; do sleep 0.02; c=$((c+1)); done\n"
+                                      "echo \"n=$n.\"\n")
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.environ["TARN_LIBRARY"] = settings.library
+            os.execv(settings.tarn, [settings.tarn, "run", "--stats", "--", script])
+        text = b""
+        sent = False
+        while True:
+            try:
+                part = os.read(terminal, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            text += part
+            if not sent and b"ready" in text:
+                sent = True
+                os.write(terminal, b"\x03")
+        _, status = os.waitpid(pid, 0)
+        os.close(terminal)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 0, text)
+        self.assertIn(b"n=1.", text)

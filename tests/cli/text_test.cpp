@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "text.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+namespace tarn::cli {
+namespace {
+
+TEST(text, quantities) {
+  EXPECT_EQ(format_seconds(1.0456), "1.046 s");
+  EXPECT_EQ(format_seconds(0.0123), "12.30 ms");
+  EXPECT_EQ(format_seconds(0.00005), "50 us");
+  EXPECT_EQ(format_seconds(4000), "4000 s");
+  EXPECT_EQ(format_bytes(512), "512 B");
+  EXPECT_EQ(format_bytes(1536 * 1024.0), "1.5 MiB");
+  EXPECT_EQ(format_bytes(3.0 * (1 << 30)), "3.00 GiB");
+  EXPECT_EQ(format_count(9999), "9999");
+  EXPECT_EQ(format_count(12345), "12.3k");
+  EXPECT_EQ(format_count(2.5e6), "2.50M");
+}
+
+TEST(text, wait_statuses) {
+  EXPECT_EQ(format_exit(3 << 8), "exit status 3");
+  EXPECT_EQ(format_exit(11), "killed by signal 11 (Segmentation fault)");
+}
+
+TEST(text, columns_count_characters_not_bytes) {
+  EXPECT_EQ(display_width("\u00b11"), 2U);
+  EXPECT_EQ(pad_left("\u00b11", 4), "  \u00b11");
+  EXPECT_EQ(pad_right("ab", 4), "ab  ");
+  EXPECT_EQ(pad_right("abcdef", 4), "abcdef");
+}
+
+TEST(text, edit_distance_counts_a_swap_once) {
+  EXPECT_EQ(edit_distance("compare", "compare"), 0U);
+  EXPECT_EQ(edit_distance("comapre", "compare"), 1U);
+  EXPECT_EQ(edit_distance("", "run"), 3U);
+  EXPECT_EQ(edit_distance("rn", "run"), 1U);
+}
+
+TEST(text, nearest_word) {
+  const std::vector<std::string> words = {"run", "compare", "options"};
+  EXPECT_EQ(nearest_word("comapre", words), "compare");
+  EXPECT_EQ(nearest_word("opt", words), "options");
+  EXPECT_EQ(nearest_word("rum", words), "run");
+  EXPECT_EQ(nearest_word("zzzzzz", words), "");
+}
+
+TEST(text, no_colour_where_it_is_not_wanted) {
+  EXPECT_EQ(paint("x", style::good, false), "x");
+  EXPECT_EQ(paint("x", style::good, true), "\033[32mx\033[0m");
+  setenv("NO_COLOR", "1", 1);
+  EXPECT_FALSE(wants_colour(1));
+  unsetenv("NO_COLOR");
+}
+
+}  // namespace
+}  // namespace tarn::cli
