@@ -5,20 +5,14 @@ from pathlib import Path
 
 TRANSLATION_UNIT_HEAD = """// Generated: a heavy translation unit of standard headers and many template instantiations.
 #include <algorithm>
-#include <chrono>
-#include <filesystem>
 #include <functional>
-#include <future>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <numeric>
-#include <random>
-#include <ranges>
 #include <regex>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <unordered_map>
 #include <variant>
@@ -53,7 +47,7 @@ def count(root):
     return 1 + sum(count(child) for child in root.children)
 
 total = 0
-for round_ in range(2):
+for round_ in range(4):
     records = [{"id": i, "name": "record-%d" % i, "tags": ["t%d" % (i * k % 97) for k in range(6)],
                 "position": {"x": i * 0.5, "y": -i * 0.25}} for i in range(8000)]
     text = json.dumps(records, sort_keys=True)
@@ -92,10 +86,10 @@ end
 local function check(node) return node[1] and 1 + check(node[1]) + check(node[2]) or 1 end
 local total = 0
 local kept = tree(15)
-for round = 1, 12 do total = total + check(tree(13)) end
+for round = 1, 40 do total = total + check(tree(13)) end
 local words = {}
-for i = 1, 60000 do
-  local key = "word-" .. (i * 7919 % 20011)
+for i = 1, 200000 do
+  local key = "word-" .. (i * 7919 % 60013)
   words[key] = (words[key] or "") .. string.char(97 + i % 26)
 end
 local parts = {}
@@ -119,12 +113,12 @@ showpage
 """
 
 
-def write_translation_unit(path: Path, instances: int = 60) -> None:
+def write_translation_unit(path: Path, instances: int = 12) -> None:
     body = "".join(f"template struct record<{number}>;\n" for number in range(instances))
     path.write_text(TRANSLATION_UNIT_HEAD + body)
 
 
-def write_postscript(path: Path, pages: int = 14) -> None:
+def write_postscript(path: Path, pages: int = 6) -> None:
     body = "".join(POSTSCRIPT_PAGE.replace("PAGE", str(number + 1)) for number in range(pages))
     path.write_text(f"%!PS-Adobe-3.0\n%%Pages: {pages}\n{body}%%EOF\n")
 
@@ -138,7 +132,7 @@ def file_lines(file_number: int, revision: int, lines: int) -> bytes:
     return "".join(out).encode()
 
 
-def fast_import_stream(commits: int = 300, files: int = 12, lines: int = 250) -> bytes:
+def fast_import_stream(commits: int = 1000, files: int = 12, lines: int = 250) -> bytes:
     """A history for git fast-import: every commit rewrites three files; dates and names are fixed."""
     parts = []
     for commit in range(commits):

@@ -13,7 +13,7 @@ from runner.launch import Launcher, Measurement, RunFailed, clean_environment, t
 from runner.rows import Row
 
 START_SECONDS = 10
-LOAD = ["-t", "set,get,lpush,lrange_100,hset,zadd", "-n", "50000", "-r", "40000", "-d", "300", "-P", "16", "-c", "20",
+LOAD = ["-t", "set,get,lpush,lrange_100,hset,zadd", "-n", "30000", "-r", "40000", "-d", "300", "-P", "16", "-c", "20",
         "-q"]
 
 
