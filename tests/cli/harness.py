@@ -19,7 +19,7 @@ settings = Settings()
 
 
 def environment(**more):
-    variables = dict(os.environ, TARN_LIBRARY=settings.library, **more)
+    variables = {**os.environ, "TARN_LIBRARY": settings.library, **more}
     if "LD_PRELOAD" not in more:
         variables.pop("LD_PRELOAD", None)
     return variables

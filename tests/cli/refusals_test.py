@@ -68,7 +68,8 @@ class refusals(Base):
 
     def test_program_with_its_own_malloc(self):
         program = self.compile("own", '#include <cstddef>\n'
-                               'extern "C" void* malloc(size_t) noexcept { return nullptr; }\nint main() { return malloc(1) != nullptr; }', "-rdynamic")
+                               'extern "C" void* malloc(size_t) noexcept { return nullptr; }\n'
+                               "int main() { return malloc(1) != nullptr; }", "-rdynamic")
         self.assert_refused(tarn("run", "--", program), 125, "malloc of its own")
 
     def test_missing_library_of_the_program(self):
