@@ -122,10 +122,10 @@ class owner_tier {
     // seq_cst: pairs with the second load of owner in notify.
     what->owner.store(&who, std::memory_order_seq_cst);
   }
+  // Unlinks only: while objects are out, owner goes from heap to heap and is never null.
   void disown(heap& who, span& what) {
     (what.owned_previous != nullptr ? what.owned_previous->owned_next : who.owned) = what.owned_next;
     if (what.owned_next != nullptr) what.owned_next->owned_previous = what.owned_previous;
-    what.owner.store(nullptr, std::memory_order_seq_cst);
   }
   bool adopt(heap& mine) {
     // A thread that misses an orphan takes a fresh span, nothing worse.
@@ -153,16 +153,19 @@ class owner_tier {
     from.free_count -= static_cast<std::uint32_t>(got);
     return got;
   }
-  void put(heap& mine, span& to, std::size_t word, std::uint64_t bits) {
+  // Returns false if the span left for the page heap: the caller must not touch it again.
+  bool put(heap& mine, span& to, std::size_t word, std::uint64_t bits) {
     if ((to.free_bits[word] & bits) != 0) die("double free");
     to.free_bits[word] |= bits;
     if (to.free_count == 0) mine.partial.push_back(&to);
     to.free_count += static_cast<std::uint32_t>(std::popcount(bits));
     if (&mine == &orphan_) orphans_.store(1, std::memory_order_relaxed);
-    if (to.free_count != capacity) return;
+    if (to.free_count != capacity) return true;
     mine.partial.remove(&to);
     disown(mine, to);
+    to.owner.store(nullptr, std::memory_order_seq_cst);
     spans_.give_back(&to);
+    return false;
   }
   void put_remote(span& to, heap* owner, std::size_t slot) {
     const std::uint64_t bit = std::uint64_t{1} << (slot % 64);
@@ -211,7 +214,7 @@ class owner_tier {
   void collect(heap& mine, span& from) {
     for (std::size_t word = 0; word < words; ++word) {
       const std::uint64_t bits = from.remote_bits[word].exchange(0, std::memory_order_seq_cst);
-      if (bits != 0) put(mine, from, word, bits);
+      if (bits != 0 && !put(mine, from, word, bits)) return;
     }
   }
 

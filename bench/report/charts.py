@@ -90,7 +90,7 @@ def means_chart(results: Results, path: Path) -> None:
 
 
 def rows_chart(results: Results, value: str, reference: list[str], label: str, path: Path) -> None:
-    """Every row a line, every allocator a mark on it; beyond the edge a mark stays there, with its figure."""
+    """Every row a line, every allocator a mark on it; a mark beyond the edge stays on it."""
     plot = pyplot()
     ratios = statistics.ratios_to_best(results.grid(value), reference)
     rows = list(ratios)

@@ -62,7 +62,7 @@ def cost_table(results: Results) -> Table:
     return table
 
 
-def ratio_table(results: Results, value: str, reference: list[str], title: str, first_is_best: bool) -> Table:
+def ratio_table(results: Results, value: str, reference: list[str], title: str) -> Table:
     """Ratios with their geometric means, rows won and worst rows. `reference` is whose best counts as 1."""
     names = results.names()
     ratios = statistics.ratios_to_best(results.grid(value), reference)
@@ -73,8 +73,7 @@ def ratio_table(results: Results, value: str, reference: list[str], title: str, 
         table.rows.append([row, *((f"{cells[name]:.2f}" + ("*" if name == mark else "")) if name in cells else "-"
                                   for name in names)])
     table.rows += mean_rows(results, ratios, names)
-    competing = results.originals() if first_is_best else reference
-    table.rows.append(["rows won", *(str(statistics.rows_won(ratios, name, competing)) for name in names)])
+    table.rows.append(["rows won", *(str(statistics.rows_won(ratios, name, results.originals())) for name in names)])
     worst = [statistics.worst_row(ratios, name) for name in names]
     table.rows.append(["worst row", *(f"{found[1]:.2f} {found[0]}" if found else "-" for found in worst)])
     table.remarks.append("* the best of the row")
@@ -90,14 +89,14 @@ def mean_rows(results: Results, ratios: statistics.Grid, names: list[str]) -> li
 
 
 def time_table(results: Results) -> Table:
-    table = ratio_table(results, "seconds", results.peers(), "Time over the best peer of the row", first_is_best=True)
+    table = ratio_table(results, "seconds", results.peers(), "Time over the best peer of the row")
     table.remarks += lost_rows(results, "seconds", results.peers(), TIME_LIMIT)
     return table
 
 
 def rss_table(results: Results) -> Table:
     originals = results.originals()
-    table = ratio_table(results, "rss", originals, "Peak RSS over the leanest of the row", first_is_best=True)
+    table = ratio_table(results, "rss", originals, "Peak RSS over the leanest of the row")
     table.remarks += lost_rows(results, "rss", originals, RSS_LIMIT)
     return table
 
