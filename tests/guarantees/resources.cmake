@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: MIT
+# Lines 20-26 of docs/guarantees.md: what happens when address space, memory or mappings run out.
+tarn_guarantee(20_address_space_exhaustion)
+tarn_guarantee(21_small_address_space LONG)
+tarn_guarantee(22_failing_system_calls LONG TIMEOUT 300)
+tarn_guarantee(22_mapping_table_full)
+tarn_guarantee(23_sandbox)
+# libstdc++ allocates before main; without it the sandbox can close before the first use.
+target_link_options(guarantee_23_sandbox PRIVATE -Wl,--as-needed)
+tarn_guarantee(24_mapping_count)
+tarn_guarantee(25_memory_limit SERIAL LONG)
+tarn_guarantee(26_locked_memory SERIAL)
