@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Measures tarn beside its peers: single calls, allocator workloads, real programs. See docs/benchmarks.md.
 
-  run.py --build-dir build/bench                    everything, 5 rounds
-  run.py --quick                                    small work, 2 rounds: does everything run?
-  run.py --rows 'larson*,real' -n 11 --no-micro     some rows, more rounds
-  run.py --json results.json --svg charts --markdown docs/benchmarks.md
-  run.py --from-json results.json --svg charts      draw again without measuring
+run.py --build-dir build/bench                    everything, 5 rounds
+run.py --quick                                    small work, 2 rounds: does everything run?
+run.py --rows 'larson*,real' -n 11 --no-micro     some rows, more rounds
+run.py --json results.json --svg charts --markdown docs/benchmarks.md
+run.py --from-json results.json --svg charts      draw again without measuring
 """
 
 import argparse
@@ -38,26 +38,52 @@ class UsageError(Exception):
 
 
 def parse_arguments(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="run.py", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="run.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     what = parser.add_argument_group("what is measured")
-    what.add_argument("--rows", metavar="PATTERNS", help="only rows (or groups: workload, real) that match one of "
-                                                         "these comma-separated shell patterns")
+    what.add_argument(
+        "--rows",
+        metavar="PATTERNS",
+        help="only rows (or groups: workload, real) that match one of "
+        "these comma-separated shell patterns",
+    )
     what.add_argument("--contenders", metavar="NAMES", help="only these, comma-separated")
-    what.add_argument("--with", dest="extra", action="append", default=[], metavar="NAME=LIB[,VAR=VALUE...]",
-                      help="another contender, or one with settings of its own")
-    what.add_argument("--peers-from-crates", action="store_true",
-                      help="also newer mimalloc, snmalloc and jemalloc, fetched by cargo and built in build/peers")
-    what.add_argument("--threads", nargs="?", const="", metavar="T1,T2,...",
-                      help="also the scaling table, for these numbers of threads (default: up to the processors)")
+    what.add_argument(
+        "--with",
+        dest="extra",
+        action="append",
+        default=[],
+        metavar="NAME=LIB[,VAR=VALUE...]",
+        help="another contender, or one with settings of its own",
+    )
+    what.add_argument(
+        "--peers-from-crates",
+        action="store_true",
+        help="also newer mimalloc, snmalloc and jemalloc, fetched by cargo and built in build/peers",
+    )
+    what.add_argument(
+        "--threads",
+        nargs="?",
+        const="",
+        metavar="T1,T2,...",
+        help="also the scaling table, for these numbers of threads (default: up to the processors)",
+    )
     what.add_argument("--no-micro", action="store_true", help="leave out the single calls")
     what.add_argument("--micro-only", action="store_true", help="nothing but the single calls")
     how = parser.add_argument_group("how")
     how.add_argument("-n", "--rounds", type=int, metavar="ROUNDS", help="rounds (default 5; 2 with --quick)")
-    how.add_argument("--quick", action="store_true", help="a twentieth of the work, 2 rounds: no figures to quote")
+    how.add_argument(
+        "--quick", action="store_true", help="a twentieth of the work, 2 rounds: no figures to quote"
+    )
     how.add_argument("--seed", type=int, default=1, help="of the random order (default 1)")
-    how.add_argument("--touch", type=int, default=512, metavar="MIB",
-                     help="memory touched and released before every timed run (default 512)")
+    how.add_argument(
+        "--touch",
+        type=int,
+        default=512,
+        metavar="MIB",
+        help="memory touched and released before every timed run (default 512)",
+    )
     how.add_argument("--limit", type=int, default=120, metavar="SECONDS", help="for one run (default 120)")
     how.add_argument("--build-dir", type=Path, help="where the programs were built (default: build/bench)")
     how.add_argument("--tarn", type=Path, metavar="LIB", help="libtarn.so (default: that of the build)")
@@ -65,8 +91,12 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     out.add_argument("--json", type=Path, metavar="FILE", help="all raw results")
     out.add_argument("--svg", type=Path, metavar="DIR", help="charts: means.svg, time.svg, rss.svg")
     out.add_argument("--markdown", type=Path, metavar="FILE", help="the tables, between the file's markers")
-    out.add_argument("--from-json", type=Path, metavar="FILE", help="measure nothing; show an earlier session")
-    out.add_argument("--list", action="store_true", help="rows and contenders of this machine, and what is missing")
+    out.add_argument(
+        "--from-json", type=Path, metavar="FILE", help="measure nothing; show an earlier session"
+    )
+    out.add_argument(
+        "--list", action="store_true", help="rows and contenders of this machine, and what is missing"
+    )
     options = parser.parse_args(words)
     if options.rounds is not None and options.rounds < 1:
         parser.error("-n must be at least 1")
@@ -84,7 +114,9 @@ def find_contenders(options: argparse.Namespace, notices: list[str]) -> list[pee
     if library:
         found.insert(0, peers.Contender(peers.SUBJECT, library))
     else:
-        missing.append(f"tarn: no lib/libtarn.so in {options.build_dir} or beside it; build it or name it with --tarn")
+        missing.append(
+            f"tarn: no lib/libtarn.so in {options.build_dir} or beside it; build it or name it with --tarn"
+        )
     if options.peers_from_crates:
         found += crates.build_all(ROOT / "build" / "peers", lambda line: print(line, file=sys.stderr))
     found += [peers.parse_extra(text) for text in options.extra]
@@ -137,20 +169,37 @@ def show_list(options: argparse.Namespace) -> int:
 def start_results(options: argparse.Namespace) -> tuple[Results, list[peers.Contender]]:
     results = Results(machine=machine.describe())
     contenders = find_contenders(options, results.notices)
-    results.protocol = {"rounds": options.rounds, "quick": options.quick, "seed": options.seed,
-                        "touch_mib": options.touch, "order": "random in every row of every round"}
-    results.contenders = [{"name": each.name, "library": each.library.name if each.library else "",
-                           "version": peers.version_of(each), "twin_of": each.twin_of, "peer": each.is_peer,
-                           "settings": dict(each.environment)} for each in contenders]
+    results.protocol = {
+        "rounds": options.rounds,
+        "quick": options.quick,
+        "seed": options.seed,
+        "touch_mib": options.touch,
+        "order": "random in every row of every round",
+    }
+    results.contenders = [
+        {
+            "name": each.name,
+            "library": each.library.name if each.library else "",
+            "version": peers.version_of(each),
+            "twin_of": each.twin_of,
+            "peer": each.is_peer,
+            "settings": dict(each.environment),
+        }
+        for each in contenders
+    ]
     return results, contenders
 
 
-def measure(options: argparse.Namespace, results: Results, contenders: list[peers.Contender], scratch: Path) -> None:
+def measure(
+    options: argparse.Namespace, results: Results, contenders: list[peers.Contender], scratch: Path
+) -> None:
     """Fills `results`; an interrupt leaves in it what was measured so far."""
     program = options.build_dir / "bench" / "bench_launch"
     if not program.exists():
-        raise UsageError(f"{program} is missing; build the benchmarks first (./dev bench does, or cmake --preset bench "
-                         "and cmake --build --preset bench)")
+        raise UsageError(
+            f"{program} is missing; build the benchmarks first (./dev bench does, or cmake --preset bench "
+            "and cmake --build --preset bench)"
+        )
     launcher = Launcher(program, scratch, options.touch, options.limit)
     inputs = scratch / "inputs"
     inputs.mkdir()
@@ -164,13 +213,20 @@ def measure(options: argparse.Namespace, results: Results, contenders: list[peer
     results.rows = [{"name": row.name, "group": row.group, "note": row.note} for row in selected]
     originals = [each for each in contenders if not each.twin_of]
     micro_runs = 0 if options.no_micro else options.rounds * len(originals) * 2
-    progress = Progress(options.rounds * (len(selected) * len(contenders) + len(scaling) * len(originals)) + micro_runs)
+    progress = Progress(
+        options.rounds * (len(selected) * len(contenders) + len(scaling) * len(originals)) + micro_runs
+    )
     try:
         if micro_runs:
             MicroSession(launcher, options.build_dir / "bench", results, options.seed, options.quick).measure(
-                originals, options.rounds, progress)
-        Session(launcher, contenders, results, options.seed).measure(selected, options.rounds, results.runs, progress)
-        Session(launcher, originals, results, options.seed).measure(scaling, options.rounds, results.scaling, progress)
+                originals, options.rounds, progress
+            )
+        Session(launcher, contenders, results, options.seed).measure(
+            selected, options.rounds, results.runs, progress
+        )
+        Session(launcher, originals, results, options.seed).measure(
+            scaling, options.rounds, results.scaling, progress
+        )
     finally:
         progress.finish()
 
@@ -209,7 +265,9 @@ def main(words: list[str]) -> int:
                     measure(options, results, contenders, Path(scratch))
                 except KeyboardInterrupt:
                     interrupted = True
-                    results.notices.append("stopped before the end; what follows is what was measured until then")
+                    results.notices.append(
+                        "stopped before the end; what follows is what was measured until then"
+                    )
             results.protocol["minutes"] = round((time.monotonic() - start) / 60, 1)
         deliver(options, results)
     except KeyboardInterrupt:

@@ -39,8 +39,13 @@ INSTALLED = (
 def library_folders() -> list[Path]:
     """Where Debian puts libraries of this machine's architecture, most specific first."""
     machine = os.uname().machine
-    return [Path(f"/usr/lib/{machine}-linux-gnu"), Path(f"/lib/{machine}-linux-gnu"), Path("/usr/lib64"),
-            Path("/usr/lib"), Path("/usr/local/lib")]
+    return [
+        Path(f"/usr/lib/{machine}-linux-gnu"),
+        Path(f"/lib/{machine}-linux-gnu"),
+        Path("/usr/lib64"),
+        Path("/usr/lib"),
+        Path("/usr/local/lib"),
+    ]
 
 
 def find_library(file_name: str) -> Path | None:
@@ -59,8 +64,10 @@ def installed_peers() -> tuple[list[Contender], list[str]]:
         if library:
             found.append(Contender(name, library))
         else:
-            notices.append(f"{name}: {file_name} is not installed, so it takes no part"
-                           f" (Debian: apt-get install {package})")
+            notices.append(
+                f"{name}: {file_name} is not installed, so it takes no part"
+                f" (Debian: apt-get install {package})"
+            )
     return found, notices
 
 
@@ -106,7 +113,7 @@ def select(contenders: list[Contender], names: str | None) -> list[Contender]:
 
 
 def c_library() -> Path | None:
-    """The C library itself: preloaded, its malloc comes before that of an allocator a program is linked with."""
+    """The C library itself: preloaded, its malloc comes before that of a linked allocator."""
     return find_library("libc.so.6")
 
 
@@ -116,10 +123,13 @@ def version_of(contender: Contender) -> str:
     if not path or not shutil.which("dpkg-query"):
         return ""
     for candidate in (path, path.resolve(), Path(str(path).replace("/usr/lib", "/lib", 1))):
-        owner = subprocess.run(["dpkg-query", "-S", str(candidate)], capture_output=True, text=True, check=False)
+        owner = subprocess.run(
+            ["dpkg-query", "-S", str(candidate)], capture_output=True, text=True, check=False
+        )
         if owner.returncode == 0:
             package = owner.stdout.split(": ")[0].split(",")[0]
-            shown = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True,
-                                   text=True, check=False)
+            shown = subprocess.run(
+                ["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True, check=False
+            )
             return shown.stdout.strip()
     return ""

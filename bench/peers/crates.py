@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Builds newer peers from the C and C++ sources that travel inside Rust crates, at their release defaults.
 
-cargo fetches the crates (pinned below) and CMake or make builds them into build/peers; nothing is built twice.
+cargo fetches the crates (pinned below); CMake or make builds them in build/peers. Nothing is built twice.
 """
 
 import os
@@ -14,7 +14,7 @@ from peers.contender import Contender, ContenderError
 
 CRATES = {"libmimalloc-sys": "0.1.49", "snmalloc-sys": "0.7.6", "tikv-jemalloc-sys": "0.7.1"}
 
-# The mimalloc crate leaves out its cmake folder; these stand in for the three files that its CMakeLists reads.
+# The mimalloc crate leaves out its cmake folder; these stand in for the files that its CMakeLists reads.
 JOIN_PATHS = """function(join_paths result first)
   set(joined "${first}")
   foreach(segment IN LISTS ARGN)
@@ -43,13 +43,16 @@ def fetch(root: Path, log: Path) -> Path:
     if all((vendor / name / "Cargo.toml").exists() for name in CRATES):
         return vendor
     if not shutil.which("cargo"):
-        raise ContenderError("--peers-from-crates needs cargo to fetch the sources (Debian: apt-get install cargo)")
+        raise ContenderError(
+            "--peers-from-crates needs cargo to fetch the sources (Debian: apt-get install cargo)"
+        )
     project = root / "fetch"
     (project / "src").mkdir(parents=True, exist_ok=True)
     (project / "src" / "lib.rs").write_text("")
     pins = "".join(f'{name} = "={version}"\n' for name, version in CRATES.items())
     (project / "Cargo.toml").write_text(
-        f'[package]\nname = "tarn-bench-peers"\nversion = "0.0.0"\nedition = "2021"\n\n[dependencies]\n{pins}')
+        f'[package]\nname = "tarn-bench-peers"\nversion = "0.0.0"\nedition = "2021"\n\n[dependencies]\n{pins}'
+    )
     run_logged(["cargo", "vendor", str(vendor)], project, log)
     return vendor
 
@@ -62,7 +65,7 @@ def mimalloc_version(source: Path) -> list[str]:
         raise ContenderError(f"{source}: no MI_MALLOC_VERSION in its header")
     number = digits.group(1)
     width = (len(number) - 1) // 2
-    return [number[0], str(int(number[1:1 + width])), str(int(number[1 + width:]))]
+    return [number[0], str(int(number[1 : 1 + width])), str(int(number[1 + width :]))]
 
 
 def build_mimalloc(vendor: Path, root: Path, generation: str, log: Path) -> Contender:
@@ -73,21 +76,47 @@ def build_mimalloc(vendor: Path, root: Path, generation: str, log: Path) -> Cont
     (source / "cmake").mkdir(exist_ok=True)
     (source / "cmake" / "JoinPaths.cmake").write_text(JOIN_PATHS)
     (source / "cmake" / "mimalloc-config.cmake").write_text("")
-    numbers = "".join(f"set(mi_version_{part} {value})\n" for part, value in
-                      zip(("major", "minor", "patch"), version))
+    numbers = "".join(
+        f"set(mi_version_{part} {value})\n" for part, value in zip(("major", "minor", "patch"), version)
+    )
     (source / "cmake" / "mimalloc-config-version.cmake").write_text(
-        f"{numbers}set(mi_version {version[0]}.{version[1]})\n")
+        f"{numbers}set(mi_version {version[0]}.{version[1]})\n"
+    )
     build = root / f"mimalloc-{generation}"
-    run_logged(["cmake", "-S", str(source), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release",
-                "-DMI_BUILD_TESTS=OFF", "-DMI_BUILD_STATIC=OFF", "-DMI_BUILD_OBJECT=OFF"], root, log)
+    run_logged(
+        [
+            "cmake",
+            "-S",
+            str(source),
+            "-B",
+            str(build),
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DMI_BUILD_TESTS=OFF",
+            "-DMI_BUILD_STATIC=OFF",
+            "-DMI_BUILD_OBJECT=OFF",
+        ],
+        root,
+        log,
+    )
     run_logged(["cmake", "--build", str(build)], root, log)
     return Contender(f"mimalloc{'.'.join(version)}", single_library(build, "libmimalloc*.so"))
 
 
 def build_snmalloc(vendor: Path, root: Path, log: Path) -> Contender:
     build = root / "snmalloc"
-    run_logged(["cmake", "-S", str(vendor / "snmalloc-sys" / "upstream"), "-B", str(build),
-                "-DCMAKE_BUILD_TYPE=Release", "-DSNMALLOC_BUILD_TESTING=OFF"], root, log)
+    run_logged(
+        [
+            "cmake",
+            "-S",
+            str(vendor / "snmalloc-sys" / "upstream"),
+            "-B",
+            str(build),
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DSNMALLOC_BUILD_TESTING=OFF",
+        ],
+        root,
+        log,
+    )
     run_logged(["cmake", "--build", str(build), "--target", "snmallocshim"], root, log)
     return Contender(f"snmalloc{CRATES['snmalloc-sys']}", single_library(build, "libsnmallocshim.so"))
 
@@ -117,10 +146,12 @@ def build_all(root: Path, say) -> list[Contender]:
     log = root / "build.log"
     say(f"fetching peers' sources into {root}")
     vendor = fetch(root, log)
-    steps = (("mimalloc 2", lambda: build_mimalloc(vendor, root, "v2", log)),
-             ("mimalloc 3", lambda: build_mimalloc(vendor, root, "v3", log)),
-             ("snmalloc", lambda: build_snmalloc(vendor, root, log)),
-             ("jemalloc", lambda: build_jemalloc(vendor, root, log)))
+    steps = (
+        ("mimalloc 2", lambda: build_mimalloc(vendor, root, "v2", log)),
+        ("mimalloc 3", lambda: build_mimalloc(vendor, root, "v3", log)),
+        ("snmalloc", lambda: build_snmalloc(vendor, root, log)),
+        ("jemalloc", lambda: build_jemalloc(vendor, root, log)),
+    )
     contenders = []
     for name, build in steps:
         say(f"building {name}")

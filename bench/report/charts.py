@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""SVG charts: mean time against mean memory, and every row's ratios. Each file carries its own light and dark colours
-and its own background, so it is readable on any page. Needs matplotlib (Debian: python3-matplotlib)."""
+"""SVG charts: mean time against mean memory, and every row's ratios. Each file carries its own light and
+dark colours and its own background, so it is readable on any page. Needs matplotlib (Debian: python3-matplotlib)."""
 
 import math
 import re
@@ -26,15 +26,32 @@ def pyplot():
     try:
         import matplotlib
     except ImportError as error:
-        raise ChartsUnavailable("--svg needs matplotlib (Debian: apt-get install python3-matplotlib, and run this "
-                                "with /usr/bin/python3)") from error
+        raise ChartsUnavailable(
+            "--svg needs matplotlib (Debian: apt-get install python3-matplotlib, and run this "
+            "with /usr/bin/python3)"
+        ) from error
     matplotlib.use("Agg")
     from matplotlib import pyplot as module
-    module.rcParams.update({
-        "svg.fonttype": "none", "svg.hashsalt": "tarn", "font.family": "sans-serif", "font.size": 10,
-        "figure.facecolor": PAPER, "axes.facecolor": PAPER, "savefig.facecolor": PAPER, "text.color": INK,
-        "axes.labelcolor": INK, "axes.edgecolor": FAINT, "xtick.color": INK, "ytick.color": INK, "grid.color": FAINT,
-        "legend.facecolor": PAPER, "legend.edgecolor": FAINT})
+
+    module.rcParams.update(
+        {
+            "svg.fonttype": "none",
+            "svg.hashsalt": "tarn",
+            "font.family": "sans-serif",
+            "font.size": 10,
+            "figure.facecolor": PAPER,
+            "axes.facecolor": PAPER,
+            "savefig.facecolor": PAPER,
+            "text.color": INK,
+            "axes.labelcolor": INK,
+            "axes.edgecolor": FAINT,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "grid.color": FAINT,
+            "legend.facecolor": PAPER,
+            "legend.edgecolor": FAINT,
+        }
+    )
     return module
 
 
@@ -52,8 +69,11 @@ def style_of(results: Results) -> dict[str, tuple[str, str]]:
 
 def add_dark_mode(svg: str) -> str:
     """Rules that swap the neutral colours where the reader prefers a dark page."""
-    rules = "".join(f'[style*="fill: {light}"]{{fill:{dark} !important}}'
-                    f'[style*="stroke: {light}"]{{stroke:{dark} !important}}' for light, dark in DARK.items())
+    rules = "".join(
+        f'[style*="fill: {light}"]{{fill:{dark} !important}}'
+        f'[style*="stroke: {light}"]{{stroke:{dark} !important}}'
+        for light, dark in DARK.items()
+    )
     style = f"<style>@media (prefers-color-scheme: dark){{{rules}}}</style>"
     return re.sub(r"(<svg[^>]*>)", lambda match: match.group(1) + style, svg, count=1)
 
@@ -76,8 +96,13 @@ def means_chart(results: Results, path: Path) -> None:
         if x is None or y is None:
             continue
         axes.scatter([x], [y], s=90 if name == SUBJECT else 55, color=colour, marker=marker, zorder=3)
-        axes.annotate(name, (x, y), xytext=(8, 5), textcoords="offset points",
-                      weight="bold" if name == SUBJECT else "normal")
+        axes.annotate(
+            name,
+            (x, y),
+            xytext=(8, 5),
+            textcoords="offset points",
+            weight="bold" if name == SUBJECT else "normal",
+        )
     axes.margins(x=0.16, y=0.14)
     axes.set_xlabel("time over the best peer of each row, geometric mean (left is faster)")
     axes.set_ylabel("peak RSS over the leanest of each row,\ngeometric mean (low is leaner)")
@@ -98,13 +123,25 @@ def rows_chart(results: Results, value: str, reference: list[str], label: str, p
     lowest = min((ratio for cells in ratios.values() for ratio in cells.values()), default=1.0)
     figure, axes = plot.subplots(figsize=(8, 1.4 + 0.28 * len(rows)))
     for name, (colour, marker) in style_of(results).items():
-        points = [(min(ratios[row][name], edge), place) for place, row in enumerate(rows) if name in ratios[row]]
-        axes.scatter([x for x, _ in points], [y for _, y in points], s=60 if name == SUBJECT else 26, color=colour,
-                     marker=marker, label=name, zorder=4 if name == SUBJECT else 3, clip_on=False,
-                     alpha=1.0 if name == SUBJECT else 0.85)
+        points = [
+            (min(ratios[row][name], edge), place) for place, row in enumerate(rows) if name in ratios[row]
+        ]
+        axes.scatter(
+            [x for x, _ in points],
+            [y for _, y in points],
+            s=60 if name == SUBJECT else 26,
+            color=colour,
+            marker=marker,
+            label=name,
+            zorder=4 if name == SUBJECT else 3,
+            clip_on=False,
+            alpha=1.0 if name == SUBJECT else 0.85,
+        )
     axes.axvline(1.0, color=INK, linewidth=1)
     axes.set_xscale("log")
-    ticks = [tick for tick in (0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4) if tick >= min(lowest, 1) * 0.93]
+    ticks = [
+        tick for tick in (0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4) if tick >= min(lowest, 1) * 0.93
+    ]
     axes.set_xlim(min(lowest, 1.0) * 0.96, edge * 1.02)
     axes.set_xticks(ticks, [f"{tick:g}" + ("+" if tick == edge else "") for tick in ticks])
     axes.minorticks_off()
@@ -115,8 +152,12 @@ def rows_chart(results: Results, value: str, reference: list[str], label: str, p
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    axes.legend(ncols=math.ceil((len(results.originals()) + 1) / 2), loc="lower left", bbox_to_anchor=(0, 1.0),
-                frameon=False)
+    axes.legend(
+        ncols=math.ceil((len(results.originals()) + 1) / 2),
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        frameon=False,
+    )
     save(figure, path)
     plot.close(figure)
 
@@ -127,8 +168,18 @@ def draw(results: Results, folder: Path) -> list[Path]:
         raise ChartsUnavailable("there are no runs of peers to draw")
     folder.mkdir(parents=True, exist_ok=True)
     means_chart(results, folder / "means.svg")
-    rows_chart(results, "seconds", results.peers(), "time over the best peer of the row (left is faster)",
-               folder / "time.svg")
-    rows_chart(results, "rss", results.originals(), "peak RSS over the leanest of the row (left is leaner)",
-               folder / "rss.svg")
+    rows_chart(
+        results,
+        "seconds",
+        results.peers(),
+        "time over the best peer of the row (left is faster)",
+        folder / "time.svg",
+    )
+    rows_chart(
+        results,
+        "rss",
+        results.originals(),
+        "peak RSS over the leanest of the row (left is leaner)",
+        folder / "rss.svg",
+    )
     return [folder / name for name in ("means.svg", "time.svg", "rss.svg")]

@@ -48,8 +48,11 @@ class Results:
         for run in self.runs if runs is None else runs:
             collected.setdefault(run["row"], {}).setdefault(run["contender"], []).append(run[value])
         failed = {(failure["row"], failure["contender"]) for failure in self.failures}
-        return {row: {name: reduce(values) for name, values in cells.items() if (row, name) not in failed}
-                for row, cells in collected.items() if cells}
+        return {
+            row: {name: reduce(values) for name, values in cells.items() if (row, name) not in failed}
+            for row, cells in collected.items()
+            if cells
+        }
 
     def rounds(self) -> int:
         return max((run["round"] for run in self.runs), default=-1) + 1

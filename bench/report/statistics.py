@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Medians, spreads, ratios and geometric means. A grid is {row: {contender: value}}; a missing cell is a failed or
-skipped run and takes part in nothing."""
+"""Medians, spreads, ratios and geometric means. A grid is {row: {contender: value}}; a missing cell is
+a failed or skipped run and takes part in nothing."""
 
 import math
 import statistics
@@ -35,8 +35,8 @@ def best(cells: dict[str, float], among: Iterable[str]) -> tuple[str, float] | N
 
 
 def ratios_to_best(grid: Grid, among: list[str]) -> Grid:
-    """Every cell over the lowest of `among` in its row. Who is not among them may come out below 1. Rows in which
-    none of them has a value are left out."""
+    """Every cell over the lowest of `among` in its row. Who is not among them may come out below 1. Rows in
+    which none of them has a value are left out."""
     result: Grid = {}
     for row, cells in grid.items():
         reference = best(cells, among)
@@ -75,9 +75,12 @@ def rows_won(grid: Grid, name: str, among: list[str]) -> int:
 
 
 def twin_noise(grid: Grid, name: str, twin_name: str) -> tuple[float, float, str] | None:
-    """The same library under two names: geometric mean of their ratio, the largest ratio either way, and its row."""
-    ratios = {row: cells[twin_name] / cells[name] for row, cells in grid.items()
-              if name in cells and twin_name in cells and cells[name] > 0}
+    """The same library under two names: mean of their ratio, the largest ratio either way, and its row."""
+    ratios = {
+        row: cells[twin_name] / cells[name]
+        for row, cells in grid.items()
+        if name in cells and twin_name in cells and cells[name] > 0
+    }
     mean = geometric_mean(ratios.values())
     if mean is None:
         return None

@@ -19,14 +19,21 @@ class Table:
     remarks: list[str] = field(default_factory=list)
 
     def text(self) -> str:
-        widths = [max(len(line[column]) for line in [self.header, *self.rows]) for column in range(len(self.header))]
+        widths = [
+            max(len(line[column]) for line in [self.header, *self.rows]) for column in range(len(self.header))
+        ]
 
         def line(cells: list[str]) -> str:
             first = cells[0].ljust(widths[0])
-            return "  ".join([first, *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:]))]).rstrip()
+            return "  ".join(
+                [first, *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:]))]
+            ).rstrip()
 
         rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-        return "\n".join([self.title, rule, line(self.header), rule, *map(line, self.rows), rule, *self.remarks]) + "\n"
+        return (
+            "\n".join([self.title, rule, line(self.header), rule, *map(line, self.rows), rule, *self.remarks])
+            + "\n"
+        )
 
     def markdown(self) -> str:
         def line(cells: list[str]) -> str:
@@ -47,8 +54,19 @@ def medians_table(results: Results) -> Table:
     spreads = results.grid("seconds", statistics.spread)
     table = Table("Median seconds ± half the range in % / peak RSS in MB", ["row", *names])
     for row, cells in seconds.items():
-        table.rows.append([row, *(f"{cells[name]:.3f} ±{spreads[row][name] * 100:.0f} / {rss[row][name] / 1e6:.1f}"
-                                  if name in cells else "-" for name in names)])
+        table.rows.append(
+            [
+                row,
+                *(
+                    (
+                        f"{cells[name]:.3f} ±{spreads[row][name] * 100:.0f} / {rss[row][name] / 1e6:.1f}"
+                        if name in cells
+                        else "-"
+                    )
+                    for name in names
+                ),
+            ]
+        )
     return table
 
 
@@ -57,8 +75,15 @@ def cost_table(results: Results) -> Table:
     cpu, faults = results.grid("cpu"), results.grid("minor")
     table = Table("Median CPU seconds (user + system) / minor page faults in thousands", ["row", *names])
     for row, cells in cpu.items():
-        table.rows.append([row, *(f"{cells[name]:.2f} / {faults[row][name] / 1000:.1f}" if name in cells else "-"
-                                  for name in names)])
+        table.rows.append(
+            [
+                row,
+                *(
+                    f"{cells[name]:.2f} / {faults[row][name] / 1000:.1f}" if name in cells else "-"
+                    for name in names
+                ),
+            ]
+        )
     return table
 
 
@@ -70,10 +95,19 @@ def ratio_table(results: Results, value: str, reference: list[str], title: str) 
     for row, cells in ratios.items():
         lowest = statistics.best(cells, results.originals())
         mark = lowest[0] if lowest else None
-        table.rows.append([row, *((f"{cells[name]:.2f}" + ("*" if name == mark else "")) if name in cells else "-"
-                                  for name in names)])
+        table.rows.append(
+            [
+                row,
+                *(
+                    (f"{cells[name]:.2f}" + ("*" if name == mark else "")) if name in cells else "-"
+                    for name in names
+                ),
+            ]
+        )
     table.rows += mean_rows(results, ratios, names)
-    table.rows.append(["rows won", *(str(statistics.rows_won(ratios, name, results.originals())) for name in names)])
+    table.rows.append(
+        ["rows won", *(str(statistics.rows_won(ratios, name, results.originals())) for name in names)]
+    )
     worst = [statistics.worst_row(ratios, name) for name in names]
     table.rows.append(["worst row", *(f"{found[1]:.2f} {found[0]}" if found else "-" for found in worst)])
     table.remarks.append("* the best of the row")
@@ -84,8 +118,13 @@ def mean_rows(results: Results, ratios: statistics.Grid, names: list[str]) -> li
     groups = [("geomean, all", None)]
     if len({row["group"] for row in results.rows}) > 1:
         groups += [("geomean, workloads", "workload"), ("geomean, real programs", "real")]
-    return [[label, *(number(statistics.mean_of_column(ratios, name, results.row_names(group)), 3) for name in names)]
-            for label, group in groups]
+    return [
+        [
+            label,
+            *(number(statistics.mean_of_column(ratios, name, results.row_names(group)), 3) for name in names),
+        ]
+        for label, group in groups
+    ]
 
 
 def time_table(results: Results) -> Table:
@@ -122,7 +161,9 @@ def noise_table(results: Results) -> Table | None:
     if not pair:
         return None
     name, twin_name = pair
-    table = Table(f"Noise: {name} under two names, the second over the first", ["figure", "mean", "largest", "row"])
+    table = Table(
+        f"Noise: {name} under two names, the second over the first", ["figure", "mean", "largest", "row"]
+    )
     for label, value in (("time", "seconds"), ("CPU", "cpu"), ("peak RSS", "rss")):
         noise = statistics.twin_noise(results.grid(value), name, twin_name)
         if noise:
@@ -143,8 +184,15 @@ def micro_table(results: Results) -> Table | None:
                 collected.setdefault(entry["contender"], []).append(entry["value"])
         cells = {name: statistics.median(values) for name, values in collected.items()}
         ratios = statistics.ratios_to_best({test: cells}, results.peers()).get(test, {})
-        table.rows.append([f"{test}, {unit}", *(f"{cells[name]:.2f} ({number(ratios.get(name))})" if name in cells
-                                                else "-" for name in names)])
+        table.rows.append(
+            [
+                f"{test}, {unit}",
+                *(
+                    f"{cells[name]:.2f} ({number(ratios.get(name))})" if name in cells else "-"
+                    for name in names
+                ),
+            ]
+        )
     return table
 
 
@@ -161,10 +209,24 @@ def scaling_tables(results: Results) -> list[Table]:
     for program, lines in by_program.items():
         lines.sort(key=lambda line: line[0])
         one = lines[0][1] if lines[0][0] == 1 else {}
-        table = Table(f"Scaling: {program}, seconds for the same work (gain over one thread)", ["threads", *names])
+        table = Table(
+            f"Scaling: {program}, seconds for the same work (gain over one thread)", ["threads", *names]
+        )
         for threads, cells in lines:
-            table.rows.append([str(threads), *(f"{cells[name]:.3f}" + (f" ({one[name] / cells[name]:.2f})"
-                                               if name in one else "") if name in cells else "-" for name in names)])
+            table.rows.append(
+                [
+                    str(threads),
+                    *(
+                        (
+                            f"{cells[name]:.3f}"
+                            + (f" ({one[name] / cells[name]:.2f})" if name in one else "")
+                            if name in cells
+                            else "-"
+                        )
+                        for name in names
+                    ),
+                ]
+            )
         tables.append(table)
     return tables
 
@@ -172,8 +234,13 @@ def scaling_tables(results: Results) -> list[Table]:
 def all_tables(results: Results) -> list[Table]:
     tables = []
     if results.runs:
-        tables = [medians_table(results), cost_table(results), time_table(results), rss_table(results),
-                  noise_table(results)]
+        tables = [
+            medians_table(results),
+            cost_table(results),
+            time_table(results),
+            rss_table(results),
+            noise_table(results),
+        ]
     tables.append(micro_table(results))
     tables += scaling_tables(results) if results.scaling else []
     return [table for table in tables if table]
@@ -182,12 +249,17 @@ def all_tables(results: Results) -> list[Table]:
 def summary(results: Results) -> list[str]:
     """What went wrong or is missing, then tarn's figures in one sentence."""
     lines = [f"note: {notice}" for notice in results.notices]
-    lines += [f"FAILED: {failure['row']} under {failure['contender']}, round {failure['round'] + 1}: "
-              f"{failure['reason']}" for failure in results.failures]
+    lines += [
+        f"FAILED: {failure['row']} under {failure['contender']}, round {failure['round'] + 1}: "
+        f"{failure['reason']}"
+        for failure in results.failures
+    ]
     if results.runs and SUBJECT in results.names() and results.peers():
         times = statistics.ratios_to_best(results.grid("seconds"), results.peers())
         memory = statistics.ratios_to_best(results.grid("rss"), results.originals())
-        lines.append(f"{SUBJECT}: time {number(statistics.mean_of_column(times, SUBJECT), 3)} of the best peer of each "
-                     f"row, peak RSS {number(statistics.mean_of_column(memory, SUBJECT), 3)} of the leanest of each "
-                     f"row (geometric means over {len(statistics.column(times, SUBJECT))} rows)")
+        lines.append(
+            f"{SUBJECT}: time {number(statistics.mean_of_column(times, SUBJECT), 3)} of the best peer of each "
+            f"row, peak RSS {number(statistics.mean_of_column(memory, SUBJECT), 3)} of the leanest of each "
+            f"row (geometric means over {len(statistics.column(times, SUBJECT))} rows)"
+        )
     return lines

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The protocol: which rows exist, how one run is measured, in which order, and what happens when a run fails."""
+"""The protocol: which rows exist, how a run is measured, in which order, what happens when it fails."""

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-TRANSLATION_UNIT_HEAD = """// Generated: a heavy translation unit of standard headers and many template instantiations.
+TRANSLATION_UNIT_HEAD = """// Generated: a heavy translation unit of standard headers and template instances.
 #include <algorithm>
 #include <functional>
 #include <iostream>
@@ -18,7 +18,10 @@ TRANSLATION_UNIT_HEAD = """// Generated: a heavy translation unit of standard he
 #include <variant>
 #include <vector>
 
-template <int N> struct tag { int value = N; bool operator<(const tag& other) const { return value < other.value; } };
+template <int N> struct tag {
+  int value = N;
+  bool operator<(const tag& other) const { return value < other.value; }
+};
 template <int N> struct record {
   std::map<std::string, std::vector<tag<N>>> index;
   std::unordered_map<int, std::variant<int, std::string, tag<N>>> fields;
@@ -127,8 +130,12 @@ def file_lines(file_number: int, revision: int, lines: int) -> bytes:
     """A source-like file in which each revision changes about one line in thirty."""
     out = []
     for line in range(lines):
-        changed = max((r for r in range(revision + 1) if (line * 31 + r * 17 + file_number * 7) % 29 == 0), default=0)
-        out.append(f"static int value_{file_number}_{line} = {changed * 1000 + line}; // generated line {line}\n")
+        changed = max(
+            (r for r in range(revision + 1) if (line * 31 + r * 17 + file_number * 7) % 29 == 0), default=0
+        )
+        out.append(
+            f"static int value_{file_number}_{line} = {changed * 1000 + line}; // generated line {line}\n"
+        )
     return "".join(out).encode()
 
 
@@ -137,9 +144,11 @@ def fast_import_stream(commits: int = 1000, files: int = 12, lines: int = 250) -
     parts = []
     for commit in range(commits):
         message = f"Change number {commit}\n\nThree files get new values.\n".encode()
-        parts.append(b"commit refs/heads/main\n"
-                     b"committer Bench <bench@example.org> %d +0000\ndata %d\n%s" %
-                     (1_600_000_000 + commit * 3600, len(message), message))
+        parts.append(
+            b"commit refs/heads/main\n"
+            b"committer Bench <bench@example.org> %d +0000\ndata %d\n%s"
+            % (1_600_000_000 + commit * 3600, len(message), message)
+        )
         for change in range(3):
             number = (commit * 3 + change * 5) % files
             content = file_lines(number, commit % 40, lines)

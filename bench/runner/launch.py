@@ -11,8 +11,17 @@ from pathlib import Path
 from peers.contender import Contender
 
 # Settings of allocators that the caller's shell may hold; contenders run at their release defaults.
-ALLOCATOR_VARIABLES = ("MALLOC_", "MIMALLOC_", "TCMALLOC_", "SNMALLOC_", "TBB_MALLOC_", "TARN_", "GLIBC_TUNABLES",
-                       "LD_PRELOAD", "_RJEM_")
+ALLOCATOR_VARIABLES = (
+    "MALLOC_",
+    "MIMALLOC_",
+    "TCMALLOC_",
+    "SNMALLOC_",
+    "TBB_MALLOC_",
+    "TARN_",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "_RJEM_",
+)
 
 
 class RunFailed(Exception):
@@ -54,8 +63,17 @@ class Launcher:
         self.limit_seconds = limit_seconds
 
     def wrap(self, command: list[str], library: Path | None, touch: bool = True) -> list[str]:
-        words = [str(self.program), "--output", str(self.output), "--errors", str(self.errors),
-                 "--touch", str(self.touch_mib if touch else 0), "--limit", str(self.limit_seconds)]
+        words = [
+            str(self.program),
+            "--output",
+            str(self.output),
+            "--errors",
+            str(self.errors),
+            "--touch",
+            str(self.touch_mib if touch else 0),
+            "--limit",
+            str(self.limit_seconds),
+        ]
         if library:
             words += ["--preload", str(library)]
         return [*words, "--", *command]
@@ -68,11 +86,22 @@ class Launcher:
     def errors(self) -> Path:
         return self.scratch / "errors"
 
-    def run(self, command: list[str], contender: Contender, environment: dict[str, str] | None = None,
-            folder: Path | None = None) -> dict:
+    def run(
+        self,
+        command: list[str],
+        contender: Contender,
+        environment: dict[str, str] | None = None,
+        folder: Path | None = None,
+    ) -> dict:
         """The report of bench_launch, checked; the command's output lies in self.output."""
-        done = subprocess.run(self.wrap(command, contender.library), cwd=folder, check=False, text=True,
-                              capture_output=True, env=clean_environment(contender, environment))
+        done = subprocess.run(
+            self.wrap(command, contender.library),
+            cwd=folder,
+            check=False,
+            text=True,
+            capture_output=True,
+            env=clean_environment(contender, environment),
+        )
         if done.returncode != 0:
             raise RunFailed(done.stderr.strip() or f"bench_launch ended with status {done.returncode}")
         return self.check(json.loads(done.stdout), contender)
@@ -84,8 +113,10 @@ class Launcher:
             how = f"signal {report['signal']}" if report["signal"] else f"status {report['status']}"
             raise RunFailed(f"ended with {how}{self.last_error()}")
         if report["preload"] == "missing":
-            raise RunFailed(f"{contender.library} was not in use: the program is static, setuid, or refused it"
-                            f"{self.last_error()}")
+            raise RunFailed(
+                f"{contender.library} was not in use: the program is static, setuid, or refused it"
+                f"{self.last_error()}"
+            )
         return report
 
     def last_error(self) -> str:
@@ -94,9 +125,17 @@ class Launcher:
 
 
 def to_measurement(report: dict, seconds: float, result: str) -> Measurement:
-    return Measurement(seconds=seconds, wall=report["wall"], user=report["user"], sys=report["sys"],
-                       rss=report["rss"], minor=report["minor"], major=report["major"], result=result,
-                       verified=report["preload"] == "used")
+    return Measurement(
+        seconds=seconds,
+        wall=report["wall"],
+        user=report["user"],
+        sys=report["sys"],
+        rss=report["rss"],
+        minor=report["minor"],
+        major=report["major"],
+        result=result,
+        verified=report["preload"] == "used",
+    )
 
 
 def digest(path: Path) -> str:
@@ -108,14 +147,21 @@ def digest(path: Path) -> str:
 
 
 def preload_works(program: str, contender: Contender) -> bool:
-    """Whether the dynamic loader would load the contender's library into `program` (False: static or setuid)."""
+    """Whether the dynamic loader would load the library into `program` (False: static or setuid)."""
     if contender.library is None:
         return True
     environment = clean_environment(contender, {"LD_TRACE_LOADED_OBJECTS": "1"})
     environment["LD_PRELOAD"] = str(contender.library)
     try:
-        listed = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=20, check=False,
-                                stdin=subprocess.DEVNULL)
+        listed = subprocess.run(
+            [program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return str(contender.library) in listed.stdout

@@ -13,8 +13,21 @@ from runner.launch import Launcher, Measurement, RunFailed, clean_environment, t
 from runner.rows import Row
 
 START_SECONDS = 10
-LOAD = ["-t", "set,get,lpush,lrange_100,hset,zadd", "-n", "30000", "-r", "40000", "-d", "300", "-P", "16", "-c", "20",
-        "-q"]
+LOAD = [
+    "-t",
+    "set,get,lpush,lrange_100,hset,zadd",
+    "-n",
+    "30000",
+    "-r",
+    "40000",
+    "-d",
+    "300",
+    "-P",
+    "16",
+    "-c",
+    "20",
+    "-q",
+]
 
 
 class RedisRow(Row):
@@ -37,12 +50,32 @@ class RedisRow(Row):
 
     def serve(self, launcher: Launcher, contender: Contender, folder: Path) -> Measurement:
         socket = folder / "s"
-        command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--save", "", "--appendonly", "no",
-                   "--daemonize", "no", "--dir", str(folder), "--hash-max-listpack-entries", "0"]
+        command = [
+            "redis-server",
+            "--port",
+            "0",
+            "--unixsocket",
+            str(socket),
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--daemonize",
+            "no",
+            "--dir",
+            str(folder),
+            "--hash-max-listpack-entries",
+            "0",
+        ]
         # Debian's server is linked with jemalloc; the C library, preloaded, comes first again.
         library = contender.library or c_library()
-        server = subprocess.Popen(launcher.wrap(command, library), stdout=subprocess.PIPE, text=True,
-                                  stderr=subprocess.DEVNULL, env=clean_environment(contender))
+        server = subprocess.Popen(
+            launcher.wrap(command, library),
+            stdout=subprocess.PIPE,
+            text=True,
+            stderr=subprocess.DEVNULL,
+            env=clean_environment(contender),
+        )
         try:
             self.wait_until_ready(server, socket)
             seconds = self.load(socket)
@@ -57,7 +90,9 @@ class RedisRow(Row):
         return to_measurement(report, seconds, "answers" if keys.isdigit() else keys)
 
     def ask(self, socket: Path, *words: str) -> str:
-        answer = subprocess.run(["redis-cli", "-s", str(socket), *words], capture_output=True, text=True, check=False)
+        answer = subprocess.run(
+            ["redis-cli", "-s", str(socket), *words], capture_output=True, text=True, check=False
+        )
         return answer.stdout.strip()
 
     def wait_until_ready(self, server: subprocess.Popen, socket: Path) -> None:
@@ -70,8 +105,9 @@ class RedisRow(Row):
 
     def load(self, socket: Path) -> float:
         start = time.monotonic()
-        done = subprocess.run(["redis-benchmark", "-s", str(socket), *LOAD], capture_output=True, text=True,
-                              check=False)
+        done = subprocess.run(
+            ["redis-benchmark", "-s", str(socket), *LOAD], capture_output=True, text=True, check=False
+        )
         seconds = time.monotonic() - start
         if done.returncode != 0 or "Error" in done.stderr:
             raise RunFailed(f"redis-benchmark failed: {done.stderr.strip()[-200:]}")

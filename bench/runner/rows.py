@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Rows of the table: what runs, and how its result is read. The C++ workloads are listed here, the real programs
-in real_programs.py and redis.py."""
+"""Rows of the table: what runs, and how its result is read. The C++ workloads are listed here, the real
+programs in real_programs.py and redis.py."""
 
 import fnmatch
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from runner.launch import Launcher, Measurement, RunFailed, digest, to_measureme
 
 
 class Row:
-    """One row. missing() is asked before anything is prepared; run() is called once per contender and round."""
+    """One row. missing() is asked before prepare(); run() is called once per contender and round."""
 
     name: str
     group: str  # "workload" or "real"
@@ -63,7 +63,9 @@ class WorkloadRow(Row):
     group: str = "workload"
 
     def missing(self) -> str | None:
-        return None if self.program.exists() else f"{self.program} is not built (cmake --build --preset bench)"
+        return (
+            None if self.program.exists() else f"{self.program} is not built (cmake --build --preset bench)"
+        )
 
     def programs(self) -> list[str]:
         return [str(self.program)]
@@ -99,16 +101,32 @@ WORKLOADS = (
 )
 
 # Those that --threads runs at every number of threads.
-SCALING = ("larson", "xmalloc", "slots", "mstress", "alloc_test", "glibc_thread", "thread_churn", "rptest", "ring")
+SCALING = (
+    "larson",
+    "xmalloc",
+    "slots",
+    "mstress",
+    "alloc_test",
+    "glibc_thread",
+    "thread_churn",
+    "rptest",
+    "ring",
+)
 
 
 def workload_rows(programs: Path, scale: int) -> list[Row]:
-    return [WorkloadRow(name, note, programs / program, threads, scale) for name, program, threads, note in WORKLOADS]
+    return [
+        WorkloadRow(name, note, programs / program, threads, scale)
+        for name, program, threads, note in WORKLOADS
+    ]
 
 
 def scaling_rows(programs: Path, scale: int, thread_counts: list[int]) -> list[Row]:
-    return [WorkloadRow(f"{program}@{threads}", "", programs / program, threads, scale)
-            for program in SCALING for threads in thread_counts]
+    return [
+        WorkloadRow(f"{program}@{threads}", "", programs / program, threads, scale)
+        for program in SCALING
+        for threads in thread_counts
+    ]
 
 
 def thread_counts(processors: int) -> list[int]:
@@ -126,5 +144,8 @@ def select_rows(rows: list[Row], patterns: str | None) -> list[Row]:
     if not patterns:
         return rows
     wanted = [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]
-    return [row for row in rows
-            if any(fnmatch.fnmatch(row.name, pattern) or row.group == pattern for pattern in wanted)]
+    return [
+        row
+        for row in rows
+        if any(fnmatch.fnmatch(row.name, pattern) or row.group == pattern for pattern in wanted)
+    ]

@@ -63,10 +63,10 @@ class Session:
 
     def measure(self, rows: list[Row], rounds: int, record: list[dict], progress: Progress) -> None:
         """Every round each contender once per row, contenders in random order."""
-        for row in rows:
-            self.warm_up(row, progress)
         for round_number in range(rounds):
             for row in rows:
+                if round_number == 0:
+                    self.warm_up(row, progress)
                 for contender in self.random.sample(self.contenders, len(self.contenders)):
                     if (row.name, contender.name) in self.broken:
                         progress.step("")
@@ -76,8 +76,8 @@ class Session:
                     self.one_run(row, contender, round_number, record, progress, where)
 
     def warm_up(self, row: Row, progress: Progress) -> None:
-        """One run that does not count: files come into the page cache. Under the system's malloc where that takes
-        part, so that its result is the one that all others must give."""
+        """One run that does not count: files come into the page cache. Under the system's malloc where that
+        takes part, so that its result is the one that all others must give."""
         progress.show(f"warm-up  {row.name}")
         reference = next((each for each in self.contenders if each.library is None), self.contenders[0])
         try:
@@ -85,8 +85,15 @@ class Session:
         except (RunFailed, OSError):
             pass  # the first counted run says what is wrong
 
-    def one_run(self, row: Row, contender: Contender, round_number: int, record: list[dict], progress: Progress,
-                where: str) -> None:
+    def one_run(
+        self,
+        row: Row,
+        contender: Contender,
+        round_number: int,
+        record: list[dict],
+        progress: Progress,
+        where: str,
+    ) -> None:
         try:
             run = row.run(self.launcher, contender)
             expected = self.expected.setdefault(row.name, run.result)
@@ -94,12 +101,18 @@ class Session:
                 raise RunFailed(f"gave another result ({run.result}) than the runs before ({expected})")
         except (RunFailed, OSError, ValueError) as error:
             self.broken.add((row.name, contender.name))
-            self.results.failures.append({"row": row.name, "contender": contender.name, "round": round_number,
-                                          "reason": str(error)})
+            self.results.failures.append(
+                {"row": row.name, "contender": contender.name, "round": round_number, "reason": str(error)}
+            )
             progress.note(f"FAILED: {row.name} under {contender.name}: {error}")
             progress.step(where)
             return
-        entry = {"row": row.name, "contender": contender.name, "round": round_number, "cpu": run.cpu,
-                 **dataclasses.asdict(run)}
+        entry = {
+            "row": row.name,
+            "contender": contender.name,
+            "round": round_number,
+            "cpu": run.cpu,
+            **dataclasses.asdict(run),
+        }
         record.append(entry)
         progress.step(f"{where}  {run.seconds:.3f} s")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs every benchmark program with tiny work: each must end with status 0, and each workload must give the same
-checksum twice with the same threads. Wrong arguments must be refused. Usage: smoke.py FOLDER_OF_PROGRAMS."""
+"""Runs every benchmark program with tiny work: each must end with status 0, and each workload must give the
+same checksum twice with the same threads. Wrong arguments must be refused. Usage: smoke.py FOLDER_OF_PROGRAMS."""
 
 import json
 import subprocess
@@ -18,8 +18,9 @@ TINY = "3"  # per mille of the full work
 def output_of(command: list[str], status: int = 0) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != status:
-        raise AssertionError(f"{' '.join(command)}: status {done.returncode} instead of {status}: "
-                             f"{done.stderr.strip()}")
+        raise AssertionError(
+            f"{' '.join(command)}: status {done.returncode} instead of {status}: " f"{done.stderr.strip()}"
+        )
     return done.stdout
 
 
@@ -39,8 +40,9 @@ def check_launcher(launcher: Path) -> None:
     if report["status"] != 3 or report["rss"] <= 0 or report["preload"] not in ("used", "unknown"):
         raise AssertionError(f"bench_launch reported {report}")
     # The launcher itself is static: no library can be preloaded into it, and the report must say so.
-    refused = json.loads(output_of([str(launcher), "--preload", "/no/such/library.so", "--", str(launcher), "--",
-                                    "true"]))
+    refused = json.loads(
+        output_of([str(launcher), "--preload", "/no/such/library.so", "--", str(launcher), "--", "true"])
+    )
     if refused["preload"] not in ("missing", "unknown"):
         raise AssertionError(f"bench_launch did not notice a preload that failed: {refused}")
     stopped = json.loads(output_of([str(launcher), "--limit", "1", "--", "sleep", "20"]))
@@ -54,8 +56,9 @@ def check_micro(folder: Path) -> None:
     if not (cycles["pair64"] > 0 and cycles["batch1000"] > 0):
         raise AssertionError(f"bench_cycles printed {cycles}")
     if (folder / "bench_micro").exists():
-        done = json.loads(output_of([str(folder / "bench_micro"), "--benchmark_format=json",
-                                     "--benchmark_min_time=0.0001"]))
+        done = json.loads(
+            output_of([str(folder / "bench_micro"), "--benchmark_format=json", "--benchmark_min_time=0.0001"])
+        )
         silent = [each["name"] for each in done["benchmarks"] if not each.get("items_per_second")]
         if silent or not done["benchmarks"]:
             raise AssertionError(f"bench_micro gave no figure for {silent}")
@@ -67,9 +70,14 @@ def main() -> int:
         return 2
     folder = Path(sys.argv[1])
     failed = 0
-    checks = [(f"{program} {threads}", check_workload, (folder / program, threads))
-              for _, program, threads, _ in WORKLOADS]
-    checks += [("bench_launch", check_launcher, (folder / "bench_launch",)), ("micro", check_micro, (folder,))]
+    checks = [
+        (f"{program} {threads}", check_workload, (folder / program, threads))
+        for _, program, threads, _ in WORKLOADS
+    ]
+    checks += [
+        ("bench_launch", check_launcher, (folder / "bench_launch",)),
+        ("micro", check_micro, (folder,)),
+    ]
     for name, check, arguments in checks:
         try:
             check(*arguments)

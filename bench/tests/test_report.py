@@ -63,7 +63,9 @@ class TablesTest(unittest.TestCase):
     def test_failures_and_notices_are_shown(self):
         results = support.sample()
         results.notices.append("row gs left out: not installed")
-        results.failures.append({"row": "a", "contender": "one", "round": 0, "reason": "ended with signal 11"})
+        results.failures.append(
+            {"row": "a", "contender": "one", "round": 0, "reason": "ended with signal 11"}
+        )
         text = "\n".join(tables.summary(results))
         self.assertIn("row gs left out", text)
         self.assertIn("FAILED: a under one, round 1: ended with signal 11", text)

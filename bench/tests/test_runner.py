@@ -41,14 +41,18 @@ class FakeRow(Row):
         return Measurement(1.0, 1.0, 1.0, 0.0, 1, 1, 0, result, True)
 
 
-CONTENDERS = [peers.Contender("tarn", Path("/x.so")), peers.Contender("glibc", None),
-              peers.Contender("other", Path("/y.so"))]
+CONTENDERS = [
+    peers.Contender("tarn", Path("/x.so")),
+    peers.Contender("glibc", None),
+    peers.Contender("other", Path("/y.so")),
+]
 
 
 def measure(row: FakeRow, rounds: int, seed: int = 1) -> Results:
     results = Results()
-    Session(None, CONTENDERS, results, seed).measure([row], rounds, results.runs,
-                                                     Progress(3 * rounds, io.StringIO()))
+    Session(None, CONTENDERS, results, seed).measure(
+        [row], rounds, results.runs, Progress(3 * rounds, io.StringIO())
+    )
     return results
 
 
@@ -56,7 +60,9 @@ class SessionTest(unittest.TestCase):
     def test_every_round_has_everyone_once_in_changing_order(self):
         row = FakeRow("a")
         measure(row, 8)
-        rounds = [tuple(row.calls[1 + 3 * each:4 + 3 * each]) for each in range(8)]  # the first call is the warm-up
+        rounds = [
+            tuple(row.calls[1 + 3 * each : 4 + 3 * each]) for each in range(8)
+        ]  # the first call is the warm-up
         self.assertTrue(all(sorted(each) == ["glibc", "other", "tarn"] for each in rounds), rounds)
         self.assertGreater(len(set(rounds)), 2)
 
@@ -74,7 +80,9 @@ class SessionTest(unittest.TestCase):
 
     def test_a_missing_program_is_a_notice(self):
         results = Results()
-        kept = usable_rows([FakeRow("a"), FakeRow("b", absent="not installed (apt-get install b)")], results, Path())
+        kept = usable_rows(
+            [FakeRow("a"), FakeRow("b", absent="not installed (apt-get install b)")], results, Path()
+        )
         self.assertEqual([row.name for row in kept], ["a"])
         self.assertEqual(results.notices, ["row b left out: not installed (apt-get install b)"])
 
@@ -82,6 +90,7 @@ class SessionTest(unittest.TestCase):
         class Static(FakeRow):
             def programs(self):
                 return ["/no/such/program"]
+
         results = Results()
         self.assertEqual(check_preloads([Static("a")], CONTENDERS, results), [])
         self.assertIn("does not load", results.notices[0])
@@ -96,8 +105,12 @@ class LauncherTest(unittest.TestCase):
 
     def test_reports_are_checked(self):
         self.assertEqual(self.launcher.check(self.good, CONTENDERS[0]), self.good)
-        for change, word in (({"status": 3}, "status 3"), ({"signal": 11}, "signal 11"),
-                             ({"preload": "missing"}, "not in use"), ({"signal": 9, "wall": 5.1}, "--limit")):
+        for change, word in (
+            ({"status": 3}, "status 3"),
+            ({"signal": 11}, "signal 11"),
+            ({"preload": "missing"}, "not in use"),
+            ({"signal": 9, "wall": 5.1}, "--limit"),
+        ):
             with self.assertRaisesRegex(RunFailed, word):
                 self.launcher.check({**self.good, **change}, CONTENDERS[0])
 
@@ -112,7 +125,9 @@ class LauncherTest(unittest.TestCase):
 
 class ContendersTest(unittest.TestCase):
     def test_extra_contenders(self):
-        self.assertEqual(peers.parse_extra("mine=,A=1,B=2"), peers.Contender("mine", None, (("A", "1"), ("B", "2"))))
+        self.assertEqual(
+            peers.parse_extra("mine=,A=1,B=2"), peers.Contender("mine", None, (("A", "1"), ("B", "2")))
+        )
         for wrong in ("mine", "=/x", "mine=,oops", "mine=/no/such/library.so"):
             with self.assertRaises(peers.ContenderError, msg=wrong):
                 peers.parse_extra(wrong)
@@ -123,10 +138,16 @@ class ContendersTest(unittest.TestCase):
             peers.select(CONTENDERS, "nobody")
 
     def test_mimalloc_versions_are_read_in_both_notations(self):
-        for digits, expected in (("20401", ["2", "4", "1"]), ("30403", ["3", "4", "3"]), ("219", ["2", "1", "9"])):
+        for digits, expected in (
+            ("20401", ["2", "4", "1"]),
+            ("30403", ["3", "4", "3"]),
+            ("219", ["2", "1", "9"]),
+        ):
             with tempfile.TemporaryDirectory() as folder:
                 (Path(folder) / "include").mkdir()
-                (Path(folder) / "include" / "mimalloc.h").write_text(f"#define MI_MALLOC_VERSION {digits}  // x\n")
+                (Path(folder) / "include" / "mimalloc.h").write_text(
+                    f"#define MI_MALLOC_VERSION {digits}  // x\n"
+                )
                 self.assertEqual(crates.mimalloc_version(Path(folder)), expected)
 
 
@@ -151,7 +172,9 @@ class RowsTest(unittest.TestCase):
 
 class MicroTest(unittest.TestCase):
     def test_time_per_item(self):
-        output = {"benchmarks": [{"name": "hand_over/real_time", "items_per_second": 2e7}, {"name": "broken"}]}
+        output = {
+            "benchmarks": [{"name": "hand_over/real_time", "items_per_second": 2e7}, {"name": "broken"}]
+        }
         self.assertEqual(micro_entries(output), [{"test": "hand_over", "unit": "ns", "value": 50.0}])
 
 
@@ -173,7 +196,9 @@ class CommandLineTest(unittest.TestCase):
             self.assertEqual(ended.exception.code, 2)
 
     def test_programs_that_are_not_built_are_named(self):
-        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch("sys.stderr", io.StringIO()) as errors:
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch(
+            "sys.stderr", io.StringIO()
+        ) as errors:
             self.assertEqual(run.main(["--build-dir", folder]), 2)
         self.assertIn("build the benchmarks first", errors.getvalue())
 
@@ -182,8 +207,10 @@ class CommandLineTest(unittest.TestCase):
             sample = support.sample()
             results.contenders, results.rows, results.runs = sample.contenders, sample.rows, sample.runs
             raise KeyboardInterrupt
-        with unittest.mock.patch.object(run, "measure", interrupted), \
-                unittest.mock.patch("sys.stdout", io.StringIO()) as output:
+
+        with unittest.mock.patch.object(run, "measure", interrupted), unittest.mock.patch(
+            "sys.stdout", io.StringIO()
+        ) as output:
             self.assertEqual(run.main([]), 130)
         self.assertIn("Time over the best peer", output.getvalue())
         self.assertIn("stopped before the end", output.getvalue())
