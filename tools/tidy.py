@@ -19,6 +19,7 @@ from pathlib import Path
 from project_includes import ROOT, closure_of
 
 FOLDERS = [ROOT / "src", ROOT / "cli"]
+SECONDS_PER_FILE = 300
 
 
 def sources_of(build):
@@ -31,17 +32,21 @@ def sources_of(build):
 
 def fingerprint(source, command, version):
     digest = hashlib.sha256(f"{version}\0{command}\0".encode())
-    for path in [ROOT / ".clang-tidy", *sorted(closure_of(source))]:
+    rules = [folder / ".clang-tidy" for folder in source.parents if folder.is_relative_to(ROOT)]
+    for path in [*filter(Path.is_file, rules), *sorted(closure_of(source))]:
         digest.update(str(path).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
 def run_tidy(tidy, build, source):
     # GCC's command line holds options that clang does not know.
-    result = subprocess.run(
-        [tidy, "-p", str(build), "--quiet", "--extra-arg=-Wno-unknown-warning-option",
-         "--extra-arg=-Wno-ignored-optimization-argument", str(source)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    try:
+        result = subprocess.run(
+            [tidy, "-p", str(build), "--quiet", "--extra-arg=-Wno-unknown-warning-option",
+             "--extra-arg=-Wno-ignored-optimization-argument", str(source)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=SECONDS_PER_FILE)
+    except subprocess.TimeoutExpired:
+        return 1, f"clang-tidy gave no answer in {SECONDS_PER_FILE} s; --enable-check-profile shows which check is slow"
     # Standard error counts the warnings that were held back; it matters only where nothing else is said.
     return result.returncode, result.stdout.strip() or result.stderr.strip()
 
