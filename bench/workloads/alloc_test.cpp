@@ -20,27 +20,22 @@ int main(int count, char** words) {
   const bench::arguments options = bench::parse(count, words);
   const std::size_t steps = options.scaled(28'000'000) / options.threads + 1;
   const std::size_t slot_count = slots_in_all / options.threads + 1;
-  std::atomic<std::uint64_t> checksum{0};
+  std::vector<bench::ledger> accounts(options.threads);
   const double seconds = bench::run_threads(options.threads, [&](unsigned index) {
     bench::rng random(index);
     std::vector<bench::tagged_block*> slots(slot_count, nullptr);
-    std::uint64_t made = 0;
-    std::uint64_t released = 0;
+    bench::ledger account;
     for (std::size_t step = 0; step < steps; ++step) {
       bench::tagged_block*& slot = slots[random.below(slot_count)];
       if (slot != nullptr) {
-        released += bench::tagged_block::release(slot);
+        account.release(slot);
         slot = nullptr;
       } else {
-        made += step;
-        slot = bench::tagged_block::make(bench::program_size(random, smallest_bit, largest_bit), step);
+        slot = account.make(bench::program_size(random, smallest_bit, largest_bit), step);
       }
     }
-    for (bench::tagged_block* block : slots) {
-      if (block != nullptr) released += bench::tagged_block::release(block);
-    }
-    if (made != released) bench::fail("blocks were lost or freed twice");
-    checksum.fetch_add(made, std::memory_order_relaxed);
+    for (bench::tagged_block* block : slots) account.release(block);
+    accounts[index] = account;
   });
-  return bench::report(seconds, checksum.load(std::memory_order_relaxed));
+  return bench::report(seconds, bench::balance(accounts));
 }

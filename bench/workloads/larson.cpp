@@ -16,8 +16,7 @@ constexpr unsigned generations = 10;
 
 struct worker {
   std::vector<bench::tagged_block*> slots;
-  std::uint64_t made = 0;
-  std::uint64_t released = 0;
+  bench::ledger account;
 };
 
 void serve(worker& self, std::uint64_t seed, std::size_t steps) {
@@ -25,9 +24,8 @@ void serve(worker& self, std::uint64_t seed, std::size_t steps) {
   for (std::size_t step = 0; step < steps; ++step) {
     bench::tagged_block*& slot = self.slots[random.below(slots_per_worker)];
     const std::uint64_t tag = random.next();
-    if (slot != nullptr) self.released += bench::tagged_block::release(slot);
-    slot = bench::tagged_block::make(random.between(smallest_size, largest_size), tag);
-    self.made += tag;
+    self.account.release(slot);
+    slot = self.account.make(random.between(smallest_size, largest_size), tag);
   }
 }
 
@@ -52,15 +50,10 @@ int main(int count, char** words) {
   seconds += bench::run_threads(options.threads, [&](unsigned index) {
     serve_generations(workers[index], index + options.threads, steps / 2 + 1);
   });
-  std::uint64_t made = 0;
-  std::uint64_t released = 0;
+  std::vector<bench::ledger> accounts;
   for (worker& each : workers) {
-    for (bench::tagged_block* block : each.slots) {
-      if (block != nullptr) each.released += bench::tagged_block::release(block);
-    }
-    made += each.made;
-    released += each.released;
+    for (bench::tagged_block* block : each.slots) each.account.release(block);
+    accounts.push_back(each.account);
   }
-  if (made != released) bench::fail("blocks were lost or freed twice");
-  return bench::report(seconds, made);
+  return bench::report(seconds, bench::balance(accounts));
 }

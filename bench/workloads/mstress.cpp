@@ -16,11 +16,6 @@ constexpr std::size_t cookie_interval = 5;  // one block of so many goes through
 
 using table = std::vector<std::atomic<bench::tagged_block*>>;
 
-struct sums {
-  std::uint64_t made = 0;
-  std::uint64_t released = 0;
-};
-
 std::size_t stress_size(bench::rng& random) {
   // Mostly small, one in a hundred of some KiB, one in several thousand of up to 256 KiB.
   const std::size_t dice = random.below(8192);
@@ -29,39 +24,38 @@ std::size_t stress_size(bench::rng& random) {
   return random.between(16, 256);
 }
 
-bench::tagged_block* make(bench::rng& random, sums& total) {
+bench::tagged_block* make(bench::rng& random, bench::ledger& account) {
   const std::uint64_t tag = random.next();
-  total.made += tag;
-  return bench::tagged_block::make(stress_size(random), tag);
+  return account.make(stress_size(random), tag);
 }
 
 // Releases about half of `live` in random order and compacts it.
-void thin_out(std::vector<bench::tagged_block*>& live, bench::rng& random, sums& total) {
+void thin_out(std::vector<bench::tagged_block*>& live, bench::rng& random, bench::ledger& account) {
   for (std::size_t rest = live.size() / 2; rest > 0; --rest) {
     bench::tagged_block*& victim = live[random.below(live.size())];
-    total.released += bench::tagged_block::release(victim);
+    account.release(victim);
     victim = live.back();
     live.pop_back();
   }
 }
 
-sums stress_round(table& shared, std::uint64_t seed, std::size_t operations) {
+bench::ledger stress_round(table& shared, std::uint64_t seed, std::size_t operations) {
   bench::rng random(seed);
   bench::rng victims(~seed);  // its use depends on the schedule, so it must not feed sizes and tags
-  sums total;
+  bench::ledger account;
   std::vector<bench::tagged_block*> live;
   for (std::size_t step = 0; step < operations; ++step) {
-    live.push_back(make(random, total));
+    live.push_back(make(random, account));
     if (step % cookie_interval == 0) {
       auto& slot = shared[random.below(table_size)];
       // acquire/release: the taker reads a header that another thread wrote.
       live.back() = slot.exchange(live.back(), std::memory_order_acq_rel);
       if (live.back() == nullptr) live.pop_back();
     }
-    if (live.size() >= 2000) thin_out(live, victims, total);
+    if (live.size() >= 2000) thin_out(live, victims, account);
   }
-  for (bench::tagged_block* block : live) total.released += bench::tagged_block::release(block);
-  return total;
+  for (bench::tagged_block* block : live) account.release(block);
+  return account;
 }
 
 }  // namespace
@@ -70,24 +64,16 @@ int main(int count, char** words) {
   const bench::arguments options = bench::parse(count, words);
   const std::size_t operations = options.scaled(30'000'000) / options.threads / rounds + 1;
   table shared(table_size);
-  std::vector<sums> totals(options.threads);
+  std::vector<bench::ledger> accounts(options.threads);
   double seconds = 0;
   for (unsigned round = 0; round < rounds; ++round) {
     seconds += bench::run_threads(options.threads, [&](unsigned index) {
-      const sums mine = stress_round(shared, std::uint64_t{round} * options.threads + index, operations);
-      totals[index].made += mine.made;
-      totals[index].released += mine.released;
+      const bench::ledger mine =
+          stress_round(shared, std::uint64_t{round} * options.threads + index, operations);
+      accounts[index].made += mine.made;
+      accounts[index].released += mine.released;
     });
   }
-  sums all;
-  for (const sums& each : totals) {
-    all.made += each.made;
-    all.released += each.released;
-  }
-  for (auto& slot : shared) {
-    bench::tagged_block* rest = slot.load(std::memory_order_relaxed);
-    if (rest != nullptr) all.released += bench::tagged_block::release(rest);
-  }
-  if (all.made != all.released) bench::fail("blocks were lost or freed twice");
-  return bench::report(seconds, all.made);
+  for (auto& slot : shared) accounts[0].release(slot.load(std::memory_order_relaxed));
+  return bench::report(seconds, bench::balance(accounts));
 }

@@ -23,11 +23,10 @@ struct alignas(64) mailbox {
   std::atomic<parcel*> waiting{nullptr};
 };
 
-std::uint64_t free_parcel(parcel* full) {
-  std::uint64_t sum = 0;
-  for (bench::tagged_block* block : full->blocks) sum += bench::tagged_block::release(block);
+void free_parcel(parcel* full, bench::ledger& account) {
+  if (full == nullptr) return;
+  for (bench::tagged_block* block : full->blocks) account.release(block);
   std::free(full);
-  return sum;
 }
 
 // Linear falloff: the smaller of two uniform draws.
@@ -35,15 +34,9 @@ std::size_t falling_size(bench::rng& random) {
   return 16 + std::min(random.below(largest_size), random.below(largest_size));
 }
 
-struct sums {
-  std::uint64_t made = 0;
-  std::uint64_t released = 0;
-};
-
-bench::tagged_block* make(bench::rng& random, sums& total) {
+bench::tagged_block* make(bench::rng& random, bench::ledger& account) {
   const std::uint64_t tag = random.next();
-  total.made += tag;
-  return bench::tagged_block::make(falling_size(random), tag);
+  return account.make(falling_size(random), tag);
 }
 
 }  // namespace
@@ -52,40 +45,27 @@ int main(int count, char** words) {
   const bench::arguments options = bench::parse(count, words);
   const std::size_t loops = options.scaled(56'000) / options.threads + 1;
   std::vector<mailbox> boxes(options.threads);
-  std::vector<sums> totals(options.threads);
+  std::vector<bench::ledger> accounts(options.threads);
   const double seconds = bench::run_threads(options.threads, [&](unsigned index) {
     bench::rng random(index);
-    sums& total = totals[index];
+    bench::ledger account;
+    mailbox& neighbour = boxes[(index + 1) % options.threads];
     bench::tagged_block* live[live_blocks] = {};
     for (std::size_t loop = 0; loop < loops; ++loop) {
       auto* outgoing = static_cast<parcel*>(bench::allocate(sizeof(parcel)));
       for (std::size_t item = 0; item < parcel_length; ++item) {
         bench::tagged_block*& slot = live[(loop * 97 + item * 7) % live_blocks];
-        if (slot != nullptr) total.released += bench::tagged_block::release(slot);
-        slot = make(random, total);
-        outgoing->blocks[item] = make(random, total);
+        account.release(slot);
+        slot = make(random, account);
+        outgoing->blocks[item] = make(random, account);
       }
-      // acq_rel: the taker reads the blocks' headers; a parcel still waiting there is freed by its maker's
-      // side.
-      parcel* unread =
-          boxes[(index + 1) % options.threads].waiting.exchange(outgoing, std::memory_order_acq_rel);
-      if (unread != nullptr) total.released += free_parcel(unread);
-      parcel* incoming = boxes[index].waiting.exchange(nullptr, std::memory_order_acq_rel);
-      if (incoming != nullptr) total.released += free_parcel(incoming);
+      // acq_rel: the taker reads the blocks' headers. A parcel that nobody has read comes back to its sender.
+      free_parcel(neighbour.waiting.exchange(outgoing, std::memory_order_acq_rel), account);
+      free_parcel(boxes[index].waiting.exchange(nullptr, std::memory_order_acq_rel), account);
     }
-    for (bench::tagged_block* block : live) {
-      if (block != nullptr) total.released += bench::tagged_block::release(block);
-    }
+    for (bench::tagged_block* block : live) account.release(block);
+    accounts[index] = account;
   });
-  sums all;
-  for (mailbox& box : boxes) {
-    parcel* rest = box.waiting.load(std::memory_order_relaxed);
-    if (rest != nullptr) all.released += free_parcel(rest);
-  }
-  for (const sums& each : totals) {
-    all.made += each.made;
-    all.released += each.released;
-  }
-  if (all.made != all.released) bench::fail("blocks were lost or freed twice");
-  return bench::report(seconds, all.made);
+  for (mailbox& box : boxes) free_parcel(box.waiting.load(std::memory_order_relaxed), accounts[0]);
+  return bench::report(seconds, bench::balance(accounts));
 }

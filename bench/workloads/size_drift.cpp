@@ -33,8 +33,7 @@ class drifting_cache {
       const std::size_t wanted = size + random_.below(size / 4 + 1);
       while (live_size_ + wanted > budget_ && !live_.empty()) evict();
       turned += wanted;
-      made_ += turned;
-      bench::tagged_block* fresh = bench::tagged_block::make(wanted, turned);
+      bench::tagged_block* fresh = account_.make(wanted, turned);
       if (++serial_ % pin_interval == 0) {
         pinned_.push_back(fresh);
       } else {
@@ -44,19 +43,18 @@ class drifting_cache {
     }
   }
 
-  // Frees everything; returns the sum of all tags.
-  std::uint64_t clear() {
+  // Frees everything; returns the account.
+  bench::ledger clear() {
     while (!live_.empty()) evict();
-    for (bench::tagged_block* block : pinned_) released_ += bench::tagged_block::release(block);
-    if (made_ != released_) bench::fail("blocks were lost or freed twice");
-    return made_;
+    for (bench::tagged_block* block : pinned_) account_.release(block);
+    return account_;
   }
 
  private:
   void evict() {
     bench::tagged_block*& victim = live_[random_.below(live_.size())];
     live_size_ -= victim->size;
-    released_ += bench::tagged_block::release(victim);
+    account_.release(victim);
     victim = live_.back();
     live_.pop_back();
   }
@@ -67,8 +65,7 @@ class drifting_cache {
   std::vector<bench::tagged_block*> pinned_;
   std::size_t live_size_ = 0;
   std::size_t serial_ = 0;
-  std::uint64_t made_ = 0;
-  std::uint64_t released_ = 0;
+  bench::ledger account_;
 };
 
 }  // namespace
@@ -76,11 +73,11 @@ class drifting_cache {
 int main(int count, char** words) {
   const bench::arguments options = bench::parse(count, words);
   const std::size_t budget = options.scaled(live_bytes, 1U << 16U) / options.threads;
-  std::atomic<std::uint64_t> checksum{0};
+  std::vector<bench::ledger> accounts(options.threads);
   const double seconds = bench::run_threads(options.threads, [&](unsigned index) {
     drifting_cache cache(index, budget);
     for (std::size_t phase = 0; phase < phases; ++phase) cache.turn_over(phase_size(phase));
-    checksum.fetch_add(cache.clear(), std::memory_order_relaxed);
+    accounts[index] = cache.clear();
   });
-  return bench::report(seconds, checksum.load(std::memory_order_relaxed));
+  return bench::report(seconds, bench::balance(accounts));
 }

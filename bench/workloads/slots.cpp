@@ -21,29 +21,20 @@ int main(int count, char** words) {
   const bench::arguments options = bench::parse(count, words);
   const std::size_t steps = options.scaled(28'000'000) / options.threads + 1;
   std::vector<std::atomic<bench::tagged_block*>> slots(slot_count);
-  std::atomic<std::uint64_t> all_made{0};
-  std::atomic<std::uint64_t> all_released{0};
+  std::vector<bench::ledger> accounts(options.threads);
   const double seconds = bench::run_threads(options.threads, [&](unsigned index) {
     bench::rng random(index);
-    std::uint64_t made = 0;
-    std::uint64_t released = 0;
+    bench::ledger account;
     for (std::size_t step = 0; step < steps; ++step) {
       const std::uint64_t tag = random.next();
       bench::tagged_block* fresh =
-          bench::tagged_block::make(smallest_size + (tag >> 40U) % (largest_size - smallest_size), tag);
-      made += tag;
+          account.make(smallest_size + (tag >> 40U) % (largest_size - smallest_size), tag);
       // acquire/release: whoever takes the block out must see its header as its maker wrote it.
       bench::tagged_block* old = slots[random.below(slot_count)].exchange(fresh, std::memory_order_acq_rel);
-      if (old != nullptr) released += bench::tagged_block::release(old);
+      account.release(old);
     }
-    all_made.fetch_add(made, std::memory_order_relaxed);
-    all_released.fetch_add(released, std::memory_order_relaxed);
+    accounts[index] = account;
   });
-  std::uint64_t released = all_released.load(std::memory_order_relaxed);
-  for (auto& slot : slots) {
-    bench::tagged_block* rest = slot.load(std::memory_order_relaxed);
-    if (rest != nullptr) released += bench::tagged_block::release(rest);
-  }
-  if (released != all_made.load(std::memory_order_relaxed)) bench::fail("blocks were lost or freed twice");
-  return bench::report(seconds, released);
+  for (auto& slot : slots) accounts[0].release(slot.load(std::memory_order_relaxed));
+  return bench::report(seconds, bench::balance(accounts));
 }

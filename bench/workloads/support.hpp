@@ -121,6 +121,33 @@ struct tagged_block {
   }
 };
 
+// One thread's account: the sums of the tags of all blocks it made and of all it released. Over all threads
+// both are equal at the end, or a block was lost or freed twice.
+struct ledger {
+  std::uint64_t made = 0;
+  std::uint64_t released = 0;
+
+  tagged_block* make(std::size_t size, std::uint64_t tag) {
+    made += tag;
+    return tagged_block::make(size, tag);
+  }
+
+  void release(tagged_block* block) {
+    if (block != nullptr) released += tagged_block::release(block);
+  }
+};
+
+// Closes the accounts of all threads; returns the checksum, which is the sum of all tags.
+inline std::uint64_t balance(const std::vector<ledger>& ledgers) {
+  ledger all;
+  for (const ledger& each : ledgers) {
+    all.made += each.made;
+    all.released += each.released;
+  }
+  if (all.made != all.released) fail("blocks were lost or freed twice");
+  return all.made;
+}
+
 // Command line of every workload: THREADS [SCALE]. SCALE is the amount of work in per mille of the full
 // amount (1000, the default, takes 0.3–1.0 s with a good allocator on two processors).
 struct arguments {

@@ -53,19 +53,16 @@ class batch_queue {
   std::size_t filled_ = 0;
 };
 
-std::uint64_t free_batch(batch* full) {
-  std::uint64_t sum = 0;
-  for (bench::tagged_block* block : full->blocks) sum += bench::tagged_block::release(block);
+void free_batch(batch* full, bench::ledger& account) {
+  for (bench::tagged_block* block : full->blocks) account.release(block);
   std::free(full);
-  return sum;
 }
 
-batch* make_batch(bench::rng& random, std::uint64_t& made) {
+batch* make_batch(bench::rng& random, bench::ledger& account) {
   auto* fresh = static_cast<batch*>(bench::allocate(sizeof(batch)));
   for (bench::tagged_block*& block : fresh->blocks) {
     const std::uint64_t tag = random.next();
-    block = bench::tagged_block::make(sizes[random.below(std::size(sizes))], tag);
-    made += tag;
+    block = account.make(sizes[random.below(std::size(sizes))], tag);
   }
   return fresh;
 }
@@ -76,21 +73,16 @@ int main(int count, char** words) {
   const bench::arguments options = bench::parse(count, words);
   const std::size_t batches = options.scaled(240'000) / options.threads + 1;
   batch_queue queue;
-  std::atomic<std::uint64_t> all_made{0};
-  std::atomic<std::uint64_t> all_released{0};
+  std::vector<bench::ledger> accounts(options.threads);
   const double seconds = bench::run_threads(options.threads, [&](unsigned index) {
     bench::rng random(index);
-    std::uint64_t made = 0;
-    std::uint64_t released = 0;
+    bench::ledger account;
     for (std::size_t round = 0; round < batches; ++round) {
-      batch* oldest = queue.exchange(make_batch(random, made));
-      if (oldest != nullptr) released += free_batch(oldest);
+      batch* oldest = queue.exchange(make_batch(random, account));
+      if (oldest != nullptr) free_batch(oldest, account);
     }
-    all_made.fetch_add(made, std::memory_order_relaxed);
-    all_released.fetch_add(released, std::memory_order_relaxed);
+    accounts[index] = account;
   });
-  std::uint64_t released = all_released.load(std::memory_order_relaxed);
-  while (batch* rest = queue.take()) released += free_batch(rest);
-  if (released != all_made.load(std::memory_order_relaxed)) bench::fail("blocks were lost or freed twice");
-  return bench::report(seconds, released);
+  while (batch* rest = queue.take()) free_batch(rest, accounts[0]);
+  return bench::report(seconds, bench::balance(accounts));
 }
