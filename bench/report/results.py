@@ -63,7 +63,10 @@ class Results:
 
 
 def load(path: Path) -> Results:
-    content = json.loads(path.read_text())
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON: {error}") from error
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise ValueError(f"{path} holds no results of this benchmark (format {FORMAT})")
     try:
