@@ -5,7 +5,7 @@
 
 # One need per line: how to see that it is there, and the Debian package that brings it. A word is a command,
 # <…> a C++ header, lib:… a shared library, py:… a module of python3, pkg:… a package that leaves no such trace.
-# Of several words joined by | one is enough.
+# Of several joined by | one is enough, the first that is to be had.
 needs_build='
 cmake                 cmake
 ninja                 ninja-build
@@ -23,8 +23,8 @@ lib:libtcmalloc_minimal.so.4    libtcmalloc-minimal4
 lib:libtbbmalloc_proxy.so.2     libtbbmalloc2'
 needs_check='
 git                                                                       git
-clang-format-16|clang-format-17|clang-format-15|clang-format-14|clang-format  clang-format-16
-clang-tidy-16|clang-tidy-17|clang-tidy-18|clang-tidy-15|clang-tidy        clang-tidy-16'
+clang-format-16|clang-format-17|clang-format-15|clang-format-14|clang-format  clang-format-16|clang-format
+clang-tidy-16|clang-tidy-17|clang-tidy-18|clang-tidy-15|clang-tidy        clang-tidy-16|clang-tidy'
 needs_test='
 git       git
 readelf   binutils'
@@ -109,7 +109,7 @@ need() {
     apt_install "$needed" "$wanted"
     needed=$(missing_packages "$1")
   fi
-  [ -z "$needed" ] || fail 2 "missing: $(echo $needed)" \
+  [ -z "$needed" ] || fail 2 "missing: $(echo "$needed" | sed 's/|.*//' | paste -sd' ')" \
     "These are Debian's names for what is missing. Install it as your system does, then run the same command again."
 }
 
@@ -125,9 +125,9 @@ apt_install() {
     step "Reading the package lists" "$log" as_root apt-get update || fail 2 "apt-get update failed" \
       "Check the network and /etc/apt/sources.list, then run the same command again."
   fi
-  for package in $1; do all+=("$package"); done
+  for package in $1; do all+=("$(apt_first "$package" || echo "${package%%|*}")"); done
   for package in $2; do
-    if apt_has "$package"; then all+=("$package"); fi
+    if apt_first "$package" >/dev/null; then all+=("$package"); fi
   done
   [ ${#all[@]} -gt 0 ] || return 0
   echo "Installing by apt-get: ${all[*]}"
@@ -136,6 +136,15 @@ apt_install() {
       "Try 'apt-get update' first, or install them by hand; then run the same command again."
 }
 
-apt_has() {
-  apt-cache policy "$1" 2>/dev/null | grep -qE '^ +Candidate: [^(]'
+# apt_first PACKAGE|PACKAGE…: the first of them that apt-get can install.
+apt_first() {
+  local choice package
+  IFS='|' read -ra choice <<<"$1"
+  for package in "${choice[@]}"; do
+    if apt-cache policy "$package" 2>/dev/null | grep -qE '^ +Candidate: [^(]'; then
+      echo "$package"
+      return 0
+    fi
+  done
+  return 1
 }
