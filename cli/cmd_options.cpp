@@ -46,7 +46,7 @@ nlohmann::json ask_library(const std::string& library) {
   const captured_output answer = run_captured(request, answer_timeout_seconds);
   // Warnings of the library, for example about an unknown TARN_ variable.
   fmt::print(stderr, "{}", answer.errors);
-  const nlohmann::json table = nlohmann::json::parse(answer.output, nullptr, false);
+  nlohmann::json table = nlohmann::json::parse(answer.output, nullptr, false);
   if (answer.timed_out || !WIFEXITED(answer.wait_status) || WEXITSTATUS(answer.wait_status) != 0 ||
       !table.is_object()) {
     throw cli_error(exit_code::refused, fmt::format("{} does not answer with its options", library),

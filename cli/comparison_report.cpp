@@ -186,7 +186,7 @@ std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
   };
   std::vector<std::string> lines;
   if (!about("wall time") && !about("CPU time") && !about("peak RSS")) {
-    lines.push_back("Verdict: no difference beyond noise, in time or in memory.");
+    lines.emplace_back("Verdict: no difference beyond noise, in time or in memory.");
   } else {
     lines.emplace_back("Verdict");
     for (const metric& row : metrics) {

@@ -136,7 +136,7 @@ std::optional<std::string> verify_contender(const contender& who, const program_
     return std::nullopt;
   }
   const elf_program& last = target.programs.back();
-  const std::optional<std::string> provider = malloc_provider(last, trace_program(last, variables));
+  std::optional<std::string> provider = malloc_provider(last, trace_program(last, variables));
   if (provider && !is_system_libc(*provider)) return provider;
   return std::nullopt;
 }

@@ -91,7 +91,7 @@ std::string find_tarn_library() {
   const char* named = std::getenv("TARN_LIBRARY");
   if (named != nullptr && *named != '\0') {
     std::error_code error;
-    const std::string path = fs::absolute(named, error).string();
+    std::string path = fs::absolute(named, error).string();
     require_usable_library(path, "TARN_LIBRARY");
     return path;
   }
@@ -166,7 +166,7 @@ std::optional<std::string> find_newest_library(std::string_view stem,
 std::string resolve_named_library(const std::string& name) {
   std::error_code error;
   if (name.find('/') != std::string::npos) {
-    const std::string path = fs::absolute(name, error).string();
+    std::string path = fs::absolute(name, error).string();
     require_usable_library(path, "--with");
     return path;
   }

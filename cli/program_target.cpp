@@ -200,7 +200,7 @@ std::string locate_program(const std::string& name, const environment& variables
   } else {
     const std::vector<std::string> directories = path_directories(variables);
     for (const std::string& directory : directories) {
-      const std::string candidate = (fs::path(directory) / name).string();
+      std::string candidate = (fs::path(directory) / name).string();
       if (name.empty() || !fs::exists(candidate, error)) continue;
       const std::string problem = problem_with(candidate);
       if (problem.empty()) return candidate;
