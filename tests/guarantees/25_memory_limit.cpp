@@ -30,7 +30,7 @@ struct worker {
   uint64_t seed;
 };
 
-size_t churn_bytes() { return (long_run() ? 20 : 4) * gib; }
+size_t churn_bytes() { return (long_run() ? 20 : 2) * gib; }
 
 struct header {
   size_t size;

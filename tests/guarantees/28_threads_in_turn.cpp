@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// Guarantee 28: 16 threads replace a live set of 8 MiB in turn, each freeing what the one before allocated: the
+// peak stays within twice the live bytes, and nothing grows after round 5.
+// Invariant: one thread works at a time, so the live set never exceeds 8 MiB by more than one block.
+#include "inject.hpp"
+
+namespace {
+
+using namespace guarantee;
+
+constexpr size_t threads = 16;
+constexpr size_t rounds = 12;
+constexpr size_t settled_round = 5;
+constexpr size_t live_bytes = 8 * mib;
+constexpr size_t places = 32'768;
+// Repeated readings of an unchanged heap differ by stacks and page tables touched late.
+constexpr size_t noise = 256 * kib;
+
+void* blocks[places];
+uint16_t order[places];
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+size_t turn = 0;
+size_t peak_of_round[rounds];
+size_t before = 0;
+
+struct worker {
+  size_t number;
+};
+
+void replace_all(random_numbers& random) {
+  for (size_t i = 0; i < places; ++i) {
+    // Sizes of 32 to 480 bytes, 256 on average.
+    const size_t size = 32 + random.below(449);
+    void** const place = &blocks[order[i]];
+    give(*place);
+    *place = take(size);
+    TARN_CHECK(*place != nullptr, "malloc(%zu) failed", size);
+    memset(*place, 1, size);
+  }
+}
+
+void* work(void* argument) {
+  const size_t number = static_cast<worker*>(argument)->number;
+  random_numbers random(number);
+  for (size_t round = 0; round < rounds; ++round) {
+    pthread_mutex_lock(&mutex);
+    while (turn != round * threads + number) pthread_cond_wait(&changed, &mutex);
+    replace_all(random);
+    const size_t grown = growth(before, resident());
+    if (grown > peak_of_round[round]) peak_of_round[round] = grown;
+    ++turn;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
+  }
+  return nullptr;
+}
+
+void shuffle_order() {
+  random_numbers random(28);
+  for (size_t i = 0; i < places; ++i) order[i] = static_cast<uint16_t>(i);
+  for (size_t i = places - 1; i > 0; --i) {
+    const size_t other = random.below(i + 1);
+    const uint16_t kept = order[i];
+    order[i] = order[other];
+    order[other] = kept;
+  }
+}
+
+}  // namespace
+
+int main() {
+  start();
+  shuffle_order();
+  memset(static_cast<void*>(blocks), 0, sizeof blocks);
+  static_assert(places * 256 == live_bytes);
+  static worker workers[threads];
+  for (size_t i = 0; i < threads; ++i) workers[i].number = i;
+  before = resident();
+  in_threads(work, workers);
+  size_t early = 0;
+  size_t late = 0;
+  for (size_t round = 0; round < rounds; ++round) {
+    size_t& peak = round < settled_round ? early : late;
+    if (peak_of_round[round] > peak) peak = peak_of_round[round];
+  }
+  const size_t peak = early > late ? early : late;
+  TARN_CHECK(peak <= 2 * live_bytes, "peak of %.1f MiB for %.0f MiB live", in_mib(peak), in_mib(live_bytes));
+  TARN_CHECK(late <= early + noise, "grew from %.2f MiB in rounds 1 to 5 to %.2f later", in_mib(early), in_mib(late));
+  measured("peak of %.2f times the live bytes (%.2f MiB by round 5, %.2f later)",
+           static_cast<double>(peak) / static_cast<double>(live_bytes), in_mib(early), in_mib(late));
+}

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: MIT
+# Lines 27-31 of docs/guarantees.md: how much memory and time tarn takes beyond what is live.
+tarn_guarantee(27_producer_consumer SERIAL)
+tarn_guarantee(28_threads_in_turn SERIAL)
+tarn_guarantee(29_idle_threads SERIAL)
+tarn_guarantee(30_memory_returned SERIAL)
+tarn_guarantee(30_drifting_sizes SERIAL)
+tarn_guarantee(31_hello_world SERIAL)
