@@ -78,7 +78,7 @@ int main() {
   for (uintptr_t i = 0; i < 4; ++i) threads[i] = start_thread(churn_until_stopped, reinterpret_cast<void*>(i));
   for (int i = 0; i < forks; ++i) {
     const int generation = i % 10 == 0 ? 1 : 0;
-    expect_good(run_in_child(30, [generation] { return be_a_child(generation); }), "a child of fork");
+    expect_good(run_in_child(20, [generation] { return be_a_child(generation); }), "a child of fork");
   }
   stop.store(true);
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);

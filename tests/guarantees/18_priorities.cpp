@@ -93,6 +93,6 @@ int share_one_processor() {
 
 int main() {
   start();
-  expect_good(run_in_child(60, share_one_processor), "threads of four priorities on one processor");
+  expect_good(run_in_child(30, share_one_processor), "threads of four priorities on one processor");
   return holds;
 }

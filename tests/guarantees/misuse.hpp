@@ -136,9 +136,12 @@ inline void no_harm(harm_search search) {
 // ---- the verdict --------------------------------------------------------------------------------------------
 
 struct misuse_tally {
-  int detected = 0;
+  int detected = 0;  // aborted with the line that names the pointer
   int harmless = 0;
-  int bad = 0;
+  int harm = 0;
+  int crashed = 0;
+  int hung = 0;
+  int unnamed = 0;  // aborted otherwise
 };
 
 inline bool names_pointer(const char* text, const void* pointer) {
@@ -158,19 +161,23 @@ inline void judge(const char* name, const child_result& result, const char* text
   if (result.exited && result.code == not_checkable) _exit(not_checkable);
   if (result.hung()) {
     verdict = "hangs";
+    ++tally.hung;
   } else if (result.exited) {
     verdict = "does harm";
+    ++tally.harm;
   } else if (result.signal != SIGABRT) {
     verdict = "crashes";
+    ++tally.crashed;
   } else if (!one_line) {
     verdict = "aborts, but not with one line";
+    ++tally.unnamed;
   } else if (!names_pointer(text, current_misuse->pointer)) {
     verdict = "aborts, but its message does not name the pointer";
+    ++tally.unnamed;
   } else {
     ++tally.detected;
     return;
   }
-  ++tally.bad;
   char line[700];
   snprintf(line, sizeof line, "BROKEN: %s: %s (pointer %p, signal %d) %.400s", name, verdict, current_misuse->pointer,
            result.signal, text);
@@ -202,9 +209,11 @@ void misuse_case(const char* name, misuse_tally& tally, function body) {
 }
 
 inline int finish(const misuse_tally& tally) {
-  measured("%d cases: %d detected, %d without effect, %d harmful", tally.detected + tally.harmless + tally.bad,
-           tally.detected, tally.harmless, tally.bad);
-  return tally.bad == 0 ? holds : broken;
+  const int good = tally.detected + tally.harmless;
+  const int bad = tally.harm + tally.crashed + tally.hung + tally.unnamed;
+  measured("%d cases: %d detected, %d without effect; harm %d, crash %d, hang %d, abort without the line %d", good + bad,
+           tally.detected, tally.harmless, tally.harm, tally.crashed, tally.hung, tally.unnamed);
+  return bad == 0 ? holds : broken;
 }
 
 }  // namespace guarantee
