@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // size_drift: the live set stays as large as it was, its sizes move.
-// Models: a cache or server whose typical object slowly grows and then shrinks: in each phase blocks of the
-//   next size replace blocks of the old one at random places, one in 96 of every phase stays to the end.
+// Models: a cache whose typical object slowly grows and then shrinks: in each phase blocks of the next size
+//   replace the oldest ones; one in 64 of every phase stays to the end, in runs of 512, because objects that
+//   live long are often born together.
 // Idea: the fragmentation studies of M. Johnstone and P. Wilson (ISMM 1998) and jemalloc's early
 //   fragmentation tests; peak RSS is the figure that counts here.
 // Known to favour: allocators that return empty runs of one size class to all others (coalescing); punishes
 //   slabs that are never given back.
+#include <deque>
+
 #include "support.hpp"
 
 namespace {
@@ -13,7 +16,8 @@ namespace {
 constexpr std::size_t live_bytes = 24U << 20U;
 constexpr std::size_t first_size = 40;
 constexpr std::size_t phases = 24;
-constexpr std::size_t pin_interval = 96;  // one block of so many stays to the end
+constexpr std::size_t pin_interval = 32768;  // of so many blocks in a row …
+constexpr std::size_t pin_length = 512;      // … the first few stay to the end
 
 // Grows by about a quarter per phase for the first half, then shrinks again.
 std::size_t phase_size(std::size_t phase) {
@@ -34,7 +38,7 @@ class drifting_cache {
       while (live_size_ + wanted > budget_ && !live_.empty()) evict();
       turned += wanted;
       bench::tagged_block* fresh = account_.make(wanted, turned);
-      if (++serial_ % pin_interval == 0) {
+      if (serial_++ % pin_interval < pin_length) {
         pinned_.push_back(fresh);
       } else {
         live_.push_back(fresh);
@@ -51,17 +55,18 @@ class drifting_cache {
   }
 
  private:
+  // One of the oldest eighth, at random: nearly first in, first out, as in a cache under steady load.
   void evict() {
-    bench::tagged_block*& victim = live_[random_.below(live_.size())];
-    live_size_ -= victim->size;
-    account_.release(victim);
-    victim = live_.back();
-    live_.pop_back();
+    const std::size_t chosen = random_.below(live_.size() / 8 + 1);
+    std::swap(live_[chosen], live_.front());
+    live_size_ -= live_.front()->size;
+    account_.release(live_.front());
+    live_.pop_front();
   }
 
   bench::rng random_;
   std::size_t budget_;
-  std::vector<bench::tagged_block*> live_;
+  std::deque<bench::tagged_block*> live_;
   std::vector<bench::tagged_block*> pinned_;
   std::size_t live_size_ = 0;
   std::size_t serial_ = 0;
