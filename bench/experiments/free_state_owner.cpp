@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// free_state_owner: who owns the state of a span's free objects? One mini-allocator, the same but for its span
-//   tier, in five variants; see docs/design/0001-free-state-ownership.md.
+// free_state_owner: who owns the state of a span's free objects? One mini-allocator, the same but for its
+// span
+//   tier, in six variants; see docs/design/0001-free-state-ownership.md.
 // Prints tables: median [min..max] over the rounds; variants run in random order within each round.
 #include <functional>
 
@@ -14,7 +15,8 @@ namespace {
 using namespace experiment;
 
 struct tables {
-  table time;
+  table cpu;
+  table wall;
   table memory;
 };
 
@@ -23,23 +25,32 @@ void run_one(const options& how, tables& to, const std::string& row) {
   const std::string name = tier<64>::name;
   if (row.starts_with("shuffled T=")) {
     const auto threads = static_cast<unsigned>(std::stoul(row.substr(11)));
-    to.time.add(row, name, shuffled_return<tier<64>>(threads, how.scale));
+    const elapsed result = shuffled_return<tier<64>>(threads, how.scale);
+    to.cpu.add(row, name, result.cpu_ns);
+    to.wall.add(row, name, result.wall_ns);
+  } else if (row == "tier alone") {
+    const tier_result result = tier_alone<tier<64>>(how.scale);
+    to.cpu.add(row + ": refill", name, result.refill_ns);
+    to.cpu.add(row + ": flush", name, result.flush_ns);
   } else if (row == "reinsert") {
     const reinsert_result result = reinsert<tier<32>>(how.scale);
-    to.time.add("reinsert: erase", name, result.erase_ns);
-    to.time.add("reinsert: insert again", name, result.insert_again_ns);
+    to.cpu.add("reinsert: erase", name, result.erase_ns);
+    to.cpu.add("reinsert: insert again", name, result.insert_again_ns);
   } else if (row.starts_with("steady T=")) {
     const auto threads = static_cast<unsigned>(std::stoul(row.substr(9)));
-    to.time.add(row, name, steady<tier<64>>(threads, how.scale));
+    const elapsed result = steady<tier<64>>(threads, how.scale);
+    to.cpu.add(row, name, result.cpu_ns);
+    to.wall.add(row, name, result.wall_ns);
   } else if (!tier<64>::shares) {
     return;  // an array per thread piles up whatever one thread only frees
   } else if (row.starts_with("ring")) {
     const ring_result result = ring<tier<64>>(row == "ring" ? 8 : 0, how.scale);
-    to.time.add(row, name, result.ns_per_object);
+    to.cpu.add(row + ": allocate", name, result.allocate_ns);
+    to.cpu.add(row + ": release", name, result.release_ns);
     to.memory.add(row + ": peak MB", name, result.peak_megabytes);
   } else {
     const piling_result result = piling<tier<64>>(how.scale);
-    to.time.add("piling: consumer's free", name, result.free_ns);
+    to.cpu.add("piling: consumer's free", name, result.free_ns);
     to.memory.add("piling: MB held, producer asleep", name, result.held_producer_asleep);
     to.memory.add("piling: MB held, producer ended", name, result.held_producer_ended);
   }
@@ -48,9 +59,9 @@ void run_one(const options& how, tables& to, const std::string& row) {
 void run_row(const options& how, tables& to, const std::string& row, rng& random) {
   using variant = std::function<void()>;
   std::vector<variant> variants = {
-      [&] { run_one<bare_array_tier>(how, to, row); }, [&] { run_one<central_tier>(how, to, row); },
+      [&] { run_one<bare_array_tier>(how, to, row); }, [&] { run_one<single_lock_tier>(how, to, row); },
       [&] { run_one<owner_tier>(how, to, row); },      [&] { run_one<words_tier>(how, to, row); },
-      [&] { run_one<bytes_tier>(how, to, row); },
+      [&] { run_one<bytes_tier>(how, to, row); },      [&] { run_one<striped_tier>(how, to, row); },
   };
   shuffle(variants, random);
   for (const variant& each : variants) each();
@@ -60,19 +71,21 @@ void run_row(const options& how, tables& to, const std::string& row, rng& random
 
 int main(int count, char** words) {
   const options how = parse(count, words);
-  check<central_tier<64>>();
+  check<single_lock_tier<64>>();
+  check<striped_tier<64>>();
   check<owner_tier<64>>();
   check<words_tier<64>>();
   check<bytes_tier<64>>();
-  const std::vector<std::string> rows = {"shuffled T=1", "shuffled T=2", "shuffled T=4", "shuffled T=8",
-                                         "reinsert",     "ring",         "ring, no depot", "steady T=1",
-                                         "steady T=2",   "piling"};
+  const std::vector<std::string> rows = {"tier alone",   "shuffled T=1", "shuffled T=2", "shuffled T=4",
+                                         "shuffled T=8", "reinsert",     "ring",         "ring, no depot",
+                                         "steady T=1",   "steady T=2",   "piling"};
   tables results;
   rng random(static_cast<std::uint64_t>(now_ns()));
   for (unsigned round = 0; round < how.rounds; ++round) {
     for (const std::string& row : rows)
       if (row.find(how.only) != std::string::npos) run_row(how, results, row, random);
   }
-  results.time.print("ns per allocation and release (wall time / all pairs), median [min..max]");
+  results.cpu.print("processor time per pair (or per step named), ns, median [min..max]");
+  results.wall.print("wall time / all pairs, ns");
   results.memory.print("memory, MB in spans");
 }

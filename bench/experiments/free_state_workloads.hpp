@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// free_state_workloads: what a variant of the span tier is put through; each function makes a fresh allocator,
+// free_state_workloads: what a variant of the span tier is put through; each function makes a fresh
+// allocator,
 //   runs once and returns its figures.
 // Owner: free_state_owner. Thread safety: one workload at a time; the arena is shared by all.
 #pragma once
@@ -13,13 +14,18 @@ namespace experiment {
 
 inline constexpr double span_megabytes = static_cast<double>(span_bytes) / 1e6;
 
-// T threads each take objects, write them, return them in random order; ns per pair and object, wall / all pairs.
+inline elapsed per_pair(const elapsed& all, std::size_t pairs) {
+  return {all.wall_ns / static_cast<double>(pairs), all.cpu_ns / static_cast<double>(pairs)};
+}
+
+// T threads each take objects, write them, return them in random order.
 template <typename tier_type>
-double shuffled_return(unsigned threads, double scale) {
+elapsed shuffled_return(unsigned threads, double scale) {
   const std::size_t objects = static_cast<std::size_t>(100'000 * scale) + 1;
   constexpr unsigned rounds = 10;
   auto shared = std::make_unique<shared_state<tier_type>>(8);
-  const double wall = start_together(threads, [&](unsigned index, auto wait) {
+  const elapsed all = start_together(threads, [&](unsigned index, auto wait) {
+    if (threads > 1) pin_to(index);  // the scheduler may else keep both on one processor for a while
     thread_cache<tier_type> cache(*shared);
     rng random(index + 1);
     std::vector<void*> mine(objects);
@@ -38,7 +44,40 @@ double shuffled_return(unsigned threads, double scale) {
     for (unsigned count = 0; count < rounds; ++count) round();
     wait();
   });
-  return wall / (static_cast<double>(objects) * threads * rounds);
+  return per_pair(all, objects * threads * rounds);
+}
+
+struct tier_result {
+  double refill_ns;
+  double flush_ns;
+};
+
+// The span tier alone, one thread: magazines filled, all their objects shuffled, magazines flushed. For the
+// variants that refill and flush under a lock this is how long they hold it.
+template <typename tier_type>
+tier_result tier_alone(double scale) {
+  const std::size_t magazines = static_cast<std::size_t>(400 * scale) + 1;
+  auto shared = std::make_unique<shared_state<tier_type>>(0);
+  typename tier_type::local local;
+  std::vector<void*> objects(magazines * magazine_capacity);
+  rng random(3);
+  tier_result result{};
+  constexpr unsigned rounds = 5;
+  for (unsigned round = 0; round <= rounds; ++round) {
+    const double begin = cpu_ns();
+    for (std::size_t at = 0; at < objects.size();)
+      at += shared->tier.refill(local, &objects[at], std::min(magazine_capacity, objects.size() - at));
+    const double filled = cpu_ns();
+    shuffle(objects, random);
+    const double shuffled = cpu_ns();
+    for (std::size_t at = 0; at < objects.size(); at += magazine_capacity)
+      shared->tier.flush(local, &objects[at], magazine_capacity);
+    if (round == 0) continue;  // it makes the spans
+    result.refill_ns += (filled - begin) / static_cast<double>(objects.size()) / rounds;
+    result.flush_ns += (cpu_ns() - shuffled) / static_cast<double>(objects.size()) / rounds;
+  }
+  shared->tier.thread_end(local);
+  return result;
 }
 
 template <typename item_type, typename cache_type>
@@ -80,16 +119,17 @@ reinsert_result reinsert(double scale) {
       0, std::hash<int>(), std::equal_to<int>(), node_allocator<int, cache_type>(&cache));
   set.reserve(order.size());
   for (int key = 0; key < count; ++key) set.insert(key);
-  const double begin = now_ns();
+  const double begin = cpu_ns();
   for (const int key : order) set.erase(key);
-  const double middle = now_ns();
+  const double middle = cpu_ns();
   for (int key = 0; key < count; ++key) set.insert(key);
-  const double end = now_ns();
+  const double end = cpu_ns();
   return {(middle - begin) / count, (end - middle) / count};
 }
 
 struct ring_result {
-  double ns_per_object;
+  double allocate_ns;
+  double release_ns;
   double peak_megabytes;
 };
 
@@ -104,39 +144,50 @@ ring_result ring(std::size_t depot_limit, double scale) {
   alignas(64) std::atomic<std::size_t> written{0};
   alignas(64) std::atomic<std::size_t> read{0};
   const auto await = [](const auto& ready) {
-    for (unsigned spins = 0; !ready(); ++spins) spins < 200 ? cpu_pause() : std::this_thread::yield();
+    for (unsigned spins = 0; !ready(); ++spins) spins < 20 ? cpu_pause() : std::this_thread::yield();
   };
-  const double wall = start_together(2, [&](unsigned index, auto wait) {
+  const double clock_begin = cpu_ns();
+  for (int call = 0; call < 1000; ++call) cpu_ns();
+  const double clock_cost = (cpu_ns() - clock_begin) / 1001;
+  double used[2] = {};
+  start_together(2, [&](unsigned index, auto wait) {
+    pin_to(index);  // on one processor the objects would not cross from cache to cache
     thread_cache<tier_type> cache(*shared);
     wait();
+    double spent = 0;
     for (std::size_t count = 0; count < batches; ++count) {
       auto& slot = items[count % slots];
       if (index == 0) {
         await([&] { return count - read.load(std::memory_order_acquire) < slots; });
+        const double begin = cpu_ns();
         for (void*& each : slot) {
           each = cache.allocate();
           *static_cast<std::uint64_t*>(each) = count;
         }
+        spent += cpu_ns() - begin - clock_cost;
         written.store(count + 1, std::memory_order_release);
       } else {
         await([&] { return written.load(std::memory_order_acquire) > count; });
+        const double begin = cpu_ns();
         for (void* each : slot) cache.release(each);
+        spent += cpu_ns() - begin - clock_cost;
         read.store(count + 1, std::memory_order_release);
       }
     }
+    used[index] = spent / static_cast<double>(batches * batch);
     wait();
   });
-  return {wall / static_cast<double>(batches * batch),
-          static_cast<double>(shared->tier.spans().peak()) * span_megabytes};
+  return {used[0], used[1], static_cast<double>(shared->tier.spans().peak()) * span_megabytes};
 }
 
-// A heap of a million objects; bursts free random ones and allocate as many; ns per pair, wall / all pairs.
+// A heap of a million objects; bursts free random ones and allocate as many.
 template <typename tier_type>
-double steady(unsigned threads, double scale) {
+elapsed steady(unsigned threads, double scale) {
   const std::size_t objects = static_cast<std::size_t>(1'000'000 * scale) / threads + 16'384;
   constexpr std::size_t pairs = 400'000;
   auto shared = std::make_unique<shared_state<tier_type>>(8);
-  const double wall = start_together(threads, [&](unsigned index, auto wait) {
+  const elapsed all = start_together(threads, [&](unsigned index, auto wait) {
+    if (threads > 1) pin_to(index);  // the scheduler may else keep both on one processor for a while
     thread_cache<tier_type> cache(*shared);
     rng random(index + 1);
     std::vector<void*> live(objects);
@@ -163,7 +214,7 @@ double steady(unsigned threads, double scale) {
     wait();
     for (void* each : live) cache.release(each);
   });
-  return wall / static_cast<double>(pairs * threads);
+  return per_pair(all, pairs * threads);
 }
 
 struct piling_result {
@@ -197,9 +248,9 @@ piling_result piling(double scale) {
   }
   std::thread consumer([&] {
     thread_cache<tier_type> cache(*shared);
-    const double begin = now_ns();
+    const double begin = cpu_ns();
     for (void* each : items) cache.release(each);
-    result.free_ns = (now_ns() - begin) / static_cast<double>(objects);
+    result.free_ns = (cpu_ns() - begin) / static_cast<double>(objects);
   });
   consumer.join();
   result.held_producer_asleep = static_cast<double>(shared->tier.spans().used()) * span_megabytes;
@@ -243,7 +294,8 @@ void check() {
         }
       }
       for (std::uint64_t* object : mine) {
-        if (object[0] != (reinterpret_cast<std::uintptr_t>(object) ^ object[1])) die("an object was out twice");
+        if (object[0] != (reinterpret_cast<std::uintptr_t>(object) ^ object[1]))
+          die("an object was out twice");
         cache.release(object);
       }
       wait();

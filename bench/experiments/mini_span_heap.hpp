@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// mini_span_heap: the parts of the mini-allocator that do not depend on who owns the free state: the memory, a
+// mini_span_heap: the parts of the mini-allocator that do not depend on who owns the free state: the memory,
+// a
 //   page heap that hands out spans, a map from address to span, a lock, an intrusive list of spans.
 // Owner: free_state_owner. Thread safety: take, give_back and span_of by any thread.
 // Invariant: a span's header is never unmapped, so that a late reader finds a header, if perhaps not its own.
@@ -48,7 +49,8 @@ class arena_memory {
 
  private:
   arena_memory() {
-    void* raw = mmap(nullptr, arena_bytes + span_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* raw =
+        mmap(nullptr, arena_bytes + span_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (raw == MAP_FAILED) die("cannot map 256 MiB; raise ulimit -v or free memory");
     const auto address = reinterpret_cast<std::uintptr_t>(raw);
     base_ = static_cast<char*>(raw) + ((span_bytes - address % span_bytes) % span_bytes);

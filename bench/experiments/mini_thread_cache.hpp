@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// mini_thread_cache: the tiers above the spans, the same for every variant: two magazines per thread and a depot
+// mini_thread_cache: the tiers above the spans, the same for every variant: two magazines per thread and a
+// depot
 //   of a few full magazines that change hands whole.
 // Owner: free_state_owner. Thread safety: a cache belongs to one thread, the depot to all.
 // Invariant: each object is in the program's hands, in one magazine, or free in its span.
@@ -153,9 +154,7 @@ class bare_array_tier {
     mine.free.resize(mine.free.size() - count);
     return count;
   }
-  void flush(local& mine, void** in, std::size_t count) {
-    mine.free.insert(mine.free.end(), in, in + count);
-  }
+  void flush(local& mine, void** in, std::size_t count) { mine.free.insert(mine.free.end(), in, in + count); }
   void thread_end(local&) {}
   span_heap<span>& spans() { return spans_; }
 

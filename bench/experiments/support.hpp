@@ -3,12 +3,15 @@
 // Owner: the experiments in this folder. Thread safety: none of the objects is shared, start_together aside.
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 #include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <string>
 #include <thread>
@@ -65,20 +68,60 @@ inline double now_ns() {
   return static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
 }
 
-// Runs body(index) on `count` threads; returns the wall time from their common start to the last one's end.
+// The processor time of the calling thread. On a machine that does other work too it is the steadier measure:
+// it does not count the time in which somebody else ran. One call costs half a microsecond.
+inline double cpu_ns() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+}
+
+// The calling thread stays on one processor; without effect where that is not allowed.
+inline void pin_to(unsigned processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor % std::max(1U, std::thread::hardware_concurrency()), &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+struct elapsed {
+  double wall_ns = 0;
+  double cpu_ns = 0;  // of all threads together
+};
+
+// Runs body(index, wait) on `count` threads. The body calls wait() twice, before and after what is timed.
 template <typename body_type>
-double start_together(unsigned count, body_type body) {
+elapsed start_together(unsigned count, body_type body) {
   std::barrier gate(static_cast<std::ptrdiff_t>(count) + 1);
   std::vector<std::thread> threads;
+  std::vector<double> used(count, 0.0);
+  std::vector<double> begins(count, 0.0);
+  std::vector<double> ends(count, 0.0);
   for (unsigned index = 0; index < count; ++index) {
-    threads.emplace_back([&, index] { body(index, [&gate] { gate.arrive_and_wait(); }); });
+    threads.emplace_back([&, index] {
+      bool started = false;
+      body(index, [&] {
+        if (started) {
+          used[index] = cpu_ns() - used[index];
+          ends[index] = now_ns();
+        }
+        gate.arrive_and_wait();
+        if (!started) {
+          begins[index] = now_ns();
+          used[index] = cpu_ns();
+        }
+        started = true;
+      });
+    });
   }
   gate.arrive_and_wait();  // every thread has prepared itself
-  const double begin = now_ns();
   gate.arrive_and_wait();  // every thread has finished what is timed
-  const double end = now_ns();
   for (std::thread& thread : threads) thread.join();
-  return end - begin;
+  // The threads' own clock readings: this thread may be late.
+  elapsed result{
+      *std::max_element(ends.begin(), ends.end()) - *std::min_element(begins.begin(), begins.end()), 0};
+  for (const double each : used) result.cpu_ns += each;
+  return result;
 }
 
 // Samples per (row, column), printed as median and range.

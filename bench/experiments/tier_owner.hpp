@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tier_owner: variant (b): a span belongs to the thread that refilled from it. The owner's bits are plain; others
+// tier_owner: variant (b): a span belongs to the thread that refilled from it. The owner's bits are plain;
+// others
 //   set atomic remote bits and tell the owner once per harvest. A dying thread's spans go to the orphan heap,
 //   which the lock guards and whoever runs dry adopts from.
 // Owner: free_state_owner. Thread safety: a heap's lists by its thread alone; remote, pending, owner by all.
@@ -20,16 +21,16 @@ class owner_tier {
   static constexpr std::size_t capacity = span_bytes / object_bytes;
   static constexpr std::size_t words = capacity / 64;
   struct heap;
-  struct span {
-    std::array<std::uint64_t, words> free_bits{};
+  struct alignas(64) span {
+    char* begin = nullptr;
     std::atomic<heap*> owner{nullptr};
     std::uint32_t free_count = 0;
     bool in_list = false;
+    std::array<std::uint64_t, words> free_bits{};
     span* previous = nullptr;
     span* next = nullptr;
     span* owned_previous = nullptr;
     span* owned_next = nullptr;
-    char* begin = nullptr;
     alignas(64) std::array<std::atomic<std::uint64_t>, words> remote_bits{};
     std::atomic<bool> pending{false};
     span* remote_next = nullptr;
@@ -68,10 +69,11 @@ class owner_tier {
     bool orphans = false;
     for (std::size_t index = 0; index < count; ++index) {
       span* to = spans_.span_of(in[index]);
-      const std::size_t slot = static_cast<std::size_t>(static_cast<char*>(in[index]) - to->begin) / object_bytes;
+      const std::size_t slot =
+          static_cast<std::size_t>(static_cast<char*>(in[index]) - to->begin) / object_bytes;
       heap* owner = to->owner.load(std::memory_order_acquire);
       if (owner == mine) {
-        put(*mine, *to, slot / 64, std::uint64_t{1} << (slot % 64));
+        put(*mine, *to, slot / 64, std::uint64_t{1} << (slot % 64), 1);
       } else {
         put_remote(*to, owner, slot);
         orphans |= owner == &orphan_;
@@ -154,11 +156,11 @@ class owner_tier {
     return got;
   }
   // Returns false if the span left for the page heap: the caller must not touch it again.
-  bool put(heap& mine, span& to, std::size_t word, std::uint64_t bits) {
+  bool put(heap& mine, span& to, std::size_t word, std::uint64_t bits, unsigned count) {
     if ((to.free_bits[word] & bits) != 0) die("double free");
     to.free_bits[word] |= bits;
     if (to.free_count == 0) mine.partial.push_back(&to);
-    to.free_count += static_cast<std::uint32_t>(std::popcount(bits));
+    to.free_count += count;
     if (&mine == &orphan_) orphans_.store(1, std::memory_order_relaxed);
     if (to.free_count != capacity) return true;
     mine.partial.remove(&to);
@@ -214,7 +216,8 @@ class owner_tier {
   void collect(heap& mine, span& from) {
     for (std::size_t word = 0; word < words; ++word) {
       const std::uint64_t bits = from.remote_bits[word].exchange(0, std::memory_order_seq_cst);
-      if (bits != 0 && !put(mine, from, word, bits)) return;
+      if (bits == 0) continue;
+      if (!put(mine, from, word, bits, static_cast<unsigned>(std::popcount(bits)))) return;
     }
   }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// tier_shared: variants (c) and (d): nobody owns a span's free state. Whoever frees marks the object free in the
+// tier_shared: variants (c) and (d): nobody owns a span's free state. Whoever frees marks the object free in
+// the
 //   span without a lock; whoever refills holds the span exclusively; the lock serves the list of spans only.
 // Owner: free_state_owner. Thread safety: mark_free by anyone, take by the holder, lists under the lock.
 // Protocol: a span's tag is generation * 2 + attached. Attached means listed or held by a refiller. The freer
 //   marks, fences, and if it finds the tag detached attaches the span and lists it. The refiller that found a
 //   span drained detaches it, fences and looks again. One of the two sees the other (Dekker).
-//   After its mark the freer has no right to the span any more: the last object's free may have sent it to the
-//   page heap. Hence the generation, read before the mark: attaching a span of another life fails.
+//   After its mark the freer has no right to the span any more: the last object's free may have sent it to
+//   the page heap. Hence the generation, read before the mark: attaching a span of another life fails.
 // Invariant: a detached span with a free object has a freer between its mark and its look at the tag.
 #pragma once
 
@@ -68,7 +69,7 @@ struct byte_state {
   static constexpr bool mark_is_fence = false;
   static constexpr std::uint8_t free_mark = 255;
   std::atomic<std::uint16_t> sentinel{0};
-  alignas(64) std::array<std::atomic<std::uint8_t>, capacity> bytes{};
+  alignas(16) std::array<std::atomic<std::uint8_t>, capacity> bytes{};
 
   void fill() {
     std::memset(static_cast<void*>(bytes.data()), free_mark, capacity);
@@ -141,7 +142,7 @@ struct byte_state {
 template <typename state_type>
 class shared_tier {
  public:
-  struct span {
+  struct alignas(64) span {
     std::atomic<std::uint32_t> tag{0};
     bool in_list = false;
     span* previous = nullptr;
