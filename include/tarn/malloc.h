@@ -66,24 +66,24 @@ TARN_API size_t tarn_trim(size_t keep) TARN_NOEXCEPT;
 
 /* One snapshot, in bytes unless said. Counters are exact when no other thread allocates. */
 typedef struct tarn_stats {
-  uint64_t version;          /* of this struct: 1 */
-  uint64_t reserved;         /* address space taken from the system for blocks */
-  uint64_t resident_upper;   /* of it, at most this much is backed by memory */
-  uint64_t in_use;           /* spans in use: live blocks, and what caches hold of those spans */
-  uint64_t cached;           /* free objects in thread caches and depots (part of in_use) */
-  uint64_t free_dirty;       /* free pages still backed by memory, waiting for decay */
-  uint64_t free_clean;       /* free pages that are not backed */
-  uint64_t large;            /* live blocks above the largest size class (part of in_use) */
-  uint64_t metadata;         /* tarn's own structures */
-  uint64_t returned;         /* bytes given back to the system so far */
-  uint64_t huge_advised;     /* bytes for which huge pages were asked */
-  uint64_t populated;        /* bytes faulted in ahead, in one call for many pages */
-  uint64_t threads;          /* threads with a cache now */
-  uint64_t refills;          /* magazines filled from spans */
-  uint64_t flushes;          /* magazines emptied into spans */
-  uint64_t exchanges;        /* magazines handed over whole */
-  uint64_t spans_made;       /* spans cut into objects */
-  uint64_t spans_freed;      /* spans whose objects all came back, returned to the page heap */
+  uint64_t version;        /* of this struct: 1 */
+  uint64_t reserved;       /* address space taken from the system for blocks */
+  uint64_t resident_upper; /* of it, at most this much is backed by memory */
+  uint64_t in_use;         /* spans in use: live blocks, and what caches hold of those spans */
+  uint64_t cached;         /* free objects in thread caches and depots (part of in_use) */
+  uint64_t free_dirty;     /* free pages still backed by memory, waiting for decay */
+  uint64_t free_clean;     /* free pages that are not backed */
+  uint64_t large;          /* live blocks above the largest size class (part of in_use) */
+  uint64_t metadata;       /* tarn's own structures */
+  uint64_t returned;       /* bytes given back to the system so far */
+  uint64_t huge_advised;   /* bytes for which huge pages were asked */
+  uint64_t populated;      /* bytes faulted in ahead, in one call for many pages */
+  uint64_t threads;        /* threads with a cache now */
+  uint64_t refills;        /* magazines filled from spans */
+  uint64_t flushes;        /* magazines emptied into spans */
+  uint64_t exchanges;      /* magazines handed over whole */
+  uint64_t spans_made;     /* spans cut into objects */
+  uint64_t spans_freed;    /* spans whose objects all came back, returned to the page heap */
 } tarn_stats;
 
 TARN_API void tarn_get_stats(tarn_stats* out) TARN_NOEXCEPT;
@@ -95,12 +95,12 @@ TARN_API size_t tarn_stats_json(char* buffer, size_t capacity) TARN_NOEXCEPT;
  * The table of options is in docs/options.md and comes from tarn_option_at. */
 
 typedef struct tarn_option {
-  const char* name;          /* "decay_ms"; the environment variable is TARN_DECAY_MS */
-  const char* value;         /* in effect now; valid until the next call by this thread */
-  const char* standard;      /* the default */
-  const char* accepts;       /* "milliseconds, -1 for never" */
-  const char* meaning;       /* one sentence */
-  const char* source;        /* "default", "environment", "program" */
+  const char* name;     /* "decay_ms"; the environment variable is TARN_DECAY_MS */
+  const char* value;    /* in effect now; valid until the next call by this thread */
+  const char* standard; /* the default */
+  const char* accepts;  /* "milliseconds, -1 for never" */
+  const char* meaning;  /* one sentence */
+  const char* source;   /* "default", "environment", "program" */
 } tarn_option;
 
 /* Fills *out with option number `index`; 0 on success, ENOENT behind the last. */

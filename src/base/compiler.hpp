@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// What the engine asks of the compiler beyond the language, in one place.
+#pragma once
+
+#define TARN_LIKELY(x) __builtin_expect(!!(x), 1)
+#define TARN_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define TARN_ALWAYS_INLINE inline __attribute__((always_inline))
+// A slow path: out of line and away from the hot code.
+#define TARN_COLD __attribute__((noinline, cold))
+#define TARN_NOINLINE __attribute__((noinline))
+
+#if defined(__SANITIZE_THREAD__)
+#define TARN_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TARN_TSAN 1
+#endif
+#endif
+#ifndef TARN_TSAN
+#define TARN_TSAN 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TARN_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TARN_ASAN 1
+#endif
+#endif
+#ifndef TARN_ASAN
+#define TARN_ASAN 0
+#endif
+
+// Internal checks: on in the dev and sanitizer presets.
+#ifndef TARN_CHECKS
+#define TARN_CHECKS 0
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// text_buffer: builds a line of text in a fixed array, without stdio, locale or allocation.
+// What does not fit is cut; size() still counts it, so that a caller can tell.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tarn {
+
+class text_writer {
+ public:
+  text_writer(char* buffer, std::size_t capacity) : buffer_(buffer), capacity_(capacity) {}
+
+  text_writer& put(char c) {
+    if (size_ < capacity_) buffer_[size_] = c;
+    ++size_;
+    return *this;
+  }
+  text_writer& put(const char* text) {
+    for (; *text != '\0'; ++text) put(*text);
+    return *this;
+  }
+  text_writer& number(std::uint64_t value) {
+    char digits[20];
+    unsigned count = 0;
+    do {
+      digits[count++] = static_cast<char>('0' + value % 10);
+      value /= 10;
+    } while (value != 0);
+    while (count != 0) put(digits[--count]);
+    return *this;
+  }
+  text_writer& signed_number(std::int64_t value) {
+    if (value < 0) put('-');
+    return number(value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value));
+  }
+  text_writer& pointer(const void* p) {
+    put("0x");
+    const auto value = reinterpret_cast<std::uintptr_t>(p);
+    bool started = false;
+    for (int shift = 60; shift >= 0; shift -= 4) {
+      const auto digit = static_cast<unsigned>((value >> shift) & 15U);
+      started = started || digit != 0 || shift == 0;
+      if (started) put("0123456789abcdef"[digit]);
+    }
+    return *this;
+  }
+
+  // Characters put so far, those that did not fit included.
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::size_t stored() const { return size_ < capacity_ ? size_ : capacity_; }
+  [[nodiscard]] const char* data() const { return buffer_; }
+
+ private:
+  char* buffer_;
+  std::size_t capacity_;
+  std::size_t size_ = 0;
+};
+
+template <std::size_t Capacity>
+class text_buffer : public text_writer {
+ public:
+  text_buffer() : text_writer(storage_, Capacity) {}
+  text_buffer(const text_buffer&) = delete;
+  text_buffer& operator=(const text_buffer&) = delete;
+
+ private:
+  char storage_[Capacity];
+};
+
+}  // namespace tarn

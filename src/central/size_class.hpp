@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// size_class: request size -> class, class -> object size, span length, magazine length; all made at compile
+// time.
+//
+// Classes: 8; then steps of 16 up to 128; then eight steps per doubling up to 256 KiB. So the rounding loss
+// is at most 15 bytes up to 128 and at most 1/9 above. (Between 65 and 112 bytes, 15 bytes can be up to 19 %
+// of a request: blocks from 16 bytes on must be aligned to 16, so no class could be closer.)
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.hpp"
+#include "base/units.hpp"
+
+namespace tarn {
+
+// Tunable.
+inline constexpr std::size_t largest_class_size = 256 * kib;
+// A span has at least this many bytes, and room for this many objects as far as that keeps it below the
+// second.
+inline constexpr std::size_t least_span_bytes = 16 * kib;
+inline constexpr std::size_t objects_wanted = 8;
+inline constexpr std::size_t wanted_span_bytes = 64 * kib;
+// What one full magazine of a class may hold at most.
+inline constexpr std::size_t magazine_bytes = 32 * kib;
+// The tail of a span that no object fits into may be this part of it at most.
+inline constexpr std::size_t tail_waste_divisor = 8;
+
+// Slot numbers are kept in one byte per object, 255 is object_free and slot 0 a sentinel.
+inline constexpr std::size_t largest_magazine = 253;
+
+// Division by an object size is multiplication by its reciprocal.
+inline constexpr unsigned reciprocal_shift = 42;
+
+namespace size_classes {
+
+inline constexpr std::size_t linear_step = 16;
+inline constexpr std::size_t linear_end = 128;
+inline constexpr unsigned steps_per_doubling = 8;
+inline constexpr unsigned doublings =
+    static_cast<unsigned>(std::bit_width(largest_class_size) - std::bit_width(linear_end));
+
+// Class 0 is no class: the page map's answer for pages without objects.
+inline constexpr unsigned count = 1 + 1 + linear_end / linear_step + steps_per_doubling * doublings;
+static_assert(count <= 256, "a class is one byte in the page map");
+
+struct info {
+  std::uint32_t size;
+  // ceil(2^reciprocal_shift / size). For an offset inside a span, offset * reciprocal has the object's index
+  // above bit reciprocal_shift, and what is below is less than reciprocal exactly if size divides offset.
+  std::uint64_t reciprocal;
+  std::uint16_t objects;  // per span
+  std::uint16_t span_pages;
+  std::uint8_t magazine;  // most objects in a magazine
+};
+
+constexpr std::uint32_t size_of_class(unsigned c) {
+  if (c == 0) return 0;
+  if (c == 1) return 8;
+  constexpr unsigned linear_classes = linear_end / linear_step;
+  if (c <= 1 + linear_classes) return static_cast<std::uint32_t>((c - 1) * linear_step);
+  const unsigned beyond = c - 2 - linear_classes;
+  const std::size_t base = linear_end << (beyond / steps_per_doubling);
+  return static_cast<std::uint32_t>(base + base / steps_per_doubling * (beyond % steps_per_doubling + 1));
+}
+
+constexpr std::size_t span_pages_for(std::size_t size) {
+  const std::size_t wanted = std::min(size * objects_wanted, wanted_span_bytes);
+  std::size_t pages = pages_for(std::max({least_span_bytes, wanted, size}));
+  while ((pages << page_shift) % size * tail_waste_divisor > pages << page_shift) ++pages;
+  return pages;
+}
+
+constexpr info make_info(unsigned c) {
+  if (c == 0) return {};
+  const std::size_t size = size_of_class(c);
+  const std::size_t pages = span_pages_for(size);
+  info out{};
+  out.size = static_cast<std::uint32_t>(size);
+  out.reciprocal = ((std::uint64_t{1} << reciprocal_shift) + size - 1) / size;
+  out.span_pages = static_cast<std::uint16_t>(pages);
+  out.objects = static_cast<std::uint16_t>((pages << page_shift) / size);
+  out.magazine =
+      static_cast<std::uint8_t>(std::clamp<std::size_t>(magazine_bytes / size, 1, largest_magazine));
+  return out;
+}
+
+constexpr auto make_table() {
+  std::array<info, count> table{};
+  for (unsigned c = 0; c < count; ++c) table[c] = make_info(c);
+  return table;
+}
+
+// Two tables of one byte per step: requests up to 1 KiB in steps of 8, above in steps of 128.
+inline constexpr std::size_t fine_end = 1 * kib;
+inline constexpr unsigned fine_shift = 3;
+inline constexpr unsigned coarse_shift = 7;
+
+template <std::size_t Entries>
+constexpr auto make_lookup(unsigned shift) {
+  std::array<std::uint8_t, Entries> lookup{};
+  unsigned c = 1;
+  for (std::size_t i = 0; i < Entries; ++i) {
+    while (size_of_class(c) < i << shift) ++c;
+    lookup[i] = static_cast<std::uint8_t>(c);
+  }
+  return lookup;
+}
+
+inline constexpr auto table = make_table();
+inline constexpr auto fine_lookup = make_lookup<(fine_end >> fine_shift) + 1>(fine_shift);
+inline constexpr auto coarse_lookup = make_lookup<(largest_class_size >> coarse_shift) + 1>(coarse_shift);
+
+}  // namespace size_classes
+
+// Requires: size <= size_classes::fine_end.
+TARN_ALWAYS_INLINE unsigned fine_class_of(std::size_t size) {
+  return size_classes::fine_lookup[(size + 7) >> size_classes::fine_shift];
+}
+
+// Requires: size <= largest_class_size.
+TARN_ALWAYS_INLINE unsigned class_of_size(std::size_t size) {
+  if (size <= size_classes::fine_end) return fine_class_of(size);
+  return size_classes::coarse_lookup[(size + 127) >> size_classes::coarse_shift];
+}
+
+TARN_ALWAYS_INLINE const size_classes::info& class_info(unsigned c) { return size_classes::table[c]; }
+
+// ---- what must hold of the tables
+// -----------------------------------------------------------------------------
+
+namespace size_classes {
+
+constexpr bool tables_hold() {
+  for (unsigned c = 1; c < count; ++c) {
+    const info& i = table[c];
+    const std::size_t span_bytes = std::size_t{i.span_pages} << page_shift;
+    if (c > 1 && i.size <= table[c - 1].size) return false;
+    if (i.size >= 16 && i.size % 16 != 0) return false;
+    if (i.size > linear_end && (i.size - table[c - 1].size) * std::size_t{8} > i.size) return false;
+    if (i.objects == 0 || (span_bytes - std::size_t{i.objects} * i.size) * tail_waste_divisor > span_bytes)
+      return false;
+    // Division by multiplication: the error of the reciprocal, times the last index, stays below one object.
+    const std::uint64_t error = i.reciprocal * i.size - (std::uint64_t{1} << reciprocal_shift);
+    if (error * (span_bytes / i.size + 1) >= i.reciprocal) return false;
+    if (i.reciprocal > ~std::uint64_t{0} / span_bytes) return false;
+  }
+  return size_of_class(count - 1) == largest_class_size;
+}
+static_assert(tables_hold());
+
+}  // namespace size_classes
+
+}  // namespace tarn

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// The functions of tarn/malloc.h.
+#include "tarn/malloc.h"
+
+#include "malloc/entry_points.hpp"
+#include "runtime/options.hpp"
+#include "runtime/statistics.hpp"
+
+using namespace tarn;
+
+void* tarn_malloc(size_t size) noexcept { return entry::malloc(size); }
+void* tarn_calloc(size_t count, size_t size) noexcept { return entry::calloc(count, size); }
+void* tarn_realloc(void* block, size_t size) noexcept { return entry::realloc(block, size); }
+void* tarn_reallocarray(void* block, size_t count, size_t size) noexcept {
+  return entry::reallocarray(block, count, size);
+}
+void tarn_free(void* block) noexcept { deallocate(block); }
+void tarn_free_sized(void* block, size_t /*size*/) noexcept { deallocate(block); }
+void tarn_free_aligned_sized(void* block, size_t /*alignment*/, size_t /*size*/) noexcept {
+  deallocate(block);
+}
+
+int tarn_posix_memalign(void** out, size_t alignment, size_t size) noexcept {
+  return entry::posix_memalign(out, alignment, size);
+}
+void* tarn_aligned_alloc(size_t alignment, size_t size) noexcept {
+  return entry::aligned_alloc(alignment, size);
+}
+void* tarn_memalign(size_t alignment, size_t size) noexcept { return entry::aligned_alloc(alignment, size); }
+void* tarn_valloc(size_t size) noexcept { return entry::valloc(size); }
+void* tarn_pvalloc(size_t size) noexcept { return entry::pvalloc(size); }
+
+size_t tarn_usable_size(const void* block) noexcept { return entry::usable_size(block); }
+
+size_t tarn_good_size(size_t size) noexcept {
+  if (size <= largest_class_size) return class_info(class_of_size(size)).size;
+  return size > entry::largest_request ? size : align_up(size, page_size);
+}
+
+size_t tarn_trim(size_t keep) noexcept { return entry::trim(keep); }
+
+void tarn_get_stats(tarn_stats* out) noexcept { statistics::collect(*out); }
+
+size_t tarn_stats_json(char* buffer, size_t capacity) noexcept {
+  text_writer out(buffer, capacity == 0 ? 0 : capacity - 1);
+  statistics::write_json(out, false);
+  if (capacity != 0) buffer[out.stored()] = '\0';
+  return out.size();
+}
+
+int tarn_option_at(size_t index, tarn_option* out) noexcept {
+  engine::attach_thread();  // reads the environment, if nothing has yet
+  return options::describe(index, *out);
+}
+
+int tarn_set_option(const char* name, const char* value) noexcept {
+  engine::attach_thread();
+  return options::set(name, value);
+}
+
+const char* tarn_version() noexcept { return TARN_VERSION; }

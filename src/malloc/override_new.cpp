@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// Every form of operator new and delete. Failure follows the standard: the new-handler is called until there
+// is memory or there is no handler, then std::bad_alloc, or null from the nothrow forms.
+//
+// This library does not link libstdc++: a C++ program has it already, and its functions are found there.
+#include <dlfcn.h>
+
+#include <new>
+
+#include "malloc/allocate.hpp"
+#include "malloc/entry_points.hpp"
+#include "os/report.hpp"
+#include "tarn/malloc.h"
+
+namespace std {
+[[gnu::weak, noreturn]] void __throw_bad_alloc();
+}
+
+// What the compiler makes of catch and noexcept below. Only a process with a C++ library ever gets there.
+__asm__(
+    ".weak __cxa_begin_catch\n"
+    ".weak __cxa_end_catch\n"
+    ".weak __gxx_personality_v0");
+
+extern "C" [[gnu::weak]] void (*tarn_get_new_handler() noexcept)() __asm__("_ZSt15get_new_handlerv");
+
+using namespace tarn;
+
+namespace {
+
+using handler_getter = std::new_handler (*)();
+using thrower = void (*)();
+
+// The weak names are resolved when the program is linked or loaded. A program in C that loads C++ libraries
+// later has them in the end, too.
+std::new_handler current_handler() {
+  handler_getter get = tarn_get_new_handler;
+  if (get == nullptr) get = reinterpret_cast<handler_getter>(dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv"));
+  return get != nullptr ? get() : nullptr;
+}
+
+[[noreturn]] void throw_bad_alloc() {
+  thrower fail = &std::__throw_bad_alloc;
+  if (fail == nullptr) fail = reinterpret_cast<thrower>(dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv"));
+  if (fail != nullptr) fail();
+  os::fatal("out of memory in operator new, and no C++ library to throw std::bad_alloc", nullptr);
+}
+
+bool too_large(std::size_t size) { return size > entry::largest_request; }
+
+TARN_COLD void* new_slow(std::size_t size, std::size_t alignment) {
+  for (;;) {
+    if (!too_large(size)) {
+      if (void* block = alignment == 0 ? allocate(size) : allocate_aligned(alignment, size)) return block;
+    }
+    const std::new_handler handler = current_handler();
+    if (handler == nullptr) throw_bad_alloc();
+    handler();
+  }
+}
+
+// The nothrow forms turn what a handler throws into null, as the standard's default does.
+TARN_COLD void* new_nothrow_slow(std::size_t size, std::size_t alignment) noexcept {
+  try {
+    for (;;) {
+      if (!too_large(size)) {
+        if (void* block = alignment == 0 ? allocate(size) : allocate_aligned(alignment, size)) return block;
+      }
+      const std::new_handler handler = current_handler();
+      if (handler == nullptr) return nullptr;
+      handler();
+    }
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+TARN_ALWAYS_INLINE void* new_object(std::size_t size) {
+  if (TARN_LIKELY(size <= size_classes::fine_end)) {
+    void* const object = engine::local_cache->pop(fine_class_of(size));
+    if (TARN_LIKELY(object != nullptr)) return object;
+  }
+  return new_slow(size, 0);
+}
+
+void* new_aligned(std::size_t size, std::align_val_t alignment) {
+  return new_slow(size, static_cast<std::size_t>(alignment));
+}
+
+}  // namespace
+
+TARN_API void* operator new(std::size_t size) { return new_object(size); }
+TARN_API void* operator new[](std::size_t size) { return new_object(size); }
+TARN_API void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return new_nothrow_slow(size, 0);
+}
+TARN_API void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return new_nothrow_slow(size, 0);
+}
+TARN_API void* operator new(std::size_t size, std::align_val_t a) { return new_aligned(size, a); }
+TARN_API void* operator new[](std::size_t size, std::align_val_t a) { return new_aligned(size, a); }
+TARN_API void* operator new(std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return new_nothrow_slow(size, static_cast<std::size_t>(a));
+}
+TARN_API void* operator new[](std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return new_nothrow_slow(size, static_cast<std::size_t>(a));
+}
+
+TARN_API void operator delete(void* p) noexcept { deallocate(p); }
+TARN_API void operator delete[](void* p) noexcept { deallocate(p); }
+TARN_API void operator delete(void* p, std::size_t) noexcept { deallocate(p); }
+TARN_API void operator delete[](void* p, std::size_t) noexcept { deallocate(p); }
+TARN_API void operator delete(void* p, const std::nothrow_t&) noexcept { deallocate(p); }
+TARN_API void operator delete[](void* p, const std::nothrow_t&) noexcept { deallocate(p); }
+TARN_API void operator delete(void* p, std::align_val_t) noexcept { deallocate(p); }
+TARN_API void operator delete[](void* p, std::align_val_t) noexcept { deallocate(p); }
+TARN_API void operator delete(void* p, std::size_t, std::align_val_t) noexcept { deallocate(p); }
+TARN_API void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { deallocate(p); }
+TARN_API void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept { deallocate(p); }
+TARN_API void operator delete[](void* p, std::align_val_t, const std::nothrow_t&) noexcept { deallocate(p); }

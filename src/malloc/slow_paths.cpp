@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "malloc/allocate.hpp"
+#include "malloc/large_block.hpp"
+#include "os/report.hpp"
+
+namespace tarn {
+namespace {
+
+// A magazine for one object, on the stack of a thread without a cache.
+struct single_magazine {
+  magazine head;
+  void* slot;
+};
+
+// From a span at once: for threads about to end, and when there is no memory for a cache.
+void* allocate_uncached(unsigned size_class) {
+  single_magazine single{};
+  held_span held;
+  const std::size_t count = engine::middle.refill(size_class, held, &single.head, 1);
+  engine::middle.release(size_class, held);
+  return count != 0 ? single.head.bottom()[0] : nullptr;
+}
+
+void* allocate_object(unsigned size_class) {
+  if (thread_cache* cache = engine::attach_thread()) {
+    if (void* object = cache->pop(size_class)) return object;
+    if (void* object = cache->allocate_slow(size_class)) return object;
+  }
+  return allocate_uncached(size_class);
+}
+
+// The address is in a span cut into objects. What is wrong with it, or null.
+const char* fault_of(const span* s, unsigned size_class, const void* block) {
+  const object_index at = index_in(s, address_of(block));
+  if (!at.exact) return "invalid free of a pointer into a block";
+  switch (s->objects[at.index].load(std::memory_order_relaxed)) {
+    case no_object:
+      return "invalid free of a pointer that is no block";
+    case object_free:
+      return "double free";
+    default:
+      break;
+  }
+  return engine::local_cache->holds(size_class, block) ? "double free" : nullptr;
+}
+
+[[noreturn]] void report_no_block(const void* block) {
+  const span* s = engine::map.span_of(address_of(block));
+  if (s != nullptr && s->contains(address_of(block))) {
+    const span_state state = s->state.load(std::memory_order_relaxed);
+    if (state == span_state::large) os::fatal("invalid free of a pointer into a block", block);
+    os::fatal("double free, or a pointer into memory that is free", block);
+  }
+  os::fatal("invalid free of a pointer that tarn did not allocate", block);
+}
+
+std::size_t copied_size(std::size_t a, std::size_t b) { return a < b ? a : b; }
+
+}  // namespace
+
+TARN_COLD void* out_of_memory() {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+TARN_NOINLINE void* allocate_slow(std::size_t size) {
+  void* block = nullptr;
+  if (size <= largest_class_size) {
+    const unsigned size_class = class_of_size(size);
+    block = engine::local_cache->pop(size_class);
+    if (block == nullptr) block = allocate_object(size_class);
+  } else {
+    engine::attach_thread();
+    block = large_block::allocate(size, 1, false);
+  }
+  return block != nullptr ? block : out_of_memory();
+}
+
+TARN_NOINLINE void* allocate_zeroed_slow(std::size_t size) {
+  engine::attach_thread();
+  void* block = large_block::allocate(size, 1, true);
+  return block != nullptr ? block : out_of_memory();
+}
+
+void* allocate_aligned(std::size_t alignment, std::size_t size) {
+  if (alignment <= 16) return allocate(alignment == 16 && size < 16 ? 16 : size);
+  if (size <= largest_class_size && alignment <= page_size) {
+    // Spans start at a page, so objects of a multiple of the alignment are aligned.
+    unsigned size_class = class_of_size(size > alignment ? size : alignment);
+    while (size_class < size_classes::count && class_info(size_class).size % alignment != 0) ++size_class;
+    if (size_class < size_classes::count) return allocate(class_info(size_class).size);
+  }
+  engine::attach_thread();
+  void* block = large_block::allocate(size, alignment, false);
+  return block != nullptr ? block : out_of_memory();
+}
+
+TARN_NOINLINE void deallocate_slow(void* block) {
+  if (block == nullptr) return;
+  const unsigned size_class = engine::map.class_of(address_of(block));
+  if (size_class == 0) {
+    span* s = large_block::find(block);
+    if (s == nullptr || !large_block::deallocate(s)) report_no_block(block);
+    return;
+  }
+  if (const char* fault = fault_of(engine::map.span_of(address_of(block)), size_class, block)) {
+    os::fatal(fault, block);
+  }
+  if (thread_cache* cache = engine::attach_thread()) {
+    cache->free_slow(size_class, block);
+  } else {
+    engine::middle.flush(size_class, &block, 1);
+  }
+}
+
+std::size_t usable_size(const void* block) {
+  const unsigned size_class = engine::map.class_of(address_of(block));
+  if (TARN_LIKELY(size_class != 0)) return class_info(size_class).size;
+  const span* s = large_block::find(block);
+  if (s == nullptr) os::fatal("size asked of a pointer that is no block", block);
+  return s->bytes();
+}
+
+void* reallocate(void* block, std::size_t size) {
+  const unsigned size_class = engine::map.class_of(address_of(block));
+  if (size_class == 0) {
+    span* s = large_block::find(block);
+    if (s == nullptr) os::fatal("realloc of a pointer that is no block", block);
+    if (size > largest_class_size) {
+      void* resized = large_block::resize(s, size);
+      return resized != nullptr ? resized : out_of_memory();
+    }
+  } else {
+    if (const char* fault = fault_of(engine::map.span_of(address_of(block)), size_class, block)) {
+      os::fatal(fault, block);
+    }
+    // A block stays where it is while it is not less than half used.
+    const std::size_t have = class_info(size_class).size;
+    if (size <= have && size > have / 2) return block;
+  }
+  void* fresh = allocate(size);
+  if (fresh == nullptr) return nullptr;
+  std::memcpy(fresh, block, copied_size(usable_size(block), size));
+  deallocate(block);
+  return fresh;
+}
+
+}  // namespace tarn

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// Sleeping until a word changes.
+#pragma once
+
+#include <linux/futex.h>
+
+#include <atomic>
+#include <cstdint>
+#include <ctime>
+
+#include "os/syscall.hpp"
+
+namespace tarn::os {
+
+using futex_word = std::atomic<std::uint32_t>;
+static_assert(sizeof(futex_word) == 4);
+
+// Returns when woken, when *word is no longer `expected`, after the time limit, or for no reason.
+inline void futex_wait(futex_word* word, std::uint32_t expected, std::int64_t milliseconds = -1) {
+  timespec limit{};
+  limit.tv_sec = milliseconds / 1000;
+  limit.tv_nsec = (milliseconds % 1000) * 1000000;
+  system_call(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
+              static_cast<long>(expected), milliseconds < 0 ? 0 : reinterpret_cast<long>(&limit));
+}
+
+inline void futex_wake(futex_word* word, int sleepers) {
+  system_call(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, sleepers);
+}
+
+}  // namespace tarn::os

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "os/memory.hpp"
+
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "base/units.hpp"
+#include "os/syscall.hpp"
+
+// Linux 5.14 and 5.7; older kernels answer EINVAL.
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
+namespace tarn::os {
+namespace {
+
+constexpr int readable_writable = PROT_READ | PROT_WRITE;
+constexpr int private_anonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+long as_long(const void* p) { return static_cast<long>(address_of(p)); }
+
+bool failed(long result) { return result < 0 && result >= -4095; }
+
+long map(void* at, std::size_t bytes, int extra_flags) {
+  return system_call(SYS_mmap, as_long(at), static_cast<long>(bytes), readable_writable,
+                     private_anonymous | extra_flags, -1, 0);
+}
+
+bool advise(void* address, std::size_t bytes, int advice) {
+  return system_call(SYS_madvise, as_long(address), static_cast<long>(bytes), advice) == 0;
+}
+
+}  // namespace
+
+std::size_t page_size() {
+  static std::size_t size = 0;
+  if (size == 0) size = getauxval(AT_PAGESZ);
+  return size;
+}
+
+void* reserve(std::size_t bytes, std::size_t alignment) {
+  const long exact = map(nullptr, bytes, 0);
+  if (failed(exact)) return nullptr;
+  auto start = static_cast<std::uintptr_t>(exact);
+  if ((start & (alignment - 1)) == 0) return reinterpret_cast<void*>(start);
+
+  // Once more with room to align, and the surplus given back at both ends.
+  release(reinterpret_cast<void*>(start), bytes);
+  const std::size_t with_room = bytes + alignment;
+  const long wide = map(nullptr, with_room, 0);
+  if (failed(wide)) return nullptr;
+  start = static_cast<std::uintptr_t>(wide);
+  const std::uintptr_t aligned = align_up(start, alignment);
+  const std::size_t before = aligned - start;
+  const std::size_t after = with_room - before - bytes;
+  if (before != 0) release(reinterpret_cast<void*>(start), before);
+  if (after != 0) release(reinterpret_cast<void*>(aligned + bytes), after);
+  return reinterpret_cast<void*>(aligned);
+}
+
+void release(void* address, std::size_t bytes) {
+  system_call(SYS_munmap, as_long(address), static_cast<long>(bytes));
+}
+
+// MADV_DONTNEED: the resident set falls at once. MADV_FREE leaves figures that users mistake for a leak.
+bool purge(void* address, std::size_t bytes) { return advise(address, bytes, MADV_DONTNEED); }
+
+bool populate(void* address, std::size_t bytes) { return advise(address, bytes, MADV_POPULATE_WRITE); }
+
+bool advise_huge(void* address, std::size_t bytes) { return advise(address, bytes, MADV_HUGEPAGE); }
+
+bool advise_no_huge(void* address, std::size_t bytes) { return advise(address, bytes, MADV_NOHUGEPAGE); }
+
+bool move_pages(void* from, void* to, std::size_t bytes) {
+  return !failed(system_call(SYS_mremap, as_long(from), static_cast<long>(bytes), static_cast<long>(bytes),
+                             MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, as_long(to)));
+}
+
+bool purge_moved(void* address, std::size_t bytes) {
+  return !failed(map(address, bytes, MAP_FIXED)) || purge(address, bytes);
+}
+
+}  // namespace tarn::os

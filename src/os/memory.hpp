@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// Memory from the system and back to it. Every call here enters the kernel: never under a lock.
+// Thread safety: all functions may be called by any thread. Failure is a result, never an abort.
+#pragma once
+
+#include <cstddef>
+
+namespace tarn::os {
+
+// The system's page size, found at run time: 4 KiB to 64 KiB.
+std::size_t page_size();
+
+// Zeroed, readable and writable address space, not yet backed; aligned to `alignment` (a power of two of at
+// least the system's page). Null when there is none.
+void* reserve(std::size_t bytes, std::size_t alignment);
+
+// Gives address space from reserve() back. Only for memory that nothing else can name yet.
+void release(void* address, std::size_t bytes);
+
+// Drops the memory behind the range; it reads as zero afterwards. False: the range keeps its memory.
+bool purge(void* address, std::size_t bytes);
+
+// Backs the range with memory in one call, where the system can. False: it will be backed page by page.
+bool populate(void* address, std::size_t bytes);
+
+// Asks for huge pages in the range.
+bool advise_huge(void* address, std::size_t bytes);
+
+// Asks for ordinary pages in the range.
+bool advise_no_huge(void* address, std::size_t bytes);
+
+// Moves the memory behind [from, from + bytes) to `to`, whose own memory is dropped, by its page tables
+// alone; [from, from + bytes) stays mapped and reads as zero. False: nothing has moved.
+bool move_pages(void* from, void* to, std::size_t bytes);
+
+// Purges a range that move_pages() has filled, and makes its mapping one with its neighbours' again.
+bool purge_moved(void* address, std::size_t bytes);
+
+}  // namespace tarn::os

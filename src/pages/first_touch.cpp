@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "pages/first_touch.hpp"
+
+#include <algorithm>
+
+#include "os/memory.hpp"
+
+namespace tarn {
+
+touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes,
+                                    bool will_be_written) {
+  touch_plan plan;
+  const std::uintptr_t end = start + bytes;
+  if (end <= prepared_ || end > end_) return plan;
+  const huge_pages mode = mode_.load(std::memory_order_relaxed);
+
+  if (mode == huge_pages::always || (mode == huge_pages::automatic && heap_bytes >= huge_from)) {
+    const std::size_t ahead = std::min(heap_bytes / 8, huge_most);
+    const std::uintptr_t first = align_up(std::max(prepared_, start), huge_page_size);
+    const std::uintptr_t last =
+        std::min(align_up(end + ahead, huge_page_size), align_down(end_, huge_page_size));
+    if (first < last) {
+      plan.huge_start = first;
+      plan.huge_bytes = last - first;
+    }
+    prepared_ = std::max(end, last);
+    return plan;
+  }
+  if (will_be_written && heap_bytes >= populate_from) {
+    const std::size_t ahead = std::min(align_up(heap_bytes / 32, 16 * kib), populate_most);
+    plan.populate_start = std::max(start, prepared_);
+    plan.populate_bytes = std::min(std::max(end, plan.populate_start + ahead), end_) - plan.populate_start;
+    prepared_ = plan.populate_start + plan.populate_bytes;
+    return plan;
+  }
+  prepared_ = end;
+  return plan;
+}
+
+void first_touch::carry_out(const touch_plan& plan) {
+  if (plan.huge_bytes != 0 && os::advise_huge(reinterpret_cast<void*>(plan.huge_start), plan.huge_bytes)) {
+    huge_advised_.fetch_add(plan.huge_bytes, std::memory_order_relaxed);
+  }
+  if (plan.populate_bytes != 0) {
+    // The system's own pages, whatever their size.
+    const std::uintptr_t start = align_down(plan.populate_start, os::page_size());
+    const std::size_t bytes = align_up(plan.populate_start + plan.populate_bytes, os::page_size()) - start;
+    if (os::populate(reinterpret_cast<void*>(start), bytes))
+      populated_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+}
+
+void first_touch::before_purge(std::uintptr_t start, std::size_t bytes) {
+  if (bytes >= huge_page_size && huge_advised() != 0) {
+    os::advise_no_huge(reinterpret_cast<void*>(start), bytes);
+  }
+}
+
+}  // namespace tarn

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// first_touch: decides how fresh memory becomes backed: page by page, several pages in one call, or as huge
+// pages.
+//
+// The first write to a fresh page is a fault, dearer than thousands of allocations. Fresh reservations are
+// used from their low end; the frontier is the highest page handed out so far. When a span moves it, memory
+// ahead of it is prepared in proportion to the heap, so that what is prepared too early stays a small part of
+// it:
+//   heap below `populate_from`        nothing: small programs pay for the pages they touch, not one more;
+//   below `huge_from`                 populated ahead by 1/32 of the heap, at most 256 KiB;
+//   above                             huge pages asked for up to 1/8 of the heap ahead.
+// Figures: docs/design/0003. Thread safety: members ending in _locked are guarded by the page heap's lock.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.hpp"
+
+namespace tarn {
+
+enum class huge_pages : std::uint8_t { never, automatic, always };
+
+// What to do, once the lock is free, before a span is handed out.
+struct touch_plan {
+  std::uintptr_t huge_start = 0;
+  std::size_t huge_bytes = 0;
+  std::uintptr_t populate_start = 0;
+  std::size_t populate_bytes = 0;
+};
+
+class first_touch {
+ public:
+  static constexpr std::size_t populate_from = 1 * mib;
+  static constexpr std::size_t populate_most = 256 * kib;
+  static constexpr std::size_t huge_from = 16 * mib;
+  static constexpr std::size_t huge_most = 64 * mib;
+
+  constexpr first_touch() = default;
+
+  void set_mode(huge_pages mode) { mode_.store(mode, std::memory_order_relaxed); }
+
+  // A new reservation, all of it fresh.
+  void reserved_locked(std::uintptr_t start, std::size_t bytes) {
+    prepared_ = start;
+    end_ = start + bytes;
+  }
+
+  // [start, start + bytes) is about to be handed out, in a heap of `heap_bytes` bytes in use.
+  touch_plan plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes,
+                         bool will_be_written);
+
+  // Carries a plan out. Calls the system.
+  void carry_out(const touch_plan& plan);
+
+  // The range is about to be purged: what comes back into it later comes back page by page, or a few bytes
+  // used again would keep 2 MiB backed.
+  void before_purge(std::uintptr_t start, std::size_t bytes);
+
+  [[nodiscard]] std::size_t huge_advised() const { return huge_advised_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t populated() const { return populated_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<huge_pages> mode_{huge_pages::automatic};
+  std::uintptr_t prepared_ = 0;  // all below it, in the newest reservation, needs nothing any more
+  std::uintptr_t end_ = 0;
+  std::atomic<std::size_t> huge_advised_{0};
+  std::atomic<std::size_t> populated_{0};
+};
+
+}  // namespace tarn

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// free_spans: the free spans of a page heap by length, those with memory behind them apart from those
+// without.
+//
+// Lengths below 64 pages have a bin each, above that there are eight bins per doubling; a bitmap says which
+// bins are not empty, so the search for a fit looks at one or two of them. Not thread-safe: guarded by the
+// page heap's lock. Invariants: every span in it has state `free`; a span is in the `dirty` half if and only
+// if dirty_pages > 0;
+//   bit b of a half's bitmap is set if and only if its list b is not empty.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.hpp"
+#include "pages/span.hpp"
+
+namespace tarn {
+
+class free_spans {
+ public:
+  static constexpr std::size_t exact_bins = 64;
+  static constexpr std::size_t bins_per_doubling = 8;
+  static constexpr std::size_t bin_count = exact_bins + bins_per_doubling * (32 - 6);
+
+  enum class half : std::uint8_t { dirty, clean };
+
+  static constexpr std::size_t bin_of(std::size_t pages) {
+    if (pages < exact_bins) return pages;
+    const auto log2 = static_cast<std::size_t>(std::bit_width(pages)) - 1;
+    return exact_bins + (log2 - 6) * bins_per_doubling + ((pages >> (log2 - 3)) & 7);
+  }
+
+  void insert(span* s) {
+    bins& b = half_of(s);
+    const std::size_t bin = bin_of(s->pages);
+    b.lists[bin].push_front(s);
+    b.bitmap[bin / 64] |= std::uint64_t{1} << (bin % 64);
+  }
+
+  void remove(span* s) {
+    bins& b = half_of(s);
+    const std::size_t bin = bin_of(s->pages);
+    b.lists[bin].remove(s);
+    if (b.lists[bin].empty()) b.bitmap[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+  }
+
+  // The shortest of at least `pages` pages, of equals the one at the lowest address, as far as a bounded look
+  // into one bin tells; null when there is none. Stays in the list.
+  [[nodiscard]] span* best_fit(half which, std::size_t pages) const {
+    const bins& b = which == half::dirty ? dirty_ : clean_;
+    for (std::size_t bin = bin_of(pages); (bin = b.next_used(bin)) < bin_count; ++bin) {
+      if (span* s = best_of(b.lists[bin], pages)) return s;
+    }
+    return nullptr;
+  }
+
+  // A span of the longest non-empty bin.
+  [[nodiscard]] span* longest(half which) const {
+    const bins& b = which == half::dirty ? dirty_ : clean_;
+    for (std::size_t word = bitmap_words; word-- > 0;) {
+      if (b.bitmap[word] != 0) {
+        const auto bit = static_cast<std::size_t>(63 - std::countl_zero(b.bitmap[word]));
+        return b.lists[word * 64 + bit].front();
+      }
+    }
+    return nullptr;
+  }
+
+  [[nodiscard]] const span_list& dirty_bin(std::size_t bin) const { return dirty_.lists[bin]; }
+
+ private:
+  static constexpr std::size_t bitmap_words = (bin_count + 63) / 64;
+  // How many spans of a bin a search compares.
+  static constexpr int look_limit = 32;
+
+  struct bins {
+    span_list lists[bin_count];
+    std::uint64_t bitmap[bitmap_words] = {};
+
+    // The first non-empty bin from `bin` on, or bin_count.
+    [[nodiscard]] std::size_t next_used(std::size_t bin) const {
+      std::size_t word = bin / 64;
+      if (word >= bitmap_words) return bin_count;
+      std::uint64_t bits = bitmap[word] & (~std::uint64_t{0} << (bin % 64));
+      while (bits == 0) {
+        if (++word == bitmap_words) return bin_count;
+        bits = bitmap[word];
+      }
+      return word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+    }
+  };
+
+  static span* best_of(const span_list& list, std::size_t pages) {
+    span* best = nullptr;
+    int looks = 0;
+    for (span* s = list.front(); s != nullptr; s = s->next) {
+      if (s->pages >= pages) {
+        if (best == nullptr || s->pages < best->pages ||
+            (s->pages == best->pages && s->start < best->start)) {
+          best = s;
+        }
+        if (++looks == look_limit) break;
+      }
+    }
+    return best;
+  }
+
+  bins& half_of(const span* s) { return s->dirty_pages != 0 ? dirty_ : clean_; }
+
+  bins dirty_;
+  bins clean_;
+};
+
+}  // namespace tarn

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: MIT
+#include "pages/page_heap.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "os/memory.hpp"
+
+namespace tarn {
+namespace {
+
+constexpr std::size_t first_reservation = 32 * mib;
+constexpr std::size_t largest_reservation = 1 * gib;
+// Span structures come from the metadata arena in groups.
+constexpr std::size_t span_group = 32;
+// A split and the growth before it need at most this many.
+constexpr std::size_t spans_at_hand = 4;
+// Less than this is not worth a background thread.
+constexpr std::size_t watch_bytes = 1 * mib;
+
+}  // namespace
+
+// ---- span structures
+// ----------------------------------------------------------------------------------------
+
+bool page_heap::stock_spans() {
+  {
+    os::lock_guard guard(lock_);
+    if (spare_count_ >= spans_at_hand) return true;
+  }
+  auto* group = static_cast<span*>(metadata_.allocate(span_group * sizeof(span), alignof(span)));
+  if (group == nullptr) return false;
+  os::lock_guard guard(lock_);
+  for (std::size_t i = 0; i < span_group; ++i) {
+    span* s = new (group + i) span;
+    s->next = spare_structs_;
+    spare_structs_ = s;
+  }
+  spare_count_ += span_group;
+  return true;
+}
+
+span* page_heap::new_span_locked() {
+  span* s = spare_structs_;
+  if (s == nullptr) return nullptr;
+  spare_structs_ = s->next;
+  --spare_count_;
+  s->next = nullptr;
+  return s;
+}
+
+void page_heap::give_back_locked(span* s) {
+  s->pages = 0;
+  s->previous = nullptr;
+  s->state.store(span_state::purging, std::memory_order_relaxed);  // never mistaken for a free neighbour
+  s->next = spare_structs_;
+  spare_structs_ = s;
+  ++spare_count_;
+}
+
+// ---- free spans
+// ---------------------------------------------------------------------------------------------
+
+void page_heap::insert_locked(span* s) {
+  s->state.store(span_state::free, std::memory_order_relaxed);
+  map_.set_ends(s);
+  free_.insert(s);
+  free_pages_ += s->pages;
+  free_dirty_.store(free_dirty_.load(std::memory_order_relaxed) + s->dirty_pages, std::memory_order_relaxed);
+}
+
+void page_heap::remove_locked(span* s) {
+  free_.remove(s);
+  free_pages_ -= s->pages;
+  free_dirty_.store(free_dirty_.load(std::memory_order_relaxed) - s->dirty_pages, std::memory_order_relaxed);
+}
+
+// Inserts `s` as one with the free spans on both sides of it.
+void page_heap::coalesce_locked(span* s) {
+  // A map entry may be stale, but a free span ends or starts exactly here only if it is the neighbour.
+  if (span* before = map_.span_of(s->start - 1);
+      before != nullptr && before->state.load(std::memory_order_relaxed) == span_state::free &&
+      before->end() == s->start) {
+    remove_locked(before);
+    s->start = before->start;
+    s->pages += before->pages;
+    s->dirty_pages += before->dirty_pages;
+    give_back_locked(before);
+  }
+  if (span* after = map_.span_of(s->end());
+      after != nullptr && after->state.load(std::memory_order_relaxed) == span_state::free &&
+      after->start == s->end()) {
+    remove_locked(after);
+    s->pages += after->pages;
+    s->dirty_pages += after->dirty_pages;
+    give_back_locked(after);
+  }
+  insert_locked(s);
+}
+
+// Cuts `s`, which is in no list, to its first pages; the rest becomes a free span. A structure is at hand.
+void page_heap::split_tail_locked(span* s, std::size_t pages) {
+  span* rest = new_span_locked();
+  rest->start = s->start + (pages << page_shift);
+  rest->pages = static_cast<std::uint32_t>(s->pages - pages);
+  s->pages = static_cast<std::uint32_t>(pages);
+  if (s->dirty_pages == 0) {
+    rest->dirty_pages = 0;
+  } else {
+    const std::size_t dirty = map_.count_dirty(s->start, pages);
+    rest->dirty_pages = static_cast<std::uint32_t>(s->dirty_pages - dirty);
+    s->dirty_pages = static_cast<std::uint32_t>(dirty);
+  }
+  rest->objects = nullptr;
+  rest->moved = false;
+  insert_locked(rest);
+}
+
+span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source from) {
+  // With room to align whatever the start is.
+  const std::size_t with_room = pages + alignment - 1;
+  span* s = free_.best_fit(free_spans::half::dirty, with_room);
+  if (s == nullptr && from == source::any) s = free_.best_fit(free_spans::half::clean, with_room);
+  if (s == nullptr) return nullptr;
+  remove_locked(s);
+  const std::uintptr_t aligned = align_up(s->start, alignment << page_shift);
+  if (const std::size_t before = (aligned - s->start) >> page_shift; before != 0) {
+    // The front stays free; what follows it is split off and taken out again.
+    split_tail_locked(s, before);
+    span* tail = map_.span_of(aligned);
+    insert_locked(s);
+    remove_locked(tail);
+    s = tail;
+  }
+  if (s->pages > pages) split_tail_locked(s, pages);
+  s->objects = nullptr;
+  return s;
+}
+
+// ---- taking and giving back
+// ---------------------------------------------------------------------------------
+
+span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state state, source from,
+                          bool will_be_written) {
+  for (;;) {
+    if (!stock_spans()) return nullptr;
+    touch_plan plan;
+    span* s = nullptr;
+    {
+      os::lock_guard guard(lock_);
+      // Another thread may have used up what stock_spans() found.
+      if (spare_count_ < spans_at_hand) continue;
+      s = take_locked(pages, alignment, from);
+      if (s != nullptr) {
+        s->state.store(state, std::memory_order_relaxed);
+        map_.set_ends(s);
+        account_in_use(static_cast<std::ptrdiff_t>(pages));
+        plan = touch_.plan_locked(s->start, s->bytes(), in_use_.load(std::memory_order_relaxed) << page_shift,
+                                  will_be_written);
+      }
+    }
+    if (s != nullptr) {
+      touch_.carry_out(plan);
+      return s;
+    }
+    if (from == source::warm || !grow(pages, alignment)) return nullptr;
+  }
+}
+
+void page_heap::deallocate(span* s, page_backing backing) {
+  if (s->moved && os::purge_moved(reinterpret_cast<void*>(s->start), s->bytes()))
+    backing = page_backing::clean;
+  s->moved = false;
+  std::size_t dirty = 0;
+  {
+    os::lock_guard guard(lock_);
+    map_.set_backing(s->start, s->pages, backing);
+    s->dirty_pages = backing == page_backing::clean ? 0 : s->pages;
+    account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
+    coalesce_locked(s);
+    dirty = dirty_bytes();
+  }
+  const std::size_t limit = dirty_limit_.load(std::memory_order_relaxed);
+  if (TARN_UNLIKELY(dirty > limit)) purge_until(limit);
+  if (dirty >= watch_bytes && watcher_ != nullptr) watcher_();
+}
+
+bool page_heap::extend(span* s, std::size_t pages) {
+  if (!stock_spans()) return false;
+  touch_plan plan;
+  {
+    os::lock_guard guard(lock_);
+    const std::size_t more = pages - s->pages;
+    span* after = map_.span_of(s->end());
+    if (after == nullptr || after->state.load(std::memory_order_relaxed) != span_state::free ||
+        after->start != s->end() || after->pages < more || spare_count_ < spans_at_hand) {
+      return false;
+    }
+    remove_locked(after);
+    if (after->pages > more) split_tail_locked(after, more);
+    const std::uintptr_t start = after->start;
+    s->pages = static_cast<std::uint32_t>(pages);
+    give_back_locked(after);
+    map_.set_ends(s);
+    account_in_use(static_cast<std::ptrdiff_t>(more));
+    plan = touch_.plan_locked(start, more << page_shift,
+                              in_use_.load(std::memory_order_relaxed) << page_shift, false);
+  }
+  touch_.carry_out(plan);
+  return true;
+}
+
+bool page_heap::shrink(span* s, std::size_t pages) {
+  if (!stock_spans()) return false;
+  span* rest = nullptr;
+  {
+    os::lock_guard guard(lock_);
+    rest = new_span_locked();
+    if (rest == nullptr) return false;
+    rest->start = s->start + (pages << page_shift);
+    rest->pages = static_cast<std::uint32_t>(s->pages - pages);
+    rest->moved = s->moved;
+    rest->objects = nullptr;
+    s->pages = static_cast<std::uint32_t>(pages);
+    map_.set_ends(s);
+  }
+  deallocate(rest);
+  return true;
+}
+
+// ---- from the system
+// ----------------------------------------------------------------------------------------
+
+void* page_heap::reserve_step(std::size_t least, std::size_t& bytes) {
+  std::size_t reserved = 0;
+  {
+    os::lock_guard guard(lock_);
+    reserved = reserved_ << page_shift;
+  }
+  const std::size_t step = std::clamp(reserved / 2, first_reservation, largest_reservation);
+  bytes = align_up(std::max(least, step), huge_page_size);
+  void* start = os::reserve(bytes, huge_page_size);
+  // Address space may be limited: less and less, down to what this request needs.
+  while (start == nullptr && bytes > least) {
+    bytes = std::max(align_up(bytes / 2, 64 * kib), least);
+    start = os::reserve(bytes, std::max(page_size, os::page_size()));
+  }
+  return start;
+}
+
+bool page_heap::grow(std::size_t pages, std::size_t alignment) {
+  const std::size_t least = align_up((pages + alignment - 1) << page_shift, 64 * kib);
+  std::size_t bytes = 0;
+  void* start = reserve_step(least, bytes);
+  if (start == nullptr) return false;
+  if (!map_.ensure(address_of(start), bytes) || !stock_spans()) {
+    os::release(start, bytes);
+    return false;
+  }
+  os::lock_guard guard(lock_);
+  span* s = new_span_locked();
+  if (s == nullptr) {
+    // Others took every structure at hand in between. The reservation is lost, not the heap; a next call
+    // grows again. It takes more threads here at once than span_group.
+    return true;
+  }
+  s->start = address_of(start);
+  s->pages = static_cast<std::uint32_t>(bytes >> page_shift);
+  s->dirty_pages = 0;
+  s->objects = nullptr;
+  s->moved = false;
+  reserved_ += s->pages;
+  touch_.reserved_locked(s->start, bytes);
+  coalesce_locked(s);
+  return true;
+}
+
+// ---- back to the system
+// -------------------------------------------------------------------------------------
+
+// Purges the old pages of a span that is in no list (and the young ones too, if asked); makes the others old.
+std::size_t page_heap::purge_pages(span* s, bool also_young) {
+  const std::size_t system_page = os::page_size();
+  std::size_t purged = 0;
+  std::uintptr_t at = s->start;
+  while (at < s->end()) {
+    const page_backing backing = map_.backing(at);
+    const bool due = backing == page_backing::old || (also_young && backing == page_backing::young);
+    if (!due) {
+      if (backing == page_backing::young) map_.set_backing(at, 1, page_backing::old);
+      at += page_size;
+      continue;
+    }
+    std::uintptr_t run_end = at + page_size;
+    while (run_end < s->end() && (map_.backing(run_end) == page_backing::old ||
+                                  (also_young && map_.backing(run_end) == page_backing::young))) {
+      run_end += page_size;
+    }
+    // Only whole pages of the system, which may be larger than ours.
+    const std::uintptr_t first = align_up(at, std::max(system_page, page_size));
+    const std::uintptr_t last = align_down(run_end, std::max(system_page, page_size));
+    if (first < last) {
+      touch_.before_purge(first, last - first);
+      if (os::purge(reinterpret_cast<void*>(first), last - first)) {
+        map_.set_backing(first, (last - first) >> page_shift, page_backing::clean);
+        purged += last - first;
+      }
+    }
+    at = run_end;
+  }
+  return purged;
+}
+
+bool page_heap::age() {
+  // The spans are taken out one bin at a time; what is freed meanwhile is young and waits for the next
+  // period.
+  for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
+    span_list taken;
+    {
+      os::lock_guard guard(lock_);
+      while (span* s = free_.dirty_bin(bin).front()) {
+        remove_locked(s);
+        s->state.store(span_state::purging, std::memory_order_relaxed);
+        purging_pages_ += s->pages;
+        taken.push_back(s);
+      }
+    }
+    while (span* s = taken.pop_front()) {
+      const std::size_t purged = purge_pages(s, false);
+      os::lock_guard guard(lock_);
+      returned_ += purged;
+      purging_pages_ -= s->pages;
+      s->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(s->start, s->pages));
+      coalesce_locked(s);
+    }
+  }
+  return dirty_bytes() != 0;
+}
+
+std::size_t page_heap::purge_until(std::size_t keep) {
+  std::size_t total = 0;
+  while (dirty_bytes() > keep) {
+    span* s = nullptr;
+    {
+      os::lock_guard guard(lock_);
+      s = free_.longest(free_spans::half::dirty);
+      if (s == nullptr) break;
+      remove_locked(s);
+      s->state.store(span_state::purging, std::memory_order_relaxed);
+      purging_pages_ += s->pages;
+    }
+    const std::size_t purged = purge_pages(s, true);
+    os::lock_guard guard(lock_);
+    returned_ += purged;
+    total += purged;
+    purging_pages_ -= s->pages;
+    s->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(s->start, s->pages));
+    coalesce_locked(s);
+    // The system refuses, or its pages are larger than the span: the next one would be the same again.
+    if (purged == 0) break;
+  }
+  return total;
+}
+
+std::size_t page_heap::trim(std::size_t keep) { return purge_until(keep); }
+
+// ---- figures and checks
+// -------------------------------------------------------------------------------------
+
+page_heap_stats page_heap::stats() {
+  os::lock_guard guard(lock_);
+  page_heap_stats out;
+  const std::size_t dirty = free_dirty_.load(std::memory_order_relaxed);
+  out.reserved = reserved_ << page_shift;
+  out.in_use = in_use_.load(std::memory_order_relaxed) << page_shift;
+  out.free_dirty = dirty << page_shift;
+  out.free_clean = (free_pages_ - dirty) << page_shift;
+  out.returned = returned_;
+  return out;
+}
+
+void page_heap::validate() {
+  os::lock_guard guard(lock_);
+  std::size_t dirty = 0;
+  for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
+    for (const span* s = free_.dirty_bin(bin).front(); s != nullptr; s = s->next) {
+      dirty += s->dirty_pages;
+      const span* after = map_.span_of(s->end());
+      const bool sound = s->state.load(std::memory_order_relaxed) == span_state::free &&
+                         s->dirty_pages != 0 && free_spans::bin_of(s->pages) == bin &&
+                         map_.span_of(s->start) == s && map_.span_of(s->end() - 1) == s &&
+                         map_.count_dirty(s->start, s->pages) == s->dirty_pages &&
+                         (after == nullptr || after->start != s->end() ||
+                          after->state.load(std::memory_order_relaxed) != span_state::free);
+      if (!sound) __builtin_trap();
+    }
+  }
+  if (dirty != free_dirty_.load(std::memory_order_relaxed)) __builtin_trap();
+  if (in_use_.load(std::memory_order_relaxed) + free_pages_ + purging_pages_ != reserved_) __builtin_trap();
+}
+
+}  // namespace tarn

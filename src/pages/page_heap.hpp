@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// page_heap: finds, splits and coalesces spans; takes memory from the system and gives it back.
+//
+// Owner: the engine has one. Thread safety: all members may be called by any thread. One lock guards the free
+// spans; it is never held across a system call: a span that is being purged is in no list meanwhile.
+// Invariants, with F the free spans:
+//   free_dirty = sum over F of dirty_pages; in_use + free + purging = reserved (all in pages);
+//   no two spans of F are neighbours (they would have been coalesced);
+//   the page map leads from both end pages of every span of F to it.
+//   validate() checks them.
+//
+// Decay. A page that is freed is `young`; each period makes young pages old and purges those that were old
+// already, so idle memory goes back after one to two periods however often its neighbours come and go.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "os/mutex.hpp"
+#include "pages/first_touch.hpp"
+#include "pages/free_spans.hpp"
+#include "pages/metadata_arena.hpp"
+#include "pages/page_map.hpp"
+#include "pages/span.hpp"
+
+namespace tarn {
+
+struct page_heap_stats {
+  std::size_t reserved = 0;  // bytes, as all of these
+  std::size_t in_use = 0;
+  std::size_t free_dirty = 0;
+  std::size_t free_clean = 0;
+  std::size_t returned = 0;
+};
+
+class page_heap {
+ public:
+  enum class source : std::uint8_t {
+    warm,  // only spans with memory behind them
+    any,   // any free span, else new memory from the system
+  };
+
+  constexpr page_heap(metadata_arena& metadata, page_map& map, first_touch& touch)
+      : metadata_(metadata), map_(map), touch_(touch) {}
+
+  // A span of `pages` pages, its start aligned to `alignment` pages (a power of two), in state `state`; both
+  // end pages map to it. Null when there is none (source::warm), or no memory. pages < 2^32.
+  // `will_be_written`: the caller's user is about to write to all of it, so it may be backed ahead.
+  span* allocate(std::size_t pages, std::size_t alignment, span_state state, source from,
+                 bool will_be_written);
+
+  // Takes a span back. Its class bytes must be clear. `backing`: clean if its memory has been dropped.
+  void deallocate(span* s, page_backing backing = page_backing::young);
+
+  // Makes a span longer where it lies. False when what follows is not free.
+  bool extend(span* s, std::size_t pages);
+
+  // Cuts a span to its first `pages` pages and takes the rest back. False when there is no metadata for that.
+  bool shrink(span* s, std::size_t pages);
+
+  // One period of decay: purges pages that have been free for a whole period. Returns whether free pages with
+  // memory behind them are left.
+  bool age();
+
+  // Purges free pages until at most `keep` bytes of them are backed. Returns the bytes given back.
+  std::size_t trim(std::size_t keep);
+
+  // Called, without the lock, when a deallocation leaves a good deal of free pages backed.
+  void set_watcher(void (*watcher)()) { watcher_ = watcher; }
+
+  // The most that free pages may keep backed between two periods.
+  void set_dirty_limit(std::size_t bytes) { dirty_limit_.store(bytes, std::memory_order_relaxed); }
+
+  [[nodiscard]] std::size_t dirty_bytes() const {
+    return free_dirty_.load(std::memory_order_relaxed) << page_shift;
+  }
+  [[nodiscard]] page_heap_stats stats();
+
+  // Walks all free spans and traps if an invariant does not hold. For tests and the checked build.
+  void validate();
+
+  os::mutex& lock() { return lock_; }
+
+ private:
+  span* new_span_locked();
+  bool stock_spans();
+  span* take_locked(std::size_t pages, std::size_t alignment, source from);
+  void split_tail_locked(span* s, std::size_t pages);
+  void insert_locked(span* s);
+  void remove_locked(span* s);
+  void coalesce_locked(span* s);
+  void give_back_locked(span* s);
+  bool grow(std::size_t pages, std::size_t alignment);
+  void* reserve_step(std::size_t least, std::size_t& bytes);
+  std::size_t purge_pages(span* s, bool also_young);
+  std::size_t purge_until(std::size_t keep);
+  void account_in_use(std::ptrdiff_t pages) {
+    in_use_.store(static_cast<std::size_t>(
+                      static_cast<std::ptrdiff_t>(in_use_.load(std::memory_order_relaxed)) + pages),
+                  std::memory_order_relaxed);
+  }
+
+  metadata_arena& metadata_;
+  page_map& map_;
+  first_touch& touch_;
+  std::atomic<std::size_t> dirty_limit_{256 * mib};
+  void (*watcher_)() = nullptr;
+
+  alignas(separation) os::mutex lock_{os::lock_rank::page_heap};
+  free_spans free_;                         // guarded by lock_
+  span* spare_structs_ = nullptr;           // guarded by lock_: unused span structures, linked by next
+  std::size_t spare_count_ = 0;             // guarded by lock_
+  std::size_t reserved_ = 0;                // guarded by lock_; pages
+  std::size_t free_pages_ = 0;              // guarded by lock_
+  std::size_t purging_pages_ = 0;           // guarded by lock_
+  std::size_t returned_ = 0;                // guarded by lock_
+  std::atomic<std::size_t> in_use_{0};      // written under lock_
+  std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages
+};
+
+}  // namespace tarn

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "pages/page_map.hpp"
+
+#include <cstring>
+
+#include "os/memory.hpp"
+
+namespace tarn {
+
+template <class Visit>
+void page_map::for_each_leaf(std::uintptr_t start, std::size_t pages, Visit visit) const {
+  while (pages != 0) {
+    const std::size_t first = index_of(start);
+    const std::size_t count = pages < leaf_pages - first ? pages : leaf_pages - first;
+    visit(*leaf_of(start), first, count);
+    start += count << page_shift;
+    pages -= count;
+  }
+}
+
+bool page_map::ensure(std::uintptr_t start, std::size_t bytes) {
+  const std::uintptr_t last = start + bytes - 1;
+  if ((last >> address_bits) != 0) return false;
+  for (std::size_t i = root_index(start); i <= root_index(last); ++i) {
+    if (root_[i].load(std::memory_order_acquire) != nullptr) continue;
+    void* memory = os::reserve(sizeof(leaf), page_size > os::page_size() ? page_size : os::page_size());
+    if (memory == nullptr) return false;
+    leaf* expected = nullptr;
+    // release: partner of the acquire above and of the readers' data dependency. The leaf is all zero: class
+    // 0, clean, no span.
+    if (!root_[i].compare_exchange_strong(expected, static_cast<leaf*>(memory), std::memory_order_release,
+                                          std::memory_order_relaxed)) {
+      os::release(memory, sizeof(leaf));
+    }
+  }
+  return true;
+}
+
+void page_map::set_objects(span* s) {
+  const std::uint8_t size_class = s->size_class.load(std::memory_order_relaxed);
+  for_each_leaf(s->start, s->pages, [s, size_class](leaf& l, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      l.spans[i].store(s, std::memory_order_relaxed);
+      l.classes[i].store(size_class, std::memory_order_relaxed);
+    }
+  });
+}
+
+void page_map::clear_classes(const span* s) {
+  for_each_leaf(s->start, s->pages, [](leaf& l, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) l.classes[i].store(0, std::memory_order_relaxed);
+  });
+}
+
+void page_map::set_backing(std::uintptr_t start, std::size_t pages, page_backing value) {
+  for_each_leaf(start, pages, [value](leaf& l, std::size_t first, std::size_t count) {
+    std::memset(&l.backing[first], static_cast<int>(value), count);
+  });
+}
+
+std::size_t page_map::count_dirty(std::uintptr_t start, std::size_t pages) const {
+  std::size_t dirty = 0;
+  for_each_leaf(start, pages, [&dirty](const leaf& l, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) dirty += l.backing[i] != page_backing::clean ? 1 : 0;
+  });
+  return dirty;
+}
+
+}  // namespace tarn

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// page_map: page -> size class (one byte, for the fast path of free) and span.
+//
+// A radix tree of two levels over 48 bits of address: the root lies in the program's zeroed data, a leaf
+// covers 2 GiB and is mapped when its first page is. Why two levels and why not a flat table:
+// docs/design/0002. Writers: the page heap and the depots, for pages of spans that they hold; readers take no
+// lock. Invariants: the class byte of a page is 0 unless the page belongs to a span cut into objects. All
+// pages of such
+//   a span map to it; of another span at least the first and the last one do.
+// Ordering: a leaf is published by release in ensure() and read by acquire or data dependency; entries of a
+// page
+//   are written before any pointer into the page is handed out, so whoever has the pointer sees them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.hpp"
+#include "base/units.hpp"
+#include "pages/span.hpp"
+
+namespace tarn {
+
+// Whether a page is backed by memory. Pages in use keep what they had; only the page heap, under its lock,
+// and the thread that a span was just given to read and write it.
+enum class page_backing : std::uint8_t {
+  clean,  // not backed, or never written since: it reads as zero
+  young,  // may be backed; freed or handed out in the present period of decay
+  old,    // free, and was so already in the period before
+};
+
+class page_map {
+ public:
+  static constexpr unsigned address_bits = 48;
+  static constexpr unsigned leaf_bits = 18;
+  static constexpr std::size_t leaf_pages = std::size_t{1} << leaf_bits;
+  static constexpr std::size_t root_entries = std::size_t{1} << (address_bits - page_shift - leaf_bits);
+
+  constexpr page_map() = default;
+
+  // Makes [start, start + bytes) known. False when there is no memory for a leaf. Calls the system.
+  bool ensure(std::uintptr_t start, std::size_t bytes);
+
+  // 0 for an address that is not in a span cut into objects. Any value may be asked for.
+  [[nodiscard]] TARN_ALWAYS_INLINE std::uint8_t class_of(std::uintptr_t address) const {
+    const leaf* l = leaf_of(address);
+    return TARN_LIKELY(l != nullptr) ? l->classes[index_of(address)].load(std::memory_order_relaxed)
+                                     : std::uint8_t{0};
+  }
+
+  // The span that the page was last given to, which the caller checks (span::contains, state), or null.
+  [[nodiscard]] TARN_ALWAYS_INLINE span* span_of(std::uintptr_t address) const {
+    const leaf* l = leaf_of(address);
+    return TARN_LIKELY(l != nullptr) ? l->spans[index_of(address)].load(std::memory_order_relaxed) : nullptr;
+  }
+
+  // For pages inside ensured ranges.
+  void set_span(std::uintptr_t address, span* s) {
+    leaf_of(address)->spans[index_of(address)].store(s, std::memory_order_relaxed);
+  }
+  void set_ends(span* s) {
+    set_span(s->start, s);
+    set_span(s->end() - 1, s);
+  }
+  // Every page of the span maps to it and to its class.
+  void set_objects(span* s);
+  void clear_classes(const span* s);
+
+  [[nodiscard]] page_backing backing(std::uintptr_t address) const {
+    return leaf_of(address)->backing[index_of(address)];
+  }
+  void set_backing(std::uintptr_t start, std::size_t pages, page_backing value);
+  // How many of the pages are not clean.
+  [[nodiscard]] std::size_t count_dirty(std::uintptr_t start, std::size_t pages) const;
+
+ private:
+  struct leaf {
+    std::atomic<std::uint8_t> classes[leaf_pages];
+    page_backing backing[leaf_pages];
+    std::atomic<span*> spans[leaf_pages];
+  };
+
+  static std::size_t index_of(std::uintptr_t address) { return (address >> page_shift) & (leaf_pages - 1); }
+  static std::size_t root_index(std::uintptr_t address) {
+    return (address >> (page_shift + leaf_bits)) & (root_entries - 1);
+  }
+  [[nodiscard]] TARN_ALWAYS_INLINE leaf* leaf_of(std::uintptr_t address) const {
+    // relaxed: the data dependency orders the reads behind it, and whoever holds a pointer into a page got it
+    // after the leaf was published.
+    return root_[root_index(address)].load(std::memory_order_relaxed);
+  }
+  // Calls visit(leaf, first index, count) for each leaf's part of the range.
+  template <class Visit>
+  void for_each_leaf(std::uintptr_t start, std::size_t pages, Visit visit) const;
+
+  std::atomic<leaf*> root_[root_entries]{};
+};
+
+}  // namespace tarn

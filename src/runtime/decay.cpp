@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/decay.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/fence.hpp"
+#include "os/clock.hpp"
+#include "os/futex.hpp"
+#include "os/thread.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/options.hpp"
+
+namespace tarn::decay {
+namespace {
+
+enum class phase : std::uint8_t { absent, running, refused };
+std::atomic<phase> thread{phase::absent};
+std::atomic<std::int64_t> last_period{0};
+os::futex_word sleep_word{0};
+
+// Periods with nothing to do before the thread ends.
+constexpr int idle_periods = 3;
+
+// A sanitizer's runtime must know every thread; there the program's own threads run the periods.
+constexpr bool may_have_thread = !TARN_TSAN && !TARN_ASAN;
+
+std::int64_t period_ms() { return std::clamp<std::int64_t>(options::decay_ms() / 2, 10, 60000); }
+
+bool work_left() { return engine::heap.dirty_bytes() != 0 || engine::middle.spare_bytes() != 0; }
+
+void thread_main() {
+  int idle = 0;
+  for (;;) {
+    os::futex_wait(&sleep_word, 0, period_ms());
+    idle = run_period() ? 0 : idle + 1;
+    if (idle < idle_periods && options::decay_ms() >= 0) continue;
+    thread.store(phase::absent, std::memory_order_relaxed);
+    full_fence();  // partner: the one in wake(). Either it sees `absent`, or its memory is seen here.
+    phase expected = phase::absent;
+    if (!work_left() || options::decay_ms() < 0 ||
+        !thread.compare_exchange_strong(expected, phase::running, std::memory_order_relaxed)) {
+      return;
+    }
+    idle = 0;
+  }
+}
+
+void run_period_if_due() {
+  const std::int64_t now = os::now_ms();
+  std::int64_t last = last_period.load(std::memory_order_relaxed);
+  if (now - last >= period_ms() &&
+      last_period.compare_exchange_strong(last, now, std::memory_order_relaxed)) {
+    run_period();
+  }
+}
+
+}  // namespace
+
+bool run_period() {
+  engine::registry.for_each([](thread_cache& cache) { cache.take_surplus(true); });
+  engine::middle.flush_idle_magazines(false);
+  engine::middle.release_spares(false);
+  engine::heap.age();
+  return work_left();
+}
+
+void wake() {
+  if (options::decay_ms() < 0) return;
+  if (!may_have_thread || !options::background_allowed() ||
+      thread.load(std::memory_order_relaxed) == phase::refused) {
+    run_period_if_due();
+    return;
+  }
+  full_fence();  // partner: the one in thread_main()
+  phase expected = phase::absent;
+  if (thread.load(std::memory_order_relaxed) != phase::absent || !os::background_thread_gone() ||
+      !thread.compare_exchange_strong(expected, phase::running, std::memory_order_relaxed)) {
+    return;
+  }
+  if (!os::start_background_thread(thread_main)) thread.store(phase::refused, std::memory_order_relaxed);
+}
+
+void after_fork_in_child() {
+  os::forget_background_thread();
+  thread.store(phase::absent, std::memory_order_relaxed);
+}
+
+}  // namespace tarn::decay

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Decay: gives idle memory back to the system, also when the program has gone to sleep.
+//
+// A background thread runs a period every half of the decay time and ends when there is nothing left to give
+// back; wake() starts it again. Where it is not allowed or cannot be started, the program's own threads run
+// the period, on slow paths, when it is due.
+#pragma once
+
+namespace tarn::decay {
+
+// Free memory has gathered. Cheap when the thread is running. Called without locks.
+void wake();
+
+// One period, by the calling thread.
+bool run_period();
+
+// In a forked child: the thread is not there.
+void after_fork_in_child();
+
+}  // namespace tarn::decay

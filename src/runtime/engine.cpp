@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/engine.hpp"
+
+#include <pthread.h>
+
+#include <climits>
+
+#include "os/report.hpp"
+#include "runtime/decay.hpp"
+#include "runtime/options.hpp"
+
+namespace tarn::engine {
+
+constinit page_map map;
+constinit metadata_arena metadata;
+constinit first_touch touch;
+constinit page_heap heap{metadata, map, touch};
+constinit central middle{metadata, map, heap};
+constinit cache_budget budget;
+constinit thread_cache_registry registry{middle, budget};
+constinit std::atomic<std::size_t> large_bytes{0};
+constinit thread_cache no_cache{thread_cache::empty_tag{}};
+
+thread_local constinit thread_cache* local_cache = &no_cache;
+
+namespace {
+
+enum class thread_phase : std::uint8_t { fresh, attached, ended };
+thread_local constinit thread_phase phase = thread_phase::fresh;
+
+pthread_key_t exit_key;
+
+// libc calls the destructors of all keys in rounds, as long as any has a value, PTHREAD_DESTRUCTOR_ITERATIONS
+// times at most. Other keys' destructors allocate and free, so the cache goes in the last round: until then
+// the key is given a value again. The value counts the rounds.
+void thread_ends(void* value) {
+  const auto round = reinterpret_cast<std::uintptr_t>(value);
+  if (round < PTHREAD_DESTRUCTOR_ITERATIONS &&
+      pthread_setspecific(exit_key, reinterpret_cast<void*>(round + 1)) == 0) {
+    return;
+  }
+  thread_cache* cache = local_cache;
+  phase = thread_phase::ended;
+  local_cache = &no_cache;
+  if (cache != &no_cache) registry.destroy(cache);
+}
+
+enum : std::uint32_t { unready, preparing, ready };
+os::futex_word engine_state{unready};
+
+void prepare() {
+  std::uint32_t expected = unready;
+  if (!engine_state.compare_exchange_strong(expected, preparing, std::memory_order_acquire)) {
+    // acquire: partner of the release below.
+    while (engine_state.load(std::memory_order_acquire) == preparing)
+      os::futex_wait(&engine_state, preparing);
+    return;
+  }
+  // Nothing here allocates.
+  os::note_standard_error();
+  options::read_environment();
+  pthread_key_create(&exit_key, thread_ends);
+  heap.set_watcher(decay::wake);
+  middle.set_spare_watcher(decay::wake);
+  engine_state.store(ready, std::memory_order_release);
+  os::futex_wake(&engine_state, INT_MAX);
+}
+
+}  // namespace
+
+thread_cache* attach_thread() {
+  if (local_cache != &no_cache) return local_cache;
+  if (TARN_UNLIKELY(engine_state.load(std::memory_order_acquire) != ready)) prepare();
+  if (phase == thread_phase::ended) return nullptr;
+  thread_cache* cache = registry.create();
+  if (cache == nullptr) return nullptr;
+  // Set before setspecific, which may allocate.
+  local_cache = cache;
+  if (phase == thread_phase::fresh) {
+    phase = thread_phase::attached;
+    pthread_setspecific(exit_key, reinterpret_cast<void*>(std::uintptr_t{1}));
+  }
+  return cache;
+}
+
+}  // namespace tarn::engine

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The engine: the one instance of every tier, and each thread's way to its cache.
+//
+// All of it is constant-initialised: it works before any constructor has run, and nothing of it is ever
+// destroyed, so objects of any storage duration may be freed at any time.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "base/compiler.hpp"
+#include "central/central.hpp"
+#include "pages/first_touch.hpp"
+#include "pages/metadata_arena.hpp"
+#include "pages/page_heap.hpp"
+#include "pages/page_map.hpp"
+#include "thread/registry.hpp"
+#include "thread/thread_cache.hpp"
+
+namespace tarn::engine {
+
+extern page_map map;
+extern metadata_arena metadata;
+extern first_touch touch;
+extern page_heap heap;
+extern central middle;
+extern cache_budget budget;
+extern thread_cache_registry registry;
+
+// Bytes of live large blocks.
+extern std::atomic<std::size_t> large_bytes;
+
+// What a thread without a cache has instead: every access misses.
+extern thread_cache no_cache;
+
+// The calling thread's cache, or &no_cache.
+extern thread_local constinit thread_cache* local_cache;
+
+// The calling thread's cache, made if needed. Null when the thread is about to end, or there is no memory:
+// then the caller goes to `middle` itself.
+thread_cache* attach_thread();
+
+}  // namespace tarn::engine

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// fork: the child gets a whole heap. All locks are taken before, in the order of their ranks, so that no
+// structure is half changed at the moment of the copy, and let go on both sides after.
+//
+// libc's fork takes the lock of the list of open streams. A thread may hold that lock, or a stream's, while
+// it waits for one of ours; so the list's lock has to come first, or fork would wait for ever.
+#include <pthread.h>
+
+#include "runtime/decay.hpp"
+#include "runtime/engine.hpp"
+
+extern "C" {
+// glibc's; absent elsewhere. Recursive, as fork takes the list's lock again.
+[[gnu::weak]] void _IO_list_lock();
+[[gnu::weak]] void _IO_list_unlock();
+[[gnu::weak]] void _IO_list_resetlock();
+}
+
+namespace tarn::engine {
+namespace {
+
+template <class Visit>
+void for_each_lock(Visit visit) {
+  visit(registry.lock());
+  for (thread_cache* c = registry.first_locked(); c != nullptr; c = c->next) visit(c->lock());
+  for (unsigned c = 0; c < size_classes::count; ++c) visit(middle.depot(c).lock);
+  visit(heap.lock());
+  middle.for_each_array_lock(visit);
+  middle.magazines().for_each_lock(visit);
+  visit(metadata.lock());
+}
+
+void before_fork() {
+  if (_IO_list_lock != nullptr) _IO_list_lock();
+  for_each_lock([](os::mutex& m) { m.lock(); });
+}
+
+void after_fork_in_parent() {
+  for_each_lock([](os::mutex& m) { m.unlock(); });
+  if (_IO_list_unlock != nullptr) _IO_list_unlock();
+}
+
+void after_fork_in_child() {
+  for_each_lock([](os::mutex& m) { m.reset(); });
+  if (_IO_list_resetlock != nullptr) _IO_list_resetlock();
+  decay::after_fork_in_child();
+  registry.keep_only(local_cache);
+}
+
+// Not on the first allocation: that may come from inside pthread_atfork.
+[[gnu::constructor]] void register_fork_handlers() {
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+}  // namespace
+}  // namespace tarn::engine

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/statistics.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include "os/report.hpp"
+#include "os/syscall.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/options.hpp"
+
+namespace tarn::statistics {
+namespace {
+
+struct field {
+  const char* name;
+  std::uint64_t tarn_stats::*value;
+};
+
+constexpr field fields[] = {
+    {"version", &tarn_stats::version},
+    {"reserved", &tarn_stats::reserved},
+    {"resident_upper", &tarn_stats::resident_upper},
+    {"in_use", &tarn_stats::in_use},
+    {"cached", &tarn_stats::cached},
+    {"free_dirty", &tarn_stats::free_dirty},
+    {"free_clean", &tarn_stats::free_clean},
+    {"large", &tarn_stats::large},
+    {"metadata", &tarn_stats::metadata},
+    {"returned", &tarn_stats::returned},
+    {"huge_advised", &tarn_stats::huge_advised},
+    {"populated", &tarn_stats::populated},
+    {"threads", &tarn_stats::threads},
+    {"refills", &tarn_stats::refills},
+    {"flushes", &tarn_stats::flushes},
+    {"exchanges", &tarn_stats::exchanges},
+    {"spans_made", &tarn_stats::spans_made},
+    {"spans_freed", &tarn_stats::spans_freed},
+};
+
+void put_json_string(text_writer& out, const char* text) {
+  out.put('"');
+  for (; *text != '\0'; ++text) {
+    const char c = *text;
+    if (c == '"' || c == '\\')
+      out.put('\\').put(c);
+    else
+      out.put(static_cast<unsigned char>(c) < 0x20 ? '?' : c);
+  }
+  out.put('"');
+}
+
+// libc's destructors of the program have run by then, or will run after; the figures are of this moment.
+[[gnu::destructor]] void write_at_exit() {
+  const char* where = options::statistics_at_exit();
+  if (where == nullptr) return;
+  text_buffer<2048> line;
+  write_json(line, true);
+  line.put('\n');
+  if (std::strcmp(where, "stderr") == 0) {
+    os::write_line(line);
+  } else if (!os::append_to_file(where, line)) {
+    text_buffer<512> complaint;
+    complaint.put("tarn: cannot write statistics to ").put(where).put(" (TARN_STATS)\n");
+    os::write_line(complaint);
+  }
+}
+
+}  // namespace
+
+void collect(tarn_stats& out) {
+  out = {};
+  const page_heap_stats pages = engine::heap.stats();
+  out.version = 1;
+  out.reserved = pages.reserved;
+  out.in_use = pages.in_use;
+  out.free_dirty = pages.free_dirty;
+  out.free_clean = pages.free_clean;
+  out.returned = pages.returned;
+  out.large = engine::large_bytes.load(std::memory_order_relaxed);
+  out.metadata = engine::metadata.used();
+  out.resident_upper = pages.in_use + pages.free_dirty + out.metadata;
+  out.huge_advised = engine::touch.huge_advised();
+  out.populated = engine::touch.populated();
+  out.threads = engine::registry.count();
+  out.cached = engine::middle.handover_bytes();
+  engine::registry.for_each([&out](thread_cache& cache) { out.cached += cache.cached_bytes(); });
+  for (unsigned c = 0; c < size_classes::count; ++c) {
+    const depot_counters& counters = engine::middle.depot(c).counters;
+    out.refills += counters.refills.load(std::memory_order_relaxed);
+    out.flushes += counters.flushes.load(std::memory_order_relaxed);
+    out.exchanges += counters.exchanges.load(std::memory_order_relaxed);
+    out.spans_made += counters.spans_made.load(std::memory_order_relaxed);
+    out.spans_freed += counters.spans_freed.load(std::memory_order_relaxed);
+  }
+}
+
+void write_json(text_writer& out, bool with_process) {
+  tarn_stats stats;
+  collect(stats);
+  out.put('{');
+  bool first = true;
+  for (const field& f : fields) {
+    if (!first) out.put(", ");
+    first = false;
+    out.put('"').put(f.name).put("\": ").number(stats.*f.value);
+  }
+  if (with_process) {
+    out.put(", \"pid\": ").number(static_cast<std::uint64_t>(os::system_call(SYS_getpid)));
+    out.put(", \"program\": ");
+    put_json_string(out, program_invocation_name != nullptr ? program_invocation_name : "");
+  }
+  out.put('}');
+}
+
+}  // namespace tarn::statistics

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// thread_cache_registry: every thread cache there is, and those whose threads have ended.
+//
+// Thread safety: guarded by its lock. Cache structures are never given back to the system, only reused.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "os/mutex.hpp"
+#include "thread/thread_cache.hpp"
+
+namespace tarn {
+
+class thread_cache_registry {
+ public:
+  constexpr thread_cache_registry(central& c, cache_budget& budget) : central_(c), budget_(budget) {}
+
+  // A cache for the calling thread; null when there is no memory.
+  thread_cache* create();
+  // The thread ends: its objects go back, its cache waits for another thread.
+  void destroy(thread_cache* cache);
+  // In a forked child: the caches of threads that do not exist there wait for other threads as they are,
+  // since emptying them would touch, and so copy, memory shared with the parent.
+  void keep_only(thread_cache* mine);
+
+  // Calls visit(cache) for each cache of a living thread, under the lock.
+  template <class Visit>
+  void for_each(Visit visit) {
+    os::lock_guard guard(lock_);
+    for (thread_cache* c = used_; c != nullptr; c = c->next) visit(*c);
+  }
+  // The same for those of ended threads.
+  template <class Visit>
+  void for_each_unused(Visit visit) {
+    os::lock_guard guard(lock_);
+    for (thread_cache* c = unused_; c != nullptr; c = c->next) visit(*c);
+  }
+
+  [[nodiscard]] std::size_t count() const { return count_.load(std::memory_order_relaxed); }
+  os::mutex& lock() { return lock_; }
+
+  // For fork, which holds the lock.
+  thread_cache* first_locked() { return used_; }
+
+ private:
+  thread_cache* adopt();
+  void unlink_locked(thread_cache* cache);
+
+  central& central_;
+  cache_budget& budget_;
+  os::mutex lock_{os::lock_rank::registry};
+  thread_cache* used_ = nullptr;       // guarded by lock_
+  thread_cache* unused_ = nullptr;     // guarded by lock_; singly linked
+  thread_cache* look_next_ = nullptr;  // guarded by lock_; where adopt() goes on
+  std::atomic<std::size_t> count_{0};
+};
+
+}  // namespace tarn

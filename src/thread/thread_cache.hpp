@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// thread_cache: one thread's magazines. The fast paths of malloc and free end here, with no lock and no
+// atomic read-modify-write; what misses goes to the ..._slow functions in thread_cache.cpp.
+//
+// Owner: its thread. Others may take spare magazines and held spans of a cache whose thread is idle, under
+// lock_; the thread itself takes and puts those on slow paths only, under lock_ too, and works on what it has
+// taken without it. All else belongs to the thread alone. Invariants, for each class c with magazine m =
+// bins[c].loaded:
+//   m->slots < top <= limit = m->bottom() + most(c); objects lie in [m->bottom(), top);
+//   an object in slot k of a magazine has k in its byte (pages/span.hpp), so pushing an object that is
+//   already there is seen; capacity_bytes = sum over the cache's own magazines of capacity * size.
+// Cold start: a thread without a cache has `empty`, whose bins are empty and full at once, so that its first
+// call misses and no fast path asks whether there is a cache.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.hpp"
+#include "base/units.hpp"
+#include "central/central.hpp"
+#include "central/magazine.hpp"
+#include "central/objects.hpp"
+#include "central/size_class.hpp"
+#include "os/mutex.hpp"
+
+namespace tarn {
+
+// How many bytes thread caches may hold together, and how many they hold.
+struct cache_budget {
+  std::atomic<std::size_t> limit{64 * mib};
+  alignas(separation) std::atomic<std::size_t> used{0};
+};
+
+class alignas(separation) thread_cache {
+ public:
+  struct bin {
+    void** top;
+    void** limit;
+    magazine* loaded;
+    magazine* spare;  // guarded by lock_
+  };
+
+  // A bin that nothing can be taken from or put into.
+  static constinit magazine empty_magazine;
+  struct empty_tag {};
+  constexpr explicit thread_cache(empty_tag /*unused*/) { make_empty(); }
+
+  thread_cache(central& c, cache_budget& budget) : central_(&c), budget_(&budget) { make_empty(); }
+
+  // An object of the class, or null: then allocate_slow.
+  TARN_ALWAYS_INLINE void* pop(unsigned size_class) {
+    bin& b = bins_[size_class];
+    void** const top = b.top;
+    void* const object = top[-1];
+    if (TARN_UNLIKELY(object == nullptr)) return nullptr;
+    b.top = top - 1;
+    return object;
+  }
+
+  // Takes an object back. False: free_slow, which also says what is wrong with a pointer that no object has.
+  // size_class is the page map's answer for the pointer, 0 included: bin 0 is always full.
+  TARN_ALWAYS_INLINE bool push(const page_map& map, unsigned size_class, void* object) {
+    bin& b = bins_[size_class];
+    void** const top = b.top;
+    if (TARN_UNLIKELY(top == b.limit)) return false;
+    // Beside the dependent work above: is this an object, and not one that is free already?
+    const std::uintptr_t address = address_of(object);
+    span* const s = map.span_of(address);
+    const object_index at = index_in(s, address);
+    if (TARN_UNLIKELY(!at.exact)) return false;
+    objects::byte& state = s->objects[at.index];
+    const unsigned was = state.load(std::memory_order_relaxed);
+    void** const slots = b.loaded->slots;
+    const auto slot = static_cast<std::size_t>(top - slots);
+    if (TARN_UNLIKELY(was >= no_object || (was < slot && slots[was] == object))) return false;
+    state.store(static_cast<std::uint8_t>(slot), std::memory_order_relaxed);
+    *top = object;
+    b.top = top + 1;
+    return true;
+  }
+
+  // Refills the class's magazine and pops. Null when there is no memory.
+  void* allocate_slow(unsigned size_class);
+  // push() returned false for an object that is valid and not free: makes room and pushes.
+  void free_slow(unsigned size_class, void* object);
+
+  // Gives back all magazines, held spans included. By the thread itself, or when it has none.
+  void flush_all();
+  // By another thread: takes back what an idle thread is not about to use. `only_if_idle`: only if the thread
+  // has made no slow call since the last time. Returns whether it has.
+  bool take_surplus(bool only_if_idle);
+
+  // True if the object lies in the loaded magazine. By the thread itself.
+  [[nodiscard]] bool holds(unsigned size_class, const void* object) const;
+
+  // Bytes of the free objects in it; another thread's answer is a moment old.
+  [[nodiscard]] std::size_t cached_bytes() const;
+
+  os::mutex& lock() { return lock_; }
+
+  // The system's number of the thread that the cache belongs to.
+  long thread_id = 0;
+  // Links of the registry's lists, guarded by its lock.
+  thread_cache* next = nullptr;
+  thread_cache* previous = nullptr;
+
+ private:
+  friend class thread_cache_test_access;
+
+  constexpr void make_empty() {
+    for (bin& b : bins_) b = {empty_magazine.slots + 1, empty_magazine.slots + 1, &empty_magazine, nullptr};
+  }
+  // What lock_ guards, each a few instructions long.
+  magazine* take_spare(unsigned size_class);
+  void put_spare(unsigned size_class, magazine* m);
+  held_span take_held(unsigned size_class);
+  void put_held(unsigned size_class, held_span held);
+
+  void load(unsigned size_class, magazine* m);
+  void unload(unsigned size_class);
+  void account(unsigned size_class, const magazine* m, bool gained);
+  magazine* new_magazine(unsigned size_class, std::size_t index);
+  void drop_empty(unsigned size_class, magazine* m);
+  bool grow(unsigned size_class);
+  void make_room(unsigned size_class);
+  void hand_over(unsigned size_class, magazine* m);
+  void give_up_bin(unsigned size_class);
+  void scavenge();
+  void note_slow_call(unsigned size_class);
+
+  bin bins_[size_classes::count];
+
+  // Cold from here on.
+  central* central_ = nullptr;
+  cache_budget* budget_ = nullptr;
+  os::mutex lock_{os::lock_rank::cache};
+  held_span held_[size_classes::count];  // guarded by lock_
+  std::uint32_t slow_calls_seen_ = 0;    // guarded by lock_; as of the last take_surplus
+  bool surplus_taken_ = false;           // guarded by lock_; nothing to take since then
+  std::atomic<std::uint32_t> slow_calls_{0};
+  std::atomic<std::size_t> capacity_bytes_{0};
+  std::uint8_t misses_[size_classes::count] = {};  // since the magazine last grew
+  void** last_top_[size_classes::count] = {};      // as of the last scavenge; null: used since
+};
+
+}  // namespace tarn
