@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+# common: what the tests of real programs share. Each runs a program without tarn and with it, and compares.
+#   usage of every test: NAME.sh [PATH_OF_LIBRARY]     (or TARN_LIB=PATH; TARN_LONG=1 for the long version)
+# Exit status: 0 same results, 1 not (one line says what), 77 cannot run here (one line says what is missing).
+# Owner: sourced once by each test. It makes $work, an own folder, and at exit ends what the test started (by
+# process id, noted with `note_process`) and removes the folder.
+set -u -o pipefail
+export LC_ALL=C TZ=UTC
+
+name=$(basename "$0" .sh)
+TARN_LIB=${1:-${TARN_LIB:-}}
+long=${TARN_LONG:-0}
+started=()
+
+fail() { echo "BROKEN: $name: $*" >&2; exit 1; }
+skip() { echo "cannot run here: $name: $*"; exit 77; }
+
+[ -n "$TARN_LIB" ] || { echo "usage: $0 PATH_OF_LIBTARN.SO" >&2; exit 2; }
+TARN_LIB=$(realpath -e "$TARN_LIB" 2>/dev/null) || { echo "$0: no such library: ${1:-$TARN_LIB}" >&2; exit 2; }
+unset LD_PRELOAD
+
+# need COMMAND PACKAGE: the Debian package that brings what is missing.
+need() { command -v "$1" >/dev/null 2>&1 || skip "no $1: install the Debian package $2"; }
+
+note_process() { started+=("$1"); }
+
+# end_process PID [SIGNAL]: asks, waits up to 10 seconds, then kills.
+end_process() {
+  local pid=$1 i
+  kill "-${2:-TERM}" "$pid" 2>/dev/null || return 0
+  for ((i = 0; i < 100; ++i)); do
+    kill -0 "$pid" 2>/dev/null || return 0
+    [ "$(cut -d' ' -f3 "/proc/$pid/stat" 2>/dev/null)" = Z ] && break
+    sleep 0.1
+  done
+  kill -KILL "$pid" 2>/dev/null
+  wait "$pid" 2>/dev/null
+}
+
+clean_up() {
+  local pid
+  for pid in "${started[@]+"${started[@]}"}"; do end_process "$pid"; done
+  rm -rf "$work"
+}
+work=$(mktemp -d "${TMPDIR:-/tmp}/tarn-real.XXXXXX") || exit 2
+trap clean_up EXIT
+trap 'exit 1' INT TERM HUP
+cd "$work" || exit 2
+
+# with LIMIT_SECONDS COMMAND…: under tarn; the loader writes down, per process, what it loaded.
+with() {
+  local limit=$1
+  shift
+  mkdir -p "$work/loader"
+  timeout -k 5 "$limit" env LD_DEBUG=files LD_DEBUG_OUTPUT="$work/loader/log" LD_PRELOAD="$TARN_LIB" "$@"
+}
+without() {
+  local limit=$1
+  shift
+  timeout -k 5 "$limit" "$@"
+}
+
+# require_loaded PROGRAM: some process of that name has run `with` tarn, and the loader initialised tarn in it.
+require_loaded() {
+  local log
+  for log in "$work"/loader/log.*; do
+    grep -q "initialize program: .*$1\$" "$log" 2>/dev/null && grep -qF "calling init: $TARN_LIB" "$log" && return 0
+  done
+  fail "$(basename "$TARN_LIB") was not loaded into $1"
+}
+
+# require_mapped PID: the library is in that process now.
+require_mapped() {
+  grep -qF "$TARN_LIB" "/proc/$1/maps" 2>/dev/null || fail "$(basename "$TARN_LIB") is not mapped in process $1"
+}
+
+# wait_until SECONDS COMMAND…: tries ten times a second.
+wait_until() {
+  local tries=$(($1 * 10)) i
+  shift
+  for ((i = 0; i < tries; ++i)); do
+    "$@" >/dev/null 2>&1 && return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+# compare WHAT FILE FILE: without and with.
+compare() {
+  [ -s "$2" ] || fail "$1: no result without tarn to compare with"
+  cmp -s "$2" "$3" || { diff "$2" "$3" 2>&1 | head -5 >&2; fail "$1 differs with tarn"; }
+}
+
+same() { echo "same with and without $(basename "$TARN_LIB"): $*"; }

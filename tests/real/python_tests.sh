@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# python3's own test modules end as they do without tarn, also with every object from malloc.
+. "$(dirname "$0")/common.sh"
+python=/usr/bin/python3
+[ -x $python ] || skip "no $python: install the Debian package python3"
+$python -c 'import test.test_dict, test.libregrtest' 2>/dev/null ||
+  skip "python3 without its test modules: install the Debian package lib$($python -c 'import sys; print("python%d.%d" % sys.version_info[:2])')-testsuite"
+
+modules=(test_dict test_json test_re test_gc test_subprocess test_threading)
+# Which tests failed, whatever the order: the part of the result that may not depend on the allocator.
+failed_tests() { grep -E '^(FAIL|ERROR): |^(test_[a-z_]+) (failed|crashed)' "$1" | sort -u; }
+run_tests() { "$1" 900 "$python" -m test -j1 --timeout 300 "${modules[@]}" >"$2" 2>&1; }
+
+for allocator in pymalloc malloc; do
+  export PYTHONMALLOC=$allocator
+  run_tests with with.txt
+  status=$?
+  [ $status = 0 ] && continue
+  run_tests without without.txt
+  failed_tests without.txt >without.failed
+  failed_tests with.txt >with.failed
+  cmp -s without.failed with.failed && [ -s with.failed ] && continue
+  diff without.failed with.failed >&2
+  tail -n 30 with.txt >&2
+  fail "test modules with PYTHONMALLOC=$allocator end otherwise with tarn (status $status)"
+done
+require_loaded python3
+same "${modules[*]}"
