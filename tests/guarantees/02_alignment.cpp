@@ -29,7 +29,7 @@ class live_blocks {
     TARN_CHECK(aligned_to(memory, alignment), "%s(%zu): %p is not aligned to %zu", source, size, memory, alignment);
     const size_t usable = malloc_usable_size(memory);
     TARN_CHECK(usable >= size, "%s(%zu), alignment %zu: only %zu bytes usable", source, size, alignment, usable);
-    char* const from = static_cast<char*>(memory);
+    char* const from = hide(static_cast<char*>(memory));
     for (size_t i = 0; i < count_; ++i) {
       const block& other = blocks_[i];
       const bool apart = from + usable <= other.start || other.start + other.usable <= from;
