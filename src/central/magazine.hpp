@@ -26,7 +26,13 @@ struct magazine {
   void* slots[1] = {nullptr};  // capacity + 1 of them
 
   [[nodiscard]] void** bottom() { return slots + 1; }
+  static magazine* of_slots(void** slots) {
+    return reinterpret_cast<magazine*>(reinterpret_cast<char*>(slots) - slots_offset);
+  }
+  static const std::size_t slots_offset;
 };
+
+inline constexpr std::size_t magazine::slots_offset = offsetof(magazine, slots);
 
 // Memory for magazines, in three sizes: they start small and grow with demand.
 class magazine_store {

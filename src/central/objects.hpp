@@ -20,9 +20,8 @@ struct object_index {
 
 // Requires: s is cut into objects and contains the address.
 TARN_ALWAYS_INLINE object_index index_in(const span* s, std::uintptr_t address) {
-  const std::uint64_t product = (address - s->start) * s->reciprocal;
-  constexpr std::uint64_t low = (std::uint64_t{1} << reciprocal_shift) - 1;
-  return {static_cast<std::size_t>(product >> reciprocal_shift), (product & low) < s->reciprocal};
+  const wide product = wide{address - s->start} * s->reciprocal;
+  return {static_cast<std::size_t>(product >> 64), static_cast<std::uint64_t>(product) < s->reciprocal};
 }
 
 namespace objects {

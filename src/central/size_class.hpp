@@ -33,8 +33,11 @@ inline constexpr std::size_t tail_waste_divisor = 8;
 // Slot numbers are kept in one byte per object, 255 is object_free and slot 0 a sentinel.
 inline constexpr std::size_t largest_magazine = 253;
 
-// Division by an object size is multiplication by its reciprocal.
-inline constexpr unsigned reciprocal_shift = 42;
+// Division by an object size is multiplication by its reciprocal, ceil(2^64 / size), in 128 bits: the high
+// half is the quotient, and the low half is below the reciprocal exactly if the division leaves no rest.
+// (Lemire, Kaser, Kurz, "Faster remainder by direct computation", Software: Practice and Experience 49,
+// 2019.)
+__extension__ using wide = unsigned __int128;
 
 namespace size_classes {
 
@@ -81,7 +84,7 @@ constexpr info make_info(unsigned c) {
   const std::size_t pages = span_pages_for(size);
   info out{};
   out.size = static_cast<std::uint32_t>(size);
-  out.reciprocal = ((std::uint64_t{1} << reciprocal_shift) + size - 1) / size;
+  out.reciprocal = ~std::uint64_t{0} / size + 1;
   out.span_pages = static_cast<std::uint16_t>(pages);
   out.objects = static_cast<std::uint16_t>((pages << page_shift) / size);
   out.magazine =
@@ -144,10 +147,9 @@ constexpr bool tables_hold() {
     if (i.size > linear_end && (i.size - table[c - 1].size) * std::size_t{8} > i.size) return false;
     if (i.objects == 0 || (span_bytes - std::size_t{i.objects} * i.size) * tail_waste_divisor > span_bytes)
       return false;
-    // Division by multiplication: the error of the reciprocal, times the last index, stays below one object.
-    const std::uint64_t error = i.reciprocal * i.size - (std::uint64_t{1} << reciprocal_shift);
-    if (error * (span_bytes / i.size + 1) >= i.reciprocal) return false;
-    if (i.reciprocal > ~std::uint64_t{0} / span_bytes) return false;
+    // The error of the reciprocal, times the largest quotient, stays below one object.
+    const auto error = static_cast<std::uint64_t>(wide{i.reciprocal} * i.size);
+    if (wide{error} * (span_bytes / i.size + 1) >= i.reciprocal) return false;
   }
   return size_of_class(count - 1) == largest_class_size;
 }

@@ -40,8 +40,7 @@ TARN_ALWAYS_INLINE void* allocate(std::size_t size) {
 }
 
 TARN_ALWAYS_INLINE void deallocate(void* block) {
-  const unsigned size_class = engine::map.class_of(address_of(block));
-  if (TARN_LIKELY(engine::local_cache->push(engine::map, size_class, block))) return;
+  if (TARN_LIKELY(engine::local_cache->push(engine::map.find(address_of(block)), block))) return;
   deallocate_slow(block);
 }
 

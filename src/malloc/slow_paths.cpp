@@ -101,7 +101,7 @@ void* allocate_aligned(std::size_t alignment, std::size_t size) {
 
 TARN_NOINLINE void deallocate_slow(void* block) {
   if (block == nullptr) return;
-  const unsigned size_class = engine::map.class_of(address_of(block));
+  const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
   if (size_class == 0) {
     span* s = large_block::find(block);
     if (s == nullptr || !large_block::deallocate(s)) report_no_block(block);
@@ -118,7 +118,7 @@ TARN_NOINLINE void deallocate_slow(void* block) {
 }
 
 std::size_t usable_size(const void* block) {
-  const unsigned size_class = engine::map.class_of(address_of(block));
+  const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
   if (TARN_LIKELY(size_class != 0)) return class_info(size_class).size;
   const span* s = large_block::find(block);
   if (s == nullptr) os::fatal("size asked of a pointer that is no block", block);
@@ -126,7 +126,7 @@ std::size_t usable_size(const void* block) {
 }
 
 void* reallocate(void* block, std::size_t size) {
-  const unsigned size_class = engine::map.class_of(address_of(block));
+  const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
   if (size_class == 0) {
     span* s = large_block::find(block);
     if (s == nullptr) os::fatal("realloc of a pointer that is no block", block);

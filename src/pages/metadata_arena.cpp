@@ -12,6 +12,9 @@ constexpr std::size_t chunk_bytes = 4 * mib;
 // Where address space is short.
 constexpr std::size_t smallest_chunk_bytes = 64 * kib;
 
+// Structures may be read this far behind their end (thread_cache::push does).
+constexpr std::size_t readable_behind = 4 * kib;
+
 }  // namespace
 
 void* metadata_arena::allocate(std::size_t bytes, std::size_t alignment) {
@@ -20,7 +23,7 @@ void* metadata_arena::allocate(std::size_t bytes, std::size_t alignment) {
       os::lock_guard guard(lock_);
       if (void* block = take(bytes, alignment)) return block;
     }
-    if (!grow(bytes + alignment)) return nullptr;
+    if (!grow(bytes + alignment + readable_behind)) return nullptr;
   }
 }
 
@@ -45,9 +48,9 @@ bool metadata_arena::grow(std::size_t bytes) {
   {
     os::lock_guard guard(lock_);
     // Another thread may have been here first; its chunk is then used up before another is.
-    if (next_ == 0 || end_ - next_ < bytes) {
+    if (next_ == 0 || end_ - next_ + readable_behind < bytes) {
       next_ = address_of(chunk);
-      end_ = next_ + size;
+      end_ = next_ + size - readable_behind;
       kept = true;
     }
   }

@@ -37,20 +37,46 @@ class page_map {
   static constexpr std::size_t leaf_pages = std::size_t{1} << leaf_bits;
   static constexpr std::size_t root_entries = std::size_t{1} << (address_bits - page_shift - leaf_bits);
 
+ private:
+  struct leaf {
+    std::atomic<std::uint8_t> classes[leaf_pages];
+    page_backing backing[leaf_pages];
+    std::atomic<span*> spans[leaf_pages];
+  };
+
+ public:
   constexpr page_map() = default;
 
   // Makes [start, start + bytes) known. False when there is no memory for a leaf. Calls the system.
   bool ensure(std::uintptr_t start, std::size_t bytes);
 
-  // 0 for an address that is not in a span cut into objects. Any value may be asked for.
-  [[nodiscard]] TARN_ALWAYS_INLINE std::uint8_t class_of(std::uintptr_t address) const {
-    const leaf* l = leaf_of(address);
-    return TARN_LIKELY(l != nullptr) ? l->classes[index_of(address)].load(std::memory_order_relaxed)
-                                     : std::uint8_t{0};
+  // What is known of an address's page. Any address may be asked for.
+  class entry {
+   public:
+    // 0 if the address is not in a span cut into objects.
+    [[nodiscard]] TARN_ALWAYS_INLINE std::size_t size_class() const {
+      return TARN_LIKELY(leaf_ != nullptr) ? leaf_->classes[index_].load(std::memory_order_relaxed) : 0;
+    }
+    // Requires size_class() != 0.
+    [[nodiscard]] TARN_ALWAYS_INLINE span* span_of_objects() const {
+      return leaf_->spans[index_].load(std::memory_order_relaxed);
+    }
+
+   private:
+    friend page_map;
+    entry(const leaf* l, std::size_t index) : leaf_(l), index_(index) {}
+
+    const leaf* leaf_;
+    std::size_t index_;
+  };
+
+  [[nodiscard]] TARN_ALWAYS_INLINE entry find(std::uintptr_t address) const {
+    return {leaf_of(address), index_of(address)};
   }
+  [[nodiscard]] std::size_t class_of(std::uintptr_t address) const { return find(address).size_class(); }
 
   // The span that the page was last given to, which the caller checks (span::contains, state), or null.
-  [[nodiscard]] TARN_ALWAYS_INLINE span* span_of(std::uintptr_t address) const {
+  [[nodiscard]] span* span_of(std::uintptr_t address) const {
     const leaf* l = leaf_of(address);
     return TARN_LIKELY(l != nullptr) ? l->spans[index_of(address)].load(std::memory_order_relaxed) : nullptr;
   }
@@ -75,12 +101,6 @@ class page_map {
   [[nodiscard]] std::size_t count_dirty(std::uintptr_t start, std::size_t pages) const;
 
  private:
-  struct leaf {
-    std::atomic<std::uint8_t> classes[leaf_pages];
-    page_backing backing[leaf_pages];
-    std::atomic<span*> spans[leaf_pages];
-  };
-
   static std::size_t index_of(std::uintptr_t address) { return (address >> page_shift) & (leaf_pages - 1); }
   static std::size_t root_index(std::uintptr_t address) {
     return (address >> (page_shift + leaf_bits)) & (root_entries - 1);

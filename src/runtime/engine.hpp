@@ -19,6 +19,9 @@
 
 namespace tarn::engine {
 
+// Hidden, so that they are reached without the global offset table.
+#pragma GCC visibility push(hidden)
+
 extern page_map map;
 extern metadata_arena metadata;
 extern first_touch touch;
@@ -39,5 +42,7 @@ extern thread_local constinit thread_cache* local_cache;
 // The calling thread's cache, made if needed. Null when the thread is about to end, or there is no memory:
 // then the caller goes to `middle` itself.
 thread_cache* attach_thread();
+
+#pragma GCC visibility pop
 
 }  // namespace tarn::engine

@@ -86,28 +86,28 @@ void thread_cache::hand_over(unsigned size_class, magazine* m) {
 
 void thread_cache::load(unsigned size_class, magazine* m) {
   bin& b = bins_[size_class];
-  b.loaded = m;
+  b.slots = m->slots;
   b.top = m->bottom() + m->count;
   b.limit = m->bottom() + most_objects(size_class, m);
 }
 
 void thread_cache::unload(unsigned size_class) {
   bin& b = bins_[size_class];
-  b.loaded->count = static_cast<std::uint16_t>(b.top - b.loaded->bottom());
+  b.loaded()->count = static_cast<std::uint16_t>(b.top - b.loaded()->bottom());
 }
 
 // The loaded magazine gives way to a larger one with the same objects in the same slots.
 bool thread_cache::grow(unsigned size_class) {
   bin& b = bins_[size_class];
-  if (b.loaded == &empty_magazine) {
+  if (b.slots == empty_magazine.slots) {
     magazine* m = new_magazine(size_class, 0);
     if (m != nullptr) load(size_class, m);
     return m != nullptr;
   }
-  const std::size_t index = b.loaded->size_index + std::size_t{1};
+  const std::size_t index = b.loaded()->size_index + std::size_t{1};
   if (index > largest_index(size_class) || ++misses_[size_class] < misses_to_grow[index - 1]) return false;
   const std::size_t more =
-      (magazine_store::capacities[index] - b.loaded->capacity) * class_info(size_class).size;
+      (magazine_store::capacities[index] - b.loaded()->capacity) * class_info(size_class).size;
   if (capacity_bytes_.load(std::memory_order_relaxed) + more > thread_limit ||
       budget_->used.load(std::memory_order_relaxed) + more > budget_->limit.load(std::memory_order_relaxed)) {
     return false;
@@ -116,10 +116,10 @@ bool thread_cache::grow(unsigned size_class) {
   if (m == nullptr) return false;
   misses_[size_class] = 0;
   unload(size_class);
-  m->count = b.loaded->count;
-  std::memcpy(static_cast<void*>(m->bottom()), static_cast<const void*>(b.loaded->bottom()),
+  m->count = b.loaded()->count;
+  std::memcpy(static_cast<void*>(m->bottom()), static_cast<const void*>(b.loaded()->bottom()),
               m->count * sizeof(void*));
-  drop_empty(size_class, b.loaded);
+  drop_empty(size_class, b.loaded());
   load(size_class, m);
   return true;
 }
@@ -137,39 +137,42 @@ void thread_cache::note_slow_call(unsigned size_class) {
 TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   note_slow_call(size_class);
   bin& b = bins_[size_class];
-  magazine* full = take_spare(size_class);
-  if (full != nullptr && full->count == 0) {
-    // An empty spare stays one: what is loaded is empty, too.
-    put_spare(size_class, full);
-    full = nullptr;
-  } else if (full == nullptr && (full = central_->take_full(size_class)) != nullptr) {
-    account(size_class, full, true);
+  magazine* const spare = take_spare(size_class);
+  magazine* full = spare;
+  if (spare == nullptr || spare->count == 0) {
+    full = central_->take_full(size_class);
+    if (full != nullptr) account(size_class, full, true);
   }
   if (full != nullptr) {
-    magazine* const empty = b.loaded;
+    // What was loaded is empty: it, or the spare one, stays as the spare one.
+    magazine* const empty = b.loaded();
     load(size_class, full);
-    if (empty != &empty_magazine) {
+    if (empty == &empty_magazine) {
+      put_spare(size_class, spare != full ? spare : nullptr);
+    } else {
       empty->count = 0;
       put_spare(size_class, empty);
+      if (spare != nullptr && spare != full) drop_empty(size_class, spare);
     }
     return pop(size_class);
   }
+  put_spare(size_class, spare);
   grow(size_class);
-  if (b.loaded == &empty_magazine) return nullptr;
+  if (b.slots == empty_magazine.slots) return nullptr;
   held_span held = take_held(size_class);
-  b.loaded->count = static_cast<std::uint16_t>(
-      central_->refill(size_class, held, b.loaded, most_objects(size_class, b.loaded)));
+  b.loaded()->count = static_cast<std::uint16_t>(
+      central_->refill(size_class, held, b.loaded(), most_objects(size_class, b.loaded())));
   put_held(size_class, held);
-  load(size_class, b.loaded);
+  load(size_class, b.loaded());
   return pop(size_class);
 }
 
 // The loaded magazine is full, or the shared empty one.
 void thread_cache::make_room(unsigned size_class) {
   bin& b = bins_[size_class];
-  if (grow(size_class) || b.loaded == &empty_magazine) return;
+  if (grow(size_class) || b.slots == empty_magazine.slots) return;
   unload(size_class);
-  magazine* const full = b.loaded;
+  magazine* const full = b.loaded();
   magazine* other = take_spare(size_class);
   if (other != nullptr && other->count != 0) {
     hand_over(size_class, other);
@@ -190,7 +193,7 @@ void thread_cache::make_room(unsigned size_class) {
 TARN_NOINLINE void thread_cache::free_slow(unsigned size_class, void* object) {
   note_slow_call(size_class);
   make_room(size_class);
-  if (!push(central_->map(), size_class, object)) central_->flush(size_class, &object, 1);
+  if (!push(central_->map().find(address_of(object)), object)) central_->flush(size_class, &object, 1);
 }
 
 // ---- giving back
@@ -198,10 +201,10 @@ TARN_NOINLINE void thread_cache::free_slow(unsigned size_class, void* object) {
 
 void thread_cache::give_up_bin(unsigned size_class) {
   bin& b = bins_[size_class];
-  if (b.loaded != &empty_magazine) {
+  if (b.slots != empty_magazine.slots) {
     unload(size_class);
-    magazine* const m = b.loaded;
-    b.loaded = &empty_magazine;
+    magazine* const m = b.loaded();
+    b.slots = empty_magazine.slots;
     b.top = b.limit = empty_magazine.bottom();
     hand_over(size_class, m);
   }
@@ -217,7 +220,7 @@ void thread_cache::flush_all() {
 
 void thread_cache::scavenge() {
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    if (bins_[c].loaded == &empty_magazine) continue;
+    if (bins_[c].slots == empty_magazine.slots) continue;
     if (last_top_[c] == bins_[c].top) {
       give_up_bin(c);
     } else {
@@ -247,14 +250,14 @@ bool thread_cache::take_surplus(bool only_if_idle) {
 
 bool thread_cache::holds(unsigned size_class, const void* object) const {
   const bin& b = bins_[size_class];
-  return std::find(b.loaded->bottom(), b.top, object) != b.top;
+  return std::find(b.loaded()->bottom(), b.top, object) != b.top;
 }
 
 std::size_t thread_cache::cached_bytes() const {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
     const bin& b = bins_[c];
-    std::size_t objects = static_cast<std::size_t>(b.top - b.loaded->bottom());
+    std::size_t objects = static_cast<std::size_t>(b.top - b.loaded()->bottom());
     if (b.spare != nullptr) objects += b.spare->count;
     bytes += objects * class_info(c).size;
   }

@@ -38,8 +38,10 @@ class alignas(separation) thread_cache {
   struct bin {
     void** top;
     void** limit;
-    magazine* loaded;
+    void** slots;     // of the loaded magazine
     magazine* spare;  // guarded by lock_
+
+    [[nodiscard]] magazine* loaded() const { return magazine::of_slots(slots); }
   };
 
   // A bin that nothing can be taken from or put into.
@@ -60,21 +62,23 @@ class alignas(separation) thread_cache {
   }
 
   // Takes an object back. False: free_slow, which also says what is wrong with a pointer that no object has.
-  // size_class is the page map's answer for the pointer, 0 included: bin 0 is always full.
-  TARN_ALWAYS_INLINE bool push(const page_map& map, unsigned size_class, void* object) {
-    bin& b = bins_[size_class];
+  // `page` is the page map's entry for the object; for a page without objects it gives bin 0, which is always
+  // full.
+  TARN_ALWAYS_INLINE bool push(page_map::entry page, void* object) {
+    bin& b = bins_[page.size_class()];
     void** const top = b.top;
     if (TARN_UNLIKELY(top == b.limit)) return false;
     // Beside the dependent work above: is this an object, and not one that is free already?
-    const std::uintptr_t address = address_of(object);
-    span* const s = map.span_of(address);
-    const object_index at = index_in(s, address);
+    span* const s = page.span_of_objects();
+    const object_index at = index_in(s, address_of(object));
     if (TARN_UNLIKELY(!at.exact)) return false;
     objects::byte& state = s->objects[at.index];
-    const unsigned was = state.load(std::memory_order_relaxed);
-    void** const slots = b.loaded->slots;
+    const std::size_t was = state.load(std::memory_order_relaxed);
+    void** const slots = b.slots;
     const auto slot = static_cast<std::size_t>(top - slots);
-    if (TARN_UNLIKELY(was >= no_object || (was < slot && slots[was] == object))) return false;
+    // No short cuts: each part alone is a coin toss for the branch predictor, all together they never happen.
+    // The slot read may lie behind the magazine; metadata_arena keeps that readable.
+    if (TARN_UNLIKELY((was >= no_object) | ((was < slot) & (slots[was] == object)))) return false;
     state.store(static_cast<std::uint8_t>(slot), std::memory_order_relaxed);
     *top = object;
     b.top = top + 1;
@@ -110,7 +114,8 @@ class alignas(separation) thread_cache {
   friend class thread_cache_test_access;
 
   constexpr void make_empty() {
-    for (bin& b : bins_) b = {empty_magazine.slots + 1, empty_magazine.slots + 1, &empty_magazine, nullptr};
+    for (bin& b : bins_)
+      b = {empty_magazine.slots + 1, empty_magazine.slots + 1, empty_magazine.slots, nullptr};
   }
   // What lock_ guards, each a few instructions long.
   magazine* take_spare(unsigned size_class);
