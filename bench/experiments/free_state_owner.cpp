@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // free_state_owner: who owns the state of a span's free objects? One mini-allocator, the same but for its
 // span
-//   tier, in six variants; see docs/design/0001-free-state-ownership.md.
+//   tier, in seven variants; see docs/design/0001-free-state-ownership.md.
 // Prints tables: median [min..max] over the rounds; variants run in random order within each round.
 #include <functional>
 
@@ -59,9 +59,10 @@ void run_one(const options& how, tables& to, const std::string& row) {
 void run_row(const options& how, tables& to, const std::string& row, rng& random) {
   using variant = std::function<void()>;
   std::vector<variant> variants = {
-      [&] { run_one<bare_array_tier>(how, to, row); }, [&] { run_one<single_lock_tier>(how, to, row); },
-      [&] { run_one<owner_tier>(how, to, row); },      [&] { run_one<words_tier>(how, to, row); },
-      [&] { run_one<bytes_tier>(how, to, row); },      [&] { run_one<striped_tier>(how, to, row); },
+      [&] { run_one<bare_array_tier>(how, to, row); },   [&] { run_one<single_lock_tier>(how, to, row); },
+      [&] { run_one<owner_tier>(how, to, row); },        [&] { run_one<words_tier>(how, to, row); },
+      [&] { run_one<bytes_tier>(how, to, row); },        [&] { run_one<striped_tier>(how, to, row); },
+      [&] { run_one<locked_bytes_tier>(how, to, row); },
   };
   shuffle(variants, random);
   for (const variant& each : variants) each();
@@ -73,6 +74,7 @@ int main(int count, char** words) {
   const options how = parse(count, words);
   check<single_lock_tier<64>>();
   check<striped_tier<64>>();
+  check<locked_bytes_tier<64>>();
   check<owner_tier<64>>();
   check<words_tier<64>>();
   check<bytes_tier<64>>();
@@ -80,6 +82,13 @@ int main(int count, char** words) {
                                          "shuffled T=8", "reinsert",     "ring",         "ring, no depot",
                                          "steady T=1",   "steady T=2",   "piling"};
   tables results;
+  const std::vector<std::string> names = {bare_array_tier<64>::name, single_lock_tier<64>::name,
+                                          striped_tier<64>::name,    locked_bytes_tier<64>::name,
+                                          owner_tier<64>::name,      words_tier<64>::name,
+                                          bytes_tier<64>::name};
+  results.cpu.expect({}, names);
+  results.wall.expect({}, names);
+  results.memory.expect({}, {names.begin() + 1, names.end()});
   rng random(static_cast<std::uint64_t>(now_ns()));
   for (unsigned round = 0; round < how.rounds; ++round) {
     for (const std::string& row : rows)

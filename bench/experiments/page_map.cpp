@@ -221,6 +221,9 @@ void print_footprint() {
 int main(int count, char** words) {
   const options how = parse(count, words);
   table times;
+  times.expect({flat_map::name, two_level_test::name, two_level_distance::name, two_level_header::name,
+                three_level::name, locked_hash::name},
+               {});
   std::vector<void (*)(const options&, table&)> variants = {
       time_one<flat_map>,         time_one<two_level_test>, time_one<two_level_distance>,
       time_one<two_level_header>, time_one<three_level>,    time_one<locked_hash>};

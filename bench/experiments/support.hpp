@@ -127,6 +127,11 @@ elapsed start_together(unsigned count, body_type body) {
 // Samples per (row, column), printed as median and range.
 class table {
  public:
+  // Rows and columns stand in the order in which they were first named.
+  void expect(const std::vector<std::string>& rows, const std::vector<std::string>& columns) {
+    for (const std::string& row : rows) note(rows_, row);
+    for (const std::string& column : columns) note(columns_, column);
+  }
   void add(const std::string& row, const std::string& column, double value) {
     note(rows_, row);
     note(columns_, column);

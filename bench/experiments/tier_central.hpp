@@ -3,33 +3,32 @@
 // span
 //   belongs, by its number, to one of several locks; a refill stays with one stripe until that is dry.
 // Owner: free_state_owner. Thread safety: every call takes a stripe's lock.
-// Invariant (under its stripe's lock): free_count == popcount(free_bits); a span is listed if and only if
+// Invariant (under its stripe's lock): free_count == the number of objects marked free; a span is listed if
+// and only if
 //   free_count > 0; a span with every object free has left for the page heap.
 #pragma once
 
-#include <array>
-#include <bit>
-
-#include "mini_span_heap.hpp"
+#include "span_states.hpp"
 
 namespace experiment {
 
-template <std::size_t object_bytes, unsigned stripe_count = 1>
+template <typename state_type, unsigned stripe_count, const char* title>
 class central_tier {
  public:
-  static constexpr std::size_t capacity = span_bytes / object_bytes;
+  static constexpr std::size_t capacity = state_type::capacity;
+  static constexpr std::size_t object_bytes = span_bytes / capacity;
   struct alignas(64) span {
     char* begin = nullptr;
     std::uint32_t free_count = 0;
     bool in_list = false;
     span* previous = nullptr;
     span* next = nullptr;
-    std::array<std::uint64_t, capacity / 64> free_bits{};
+    state_type state;
   };
   struct local {
     unsigned stripe = 0;
   };
-  static constexpr const char* name = stripe_count == 1 ? "a central lock" : "a, 4 stripes";
+  static constexpr const char* name = title;
   static constexpr bool shares = true;
 
   std::size_t refill(local& here, void** out, std::size_t want) {
@@ -42,7 +41,7 @@ class central_tier {
     }
     while (got < want) {
       span* fresh = spans_.take();
-      fresh->free_bits.fill(~std::uint64_t{0});
+      fresh->state.fill();
       fresh->free_count = capacity;
       stripe& to = stripe_of(fresh);
       const std::lock_guard guard(to.lock);
@@ -59,6 +58,8 @@ class central_tier {
     for (std::size_t index = 0; index < count; ++index) {
       span* to = spans_.span_of(in[index]);
       __builtin_prefetch(to, 1);
+      const auto offset = static_cast<char*>(in[index]) - to->begin;
+      __builtin_prefetch(to->state.line_of(static_cast<std::size_t>(offset) / object_bytes), 1);
       if constexpr (stripe_count > 1) {
         const std::size_t number = number_of(to);
         sorted[number][counts[number]++] = in[index];
@@ -96,22 +97,11 @@ class central_tier {
     std::size_t got = 0;
     while (got < want && !from.partial.empty()) {
       span* first = from.partial.front();
-      got += take(*first, out + got, want - got);
+      const std::size_t taken = first->state.take(first->begin, out + got, want - got);
+      first->free_count -= static_cast<std::uint32_t>(taken);
+      got += taken;
       if (first->free_count == 0) from.partial.remove(first);
     }
-    return got;
-  }
-  std::size_t take(span& from, void** out, std::size_t want) {
-    std::size_t got = 0;
-    for (std::size_t word = 0; word < from.free_bits.size() && got < want; ++word) {
-      std::uint64_t bits = from.free_bits[word];
-      for (; bits != 0 && got < want; bits &= bits - 1) {
-        const auto bit = static_cast<std::size_t>(std::countr_zero(bits));
-        out[got++] = from.begin + (word * 64 + bit) * object_bytes;
-      }
-      from.free_bits[word] = bits;
-    }
-    from.free_count -= static_cast<std::uint32_t>(got);
     return got;
   }
   void put_all(stripe& to, void** in, std::size_t count, span*& empty) {
@@ -121,10 +111,7 @@ class central_tier {
   void put(stripe& into, void* object, span*& empty) {
     span& to = *spans_.span_of(object);
     const std::size_t index = static_cast<std::size_t>(static_cast<char*>(object) - to.begin) / object_bytes;
-    std::uint64_t& word = to.free_bits[index / 64];
-    const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-    if ((word & bit) != 0) die("double free");
-    word |= bit;
+    to.state.mark_free(index);
     if (to.free_count++ == 0) into.partial.push_back(&to);
     if (to.free_count == capacity) {
       into.partial.remove(&to);
@@ -137,11 +124,16 @@ class central_tier {
   span_heap<span> spans_;
 };
 
-template <std::size_t object_bytes>
-using striped_tier = central_tier<object_bytes, 4>;
+inline constexpr char central_name[] = "a central lock";
+inline constexpr char striped_name[] = "a, 4 stripes";
+inline constexpr char central_bytes_name[] = "a, bytes for bits";
 
-// One lock; a name of its own, so that it can stand where a template of one parameter is asked for.
 template <std::size_t object_bytes>
-using single_lock_tier = central_tier<object_bytes, 1>;
+using single_lock_tier = central_tier<plain_state<object_bytes>, 1, central_name>;
+template <std::size_t object_bytes>
+using striped_tier = central_tier<plain_state<object_bytes>, 4, striped_name>;
+// Tells the price of bytes apart from the price of doing without the lock.
+template <std::size_t object_bytes>
+using locked_bytes_tier = central_tier<byte_state<object_bytes>, 1, central_bytes_name>;
 
 }  // namespace experiment

@@ -11,133 +11,9 @@
 // Invariant: a detached span with a free object has a freer between its mark and its look at the tag.
 #pragma once
 
-#include <array>
-#include <bit>
-
-#include "mini_span_heap.hpp"
+#include "span_states.hpp"
 
 namespace experiment {
-
-// (c) One bit per object in atomic words.
-template <std::size_t object_bytes>
-struct word_state {
-  static constexpr std::size_t capacity = span_bytes / object_bytes;
-  static constexpr const char* name = "c atomic words";
-  static constexpr bool mark_is_fence = true;
-  std::array<std::atomic<std::uint64_t>, capacity / 64> words{};
-
-  void fill() {
-    for (auto& word : words) word.store(~std::uint64_t{0}, std::memory_order_relaxed);
-  }
-  const void* line_of(std::size_t index) const { return &words[index / 64]; }
-  // seq_cst: precedes the look at the tag; release: the program's last accesses precede the next owner's.
-  void mark_free(std::size_t index) {
-    const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-    if ((words[index / 64].fetch_or(bit, std::memory_order_seq_cst) & bit) != 0) die("double free");
-  }
-  bool looks_empty(std::size_t index) {
-    return words[index / 64].load(std::memory_order_relaxed) == ~std::uint64_t{0} && all_free();
-  }
-  bool all_free() const {
-    for (const auto& word : words)
-      if (word.load(std::memory_order_acquire) != ~std::uint64_t{0}) return false;
-    return true;
-  }
-  bool any_free() const {
-    for (const auto& word : words)
-      if (word.load(std::memory_order_seq_cst) != 0) return true;
-    return false;
-  }
-  std::size_t take(char* begin, void** out, std::size_t want) {
-    std::size_t got = 0;
-    for (std::size_t word = 0; word < words.size() && got < want; ++word) {
-      if (words[word].load(std::memory_order_relaxed) == 0) continue;
-      std::uint64_t bits = words[word].exchange(0, std::memory_order_acq_rel);
-      for (; bits != 0 && got < want; bits &= bits - 1)
-        out[got++] = begin + (word * 64 + static_cast<std::size_t>(std::countr_zero(bits))) * object_bytes;
-      if (bits != 0) words[word].fetch_or(bits, std::memory_order_release);
-    }
-    return got;
-  }
-};
-
-// (d) One byte per object: 255 is free in the span, 0 is out. A sentinel remembers an object that was out.
-template <std::size_t object_bytes>
-struct byte_state {
-  static constexpr std::size_t capacity = span_bytes / object_bytes;
-  static constexpr const char* name = "d bytes";
-  static constexpr bool mark_is_fence = false;
-  static constexpr std::uint8_t free_mark = 255;
-  std::atomic<std::uint16_t> sentinel{0};
-  alignas(16) std::array<std::atomic<std::uint8_t>, capacity> bytes{};
-
-  void fill() {
-    std::memset(static_cast<void*>(bytes.data()), free_mark, capacity);
-    sentinel.store(0, std::memory_order_relaxed);
-  }
-  const void* line_of(std::size_t index) const { return &bytes[index]; }
-  // release: the program's last accesses precede the next owner's; the batch's fence does the rest.
-  void mark_free(std::size_t index) {
-    if (bytes[index].load(std::memory_order_relaxed) == free_mark) die("double free");
-    bytes[index].store(free_mark, std::memory_order_release);
-  }
-  bool looks_empty(std::size_t) {
-    const std::size_t at = sentinel.load(std::memory_order_relaxed);
-    return bytes[at].load(std::memory_order_relaxed) == free_mark && move_sentinel(at);
-  }
-  bool all_free() const {
-    for (std::size_t group = 0; group < capacity; group += 16)
-      if (free_in(group) != 0xffffU) return false;
-    return true;
-  }
-  bool any_free() const {
-    for (std::size_t group = 0; group < capacity; group += 16)
-      if (free_in(group) != 0) return true;
-    return false;
-  }
-  std::size_t take(char* begin, void** out, std::size_t want) {
-    std::size_t got = 0;
-    for (std::size_t group = 0; group < capacity && got < want; group += 16) {
-      for (unsigned found = free_in(group); found != 0 && got < want; found &= found - 1) {
-        const std::size_t index = group + static_cast<std::size_t>(std::countr_zero(found));
-        bytes[index].store(0, std::memory_order_relaxed);
-        out[got++] = begin + index * object_bytes;
-      }
-    }
-    return got;
-  }
-
- private:
-  // Looks for an object that is out, from the old sentinel on; true if there is none.
-  bool move_sentinel(std::size_t from) {
-    for (std::size_t step = 0; step <= capacity; step += 16) {
-      const std::size_t group = ((from & ~std::size_t{15}) + step) % capacity;
-      const unsigned out = ~free_in(group) & 0xffffU;
-      if (out == 0) continue;
-      const std::size_t index = group + static_cast<std::size_t>(std::countr_zero(out));
-      sentinel.store(static_cast<std::uint16_t>(index), std::memory_order_relaxed);
-      return false;
-    }
-    return true;
-  }
-  // 16 objects at once, one bit each. Acquire: pairs with mark_free.
-  unsigned free_in(std::size_t group) const {
-#if defined(__SSE2__)
-    // Loads of aligned 16 bytes are acquire loads of each byte on x86; the barrier is for the compiler.
-    const auto* at = reinterpret_cast<const __m128i*>(reinterpret_cast<const char*>(bytes.data()) + group);
-    const __m128i equal = _mm_cmpeq_epi8(_mm_load_si128(at), _mm_set1_epi8(-1));
-    std::atomic_signal_fence(std::memory_order_acq_rel);
-    return static_cast<unsigned>(_mm_movemask_epi8(equal));
-#else
-    unsigned result = 0;
-    for (std::size_t index = 0; index < 16; ++index) {
-      const bool is_free = bytes[group + index].load(std::memory_order_acquire) == free_mark;
-      result |= static_cast<unsigned>(is_free) << index;
-    }
-    return result;
-#endif
-  }
-};
 
 template <typename state_type>
 class shared_tier {
@@ -151,7 +27,7 @@ class shared_tier {
     state_type state;
   };
   struct local {};
-  static constexpr const char* name = state_type::name;
+  static constexpr const char* name = state_type::mark_is_fence ? "c atomic words" : "d bytes";
   static constexpr bool shares = true;
   static constexpr std::size_t object_bytes = span_bytes / state_type::capacity;
 
@@ -173,7 +49,7 @@ class shared_tier {
   }
 
   void flush(local&, void** in, std::size_t count) {
-    span* spans[magazine_capacity];
+    span* spans[magazine_capacity + 1];
     std::uint32_t generations[magazine_capacity];
     std::uint16_t slots[magazine_capacity];
     for (std::size_t index = 0; index < count; ++index) {
@@ -183,15 +59,23 @@ class shared_tier {
       __builtin_prefetch(&spans[index]->tag, 1);
       __builtin_prefetch(spans[index]->state.line_of(slots[index]), 1);
     }
+    spans[count] = nullptr;
+    // Freed in address order, neighbours share their span: only the last of them is looked at again below.
+    std::size_t looks = 0;
     for (std::size_t index = 0; index < count; ++index) {
-      generations[index] = spans[index]->tag.load(std::memory_order_relaxed) >> 1;
-      spans[index]->state.mark_free(slots[index]);
+      span* each = spans[index];
+      const std::uint32_t generation = each->tag.load(std::memory_order_relaxed) >> 1;
+      each->state.mark_free(slots[index]);
+      spans[looks] = each;
+      generations[looks] = generation;
+      slots[looks] = slots[index];
+      looks += static_cast<std::size_t>(each != spans[index + 1]);
     }
     if constexpr (!state_type::mark_is_fence) std::atomic_thread_fence(std::memory_order_seq_cst);
     span* detached[magazine_capacity];
     std::size_t attach_count = 0;
     std::size_t empty_count = 0;
-    for (std::size_t index = 0; index < count; ++index) {
+    for (std::size_t index = 0; index < looks; ++index) {
       span& each = *spans[index];
       if (attach(each, generations[index])) detached[attach_count++] = &each;
       if (each.state.looks_empty(slots[index])) {
