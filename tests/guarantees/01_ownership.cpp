@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 1: one library owns every allocation function, so that no block of one heap can reach the free of another.
-// Each name must resolve to the library that provides malloc, and blocks may be freed by any matching function,
-// whoever in libc or libstdc++ allocated them.
+// Line 1: one library owns every allocation function, so that no block of one heap can reach the free of
+// another. Each name must resolve to the library that provides malloc, and blocks may be freed by any
+// matching function, whoever in libc or libstdc++ allocated them.
 #include <malloc.h>
 
 #include <new>
@@ -14,10 +14,16 @@ using namespace guarantee;
 namespace {
 
 constexpr const char* c_names[] = {
-    "malloc",         "free",       "calloc",        "realloc",       "reallocarray", "cfree",
-    "free_sized",     "free_aligned_sized",          "posix_memalign", "aligned_alloc", "memalign",
-    "valloc",         "pvalloc",    "malloc_usable_size", "malloc_trim", "mallinfo",    "mallinfo2",
-    "malloc_stats",   "malloc_info", "mallopt",
+    "malloc",         "free",
+    "calloc",         "realloc",
+    "reallocarray",   "cfree",
+    "free_sized",     "free_aligned_sized",
+    "posix_memalign", "aligned_alloc",
+    "memalign",       "valloc",
+    "pvalloc",        "malloc_usable_size",
+    "malloc_trim",    "mallinfo",
+    "mallinfo2",      "malloc_stats",
+    "malloc_info",    "mallopt",
 };
 
 // Every replaceable form of operator new and delete (size_t is unsigned long on all of tarn's platforms).

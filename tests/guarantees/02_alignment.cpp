@@ -26,15 +26,17 @@ class live_blocks {
  public:
   void add(void* memory, size_t size, size_t alignment, const char* source) {
     TARN_CHECK(memory != nullptr, "%s(%zu), alignment %zu: no block", source, size, alignment);
-    TARN_CHECK(aligned_to(memory, alignment), "%s(%zu): %p is not aligned to %zu", source, size, memory, alignment);
+    TARN_CHECK(aligned_to(memory, alignment), "%s(%zu): %p is not aligned to %zu", source, size, memory,
+               alignment);
     const size_t usable = malloc_usable_size(memory);
-    TARN_CHECK(usable >= size, "%s(%zu), alignment %zu: only %zu bytes usable", source, size, alignment, usable);
+    TARN_CHECK(usable >= size, "%s(%zu), alignment %zu: only %zu bytes usable", source, size, alignment,
+               usable);
     char* const from = hide(static_cast<char*>(memory));
     for (size_t i = 0; i < count_; ++i) {
       const block& other = blocks_[i];
       const bool apart = from + usable <= other.start || other.start + other.usable <= from;
-      TARN_CHECK(apart, "%s(%zu): %p with %zu usable bytes overlaps %p with %zu", source, size, memory, usable,
-                 static_cast<void*>(other.start), other.usable);
+      TARN_CHECK(apart, "%s(%zu): %p with %zu usable bytes overlaps %p with %zu", source, size, memory,
+                 usable, static_cast<void*>(other.start), other.usable);
     }
     blocks_[count_] = {from, usable, ++blocks_checked};
     fill(blocks_[count_++]);
@@ -59,11 +61,12 @@ class live_blocks {
     stamp(b.start + b.usable - end_bytes, b.seed, 0, end_bytes);
   }
   static void check(const block& b) {
-    const bool whole = b.usable <= fully_stamped ? stamped(b.start, b.seed, b.usable)
-                                                 : stamped(b.start, b.seed, end_bytes) &&
-                                                       stamped(b.start + b.usable - end_bytes, b.seed, end_bytes);
-    TARN_CHECK(whole, "a byte of the block %p (%zu usable) changed under its owner", static_cast<void*>(b.start),
-               b.usable);
+    const bool whole = b.usable <= fully_stamped
+                           ? stamped(b.start, b.seed, b.usable)
+                           : stamped(b.start, b.seed, end_bytes) &&
+                                 stamped(b.start + b.usable - end_bytes, b.seed, end_bytes);
+    TARN_CHECK(whole, "a byte of the block %p (%zu usable) changed under its owner",
+               static_cast<void*>(b.start), b.usable);
   }
 
   block blocks_[capacity];

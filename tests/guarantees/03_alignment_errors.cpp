@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 3: a bad alignment is EINVAL and changes nothing, in posix_memalign (which leaves the pointer alone), and
-// in aligned_alloc and memalign, which return null; success leaves errno alone.
+// Line 3: a bad alignment is EINVAL and changes nothing, in posix_memalign (which leaves the pointer alone),
+// and in aligned_alloc and memalign, which return null; success leaves errno alone.
 #include <errno.h>
 #include <malloc.h>
 
@@ -43,7 +43,8 @@ void expect_success(size_t alignment, size_t size) {
     TARN_CHECK(blocks[i] != nullptr && aligned_to(blocks[i], alignment), "%s(%zu, %zu) gives %p",
                i == 1 ? "aligned_alloc" : "memalign", alignment, size, blocks[i]);
   }
-  TARN_CHECK(errno == untouched_errno, "alignment %zu, size %zu: success sets errno to %d", alignment, size, errno);
+  TARN_CHECK(errno == untouched_errno, "alignment %zu, size %zu: success sets errno to %d", alignment, size,
+             errno);
   for (void* block : blocks) free(block);
   calls += 3;
 }

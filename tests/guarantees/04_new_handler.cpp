@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 4, C++: the new-handler is called by every form of operator new, again and again until memory can be had,
-// the handler throws, or none is installed.
+// Line 4, C++: the new-handler is called by every form of operator new, again and again until memory can be
+// had, the handler throws, or none is installed.
 #include <new>
 
 #include "check.hpp"
@@ -51,7 +51,8 @@ void expect_failure(const form& f, std::new_handler handler, int calls) {
   std::set_new_handler(nullptr);
   TARN_CHECK(block == nullptr, "%s: succeeds with %zu bytes", f.name, impossible);
   TARN_CHECK(threw == f.throws, "%s: %s std::bad_alloc", f.name, threw ? "throws" : "does not throw");
-  TARN_CHECK(handler_calls == calls, "%s: the handler is called %d times, not %d", f.name, handler_calls, calls);
+  TARN_CHECK(handler_calls == calls, "%s: the handler is called %d times, not %d", f.name, handler_calls,
+             calls);
 }
 
 // A handler that gives memory back makes the same call succeed.

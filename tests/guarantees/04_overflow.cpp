@@ -36,8 +36,8 @@ void try_realloc(size_t size) {
     expect_enomem(realloc(old.start, size), "realloc", size, old.size);
     expect_enomem(reallocarray(old.start, 1, size), "reallocarray", size, old.size);
     const size_t looked_at = old.size < 64 * kib ? old.size : 64 * kib;
-    TARN_CHECK(stamped(old.start, old.size, looked_at), "a failed realloc(%zu) changes the old block of %zu bytes",
-               size, old.size);
+    TARN_CHECK(stamped(old.start, old.size, looked_at),
+               "a failed realloc(%zu) changes the old block of %zu bytes", size, old.size);
   }
 }
 
@@ -72,9 +72,10 @@ void try_operators(size_t size) {
     const auto alignment = static_cast<std::align_val_t>(number);
     expect_bad_alloc("operator new, aligned", size, [=] { return ::operator new(size, alignment); });
     expect_bad_alloc("operator new[], aligned", size, [=] { return ::operator new[](size, alignment); });
-    TARN_CHECK(::operator new(size, alignment, std::nothrow) == nullptr, "nothrow new(%zu, %zu) succeeds", size, number);
-    TARN_CHECK(::operator new[](size, alignment, std::nothrow) == nullptr, "nothrow new[](%zu, %zu) succeeds", size,
-               number);
+    TARN_CHECK(::operator new(size, alignment, std::nothrow) == nullptr, "nothrow new(%zu, %zu) succeeds",
+               size, number);
+    TARN_CHECK(::operator new[](size, alignment, std::nothrow) == nullptr, "nothrow new[](%zu, %zu) succeeds",
+               size, number);
   }
   TARN_CHECK(::operator new(size, std::nothrow) == nullptr, "nothrow new(%zu) succeeds", size);
   TARN_CHECK(::operator new[](size, std::nothrow) == nullptr, "nothrow new[](%zu) succeeds", size);
@@ -119,7 +120,8 @@ int main() {
   }
   for (unsigned shift = 50; shift < 64; ++shift) {
     const size_t power = static_cast<size_t>(1) << shift;
-    for (const size_t size : {power - 1, power, power + 1, power + power / 4, power + power / 2}) try_size(size);
+    for (const size_t size : {power - 1, power, power + 1, power + power / 4, power + power / 2})
+      try_size(size);
   }
   const size_t ends[] = {static_cast<size_t>(PTRDIFF_MAX), SIZE_MAX};
   for (const size_t end : ends) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 5: requests of no bytes give distinct pointers that can be freed; realloc(p, 0) frees p and returns null,
-// as programs written for glibc rely on.
+// Line 5: requests of no bytes give distinct pointers that can be freed; realloc(p, 0) frees p and returns
+// null, as programs written for glibc rely on.
 #include <malloc.h>
 
 #include <new>
@@ -17,14 +17,22 @@ void* request_nothing(size_t which) {
   void* block = nullptr;
   const size_t none = hide(size_t{0});
   switch (which % 8) {
-    case 0: return malloc(none);
-    case 1: return calloc(none, 8);
-    case 2: return calloc(8, none);
-    case 3: return realloc(nullptr, none);
-    case 4: return ::operator new(none);
-    case 5: return ::operator new[](none, static_cast<std::align_val_t>(64));
-    case 6: return aligned_alloc(64, none);
-    default: return posix_memalign(&block, 32, none) == 0 ? block : nullptr;
+    case 0:
+      return malloc(none);
+    case 1:
+      return calloc(none, 8);
+    case 2:
+      return calloc(8, none);
+    case 3:
+      return realloc(nullptr, none);
+    case 4:
+      return ::operator new(none);
+    case 5:
+      return ::operator new[](none, static_cast<std::align_val_t>(64));
+    case 6:
+      return aligned_alloc(64, none);
+    default:
+      return posix_memalign(&block, 32, none) == 0 ? block : nullptr;
   }
 }
 
@@ -59,8 +67,8 @@ void expect_freed(size_t size, size_t times) {
     TARN_CHECK(rest == nullptr, "realloc(p, 0) of a block of %zu bytes gives %p, not null", size, rest);
   }
   const size_t grown = growth(before, rss_bytes());
-  TARN_CHECK(grown < 8 * mib, "realloc(p, 0) does not free: %zu times %zu bytes grow by %.1f MiB", times, size,
-             in_mib(grown));
+  TARN_CHECK(grown < 8 * mib, "realloc(p, 0) does not free: %zu times %zu bytes grow by %.1f MiB", times,
+             size, in_mib(grown));
 }
 
 }  // namespace

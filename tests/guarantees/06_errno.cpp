@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 6: free never changes errno: blocks of every size, freed by their own or by another thread, and when the
-// kernel refuses because the table of mappings is full.
+// Line 6: free never changes errno: blocks of every size, freed by their own or by another thread, and when
+// the kernel refuses because the table of mappings is full.
 #include <errno.h>
 #include <malloc.h>
 
@@ -14,19 +14,26 @@ using namespace guarantee;
 namespace {
 
 constexpr int marks[] = {0, EINVAL, 12345};
-constexpr size_t sizes[] = {1,         16,        200,      3000,     20 * kib, 70 * kib,
-                            300 * kib, mib,       5 * mib,  40 * mib, 200 * mib};
+constexpr size_t sizes[] = {1,         16,  200,     3000,     20 * kib, 70 * kib,
+                            300 * kib, mib, 5 * mib, 40 * mib, 200 * mib};
 size_t frees = 0;
 
 void free_and_check(void* block, size_t size, const char* situation) {
   const int mark = marks[frees++ % 3];
   errno = mark;
   switch (frees / 3 % 4) {
-    case 0: ::operator delete(block); break;
-    case 1: ::operator delete[](block, size); break;
-    default: free(block); break;
+    case 0:
+      ::operator delete(block);
+      break;
+    case 1:
+      ::operator delete[](block, size);
+      break;
+    default:
+      free(block);
+      break;
   }
-  TARN_CHECK(errno == mark, "%s: free of %zu bytes changes errno from %d to %d", situation, size, mark, errno);
+  TARN_CHECK(errno == mark, "%s: free of %zu bytes changes errno from %d to %d", situation, size, mark,
+             errno);
 }
 
 void* written_block(size_t size) {
@@ -78,14 +85,16 @@ void free_remote() {
   pthread_join(producer, nullptr);
 }
 
-// Fills the table of mappings; returns how many the test made. Alternating protections keep them from merging.
+// Fills the table of mappings; returns how many the test made. Alternating protections keep them from
+// merging.
 size_t fill_mapping_table(char* area, size_t page, size_t limit) {
   size_t made = 0;
   while (made < limit && mprotect(area + made * 2 * page, page, PROT_READ) == 0) ++made;
   return made;
 }
 
-// Large blocks lie next to each other and share one mapping: to unmap one in the middle needs a table entry more.
+// Large blocks lie next to each other and share one mapping: to unmap one in the middle needs a table entry
+// more.
 void free_with_full_table() {
   const size_t limit = read_number("/proc/sys/vm/max_map_count");
   if (limit == 0 || limit > 1'000'000) {
@@ -100,7 +109,8 @@ void free_with_full_table() {
   for (void*& block : small) block = written_block(30 * kib);
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t area_bytes = (limit + 16) * 2 * page;
-  char* const area = static_cast<char*>(mmap(nullptr, area_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  char* const area =
+      static_cast<char*>(mmap(nullptr, area_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   TARN_CHECK(area != MAP_FAILED, "the test cannot reserve %zu bytes", area_bytes);
   const size_t made = fill_mapping_table(area, page, limit + 16);
   if (made > limit) skip("the table of mappings cannot be filled");
@@ -109,7 +119,8 @@ void free_with_full_table() {
   for (size_t i = 1; i < block_count; i += 2) free_and_check(blocks[i], block_size, "table of mappings full");
   for (size_t i = 1; i < 2000; i += 2) free_and_check(small[i], 30 * kib, "table of mappings full");
   munmap(area, area_bytes);
-  for (int i = 0; i < 100; ++i) free_and_check(written_block(block_size), block_size, "table of mappings free again");
+  for (int i = 0; i < 100; ++i)
+    free_and_check(written_block(block_size), block_size, "table of mappings free again");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 7: growth of a huge block moves page tables, not bytes. A block of 256 MiB that cannot grow in place is
-// grown: the processor time stays far below that of copying it, and the old and the new place are never
+// Line 7: growth of a huge block moves page tables, not bytes. A block of 256 MiB that cannot grow in place
+// is grown: the processor time stays far below that of copying it, and the old and the new place are never
 // resident at once.
 #include "check.hpp"
 
@@ -74,7 +74,8 @@ int grow_in_steps() {
     free(block);
   }
   const double copies = spent / copy;
-  measured("growing 2 x 256 MiB by 2 MiB at a time: %.1f ms in realloc, %.1f copies of 256 MiB", spent * 1e3, copies);
+  measured("growing 2 x 256 MiB by 2 MiB at a time: %.1f ms in realloc, %.1f copies of 256 MiB", spent * 1e3,
+           copies);
   TARN_CHECK(copies < 4, "growing 2 x 256 MiB in 128 steps costs as much as %.0f copies of it", copies);
   return holds;
 }

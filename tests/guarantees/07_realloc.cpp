@@ -20,7 +20,8 @@ void resize(slot& s, size_t size) {
   void* const moved = realloc(s.start, size);
   TARN_CHECK(moved != nullptr, "realloc from %zu to %zu fails", s.size, size);
   TARN_CHECK(aligned_to(moved, 16), "realloc from %zu to %zu gives %p", s.size, size, moved);
-  TARN_CHECK(malloc_usable_size(moved) >= size, "realloc to %zu: %zu usable", size, malloc_usable_size(moved));
+  TARN_CHECK(malloc_usable_size(moved) >= size, "realloc to %zu: %zu usable", size,
+             malloc_usable_size(moved));
   const size_t kept = s.size < size ? s.size : size;
   const size_t wrong = first_difference(moved, s.seed, kept);
   TARN_CHECK(wrong == kept, "realloc from %zu to %zu loses byte %zu", s.size, size, wrong);
@@ -55,7 +56,8 @@ size_t random_steps(size_t slot_count, unsigned bits, size_t steps) {
     }
   }
   for (size_t i = 0; i < slot_count; ++i) {
-    TARN_CHECK(stamped(slots[i].start, slots[i].seed, slots[i].size), "a neighbour's realloc changes a block");
+    TARN_CHECK(stamped(slots[i].start, slots[i].seed, slots[i].size),
+               "a neighbour's realloc changes a block");
     free(slots[i].start);
   }
   munmap(slots, slot_count * sizeof(slot));

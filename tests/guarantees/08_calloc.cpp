@@ -54,7 +54,8 @@ void touches_nothing(size_t size, size_t allowed) {
   measured("calloc of %.0f MiB: + %.2f MiB resident", in_mib(size), in_mib(grown));
   TARN_CHECK(grown < allowed, "calloc of %.0f MiB makes %.1f MiB resident", in_mib(size), in_mib(grown));
   for (size_t place = 0; place < size; place += 16 * mib) {
-    TARN_CHECK(first_nonzero(block + place, 64) == 64, "calloc of %.0f MiB is not zero at %zu", in_mib(size), place);
+    TARN_CHECK(first_nonzero(block + place, 64) == 64, "calloc of %.0f MiB is not zero at %zu", in_mib(size),
+               place);
   }
   free(block);
 }
@@ -63,11 +64,12 @@ void touches_nothing(size_t size, size_t allowed) {
 
 int main() {
   start();
-  expect_good(run_in_child(60, [] {
-                touches_nothing(64 * mib, 2 * mib);
-                touches_nothing(3 * gib, 4 * mib);
-                return holds;
-              }),
+  expect_good(run_in_child(60,
+                           [] {
+                             touches_nothing(64 * mib, 2 * mib);
+                             touches_nothing(3 * gib, 4 * mib);
+                             return holds;
+                           }),
               "calloc of fresh memory");
   reuse_all_sizes();
   measured("%zu blocks zero on reuse", blocks_checked);

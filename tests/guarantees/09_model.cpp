@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Line 9: differential model test. Threads allocate, resize, hand over and free at random; the model knows the
-// size and the stamp of every live block, every byte of it is checked when it is resized or freed, by whichever
-// thread holds it then. Two blocks that share a byte, a lost byte or a calloc that is not zero show.
+// Line 9: differential model test. Threads allocate, resize, hand over and free at random; the model knows
+// the size and the stamp of every live block, every byte of it is checked when it is resized or freed, by
+// whichever thread holds it then. Two blocks that share a byte, a lost byte or a calloc that is not zero
+// show.
 #include <malloc.h>
 
 #include <atomic>
@@ -48,9 +49,15 @@ class worker {
     if (r == nullptr) return;
     check(*r);
     switch (r->seed % 3) {
-      case 0: free(r->start); break;
-      case 1: ::operator delete(r->start); break;
-      default: r->aligned ? free(r->start) : ::operator delete(r->start, r->size); break;
+      case 0:
+        free(r->start);
+        break;
+      case 1:
+        ::operator delete(r->start);
+        break;
+      default:
+        r->aligned ? free(r->start) : ::operator delete(r->start, r->size);
+        break;
     }
     give_back(r);
     r = nullptr;
@@ -107,11 +114,18 @@ class worker {
     switch (kind) {
       case 0:
         r->start = calloc(1, r->size);
-        TARN_CHECK(first_nonzero(r->start, r->size) == r->size, "calloc(%zu) at %p is not zero", r->size, r->start);
+        TARN_CHECK(first_nonzero(r->start, r->size) == r->size, "calloc(%zu) at %p is not zero", r->size,
+                   r->start);
         break;
-      case 1: r->start = memalign(size_t{16} << random_.below(9), r->size); break;
-      case 2: r->start = ::operator new(r->size); break;
-      default: r->start = malloc(r->size); break;
+      case 1:
+        r->start = memalign(size_t{16} << random_.below(9), r->size);
+        break;
+      case 2:
+        r->start = ::operator new(r->size);
+        break;
+      default:
+        r->start = malloc(r->size);
+        break;
     }
     TARN_CHECK(r->start != nullptr, "a request of %zu bytes fails", r->size);
     stamp(r->start, r->seed, 0, r->size);
@@ -138,8 +152,8 @@ class worker {
 
   static void check(const record& r) {
     const size_t wrong = first_difference(r.start, r.seed, r.size);
-    TARN_CHECK(wrong == r.size, "byte %zu of the block of %zu bytes at %p changed under its owner", wrong, r.size,
-               r.start);
+    TARN_CHECK(wrong == r.size, "byte %zu of the block of %zu bytes at %p changed under its owner", wrong,
+               r.size, r.start);
   }
 
   random_numbers random_;

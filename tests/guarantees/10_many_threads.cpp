@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 10: threads that come and go leave nothing behind: 100,000 threads, 64 alive at a time, grow by less than
-// 16 MiB and 256 mappings after the first tenth. Threads hand blocks over, so that some are freed after their
-// owner is gone.
+// Line 10: threads that come and go leave nothing behind: 100,000 threads, 64 alive at a time, grow by less
+// than 16 MiB and 256 mappings after the first tenth. Threads hand blocks over, so that some are freed after
+// their owner is gone.
 #include <atomic>
 
 #include "check.hpp"
@@ -25,8 +25,10 @@ void* live_and_die(void* argument) {
     *static_cast<char*>(block) = 1;
   }
   for (size_t i = 0; i < blocks_per_thread; ++i) {
-    if (i % 8 != 0) free(blocks[i]);
-    else free(left_behind[random.below(256)].exchange(blocks[i], std::memory_order_acq_rel));
+    if (i % 8 != 0)
+      free(blocks[i]);
+    else
+      free(left_behind[random.below(256)].exchange(blocks[i], std::memory_order_acq_rel));
   }
   return nullptr;
 }
@@ -53,8 +55,8 @@ int main() {
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
   const size_t grown = growth(rss_before, rss_bytes());
   const size_t mappings = growth(mappings_before, vma_count());
-  measured("%zu threads, %zu alive: + %.1f MiB, + %zu mappings after the first tenth", total, alive, in_mib(grown),
-           mappings);
+  measured("%zu threads, %zu alive: + %.1f MiB, + %zu mappings after the first tenth", total, alive,
+           in_mib(grown), mappings);
   TARN_CHECK(grown < 16 * mib, "%zu threads grow the resident set by %.1f MiB", total, in_mib(grown));
   TARN_CHECK(mappings < 256, "%zu threads leave %zu mappings", total, mappings);
   return holds;

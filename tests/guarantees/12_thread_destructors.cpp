@@ -108,8 +108,10 @@ int main() {
     pthread_join(second, nullptr);
   }
   const size_t lost = growth(before, rss_bytes());
-  measured("%zu threads lose %.2f MiB over %zu destructor calls", thread_count, in_mib(lost), destructor_calls.load());
+  measured("%zu threads lose %.2f MiB over %zu destructor calls", thread_count, in_mib(lost),
+           destructor_calls.load());
   TARN_CHECK(destructor_calls.load() > thread_count * key_count * rounds / 2, "destructors were not called");
-  TARN_CHECK(lost < 8 * mib, "%zu threads that allocate in destructors lose %.1f MiB", thread_count, in_mib(lost));
+  TARN_CHECK(lost < 8 * mib, "%zu threads that allocate in destructors lose %.1f MiB", thread_count,
+             in_mib(lost));
   return holds;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Line 13: a process may end while its threads allocate, 200 times without a crash or a hang: by return from
-// main, exit in main or in another thread, quick_exit; handlers and static destructors use the heap meanwhile.
+// main, exit in main or in another thread, quick_exit; handlers and static destructors use the heap
+// meanwhile.
 #include <atomic>
 #include <string>
 #include <vector>
@@ -44,9 +45,14 @@ void* exit_from_thread(void*) { exit(expected_status); }
 
 [[noreturn]] void leave_by(char how) {
   switch (how) {
-    case 'q': at_quick_exit(use_heap); quick_exit(expected_status);
-    case 't': pthread_join(start_thread(exit_from_thread, nullptr), nullptr); abort();
-    default: exit(expected_status);
+    case 'q':
+      at_quick_exit(use_heap);
+      quick_exit(expected_status);
+    case 't':
+      pthread_join(start_thread(exit_from_thread, nullptr), nullptr);
+      abort();
+    default:
+      exit(expected_status);
   }
 }
 

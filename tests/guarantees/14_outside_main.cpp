@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 14: the heap works before any constructor (.preinit_array), in constructors, after main has returned (exit
-// handlers, static destructors, destructor functions), and after pthread_exit of the main thread.
+// Line 14: the heap works before any constructor (.preinit_array), in constructors, after main has returned
+// (exit handlers, static destructors, destructor functions), and after pthread_exit of the main thread.
 #include <malloc.h>
 
 #include <string>
@@ -27,7 +27,9 @@ size_t size_of(size_t index) { return index % 50 == 0 ? index * 5000 + 1 : index
 
 void allocate_all(early_blocks& early) {
   for (size_t i = 0; i < block_count; ++i) {
-    void* block = i % 3 == 0 ? calloc(1, size_of(i)) : i % 3 == 1 ? realloc(malloc(5), size_of(i)) : malloc(size_of(i));
+    void* block = i % 3 == 0   ? calloc(1, size_of(i))
+                  : i % 3 == 1 ? realloc(malloc(5), size_of(i))
+                               : malloc(size_of(i));
     TARN_CHECK(block != nullptr, "no block of %zu bytes before main", size_of(i));
     early.blocks[i] = block;
     stamp(block, i, 0, size_of(i));
@@ -44,7 +46,8 @@ void check_and_free(early_blocks& early, size_t step, const char* when) {
   TARN_CHECK(early.done, "%s: the blocks of before main were never made", when);
   for (size_t i = 0; i < block_count; ++i) {
     if (early.blocks[i] == nullptr) continue;
-    TARN_CHECK(stamped(early.blocks[i], i, size_of(i)), "%s: block %zu made before main has changed", when, i);
+    TARN_CHECK(stamped(early.blocks[i], i, size_of(i)), "%s: block %zu made before main has changed", when,
+               i);
     if (i % step != 0) continue;
     free(early.blocks[i]);
     early.blocks[i] = nullptr;
@@ -52,8 +55,8 @@ void check_and_free(early_blocks& early, size_t step, const char* when) {
 }
 
 void before_any_constructor(int, char**, char**) { allocate_all(before_constructors); }
-[[gnu::section(".preinit_array"), gnu::used]] void (*const preinit_entry)(int, char**, char**) =
-    before_any_constructor;
+[[gnu::section(".preinit_array"), gnu::used]] void (*const preinit_entry)(int, char**,
+                                                                          char**) = before_any_constructor;
 
 [[gnu::constructor(101)]] void first_constructor() { allocate_all(in_constructor); }
 
@@ -91,7 +94,13 @@ void* outlive_main(void* main_thread) {
   for (int i = 0; i < 200; ++i) use_heap();
   check_and_free(before_constructors, 3, "after pthread_exit of main");
   for (int i = 0; i < 8; ++i) {
-    pthread_join(start_thread([](void*) -> void* { use_heap(); return nullptr; }, nullptr), nullptr);
+    pthread_join(start_thread(
+                     [](void*) -> void* {
+                       use_heap();
+                       return nullptr;
+                     },
+                     nullptr),
+                 nullptr);
   }
   exit(0);
 }

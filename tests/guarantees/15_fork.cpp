@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 15: fork while other threads allocate leaves the child a working heap: it frees the parent's blocks, starts
-// threads and forks again.
+// Line 15: fork while other threads allocate leaves the child a working heap: it frees the parent's blocks,
+// starts threads and forks again.
 #include <atomic>
 
 #include "check.hpp"
@@ -15,7 +15,9 @@ std::atomic<bool> stop{false};
 
 size_t random_size(random_numbers& random) {
   const size_t kind = random.below(1000);
-  return kind == 0 ? random.below(3 * mib) + 1 : kind < 30 ? random.below(100 * kib) + 1 : random.below(2000) + 1;
+  return kind == 0   ? random.below(3 * mib) + 1
+         : kind < 30 ? random.below(100 * kib) + 1
+                     : random.below(2000) + 1;
 }
 
 void churn_once(random_numbers& random) {
@@ -57,9 +59,11 @@ int be_a_child(int generation) {
   if (generation > 0) {
     // This fork, too, happens while other threads allocate.
     pthread_t threads[2];
-    for (uintptr_t i = 0; i < 2; ++i) threads[i] = start_thread(churn_until_stopped, reinterpret_cast<void*>(i + 9));
+    for (uintptr_t i = 0; i < 2; ++i)
+      threads[i] = start_thread(churn_until_stopped, reinterpret_cast<void*>(i + 9));
     for (int i = 0; i < 3; ++i) {
-      expect_good(run_in_child(20, [generation] { return be_a_child(generation - 1); }), "the child of a child");
+      expect_good(run_in_child(20, [generation] { return be_a_child(generation - 1); }),
+                  "the child of a child");
     }
     stop.store(true);
     for (const pthread_t thread : threads) pthread_join(thread, nullptr);
@@ -75,7 +79,8 @@ int main() {
   alarm(long_run() ? 3600 : 100);  // a hang in the parent's own fork
   const int forks = long_run() ? 5000 : 150;
   pthread_t threads[4];
-  for (uintptr_t i = 0; i < 4; ++i) threads[i] = start_thread(churn_until_stopped, reinterpret_cast<void*>(i));
+  for (uintptr_t i = 0; i < 4; ++i)
+    threads[i] = start_thread(churn_until_stopped, reinterpret_cast<void*>(i));
   for (int i = 0; i < forks; ++i) {
     const int generation = i % 10 == 0 ? 1 : 0;
     expect_good(run_in_child(20, [generation] { return be_a_child(generation); }), "a child of fork");

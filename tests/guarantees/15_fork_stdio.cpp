@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 15: fork while other threads are inside stdio. libc takes its stream locks in fork, after the handlers of
-// the allocator; a thread that holds a stream and waits for the heap then hangs the process, unless the order is
-// right.
+// Line 15: fork while other threads are inside stdio. libc takes its stream locks in fork, after the handlers
+// of the allocator; a thread that holds a stream and waits for the heap then hangs the process, unless the
+// order is right.
 #include <atomic>
 
 #include "check.hpp"
@@ -63,7 +63,8 @@ int be_a_child() {
     FILE* const stream = fopen("/proc/self/stat", "r");
     char* line = nullptr;
     size_t capacity = 0;
-    TARN_CHECK(stream != nullptr && getline(&line, &capacity, stream) > 0, "stdio does not work in the child");
+    TARN_CHECK(stream != nullptr && getline(&line, &capacity, stream) > 0,
+               "stdio does not work in the child");
     fclose(stream);
     free(line);
     free(malloc(size_t{1} << i));
@@ -83,7 +84,8 @@ int main() {
     pthread_t threads[6];
     void* (*const bodies[])(void*) = {open_and_close, grow_memory_stream, share_stream};
     for (size_t i = 0; i < 6; ++i) threads[i] = start_thread(bodies[i % 3], nullptr);
-    for (int i = 0; i < forks; ++i) expect_good(run_in_child(20, be_a_child), "a child of fork against stdio");
+    for (int i = 0; i < forks; ++i)
+      expect_good(run_in_child(20, be_a_child), "a child of fork against stdio");
     stop.store(true);
     for (const pthread_t thread : threads) pthread_join(thread, nullptr);
     TARN_CHECK(streams_used.load() > 100, "the threads hardly ran");

@@ -45,7 +45,8 @@ void make_copies(char* directory) {
   }
 }
 
-// A thread of its own: the loader keeps a library until the threads with thread_local objects of it have ended.
+// A thread of its own: the loader keeps a library until the threads with thread_local objects of it have
+// ended.
 void* work_in_library(void* library) {
   const auto work = reinterpret_cast<size_t (*)(size_t)>(dlsym(library, "plugin_work"));
   TARN_CHECK(work != nullptr && work(100) == 700, "the library's own heap objects are wrong");
@@ -78,7 +79,8 @@ void run_cycles(size_t count) {
   cycles.store(0);
   until.store(count);
   pthread_t threads[copy_count];
-  for (uintptr_t i = 0; i < copy_count; ++i) threads[i] = start_thread(open_and_close, reinterpret_cast<void*>(i));
+  for (uintptr_t i = 0; i < copy_count; ++i)
+    threads[i] = start_thread(open_and_close, reinterpret_cast<void*>(i));
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
 }
 
@@ -97,7 +99,9 @@ int main() {
   pthread_join(other, nullptr);
   for (const std::string& copy : copies) unlink(copy.c_str());
   rmdir(directory);
-  measured("%zu cycles of dlopen and dlclose in %zu threads: + %.2f MiB", cycle_count, copy_count, in_mib(grown));
-  TARN_CHECK(grown < 8 * mib, "%zu cycles of dlopen and dlclose grow by %.1f MiB", cycle_count, in_mib(grown));
+  measured("%zu cycles of dlopen and dlclose in %zu threads: + %.2f MiB", cycle_count, copy_count,
+           in_mib(grown));
+  TARN_CHECK(grown < 8 * mib, "%zu cycles of dlopen and dlclose grow by %.1f MiB", cycle_count,
+             in_mib(grown));
   return holds;
 }

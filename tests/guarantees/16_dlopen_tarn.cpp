@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Line 16: libtarn and libtarn-api can be opened by a running program that does not preload them: from main and
-// from threads, closed and opened again, while threads that used them still live. The program's own malloc stays.
-// TARN_LIB and TARN_API_LIB name the two files; a library without tarn_malloc is tried by its malloc.
+// Line 16: libtarn and libtarn-api can be opened by a running program that does not preload them: from main
+// and from threads, closed and opened again, while threads that used them still live. The program's own
+// malloc stays. TARN_LIB and TARN_LIB_API name the two files; a library without tarn_malloc is tried by its
+// malloc.
 #include "check.hpp"
 
 using namespace guarantee;
@@ -23,10 +24,12 @@ void* symbol(void* handle, const char* own, const char* standard) {
 loaded_heap load(const char* path, int mode) {
   void* const handle = dlopen(path, mode);
   TARN_CHECK(handle != nullptr, "dlopen fails: %s", dlerror());
-  const loaded_heap heap{handle, reinterpret_cast<void* (*)(size_t)>(symbol(handle, "tarn_malloc", "malloc")),
-                         reinterpret_cast<void* (*)(void*, size_t)>(symbol(handle, "tarn_realloc", "realloc")),
-                         reinterpret_cast<void (*)(void*)>(symbol(handle, "tarn_free", "free"))};
-  TARN_CHECK(heap.allocate && heap.resize && heap.release, "%s lacks tarn_malloc, tarn_realloc or tarn_free", path);
+  const loaded_heap heap{
+      handle, reinterpret_cast<void* (*)(size_t)>(symbol(handle, "tarn_malloc", "malloc")),
+      reinterpret_cast<void* (*)(void*, size_t)>(symbol(handle, "tarn_realloc", "realloc")),
+      reinterpret_cast<void (*)(void*)>(symbol(handle, "tarn_free", "free"))};
+  TARN_CHECK(heap.allocate && heap.resize && heap.release, "%s lacks tarn_malloc, tarn_realloc or tarn_free",
+             path);
   return heap;
 }
 
@@ -76,7 +79,8 @@ int open_and_use(const char* path) {
   pthread_barrier_init(&used, nullptr, 2);
   pthread_barrier_init(&closed, nullptr, 2);
   for (int cycle = 0; cycle < 20; ++cycle) {
-    loaded_heap heap = load(path, (cycle % 2 == 0 ? RTLD_NOW : RTLD_LAZY) | (cycle % 4 < 2 ? RTLD_LOCAL : RTLD_GLOBAL));
+    loaded_heap heap =
+        load(path, (cycle % 2 == 0 ? RTLD_NOW : RTLD_LAZY) | (cycle % 4 < 2 ? RTLD_LOCAL : RTLD_GLOBAL));
     use(heap, static_cast<uint64_t>(cycle));
     pthread_t threads[4];
     for (pthread_t& thread : threads) thread = start_thread(use_in_thread, &heap);
@@ -106,7 +110,7 @@ int api_provides_no_malloc(const char* path) {
 
 int main() {
   const char* tarn = getenv("TARN_LIB");
-  const char* api = getenv("TARN_API_LIB");
+  const char* api = getenv("TARN_LIB_API");
   if (tarn == nullptr || *tarn == '\0') skip("TARN_LIB does not name the library to open");
   TARN_CHECK(getenv("LD_PRELOAD") == nullptr, "this test must run without LD_PRELOAD");
   expect_good(run_in_child(60, [tarn] { return open_and_use(tarn); }), "libtarn by dlopen");

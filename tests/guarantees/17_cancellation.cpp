@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 17: cancellation never acts inside malloc or free. A thread with a cancellation pending makes every kind of
-// call, the first of its life included: a cancellation point inside the allocator would end it there. Then threads
-// are cancelled at random moments.
+// Line 17: cancellation never acts inside malloc or free. A thread with a cancellation pending makes every
+// kind of call, the first of its life included: a cancellation point inside the allocator would end it there.
+// Then threads are cancelled at random moments.
 #include <malloc.h>
 
 #include <atomic>
@@ -35,10 +35,18 @@ void all_calls(const char* volatile& where, random_numbers& random) {
   const size_t size = random.below(100) == 0 ? random.below(4 * mib) + 1 : random.size_up_to_bits(15);
   void* block = nullptr;
   switch (random.below(6)) {
-    case 0: block = inside(where, "calloc", [&] { return calloc(1, size); }); break;
-    case 1: block = inside(where, "memalign", [&] { return memalign(4096, size); }); break;
-    case 2: block = inside(where, "operator new", [&] { return ::operator new(size); }); break;
-    default: block = inside(where, "malloc", [&] { return malloc(size); }); break;
+    case 0:
+      block = inside(where, "calloc", [&] { return calloc(1, size); });
+      break;
+    case 1:
+      block = inside(where, "memalign", [&] { return memalign(4096, size); });
+      break;
+    case 2:
+      block = inside(where, "operator new", [&] { return ::operator new(size); });
+      break;
+    default:
+      block = inside(where, "malloc", [&] { return malloc(size); });
+      break;
   }
   TARN_CHECK(block != nullptr, "a request of %zu bytes fails", size);
   *static_cast<char*>(block) = 1;
@@ -46,7 +54,10 @@ void all_calls(const char* volatile& where, random_numbers& random) {
     block = inside(where, "realloc", [&] { return realloc(block, size * 2); });
   }
   block = exchange_place[random.below(64)].exchange(block, std::memory_order_acq_rel);
-  inside(where, "free", [&] { free(block); return 0; });
+  inside(where, "free", [&] {
+    free(block);
+    return 0;
+  });
   if (owns_trim && random.below(500) == 0) inside(where, "malloc_trim", [] { return malloc_trim(0); });
   calls.fetch_add(1, std::memory_order_relaxed);
 }
@@ -96,7 +107,8 @@ int main() {
   random_numbers random(17);
   for (uintptr_t i = 0; i < 400; ++i) {
     pthread_t threads[3];
-    for (uintptr_t k = 0; k < 3; ++k) threads[k] = start_thread(call_until_cancelled, reinterpret_cast<void*>(i * 3 + k));
+    for (uintptr_t k = 0; k < 3; ++k)
+      threads[k] = start_thread(call_until_cancelled, reinterpret_cast<void*>(i * 3 + k));
     const double moment = wall_seconds() + static_cast<double>(random.below(3000)) * 1e-6;
     while (wall_seconds() < moment) sched_yield();
     for (const pthread_t thread : threads) pthread_cancel(thread);

@@ -23,8 +23,9 @@ void* operate(void* argument) {
   errno = mark;
   for (size_t i = 0; i < operations_per_thread; i += 2) {
     const size_t kind = random.below(2000);
-    const size_t size = kind == 0 ? random.below(20 * mib) + 1 : kind < 20 ? random.below(200 * kib) + 1
-                                                                           : random.below(1000) + 1;
+    const size_t size = kind == 0   ? random.below(20 * mib) + 1
+                        : kind < 20 ? random.below(200 * kib) + 1
+                                    : random.below(1000) + 1;
     void* block = kind % 4 == 0 ? realloc(malloc(size / 2 + 1), size) : malloc(size);
     TARN_CHECK(block != nullptr, "malloc(%zu) fails under signals, errno %d", size, errno);
     TARN_CHECK(errno == mark, "malloc(%zu) changes errno to %d under signals", size, errno);
@@ -41,7 +42,7 @@ int main() {
   start();
   const size_t operations = long_run() ? 300'000'000 : 10'000'000;
   operations_per_thread = operations / 2;
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = on_timer;
   sigaction(SIGALRM, &action, nullptr);
   const double began = wall_seconds();

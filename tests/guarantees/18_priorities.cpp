@@ -85,7 +85,8 @@ int share_one_processor() {
   measured("batches of 400 by falling priority: %zu, %zu, %zu, normal %zu; longest of the highest %.1f ms",
            batches[3].load(), batches[2].load(), batches[1].load(), batches[0].load(), longest[3] * 1e3);
   TARN_CHECK(batches[0].load() > 0, "the normal thread never ran");
-  TARN_CHECK(longest[3] < longest_allowed, "the highest priority waits %.0f ms for a batch", longest[3] * 1e3);
+  TARN_CHECK(longest[3] < longest_allowed, "the highest priority waits %.0f ms for a batch",
+             longest[3] * 1e3);
   return holds;
 }
 

@@ -24,10 +24,18 @@ void* use_everything(void* argument) {
     const size_t size = i % 30 == 0 ? random.below(6 * mib) + 1 : random.size_up_to_bits(17);
     void* block = nullptr;
     switch (i % 5) {
-      case 0: block = calloc(1, size); break;
-      case 1: block = memalign(8192, size); break;
-      case 2: block = ::operator new(size, std::nothrow); break;
-      default: block = malloc(size); break;
+      case 0:
+        block = calloc(1, size);
+        break;
+      case 1:
+        block = memalign(8192, size);
+        break;
+      case 2:
+        block = ::operator new(size, std::nothrow);
+        break;
+      default:
+        block = malloc(size);
+        break;
     }
     TARN_CHECK(block != nullptr, "%zu bytes fail on a small stack", size);
     *static_cast<char*>(block) = 1;
@@ -75,7 +83,8 @@ int main() {
     measured("%zu of %zu bytes of stack used, %zu by a thread that does nothing", most, stack_size, idle);
     return holds;
   });
-  TARN_CHECK(result.exited, "stack of %zu KiB overflows: killed by signal %d", stack_size / kib, result.signal);
+  TARN_CHECK(result.exited, "stack of %zu KiB overflows: killed by signal %d", stack_size / kib,
+             result.signal);
   expect_good(result, "small stacks");
   return holds;
 }

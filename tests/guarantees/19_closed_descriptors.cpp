@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 19: started with descriptors 0 to 2 closed, the allocator leaves none open, and writes to none: neither
-// while they are closed, nor into the program's own files that then get these numbers.
+// Line 19: started with descriptors 0 to 2 closed, the allocator leaves none open, and writes to none:
+// neither while they are closed, nor into the program's own files that then get these numbers.
 #include <errno.h>
 #include <malloc.h>
 #include <sys/stat.h>
@@ -70,7 +70,7 @@ int with_none_open() {
     if (file != i) return not_lowest;
   }
   exercise();
-  struct stat status{};
+  struct stat status {};
   for (int i = 0; i < 3; ++i) {
     if (fstat(i, &status) != 0 || status.st_size != 0) return written_to;
   }

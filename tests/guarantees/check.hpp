@@ -33,7 +33,8 @@ inline constexpr size_t kib = 1024;
 inline constexpr size_t mib = 1024 * kib;
 inline constexpr size_t gib = 1024 * mib;
 
-// ---- reporting ----------------------------------------------------------------------------------------------
+// ---- reporting
+// ----------------------------------------------------------------------------------------------
 
 // One write(2), so that lines of several threads do not mix.
 [[gnu::format(printf, 3, 0)]] inline void write_line(int descriptor, const char* prefix, const char* format,
@@ -73,14 +74,15 @@ inline constexpr size_t gib = 1024 * mib;
   va_end(arguments);
 }
 
-#define TARN_CHECK(condition, ...)                     \
-  do {                                                 \
-    if (!(condition)) [[unlikely]] {                   \
-      ::guarantee::fail(__VA_ARGS__);                  \
-    }                                                  \
+#define TARN_CHECK(condition, ...)    \
+  do {                                \
+    if (!(condition)) [[unlikely]] {  \
+      ::guarantee::fail(__VA_ARGS__); \
+    }                                 \
   } while (false)
 
-// ---- start --------------------------------------------------------------------------------------------------
+// ---- start
+// --------------------------------------------------------------------------------------------------
 
 // The full numbers of the published line, rather than those of a quick run.
 inline bool long_run() {
@@ -109,11 +111,13 @@ inline void start() {
   const char* expected = getenv("TARN_LIB");
   if (expected == nullptr || *expected == '\0') return;
   const char* provider = provider_of("malloc");
-  TARN_CHECK(provider != nullptr && same_file(provider, expected), "malloc comes from %s, not from TARN_LIB=%s",
-             provider != nullptr ? provider : "nowhere", expected);
+  TARN_CHECK(provider != nullptr && same_file(provider, expected),
+             "malloc comes from %s, not from TARN_LIB=%s", provider != nullptr ? provider : "nowhere",
+             expected);
 }
 
-// ---- figures of this process --------------------------------------------------------------------------------
+// ---- figures of this process
+// --------------------------------------------------------------------------------
 
 // Fills `buffer` from the start of a file; the result is 0-terminated. 0 when the file cannot be read.
 inline size_t read_start(const char* path, char* buffer, size_t capacity) {
@@ -175,7 +179,8 @@ inline void sleep_ms(long milliseconds) {
   }
 }
 
-// ---- memory that the allocator under test does not own ------------------------------------------------------
+// ---- memory that the allocator under test does not own
+// ------------------------------------------------------
 
 template <typename type>
 type* own_array(size_t count) {
@@ -199,7 +204,8 @@ type hide(type value) {
   return value;
 }
 
-// ---- numbers and stamps -------------------------------------------------------------------------------------
+// ---- numbers and stamps
+// -------------------------------------------------------------------------------------
 
 // splitmix64: any seed will do, also neighbouring ones.
 class random_numbers {
@@ -229,7 +235,8 @@ inline uint64_t stamp_word(uint64_t seed, size_t index) { return (seed + index) 
 inline void stamp(void* block, uint64_t seed, size_t from, size_t to) {
   unsigned char* const bytes = static_cast<unsigned char*>(block);
   size_t i = from;
-  for (; i < to && i % 8 != 0; ++i) bytes[i] = static_cast<unsigned char>(stamp_word(seed, i / 8) >> (i % 8 * 8));
+  for (; i < to && i % 8 != 0; ++i)
+    bytes[i] = static_cast<unsigned char>(stamp_word(seed, i / 8) >> (i % 8 * 8));
   for (; i + 8 <= to; i += 8) {
     const uint64_t word = stamp_word(seed, i / 8);
     __builtin_memcpy(bytes + i, &word, 8);
@@ -273,10 +280,12 @@ inline bool aligned_to(const void* block, size_t alignment) {
   return reinterpret_cast<uintptr_t>(block) % alignment == 0;
 }
 
-// ---- threads and children -----------------------------------------------------------------------------------
+// ---- threads and children
+// -----------------------------------------------------------------------------------
 
 // A thread, or 77: the limits of this machine are not the allocator's.
-inline pthread_t start_thread(void* (*body)(void*), void* argument, const pthread_attr_t* attributes = nullptr) {
+inline pthread_t start_thread(void* (*body)(void*), void* argument,
+                              const pthread_attr_t* attributes = nullptr) {
   pthread_t thread{};
   const int error = pthread_create(&thread, attributes, body, argument);
   if (error != 0) skip("pthread_create: error %d", error);
@@ -284,9 +293,9 @@ inline pthread_t start_thread(void* (*body)(void*), void* argument, const pthrea
 }
 
 struct child_result {
-  bool exited;     // by exit or _exit, with `code`
+  bool exited;  // by exit or _exit, with `code`
   int code;
-  int signal;      // that ended it; SIGALRM when it took longer than allowed
+  int signal;  // that ended it; SIGALRM when it took longer than allowed
   bool hung() const { return !exited && signal == SIGALRM; }
   bool good() const { return exited && code == holds; }
 };

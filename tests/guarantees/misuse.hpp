@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // misuse: runs one wrong use of the heap in a child and judges the outcome.
 // Owner: the misuse_* programs. Thread safety: none; the programs have one thread when they call it.
-// Invariant: a case is good if the child either ends by SIGABRT with one line on stderr that names the pointer, or
-//   goes on and no_harm() finds nothing wrong: no address handed out twice, no overlap, no live block changed, no
-//   address that is not the heap's.
+// Invariant: a case is good if the child either ends by SIGABRT with one line on stderr that names the
+// pointer, or
+//   goes on and no_harm() finds nothing wrong: no address handed out twice, no overlap, no live block
+//   changed, no address that is not the heap's.
 #pragma once
 
 #include <malloc.h>
@@ -32,7 +33,8 @@ struct forbidden_range {
   const char* to;
 };
 
-// ---- the oracle ---------------------------------------------------------------------------------------------
+// ---- the oracle
+// ---------------------------------------------------------------------------------------------
 
 // Live blocks from before the misuse, stamped; a wrong free must not let anybody write to them.
 class bystanders {
@@ -47,8 +49,8 @@ class bystanders {
   }
   void check(const char* when) const {
     for (size_t i = 0; i < count; ++i) {
-      TARN_CHECK(stamped(blocks_[i], i + 1, sizes_[i]), "%s: the live block %p of %zu bytes has changed", when,
-                 blocks_[i], sizes_[i]);
+      TARN_CHECK(stamped(blocks_[i], i + 1, sizes_[i]), "%s: the live block %p of %zu bytes has changed",
+                 when, blocks_[i], sizes_[i]);
     }
   }
   void free_all() {
@@ -61,7 +63,7 @@ class bystanders {
 };
 
 struct harm_search {
-  size_t size;                      // of the block that was misused
+  size_t size;                       // of the block that was misused
   const forbidden_range* forbidden;  // memory that is not the heap's
   size_t forbidden_count;
 };
@@ -82,8 +84,9 @@ inline void check_apart(found_block* blocks, size_t count) {
   qsort(blocks, count, sizeof *blocks, blocks_by_address);
   for (size_t i = 1; i < count; ++i) {
     TARN_CHECK(blocks[i].start != blocks[i - 1].start, "0x%lx is handed out twice", blocks[i].start);
-    TARN_CHECK(blocks[i - 1].start + blocks[i - 1].size <= blocks[i].start, "0x%lx (%zu bytes) and 0x%lx overlap",
-               blocks[i - 1].start, blocks[i - 1].size, blocks[i].start);
+    TARN_CHECK(blocks[i - 1].start + blocks[i - 1].size <= blocks[i].start,
+               "0x%lx (%zu bytes) and 0x%lx overlap", blocks[i - 1].start, blocks[i - 1].size,
+               blocks[i].start);
   }
 }
 
@@ -98,7 +101,10 @@ inline void check_owned(const harm_search& search, const found_block& block) {
 
 // Allocates many blocks of the sizes round the misused one, all alive together, stamps and checks them.
 inline void allocate_and_judge(const harm_search& search) {
-  const size_t count = search.size <= 4096 ? 4000 : search.size <= 32 * kib ? 300 : search.size <= mib ? 24 : 5;
+  const size_t count = search.size <= 4096       ? 4000
+                       : search.size <= 32 * kib ? 300
+                       : search.size <= mib      ? 24
+                                                 : 5;
   found_block* const blocks = own_array<found_block>(count);
   for (size_t i = 0; i < count; ++i) {
     const size_t size = i % 4 == 3 ? search.size / 2 + 1 : search.size;
@@ -133,7 +139,8 @@ inline void no_harm(harm_search search) {
   pthread_join(other, nullptr);
 }
 
-// ---- the verdict --------------------------------------------------------------------------------------------
+// ---- the verdict
+// --------------------------------------------------------------------------------------------
 
 struct misuse_tally {
   int detected = 0;  // aborted with the line that names the pointer
@@ -179,8 +186,8 @@ inline void judge(const char* name, const child_result& result, const char* text
     return;
   }
   char line[700];
-  snprintf(line, sizeof line, "BROKEN: %s: %s (pointer %p, signal %d) %.400s", name, verdict, current_misuse->pointer,
-           result.signal, text);
+  snprintf(line, sizeof line, "BROKEN: %s: %s (pointer %p, signal %d) %.400s", name, verdict,
+           current_misuse->pointer, result.signal, text);
   const size_t length = strcspn(line, "\n");
   line[length] = '\n';
   if (write(2, line, length + 1) < 0) return;
@@ -211,8 +218,8 @@ void misuse_case(const char* name, misuse_tally& tally, function body) {
 inline int finish(const misuse_tally& tally) {
   const int good = tally.detected + tally.harmless;
   const int bad = tally.harm + tally.crashed + tally.hung + tally.unnamed;
-  measured("%d cases: %d detected, %d without effect; harm %d, crash %d, hang %d, abort without the line %d", good + bad,
-           tally.detected, tally.harmless, tally.harm, tally.crashed, tally.hung, tally.unnamed);
+  measured("%d cases: %d detected, %d without effect; harm %d, crash %d, hang %d, abort without the line %d",
+           good + bad, tally.detected, tally.harmless, tally.harm, tally.crashed, tally.hung, tally.unnamed);
   return bad == 0 ? holds : broken;
 }
 

@@ -9,8 +9,8 @@ using namespace guarantee;
 
 namespace {
 
-constexpr size_t sizes[] = {1, 16, 24, 64, 100, 200, 512, 1000, 2000, 5000, 20 * kib, 100 * kib,
-                            600 * kib, 3 * mib, 20 * mib};
+constexpr size_t sizes[] = {1,    16,   24,       64,        100,       200,     512,     1000,
+                            2000, 5000, 20 * kib, 100 * kib, 600 * kib, 3 * mib, 20 * mib};
 
 struct way {
   const char* name;
@@ -33,54 +33,66 @@ void free_prepared(void* block, size_t size, size_t count) {
 size_t many(size_t size) { return size <= 4096 ? 10'000 : size <= 128 * kib ? 200 : 10; }
 
 constexpr way ways[] = {
-    {"free twice at once", [](void* block, size_t) {
+    {"free twice at once",
+     [](void* block, size_t) {
        free(block);
        free(misused(block));
      }},
-    {"free three times", [](void* block, size_t) {
+    {"free three times",
+     [](void* block, size_t) {
        free(block);
        free(misused(block));
        free(misused(block));
      }},
-    {"free twice with one free between", [](void* block, size_t size) {
+    {"free twice with one free between",
+     [](void* block, size_t size) {
        free_prepared(block, size, 1);
        free(misused(block));
      }},
-    {"free twice with ten frees between", [](void* block, size_t size) {
+    {"free twice with ten frees between",
+     [](void* block, size_t size) {
        free_prepared(block, size, 10);
        free(misused(block));
      }},
-    {"free twice with many frees between", [](void* block, size_t size) {
+    {"free twice with many frees between",
+     [](void* block, size_t size) {
        free_prepared(block, size, many(size));
        free(misused(block));
      }},
-    {"free twice with frees of another size between", [](void* block, size_t size) {
+    {"free twice with frees of another size between",
+     [](void* block, size_t size) {
        free(block);
        free_others(size * 3 + 40, 5);
        free(misused(block));
      }},
-    {"realloc of a freed block", [](void* block, size_t size) {
+    {"realloc of a freed block",
+     [](void* block, size_t size) {
        free(block);
        void* const moved = realloc(misused(block), size * 2);
        if (moved != nullptr) stamp(moved, 3, 0, size * 2);
      }},
-    {"realloc to nothing of a freed block", [](void* block, size_t) {
+    {"realloc to nothing of a freed block",
+     [](void* block, size_t) {
        free(block);
        if (realloc(misused(block), hide(size_t{0})) != nullptr) fail("realloc(p, 0) gives a block");
      }},
-    {"delete twice", [](void* block, size_t) {
+    {"delete twice",
+     [](void* block, size_t) {
        ::operator delete(hide(block));
        ::operator delete(misused(block));
      }},
-    {"sized delete twice", [](void* block, size_t size) {
+    {"sized delete twice",
+     [](void* block, size_t size) {
        ::operator delete(hide(block), size);
        ::operator delete(misused(block), size);
      }},
-    {"free of what realloc moved away", [](void* block, size_t size) {
+    {"free of what realloc moved away",
+     [](void* block, size_t size) {
        void* const moved = realloc(block, size * 5 + 100);
        if (moved != block) free(misused(block));
      }},
-    {"free twice with a trim between", [](void* block, size_t) {
+    {"free twice with a trim between",
+     [](void* block, size_t) {
        free(block);
        malloc_trim(0);
        free(misused(block));

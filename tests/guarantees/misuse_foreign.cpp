@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Misuse, fast build: free, realloc or delete of a pointer that never came from the heap does no harm: stack,
-// static data, code, mapped memory of the program, unmapped and non-canonical addresses, small integers, memory
-// between the allocator's blocks.
+// static data, code, mapped memory of the program, unmapped and non-canonical addresses, small integers,
+// memory between the allocator's blocks.
 #include <new>
 
 #include "misuse.hpp"
@@ -22,11 +22,13 @@ struct way {
 
 constexpr way ways[] = {
     {"free", [](void* pointer) { free(misused(pointer)); }},
-    {"free twice", [](void* pointer) {
+    {"free twice",
+     [](void* pointer) {
        free(misused(pointer));
        free(misused(pointer));
      }},
-    {"realloc", [](void* pointer) {
+    {"realloc",
+     [](void* pointer) {
        void* const moved = realloc(misused(pointer), 300);
        if (moved != nullptr && moved != pointer) stamp(moved, 3, 0, 300);
      }},
@@ -45,7 +47,8 @@ constexpr target targets[] = {
     {"static memory", [](char*) -> void* { return static_memory + 4096; }},
     {"static memory, misaligned", [](char*) -> void* { return static_memory + 4097; }},
     {"constants", [](char*) -> void* { return const_cast<char*>(constant_memory); }},
-    {"code", [](char*) -> void* { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&run_again) & ~15UL); }},
+    {"code",
+     [](char*) -> void* { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&run_again) & ~15UL); }},
     {"mapped memory", [](char*) -> void* { return mapped_memory; }},
     {"the middle of mapped memory", [](char*) -> void* { return mapped_memory + 2 * mib + 64; }},
     {"reserved memory", [](char*) -> void* { return reserved_memory + 4 * mib; }},
@@ -55,7 +58,8 @@ constexpr target targets[] = {
     {"a non-canonical address", [](char*) -> void* { return reinterpret_cast<void*>(0x4141414141414140UL); }},
     {"the highest address", [](char*) -> void* { return reinterpret_cast<void*>(~15UL); }},
     {"past a small block's end", [](char*) -> void* { return static_cast<char*>(malloc(64)) + 64 + 8; }},
-    {"past a large block's end", [](char*) -> void* {
+    {"past a large block's end",
+     [](char*) -> void* {
        char* const block = static_cast<char*>(malloc(5 * mib));
        return block + malloc_usable_size(block);
      }},

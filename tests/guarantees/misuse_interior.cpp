@@ -18,11 +18,13 @@ struct way {
 
 constexpr way ways[] = {
     {"free", [](void* pointer, size_t) { free(misused(pointer)); }},
-    {"free twice", [](void* pointer, size_t) {
+    {"free twice",
+     [](void* pointer, size_t) {
        free(misused(pointer));
        free(misused(pointer));
      }},
-    {"realloc", [](void* pointer, size_t size) {
+    {"realloc",
+     [](void* pointer, size_t size) {
        void* const moved = realloc(misused(pointer), size * 2);
        if (moved != nullptr && moved != pointer) stamp(moved, 3, 0, size * 2);
      }},
@@ -34,14 +36,22 @@ constexpr way ways[] = {
 size_t offset_of(size_t kind, size_t size) {
   const size_t page = 4096;
   switch (kind) {
-    case 0: return 1;
-    case 1: return 8;
-    case 2: return 16;
-    case 3: return size / 2 / 16 * 16;
-    case 4: return size - 1;
-    case 5: return size > 2 * page ? page : 0;
-    case 6: return size > 128 * kib ? 64 * kib : 0;
-    default: return size > 8 * mib ? 4 * mib : 0;
+    case 0:
+      return 1;
+    case 1:
+      return 8;
+    case 2:
+      return 16;
+    case 3:
+      return size / 2 / 16 * 16;
+    case 4:
+      return size - 1;
+    case 5:
+      return size > 2 * page ? page : 0;
+    case 6:
+      return size > 128 * kib ? 64 * kib : 0;
+    default:
+      return size > 8 * mib ? 4 * mib : 0;
   }
 }
 constexpr size_t offset_kinds = 8;
@@ -58,7 +68,8 @@ void run_case(const way& w, size_t size, size_t offset, misuse_tally& tally) {
     TARN_CHECK(stamped(block, 5, size), "the block itself changes");
     live.check("after the interior free");
     no_harm({size, nullptr, 0});
-    TARN_CHECK(stamped(block, 5, size), "memory of the still live block %p is handed out", static_cast<void*>(block));
+    TARN_CHECK(stamped(block, 5, size), "memory of the still live block %p is handed out",
+               static_cast<void*>(block));
     live.check("after allocating more");
     free(block);
     live.free_all();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Misuse, fast build: a program that writes to every byte of freed blocks (the links of a free list, were they
-// kept there) gets no address of the writer's choosing from malloc, no block twice, and no crash.
+// Misuse, fast build: a program that writes to every byte of freed blocks (the links of a free list, were
+// they kept there) gets no address of the writer's choosing from malloc, no block twice, and no crash.
 #include <sys/uio.h>
 
 #include "misuse.hpp"
@@ -9,31 +9,39 @@ using namespace guarantee;
 
 namespace {
 
-constexpr size_t sizes[] = {8, 16, 32, 64, 100, 200, 512, 1000, 2000, 5000, 20 * kib, 100 * kib, 600 * kib, 3 * mib};
+constexpr size_t sizes[] = {8,    16,   32,   64,       100,       200,       512,
+                            1000, 2000, 5000, 20 * kib, 100 * kib, 600 * kib, 3 * mib};
 constexpr size_t decoy_bytes = 1 * mib;
 char* decoy = nullptr;
 
 // What an attacker would write: an address of his own, one inside a live block, all kinds of constants.
 enum class pattern { decoy_address, live_block_address, next_to_itself, ones, letters, zero };
-constexpr pattern patterns[] = {pattern::decoy_address, pattern::live_block_address, pattern::next_to_itself,
-                                pattern::ones, pattern::letters, pattern::zero};
-constexpr const char* pattern_names[] = {"an own address", "a live block's address", "its own address",
-                                         "all ones",       "letters",                "zero"};
+constexpr pattern patterns[] = {pattern::decoy_address,  pattern::live_block_address,
+                                pattern::next_to_itself, pattern::ones,
+                                pattern::letters,        pattern::zero};
+constexpr const char* pattern_names[] = {
+    "an own address", "a live block's address", "its own address", "all ones", "letters", "zero"};
 
 uint64_t word_of(pattern p, const void* live_block, const void* freed) {
   switch (p) {
-    case pattern::decoy_address: return reinterpret_cast<uintptr_t>(decoy + decoy_bytes / 2);
-    case pattern::live_block_address: return reinterpret_cast<uintptr_t>(live_block);
-    case pattern::next_to_itself: return reinterpret_cast<uintptr_t>(freed);
-    case pattern::ones: return ~uint64_t{0};
-    case pattern::letters: return 0x4141414141414141U;
-    case pattern::zero: break;
+    case pattern::decoy_address:
+      return reinterpret_cast<uintptr_t>(decoy + decoy_bytes / 2);
+    case pattern::live_block_address:
+      return reinterpret_cast<uintptr_t>(live_block);
+    case pattern::next_to_itself:
+      return reinterpret_cast<uintptr_t>(freed);
+    case pattern::ones:
+      return ~uint64_t{0};
+    case pattern::letters:
+      return 0x4141414141414141U;
+    case pattern::zero:
+      break;
   }
   return 0;
 }
 
-// Writes through the kernel: where the memory has been unmapped meanwhile, nothing happens. By pages, so that one
-// unmapped page spares only itself.
+// Writes through the kernel: where the memory has been unmapped meanwhile, nothing happens. By pages, so that
+// one unmapped page spares only itself.
 void overwrite(void* block, size_t size, uint64_t word) {
   static uint64_t words[512];
   for (uint64_t& w : words) w = word;
@@ -54,8 +62,8 @@ bool can_write_through_kernel() {
   return target == 7;
 }
 
-// Frees many blocks, overwrites them all, and judges what comes next. `keep` of every 8 stay alive, so that spans
-// stay partly used.
+// Frees many blocks, overwrites them all, and judges what comes next. `keep` of every 8 stay alive, so that
+// spans stay partly used.
 void write_after_free(size_t size, pattern p, size_t keep) {
   const size_t count = size <= 4096 ? 3000 : size <= 128 * kib ? 200 : 12;
   void** const blocks = own_array<void*>(count);
@@ -83,7 +91,8 @@ void write_after_free(size_t size, pattern p, size_t keep) {
   }
   live.check("after allocating more");
   live.free_all();
-  TARN_CHECK(first_nonzero(decoy, decoy_bytes) == decoy_bytes, "memory at the written address has been changed");
+  TARN_CHECK(first_nonzero(decoy, decoy_bytes) == decoy_bytes,
+             "memory at the written address has been changed");
   allocate_and_judge({size, forbidden, 1});
 }
 
