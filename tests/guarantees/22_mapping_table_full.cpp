@@ -98,7 +98,7 @@ int main() {
   if (limit == 0) skip("/proc/sys/vm/max_map_count cannot be read");
   if (limit > largest_table) skip("vm.max_map_count is %zu; filling it would take too much memory", limit);
   auto* const out = shared_with_children<figures>();
-  for (size_t entries : {0, 2, 4, 8, 16, 64, 200}) {
+  for (size_t entries : {0U, 2U, 4U, 8U, 16U, 64U, 200U}) {
     char what[64];
     snprintf(what, sizeof what, "%zu entries left of %zu", entries, limit);
     const child_result result = run_in_child(60, [=] { return with_entries_left(limit, entries, out); });

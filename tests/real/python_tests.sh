@@ -10,11 +10,15 @@ $python -c 'import test.test_dict, test.libregrtest' 2>/dev/null ||
 modules=(test_dict test_json test_re test_gc test_subprocess test_threading)
 # Which tests failed, whatever the order: the part of the result that may not depend on the allocator.
 failed_tests() { grep -E '^(FAIL|ERROR): |^(test_[a-z_]+) (failed|crashed)' "$1" | sort -u; }
+# Not by `with`: some of these tests compare whole environments.
+preloaded() { timeout -k 5 "$1" env LD_PRELOAD="$TARN_LIB" "${@:2}"; }
+preloaded 60 $python -c "import sys; sys.exit(sys.argv[1] not in open('/proc/self/maps').read())" "$TARN_LIB" ||
+  fail "$(basename "$TARN_LIB") is not mapped in python3"
 run_tests() { "$1" 900 "$python" -m test -j1 --timeout 300 "${modules[@]}" >"$2" 2>&1; }
 
 for allocator in pymalloc malloc; do
   export PYTHONMALLOC=$allocator
-  run_tests with with.txt
+  run_tests preloaded with.txt
   status=$?
   [ $status = 0 ] && continue
   run_tests without without.txt
@@ -22,8 +26,7 @@ for allocator in pymalloc malloc; do
   failed_tests with.txt >with.failed
   cmp -s without.failed with.failed && [ -s with.failed ] && continue
   diff without.failed with.failed >&2
-  tail -n 30 with.txt >&2
+  grep -E '^(FAIL|ERROR): |Error: |failed|crashed' with.txt | tail -n 30 >&2
   fail "test modules with PYTHONMALLOC=$allocator end otherwise with tarn (status $status)"
 done
-require_loaded python3
 same "${modules[*]}"
