@@ -60,6 +60,6 @@ int main() {
   setitimer(ITIMER_REAL, &off, nullptr);
   const double rate = static_cast<double>(signals.load()) / (wall_seconds() - began);
   measured("%zu operations, %zu signals, %.0f per second", operations, signals.load(), rate);
-  if (rate < 300) skip("this machine delivers only %.0f signals a second", rate);
+  if (signals.load() < 50) skip("this machine delivers only %.0f signals a second", rate);
   return holds;
 }
