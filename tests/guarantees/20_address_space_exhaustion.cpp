@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 20: with RLIMIT_AS exhausted over and over by 1 and by 4 threads, malloc answers NULL with ENOMEM,
-// most of the space is usable, and is so again after free, for blocks of other sizes too.
-// Each setting runs in a child process with 256 MiB of address space above what it had at the start.
-// Invariant: the filled blocks form a list through their own first words, so the test itself takes nothing.
+// Guarantee 20: with RLIMIT_AS exhausted over and over by 1 and by 4 threads, malloc answers NULL with
+// ENOMEM, most of the space is usable, and is so again after free, for blocks of other sizes too. Each
+// setting runs in a child process with 256 MiB of address space above what it had at the start. Invariant:
+// the filled blocks form a list through their own first words, so the test itself takes nothing.
 #include <iterator>
 
 #include "inject.hpp"
@@ -66,7 +66,8 @@ void* work(void* argument) {
   for (int round = 0; round < rounds; ++round) {
     node* list = nullptr;
     pthread_barrier_wait(self->barrier);
-    self->bytes[round] = fill(&list, round_sizes[static_cast<size_t>(round) % std::size(round_sizes)], random);
+    self->bytes[round] =
+        fill(&list, round_sizes[static_cast<size_t>(round) % std::size(round_sizes)], random);
     pthread_barrier_wait(self->barrier);
     empty(list);
   }
@@ -92,19 +93,21 @@ int exhaust() {
   for (int round = 0; round < rounds; ++round) {
     if (in_mib(sums[round]) < least) least = in_mib(sums[round]);
     if (static_cast<double>(sums[round]) < usable_share * static_cast<double>(room)) {
-      fail("%zu threads, round %d (blocks of %zu): %.0f of %.0f MiB usable", count, round,
-             round_sizes[round % cycle], in_mib(sums[round]), in_mib(room));
+      fail("%zu threads, round %d (blocks of %zu, 0: mixed): %.0f of %.0f MiB usable", count, round,
+           round_sizes[round % cycle], in_mib(sums[round]), in_mib(room));
     }
-    if (round >= cycle && static_cast<double>(sums[round]) <
-                              recovered_share * static_cast<double>(sums[round - cycle])) {
+    if (round >= cycle &&
+        static_cast<double>(sums[round]) < recovered_share * static_cast<double>(sums[round - cycle])) {
       fail("%zu threads, round %d: %.0f MiB usable, %.0f one cycle before", count, round, in_mib(sums[round]),
-             in_mib(sums[round - cycle]));
+           in_mib(sums[round - cycle]));
     }
   }
   void* large = take(room / 4);
-  if (large == nullptr) fail("%zu threads: no block of %.0f MiB after all was freed", count, in_mib(room / 4));
+  if (large == nullptr)
+    fail("%zu threads: no block of %.0f MiB after all was freed", count, in_mib(room / 4));
   give(large);
-  measured("%zu threads: at least %.0f of %.0f MiB usable in each of %d rounds", count, least, in_mib(room), rounds);
+  measured("%zu threads: at least %.0f of %.0f MiB usable in each of %d rounds", count, least, in_mib(room),
+           rounds);
   return holds;
 }
 

@@ -5,11 +5,11 @@
 // tracer skips the call and sets -ENOMEM as its result. So the unmodified library is tested, whether it calls
 // libc or the kernel directly. Calls of the program loader stay whole: it may give up without memory.
 // Invariant: after the marker call nothing fails any more, and then no request may be refused.
+#include <elf.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
-#include <elf.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -28,7 +28,8 @@ constexpr unsigned long marker_argument = 0x7461726e;
 constexpr long traced_calls[] = {SYS_mmap, SYS_mremap, SYS_munmap, SYS_madvise, SYS_mprotect, marker_call};
 constexpr int refused_by_loader = 127;
 
-// ---- the traced side ----------------------------------------------------------------------------------------
+// ---- the traced side
+// ----------------------------------------------------------------------------------------
 
 void ask_for_stops() {
   constexpr size_t calls = sizeof traced_calls / sizeof *traced_calls;
@@ -41,7 +42,8 @@ void ask_for_stops() {
   program[calls + 1] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   program[calls + 2] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
   const sock_fprog filter{calls + 3, program};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
     skip("no seccomp filter: %s", strerror(errno));
   }
 }
@@ -53,7 +55,8 @@ int workload() {
   return holds;
 }
 
-// ---- registers ----------------------------------------------------------------------------------------------
+// ---- registers
+// ----------------------------------------------------------------------------------------------
 
 struct stopped_call {
   long number;
@@ -65,7 +68,8 @@ struct stopped_call {
 stopped_call read_call(pid_t thread) {
   user_regs_struct all{};
   ptrace(PTRACE_GETREGS, thread, nullptr, &all);
-  return {static_cast<long>(all.orig_rax), static_cast<unsigned long>(all.rdi), static_cast<unsigned long>(all.rip)};
+  return {static_cast<long>(all.orig_rax), static_cast<unsigned long>(all.rdi),
+          static_cast<unsigned long>(all.rip)};
 }
 void refuse_call(pid_t thread) {
   user_regs_struct all{};
@@ -79,7 +83,8 @@ stopped_call read_call(pid_t thread) {
   user_regs_struct all{};
   iovec part{&all, sizeof all};
   ptrace(PTRACE_GETREGSET, thread, reinterpret_cast<void*>(NT_PRSTATUS), &part);
-  return {static_cast<long>(all.regs[8]), static_cast<unsigned long>(all.regs[0]), static_cast<unsigned long>(all.pc)};
+  return {static_cast<long>(all.regs[8]), static_cast<unsigned long>(all.regs[0]),
+          static_cast<unsigned long>(all.pc)};
 }
 void refuse_call(pid_t thread) {
   int number = -1;
@@ -95,17 +100,18 @@ void refuse_call(pid_t thread) {
 #error "say here how this processor's system calls are read and refused"
 #endif
 
-// ---- the tracer ---------------------------------------------------------------------------------------------
+// ---- the tracer
+// ---------------------------------------------------------------------------------------------
 
 struct injection {
-  size_t first;      // number of the first call that fails, from 1
-  bool sustained;    // and all after it
-  bool from_start;   // counted from the start of the process, not of main
+  size_t first;     // number of the first call that fails, from 1
+  bool sustained;   // and all after it
+  bool from_start;  // counted from the start of the process, not of main
   const char* name() const { return sustained ? "all from call" : "call"; }
 };
 
 struct outcome {
-  size_t calls;      // until the marker
+  size_t calls;  // until the marker
   size_t failed;
   int status;
   bool hung;
@@ -167,7 +173,7 @@ class tracer {
 
   // SIGALRM, caught without SA_RESTART, ends a wait for a workload that stands still.
   void follow() {
-    struct sigaction on_alarm{};
+    struct sigaction on_alarm {};
     on_alarm.sa_handler = [](int) {};
     sigaction(SIGALRM, &on_alarm, nullptr);
     alarm(seconds_allowed);
@@ -237,8 +243,8 @@ void judge(const injection& what, const outcome& got) {
              WTERMSIG(got.status), strsignal(WTERMSIG(got.status)));
   if (WEXITSTATUS(got.status) == not_checkable) _exit(not_checkable);
   if (what.from_start && WEXITSTATUS(got.status) == refused_by_loader) return;
-  TARN_CHECK(WEXITSTATUS(got.status) == holds, "%s %zu failing: see the line above (exit status %d)", what.name(),
-             what.first, WEXITSTATUS(got.status));
+  TARN_CHECK(WEXITSTATUS(got.status) == holds, "%s %zu failing: see the line above (exit status %d)",
+             what.name(), what.first, WEXITSTATUS(got.status));
 }
 
 // Every n until a run in which nothing failed. Beyond `dense` calls the quick run takes growing steps.
@@ -251,7 +257,8 @@ void every_n(bool sustained, bool from_start, size_t dense, double seconds) {
     judge(what, got);
     if (got.failed == 0) {
       TARN_CHECK(n > 1, "no call of the workload was seen: nothing was tested");
-      measured("%s, %s: %zu runs, %zu calls, none left a trace", sustained ? "all calls from the n-th" : "n-th call",
+      measured("%s, %s: %zu runs, %zu calls, none left a trace",
+               sustained ? "all calls from the n-th" : "n-th call",
                from_start ? "from the start" : "from main", runs, got.calls);
       return;
     }

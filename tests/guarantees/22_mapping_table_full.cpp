@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Guarantee 22, second half: the process's table of mappings (vm.max_map_count) is full or all but full. The
-// workload then meets ENOMEM from mmap, munmap, mprotect and mremap alike; once there is room all works again.
+// workload then meets ENOMEM from mmap, munmap, mprotect and mremap alike; once there is room all works
+// again.
 #include "failure_workload.hpp"
 
 namespace {
@@ -44,8 +45,8 @@ class filler {
   bool full_ = false;
 };
 
-// Blocks large enough to be mappings of their own in most allocators: giving back every second one splits what
-// the kernel had merged, and needs entries that a full table does not have.
+// Blocks large enough to be mappings of their own in most allocators: giving back every second one splits
+// what the kernel had merged, and needs entries that a full table does not have.
 class neighbours {
  public:
   explicit neighbours(size_t size) {

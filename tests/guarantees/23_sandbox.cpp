@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Guarantee 23: tarn works in a seccomp sandbox that allows only memory and thread calls, write and exit. Any
 // other call ends the program, and its number is told. Three ways in: the allocator in use by several threads
-// before the sandbox closes; never used before, by the program's first thread; never used before, by a new one.
-// Built with --as-needed: without libstdc++, whose start-up allocates, nothing uses malloc before main.
+// before the sandbox closes; never used before, by the program's first thread; never used before, by a new
+// one. Built with --as-needed: without libstdc++, whose start-up allocates, nothing uses malloc before main.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -16,16 +16,15 @@ namespace {
 using namespace guarantee;
 
 // Thread start and end in glibc take the signal mask, robust lists and rseq along with clone.
-constexpr long allowed[] = {
-    SYS_mmap,       SYS_munmap,       SYS_mremap,          SYS_madvise, SYS_mprotect,
-    SYS_brk,        SYS_futex,        SYS_sched_yield,     SYS_clone,   SYS_clone3,
-    SYS_rseq,       SYS_gettid,       SYS_set_robust_list, SYS_exit,    SYS_exit_group,
-    SYS_write,      SYS_rt_sigaction, SYS_rt_sigprocmask,  SYS_rt_sigreturn};
+constexpr long allowed[] = {SYS_mmap,  SYS_munmap,       SYS_mremap,          SYS_madvise,     SYS_mprotect,
+                            SYS_brk,   SYS_futex,        SYS_sched_yield,     SYS_clone,       SYS_clone3,
+                            SYS_rseq,  SYS_gettid,       SYS_set_robust_list, SYS_exit,        SYS_exit_group,
+                            SYS_write, SYS_rt_sigaction, SYS_rt_sigprocmask,  SYS_rt_sigreturn};
 
 void tell_call(int, siginfo_t* info, void*) { fail("system call %d inside the sandbox", info->si_syscall); }
 
 void close_sandbox() {
-  struct sigaction on_call{};
+  struct sigaction on_call {};
   on_call.sa_sigaction = tell_call;
   on_call.sa_flags = SA_SIGINFO;
   sigaction(SIGSYS, &on_call, nullptr);
@@ -39,7 +38,8 @@ void close_sandbox() {
   program[calls + 1] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
   program[calls + 2] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   const sock_fprog filter{calls + 3, program};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
     skip("no seccomp filter: %s", strerror(errno));
   }
 }

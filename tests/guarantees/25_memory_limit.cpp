@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Guarantee 25: in a memory cgroup of 256 MiB, with 96 MiB live and 20 GiB of churn in 4 threads whose sizes
 // drift, the process is not killed. Blocks pass from thread to thread: each slot is taken by an exchange.
-// Where no cgroup can be made the same work is done under watch: 77, or 1 when the resident set of the process
-// passes 230 MiB, which leaves a kernel's page tables and stacks the rest of the 256.
+// Where no cgroup can be made the same work is done under watch: 77, or 1 when the resident set of the
+// process passes 230 MiB, which leaves a kernel's page tables and stacks the rest of the 256.
 #include <sys/stat.h>
 
 #include "inject.hpp"
@@ -137,8 +137,8 @@ int main() {
   peak_sampler sampler(10);
   churn();
   sampler.finish();
-  TARN_CHECK(sampler.peak() <= watched_limit, "resident set of %.0f MiB with %.0f MiB live", in_mib(sampler.peak()),
-             in_mib(live_bytes));
+  TARN_CHECK(sampler.peak() <= watched_limit, "resident set of %.0f MiB with %.0f MiB live",
+             in_mib(sampler.peak()), in_mib(live_bytes));
   skip("no memory cgroup (version 2) can be made; without one the peak was %.0f MiB of 230 allowed",
        in_mib(sampler.peak()));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 28: 16 threads replace a live set of 8 MiB in turn, each freeing what the one before allocated: the
-// peak stays within twice the live bytes, and nothing grows after round 5. Two ways: blocks of 32 to 480 bytes,
-// all freed and then all allocated anew; blocks of 256 bytes, replaced one by one.
-// Invariant: one thread works at a time, so the live set never exceeds 8 MiB by more than one block.
+// Guarantee 28: 16 threads replace a live set of 8 MiB in turn, each freeing what the one before allocated:
+// the peak stays within twice the live bytes, and nothing grows after round 5. Two ways: blocks of 32 to 480
+// bytes, all freed and then all allocated anew; blocks of 256 bytes, replaced one by one. Invariant: one
+// thread works at a time, so the live set never exceeds 8 MiB by more than one block.
 #include "inject.hpp"
 
 namespace {
@@ -95,8 +95,8 @@ int in_turn(way how, const char* what) {
   const size_t peak = early > late ? early : late;
   TARN_CHECK(peak <= 2 * live_bytes, "%s: peak of %.1f MiB for %.0f MiB live", what, in_mib(peak),
              in_mib(live_bytes));
-  TARN_CHECK(late <= early + noise, "%s: grew from %.2f MiB in rounds 1 to 5 to %.2f later", what, in_mib(early),
-             in_mib(late));
+  TARN_CHECK(late <= early + noise, "%s: grew from %.2f MiB in rounds 1 to 5 to %.2f later", what,
+             in_mib(early), in_mib(late));
   measured("%s: peak of %.2f times the live bytes (%.2f MiB by round 5, %.2f later)", what,
            static_cast<double>(peak) / static_cast<double>(live_bytes), in_mib(early), in_mib(late));
   return holds;

@@ -66,7 +66,8 @@ void* watch(void* result) {
 int main() {
   start();
   if (proc_bytes("/proc/meminfo", "MemAvailable:") < 2 * gib) skip("less than 2 GiB of memory available");
-  for (pthread_barrier_t* one : {&allocated, &freed, &finished}) pthread_barrier_init(one, nullptr, threads + 1);
+  for (pthread_barrier_t* one : {&allocated, &freed, &finished})
+    pthread_barrier_init(one, nullptr, threads + 1);
   static worker workers[threads];
   for (size_t i = 0; i < threads; ++i) workers[i].seed = 29 + i;
   static size_t before;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 30: a process that frees 1 GiB and then does nothing, not even call the allocator, has at most 25 %
-// of its peak resident set within 5 seconds. Three ways: small blocks freed in random order, blocks of 64 KiB to
-// 1 MiB, and small blocks of four threads that stay alive, idle.
+// Guarantee 30: a process that frees 1 GiB and then does nothing, not even call the allocator, has at most 25
+// % of its peak resident set within 5 seconds. Three ways: small blocks freed in random order, blocks of 64
+// KiB to 1 MiB, and small blocks of four threads that stay alive, idle.
 #include "inject.hpp"
 
 namespace {

@@ -49,7 +49,8 @@ result run_hello(char* path, char** environment) {
   char* arguments[] = {path, word, nullptr};
   pid_t child = -1;
   const double begin = wall_seconds();
-  if (posix_spawn(&child, path, &actions, nullptr, arguments, environment) != 0) skip("cannot start %s", path);
+  if (posix_spawn(&child, path, &actions, nullptr, arguments, environment) != 0)
+    skip("cannot start %s", path);
   const child_result ended = wait_for(child);
   const double seconds = wall_seconds() - begin;
   TARN_CHECK(ended.good(), "hello world ended with status %d, signal %d", ended.code, ended.signal);

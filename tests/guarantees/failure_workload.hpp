@@ -37,7 +37,8 @@ class failure_workload {
   void refused(const char* call, size_t size) const {
     TARN_CHECK(errno == ENOMEM, "%s of %zu bytes: NULL with errno %d, not ENOMEM", call, size, errno);
     __atomic_fetch_add(&refusal_count, 1, __ATOMIC_RELAXED);
-    TARN_CHECK(mode_ == refusals::accepted, "%s of %zu bytes refused although no call fails any more", call, size);
+    TARN_CHECK(mode_ == refusals::accepted, "%s of %zu bytes refused although no call fails any more", call,
+               size);
   }
 
   static void release(slot& one) {

@@ -14,7 +14,8 @@ extern "C" size_t tarn_trim(size_t keep) __attribute__((weak));
 
 namespace guarantee {
 
-// ---- readings -----------------------------------------------------------------------------------------------
+// ---- readings
+// -----------------------------------------------------------------------------------------------
 
 // The number behind `key` ("VmSize:") in a /proc file of "key   number kB" lines, in bytes.
 inline size_t proc_bytes(const char* path, const char* key) {
@@ -69,7 +70,8 @@ class peak_sampler {
   pthread_t thread_{};
 };
 
-// ---- threads ------------------------------------------------------------------------------------------------
+// ---- threads
+// ------------------------------------------------------------------------------------------------
 
 // Runs `body` in `count` threads at once, each with its own element of `arguments`. Stacks are small, so that
 // they do not hide what the allocator takes.
@@ -84,7 +86,8 @@ void in_threads(void* (*body)(void*), argument (&arguments)[count]) {
   pthread_attr_destroy(&small);
 }
 
-// ---- blocks -------------------------------------------------------------------------------------------------
+// ---- blocks
+// -------------------------------------------------------------------------------------------------
 
 // Log-uniform over [2^low, 2^high): as many small as large, as in programs.
 inline size_t size_between_bits(random_numbers& random, unsigned low, unsigned high) {
@@ -115,7 +118,8 @@ struct slot {
   // For a block that realloc moved and may have cut or grown: all but the mark of the last byte.
   void check_start(const char* when) const {
     for (size_t offset = 0; offset + 1 < size; offset += 4096) {
-      TARN_CHECK(at[offset] == mark(size, offset), "%s: block of %zu bytes lost byte %zu", when, size, offset);
+      TARN_CHECK(at[offset] == mark(size, offset), "%s: block of %zu bytes lost byte %zu", when, size,
+                 offset);
     }
   }
   // False when malloc refuses; then errno is ENOMEM and the slot is empty.
@@ -123,7 +127,8 @@ struct slot {
     errno = 0;
     at = static_cast<unsigned char*>(take(new_size));
     size = at == nullptr ? 0 : new_size;
-    TARN_CHECK(at != nullptr || errno == ENOMEM, "malloc(%zu): NULL with errno %d, not ENOMEM", new_size, errno);
+    TARN_CHECK(at != nullptr || errno == ENOMEM, "malloc(%zu): NULL with errno %d, not ENOMEM", new_size,
+               errno);
     stamp(size);
     return at != nullptr;
   }

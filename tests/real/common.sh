@@ -16,7 +16,11 @@ fail() { echo "BROKEN: $name: $*" >&2; exit 1; }
 skip() { echo "cannot run here: $name: $*"; exit 77; }
 
 [ -n "$TARN_LIB" ] || { echo "usage: $0 PATH_OF_LIBTARN.SO" >&2; exit 2; }
-TARN_LIB=$(realpath -e "$TARN_LIB" 2>/dev/null) || { echo "$0: no such library: ${1:-$TARN_LIB}" >&2; exit 2; }
+given=$TARN_LIB
+TARN_LIB=$(realpath -e "$given" 2>/dev/null) || { echo "$0: no such library: $given" >&2; exit 2; }
+case $TARN_LIB in
+  *[\ :]*) echo "$0: the loader takes no preload with blanks or colons: $given" >&2; exit 2 ;;
+esac
 unset LD_PRELOAD
 
 # need COMMAND PACKAGE: the Debian package that brings what is missing.
@@ -64,7 +68,8 @@ without() {
 require_loaded() {
   local log
   for log in "$work"/loader/log.*; do
-    grep -q "initialize program: .*$1\$" "$log" 2>/dev/null && grep -qF "calling init: $TARN_LIB" "$log" && return 0
+    grep -q "initialize program: .*$1\$" "$log" 2>/dev/null || continue
+    grep -qF "calling init: $TARN_LIB" "$log" && return 0
   done
   fail "$(basename "$TARN_LIB") was not loaded into $1"
 }

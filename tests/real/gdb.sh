@@ -21,7 +21,8 @@ CODE
 g++ -g -O0 crash.cpp -o crash || fail "cannot compile the program"
 gdb -nx -batch -ex run -ex 'generate-core-file core' ./crash >make.txt 2>&1
 [ -s core ] || skip "gdb cannot make a core file here (is ptrace allowed?): $(tail -n 1 make.txt)"
-questions=(-ex 'bt full' -ex 'info threads' -ex 'frame 5' -ex 'info locals' -ex 'ptype all' -ex 'info types record' -ex 'disassemble main' -ex 'x/64xb $sp')
+questions=(-ex 'bt full' -ex 'info threads' -ex 'frame 5' -ex 'info locals' -ex 'ptype all'
+  -ex 'info types record' -ex 'disassemble main' -ex 'x/64xb $sp')
 without 120 gdb -nx -batch "${questions[@]}" ./crash core >without.txt 2>&1 || fail "gdb fails without tarn"
 with 120 gdb -nx -batch "${questions[@]}" ./crash core >with.txt 2>&1 || fail "gdb fails with tarn (status $?)"
 require_loaded gdb
@@ -29,7 +30,8 @@ require_loaded gdb
 sed -i -E 's/LWP [0-9]+/LWP/' without.txt with.txt
 grep -q 'deep (all=' without.txt || fail "gdb found no backtrace in the core"
 compare "what gdb says" without.txt with.txt
-gdb -nx -batch -ex "set environment LD_PRELOAD=$TARN_LIB" -ex run -ex 'info sharedlibrary' -ex bt ./crash >inside.txt 2>&1
+gdb -nx -batch -ex "set environment LD_PRELOAD=$TARN_LIB" -ex run -ex 'info sharedlibrary' -ex bt ./crash \
+  >inside.txt 2>&1
 grep -qF "$TARN_LIB" inside.txt || fail "the debugged program did not load $(basename "$TARN_LIB")"
 [ "$(grep -c 'deep (all=' inside.txt)" -ge 13 ] || fail "no full backtrace of a program that runs on tarn"
 same "gdb on a core file, $(wc -l <with.txt) lines"

@@ -10,7 +10,9 @@ need curl curl
 duration=3 reloads=2
 [ "$long" = 1 ] && duration=60 reloads=20
 mkdir -p site tmp
-for size in 0 1 700 5000 70000 2000000; do head -c $size /dev/zero | tr '\0' 'a' | sed 's/a\{61\}/&\n/g' >site/$size.txt; done
+for size in 0 1 700 5000 70000 2000000; do
+  head -c $size /dev/zero | tr '\0' 'a' | sed 's/a\{61\}/&\n/g' >site/$size.txt
+done
 cat >nginx.conf <<CONF
 daemon off;
 master_process on;
@@ -47,7 +49,10 @@ done
 workers() { cat "/proc/$master/task/$master/children"; }
 for pid in $master $(workers); do require_mapped "$pid"; done
 
-load() { wrk -t 1 -c 30 -d ${duration}s --timeout 10s -H "Accept-Encoding: $1" "http://127.0.0.1:$2/$3.txt" >"load-$3.txt" 2>&1; }
+load() { # ENCODING PORT SIZE
+  wrk -t 1 -c 30 -d ${duration}s --timeout 10s -H "Accept-Encoding: $1" "http://127.0.0.1:$2/$3.txt" \
+    >"load-$3.txt" 2>&1
+}
 load gzip $((port + 1)) 70000 &
 first=$!
 load identity $port 5000 &
@@ -66,7 +71,8 @@ for size in 5000 70000; do
 done
 for size in 1 700 5000 70000 2000000; do
   for at in $port $((port + 1)); do
-    curl -sf --compressed "http://127.0.0.1:$at/$size.txt" | cmp -s - site/$size.txt || fail "$size.txt differs through port $at"
+    curl -sf --compressed "http://127.0.0.1:$at/$size.txt" | cmp -s - site/$size.txt ||
+      fail "$size.txt differs through port $at"
   done
 done
 grep -E 'exited on signal|\[(alert|emerg|crit)\]' error.log >&2 && fail "nginx reports trouble"

@@ -32,7 +32,10 @@ start_server() { # WAY
     -c fsync=off -c max_parallel_workers_per_gather=2 >"$1.log" 2>&1 &
   server=$!
   note_process $server
-  wait_until 60 pg_isready -q -h "$work" || { tail -n 5 "$1.log" >&2; fail "postgres does not start ($1 tarn)"; }
+  wait_until 60 pg_isready -q -h "$work" || {
+    tail -n 5 "$1.log" >&2
+    fail "postgres does not start ($1 tarn)"
+  }
   [ "$1" = without ] || require_mapped $server
 }
 stop_server() {
@@ -55,20 +58,27 @@ for way in without with; do
   preload=
   [ $way = with ] && preload=$TARN_LIB
   "${as_user[@]}" env LD_PRELOAD="$preload" timeout 120 initdb -D "$work/$way.data" -U tarn -A trust --no-sync \
-    >$way.init 2>&1 || { tail -n 3 $way.init >&2; fail "initdb fails $way tarn"; }
+    >$way.init 2>&1 || fail "initdb fails $way tarn: $(tail -n 1 $way.init)"
   start_server $way
   ask -f queries.sql >$way.rows || fail "the queries fail $way tarn"
   [ $way = with ] || stop_server
 done
 compare "rows" without.rows with.rows
 
-env LD_PRELOAD="$TARN_LIB" timeout 300 pgbench -h "$work" -U tarn -i -q -s $scale postgres >bench.txt 2>&1 || fail "pgbench -i: $(tail -n 1 bench.txt)"
-env LD_PRELOAD="$TARN_LIB" timeout $((duration + 120)) pgbench -h "$work" -U tarn -c 6 -j 2 -T $duration postgres >bench.txt 2>&1 ||
-  fail "pgbench: $(tail -n 1 bench.txt)"
+bench() { # LIMIT_SECONDS OPTIONS…
+  env LD_PRELOAD="$TARN_LIB" timeout "$1" pgbench -h "$work" -U tarn "${@:2}" postgres >bench.txt 2>&1 ||
+    fail "pgbench ${*:2}: $(tail -n 1 bench.txt)"
+}
+bench 300 -i -q -s $scale
+bench $((duration + 120)) -c 6 -j 2 -T $duration
 grep -q 'number of failed transactions: 0' bench.txt || grep -q 'tps' bench.txt || fail "pgbench reports no result"
 sums="SELECT (SELECT sum(abalance) FROM pgbench_accounts), (SELECT sum(bbalance) FROM pgbench_branches),
   (SELECT sum(tbalance) FROM pgbench_tellers), (SELECT sum(delta) FROM pgbench_history)"
-agree() { [ "$(ask -c "$sums" | tr '|' '\n' | sort -u | grep -c .)" = 1 ] || fail "balances disagree $1: $(ask -c "$sums")"; }
+agree() {
+  local all
+  all=$(ask -c "$sums")
+  [ "$(tr '|' '\n' <<<"$all" | sort -u | grep -c .)" = 1 ] || fail "balances disagree $1: $all"
+}
 agree "after pgbench"
 stop_server
 start_server with

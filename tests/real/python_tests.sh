@@ -5,7 +5,7 @@
 python=/usr/bin/python3
 [ -x $python ] || skip "no $python: install the Debian package python3"
 $python -c 'import test.test_dict, test.libregrtest' 2>/dev/null ||
-  skip "python3 without its test modules: install the Debian package lib$($python -c 'import sys; print("python%d.%d" % sys.version_info[:2])')-testsuite"
+  skip "python3 without its test modules: install the Debian package libpython3.N-testsuite of your python3.N"
 
 modules=(test_dict test_json test_re test_gc test_subprocess test_threading)
 # Which tests failed, whatever the order: the part of the result that may not depend on the allocator.

@@ -58,8 +58,8 @@ compare "digest of $keys commands" without.digest with.digest
 kept=()
 for ((i = 4; i <= 4000; i += 4)); do kept+=("s$i" "h$((i % 500))" "l$((i % 300))" "z$((i % 200))"); done
 ask debug digest-value "${kept[@]}" >kept.before
-redis-benchmark -s socket -q -n $requests -c 20 -P 8 -r 5000 -d 200 -t set,get,incr,lpush,lpop,sadd,hset,zadd,mset \
-  >benchmark.txt 2>&1 &
+redis-benchmark -s socket -q -n $requests -c 20 -P 8 -r 5000 -d 200 \
+  -t set,get,incr,lpush,lpop,sadd,hset,zadd,mset >benchmark.txt 2>&1 &
 benchmark=$!
 note_process $benchmark
 for ((i = 0; i < saves; ++i)); do
