@@ -22,6 +22,9 @@ case $TARN_LIB in
   *[\ :]*) echo "$0: the loader takes no preload with blanks or colons: $given" >&2; exit 2 ;;
 esac
 unset LD_PRELOAD
+# The test's own settings are no options of the library, which would say so on the error output.
+export -n TARN_LIB
+unset TARN_LONG
 
 # need COMMAND PACKAGE: the Debian package that brings what is missing.
 need() { command -v "$1" >/dev/null 2>&1 || skip "no $1: install the Debian package $2"; }
