@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "central/central.hpp"
 
-#include <bit>
-
 #include "base/fence.hpp"
 #include "central/objects.hpp"
 #include "os/report.hpp"
@@ -16,6 +14,8 @@ constexpr std::size_t handover_limit = 256 * kib;
 constexpr std::size_t spans_per_refill = 16;
 // Empty spans beyond this wake the watcher, so that they go back although nobody allocates.
 constexpr std::size_t spare_watch_bytes = 1 * mib;
+// Magazines of classes with at most so many objects in one are marked when they are handed over.
+constexpr std::size_t longest_marked = 32;
 
 std::size_t most_full_magazines(unsigned size_class) {
   const auto& info = class_info(size_class);
@@ -24,11 +24,6 @@ std::size_t most_full_magazines(unsigned size_class) {
 }
 
 }  // namespace
-
-metadata_pool& central::array_pool(std::size_t capacity) {
-  const std::size_t bytes = objects::array_bytes(capacity);
-  return arrays_[std::bit_width((bytes - 1) >> 3)];
-}
 
 // ---- spans
 // --------------------------------------------------------------------------------------------------
@@ -44,11 +39,11 @@ span* central::take_pages(std::size_t pages) {
 
 span* central::make_span(unsigned size_class) {
   const auto& info = class_info(size_class);
-  void* array = array_pool(info.objects).allocate(metadata_);
+  void* array = arrays_[size_class].allocate(metadata_);
   if (array == nullptr) return nullptr;
   span* s = take_pages(info.span_pages);
   if (s == nullptr) {
-    array_pool(info.objects).deallocate(array);
+    arrays_[size_class].deallocate(array);
     return nullptr;
   }
   s->objects = static_cast<objects::byte*>(array);
@@ -63,15 +58,14 @@ span* central::make_span(unsigned size_class) {
 
 // The span is in no list and none of its objects is in use.
 void central::destroy_span(span* s) {
-  depots_[s->size_class.load(std::memory_order_relaxed)].counters.spans_freed.fetch_add(
-      1, std::memory_order_relaxed);
+  const std::size_t size_class = s->size_class.load(std::memory_order_relaxed);
+  depots_[size_class].counters.spans_freed.fetch_add(1, std::memory_order_relaxed);
   map_.clear_classes(s);
   objects::byte* array = s->objects;
-  const std::size_t capacity = s->capacity;
   s->size_class.store(0, std::memory_order_relaxed);
   s->objects = nullptr;
   heap_.deallocate(s);
-  array_pool(capacity).deallocate(array);
+  arrays_[size_class].deallocate(array);
 }
 
 span* central::acquire(unsigned size_class, bool fresh) {
@@ -109,7 +103,9 @@ void central::list(unsigned size_class, span* s) {
       return;
     }
     s->state.store(span_state::listed, std::memory_order_relaxed);
-    d.listed.push_back(s);
+    // In front: a span that has just got its first free object is nearly full. Filling such spans first lets
+    // the others run empty, which bounds what a shift in sizes costs.
+    d.listed.push_front(s);
     full_fence();  // as above, for the flush that saw another state than `listed`
   }
   retire_if_empty(size_class, s);
@@ -221,18 +217,38 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
   depots_[size_class].counters.flushes.fetch_add(1, std::memory_order_relaxed);
 }
 
+// In a short magazine the objects are large, and marking each costs little beside using it: one that is
+// handed over is then seen by a second free at once. In a long one it is seen when the magazine goes back to
+// its spans.
+void central::mark(unsigned size_class, const magazine* m, bool away) {
+  if (class_info(size_class).magazine > longest_marked) return;
+  for (std::size_t slot = 1; slot <= m->count; ++slot) {
+    const std::uintptr_t address = address_of(m->slots[slot]);
+    const span* s = map_.span_of(address);
+    s->objects[index_in(s, address).index].store(away ? object_away : static_cast<std::uint8_t>(slot),
+                                                 std::memory_order_relaxed);
+  }
+}
+
 magazine* central::take_full(unsigned size_class) {
   object_depot& d = depots_[size_class];
-  os::lock_guard guard(d.lock);
-  magazine* m = d.pop_full();
-  if (m != nullptr) d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
+  magazine* m = nullptr;
+  {
+    os::lock_guard guard(d.lock);
+    m = d.pop_full();
+  }
+  if (m == nullptr) return nullptr;
+  d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
+  mark(size_class, m, false);
   return m;
 }
 
 bool central::give_full(unsigned size_class, magazine* m) {
   object_depot& d = depots_[size_class];
+  // A look without the lock: a full depot is common, and a wrong answer only costs a flush.
+  if (d.full_count.load(std::memory_order_relaxed) >= most_full_magazines(size_class)) return false;
+  mark(size_class, m, true);
   os::lock_guard guard(d.lock);
-  if (d.full_count >= most_full_magazines(size_class)) return false;
   d.push_full(m);
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
   return true;
@@ -270,13 +286,13 @@ void central::flush_idle_magazines(bool all) {
     magazine* idle = nullptr;
     {
       os::lock_guard guard(d.lock);
-      for (std::uint32_t n = all ? d.full_count : d.full_low; n != 0; --n) {
+      for (std::uint32_t n = all ? d.full_count.load(std::memory_order_relaxed) : d.full_low; n != 0; --n) {
         magazine* m = d.pop_full();
         if (m == nullptr) break;
         m->next = idle;
         idle = m;
       }
-      d.full_low = d.full_count;
+      d.full_low = d.full_count.load(std::memory_order_relaxed);
     }
     while (idle != nullptr) {
       magazine* m = idle;

@@ -18,9 +18,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "central/magazine.hpp"
 #include "central/object_depot.hpp"
+#include "central/objects.hpp"
 #include "central/size_class.hpp"
 #include "pages/metadata_arena.hpp"
 #include "pages/page_heap.hpp"
@@ -32,6 +34,20 @@ namespace tarn {
 struct held_span {
   span* current = nullptr;
   std::size_t cursor = 0;
+};
+
+// The arrays of object bytes, a pool per class.
+class object_arrays {
+ public:
+  constexpr object_arrays() : object_arrays(std::make_index_sequence<size_classes::count>()) {}
+  metadata_pool& operator[](std::size_t size_class) { return pools_[size_class]; }
+
+ private:
+  template <std::size_t... C>
+  constexpr explicit object_arrays(std::index_sequence<C...> /*classes*/)
+      : pools_{metadata_pool{objects::array_bytes(size_classes::table[C].objects), objects::group}...} {}
+
+  metadata_pool pools_[size_classes::count];
 };
 
 class central {
@@ -49,7 +65,7 @@ class central {
   // Lets go of a span before it is used up.
   void release(unsigned size_class, held_span& held);
 
-  // A full magazine from another thread, or null.
+  // A full magazine that some thread has left, or null.
   magazine* take_full(unsigned size_class);
   // Leaves a full magazine for other threads. False when there are enough.
   bool give_full(unsigned size_class, magazine* m);
@@ -71,7 +87,7 @@ class central {
 
   template <class Visit>
   void for_each_array_lock(Visit visit) {
-    for (metadata_pool& pool : arrays_) visit(pool.lock());
+    for (unsigned c = 0; c < size_classes::count; ++c) visit(arrays_[c].lock());
   }
 
   // A span was given back that holds no object any more; or the process is short of memory.
@@ -86,17 +102,14 @@ class central {
   void list(unsigned size_class, span* s);
   void retire_if_empty(unsigned size_class, span* s);
 
-  // Arrays of object bytes by size: 8, 16, … 4096.
-  static constexpr std::size_t array_pools = 10;
-  metadata_pool& array_pool(std::size_t capacity);
+  void mark(unsigned size_class, const magazine* m, bool away);
 
   metadata_arena& metadata_;
   page_map& map_;
   page_heap& heap_;
   void (*watcher_)() = nullptr;
   magazine_store magazines_;
-  metadata_pool arrays_[array_pools] = {{8, 8},    {16, 16},  {32, 32},   {64, 64},   {128, 64},
-                                        {256, 64}, {512, 64}, {1024, 64}, {2048, 64}, {4096, 64}};
+  object_arrays arrays_;
   alignas(separation) std::atomic<std::size_t> spare_bytes_{0};
   object_depot depots_[size_classes::count];
 };

@@ -4,12 +4,13 @@
 // "Magazines and Vmem", USENIX 2001.)
 //
 // Layout: slots[0] is null, a sentinel that makes the pop from an empty magazine visible without a counter;
-// objects lie in slots[1 .. count]. An object keeps its slot as long as it stays in the magazine, and the
-// object's byte in its span names that slot.
+// objects lie in slots[1 .. count], and the slots above are null. An object keeps its slot as long as it
+// stays in the magazine, and the object's byte in its span names that slot.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 
 #include "base/units.hpp"
@@ -24,6 +25,9 @@ struct magazine {
   std::uint16_t capacity = 0;  // objects; 0 for the shared empty magazine
   std::uint8_t size_index = 0;
   void* slots[1] = {nullptr};  // capacity + 1 of them
+
+  // All slots null.
+  void clear() { std::memset(static_cast<void*>(slots), 0, (capacity + std::size_t{1}) * sizeof(void*)); }
 
   [[nodiscard]] void** bottom() { return slots + 1; }
   static magazine* of_slots(void** slots) {
@@ -49,6 +53,7 @@ class magazine_store {
     auto* m = new (memory) magazine;
     m->capacity = static_cast<std::uint16_t>(capacities[index]);
     m->size_index = static_cast<std::uint8_t>(index);
+    m->clear();
     return m;
   }
   void deallocate(magazine* m) { pools_[m->size_index].deallocate(m); }

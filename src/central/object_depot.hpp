@@ -3,9 +3,9 @@
 // have free objects.
 //
 // Owner: central. Thread safety: guarded by its lock; sections are a few pointer operations, whatever is
-// moved. Invariants: full_count_ is the length of full_, and <= the class's limit; listed_ holds the spans in
+// moved. Invariants: full_count is the length of full, and <= the class's limit; listed holds the spans in
 // state
-//   `listed`, spare_ those in state `spare`; low marks are the least counts since the last period.
+//   `listed`, spare those in state `spare`; low marks are the least counts since the last period.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,8 @@ class alignas(separation) object_depot {
 
   // All guarded by lock.
   magazine* full = nullptr;
-  std::uint32_t full_count = 0;
+  // Written under the lock; read without it for a first look.
+  std::atomic<std::uint32_t> full_count{0};
   std::uint32_t full_low = 0;
   span_list listed;
   span_list spare;
@@ -46,14 +47,15 @@ class alignas(separation) object_depot {
   void push_full(magazine* m) {
     m->next = full;
     full = m;
-    ++full_count;
+    full_count.store(full_count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   magazine* pop_full() {
     magazine* m = full;
     if (m == nullptr) return nullptr;
     full = m->next;
-    --full_count;
-    full_low = full_count < full_low ? full_count : full_low;
+    const std::uint32_t left = full_count.load(std::memory_order_relaxed) - 1;
+    full_count.store(left, std::memory_order_relaxed);
+    full_low = left < full_low ? left : full_low;
     return m;
   }
   void push_spare(span* s) {

@@ -26,12 +26,13 @@ inline constexpr std::size_t least_span_bytes = 16 * kib;
 inline constexpr std::size_t objects_wanted = 8;
 inline constexpr std::size_t wanted_span_bytes = 64 * kib;
 // What one full magazine of a class may hold at most.
-inline constexpr std::size_t magazine_bytes = 32 * kib;
+inline constexpr std::size_t magazine_bytes = 16 * kib;
 // The tail of a span that no object fits into may be this part of it at most.
 inline constexpr std::size_t tail_waste_divisor = 8;
 
-// Slot numbers are kept in one byte per object, 255 is object_free and slot 0 a sentinel.
-inline constexpr std::size_t largest_magazine = 253;
+// Slot numbers are kept in one byte per object, slot 0 is a sentinel, and numbers from object_away on have
+// another meaning (pages/span.hpp).
+inline constexpr std::size_t largest_magazine = 252;
 
 // Division by an object size is multiplication by its reciprocal, ceil(2^64 / size), in 128 bits: the high
 // half is the quotient, and the low half is below the reciprocal exactly if the division leaves no rest.

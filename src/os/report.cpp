@@ -12,6 +12,12 @@ namespace {
 
 bool has_standard_error = false;
 
+// What is descriptor 2 later may be the program's own file, and is not written to if there was no standard
+// error at the start. Not on the first allocation: a sandbox may be closed by then.
+[[gnu::constructor]] void note_standard_error() {
+  has_standard_error = system_call(SYS_fcntl, 2, F_GETFD) >= 0;
+}
+
 bool write_all(long descriptor, const char* text, std::size_t size) {
   while (size != 0) {
     const long written =
@@ -25,8 +31,6 @@ bool write_all(long descriptor, const char* text, std::size_t size) {
 }
 
 }  // namespace
-
-void note_standard_error() { has_standard_error = system_call(SYS_fcntl, 2, F_GETFD) >= 0; }
 
 void write_line(const text_writer& line) {
   if (has_standard_error) write_all(2, line.data(), line.stored());

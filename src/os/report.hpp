@@ -6,10 +6,7 @@
 
 namespace tarn::os {
 
-// To be called once, early: what is descriptor 2 later may be the program's own file, and is not written to
-// if there was no standard error at the start.
-void note_standard_error();
-
+// Nothing is written if there was no standard error when the process started.
 void write_line(const text_writer& line);
 
 // Writes "tarn: <what>: <pointer>" and aborts: the heap can no longer be trusted.

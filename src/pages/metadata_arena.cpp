@@ -27,6 +27,14 @@ void* metadata_arena::allocate(std::size_t bytes, std::size_t alignment) {
   }
 }
 
+bool metadata_arena::ensure_available(std::size_t bytes) {
+  {
+    os::lock_guard guard(lock_);
+    if (end_ - next_ >= bytes) return true;
+  }
+  return grow(bytes + readable_behind);
+}
+
 void* metadata_arena::take(std::size_t bytes, std::size_t alignment) {
   const std::uintptr_t start = align_up(next_, alignment);
   if (next_ == 0 || start + bytes > end_) return nullptr;

@@ -22,6 +22,10 @@ class metadata_arena {
   // Zeroed memory, aligned to `alignment` (a power of two of at most one page); null when there is none.
   void* allocate(std::size_t bytes, std::size_t alignment);
 
+  // Takes address space for `bytes` more now, so that later calls cannot fail for want of it. False: there is
+  // none.
+  bool ensure_available(std::size_t bytes);
+
   [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
   os::mutex& lock() { return lock_; }
 

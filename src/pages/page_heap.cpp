@@ -15,6 +15,9 @@ constexpr std::size_t largest_reservation = 1 * gib;
 constexpr std::size_t span_group = 32;
 // A split and the growth before it need at most this many.
 constexpr std::size_t spans_at_hand = 4;
+// A reservation of n bytes needs at most about n / 32 bytes of spans and object bytes for objects of 32 bytes
+// and more.
+constexpr std::size_t metadata_divisor = 32;
 // Less than this is not worth a background thread.
 constexpr std::size_t watch_bytes = 1 * mib;
 
@@ -253,7 +256,10 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
   std::size_t bytes = 0;
   void* start = reserve_step(least, bytes);
   if (start == nullptr) return false;
-  if (!map_.ensure(address_of(start), bytes) || !stock_spans()) {
+  // Metadata for all that the reservation may be cut into, while there is address space: memory that is used
+  // up and freed again can then be cut another way.
+  if (!map_.ensure(address_of(start), bytes) || !metadata_.ensure_available(bytes / metadata_divisor) ||
+      !stock_spans()) {
     os::release(start, bytes);
     return false;
   }

@@ -7,6 +7,7 @@
 // Objects. Each object of a cut span has one byte in `objects`:
 //   object_free     the object is free and in the span;
 //   no_object       behind the last object;
+//   object_away     in a magazine that no thread has, as far as those are marked (central::mark);
 //   anything else   it is live, or in a magazine: the byte is then the magazine slot it was last put into,
 //   which
 //                   makes a double free visible (thread/thread_cache.hpp).
@@ -40,6 +41,7 @@ enum class span_state : std::uint8_t {
 
 inline constexpr std::uint8_t object_free = 255;
 inline constexpr std::uint8_t no_object = 254;
+inline constexpr std::uint8_t object_away = 253;
 
 struct alignas(cache_line) span {
   // What a free() of an object reads.

@@ -5,7 +5,6 @@
 
 #include <climits>
 
-#include "os/report.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/options.hpp"
 
@@ -57,7 +56,6 @@ void prepare() {
     return;
   }
   // Nothing here allocates.
-  os::note_standard_error();
   options::read_environment();
   pthread_key_create(&exit_key, thread_ends);
   heap.set_watcher(decay::wake);

@@ -23,7 +23,7 @@ void thread_cache_registry::unlink_locked(thread_cache* cache) {
   (cache->previous != nullptr ? cache->previous->next : used_) = cache->next;
   if (cache->next != nullptr) cache->next->previous = cache->previous;
   if (look_next_ == cache) look_next_ = cache->next;
-  count_.fetch_sub(1, std::memory_order_relaxed);
+  budget_.caches.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // A thread that allocates for the first time in its last destructors ends without telling us: its cache, with
@@ -69,7 +69,7 @@ thread_cache* thread_cache_registry::create() {
   cache->next = used_;
   if (used_ != nullptr) used_->previous = cache;
   used_ = cache;
-  count_.fetch_add(1, std::memory_order_relaxed);
+  budget_.caches.fetch_add(1, std::memory_order_relaxed);
   return cache;
 }
 
@@ -86,14 +86,14 @@ void thread_cache_registry::keep_only(thread_cache* mine) {
   thread_cache* cache = used_;
   used_ = nullptr;
   look_next_ = nullptr;
-  count_.store(0, std::memory_order_relaxed);
+  budget_.caches.store(0, std::memory_order_relaxed);
   while (cache != nullptr) {
     thread_cache* const next = cache->next;
     if (cache == mine) {
       cache->next = cache->previous = nullptr;
       cache->thread_id = os::system_call(SYS_gettid);
       used_ = cache;
-      count_.store(1, std::memory_order_relaxed);
+      budget_.caches.store(1, std::memory_order_relaxed);
     } else {
       cache->next = unused_;
       unused_ = cache;

@@ -37,7 +37,7 @@ class thread_cache_registry {
     for (thread_cache* c = unused_; c != nullptr; c = c->next) visit(*c);
   }
 
-  [[nodiscard]] std::size_t count() const { return count_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t count() const { return budget_.caches.load(std::memory_order_relaxed); }
   os::mutex& lock() { return lock_; }
 
   // For fork, which holds the lock.
@@ -53,7 +53,6 @@ class thread_cache_registry {
   thread_cache* used_ = nullptr;       // guarded by lock_
   thread_cache* unused_ = nullptr;     // guarded by lock_; singly linked
   thread_cache* look_next_ = nullptr;  // guarded by lock_; where adopt() goes on
-  std::atomic<std::size_t> count_{0};
 };
 
 }  // namespace tarn

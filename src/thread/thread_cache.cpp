@@ -7,12 +7,13 @@
 
 namespace tarn {
 
-constinit magazine thread_cache::empty_magazine{};
+constinit thread_cache::long_magazine thread_cache::none_{};
 
 namespace {
 
-// What one thread's magazines may hold before they stop growing, whatever the budget of all.
-constexpr std::size_t thread_limit = 2 * mib;
+// What one thread's magazines may hold before they stop growing: its share of half the budget, within these.
+constexpr std::size_t most_per_thread = 1 * mib;
+constexpr std::size_t least_per_thread = 128 * kib;
 // Misses before a magazine of each size gives way to the next.
 constexpr std::uint8_t misses_to_grow[magazine_store::sizes] = {2, 4, 255};
 // Every so many slow calls, bins that have not been used meanwhile are emptied.
@@ -36,12 +37,14 @@ std::size_t largest_index(unsigned size_class) {
 
 magazine* thread_cache::take_spare(unsigned size_class) {
   os::lock_guard guard(lock_);
-  return std::exchange(bins_[size_class].spare, nullptr);
+  magazine* const m = bins_[size_class].spare;
+  __atomic_store_n(&bins_[size_class].spare, no_magazine(), __ATOMIC_RELAXED);
+  return m != no_magazine() ? m : nullptr;
 }
 
 void thread_cache::put_spare(unsigned size_class, magazine* m) {
   os::lock_guard guard(lock_);
-  bins_[size_class].spare = m;
+  __atomic_store_n(&bins_[size_class].spare, m != nullptr ? m : no_magazine(), __ATOMIC_RELAXED);
 }
 
 held_span thread_cache::take_held(unsigned size_class) {
@@ -96,10 +99,18 @@ void thread_cache::unload(unsigned size_class) {
   b.loaded()->count = static_cast<std::uint16_t>(b.top - b.loaded()->bottom());
 }
 
+bool thread_cache::may_hold(std::size_t more) const {
+  const std::size_t limit = budget_->limit.load(std::memory_order_relaxed);
+  const std::size_t caches = budget_->caches.load(std::memory_order_relaxed);
+  const std::size_t share = std::clamp(limit / (2 * caches + 1), least_per_thread, most_per_thread);
+  return capacity_bytes_.load(std::memory_order_relaxed) + more <= share &&
+         budget_->used.load(std::memory_order_relaxed) + more <= limit;
+}
+
 // The loaded magazine gives way to a larger one with the same objects in the same slots.
 bool thread_cache::grow(unsigned size_class) {
   bin& b = bins_[size_class];
-  if (b.slots == empty_magazine.slots) {
+  if (b.slots == no_magazine()->slots) {
     magazine* m = new_magazine(size_class, 0);
     if (m != nullptr) load(size_class, m);
     return m != nullptr;
@@ -108,10 +119,7 @@ bool thread_cache::grow(unsigned size_class) {
   if (index > largest_index(size_class) || ++misses_[size_class] < misses_to_grow[index - 1]) return false;
   const std::size_t more =
       (magazine_store::capacities[index] - b.loaded()->capacity) * class_info(size_class).size;
-  if (capacity_bytes_.load(std::memory_order_relaxed) + more > thread_limit ||
-      budget_->used.load(std::memory_order_relaxed) + more > budget_->limit.load(std::memory_order_relaxed)) {
-    return false;
-  }
+  if (!may_hold(more)) return false;
   magazine* m = new_magazine(size_class, index);
   if (m == nullptr) return false;
   misses_[size_class] = 0;
@@ -147,7 +155,7 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
     // What was loaded is empty: it, or the spare one, stays as the spare one.
     magazine* const empty = b.loaded();
     load(size_class, full);
-    if (empty == &empty_magazine) {
+    if (empty == no_magazine()) {
       put_spare(size_class, spare != full ? spare : nullptr);
     } else {
       empty->count = 0;
@@ -158,11 +166,17 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   }
   put_spare(size_class, spare);
   grow(size_class);
-  if (b.slots == empty_magazine.slots) return nullptr;
+  if (b.slots == no_magazine()->slots) return nullptr;
   held_span held = take_held(size_class);
   b.loaded()->count = static_cast<std::uint16_t>(
       central_->refill(size_class, held, b.loaded(), most_objects(size_class, b.loaded())));
-  put_held(size_class, held);
+  // A bin that has not grown leaves the span to other threads: with thousands of them, each class of each
+  // would otherwise keep pages of its own.
+  if (b.loaded()->size_index == 0) {
+    central_->release(size_class, held);
+  } else {
+    put_held(size_class, held);
+  }
   load(size_class, b.loaded());
   return pop(size_class);
 }
@@ -170,7 +184,7 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
 // The loaded magazine is full, or the shared empty one.
 void thread_cache::make_room(unsigned size_class) {
   bin& b = bins_[size_class];
-  if (grow(size_class) || b.slots == empty_magazine.slots) return;
+  if (grow(size_class) || b.slots == no_magazine()->slots) return;
   unload(size_class);
   magazine* const full = b.loaded();
   magazine* other = take_spare(size_class);
@@ -186,13 +200,14 @@ void thread_cache::make_room(unsigned size_class) {
   }
   // No memory for a second magazine: this one is emptied in place.
   central_->flush(size_class, full->bottom(), full->count);
+  full->clear();
   full->count = 0;
   load(size_class, full);
 }
 
 TARN_NOINLINE void thread_cache::free_slow(unsigned size_class, void* object) {
   note_slow_call(size_class);
-  make_room(size_class);
+  if (bins_[size_class].top == bins_[size_class].limit) make_room(size_class);
   if (!push(central_->map().find(address_of(object)), object)) central_->flush(size_class, &object, 1);
 }
 
@@ -201,11 +216,11 @@ TARN_NOINLINE void thread_cache::free_slow(unsigned size_class, void* object) {
 
 void thread_cache::give_up_bin(unsigned size_class) {
   bin& b = bins_[size_class];
-  if (b.slots != empty_magazine.slots) {
+  if (b.slots != no_magazine()->slots) {
     unload(size_class);
     magazine* const m = b.loaded();
-    b.slots = empty_magazine.slots;
-    b.top = b.limit = empty_magazine.bottom();
+    b.slots = no_magazine()->slots;
+    b.top = b.limit = no_magazine()->bottom();
     hand_over(size_class, m);
   }
   if (magazine* const m = take_spare(size_class)) hand_over(size_class, m);
@@ -220,7 +235,7 @@ void thread_cache::flush_all() {
 
 void thread_cache::scavenge() {
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    if (bins_[c].slots == empty_magazine.slots) continue;
+    if (bins_[c].slots == no_magazine()->slots) continue;
     if (last_top_[c] == bins_[c].top) {
       give_up_bin(c);
     } else {
@@ -248,9 +263,12 @@ bool thread_cache::take_surplus(bool only_if_idle) {
   return false;
 }
 
-bool thread_cache::holds(unsigned size_class, const void* object) const {
+bool thread_cache::holds(unsigned size_class, const void* object) {
   const bin& b = bins_[size_class];
-  return std::find(b.loaded()->bottom(), b.top, object) != b.top;
+  if (std::find(b.slots + 1, b.top, object) != b.top) return true;
+  os::lock_guard guard(lock_);
+  magazine* const m = b.spare;
+  return std::find(m->bottom(), m->bottom() + m->count, object) != m->bottom() + m->count;
 }
 
 std::size_t thread_cache::cached_bytes() const {
@@ -258,7 +276,7 @@ std::size_t thread_cache::cached_bytes() const {
   for (unsigned c = 1; c < size_classes::count; ++c) {
     const bin& b = bins_[c];
     std::size_t objects = static_cast<std::size_t>(b.top - b.loaded()->bottom());
-    if (b.spare != nullptr) objects += b.spare->count;
+    objects += b.spare->count;
     bytes += objects * class_info(c).size;
   }
   return bytes;

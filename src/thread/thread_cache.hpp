@@ -30,6 +30,7 @@ namespace tarn {
 // How many bytes thread caches may hold together, and how many they hold.
 struct cache_budget {
   std::atomic<std::size_t> limit{64 * mib};
+  std::atomic<std::size_t> caches{0};
   alignas(separation) std::atomic<std::size_t> used{0};
 };
 
@@ -39,13 +40,14 @@ class alignas(separation) thread_cache {
     void** top;
     void** limit;
     void** slots;     // of the loaded magazine
-    magazine* spare;  // guarded by lock_
+    magazine* spare;  // written under lock_; the empty magazine if there is none, as push() looks into it
 
     [[nodiscard]] magazine* loaded() const { return magazine::of_slots(slots); }
   };
 
-  // A bin that nothing can be taken from or put into.
-  static constinit magazine empty_magazine;
+  // What a bin without a magazine has: it is empty and full at once, and as long as the longest to look into.
+  static magazine* no_magazine() { return &none_.head; }
+
   struct empty_tag {};
   constexpr explicit thread_cache(empty_tag /*unused*/) { make_empty(); }
 
@@ -57,6 +59,7 @@ class alignas(separation) thread_cache {
     void** const top = b.top;
     void* const object = top[-1];
     if (TARN_UNLIKELY(object == nullptr)) return nullptr;
+    top[-1] = nullptr;  // so that a slot names an object only while the object is in it
     b.top = top - 1;
     return object;
   }
@@ -74,11 +77,14 @@ class alignas(separation) thread_cache {
     if (TARN_UNLIKELY(!at.exact)) return false;
     objects::byte& state = s->objects[at.index];
     const std::size_t was = state.load(std::memory_order_relaxed);
-    void** const slots = b.slots;
-    const auto slot = static_cast<std::size_t>(top - slots);
-    // No short cuts: each part alone is a coin toss for the branch predictor, all together they never happen.
-    // The slot read may lie behind the magazine; metadata_arena keeps that readable.
-    if (TARN_UNLIKELY((was >= no_object) | ((was < slot) & (slots[was] == object)))) return false;
+    // The spare magazine may just have been taken by another thread, and then names nothing that this one
+    // frees.
+    const magazine* const spare = __atomic_load_n(&b.spare, __ATOMIC_RELAXED);
+    if (TARN_UNLIKELY(was >= object_away || names(b.slots, was, object) ||
+                      names(spare->slots, was, object))) {
+      return false;
+    }
+    const auto slot = static_cast<std::size_t>(top - b.slots);
     state.store(static_cast<std::uint8_t>(slot), std::memory_order_relaxed);
     *top = object;
     b.top = top + 1;
@@ -96,8 +102,8 @@ class alignas(separation) thread_cache {
   // has made no slow call since the last time. Returns whether it has.
   bool take_surplus(bool only_if_idle);
 
-  // True if the object lies in the loaded magazine. By the thread itself.
-  [[nodiscard]] bool holds(unsigned size_class, const void* object) const;
+  // True if the object lies in the loaded or the spare magazine. By the thread itself.
+  [[nodiscard]] bool holds(unsigned size_class, const void* object);
 
   // Bytes of the free objects in it; another thread's answer is a moment old.
   [[nodiscard]] std::size_t cached_bytes() const;
@@ -113,10 +119,27 @@ class alignas(separation) thread_cache {
  private:
   friend class thread_cache_test_access;
 
+  struct long_magazine {
+    magazine head;
+    void* rest[largest_magazine];
+  };
+  static constinit long_magazine none_;
+
   constexpr void make_empty() {
-    for (bin& b : bins_)
-      b = {empty_magazine.slots + 1, empty_magazine.slots + 1, empty_magazine.slots, nullptr};
+    for (bin& b : bins_) b = {none_.head.slots + 1, none_.head.slots + 1, none_.head.slots, &none_.head};
   }
+  // Whether the slot holds the object. It may lie behind a short magazine: metadata_arena keeps that
+  // readable, and an accidental hit there only leads to the slow path, which looks more closely.
+#if TARN_TSAN
+  __attribute__((noinline, no_sanitize("thread")))
+#else
+  TARN_ALWAYS_INLINE
+#endif
+  static bool
+  names(void* const* slots, std::size_t slot, const void* object) {
+    return slots[slot] == object;
+  }
+
   // What lock_ guards, each a few instructions long.
   magazine* take_spare(unsigned size_class);
   void put_spare(unsigned size_class, magazine* m);
@@ -128,6 +151,7 @@ class alignas(separation) thread_cache {
   void account(unsigned size_class, const magazine* m, bool gained);
   magazine* new_magazine(unsigned size_class, std::size_t index);
   void drop_empty(unsigned size_class, magazine* m);
+  [[nodiscard]] bool may_hold(std::size_t more) const;
   bool grow(unsigned size_class);
   void make_room(unsigned size_class);
   void hand_over(unsigned size_class, magazine* m);
