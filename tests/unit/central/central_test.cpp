@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+#include "central/central.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "central/objects.hpp"
+#include "own_engine.hpp"
+
+namespace tarn {
+namespace {
+
+class central_test : public testing::Test {
+ protected:
+  magazine* new_magazine() { return middle_.magazines().allocate(engine_->metadata, 2); }
+
+  // Takes `count` objects and gives them in the order in which a cache would hand them out.
+  std::vector<void*> take(unsigned size_class, std::size_t count, held_span& held) {
+    std::vector<void*> out;
+    while (out.size() < count) {
+      magazine* const m = new_magazine();
+      const std::size_t most =
+          std::min<std::size_t>({count - out.size(), m->capacity, class_info(size_class).magazine});
+      const std::size_t got = middle_.refill(size_class, held, m, most);
+      EXPECT_NE(got, 0U);
+      if (got == 0) break;
+      expect_slots_in_bytes(m, got);
+      for (std::size_t slot = got; slot > 0; --slot) out.push_back(m->slots[slot]);
+      m->count = 0;
+      middle_.magazines().deallocate(m);
+    }
+    return out;
+  }
+
+  void expect_slots_in_bytes(const magazine* m, std::size_t count) {
+    for (std::size_t slot = 1; slot <= count; ++slot) {
+      ASSERT_EQ(byte_of(m->slots[slot]), slot);
+    }
+  }
+
+  void give(unsigned size_class, std::vector<void*> objects) {
+    for (std::size_t i = 0; i < objects.size(); i += largest_magazine) {
+      middle_.flush(size_class, objects.data() + i, std::min(largest_magazine, objects.size() - i));
+    }
+  }
+
+  span* span_of(const void* object) { return engine_->map.span_of(address_of(object)); }
+  unsigned byte_of(const void* object) {
+    const span* s = span_of(object);
+    const object_index at = index_in(s, address_of(object));
+    EXPECT_TRUE(at.exact);
+    return s->objects[at.index].load();
+  }
+  std::size_t in_use() { return engine_->heap.stats().in_use; }
+
+  std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
+  central& middle_ = engine_->middle;
+};
+
+constexpr unsigned small = 5;  // objects of 64 bytes
+
+TEST_F(central_test, objects_come_in_address_order) {
+  held_span held;
+  const auto objects = take(small, 3 * class_info(small).objects, held);
+  for (std::size_t i = 1; i < class_info(small).objects; ++i) {
+    ASSERT_EQ(address_of(objects[i]), address_of(objects[i - 1]) + class_info(small).size);
+  }
+}
+
+TEST_F(central_test, every_class_gives_each_object_once_and_takes_all_back) {
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    held_span held;
+    const std::size_t count = 2 * class_info(c).objects + 1U;
+    auto objects = take(c, count, held);
+    ASSERT_EQ(objects.size(), count);
+    const std::set<void*> distinct(objects.begin(), objects.end());
+    ASSERT_EQ(distinct.size(), count) << "an object handed out twice";
+    for (void* object : objects) {
+      ASSERT_EQ(engine_->map.class_of(address_of(object)), c);
+      ASSERT_LE(address_of(object) + class_info(c).size, span_of(object)->end());
+    }
+    middle_.release(c, held);
+    std::shuffle(objects.begin(), objects.end(), std::mt19937(c));
+    give(c, objects);
+    ASSERT_EQ(middle_.spare_bytes(), 3U * class_info(c).span_pages * page_size) << class_info(c).size;
+    ASSERT_EQ(middle_.release_spares(true), 3U * class_info(c).span_pages * page_size);
+    ASSERT_EQ(in_use(), 0U);
+  }
+  engine_->heap.validate();
+}
+
+TEST_F(central_test, a_span_seen_through_is_listed_when_an_object_comes_back) {
+  held_span held;
+  const auto objects = take(small, class_info(small).objects, held);
+  EXPECT_EQ(held.current, nullptr) << "the span is used up";
+  span* const s = span_of(objects[0]);
+  EXPECT_EQ(s->state.load(), span_state::unlisted);
+  give(small, {objects[7]});
+  EXPECT_EQ(s->state.load(), span_state::listed);
+  EXPECT_EQ(byte_of(objects[7]), object_free);
+  // The next refill finds it before it makes a span.
+  EXPECT_EQ(take(small, 1, held)[0], objects[7]);
+  EXPECT_EQ(engine_->middle.depot(small).counters.spans_made.load(), 1U);
+}
+
+TEST_F(central_test, what_comes_back_behind_the_cursor_is_found_when_the_span_is_let_go) {
+  held_span held;
+  const auto objects = take(small, 10, held);
+  span* const s = held.current;
+  ASSERT_NE(s, nullptr);
+  give(small, {objects[0], objects[1]});
+  EXPECT_EQ(s->state.load(), span_state::held) << "its holder has it";
+  const std::size_t rest = class_info(small).objects - 10U;
+  const auto more = take(small, rest, held);
+  EXPECT_EQ(std::count(more.begin(), more.end(), objects[0]), 0) << "the cursor goes on, never back";
+  EXPECT_EQ(s->state.load(), span_state::listed) << "seen through with two free objects";
+  EXPECT_EQ(take(small, 2, held), (std::vector<void*>{objects[0], objects[1]}));
+}
+
+TEST_F(central_test, an_empty_span_is_kept_for_the_next_refill) {
+  held_span held;
+  const auto objects = take(small, class_info(small).objects, held);
+  span* const s = span_of(objects[0]);
+  give(small, objects);
+  EXPECT_EQ(s->state.load(), span_state::spare);
+  EXPECT_EQ(take(small, 1, held)[0], objects[0]);
+  EXPECT_EQ(middle_.spare_bytes(), 0U);
+  EXPECT_EQ(middle_.depot(small).counters.spans_made.load(), 1U);
+}
+
+TEST_F(central_test, a_span_let_go_whole_is_spare) {
+  held_span held;
+  const auto objects = take(small, 5, held);
+  give(small, objects);
+  middle_.release(small, held);
+  EXPECT_EQ(held.current, nullptr);
+  EXPECT_EQ(span_of(objects[0])->state.load(), span_state::spare);
+  held = {};
+  middle_.release(small, held);  // nothing held: nothing to do
+}
+
+TEST_F(central_test, spares_that_were_used_lately_stay_for_a_period) {
+  held_span held;
+  give(small, take(small, 3 * class_info(small).objects, held));
+  EXPECT_EQ(middle_.release_spares(false), 0U) << "they came in this period";
+  EXPECT_EQ(middle_.release_spares(false), 3U * class_info(small).span_pages * page_size);
+  EXPECT_EQ(middle_.spare_bytes(), 0U);
+}
+
+TEST_F(central_test, an_empty_span_serves_other_classes_before_the_heap_grows) {
+  held_span held;
+  give(small, take(small, 64 * class_info(small).objects, held));
+  const std::size_t spare = middle_.spare_bytes();
+  ASSERT_GE(spare, 64U * class_info(small).span_pages * page_size);
+  const unsigned large = size_classes::count - 1;
+  held_span other;
+  take(large, 1, other);
+  EXPECT_EQ(middle_.spare_bytes(), 0U);
+  EXPECT_LE(in_use(), spare);
+}
+
+TEST_F(central_test, full_magazines_change_hands_up_to_a_limit) {
+  for (const unsigned c : {1U, small, 40U, size_classes::count - 1}) {
+    EXPECT_EQ(middle_.take_full(c), nullptr);
+    std::vector<magazine*> given;
+    held_span held;
+    for (;;) {
+      magazine* const m = new_magazine();
+      const std::size_t most = std::min<std::size_t>(m->capacity, class_info(c).magazine);
+      while (m->count < most) {
+        const auto one = take(c, 1, held);
+        m->slots[++m->count] = one[0];
+      }
+      if (!middle_.give_full(c, m)) break;
+      given.push_back(m);
+      ASSERT_LE(given.size(), 4096U) << "no limit";
+    }
+    const std::size_t bytes = given.size() * class_info(c).magazine * std::size_t{class_info(c).size};
+    EXPECT_GE(given.size(), 2U);
+    EXPECT_LE(bytes, std::max<std::size_t>(256 * kib, 2 * largest_class_size));
+    EXPECT_EQ(middle_.handover_bytes(), bytes);
+    EXPECT_EQ(middle_.take_full(c), given.back()) << "the warmest";
+    given.pop_back();
+    middle_.flush_idle_magazines(true);
+    EXPECT_EQ(middle_.handover_bytes(), 0U);
+    EXPECT_EQ(middle_.take_full(c), nullptr);
+  }
+}
+
+TEST_F(central_test, magazines_that_nobody_wants_for_a_period_are_flushed) {
+  held_span held;
+  magazine* m = new_magazine();
+  m->count = static_cast<std::uint16_t>(middle_.refill(small, held, m, class_info(small).magazine));
+  const void* const object = m->slots[1];
+  ASSERT_TRUE(middle_.give_full(small, m));
+  middle_.flush_idle_magazines(false);
+  EXPECT_NE(middle_.handover_bytes(), 0U) << "it came in this period";
+  middle_.flush_idle_magazines(false);
+  EXPECT_EQ(middle_.handover_bytes(), 0U);
+  EXPECT_EQ(byte_of(object), object_free);
+}
+
+int watcher_calls = 0;
+
+TEST_F(central_test, the_watcher_hears_of_many_empty_spans) {
+  watcher_calls = 0;
+  middle_.set_spare_watcher([] { ++watcher_calls; });
+  held_span held;
+  auto objects = take(small, 2 * mib / class_info(small).size, held);
+  middle_.release(small, held);
+  give(small, {objects.begin(), objects.begin() + class_info(small).objects});
+  EXPECT_EQ(watcher_calls, 0);
+  give(small, {objects.begin() + class_info(small).objects, objects.end()});
+  EXPECT_GT(watcher_calls, 0);
+}
+
+// Objects of several classes taken and given back at random: each object once, nothing lost.
+TEST_F(central_test, random_taking_and_giving_loses_nothing) {
+  std::mt19937 random(7);
+  const unsigned classes[] = {1, small, 20, 45};
+  std::vector<void*> live[4];
+  held_span held[4];
+  std::set<void*> all;
+  for (int step = 0; step < 4000; ++step) {
+    const std::size_t i = random() % 4;
+    const unsigned c = classes[i];
+    if (live[i].size() < 600 && random() % 2 == 0) {
+      for (void* object : take(c, 1 + random() % 60, held[i])) {
+        ASSERT_TRUE(all.insert(object).second) << "handed out twice";
+        live[i].push_back(object);
+      }
+    } else if (!live[i].empty()) {
+      std::shuffle(live[i].begin(), live[i].end(), random);
+      const std::size_t count = 1 + random() % live[i].size();
+      const std::vector<void*> back(live[i].end() - static_cast<std::ptrdiff_t>(count), live[i].end());
+      live[i].resize(live[i].size() - count);
+      for (void* object : back) all.erase(object);
+      give(c, back);
+    }
+    if (step % 64 == 0) middle_.release(c, held[i]);
+    if (step % 100 == 0) middle_.release_spares(step % 200 == 0);
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    give(classes[i], live[i]);
+    middle_.release(classes[i], held[i]);
+  }
+  middle_.release_spares(true);
+  EXPECT_EQ(in_use(), 0U) << "a span was lost";
+  engine_->heap.validate();
+}
+
+}  // namespace
+}  // namespace tarn

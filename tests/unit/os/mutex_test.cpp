@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#include "os/mutex.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <ctime>
+#include <thread>
+#include <vector>
+
+namespace tarn::os {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(mutex, is_four_bytes_and_a_rank) { EXPECT_LE(sizeof(mutex), 8U); }
+
+TEST(mutex, excludes) {
+  mutex m{lock_rank::depot};
+  // Not atomic: the lock is all that keeps the increments apart.
+  std::uint64_t counter = 0;
+  constexpr std::uint64_t rounds = 20000;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (std::uint64_t i = 0; i < rounds; ++i) {
+        lock_guard guard(m);
+        ++counter;
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(counter, 4 * rounds);
+}
+
+TEST(mutex, who_waits_long_sleeps_and_is_woken) {
+  mutex m{lock_rank::depot};
+  std::atomic<int> through{0};
+  std::vector<std::thread> threads;
+  m.lock();
+  timespec used_before{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used_before);
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      lock_guard guard(m);
+      through.fetch_add(1);
+    });
+  }
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(through.load(), 0);
+  timespec used_after{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used_after);
+  m.unlock();
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(through.load(), 3);
+  const double used = static_cast<double>(used_after.tv_sec - used_before.tv_sec) +
+                      static_cast<double>(used_after.tv_nsec - used_before.tv_nsec) * 1e-9;
+  EXPECT_LT(used, 0.2) << "three threads that wait 0.3 s must sleep, not spin";
+}
+
+TEST(mutex, a_forked_child_resets_what_a_thread_that_it_has_not_got_holds) {
+  mutex m{lock_rank::metadata};
+  std::atomic<bool> held{false};
+  std::atomic<bool> done{false};
+  std::thread holder([&] {
+    lock_guard guard(m);
+    held = true;
+    while (!done) std::this_thread::sleep_for(1ms);
+  });
+  while (!held) std::this_thread::sleep_for(1ms);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    m.reset();
+    m.lock();
+    m.unlock();
+    _exit(7);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+  done = true;
+  holder.join();
+}
+
+}  // namespace
+}  // namespace tarn::os

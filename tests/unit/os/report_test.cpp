@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// os::fatal is tested in tests/death.
+#include "os/report.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace tarn::os {
+namespace {
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string new_path(const char* name) {
+  return testing::TempDir() + "tarn_report_" + name + "_" + std::to_string(getpid());
+}
+
+TEST(report, appends_whole_lines) {
+  const std::string path = new_path("append");
+  text_buffer<64> line;
+  line.put("one line\n");
+  EXPECT_TRUE(append_to_file(path.c_str(), line));
+  EXPECT_TRUE(append_to_file(path.c_str(), line));
+  EXPECT_EQ(content_of(path), "one line\none line\n");
+  unlink(path.c_str());
+}
+
+TEST(report, says_when_a_file_cannot_be_written) {
+  text_buffer<64> line;
+  line.put("x");
+  EXPECT_FALSE(append_to_file("/no/such/folder/file", line));
+  EXPECT_FALSE(append_to_file(testing::TempDir().c_str(), line));
+}
+
+TEST(report, a_line_goes_to_standard_error) {
+  note_standard_error();
+  testing::internal::CaptureStderr();
+  text_buffer<64> line;
+  line.put("to standard error\n");
+  write_line(line);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "to standard error\n");
+}
+
+TEST(report, nothing_is_written_where_there_was_no_standard_error) {
+  const std::string path = new_path("closed");
+  const pid_t child = fork();
+  if (child == 0) {
+    close(2);
+    note_standard_error();
+    // The program's own file gets the number 2.
+    if (open(path.c_str(), O_CREAT | O_WRONLY, 0600) != 2) _exit(3);
+    text_buffer<64> line;
+    line.put("must not be in it\n");
+    write_line(line);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  EXPECT_EQ(content_of(path), "");
+  unlink(path.c_str());
+}
+
+}  // namespace
+}  // namespace tarn::os

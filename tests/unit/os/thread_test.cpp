@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#include "os/thread.hpp"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "base/compiler.hpp"
+#include "os/futex.hpp"
+
+namespace tarn::os {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::atomic<int> runs{0};
+futex_word go_on{0};
+
+void body() {
+  runs.fetch_add(1);
+  while (go_on.load() == 0) futex_wait(&go_on, 0);
+}
+
+bool wait_until(const std::function<bool()>& condition) {
+  for (int i = 0; i < 5000 && !condition(); ++i) std::this_thread::sleep_for(1ms);
+  return condition();
+}
+
+// The lines of the background thread's /proc status that begin with `field`.
+std::string status_of_thread(const std::string& name, const std::string& field) {
+  DIR* const folder = opendir("/proc/self/task");
+  if (folder == nullptr) return {};
+  std::string found;
+  while (const dirent* entry = readdir(folder)) {
+    std::ifstream status("/proc/self/task/" + std::string(entry->d_name) + "/status");
+    std::string line;
+    bool is_it = false;
+    while (std::getline(status, line)) {
+      if (line == "Name:\t" + name) is_it = true;
+      if (is_it && line.rfind(field, 0) == 0) found = line.substr(field.size());
+    }
+  }
+  closedir(folder);
+  return found;
+}
+
+TEST(background_thread, runs_and_leaves_its_stack_again_and_again) {
+  if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "a sanitizer's runtime must know every thread";
+  for (int round = 1; round <= 5; ++round) {
+    ASSERT_TRUE(wait_until(background_thread_gone));
+    go_on = 0;
+    ASSERT_TRUE(start_background_thread(body));
+    ASSERT_TRUE(wait_until([round] { return runs == round; }));
+    EXPECT_FALSE(background_thread_gone());
+    go_on = 1;
+    futex_wake(&go_on, 1);
+    EXPECT_TRUE(wait_until(background_thread_gone));
+  }
+}
+
+TEST(background_thread, has_a_name_and_blocks_every_signal) {
+  if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "a sanitizer's runtime must know every thread";
+  ASSERT_TRUE(wait_until(background_thread_gone));
+  go_on = 0;
+  const int before = runs;
+  sigset_t mask_before;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask_before);
+  ASSERT_TRUE(start_background_thread(body));
+  ASSERT_TRUE(wait_until([before] { return runs == before + 1; }));
+  sigset_t mask_after;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask_after);
+  for (int signal = 1; signal < 32; ++signal) {
+    EXPECT_EQ(sigismember(&mask_before, signal), sigismember(&mask_after, signal)) << signal;
+  }
+  const std::string blocked = status_of_thread("tarn-decay", "SigBlk:\t");
+  ASSERT_EQ(blocked.size(), 16U) << "no thread of that name";
+  // SIGKILL (9) and SIGSTOP (19) cannot be blocked.
+  EXPECT_EQ(std::stoull(blocked, nullptr, 16), ~0ULL & ~(1ULL << 8) & ~(1ULL << 18));
+  go_on = 1;
+  futex_wake(&go_on, 1);
+  EXPECT_TRUE(wait_until(background_thread_gone));
+}
+
+}  // namespace
+}  // namespace tarn::os

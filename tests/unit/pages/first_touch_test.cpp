@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "pages/first_touch.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include "os/memory.hpp"
+
+namespace tarn {
+namespace {
+
+constexpr std::uintptr_t base = std::uintptr_t{1} << 40;
+constexpr std::size_t reservation = 256 * mib;
+
+class first_touch_test : public testing::Test {
+ protected:
+  first_touch_test() { touch_.reserved_locked(base, reservation); }
+
+  first_touch touch_;
+};
+
+bool nothing(const touch_plan& plan) { return plan.huge_bytes == 0 && plan.populate_bytes == 0; }
+
+TEST_F(first_touch_test, a_small_heap_pays_for_what_it_touches_only) {
+  for (std::size_t used = 0; used + 64 * kib < first_touch::populate_from; used += 64 * kib) {
+    EXPECT_TRUE(nothing(touch_.plan_locked(base + used, 64 * kib, used, true)));
+  }
+}
+
+TEST_F(first_touch_test, above_that_pages_are_populated_ahead_by_a_small_part_of_the_heap) {
+  std::uintptr_t at = base;
+  std::uintptr_t prepared = base;
+  for (std::size_t heap = first_touch::populate_from; heap < first_touch::huge_from; heap += 64 * kib) {
+    const touch_plan plan = touch_.plan_locked(at, 64 * kib, heap, true);
+    EXPECT_EQ(plan.huge_bytes, 0U);
+    at += 64 * kib;
+    if (plan.populate_bytes != 0) {
+      EXPECT_EQ(plan.populate_start, prepared) << "each page once, none left out";
+      prepared = plan.populate_start + plan.populate_bytes;
+      EXPECT_LE(plan.populate_bytes, 64 * kib + first_touch::populate_most);
+    }
+    EXPECT_GE(prepared, at) << "all that is handed out is prepared";
+    EXPECT_LE(prepared - at, heap / 32 + 16 * kib);
+  }
+}
+
+TEST_F(first_touch_test, what_is_not_to_be_written_is_not_populated) {
+  EXPECT_TRUE(nothing(touch_.plan_locked(base, mib, 4 * mib, false)));
+}
+
+TEST_F(first_touch_test, a_large_heap_asks_for_huge_pages) {
+  std::uintptr_t at = base;
+  std::uintptr_t advised = base;
+  for (std::size_t heap = first_touch::huge_from; at + mib <= base + reservation; heap += mib) {
+    const touch_plan plan = touch_.plan_locked(at, mib, heap, true);
+    at += mib;
+    EXPECT_EQ(plan.populate_bytes, 0U);
+    if (plan.huge_bytes != 0) {
+      EXPECT_EQ(plan.huge_start % huge_page_size, 0U);
+      EXPECT_EQ(plan.huge_bytes % huge_page_size, 0U);
+      EXPECT_GE(plan.huge_start, advised) << "advised twice";
+      advised = plan.huge_start + plan.huge_bytes;
+      EXPECT_LE(advised, base + reservation);
+      EXPECT_LE(advised, at + heap / 8 + huge_page_size);
+    }
+    EXPECT_GE(advised, align_down(at, huge_page_size));
+  }
+  EXPECT_EQ(advised, base + reservation);
+}
+
+TEST_F(first_touch_test, modes) {
+  touch_.set_mode(huge_pages::never);
+  EXPECT_EQ(touch_.plan_locked(base, 2 * mib, gib, true).huge_bytes, 0U);
+  touch_.set_mode(huge_pages::always);
+  EXPECT_NE(touch_.plan_locked(base + 4 * mib, 2 * mib, 64 * kib, true).huge_bytes, 0U);
+}
+
+TEST_F(first_touch_test, only_at_the_frontier_of_the_newest_reservation) {
+  EXPECT_FALSE(nothing(touch_.plan_locked(base, 8 * mib, 64 * mib, true)));
+  EXPECT_TRUE(nothing(touch_.plan_locked(base + mib, mib, 64 * mib, true))) << "used before";
+  EXPECT_TRUE(nothing(touch_.plan_locked(base - mib, mib, 64 * mib, true))) << "another reservation";
+  EXPECT_TRUE(nothing(touch_.plan_locked(base + reservation + mib, mib, 64 * mib, true)));
+}
+
+TEST_F(first_touch_test, the_end_of_the_reservation_is_the_end) {
+  const touch_plan plan = touch_.plan_locked(base + reservation - 8 * kib, 8 * kib, 8 * mib, true);
+  EXPECT_EQ(plan.populate_start + plan.populate_bytes, base + reservation);
+}
+
+TEST(first_touch, what_is_carried_out_is_counted) {
+  void* const start = os::reserve(8 * mib, huge_page_size);
+  ASSERT_NE(start, nullptr);
+  first_touch touch;
+  touch.reserved_locked(address_of(start), 8 * mib);
+  touch.carry_out(touch.plan_locked(address_of(start), mib, 8 * mib, true));
+  unsigned char backed = 0;
+  ASSERT_EQ(mincore(start, os::page_size(), &backed), 0);
+  // The system may refuse; then nothing is counted.
+  EXPECT_EQ(touch.populated() != 0, (backed & 1) != 0);
+  if (touch.populated() != 0) {
+    EXPECT_EQ(touch.populated(), mib);
+  }
+  touch.carry_out(touch_plan{});
+  os::release(start, 8 * mib);
+  const std::size_t before = touch.populated();
+  touch.carry_out({.populate_start = address_of(start), .populate_bytes = mib});
+  EXPECT_EQ(touch.populated(), before) << "a failure is not counted";
+}
+
+}  // namespace
+}  // namespace tarn

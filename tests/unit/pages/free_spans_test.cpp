@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// Against a model: spans sorted by length and address in a std::map.
+#include "pages/free_spans.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace tarn {
+namespace {
+
+using half = free_spans::half;
+using sorted_spans = std::map<std::pair<std::uint32_t, std::uintptr_t>, span*>;
+
+TEST(free_spans, bins_are_in_order_of_length) {
+  std::size_t last = 0;
+  for (std::size_t pages = 1; pages < 300000; ++pages) {
+    const std::size_t bin = free_spans::bin_of(pages);
+    ASSERT_GE(bin, last) << pages;
+    ASSERT_LE(bin, last + 1) << pages;
+    last = bin;
+  }
+  EXPECT_LT(free_spans::bin_of(0xffffffffU), free_spans::bin_count);
+  for (std::size_t pages = 1; pages < 64; ++pages) EXPECT_EQ(free_spans::bin_of(pages), pages);
+}
+
+class model {
+ public:
+  explicit model(std::size_t spans) : spans_(spans), inside_(spans) {}
+
+  void step(std::mt19937& random) {
+    const std::size_t i = random() % spans_.size();
+    span& s = spans_[i];
+    if (inside_[i]) {
+      free_->remove(&s);
+      sorted_of(s).erase({s.pages, s.start});
+    } else {
+      s.start = (i + 1) << 40;
+      s.pages = static_cast<std::uint32_t>(1 + random() % (random() % 4 == 0 ? 100000 : 150));
+      s.dirty_pages = static_cast<std::uint32_t>(random() % 2 == 0 ? 0 : 1 + random() % s.pages);
+      free_->insert(&s);
+      sorted_of(s)[{s.pages, s.start}] = &s;
+    }
+    inside_[i] = !inside_[i];
+  }
+
+  // `exact`: so few spans that the bounded look into a bin sees all.
+  void check(half which, std::size_t pages, bool exact) const {
+    const sorted_spans& sorted = which == half::dirty ? dirty_ : clean_;
+    const span* const found = free_->best_fit(which, pages);
+    const auto best = sorted.lower_bound({static_cast<std::uint32_t>(pages), 0});
+    if (best == sorted.end()) {
+      ASSERT_EQ(found, nullptr);
+    } else {
+      ASSERT_NE(found, nullptr) << "there is one of " << best->second->pages << " for " << pages;
+      ASSERT_GE(found->pages, pages);
+      ASSERT_EQ(found->dirty_pages != 0, which == half::dirty);
+      ASSERT_EQ(free_spans::bin_of(found->pages), free_spans::bin_of(best->second->pages));
+      if (exact) {
+        ASSERT_EQ(found, best->second);
+      }
+    }
+    const span* const longest = free_->longest(which);
+    ASSERT_EQ(longest == nullptr, sorted.empty());
+    if (longest != nullptr) {
+      ASSERT_EQ(free_spans::bin_of(longest->pages), free_spans::bin_of(sorted.rbegin()->second->pages));
+    }
+  }
+
+ private:
+  sorted_spans& sorted_of(const span& s) { return s.dirty_pages != 0 ? dirty_ : clean_; }
+
+  std::vector<span> spans_;
+  std::vector<bool> inside_;
+  std::unique_ptr<free_spans> free_ = std::make_unique<free_spans>();
+  sorted_spans dirty_;
+  sorted_spans clean_;
+};
+
+void run(std::size_t spans, int steps, bool exact) {
+  model m(spans);
+  std::mt19937 random(5);
+  for (int i = 0; i < steps; ++i) {
+    m.step(random);
+    const std::size_t pages = 1 + random() % (random() % 4 == 0 ? 120000 : 160);
+    m.check(random() % 2 == 0 ? half::dirty : half::clean, pages, exact);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(free_spans, few_spans_the_best_fit_is_exact) { run(32, 50000, true); }
+
+TEST(free_spans, many_spans_the_fit_is_in_the_best_bin) { run(5000, 50000, false); }
+
+TEST(free_spans, of_equals_the_lowest_address) {
+  auto free = std::make_unique<free_spans>();
+  span spans[20];
+  for (std::size_t i = 0; i < 20; ++i) {
+    spans[i].start = ((i * 7 % 20) + 1) << 30;
+    spans[i].pages = 5;
+    free->insert(&spans[i]);
+  }
+  for (std::size_t i = 1; i <= 20; ++i) {
+    span* const s = free->best_fit(half::clean, 5);
+    ASSERT_NE(s, nullptr);
+    EXPECT_EQ(s->start, i << 30);
+    free->remove(s);
+  }
+  EXPECT_EQ(free->best_fit(half::clean, 1), nullptr);
+}
+
+}  // namespace
+}  // namespace tarn

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include "pages/metadata_arena.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace tarn {
+namespace {
+
+using range = std::pair<std::uintptr_t, std::uintptr_t>;
+
+bool disjoint(std::vector<range> ranges) {
+  std::sort(ranges.begin(), ranges.end());
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[i].first < ranges[i - 1].second) return false;
+  }
+  return true;
+}
+
+TEST(metadata_arena, blocks_are_aligned_zeroed_and_disjoint) {
+  metadata_arena arena;
+  std::mt19937 random(4);
+  std::vector<range> ranges;
+  std::size_t total = 0;
+  while (total < 12 * mib) {
+    const std::size_t bytes = 1 + random() % (random() % 50 == 0 ? 600 * kib : 3000);
+    const std::size_t alignment = std::size_t{1} << (random() % 13);
+    auto* const block = static_cast<unsigned char*>(arena.allocate(bytes, alignment));
+    ASSERT_NE(block, nullptr);
+    ASSERT_EQ(address_of(block) % alignment, 0U);
+    ASSERT_TRUE(std::all_of(block, block + bytes, [](unsigned char c) { return c == 0; }));
+    std::memset(block, 0xff, bytes);
+    ranges.emplace_back(address_of(block), address_of(block) + bytes);
+    total += bytes;
+    ASSERT_EQ(arena.used(), total);
+  }
+  EXPECT_TRUE(disjoint(ranges));
+}
+
+TEST(metadata_arena, a_block_longer_than_a_chunk) {
+  metadata_arena arena;
+  auto* const block = static_cast<char*>(arena.allocate(9 * mib, cache_line));
+  ASSERT_NE(block, nullptr);
+  block[9 * mib - 1] = 1;
+}
+
+// thread_cache::push may read a slot behind its magazine.
+TEST(metadata_arena, memory_behind_every_block_can_be_read) {
+  metadata_arena arena;
+  volatile unsigned char sum = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const auto* const block = static_cast<volatile unsigned char*>(arena.allocate(3 * kib, 8));
+    ASSERT_NE(block, nullptr);
+    sum = static_cast<unsigned char>(sum + block[3 * kib + 255 * sizeof(void*) - 1]);
+  }
+}
+
+TEST(metadata_arena, too_much_is_null) {
+  metadata_arena arena;
+  EXPECT_EQ(arena.allocate(std::size_t{1} << 60, 8), nullptr);
+  EXPECT_NE(arena.allocate(100, 8), nullptr) << "a failure must leave the arena usable";
+  EXPECT_EQ(arena.used(), 100U);
+}
+
+TEST(metadata_arena, threads_get_blocks_of_their_own) {
+  metadata_arena arena;
+  std::vector<range> ranges[4];
+  std::vector<std::thread> threads;
+  for (std::vector<range>& mine : ranges) {
+    threads.emplace_back([&arena, &mine] {
+      for (int i = 0; i < 3000; ++i) {
+        void* const block = arena.allocate(1000, 16);
+        std::memset(block, 1, 1000);
+        mine.emplace_back(address_of(block), address_of(block) + 1000);
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  std::vector<range> all;
+  for (const std::vector<range>& mine : ranges) all.insert(all.end(), mine.begin(), mine.end());
+  EXPECT_TRUE(disjoint(all));
+  EXPECT_EQ(arena.used(), 4U * 3000 * 1000);
+}
+
+TEST(metadata_pool, what_comes_back_is_given_again) {
+  metadata_arena arena;
+  metadata_pool pool(96, 32);
+  void* const first = pool.allocate(arena);
+  void* const second = pool.allocate(arena);
+  ASSERT_TRUE(first != nullptr && second != nullptr && first != second);
+  EXPECT_EQ(address_of(first) % 32, 0U);
+  const std::size_t used = arena.used();
+  pool.deallocate(first);
+  pool.deallocate(second);
+  EXPECT_EQ(pool.allocate(arena), second) << "the warm one first";
+  EXPECT_EQ(pool.allocate(arena), first);
+  EXPECT_EQ(arena.used(), used);
+}
+
+}  // namespace
+}  // namespace tarn

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: MIT
+#include "pages/page_heap.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "own_engine.hpp"
+
+namespace tarn {
+namespace {
+
+using source = page_heap::source;
+
+class page_heap_test : public testing::Test {
+ protected:
+  span* take(std::size_t pages, std::size_t alignment = 1, source from = source::any) {
+    return heap_.allocate(pages, alignment, span_state::large, from, false);
+  }
+
+  void check() {
+    heap_.validate();
+    const page_heap_stats s = heap_.stats();
+    ASSERT_EQ(s.reserved, s.in_use + s.free_dirty + s.free_clean);
+    ASSERT_EQ(s.free_dirty, heap_.dirty_bytes());
+  }
+
+  // Free neighbours that were not made one would leave no room for this without a new reservation.
+  void expect_all_in_one() {
+    const std::size_t reserved = heap_.stats().reserved;
+    span* const whole = take(reserved >> page_shift, 1);
+    ASSERT_NE(whole, nullptr);
+    EXPECT_EQ(heap_.stats().reserved, reserved);
+    heap_.deallocate(whole, page_backing::clean);
+  }
+
+  std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
+  page_heap& heap_ = engine_->heap;
+  page_map& map_ = engine_->map;
+};
+
+void fill(const span* s, int value) { std::memset(reinterpret_cast<void*>(s->start), value, s->bytes()); }
+unsigned char byte_at(std::uintptr_t address) { return *reinterpret_cast<volatile unsigned char*>(address); }
+
+TEST_F(page_heap_test, a_span_is_what_was_asked_for) {
+  span* const s = take(3);
+  ASSERT_NE(s, nullptr);
+  EXPECT_EQ(s->pages, 3U);
+  EXPECT_EQ(s->state.load(), span_state::large);
+  EXPECT_EQ(map_.span_of(s->start), s);
+  EXPECT_EQ(map_.span_of(s->end() - 1), s);
+  EXPECT_EQ(heap_.stats().in_use, 3 * page_size);
+  fill(s, 1);
+  heap_.deallocate(s);
+  EXPECT_EQ(heap_.stats().in_use, 0U);
+  check();
+}
+
+TEST_F(page_heap_test, warm_only_takes_nothing_fresh) {
+  EXPECT_EQ(take(4, 1, source::warm), nullptr);
+  EXPECT_EQ(heap_.stats().reserved, 0U);
+  span* const s = take(4);
+  const std::uintptr_t start = s->start;
+  EXPECT_EQ(take(4, 1, source::warm), nullptr);
+  heap_.deallocate(s);
+  span* const again = take(4, 1, source::warm);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(again->start, start);
+}
+
+TEST_F(page_heap_test, warm_memory_goes_before_clean_memory) {
+  span* const cold = take(6);
+  take(1);
+  span* const warm = take(40);
+  take(1);
+  const std::uintptr_t start = warm->start;
+  heap_.deallocate(cold, page_backing::clean);
+  heap_.deallocate(warm, page_backing::young);
+  EXPECT_EQ(take(5)->start, start) << "a closer fit, but without memory behind it, was taken";
+  check();
+}
+
+TEST_F(page_heap_test, alignment_in_pages) {
+  std::vector<span*> spans;
+  for (std::size_t alignment = 1; alignment <= 1024; alignment *= 2) {
+    for (const std::size_t pages : {1U, 3U, 17U}) {
+      span* const s = take(pages, alignment);
+      ASSERT_NE(s, nullptr);
+      EXPECT_EQ(s->start % (alignment << page_shift), 0U) << alignment;
+      EXPECT_EQ(s->pages, pages);
+      spans.push_back(s);
+      check();
+    }
+  }
+  for (span* s : spans) heap_.deallocate(s);
+  check();
+}
+
+TEST_F(page_heap_test, neighbours_become_one_in_any_order) {
+  std::vector<span*> spans;
+  for (int i = 0; i < 9; ++i) spans.push_back(take(7));
+  for (const std::size_t i : {4U, 0U, 8U, 2U, 6U, 1U, 7U, 5U, 3U}) {
+    heap_.deallocate(spans[i]);
+    check();
+  }
+  expect_all_in_one();
+}
+
+TEST_F(page_heap_test, a_span_grows_into_free_pages_only) {
+  span* const s = take(4);
+  span* const after = take(4);
+  ASSERT_EQ(after->start, s->end());
+  EXPECT_FALSE(heap_.extend(s, 5));
+  heap_.deallocate(after);
+  EXPECT_TRUE(heap_.extend(s, 6));
+  EXPECT_EQ(s->pages, 6U);
+  EXPECT_EQ(map_.span_of(s->end() - 1), s);
+  check();
+  EXPECT_FALSE(heap_.extend(s, std::size_t{1} << 30)) << "longer than what is free";
+  EXPECT_EQ(s->pages, 6U);
+  heap_.deallocate(s);
+  expect_all_in_one();
+}
+
+TEST_F(page_heap_test, a_span_takes_up_all_that_is_free_behind_it) {
+  span* const s = take(4);
+  const std::size_t all = heap_.stats().reserved >> page_shift;
+  ASSERT_TRUE(heap_.extend(s, all));
+  EXPECT_EQ(heap_.stats().free_clean, 0U);
+  check();
+  heap_.deallocate(s);
+  check();
+}
+
+TEST_F(page_heap_test, a_span_is_cut_and_the_rest_is_free) {
+  span* const s = take(20);
+  fill(s, 9);
+  ASSERT_TRUE(heap_.shrink(s, 5));
+  EXPECT_EQ(s->pages, 5U);
+  EXPECT_EQ(map_.span_of(s->end() - 1), s);
+  EXPECT_EQ(heap_.stats().in_use, 5 * page_size);
+  EXPECT_EQ(heap_.dirty_bytes(), 15 * page_size);
+  EXPECT_EQ(byte_at(s->end() - 1), 9);
+  check();
+}
+
+TEST_F(page_heap_test, memory_goes_back_after_one_to_two_periods) {
+  span* const s = take(16);
+  const std::uintptr_t start = s->start;
+  fill(s, 5);
+  heap_.deallocate(s);
+  EXPECT_EQ(map_.backing(start), page_backing::young);
+  EXPECT_TRUE(heap_.age());
+  EXPECT_EQ(map_.backing(start), page_backing::old);
+  EXPECT_EQ(byte_at(start), 5) << "still there after one period";
+  EXPECT_EQ(heap_.dirty_bytes(), 16 * page_size);
+  EXPECT_FALSE(heap_.age());
+  EXPECT_EQ(map_.backing(start), page_backing::clean);
+  EXPECT_EQ(heap_.dirty_bytes(), 0U);
+  EXPECT_EQ(heap_.stats().returned, 16 * page_size);
+  EXPECT_EQ(byte_at(start), 0);
+  check();
+}
+
+TEST_F(page_heap_test, neighbours_that_come_and_go_do_not_keep_old_pages_backed) {
+  span* const idle = take(8);
+  span* busy = take(8);
+  ASSERT_EQ(busy->start, idle->end());
+  const std::uintptr_t idle_start = idle->start;
+  const std::uintptr_t busy_start = busy->start;
+  heap_.deallocate(idle);
+  EXPECT_TRUE(heap_.age());
+  heap_.deallocate(busy);  // one span with `idle` now
+  EXPECT_TRUE(heap_.age());
+  EXPECT_EQ(map_.backing(idle_start), page_backing::clean);
+  EXPECT_EQ(map_.backing(busy_start), page_backing::old);
+  EXPECT_EQ(heap_.dirty_bytes(), 8 * page_size);
+  check();
+}
+
+TEST_F(page_heap_test, a_page_used_again_is_young_again) {
+  span* s = take(8);
+  heap_.deallocate(s);
+  EXPECT_TRUE(heap_.age());
+  s = take(8, 1, source::warm);
+  ASSERT_NE(s, nullptr);
+  heap_.deallocate(s);
+  EXPECT_TRUE(heap_.age());
+  EXPECT_EQ(heap_.dirty_bytes(), 8 * page_size) << "free for less than a period";
+  EXPECT_FALSE(heap_.age());
+}
+
+TEST_F(page_heap_test, trim_keeps_what_it_is_told_to) {
+  std::vector<span*> spans;
+  for (int i = 0; i < 32; ++i) spans.push_back(take(16));
+  for (std::size_t i = 0; i < 32; i += 2) heap_.deallocate(spans[i]);
+  EXPECT_EQ(heap_.dirty_bytes(), 256 * page_size);
+  EXPECT_EQ(heap_.trim(512 * page_size), 0U);
+  const std::size_t given = heap_.trim(100 * page_size);
+  EXPECT_LE(heap_.dirty_bytes(), 100 * page_size);
+  EXPECT_GE(heap_.dirty_bytes() + 16 * page_size, 100 * page_size) << "more than needed";
+  EXPECT_EQ(given, 256 * page_size - heap_.dirty_bytes());
+  heap_.trim(0);
+  EXPECT_EQ(heap_.dirty_bytes(), 0U);
+  EXPECT_EQ(heap_.stats().returned, 256 * page_size);
+  check();
+}
+
+TEST_F(page_heap_test, free_pages_beyond_the_limit_go_back_at_once) {
+  heap_.set_dirty_limit(mib);
+  std::vector<span*> spans;
+  for (int i = 0; i < 16; ++i) spans.push_back(take(64));
+  for (std::size_t i = 0; i < 16; i += 2) {
+    heap_.deallocate(spans[i]);
+    EXPECT_LE(heap_.dirty_bytes(), mib);
+    check();
+  }
+  EXPECT_NE(heap_.stats().returned, 0U);
+}
+
+int watcher_calls = 0;
+
+TEST_F(page_heap_test, the_watcher_hears_of_a_good_deal_of_free_memory) {
+  watcher_calls = 0;
+  heap_.set_watcher([] { ++watcher_calls; });
+  span* const little = take(4);
+  span* const much = take(mib >> page_shift);
+  heap_.deallocate(little);
+  EXPECT_EQ(watcher_calls, 0);
+  heap_.deallocate(much);
+  EXPECT_EQ(watcher_calls, 1);
+}
+
+TEST_F(page_heap_test, spans_whose_memory_was_moved_in_are_clean_when_freed) {
+  span* const s = take(64);
+  fill(s, 3);
+  s->moved = true;
+  const std::uintptr_t start = s->start;
+  heap_.deallocate(s);
+  EXPECT_EQ(heap_.dirty_bytes(), 0U);
+  EXPECT_EQ(byte_at(start), 0);
+  check();
+}
+
+// ---- at random
+
+struct stamped {
+  span* s;
+  unsigned char stamp;
+};
+
+class random_walk {
+ public:
+  random_walk(page_heap& heap, unsigned seed) : heap_(heap), random_(seed) {}
+
+  void step() {
+    switch (random_() % 16) {
+      case 0:
+        heap_.age();
+        break;
+      case 1:
+        if (random_() % 8 == 0) heap_.trim((random_() % 512) << page_shift);
+        break;
+      case 2:
+      case 3:
+        resize();
+        break;
+      default:
+        if (live_.size() < 60 || random_() % 2 == 0) take();
+        if (live_.size() > 90 || random_() % 2 == 0) drop(random_() % (live_.size() + 1));
+    }
+  }
+  void drop_all() {
+    while (!live_.empty()) drop(0);
+  }
+  [[nodiscard]] std::size_t live_bytes() const {
+    std::size_t bytes = 0;
+    for (const stamped& b : live_) bytes += b.s->bytes();
+    return bytes;
+  }
+
+ private:
+  void mark(const stamped& b) {
+    *reinterpret_cast<unsigned char*>(b.s->start) = b.stamp;
+    *reinterpret_cast<unsigned char*>(b.s->end() - 1) = b.stamp;
+  }
+  void expect_marked(const stamped& b) {
+    ASSERT_EQ(byte_at(b.s->start), b.stamp);
+    ASSERT_EQ(byte_at(b.s->end() - 1), b.stamp);
+  }
+  void take() {
+    const std::size_t pages = 1 + random_() % (random_() % 8 == 0 ? 3000 : 60);
+    const std::size_t alignment = random_() % 4 == 0 ? std::size_t{1} << (random_() % 10) : 1;
+    const auto from = random_() % 4 == 0 ? source::warm : source::any;
+    span* const s = heap_.allocate(pages, alignment, span_state::large, from, random_() % 2 == 0);
+    if (s == nullptr) {
+      ASSERT_EQ(from, source::warm);
+      return;
+    }
+    ASSERT_EQ(s->pages, pages);
+    ASSERT_EQ(s->start % (alignment << page_shift), 0U);
+    for (const stamped& other : live_) {
+      ASSERT_TRUE(s->end() <= other.s->start || other.s->end() <= s->start) << "handed out twice";
+    }
+    live_.push_back({s, static_cast<unsigned char>(random_())});
+    mark(live_.back());
+  }
+  void drop(std::size_t i) {
+    if (i >= live_.size()) return;
+    expect_marked(live_[i]);
+    heap_.deallocate(live_[i].s, page_backing::young);
+    live_[i] = live_.back();
+    live_.pop_back();
+  }
+  void resize() {
+    if (live_.empty()) return;
+    stamped& b = live_[random_() % live_.size()];
+    expect_marked(b);
+    const std::size_t before = b.s->pages;
+    if (before > 1 && random_() % 2 == 0) {
+      const std::size_t pages = 1 + random_() % (before - 1);
+      ASSERT_TRUE(heap_.shrink(b.s, pages));
+      ASSERT_EQ(b.s->pages, pages);
+    } else {
+      const std::size_t pages = before + 1 + random_() % 40;
+      const bool extended = heap_.extend(b.s, pages);
+      ASSERT_EQ(b.s->pages, extended ? pages : before);
+    }
+    mark(b);
+  }
+
+  page_heap& heap_;
+  std::mt19937 random_;
+  std::vector<stamped> live_;
+};
+
+TEST_F(page_heap_test, random_steps_keep_every_invariant) {
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    random_walk walk(heap_, seed);
+    for (int i = 0; i < 6000; ++i) {
+      walk.step();
+      check();
+      ASSERT_EQ(heap_.stats().in_use, walk.live_bytes());
+      if (HasFatalFailure()) FAIL() << "seed " << seed << ", step " << i;
+    }
+    walk.drop_all();
+    EXPECT_EQ(heap_.stats().in_use, 0U);
+    heap_.trim(0);
+    EXPECT_EQ(heap_.dirty_bytes(), 0U);
+    check();
+  }
+}
+
+}  // namespace
+}  // namespace tarn

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "pages/page_map.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace tarn {
+namespace {
+
+constexpr std::size_t leaf_bytes = page_map::leaf_pages << page_shift;
+// Any address below 2^48 will do: the map never looks behind it.
+constexpr std::uintptr_t border = 40 * leaf_bytes;
+
+class page_map_test : public testing::Test {
+ protected:
+  std::unique_ptr<page_map> owner_ = std::make_unique<page_map>();
+  page_map& map_ = *owner_;
+};
+
+struct span_at : span {
+  span_at(std::uintptr_t first, std::uint32_t length) {
+    start = first;
+    pages = length;
+  }
+};
+
+TEST_F(page_map_test, unknown_addresses_have_no_class_and_no_span) {
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 10000; ++i) {
+    const std::uintptr_t address = random();
+    EXPECT_EQ(map_.class_of(address), 0U);
+    EXPECT_EQ(map_.span_of(address), nullptr);
+  }
+  EXPECT_EQ(map_.class_of(0), 0U);
+  EXPECT_EQ(map_.class_of(~std::uintptr_t{0}), 0U);
+}
+
+TEST_F(page_map_test, addresses_beyond_48_bits_are_refused) {
+  EXPECT_FALSE(map_.ensure(std::uintptr_t{1} << 48, page_size));
+  EXPECT_FALSE(map_.ensure((std::uintptr_t{1} << 48) - page_size, 2 * page_size));
+  EXPECT_TRUE(map_.ensure((std::uintptr_t{1} << 48) - page_size, page_size));
+}
+
+TEST_F(page_map_test, a_span_across_leaves_is_known_in_each) {
+  span_at s(border - 3 * page_size, 7);
+  ASSERT_TRUE(map_.ensure(s.start, s.bytes()));
+  s.size_class.store(9);
+  map_.set_objects(&s);
+  for (std::uintptr_t at = s.start; at < s.end(); at += page_size / 2) {
+    EXPECT_EQ(map_.class_of(at), 9U);
+    EXPECT_EQ(map_.span_of(at), &s);
+    EXPECT_EQ(map_.find(at).span_of_objects(), &s);
+  }
+  EXPECT_EQ(map_.class_of(s.start - 1), 0U);
+  EXPECT_EQ(map_.class_of(s.end()), 0U);
+  map_.clear_classes(&s);
+  for (std::uintptr_t at = s.start; at < s.end(); at += page_size) EXPECT_EQ(map_.class_of(at), 0U);
+}
+
+TEST_F(page_map_test, ensure_makes_all_leaves_of_a_long_range) {
+  const std::uintptr_t start = border + 5 * page_size;
+  ASSERT_TRUE(map_.ensure(start, 3 * leaf_bytes));
+  span_at s(start, 1);
+  for (std::size_t i = 0; i <= 3; ++i) {
+    const std::uintptr_t at = start + i * leaf_bytes - (i == 3 ? page_size : 0);
+    map_.set_span(at, &s);
+    EXPECT_EQ(map_.span_of(at), &s);
+  }
+}
+
+TEST_F(page_map_test, ends_only) {
+  span_at s(border - 2 * page_size, 5);
+  ASSERT_TRUE(map_.ensure(s.start, s.bytes()));
+  map_.set_ends(&s);
+  EXPECT_EQ(map_.span_of(s.start), &s);
+  EXPECT_EQ(map_.span_of(s.end() - 1), &s);
+  EXPECT_EQ(map_.span_of(s.start + 2 * page_size), nullptr);
+}
+
+TEST_F(page_map_test, backing_is_counted_across_leaves) {
+  ASSERT_TRUE(map_.ensure(border - 10 * page_size, 20 * page_size));
+  const std::uintptr_t start = border - 10 * page_size;
+  EXPECT_EQ(map_.count_dirty(start, 20), 0U);
+  map_.set_backing(border - 2 * page_size, 5, page_backing::young);
+  map_.set_backing(border + 4 * page_size, 2, page_backing::old);
+  EXPECT_EQ(map_.count_dirty(start, 20), 7U);
+  EXPECT_EQ(map_.count_dirty(border, 3), 3U);
+  EXPECT_EQ(map_.backing(border - 2 * page_size), page_backing::young);
+  EXPECT_EQ(map_.backing(border + 5 * page_size), page_backing::old);
+  EXPECT_EQ(map_.backing(border + 3 * page_size), page_backing::clean);
+  map_.set_backing(start, 20, page_backing::clean);
+  EXPECT_EQ(map_.count_dirty(start, 20), 0U);
+}
+
+TEST_F(page_map_test, threads_that_make_one_leaf_get_the_same_one) {
+  span_at s(border, 1);
+  std::vector<std::thread> threads;
+  std::atomic<int> failures{0};
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t, &s, &failures] {
+      const std::uintptr_t mine = border + t * page_size;
+      if (!map_.ensure(mine, page_size)) failures.fetch_add(1);
+      map_.set_span(mine, &s);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(failures.load(), 0);
+  for (unsigned t = 0; t < 4; ++t) EXPECT_EQ(map_.span_of(border + t * page_size), &s);
+}
+
+}  // namespace
+}  // namespace tarn

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include "thread/registry.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "own_engine.hpp"
+
+namespace tarn {
+namespace {
+
+class registry_test : public testing::Test {
+ protected:
+  std::vector<thread_cache*> used() {
+    std::vector<thread_cache*> out;
+    registry_.for_each([&out](thread_cache& cache) { out.push_back(&cache); });
+    return out;
+  }
+  std::vector<thread_cache*> unused() {
+    std::vector<thread_cache*> out;
+    registry_.for_each_unused([&out](thread_cache& cache) { out.push_back(&cache); });
+    return out;
+  }
+
+  std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
+  thread_cache_registry& registry_ = engine_->registry;
+};
+
+TEST_F(registry_test, knows_every_cache) {
+  thread_cache* const a = registry_.create();
+  thread_cache* const b = registry_.create();
+  ASSERT_TRUE(a != nullptr && b != nullptr && a != b);
+  EXPECT_EQ(a->thread_id, syscall(SYS_gettid));
+  EXPECT_EQ(registry_.count(), 2U);
+  EXPECT_EQ(used(), (std::vector<thread_cache*>{b, a}));
+}
+
+TEST_F(registry_test, a_destroyed_cache_is_empty_and_used_again) {
+  thread_cache* const a = registry_.create();
+  thread_cache* const b = registry_.create();
+  void* const object = a->allocate_slow(5);
+  ASSERT_TRUE(a->push(engine_->map.find(address_of(object)), object));
+  EXPECT_NE(a->cached_bytes(), 0U);
+  registry_.destroy(a);
+  EXPECT_EQ(a->cached_bytes(), 0U);
+  EXPECT_EQ(registry_.count(), 1U);
+  EXPECT_EQ(used(), std::vector<thread_cache*>{b});
+  EXPECT_EQ(unused(), std::vector<thread_cache*>{a});
+  EXPECT_EQ(registry_.create(), a);
+  EXPECT_TRUE(unused().empty());
+}
+
+TEST_F(registry_test, the_list_stays_whole_whichever_goes) {
+  std::vector<thread_cache*> caches;
+  for (int i = 0; i < 6; ++i) caches.push_back(registry_.create());
+  for (const std::size_t i : {3U, 0U, 5U, 1U, 4U, 2U}) {
+    registry_.destroy(caches[i]);
+    caches[i] = nullptr;
+    std::set<thread_cache*> expected(caches.begin(), caches.end());
+    expected.erase(nullptr);
+    const auto left = used();
+    EXPECT_EQ(std::set<thread_cache*>(left.begin(), left.end()), expected);
+    EXPECT_EQ(left.size(), registry_.count());
+  }
+}
+
+TEST_F(registry_test, the_cache_of_a_thread_that_ended_unseen_is_adopted) {
+  thread_cache* left = nullptr;
+  std::thread([&] {
+    left = registry_.create();
+    void* const object = left->allocate_slow(5);
+    left->push(engine_->map.find(address_of(object)), object);
+  }).join();
+  ASSERT_NE(left, nullptr);
+  const std::size_t cached = left->cached_bytes();
+  EXPECT_NE(cached, 0U);
+  thread_cache* const mine = registry_.create();
+  EXPECT_EQ(mine, left);
+  EXPECT_EQ(mine->thread_id, syscall(SYS_gettid));
+  EXPECT_EQ(mine->cached_bytes(), cached) << "with all that is in it";
+  EXPECT_EQ(registry_.count(), 1U);
+}
+
+TEST_F(registry_test, the_cache_of_a_living_thread_is_not_adopted) {
+  std::set<thread_cache*> distinct;
+  for (int i = 0; i < 20; ++i) distinct.insert(registry_.create());
+  EXPECT_EQ(distinct.size(), 20U);
+  EXPECT_EQ(registry_.count(), 20U);
+}
+
+TEST_F(registry_test, after_fork_only_the_childs_own_cache_is_in_use) {
+  thread_cache* const a = registry_.create();
+  thread_cache* const mine = registry_.create();
+  thread_cache* const c = registry_.create();
+  registry_.keep_only(mine);
+  EXPECT_EQ(used(), std::vector<thread_cache*>{mine});
+  EXPECT_EQ(registry_.count(), 1U);
+  const auto waiting = unused();
+  EXPECT_EQ(std::set<thread_cache*>(waiting.begin(), waiting.end()), (std::set<thread_cache*>{a, c}));
+  registry_.keep_only(nullptr);
+  EXPECT_TRUE(used().empty());
+  EXPECT_EQ(unused().size(), 3U);
+  EXPECT_EQ(registry_.count(), 0U);
+}
+
+TEST_F(registry_test, threads_come_and_go) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this] {
+      for (int i = 0; i < 500; ++i) {
+        thread_cache* const cache = registry_.create();
+        void* const object = cache->allocate_slow(3);
+        cache->push(engine_->map.find(address_of(object)), object);
+        registry_.destroy(cache);
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(registry_.count(), 0U);
+  EXPECT_LE(unused().size(), 4U);
+  engine_->middle.flush_idle_magazines(true);
+  engine_->middle.release_spares(true);
+  EXPECT_EQ(engine_->heap.stats().in_use, 0U);
+}
+
+}  // namespace
+}  // namespace tarn

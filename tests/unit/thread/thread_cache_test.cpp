@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+#include "thread/thread_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "own_engine.hpp"
+
+namespace tarn {
+
+// What the invariants in thread_cache.hpp speak of.
+class thread_cache_test_access {
+ public:
+  static thread_cache::bin& bin_of(thread_cache& cache, unsigned c) { return cache.bins_[c]; }
+  static held_span& held(thread_cache& cache, unsigned c) { return cache.held_[c]; }
+  static std::size_t capacity_bytes(const thread_cache& cache) { return cache.capacity_bytes_.load(); }
+  static bool is_empty_bin(thread_cache& cache, unsigned c) {
+    return cache.bins_[c].slots == thread_cache::empty_magazine.slots;
+  }
+};
+
+namespace {
+
+using access = thread_cache_test_access;
+
+constexpr unsigned small = 5;  // objects of 64 bytes
+
+class thread_cache_test : public testing::Test {
+ protected:
+  void* allocate(unsigned c) {
+    void* const object = cache_.pop(c);
+    return object != nullptr ? object : cache_.allocate_slow(c);
+  }
+  void release(unsigned c, void* object) { release_to(cache_, c, object); }
+  void release_to(thread_cache& cache, unsigned c, void* object) {
+    if (!cache.push(engine_->map.find(address_of(object)), object)) cache.free_slow(c, object);
+  }
+  std::vector<void*> allocate_many(unsigned c, std::size_t count) {
+    std::vector<void*> out;
+    while (out.size() < count) out.push_back(allocate(c));
+    return out;
+  }
+  void release_all(unsigned c, const std::vector<void*>& objects) {
+    for (void* object : objects) release(c, object);
+  }
+
+  unsigned byte_of(const void* object) {
+    const span* s = engine_->map.span_of(address_of(object));
+    return s->objects[index_in(s, address_of(object)).index].load();
+  }
+
+  void check_bin(thread_cache& cache, unsigned c) {
+    const thread_cache::bin& b = access::bin_of(cache, c);
+    magazine* const m = b.loaded();
+    ASSERT_EQ(m->slots[0], nullptr);
+    ASSERT_GE(b.top, m->bottom());
+    ASSERT_LE(b.top, b.limit);
+    ASSERT_LE(b.limit, m->bottom() + std::min<std::size_t>(m->capacity, class_info(c).magazine));
+    for (void** slot = m->bottom(); slot < b.top; ++slot) {
+      ASSERT_EQ(byte_of(*slot), static_cast<unsigned>(slot - m->slots));
+    }
+    if (b.spare == nullptr) return;
+    for (std::size_t slot = 1; slot <= b.spare->count; ++slot) {
+      ASSERT_EQ(byte_of(b.spare->slots[slot]), slot);
+    }
+  }
+  void check(thread_cache& cache) {
+    std::size_t bytes = 0;
+    for (unsigned c = 1; c < size_classes::count; ++c) {
+      check_bin(cache, c);
+      if (HasFatalFailure()) return;
+      const auto capacity = [c](const magazine* m) {
+        return std::min<std::size_t>(m->capacity, class_info(c).magazine) * class_info(c).size;
+      };
+      const thread_cache::bin& b = access::bin_of(cache, c);
+      if (!access::is_empty_bin(cache, c)) bytes += capacity(b.loaded());
+      if (b.spare != nullptr) bytes += capacity(b.spare);
+    }
+    ASSERT_EQ(access::capacity_bytes(cache), bytes);
+  }
+
+  std::size_t capacity_of(unsigned c) { return access::bin_of(cache_, c).loaded()->capacity; }
+
+  std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
+  thread_cache cache_{engine_->middle, engine_->budget};
+  thread_cache other_{engine_->middle, engine_->budget};
+};
+
+TEST_F(thread_cache_test, an_empty_cache_gives_and_takes_nothing) {
+  static thread_cache none{thread_cache::empty_tag{}};
+  void* const object = allocate(small);
+  for (unsigned c = 0; c < size_classes::count; ++c) EXPECT_EQ(none.pop(c), nullptr);
+  EXPECT_FALSE(none.push(engine_->map.find(address_of(object)), object));
+  int local = 0;
+  EXPECT_FALSE(none.push(engine_->map.find(address_of(&local)), &local));
+  EXPECT_EQ(none.cached_bytes(), 0U);
+}
+
+TEST_F(thread_cache_test, every_class_gives_distinct_objects_and_takes_them_back) {
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    const auto objects = allocate_many(c, class_info(c).objects * 2U + 3);
+    ASSERT_EQ(std::set<void*>(objects.begin(), objects.end()).size(), objects.size());
+    release_all(c, objects);
+  }
+  check(cache_);
+}
+
+TEST_F(thread_cache_test, the_last_object_freed_is_the_first_given) {
+  void* const a = allocate(small);
+  void* const b = allocate(small);
+  release(small, a);
+  release(small, b);
+  EXPECT_EQ(allocate(small), b);
+  EXPECT_EQ(allocate(small), a);
+}
+
+TEST_F(thread_cache_test, magazines_start_small_and_grow_with_demand) {
+  allocate(small);
+  EXPECT_EQ(capacity_of(small), magazine_store::capacities[0]);
+  std::size_t last = capacity_of(small);
+  for (int round = 0; round < 40; ++round) {
+    release_all(small, allocate_many(small, 1000));
+    EXPECT_GE(capacity_of(small), last);
+    last = capacity_of(small);
+    check(cache_);
+  }
+  EXPECT_EQ(last, largest_magazine);
+}
+
+TEST_F(thread_cache_test, objects_keep_their_slots_when_a_magazine_grows) {
+  // Frees only, so that the loaded magazine is full of objects when it grows.
+  const auto objects = allocate_many(small, 3000);
+  bool grew = false;
+  std::size_t last = capacity_of(small);
+  for (void* object : objects) {
+    release(small, object);
+    check_bin(cache_, small);
+    grew = grew || capacity_of(small) != last;
+    last = capacity_of(small);
+  }
+  EXPECT_TRUE(grew);
+}
+
+TEST_F(thread_cache_test, an_object_that_is_in_the_magazine_is_not_taken_again) {
+  const auto objects = allocate_many(small, 8);
+  release_all(small, objects);
+  for (void* object : objects) {
+    EXPECT_FALSE(cache_.push(engine_->map.find(address_of(object)), object));
+    EXPECT_TRUE(cache_.holds(small, object));
+  }
+  EXPECT_EQ(allocate(small), objects.back());
+  EXPECT_FALSE(cache_.holds(small, objects.back()));
+}
+
+TEST_F(thread_cache_test, only_the_first_byte_of_an_object_is_taken) {
+  auto* const object = static_cast<char*>(allocate(small));
+  for (std::size_t i = 1; i < class_info(small).size; ++i) {
+    EXPECT_FALSE(cache_.push(engine_->map.find(address_of(object + i)), object + i)) << i;
+  }
+  EXPECT_TRUE(cache_.push(engine_->map.find(address_of(object)), object));
+}
+
+TEST_F(thread_cache_test, the_tail_of_a_span_is_no_object) {
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    const auto& info = class_info(c);
+    void* const object = allocate(c);
+    const span* s = engine_->map.span_of(address_of(object));
+    const std::uintptr_t tail = s->start + std::size_t{info.objects} * info.size;
+    if (tail < s->end()) {
+      EXPECT_FALSE(cache_.push(engine_->map.find(tail), reinterpret_cast<void*>(tail))) << info.size;
+    }
+    release(c, object);
+  }
+}
+
+TEST_F(thread_cache_test, an_object_that_is_in_its_span_is_not_taken) {
+  const auto objects = allocate_many(small, 4);
+  engine_->middle.flush(small, &objects[0], 1);
+  EXPECT_FALSE(cache_.push(engine_->map.find(address_of(objects[0])), objects[0]));
+}
+
+TEST_F(thread_cache_test, full_magazines_go_from_thread_to_thread_whole) {
+  // To the largest magazine first.
+  for (int i = 0; i < 40; ++i) release_all(small, allocate_many(small, 1000));
+  const auto& counters = engine_->middle.depot(small).counters;
+  release_all(small, allocate_many(small, 5000));
+  const std::uint64_t before = counters.exchanges.load();
+  const std::uint64_t refills = counters.refills.load();
+  void* const object = other_.allocate_slow(small);
+  EXPECT_EQ(counters.exchanges.load(), before + 1);
+  EXPECT_EQ(counters.refills.load(), refills) << "no span was looked at";
+  EXPECT_EQ(access::bin_of(other_, small).loaded()->capacity, largest_magazine);
+  release_to(other_, small, object);
+  check(cache_);
+  check(other_);
+}
+
+TEST_F(thread_cache_test, a_cache_holds_no_more_than_its_limit) {
+  for (int round = 0; round < 12; ++round) {
+    for (unsigned c = 1; c < size_classes::count; ++c) {
+      release_all(c, allocate_many(c, 3 * class_info(c).magazine + 10U));
+    }
+  }
+  // The first magazine of a class, and the spare one, are given whatever the limit is.
+  std::size_t floor = 0;
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    floor += 2 * std::min<std::size_t>(magazine_store::capacities[0], class_info(c).magazine) *
+             class_info(c).size;
+  }
+  EXPECT_LE(access::capacity_bytes(cache_), 2 * (2 * mib) + floor);
+  check(cache_);
+}
+
+TEST_F(thread_cache_test, without_budget_magazines_stay_small) {
+  engine_->budget.limit = 0;
+  for (int round = 0; round < 10; ++round) release_all(small, allocate_many(small, 1000));
+  EXPECT_EQ(capacity_of(small), magazine_store::capacities[0]);
+}
+
+TEST_F(thread_cache_test, the_budget_counts_the_magazines_of_all_caches) {
+  release_all(small, allocate_many(small, 3000));
+  release_to(other_, 20, other_.allocate_slow(20));
+  EXPECT_EQ(engine_->budget.used.load(), access::capacity_bytes(cache_) + access::capacity_bytes(other_));
+  cache_.flush_all();
+  other_.flush_all();
+  EXPECT_EQ(engine_->budget.used.load(), 0U);
+}
+
+TEST_F(thread_cache_test, flushed_it_holds_nothing) {
+  for (unsigned c = 1; c < size_classes::count; ++c) release_all(c, allocate_many(c, 100));
+  EXPECT_NE(cache_.cached_bytes(), 0U);
+  cache_.flush_all();
+  EXPECT_EQ(cache_.cached_bytes(), 0U);
+  EXPECT_EQ(access::capacity_bytes(cache_), 0U);
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    EXPECT_TRUE(access::is_empty_bin(cache_, c));
+    EXPECT_EQ(access::held(cache_, c).current, nullptr);
+  }
+  engine_->middle.flush_idle_magazines(true);
+  engine_->middle.release_spares(true);
+  EXPECT_EQ(engine_->heap.stats().in_use, 0U);
+}
+
+TEST_F(thread_cache_test, cached_bytes_are_those_of_the_objects_in_it) {
+  const auto objects = allocate_many(small, 8);
+  const std::size_t before = cache_.cached_bytes();
+  release_all(small, objects);
+  EXPECT_EQ(cache_.cached_bytes(), before + 8 * class_info(small).size);
+}
+
+TEST_F(thread_cache_test, the_surplus_of_an_idle_thread_is_taken_once) {
+  release_all(small, allocate_many(small, 3000));
+  ASSERT_NE(access::bin_of(cache_, small).spare, nullptr);
+  EXPECT_TRUE(cache_.take_surplus(true)) << "active since it was last looked at";
+  EXPECT_NE(access::bin_of(cache_, small).spare, nullptr);
+  EXPECT_FALSE(cache_.take_surplus(true));
+  EXPECT_EQ(access::bin_of(cache_, small).spare, nullptr);
+  EXPECT_EQ(access::held(cache_, small).current, nullptr);
+  EXPECT_FALSE(cache_.take_surplus(true));
+  check(cache_);
+  // And goes on.
+  release_all(small, allocate_many(small, 3000));
+  check(cache_);
+}
+
+TEST_F(thread_cache_test, surplus_is_taken_from_an_active_thread_when_asked) {
+  release_all(small, allocate_many(small, 3000));
+  EXPECT_FALSE(cache_.take_surplus(false));
+  EXPECT_EQ(access::bin_of(cache_, small).spare, nullptr);
+}
+
+TEST_F(thread_cache_test, classes_out_of_use_are_given_up) {
+  constexpr unsigned idle = 30;
+  release_all(idle, allocate_many(idle, 50));
+  ASSERT_FALSE(access::is_empty_bin(cache_, idle));
+  // Slow calls of another class: from full to empty and back.
+  for (int i = 0; i < 60000 && !access::is_empty_bin(cache_, idle); ++i) {
+    cache_.take_surplus(false);
+    const auto objects = allocate_many(small, 700);
+    release_all(small, objects);
+  }
+  EXPECT_TRUE(access::is_empty_bin(cache_, idle));
+  EXPECT_FALSE(access::is_empty_bin(cache_, small));
+  check(cache_);
+}
+
+}  // namespace
+}  // namespace tarn
