@@ -11,6 +11,8 @@ keys=20000 requests=60000 saves=3
 [ "$long" = 1 ] && keys=400000 requests=3000000 saves=20
 ask() { timeout 120 redis-cli -s "$work/socket" "$@" 2>/dev/null; }
 
+# While it loads a file the server answers too, but not with PONG.
+ready() { [ "$(ask ping)" = PONG ]; }
 start_server() { # WITH|WITHOUT FOLDER
   local preload=
   [ "$1" = with ] && preload=$TARN_LIB
@@ -19,7 +21,7 @@ start_server() { # WITH|WITHOUT FOLDER
     --appendonly no --enable-debug-command yes --daemonize no --logfile "$work/$2/log" &
   server=$!
   note_process $server
-  wait_until 60 ask ping || { tail -n 5 "$2/log" >&2; fail "redis-server does not answer ($1 tarn)"; }
+  wait_until 60 ready || { tail -n 5 "$2/log" >&2; fail "redis-server does not answer ($1 tarn)"; }
   [ "$1" = without ] || require_mapped $server
 }
 stop_server() {
