@@ -9,13 +9,15 @@ namespace tarn {
 namespace {
 
 // What one class may keep in full magazines for hand-over.
-constexpr std::size_t handover_limit = 256 * kib;
+constexpr std::size_t handover_limit = 64 * kib;
 // A refill looks at no more spans than this once it has something.
 constexpr std::size_t spans_per_refill = 16;
+// How many listed spans are looked at for one that is not sparse.
+constexpr int looks_per_acquire = 4;
 // Empty spans beyond this wake the watcher, so that they go back although nobody allocates.
 constexpr std::size_t spare_watch_bytes = 1 * mib;
 // Magazines of classes with at most so many objects in one are marked when they are handed over.
-constexpr std::size_t longest_marked = 32;
+constexpr std::size_t longest_marked = 160;
 
 std::size_t most_full_magazines(unsigned size_class) {
   const auto& info = class_info(size_class);
@@ -68,15 +70,31 @@ void central::destroy_span(span* s) {
   arrays_[size_class].deallocate(array);
 }
 
+// Takes a span with free objects out of its list.
+span* central::take_listed(object_depot& d, span_list& from) {
+  os::lock_guard guard(d.lock);
+  span* s = from.pop_front();
+  if (s != nullptr) s->state.store(span_state::held, std::memory_order_relaxed);
+  return s;
+}
+
+// Nearly full spans are filled up first, and those that are mostly free only when there is no other: most of
+// them then run empty and serve other classes. A span's place in the lists says little of how full it is by
+// now, so each is looked at when its turn comes, and put behind if it is sparse.
 span* central::acquire(unsigned size_class, bool fresh) {
   object_depot& d = depots_[size_class];
+  for (int look = 0; look < looks_per_acquire; ++look) {
+    span* s = take_listed(d, d.listed);
+    if (s == nullptr) break;
+    if (objects::count_free(s->objects, s->capacity) * 2 <= s->capacity) return s;
+    s->state.store(span_state::unlisted, std::memory_order_relaxed);
+    list(size_class, s, true);
+  }
+  if (span* s = take_listed(d, d.sparse)) return s;
+  if (span* s = take_listed(d, d.listed)) return s;
+  if (!fresh) return nullptr;
   {
     os::lock_guard guard(d.lock);
-    if (span* s = d.listed.pop_front()) {
-      s->state.store(span_state::held, std::memory_order_relaxed);
-      return s;
-    }
-    if (!fresh) return nullptr;
     if (span* s = d.pop_spare()) {
       s->state.store(span_state::held, std::memory_order_relaxed);
       spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
@@ -90,10 +108,10 @@ span* central::acquire(unsigned size_class, bool fresh) {
 void central::exhausted(unsigned size_class, span* s) {
   s->state.store(span_state::unlisted, std::memory_order_relaxed);
   full_fence();  // partner: the one in flush()
-  if (objects::any_free(s->objects, s->capacity)) list(size_class, s);
+  if (objects::any_free(s->objects, s->capacity)) list(size_class, s, false);
 }
 
-void central::list(unsigned size_class, span* s) {
+void central::list(unsigned size_class, span* s, bool sparse) {
   object_depot& d = depots_[size_class];
   {
     os::lock_guard guard(d.lock);
@@ -103,9 +121,8 @@ void central::list(unsigned size_class, span* s) {
       return;
     }
     s->state.store(span_state::listed, std::memory_order_relaxed);
-    // In front: a span that has just got its first free object is nearly full. Filling such spans first lets
-    // the others run empty, which bounds what a shift in sizes costs.
-    d.listed.push_front(s);
+    s->sparse = sparse;
+    (sparse ? d.sparse : d.listed).push_front(s);
     full_fence();  // as above, for the flush that saw another state than `listed`
   }
   retire_if_empty(size_class, s);
@@ -121,7 +138,7 @@ void central::retire_if_empty(unsigned size_class, span* s) {
         !objects::are_all_free(s->objects, s->capacity)) {
       return;
     }
-    d.listed.remove(s);
+    (s->sparse ? d.sparse : d.listed).remove(s);
     d.push_spare(s);
     spare = spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) + s->bytes();
   }
@@ -133,7 +150,7 @@ void central::release(unsigned size_class, held_span& held) {
   held = {};
   if (s == nullptr) return;
   s->state.store(span_state::unlisted, std::memory_order_relaxed);
-  list(size_class, s);
+  list(size_class, s, false);
 }
 
 // ---- objects
@@ -193,9 +210,15 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
   std::size_t span_count = 0;
   const std::size_t capacity = class_info(size_class).objects;
 
+  // Spans of objects that come back in random order are rarely in the cache; ask for several at once.
+  span* owners[largest_magazine];
+  for (std::size_t i = 0; i < count; ++i) {
+    owners[i] = map_.span_of(address_of(freed[i]));
+    __builtin_prefetch(owners[i], 1);
+  }
   for (std::size_t i = 0; i < count; ++i) {
     const std::uintptr_t address = address_of(freed[i]);
-    span* s = map_.span_of(address);
+    span* s = owners[i];
     objects::byte& state = s->objects[index_in(s, address).index];
     if (TARN_UNLIKELY(state.load(std::memory_order_relaxed) == object_free)) {
       os::fatal("double free, seen when the block went back to its span", freed[i]);
@@ -209,7 +232,7 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
     span* s = spans[i].from;
     const span_state state = s->state.load(std::memory_order_relaxed);
     if (state == span_state::unlisted) {
-      list(size_class, s);
+      list(size_class, s, false);
     } else if (state == span_state::listed && objects::are_all_free(spans[i].array, capacity)) {
       retire_if_empty(size_class, s);
     }

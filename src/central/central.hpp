@@ -99,7 +99,8 @@ class central {
   span* take_pages(std::size_t pages);
   void destroy_span(span* s);
   void exhausted(unsigned size_class, span* s);
-  void list(unsigned size_class, span* s);
+  span* take_listed(object_depot& d, span_list& from);
+  void list(unsigned size_class, span* s, bool sparse);
   void retire_if_empty(unsigned size_class, span* s);
 
   void mark(unsigned size_class, const magazine* m, bool away);

@@ -39,7 +39,8 @@ class alignas(separation) object_depot {
   // Written under the lock; read without it for a first look.
   std::atomic<std::uint32_t> full_count{0};
   std::uint32_t full_low = 0;
-  span_list listed;
+  span_list listed;  // spans with free objects
+  span_list sparse;  // those of them seen to be mostly free
   span_list spare;
   std::uint32_t spare_count = 0;
   std::uint32_t spare_low = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -62,6 +63,19 @@ inline bool any_free(const byte* array, std::size_t capacity) {
     if (((x - 0x0101010101010101U) & ~x & 0x8080808080808080U) != 0) return true;
   }
   return false;
+}
+
+inline std::size_t count_free(const byte* array, std::size_t capacity) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < capacity; i += group) {
+    // In each byte: its lowest bit survives every step only if all eight were set.
+    std::uint64_t w = load_group(array + i);
+    w &= w >> 4;
+    w &= w >> 2;
+    w &= w >> 1;
+    count += static_cast<std::size_t>(std::popcount(w & 0x0101010101010101U));
+  }
+  return count;
 }
 
 inline bool are_all_free(const byte* array, std::size_t capacity) {

@@ -14,11 +14,8 @@ void* pvalloc(std::size_t size) {
 }
 
 std::size_t trim(std::size_t keep) {
-  if (thread_cache* cache = engine::attach_thread()) cache->flush_all();
-  engine::registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });
-  engine::registry.for_each_unused([](thread_cache& cache) { cache.flush_all(); });
-  engine::middle.flush_idle_magazines(true);
-  engine::middle.release_spares(true);
+  engine::attach_thread();
+  engine::reclaim();
   return engine::heap.trim(keep);
 }
 

@@ -10,6 +10,9 @@
 namespace tarn {
 namespace {
 
+// A request that no machine could meet is not worth gathering memory for.
+constexpr std::size_t reclaim_limit = std::size_t{1} << 40;
+
 // A magazine for one object, on the stack of a thread without a cache.
 struct single_magazine {
   magazine head;
@@ -30,7 +33,20 @@ void* allocate_object(unsigned size_class) {
     if (void* object = cache->pop(size_class)) return object;
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
+  if (void* object = allocate_uncached(size_class)) return object;
+  // The system has no more. What lies in caches may make whole spans.
+  engine::reclaim();
   return allocate_uncached(size_class);
+}
+
+void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
+  engine::attach_thread();
+  void* block = large_block::allocate(size, alignment, zeroed);
+  if (TARN_UNLIKELY(block == nullptr) && size <= reclaim_limit) {
+    engine::reclaim();
+    block = large_block::allocate(size, alignment, zeroed);
+  }
+  return block != nullptr ? block : out_of_memory();
 }
 
 // The address is in a span cut into objects. What is wrong with it, or null.
@@ -41,6 +57,7 @@ const char* fault_of(const span* s, unsigned size_class, const void* block) {
     case no_object:
       return "invalid free of a pointer that is no block";
     case object_free:
+    case object_away:
       return "double free";
     default:
       break;
@@ -74,17 +91,12 @@ TARN_NOINLINE void* allocate_slow(std::size_t size) {
     block = engine::local_cache->pop(size_class);
     if (block == nullptr) block = allocate_object(size_class);
   } else {
-    engine::attach_thread();
-    block = large_block::allocate(size, 1, false);
+    return allocate_large(size, 1, false);
   }
   return block != nullptr ? block : out_of_memory();
 }
 
-TARN_NOINLINE void* allocate_zeroed_slow(std::size_t size) {
-  engine::attach_thread();
-  void* block = large_block::allocate(size, 1, true);
-  return block != nullptr ? block : out_of_memory();
-}
+TARN_NOINLINE void* allocate_zeroed_slow(std::size_t size) { return allocate_large(size, 1, true); }
 
 void* allocate_aligned(std::size_t alignment, std::size_t size) {
   if (alignment <= 16) return allocate(alignment == 16 && size < 16 ? 16 : size);
@@ -94,9 +106,7 @@ void* allocate_aligned(std::size_t alignment, std::size_t size) {
     while (size_class < size_classes::count && class_info(size_class).size % alignment != 0) ++size_class;
     if (size_class < size_classes::count) return allocate(class_info(size_class).size);
   }
-  engine::attach_thread();
-  void* block = large_block::allocate(size, alignment, false);
-  return block != nullptr ? block : out_of_memory();
+  return allocate_large(size, alignment, false);
 }
 
 TARN_NOINLINE void deallocate_slow(void* block) {
@@ -132,6 +142,10 @@ void* reallocate(void* block, std::size_t size) {
     if (s == nullptr) os::fatal("realloc of a pointer that is no block", block);
     if (size > largest_class_size) {
       void* resized = large_block::resize(s, size);
+      if (resized == nullptr && size <= reclaim_limit) {
+        engine::reclaim();
+        resized = large_block::resize(s, size);
+      }
       return resized != nullptr ? resized : out_of_memory();
     }
   } else {

@@ -57,6 +57,8 @@ struct alignas(cache_line) span {
   std::uint32_t dirty_pages = 0;  // of a free span: those backed by memory
   // A part of it was filled by os::move_pages.
   bool moved = false;
+  // Of a listed span: in which of its depot's lists. Guarded by the depot's lock.
+  bool sparse = false;
   span* next = nullptr;
   span* previous = nullptr;
 

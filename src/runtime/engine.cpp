@@ -81,4 +81,12 @@ thread_cache* attach_thread() {
   return cache;
 }
 
+void reclaim() {
+  if (local_cache != &no_cache) local_cache->flush_all();
+  registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });
+  registry.for_each_unused([](thread_cache& cache) { cache.flush_all(); });
+  middle.flush_idle_magazines(true);
+  middle.release_spares(true);
+}
+
 }  // namespace tarn::engine

@@ -43,6 +43,10 @@ extern thread_local constinit thread_cache* local_cache;
 // then the caller goes to `middle` itself.
 thread_cache* attach_thread();
 
+// Gathers all free objects that can be had (the calling thread's, other threads' surplus, depots) into spans,
+// and empty spans into the page heap.
+void reclaim();
+
 #pragma GCC visibility pop
 
 }  // namespace tarn::engine

@@ -11,6 +11,7 @@ namespace {
 
 // How many caches a new thread without one looks at for a thread that has ended unseen.
 constexpr int adoption_looks = 4;
+constexpr std::size_t adoption_from = 64;
 
 bool thread_exists(long thread) {
   constexpr long no_such_process = -3;
@@ -29,6 +30,8 @@ void thread_cache_registry::unlink_locked(thread_cache* cache) {
 // A thread that allocates for the first time in its last destructors ends without telling us: its cache, with
 // all that is in it, becomes the next thread's.
 thread_cache* thread_cache_registry::adopt() {
+  // A few such caches do not matter, and a sandbox may forbid the question.
+  if (count() < adoption_from) return nullptr;
   for (int look = 0; look < adoption_looks; ++look) {
     long thread = 0;
     {
