@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "central/central.hpp"
 
-#include "base/fence.hpp"
 #include "central/objects.hpp"
 #include "os/report.hpp"
 
@@ -10,10 +9,10 @@ namespace {
 
 // What one class may keep in full magazines for hand-over.
 constexpr std::size_t handover_limit = 64 * kib;
-// A refill looks at no more spans than this once it has something.
+// Objects up to this size are as good as always written from end to end.
+constexpr std::size_t largest_dense = 8 * kib;
+// A refill looks at no more spans than this.
 constexpr std::size_t spans_per_refill = 16;
-// How many listed spans are looked at for one that is not sparse.
-constexpr int looks_per_acquire = 4;
 // Empty spans beyond this wake the watcher, so that they go back although nobody allocates.
 constexpr std::size_t spare_watch_bytes = 1 * mib;
 // Magazines of classes with at most so many objects in one are marked when they are handed over.
@@ -27,189 +26,101 @@ std::size_t most_full_magazines(unsigned size_class) {
 
 }  // namespace
 
-// ---- spans
-// --------------------------------------------------------------------------------------------------
+// ---- spans ----
 
-span* central::take_pages(std::size_t pages) {
+span* central::take_pages(std::size_t pages, page_heap::use use) {
   // Warm memory first, empty spans of other classes included, before the resident set grows.
-  if (span* s = heap_.allocate(pages, 1, span_state::held, page_heap::source::warm, true)) return s;
+  if (span* s = heap_.allocate(pages, 1, span_state::cut, page_heap::source::warm, use)) return s;
   if (spare_bytes() >= pages << page_shift && release_spares(true) != 0) {
-    if (span* s = heap_.allocate(pages, 1, span_state::held, page_heap::source::warm, true)) return s;
+    if (span* s = heap_.allocate(pages, 1, span_state::cut, page_heap::source::warm, use)) return s;
   }
-  return heap_.allocate(pages, 1, span_state::held, page_heap::source::any, true);
+  return heap_.allocate(pages, 1, span_state::cut, page_heap::source::any, use);
 }
 
-span* central::make_span(unsigned size_class) {
+bool central::add_span(unsigned size_class) {
   const auto& info = class_info(size_class);
   void* array = arrays_[size_class].allocate(metadata_);
-  if (array == nullptr) return nullptr;
-  span* s = take_pages(info.span_pages);
+  if (array == nullptr) return false;
+  span* s = take_pages(info.span_pages,
+                       info.size <= largest_dense ? page_heap::use::dense : page_heap::use::sparse);
   if (s == nullptr) {
     arrays_[size_class].deallocate(array);
-    return nullptr;
+    return false;
   }
   s->objects = static_cast<objects::byte*>(array);
   s->reciprocal = info.reciprocal;
   s->capacity = info.objects;
-  s->size_class.store(static_cast<std::uint8_t>(size_class), std::memory_order_relaxed);
+  s->size_class = static_cast<std::uint8_t>(size_class);
+  s->free_objects = 0;
+  s->list = object_depot::no_list;
   objects::fill_free(s->objects, s->capacity);
   map_.set_objects(s);
-  depots_[size_class].counters.spans_made.fetch_add(1, std::memory_order_relaxed);
-  return s;
+  object_depot& d = depots_[size_class];
+  d.counters.spans_made.fetch_add(1, std::memory_order_relaxed);
+  os::lock_guard guard(d.lock);
+  d.count(s, s->capacity);
+  spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
+  return true;
 }
 
 // The span is in no list and none of its objects is in use.
 void central::destroy_span(span* s) {
-  const std::size_t size_class = s->size_class.load(std::memory_order_relaxed);
+  const std::size_t size_class = s->size_class;
   depots_[size_class].counters.spans_freed.fetch_add(1, std::memory_order_relaxed);
   map_.clear_classes(s);
   objects::byte* array = s->objects;
-  s->size_class.store(0, std::memory_order_relaxed);
+  s->size_class = 0;
   s->objects = nullptr;
   heap_.deallocate(s);
   arrays_[size_class].deallocate(array);
 }
 
-// Takes a span with free objects out of its list.
-span* central::take_listed(object_depot& d, span_list& from) {
-  os::lock_guard guard(d.lock);
-  span* s = from.pop_front();
-  if (s != nullptr) s->state.store(span_state::held, std::memory_order_relaxed);
-  return s;
-}
+// ---- objects ----
 
-// Nearly full spans are filled up first, and those that are mostly free only when there is no other: most of
-// them then run empty and serve other classes. A span's place in the lists says little of how full it is by
-// now, so each is looked at when its turn comes, and put behind if it is sparse.
-span* central::acquire(unsigned size_class, bool fresh) {
-  object_depot& d = depots_[size_class];
-  for (int look = 0; look < looks_per_acquire; ++look) {
-    span* s = take_listed(d, d.listed);
-    if (s == nullptr) break;
-    if (objects::count_free(s->objects, s->capacity) * 2 <= s->capacity) return s;
-    s->state.store(span_state::unlisted, std::memory_order_relaxed);
-    list(size_class, s, true);
-  }
-  if (span* s = take_listed(d, d.sparse)) return s;
-  if (span* s = take_listed(d, d.listed)) return s;
-  if (!fresh) return nullptr;
-  {
-    os::lock_guard guard(d.lock);
-    if (span* s = d.pop_spare()) {
-      s->state.store(span_state::held, std::memory_order_relaxed);
-      spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
-      return s;
-    }
-  }
-  return make_span(size_class);
-}
-
-// The holder has seen all of the span.
-void central::exhausted(unsigned size_class, span* s) {
-  s->state.store(span_state::unlisted, std::memory_order_relaxed);
-  full_fence();  // partner: the one in flush()
-  if (objects::any_free(s->objects, s->capacity)) list(size_class, s, false);
-}
-
-void central::list(unsigned size_class, span* s, bool sparse) {
-  object_depot& d = depots_[size_class];
-  {
-    os::lock_guard guard(d.lock);
-    // Another thread may have listed it, or it may be another span by now: see span.hpp.
-    if (s->state.load(std::memory_order_relaxed) != span_state::unlisted ||
-        s->size_class.load(std::memory_order_relaxed) != size_class) {
-      return;
-    }
-    s->state.store(span_state::listed, std::memory_order_relaxed);
-    s->sparse = sparse;
-    (sparse ? d.sparse : d.listed).push_front(s);
-    full_fence();  // as above, for the flush that saw another state than `listed`
-  }
-  retire_if_empty(size_class, s);
-}
-
-void central::retire_if_empty(unsigned size_class, span* s) {
-  object_depot& d = depots_[size_class];
-  std::size_t spare = 0;
-  {
-    os::lock_guard guard(d.lock);
-    if (s->state.load(std::memory_order_relaxed) != span_state::listed ||
-        s->size_class.load(std::memory_order_relaxed) != size_class ||
-        !objects::are_all_free(s->objects, s->capacity)) {
-      return;
-    }
-    (s->sparse ? d.sparse : d.listed).remove(s);
-    d.push_spare(s);
-    spare = spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) + s->bytes();
-  }
-  if (spare >= spare_watch_bytes && watcher_ != nullptr) watcher_();
-}
-
-void central::release(unsigned size_class, held_span& held) {
-  span* s = held.current;
-  held = {};
-  if (s == nullptr) return;
-  s->state.store(span_state::unlisted, std::memory_order_relaxed);
-  list(size_class, s, false);
-}
-
-// ---- objects
-// ------------------------------------------------------------------------------------------------
-
-std::size_t central::refill(unsigned size_class, held_span& held, magazine* m, std::size_t most) {
-  struct part {
-    span* from;
-    std::size_t count;
-  };
-  part parts[spans_per_refill + 1];
+// From the class's spans into m->slots[1 …], the last found lowest. The fullest spans are used up first, so
+// that the others run empty and serve other classes.
+std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t most) {
   std::uint16_t indices[largest_magazine];
-  std::size_t part_count = 0;
-  std::size_t found = 0;
   const std::size_t size = class_info(size_class).size;
-
-  while (found < most && part_count <= spans_per_refill) {
-    if (held.current == nullptr) {
-      held = {acquire(size_class, found == 0), 0};
-      if (held.current == nullptr) break;
+  object_depot& d = depots_[size_class];
+  std::size_t found = 0;
+  os::lock_guard guard(d.lock);
+  for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
+    span* s = d.best();
+    // A wholly free span is broken into only for the first object.
+    if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
+    if (s->list == object_depot::spare_list) spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+    const std::size_t count = objects::find_free(s->objects, s->capacity, indices, most - found);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t slot = most - found - i;
+      m->slots[slot] = reinterpret_cast<void*>(s->start + indices[i] * size);
+      s->objects[indices[i]].store(static_cast<std::uint8_t>(slot), std::memory_order_relaxed);
     }
-    span* s = held.current;
-    const std::size_t count =
-        objects::find_free(s->objects, s->capacity, held.cursor, indices + found, most - found);
-    // Taken at once: a span that is let go below must not show these as free.
-    for (std::size_t i = found; i < found + count; ++i) {
-      s->objects[indices[i]].store(0, std::memory_order_relaxed);
-    }
-    parts[part_count++] = {s, count};
     found += count;
-    if (held.cursor == s->capacity) {
-      held = {};
-      exhausted(size_class, s);
-    }
+    d.count(s, -static_cast<int>(count));
   }
+  return found;
+}
 
-  std::size_t slot = found;
-  std::size_t next = 0;
-  for (std::size_t p = 0; p < part_count; ++p) {
-    const span* s = parts[p].from;
-    for (std::size_t i = 0; i < parts[p].count; ++i, ++next, --slot) {
-      const std::size_t index = indices[next];
-      m->slots[slot] = reinterpret_cast<void*>(s->start + index * size);
-      s->objects[index].store(static_cast<std::uint8_t>(slot), std::memory_order_relaxed);
+std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most) {
+  std::size_t found = take_objects(size_class, m, most);
+  while (found == 0 && add_span(size_class)) found = take_objects(size_class, m, most);
+  if (found != 0 && found != most) {
+    // They lie at the upper end; each object's byte has to name its new slot.
+    const std::size_t gap = most - found;
+    for (std::size_t slot = 1; slot <= found; ++slot) {
+      void* const object = m->slots[slot] = m->slots[slot + gap];
+      const span* s = map_.span_of(address_of(object));
+      s->objects[index_in(s, address_of(object)).index].store(static_cast<std::uint8_t>(slot),
+                                                              std::memory_order_relaxed);
     }
+    for (std::size_t slot = found + 1; slot <= most; ++slot) m->slots[slot] = nullptr;
   }
   depots_[size_class].counters.refills.fetch_add(1, std::memory_order_relaxed);
   return found;
 }
 
 void central::flush(unsigned size_class, void* const* freed, std::size_t count) {
-  struct touched {
-    span* from;
-    const objects::byte* array;
-  };
-  touched spans[largest_magazine];
-  std::size_t span_count = 0;
-  const std::size_t capacity = class_info(size_class).objects;
-
   // Spans of objects that come back in random order are rarely in the cache; ask for several at once.
   span* owners[largest_magazine];
   for (std::size_t i = 0; i < count; ++i) {
@@ -217,27 +128,28 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
     __builtin_prefetch(owners[i], 1);
   }
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uintptr_t address = address_of(freed[i]);
-    span* s = owners[i];
-    objects::byte& state = s->objects[index_in(s, address).index];
+    objects::byte& state = owners[i]->objects[index_in(owners[i], address_of(freed[i])).index];
     if (TARN_UNLIKELY(state.load(std::memory_order_relaxed) == object_free)) {
       os::fatal("double free, seen when the block went back to its span", freed[i]);
     }
-    // release: partner of objects::load_group.
+    // release: partner of objects::load_group. What the program wrote to the object happened before.
     state.store(object_free, std::memory_order_release);
-    if (span_count == 0 || spans[span_count - 1].from != s) spans[span_count++] = {s, s->objects};
   }
-  full_fence();  // partner: the ones in exhausted() and list()
-  for (std::size_t i = 0; i < span_count; ++i) {
-    span* s = spans[i].from;
-    const span_state state = s->state.load(std::memory_order_relaxed);
-    if (state == span_state::unlisted) {
-      list(size_class, s, false);
-    } else if (state == span_state::listed && objects::are_all_free(spans[i].array, capacity)) {
-      retire_if_empty(size_class, s);
+  object_depot& d = depots_[size_class];
+  std::size_t spare = 0;
+  {
+    os::lock_guard guard(d.lock);
+    for (std::size_t i = 0; i < count;) {
+      span* const s = owners[i];
+      int same = 0;
+      for (; i < count && owners[i] == s; ++i) ++same;
+      if (d.count(s, same)) {
+        spare = spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) + s->bytes();
+      }
     }
   }
-  depots_[size_class].counters.flushes.fetch_add(1, std::memory_order_relaxed);
+  d.counters.flushes.fetch_add(1, std::memory_order_relaxed);
+  if (spare >= spare_watch_bytes) nudge();
 }
 
 // In a short magazine the objects are large, and marking each costs little beside using it: one that is
@@ -277,17 +189,17 @@ bool central::give_full(unsigned size_class, magazine* m) {
   return true;
 }
 
-// ---- giving back
-// --------------------------------------------------------------------------------------------
+// ---- giving back ----
 
 std::size_t central::release_spares(bool all) {
   std::size_t released = 0;
   for (object_depot& d : depots_) {
     span_list empty;
+    if (spare_bytes() == 0) break;
     {
       os::lock_guard guard(d.lock);
       for (std::uint32_t n = all ? d.spare_count : d.spare_low; n != 0; --n) {
-        span* s = d.pop_spare();
+        span* s = d.take_spare();
         if (s == nullptr) break;
         s->state.store(span_state::purging, std::memory_order_relaxed);
         spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);

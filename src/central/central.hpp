@@ -5,14 +5,13 @@
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread.
 //
-// Nobody owns a span's free objects (docs/design/0001). A thread that frees an object stores `object_free` to
-// its byte, without a lock and without a read-modify-write. What must never be lost is that somebody lists
-// the span:
-//   flush:   byte := free;      full fence;  look at state    -> `unlisted`: list it
-//   holder:  state := unlisted; full fence;  look at bytes    -> any free: list it
-// Of two that run at once at least one sees the other's store (Dekker), and the depot's lock lets one of them
-// list it. In the same way, of the threads that free a listed span's last objects at least one sees all of
-// them free.
+// Nobody owns a span's free objects (docs/design/0001). A flush first stores `object_free` to the objects'
+// bytes, with no lock, which is where the cache misses are; then it counts them under the class's lock, and
+// each span moves to the list that its count says. A refill takes free bytes and counts them down under the
+// same lock. A refill may find a byte that is not counted yet; the count is then too low for a moment (even
+// below zero), never too high. So
+//   free_objects = free bytes - those between the two steps of a flush,
+// and when it equals the capacity, no object of the span is in use and no flush is on its way to it.
 #pragma once
 
 #include <atomic>
@@ -29,12 +28,6 @@
 #include "pages/page_map.hpp"
 
 namespace tarn {
-
-// A span that one thread cache takes objects from, and how far it has come.
-struct held_span {
-  span* current = nullptr;
-  std::size_t cursor = 0;
-};
 
 // The arrays of object bytes, a pool per class.
 class object_arrays {
@@ -57,13 +50,10 @@ class central {
 
   // Fills the empty magazine `m` with at most `most` free objects, those at the lowest addresses on top.
   // Returns their number, 0 when there is no memory. May call the system.
-  std::size_t refill(unsigned size_class, held_span& held, magazine* m, std::size_t most);
+  std::size_t refill(unsigned size_class, magazine* m, std::size_t most);
 
   // Puts objects back into their spans. Aborts on one that is free already.
   void flush(unsigned size_class, void* const* objects, std::size_t count);
-
-  // Lets go of a span before it is used up.
-  void release(unsigned size_class, held_span& held);
 
   // A full magazine that some thread has left, or null.
   magazine* take_full(unsigned size_class);
@@ -90,19 +80,17 @@ class central {
     for (unsigned c = 0; c < size_classes::count; ++c) visit(arrays_[c].lock());
   }
 
-  // A span was given back that holds no object any more; or the process is short of memory.
-  void set_spare_watcher(void (*watcher)()) { watcher_ = watcher; }
+  // Called, without a lock, when there is something that decay might give back.
+  void set_watcher(void (*watcher)()) { watcher_ = watcher; }
+  void nudge() {
+    if (watcher_ != nullptr) watcher_();
+  }
 
  private:
-  span* acquire(unsigned size_class, bool fresh);
-  span* make_span(unsigned size_class);
-  span* take_pages(std::size_t pages);
+  std::size_t take_objects(unsigned size_class, magazine* m, std::size_t most);
+  bool add_span(unsigned size_class);
+  span* take_pages(std::size_t pages, page_heap::use use);
   void destroy_span(span* s);
-  void exhausted(unsigned size_class, span* s);
-  span* take_listed(object_depot& d, span_list& from);
-  void list(unsigned size_class, span* s, bool sparse);
-  void retire_if_empty(unsigned size_class, span* s);
-
   void mark(unsigned size_class, const magazine* m, bool away);
 
   metadata_arena& metadata_;

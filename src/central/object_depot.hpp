@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// object_depot: what all threads share of one size class: full magazines for hand-over, and the spans that
-// have free objects.
+// object_depot: what all threads share of one size class: full magazines for hand-over, and the class's spans
+// by how many free objects they have.
 //
-// Owner: central. Thread safety: guarded by its lock; sections are a few pointer operations, whatever is
-// moved. Invariants: full_count is the length of full, and <= the class's limit; listed holds the spans in
-// state
-//   `listed`, spare those in state `spare`; low marks are the least counts since the last period.
+// Owner: central. Thread safety: everything is guarded by its lock; sections are short and call nothing.
+// Invariants: full_count is the length of full, and at most the class's limit;
+//   a span with free_objects <= 0 is in no list, one with free_objects == capacity in spare, any other in
+//   partial[list_of(span)]; span::list says which, and bit b of `filled` is set exactly if partial[b] is not
+//   empty; the low marks are the least counts since the last period of decay.
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -29,19 +31,21 @@ struct depot_counters {
 
 class alignas(separation) object_depot {
  public:
+  // Spans are told apart by eighths of their capacity, the fullest first.
+  static constexpr unsigned partial_lists = 8;
+  static constexpr std::uint8_t no_list = 255;
+  static constexpr std::uint8_t spare_list = partial_lists;
+
   constexpr object_depot() = default;
 
   os::mutex lock{os::lock_rank::depot};
   depot_counters counters;
 
-  // All guarded by lock.
-  magazine* full = nullptr;
-  // Written under the lock; read without it for a first look.
+  // Full magazines. The count is written under the lock, and read without it for a first look.
   std::atomic<std::uint32_t> full_count{0};
   std::uint32_t full_low = 0;
-  span_list listed;  // spans with free objects
-  span_list sparse;  // those of them seen to be mostly free
-  span_list spare;
+  magazine* full = nullptr;
+
   std::uint32_t spare_count = 0;
   std::uint32_t spare_low = 0;
 
@@ -59,18 +63,65 @@ class alignas(separation) object_depot {
     full_low = left < full_low ? left : full_low;
     return m;
   }
-  void push_spare(span* s) {
-    s->state.store(span_state::spare, std::memory_order_relaxed);
-    spare.push_front(s);
-    ++spare_count;
+
+  // The span to take objects from: the fullest of those that are partly used, else a spare one; null if none.
+  [[nodiscard]] span* best() const {
+    return filled_ != 0 ? partial_[std::countr_zero(filled_)].front() : spare_.front();
   }
-  span* pop_spare() {
-    span* s = spare.pop_front();
-    if (s == nullptr) return nullptr;
-    --spare_count;
-    spare_low = spare_count < spare_low ? spare_count : spare_low;
+
+  // A span has `change` free objects more. It moves to the list that it belongs in; true if that is `spare`.
+  bool count(span* s, int change) {
+    s->free_objects = static_cast<std::int16_t>(s->free_objects + change);
+    const std::uint8_t target = list_of(s);
+    if (target == s->list) return false;
+    unlink(s);
+    link(s, target);
+    return target == spare_list;
+  }
+
+  // Takes a spare span out for good.
+  span* take_spare() {
+    span* s = spare_.front();
+    if (s != nullptr) unlink(s);
     return s;
   }
+
+ private:
+  static std::uint8_t list_of(const span* s) {
+    if (s->free_objects <= 0) return no_list;
+    if (s->free_objects == s->capacity) return spare_list;
+    return static_cast<std::uint8_t>(static_cast<unsigned>(s->free_objects) * partial_lists / s->capacity);
+  }
+
+  void link(span* s, std::uint8_t target) {
+    s->list = target;
+    if (target == no_list) return;
+    if (target == spare_list) {
+      spare_.push_front(s);
+      ++spare_count;
+      return;
+    }
+    partial_[target].push_front(s);
+    filled_ |= 1U << target;
+  }
+
+  void unlink(span* s) {
+    const std::uint8_t from = s->list;
+    s->list = no_list;
+    if (from == no_list) return;
+    if (from == spare_list) {
+      spare_.remove(s);
+      --spare_count;
+      spare_low = spare_count < spare_low ? spare_count : spare_low;
+      return;
+    }
+    partial_[from].remove(s);
+    if (partial_[from].empty()) filled_ &= ~(1U << from);
+  }
+
+  std::uint32_t filled_ = 0;
+  span_list partial_[partial_lists];
+  span_list spare_;
 };
 
 }  // namespace tarn

@@ -134,8 +134,7 @@ TARN_ALWAYS_INLINE unsigned class_of_size(std::size_t size) {
 
 TARN_ALWAYS_INLINE const size_classes::info& class_info(unsigned c) { return size_classes::table[c]; }
 
-// ---- what must hold of the tables
-// -----------------------------------------------------------------------------
+// ---- what must hold of the tables ----
 
 namespace size_classes {
 

@@ -11,8 +11,7 @@
 
 namespace tarn {
 
-// ---- slow paths (slow_paths.cpp)
-// ----------------------------------------------------------------------------
+// ---- slow paths (slow_paths.cpp) ----
 
 // Any size. Null with errno ENOMEM when there is no memory.
 void* allocate_slow(std::size_t size);
@@ -28,8 +27,7 @@ std::size_t usable_size(const void* block);
 // Sets errno to ENOMEM; null.
 void* out_of_memory();
 
-// ---- fast paths
-// ---------------------------------------------------------------------------------------------
+// ---- fast paths ----
 
 TARN_ALWAYS_INLINE void* allocate(std::size_t size) {
   if (TARN_LIKELY(size <= size_classes::fine_end)) {

@@ -31,12 +31,15 @@ void zero_dirty(const span* s) {
 span* take(std::size_t pages, std::size_t alignment_pages) {
   using source = page_heap::source;
   // As in central: empty spans of all classes before fresh memory.
-  span* s = engine::heap.allocate(pages, alignment_pages, span_state::large, source::warm, false);
+  span* s =
+      engine::heap.allocate(pages, alignment_pages, span_state::large, source::warm, page_heap::use::sparse);
   if (s == nullptr && engine::middle.spare_bytes() >= pages << page_shift &&
       engine::middle.release_spares(true) != 0) {
-    s = engine::heap.allocate(pages, alignment_pages, span_state::large, source::warm, false);
+    s = engine::heap.allocate(pages, alignment_pages, span_state::large, source::warm,
+                              page_heap::use::sparse);
   }
-  if (s == nullptr) s = engine::heap.allocate(pages, alignment_pages, span_state::large, source::any, false);
+  if (s == nullptr)
+    s = engine::heap.allocate(pages, alignment_pages, span_state::large, source::any, page_heap::use::sparse);
   return s;
 }
 

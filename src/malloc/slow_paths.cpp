@@ -22,9 +22,7 @@ struct single_magazine {
 // From a span at once: for threads about to end, and when there is no memory for a cache.
 void* allocate_uncached(unsigned size_class) {
   single_magazine single{};
-  held_span held;
-  const std::size_t count = engine::middle.refill(size_class, held, &single.head, 1);
-  engine::middle.release(size_class, held);
+  const std::size_t count = engine::middle.refill(size_class, &single.head, 1);
   return count != 0 ? single.head.bottom()[0] : nullptr;
 }
 

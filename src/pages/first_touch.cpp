@@ -7,8 +7,7 @@
 
 namespace tarn {
 
-touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes,
-                                    bool will_be_written) {
+touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) {
   touch_plan plan;
   const std::uintptr_t end = start + bytes;
   if (end <= prepared_ || end > end_) return plan;
@@ -26,7 +25,7 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
     prepared_ = std::max(end, last);
     return plan;
   }
-  if (will_be_written && heap_bytes >= populate_from) {
+  if (heap_bytes >= populate_from) {
     const std::size_t ahead = std::min(align_up(heap_bytes / 32, 16 * kib), populate_most);
     plan.populate_start = std::max(start, prepared_);
     plan.populate_bytes = std::min(std::max(end, plan.populate_start + ahead), end_) - plan.populate_start;

@@ -48,8 +48,7 @@ class first_touch {
   }
 
   // [start, start + bytes) is about to be handed out, in a heap of `heap_bytes` bytes in use.
-  touch_plan plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes,
-                         bool will_be_written);
+  touch_plan plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes);
 
   // Carries a plan out. Calls the system.
   void carry_out(const touch_plan& plan);

@@ -23,8 +23,7 @@ constexpr std::size_t watch_bytes = 1 * mib;
 
 }  // namespace
 
-// ---- span structures
-// ----------------------------------------------------------------------------------------
+// ---- span structures ----
 
 bool page_heap::stock_spans() {
   {
@@ -61,8 +60,7 @@ void page_heap::give_back_locked(span* s) {
   ++spare_count_;
 }
 
-// ---- free spans
-// ---------------------------------------------------------------------------------------------
+// ---- free spans ----
 
 void page_heap::insert_locked(span* s) {
   s->state.store(span_state::free, std::memory_order_relaxed);
@@ -119,14 +117,17 @@ void page_heap::split_tail_locked(span* s, std::size_t pages) {
   insert_locked(rest);
 }
 
-span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source from) {
+span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source from, use how) {
   // With room to align whatever the start is.
   const std::size_t with_room = pages + alignment - 1;
   span* s = free_.best_fit(free_spans::half::dirty, with_room);
   if (s == nullptr && from == source::any) s = free_.best_fit(free_spans::half::clean, with_room);
   if (s == nullptr) return nullptr;
   remove_locked(s);
-  const std::uintptr_t aligned = align_up(s->start, alignment << page_shift);
+  const bool from_the_top = how == use::sparse && s->dirty_pages == 0;
+  const std::uintptr_t aligned = from_the_top
+                                     ? align_down(s->end() - (pages << page_shift), alignment << page_shift)
+                                     : align_up(s->start, alignment << page_shift);
   if (const std::size_t before = (aligned - s->start) >> page_shift; before != 0) {
     // The front stays free; what follows it is split off and taken out again.
     split_tail_locked(s, before);
@@ -140,11 +141,9 @@ span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source fr
   return s;
 }
 
-// ---- taking and giving back
-// ---------------------------------------------------------------------------------
+// ---- taking and giving back ----
 
-span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state state, source from,
-                          bool will_be_written) {
+span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how) {
   for (;;) {
     if (!stock_spans()) return nullptr;
     touch_plan plan;
@@ -153,13 +152,12 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
       os::lock_guard guard(lock_);
       // Another thread may have used up what stock_spans() found.
       if (spare_count_ < spans_at_hand) continue;
-      s = take_locked(pages, alignment, from);
+      s = take_locked(pages, alignment, from, how);
       if (s != nullptr) {
         s->state.store(state, std::memory_order_relaxed);
         map_.set_ends(s);
         account_in_use(static_cast<std::ptrdiff_t>(pages));
-        plan = touch_.plan_locked(s->start, s->bytes(), in_use_.load(std::memory_order_relaxed) << page_shift,
-                                  will_be_written);
+        if (how == use::dense) plan = touch_.plan_locked(s->start, s->bytes(), in_use_bytes());
       }
     }
     if (s != nullptr) {
@@ -190,7 +188,6 @@ void page_heap::deallocate(span* s, page_backing backing) {
 
 bool page_heap::extend(span* s, std::size_t pages) {
   if (!stock_spans()) return false;
-  touch_plan plan;
   {
     os::lock_guard guard(lock_);
     const std::size_t more = pages - s->pages;
@@ -201,15 +198,11 @@ bool page_heap::extend(span* s, std::size_t pages) {
     }
     remove_locked(after);
     if (after->pages > more) split_tail_locked(after, more);
-    const std::uintptr_t start = after->start;
     s->pages = static_cast<std::uint32_t>(pages);
     give_back_locked(after);
     map_.set_ends(s);
     account_in_use(static_cast<std::ptrdiff_t>(more));
-    plan = touch_.plan_locked(start, more << page_shift,
-                              in_use_.load(std::memory_order_relaxed) << page_shift, false);
   }
-  touch_.carry_out(plan);
   return true;
 }
 
@@ -231,8 +224,7 @@ bool page_heap::shrink(span* s, std::size_t pages) {
   return true;
 }
 
-// ---- from the system
-// ----------------------------------------------------------------------------------------
+// ---- from the system ----
 
 void* page_heap::reserve_step(std::size_t least, std::size_t& bytes) {
   std::size_t reserved = 0;
@@ -281,8 +273,7 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
   return true;
 }
 
-// ---- back to the system
-// -------------------------------------------------------------------------------------
+// ---- back to the system ----
 
 // Purges the old pages of a span that is in no list (and the young ones too, if asked); makes the others old.
 std::size_t page_heap::purge_pages(span* s, bool also_young) {
@@ -370,8 +361,7 @@ std::size_t page_heap::purge_until(std::size_t keep) {
 
 std::size_t page_heap::trim(std::size_t keep) { return purge_until(keep); }
 
-// ---- figures and checks
-// -------------------------------------------------------------------------------------
+// ---- figures and checks ----
 
 page_heap_stats page_heap::stats() {
   os::lock_guard guard(lock_);

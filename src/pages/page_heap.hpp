@@ -41,14 +41,17 @@ class page_heap {
     any,   // any free span, else new memory from the system
   };
 
+  // Dense spans come from the low end of fresh memory, which is backed ahead; sparse ones, of which large
+  // parts may never be written, from its high end, which is not.
+  enum class use : std::uint8_t { dense, sparse };
+
   constexpr page_heap(metadata_arena& metadata, page_map& map, first_touch& touch)
       : metadata_(metadata), map_(map), touch_(touch) {}
 
   // A span of `pages` pages, its start aligned to `alignment` pages (a power of two), in state `state`; both
   // end pages map to it. Null when there is none (source::warm), or no memory. pages < 2^32.
-  // `will_be_written`: the caller's user is about to write to all of it, so it may be backed ahead.
-  span* allocate(std::size_t pages, std::size_t alignment, span_state state, source from,
-                 bool will_be_written);
+
+  span* allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how);
 
   // Takes a span back. Its class bytes must be clear. `backing`: clean if its memory has been dropped.
   void deallocate(span* s, page_backing backing = page_backing::young);
@@ -85,7 +88,7 @@ class page_heap {
  private:
   span* new_span_locked();
   bool stock_spans();
-  span* take_locked(std::size_t pages, std::size_t alignment, source from);
+  span* take_locked(std::size_t pages, std::size_t alignment, source from, use how);
   void split_tail_locked(span* s, std::size_t pages);
   void insert_locked(span* s);
   void remove_locked(span* s);
@@ -95,6 +98,9 @@ class page_heap {
   void* reserve_step(std::size_t least, std::size_t& bytes);
   std::size_t purge_pages(span* s, bool also_young);
   std::size_t purge_until(std::size_t keep);
+  [[nodiscard]] std::size_t in_use_bytes() const {
+    return in_use_.load(std::memory_order_relaxed) << page_shift;
+  }
   void account_in_use(std::ptrdiff_t pages) {
     in_use_.store(static_cast<std::size_t>(
                       static_cast<std::ptrdiff_t>(in_use_.load(std::memory_order_relaxed)) + pages),

@@ -37,7 +37,7 @@ bool page_map::ensure(std::uintptr_t start, std::size_t bytes) {
 }
 
 void page_map::set_objects(span* s) {
-  const std::uint8_t size_class = s->size_class.load(std::memory_order_relaxed);
+  const std::uint8_t size_class = s->size_class;
   for_each_leaf(s->start, s->pages, [s, size_class](leaf& l, std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
       l.spans[i].store(s, std::memory_order_relaxed);

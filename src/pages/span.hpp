@@ -11,14 +11,9 @@
 //   anything else   it is live, or in a magazine: the byte is then the magazine slot it was last put into,
 //   which
 //                   makes a double free visible (thread/thread_cache.hpp).
-// Nobody owns the bytes. Who frees an object stores to its byte; who holds the span (`held`) looks for free
-// ones. States of a cut span, and who changes them:
-//   held      one thread cache takes objects from it           by that cache
-//   unlisted  had no free object when it was last looked at    by the holder, without a lock
-//   listed    in its depot's list of spans with free objects   under the depot's lock
-//   spare     all objects free; kept for the next refill       under the depot's lock
-// Invariant: a span with a free byte is held, listed or spare, or a thread is about to list it
-// (central/object_depot.cpp has the protocol).
+// Nobody owns the bytes: who frees an object stores to its byte without a lock, and who refills from a span
+// looks for free bytes under its depot's lock. `free_objects` counts them, a moment late, under that lock; it
+// says in which of the depot's lists the span is (central/central.cpp has the protocol).
 #pragma once
 
 #include <atomic>
@@ -31,12 +26,9 @@ namespace tarn {
 
 enum class span_state : std::uint8_t {
   free,     // in the page heap
-  purging,  // on its way to the system; in no list
+  purging,  // on its way to the page heap or the system; in no list
   large,
-  held,
-  unlisted,
-  listed,
-  spare,
+  cut,  // into objects of a class
 };
 
 inline constexpr std::uint8_t object_free = 255;
@@ -49,16 +41,16 @@ struct alignas(cache_line) span {
   std::atomic<std::uint8_t>* objects = nullptr;
   std::uint64_t reciprocal = 0;  // of the object size: see size_class.hpp
   std::uint16_t capacity = 0;    // objects
-  // Atomic for those who come too late: see above.
-  std::atomic<std::uint8_t> size_class{0};
+  std::uint8_t size_class = 0;
   std::atomic<span_state> state{span_state::free};
 
   std::uint32_t pages = 0;
   std::uint32_t dirty_pages = 0;  // of a free span: those backed by memory
   // A part of it was filled by os::move_pages.
   bool moved = false;
-  // Of a listed span: in which of its depot's lists. Guarded by the depot's lock.
-  bool sparse = false;
+  // Of a cut span, guarded by its depot's lock.
+  std::uint8_t list = 0;
+  std::int16_t free_objects = 0;
   span* next = nullptr;
   span* previous = nullptr;
 

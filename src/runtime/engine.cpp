@@ -59,7 +59,7 @@ void prepare() {
   options::read_environment();
   pthread_key_create(&exit_key, thread_ends);
   heap.set_watcher(decay::wake);
-  middle.set_spare_watcher(decay::wake);
+  middle.set_watcher(decay::wake);
   engine_state.store(ready, std::memory_order_release);
   os::futex_wake(&engine_state, INT_MAX);
 }

@@ -25,8 +25,7 @@ std::atomic<std::int64_t> decay_value{1000};
 std::atomic<bool> background_value{true};
 constinit char statistics_path[longest_value] = "";
 
-// ---- values
-// -------------------------------------------------------------------------------------------------
+// ---- values ----
 
 bool parse_integer(const char* text, std::int64_t& out) {
   const bool negative = *text == '-';
@@ -121,8 +120,7 @@ bool apply_statistics(const char* value) {
   return true;
 }
 
-// ---- the table
-// ----------------------------------------------------------------------------------------------
+// ---- the table ----
 
 struct entry {
   const char* name;
@@ -172,8 +170,7 @@ int change(const char* name, const char* value, origin from) {
   return ENOENT;
 }
 
-// ---- the environment
-// ----------------------------------------------------------------------------------------
+// ---- the environment ----
 
 void warn_unknown(const char* variable, std::size_t length) {
   text_buffer<512> line;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace tarn {
 
@@ -32,8 +31,7 @@ std::size_t largest_index(unsigned size_class) {
 
 }  // namespace
 
-// ---- what others may take
-// -----------------------------------------------------------------------------------
+// ---- what others may take ----
 
 magazine* thread_cache::take_spare(unsigned size_class) {
   os::lock_guard guard(lock_);
@@ -47,18 +45,7 @@ void thread_cache::put_spare(unsigned size_class, magazine* m) {
   __atomic_store_n(&bins_[size_class].spare, m != nullptr ? m : no_magazine(), __ATOMIC_RELAXED);
 }
 
-held_span thread_cache::take_held(unsigned size_class) {
-  os::lock_guard guard(lock_);
-  return std::exchange(held_[size_class], held_span{});
-}
-
-void thread_cache::put_held(unsigned size_class, held_span held) {
-  os::lock_guard guard(lock_);
-  held_[size_class] = held;
-}
-
-// ---- magazines
-// ----------------------------------------------------------------------------------------------
+// ---- magazines ----
 
 // A magazine has become this cache's own, or has ceased to be.
 void thread_cache::account(unsigned size_class, const magazine* m, bool gained) {
@@ -139,8 +126,7 @@ void thread_cache::note_slow_call(unsigned size_class) {
   if (calls % scavenge_interval == 0) scavenge();
 }
 
-// ---- slow paths
-// ---------------------------------------------------------------------------------------------
+// ---- slow paths ----
 
 TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   note_slow_call(size_class);
@@ -167,17 +153,9 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   put_spare(size_class, spare);
   grow(size_class);
   if (b.slots == no_magazine()->slots) return nullptr;
-  held_span held = take_held(size_class);
-  b.loaded()->count = static_cast<std::uint16_t>(
-      central_->refill(size_class, held, b.loaded(), most_objects(size_class, b.loaded())));
-  // A bin that has not grown leaves the span to other threads: with thousands of them, each class of each
-  // would otherwise keep pages of its own.
-  if (b.loaded()->size_index == 0) {
-    central_->release(size_class, held);
-  } else {
-    put_held(size_class, held);
-  }
-  load(size_class, b.loaded());
+  magazine* const m = b.loaded();
+  m->count = static_cast<std::uint16_t>(central_->refill(size_class, m, most_objects(size_class, m)));
+  load(size_class, m);
   return pop(size_class);
 }
 
@@ -211,8 +189,7 @@ TARN_NOINLINE void thread_cache::free_slow(unsigned size_class, void* object) {
   if (!push(central_->map().find(address_of(object)), object)) central_->flush(size_class, &object, 1);
 }
 
-// ---- giving back
-// --------------------------------------------------------------------------------------------
+// ---- giving back ----
 
 void thread_cache::give_up_bin(unsigned size_class) {
   bin& b = bins_[size_class];
@@ -224,8 +201,6 @@ void thread_cache::give_up_bin(unsigned size_class) {
     hand_over(size_class, m);
   }
   if (magazine* const m = take_spare(size_class)) hand_over(size_class, m);
-  held_span held = take_held(size_class);
-  central_->release(size_class, held);
   misses_[size_class] = 0;
 }
 
@@ -234,6 +209,7 @@ void thread_cache::flush_all() {
 }
 
 void thread_cache::scavenge() {
+  central_->nudge();
   for (unsigned c = 1; c < size_classes::count; ++c) {
     if (bins_[c].slots == no_magazine()->slots) continue;
     if (last_top_[c] == bins_[c].top) {
@@ -257,8 +233,6 @@ bool thread_cache::take_surplus(bool only_if_idle) {
   }
   for (unsigned c = 1; c < size_classes::count; ++c) {
     if (magazine* const m = take_spare(c)) hand_over(c, m);
-    held_span held = take_held(c);
-    central_->release(c, held);
   }
   return false;
 }

@@ -96,7 +96,7 @@ class alignas(separation) thread_cache {
   // push() returned false for an object that is valid and not free: makes room and pushes.
   void free_slow(unsigned size_class, void* object);
 
-  // Gives back all magazines, held spans included. By the thread itself, or when it has none.
+  // Gives back all magazines. By the thread itself, or when it has none.
   void flush_all();
   // By another thread: takes back what an idle thread is not about to use. `only_if_idle`: only if the thread
   // has made no slow call since the last time. Returns whether it has.
@@ -143,8 +143,6 @@ class alignas(separation) thread_cache {
   // What lock_ guards, each a few instructions long.
   magazine* take_spare(unsigned size_class);
   void put_spare(unsigned size_class, magazine* m);
-  held_span take_held(unsigned size_class);
-  void put_held(unsigned size_class, held_span held);
 
   void load(unsigned size_class, magazine* m);
   void unload(unsigned size_class);
@@ -165,9 +163,8 @@ class alignas(separation) thread_cache {
   central* central_ = nullptr;
   cache_budget* budget_ = nullptr;
   os::mutex lock_{os::lock_rank::cache};
-  held_span held_[size_classes::count];  // guarded by lock_
-  std::uint32_t slow_calls_seen_ = 0;    // guarded by lock_; as of the last take_surplus
-  bool surplus_taken_ = false;           // guarded by lock_; nothing to take since then
+  std::uint32_t slow_calls_seen_ = 0;  // guarded by lock_; as of the last take_surplus
+  bool surplus_taken_ = false;         // guarded by lock_; nothing to take since then
   std::atomic<std::uint32_t> slow_calls_{0};
   std::atomic<std::size_t> capacity_bytes_{0};
   std::uint8_t misses_[size_classes::count] = {};  // since the magazine last grew
