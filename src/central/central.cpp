@@ -52,7 +52,7 @@ bool central::add_span(unsigned size_class) {
   s->capacity = info.objects;
   s->size_class = static_cast<std::uint8_t>(size_class);
   s->free_objects = 0;
-  s->list = object_depot::no_list;
+  s->list = object_depot::unborn;
   objects::fill_free(s->objects, s->capacity);
   map_.set_objects(s);
   object_depot& d = depots_[size_class];
@@ -99,6 +99,7 @@ std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t 
     found += count;
     d.count(s, -static_cast<int>(count));
   }
+  d.review(size);
   return found;
 }
 
@@ -147,6 +148,7 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
         spare = spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) + s->bytes();
       }
     }
+    d.review(class_info(size_class).size);
   }
   d.counters.flushes.fetch_add(1, std::memory_order_relaxed);
   if (spare >= spare_watch_bytes) nudge();

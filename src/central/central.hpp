@@ -55,6 +55,11 @@ class central {
   // Puts objects back into their spans. Aborts on one that is free already.
   void flush(unsigned size_class, void* const* objects, std::size_t count);
 
+  // True while caches should keep next to nothing of the class: see object_depot.
+  [[nodiscard]] bool draining(unsigned size_class) const {
+    return depots_[size_class].draining.load(std::memory_order_relaxed);
+  }
+
   // A full magazine that some thread has left, or null.
   magazine* take_full(unsigned size_class);
   // Leaves a full magazine for other threads. False when there are enough.

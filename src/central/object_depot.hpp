@@ -34,12 +34,21 @@ class alignas(separation) object_depot {
   // Spans are told apart by eighths of their capacity, the fullest first.
   static constexpr unsigned partial_lists = 8;
   static constexpr std::uint8_t no_list = 255;
+  static constexpr std::uint8_t unborn = 254;  // a new span, not counted yet
   static constexpr std::uint8_t spare_list = partial_lists;
+
+  // Less than this lying about in one class is left alone.
+  static constexpr std::size_t drain_from = 1 * mib;
 
   constexpr object_depot() = default;
 
   os::mutex lock{os::lock_rank::depot};
   depot_counters counters;
+
+  // Set while a good part of the class's memory lies free in spans that are partly used. Caches then keep
+  // next to nothing, so that what is freed goes back to its span and what is taken comes from the fullest
+  // one: reuse inside a magazine would keep every span as sparse as it is. Written under the lock.
+  std::atomic<bool> draining{false};
 
   // Full magazines. The count is written under the lock, and read without it for a first look.
   std::atomic<std::uint32_t> full_count{0};
@@ -73,10 +82,25 @@ class alignas(separation) object_depot {
   bool count(span* s, int change) {
     s->free_objects = static_cast<std::int16_t>(s->free_objects + change);
     const std::uint8_t target = list_of(s);
+    // Spare spans are whole and go to whoever wants them: they count neither as free nor as capacity.
+    if (s->list != spare_list && s->list != unborn) {
+      slots_ -= target == spare_list ? s->capacity : 0;
+      free_slots_ += target == spare_list ? change - s->free_objects : change;
+    } else if (target != spare_list) {
+      slots_ += s->capacity;
+      free_slots_ += s->free_objects;
+    }
     if (target == s->list) return false;
     unlink(s);
     link(s, target);
     return target == spare_list;
+  }
+
+  // Decides whether the class is draining, after counts have changed.
+  void review(std::size_t object_size) {
+    const bool sparse = free_slots_ * 5 > slots_ && free_slots_ * static_cast<std::int64_t>(object_size) >
+                                                        static_cast<std::int64_t>(drain_from);
+    if (draining.load(std::memory_order_relaxed) != sparse) draining.store(sparse, std::memory_order_relaxed);
   }
 
   // Takes a spare span out for good.
@@ -108,7 +132,7 @@ class alignas(separation) object_depot {
   void unlink(span* s) {
     const std::uint8_t from = s->list;
     s->list = no_list;
-    if (from == no_list) return;
+    if (from == no_list || from == unborn) return;
     if (from == spare_list) {
       spare_.remove(s);
       --spare_count;
@@ -119,6 +143,9 @@ class alignas(separation) object_depot {
     if (partial_[from].empty()) filled_ &= ~(1U << from);
   }
 
+  // Slots of all spans that are not spare, and how many of them are free.
+  std::int64_t slots_ = 0;
+  std::int64_t free_slots_ = 0;
   std::uint32_t filled_ = 0;
   span_list partial_[partial_lists];
   span_list spare_;

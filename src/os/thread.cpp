@@ -3,7 +3,6 @@
 
 #include <linux/sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
 
 #include <atomic>
 #include <cstdint>
@@ -30,7 +29,6 @@ futex_word alive{0};
 thread_function thread_body = nullptr;
 
 extern "C" [[noreturn, gnu::used]] void tarn_background_thread_main() {
-  system_call(SYS_prctl, PR_SET_NAME, reinterpret_cast<long>("tarn-decay"));
   thread_body();
   for (;;) system_call(SYS_exit, 0);
 }

@@ -13,6 +13,8 @@ namespace {
 // What one thread's magazines may hold before they stop growing: its share of half the budget, within these.
 constexpr std::size_t most_per_thread = 1 * mib;
 constexpr std::size_t least_per_thread = 128 * kib;
+// Objects in a magazine of a class that is draining.
+constexpr std::size_t most_while_draining = 4;
 // Misses before a magazine of each size gives way to the next.
 constexpr std::uint8_t misses_to_grow[magazine_store::sizes] = {2, 4, 255};
 // Every so many slow calls, bins that have not been used meanwhile are emptied.
@@ -69,7 +71,9 @@ void thread_cache::drop_empty(unsigned size_class, magazine* m) {
 // A magazine that this thread does not need.
 void thread_cache::hand_over(unsigned size_class, magazine* m) {
   account(size_class, m, false);
-  if (m->count >= most_objects(size_class, m) && central_->give_full(size_class, m)) return;
+  if (m->count >= most_objects(size_class, m) && !central_->draining(size_class) &&
+      central_->give_full(size_class, m))
+    return;
   if (m->count != 0) central_->flush(size_class, m->bottom(), m->count);
   central_->magazines().deallocate(m);
 }
@@ -78,12 +82,17 @@ void thread_cache::load(unsigned size_class, magazine* m) {
   bin& b = bins_[size_class];
   b.slots = m->slots;
   b.top = m->bottom() + m->count;
-  b.limit = m->bottom() + most_objects(size_class, m);
+  b.limit = m->bottom() + std::max<std::size_t>(most_now(size_class, m), m->count);
 }
 
 void thread_cache::unload(unsigned size_class) {
   bin& b = bins_[size_class];
   b.loaded()->count = static_cast<std::uint16_t>(b.top - b.loaded()->bottom());
+}
+
+std::size_t thread_cache::most_now(unsigned size_class, const magazine* m) const {
+  const std::size_t most = most_objects(size_class, m);
+  return central_->draining(size_class) ? std::min(most, most_while_draining) : most;
 }
 
 bool thread_cache::may_hold(std::size_t more) const {
@@ -154,7 +163,7 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   grow(size_class);
   if (b.slots == no_magazine()->slots) return nullptr;
   magazine* const m = b.loaded();
-  m->count = static_cast<std::uint16_t>(central_->refill(size_class, m, most_objects(size_class, m)));
+  m->count = static_cast<std::uint16_t>(central_->refill(size_class, m, most_now(size_class, m)));
   load(size_class, m);
   return pop(size_class);
 }
@@ -162,6 +171,17 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
 // The loaded magazine is full, or the shared empty one.
 void thread_cache::make_room(unsigned size_class) {
   bin& b = bins_[size_class];
+  if (central_->draining(size_class)) {
+    give_up_bin(size_class);
+    grow(size_class);
+    return;
+  }
+  // A bin that has been draining has room without another magazine.
+  if (b.slots != no_magazine()->slots && b.limit < b.slots + 1 + most_objects(size_class, b.loaded())) {
+    unload(size_class);
+    load(size_class, b.loaded());
+    return;
+  }
   if (grow(size_class) || b.slots == no_magazine()->slots) return;
   unload(size_class);
   magazine* const full = b.loaded();

@@ -149,6 +149,7 @@ class alignas(separation) thread_cache {
   void account(unsigned size_class, const magazine* m, bool gained);
   magazine* new_magazine(unsigned size_class, std::size_t index);
   void drop_empty(unsigned size_class, magazine* m);
+  [[nodiscard]] std::size_t most_now(unsigned size_class, const magazine* m) const;
   [[nodiscard]] bool may_hold(std::size_t more) const;
   bool grow(unsigned size_class);
   void make_room(unsigned size_class);
