@@ -38,7 +38,7 @@ class alignas(separation) object_depot {
   static constexpr std::uint8_t spare_list = partial_lists;
 
   // Less than this lying about in one class is left alone.
-  static constexpr std::size_t drain_from = 1 * mib;
+  static constexpr std::size_t drain_from = 512 * kib;
 
   constexpr object_depot() = default;
 
@@ -98,7 +98,7 @@ class alignas(separation) object_depot {
 
   // Decides whether the class is draining, after counts have changed.
   void review(std::size_t object_size) {
-    const bool sparse = free_slots_ * 5 > slots_ && free_slots_ * static_cast<std::int64_t>(object_size) >
+    const bool sparse = free_slots_ * 6 > slots_ && free_slots_ * static_cast<std::int64_t>(object_size) >
                                                         static_cast<std::int64_t>(drain_from);
     if (draining.load(std::memory_order_relaxed) != sparse) draining.store(sparse, std::memory_order_relaxed);
   }

@@ -27,6 +27,8 @@ inline constexpr std::size_t objects_wanted = 8;
 inline constexpr std::size_t wanted_span_bytes = 64 * kib;
 // What one full magazine of a class may hold at most.
 inline constexpr std::size_t magazine_bytes = 16 * kib;
+// The same for objects above 1 KiB: there are many such classes, and each keeps spans from going back.
+inline constexpr std::size_t magazine_bytes_large = 8 * kib;
 // The tail of a span that no object fits into may be this part of it at most.
 inline constexpr std::size_t tail_waste_divisor = 8;
 
@@ -88,8 +90,8 @@ constexpr info make_info(unsigned c) {
   out.reciprocal = ~std::uint64_t{0} / size + 1;
   out.span_pages = static_cast<std::uint16_t>(pages);
   out.objects = static_cast<std::uint16_t>((pages << page_shift) / size);
-  out.magazine =
-      static_cast<std::uint8_t>(std::clamp<std::size_t>(magazine_bytes / size, 1, largest_magazine));
+  out.magazine = static_cast<std::uint8_t>(std::clamp<std::size_t>(
+      (size <= kib ? magazine_bytes : magazine_bytes_large) / size, 1, largest_magazine));
   return out;
 }
 

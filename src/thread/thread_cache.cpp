@@ -10,9 +10,10 @@ constinit thread_cache::long_magazine thread_cache::none_{};
 
 namespace {
 
-// What one thread's magazines may hold before they stop growing: its share of half the budget, within these.
+// What one thread's magazines may hold before they stop growing: its share of a quarter of the budget, within
+// these.
 constexpr std::size_t most_per_thread = 1 * mib;
-constexpr std::size_t least_per_thread = 128 * kib;
+constexpr std::size_t least_per_thread = 64 * kib;
 // Objects in a magazine of a class that is draining.
 constexpr std::size_t most_while_draining = 4;
 // Misses before a magazine of each size gives way to the next.
@@ -98,7 +99,7 @@ std::size_t thread_cache::most_now(unsigned size_class, const magazine* m) const
 bool thread_cache::may_hold(std::size_t more) const {
   const std::size_t limit = budget_->limit.load(std::memory_order_relaxed);
   const std::size_t caches = budget_->caches.load(std::memory_order_relaxed);
-  const std::size_t share = std::clamp(limit / (2 * caches + 1), least_per_thread, most_per_thread);
+  const std::size_t share = std::clamp(limit / (4 * caches + 1), least_per_thread, most_per_thread);
   return capacity_bytes_.load(std::memory_order_relaxed) + more <= share &&
          budget_->used.load(std::memory_order_relaxed) + more <= limit;
 }
