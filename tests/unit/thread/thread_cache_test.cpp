@@ -15,10 +15,13 @@ namespace tarn {
 class thread_cache_test_access {
  public:
   static thread_cache::bin& bin_of(thread_cache& cache, unsigned c) { return cache.bins_[c]; }
+  static bool has_spare(thread_cache& cache, unsigned c) {
+    return cache.bins_[c].spare != thread_cache::no_magazine();
+  }
   static held_span& held(thread_cache& cache, unsigned c) { return cache.held_[c]; }
   static std::size_t capacity_bytes(const thread_cache& cache) { return cache.capacity_bytes_.load(); }
   static bool is_empty_bin(thread_cache& cache, unsigned c) {
-    return cache.bins_[c].slots == thread_cache::empty_magazine.slots;
+    return cache.bins_[c].slots == thread_cache::no_magazine()->slots;
   }
 };
 
@@ -62,7 +65,10 @@ class thread_cache_test : public testing::Test {
     for (void** slot = m->bottom(); slot < b.top; ++slot) {
       ASSERT_EQ(byte_of(*slot), static_cast<unsigned>(slot - m->slots));
     }
-    if (b.spare == nullptr) return;
+    // The empty magazine counts none.
+    if (m->capacity != 0) {
+      for (void** slot = b.top; slot < m->slots + 1 + m->capacity; ++slot) ASSERT_EQ(*slot, nullptr);
+    }
     for (std::size_t slot = 1; slot <= b.spare->count; ++slot) {
       ASSERT_EQ(byte_of(b.spare->slots[slot]), slot);
     }
@@ -77,7 +83,7 @@ class thread_cache_test : public testing::Test {
       };
       const thread_cache::bin& b = access::bin_of(cache, c);
       if (!access::is_empty_bin(cache, c)) bytes += capacity(b.loaded());
-      if (b.spare != nullptr) bytes += capacity(b.spare);
+      if (access::has_spare(cache, c)) bytes += capacity(b.spare);
     }
     ASSERT_EQ(access::capacity_bytes(cache), bytes);
   }
@@ -132,16 +138,16 @@ TEST_F(thread_cache_test, magazines_start_small_and_grow_with_demand) {
 
 TEST_F(thread_cache_test, objects_keep_their_slots_when_a_magazine_grows) {
   // Frees only, so that the loaded magazine is full of objects when it grows.
-  const auto objects = allocate_many(small, 3000);
-  bool grew = false;
-  std::size_t last = capacity_of(small);
-  for (void* object : objects) {
-    release(small, object);
-    check_bin(cache_, small);
-    grew = grew || capacity_of(small) != last;
-    last = capacity_of(small);
+  int times_grown = 0;
+  std::size_t last = 0;
+  for (void* object : allocate_many(small, 3000)) {
+    release_to(other_, small, object);
+    check_bin(other_, small);
+    const std::size_t capacity = access::bin_of(other_, small).loaded()->capacity;
+    times_grown += capacity > last ? 1 : 0;
+    last = capacity;
   }
-  EXPECT_TRUE(grew);
+  EXPECT_EQ(times_grown, 3) << "from no magazine through all sizes";
 }
 
 TEST_F(thread_cache_test, an_object_that_is_in_the_magazine_is_not_taken_again) {
@@ -153,6 +159,19 @@ TEST_F(thread_cache_test, an_object_that_is_in_the_magazine_is_not_taken_again) 
   }
   EXPECT_EQ(allocate(small), objects.back());
   EXPECT_FALSE(cache_.holds(small, objects.back()));
+}
+
+TEST_F(thread_cache_test, an_object_in_the_spare_magazine_is_not_taken_again) {
+  const auto objects = allocate_many(small, 3000);
+  release_all(small, objects);
+  ASSERT_TRUE(access::has_spare(cache_, small));
+  const magazine* const spare = access::bin_of(cache_, small).spare;
+  ASSERT_NE(spare->count, 0U);
+  for (std::size_t slot = 1; slot <= spare->count; ++slot) {
+    void* const object = spare->slots[slot];
+    EXPECT_FALSE(cache_.push(engine_->map.find(address_of(object)), object)) << slot;
+    EXPECT_TRUE(cache_.holds(small, object));
+  }
 }
 
 TEST_F(thread_cache_test, only_the_first_byte_of_an_object_is_taken) {
@@ -204,7 +223,7 @@ TEST_F(thread_cache_test, a_cache_holds_no_more_than_its_limit) {
       release_all(c, allocate_many(c, 3 * class_info(c).magazine + 10U));
     }
   }
-  // The first magazine of a class, and the spare one, are given whatever the limit is.
+  // The first magazine of a class, and a spare one for each loaded, are given whatever the limit is.
   std::size_t floor = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
     floor += 2 * std::min<std::size_t>(magazine_store::capacities[0], class_info(c).magazine) *
@@ -218,6 +237,7 @@ TEST_F(thread_cache_test, without_budget_magazines_stay_small) {
   engine_->budget.limit = 0;
   for (int round = 0; round < 10; ++round) release_all(small, allocate_many(small, 1000));
   EXPECT_EQ(capacity_of(small), magazine_store::capacities[0]);
+  check(cache_);
 }
 
 TEST_F(thread_cache_test, the_budget_counts_the_magazines_of_all_caches) {
@@ -253,11 +273,11 @@ TEST_F(thread_cache_test, cached_bytes_are_those_of_the_objects_in_it) {
 
 TEST_F(thread_cache_test, the_surplus_of_an_idle_thread_is_taken_once) {
   release_all(small, allocate_many(small, 3000));
-  ASSERT_NE(access::bin_of(cache_, small).spare, nullptr);
+  ASSERT_TRUE(access::has_spare(cache_, small));
   EXPECT_TRUE(cache_.take_surplus(true)) << "active since it was last looked at";
-  EXPECT_NE(access::bin_of(cache_, small).spare, nullptr);
+  EXPECT_TRUE(access::has_spare(cache_, small));
   EXPECT_FALSE(cache_.take_surplus(true));
-  EXPECT_EQ(access::bin_of(cache_, small).spare, nullptr);
+  EXPECT_FALSE(access::has_spare(cache_, small));
   EXPECT_EQ(access::held(cache_, small).current, nullptr);
   EXPECT_FALSE(cache_.take_surplus(true));
   check(cache_);
@@ -269,7 +289,7 @@ TEST_F(thread_cache_test, the_surplus_of_an_idle_thread_is_taken_once) {
 TEST_F(thread_cache_test, surplus_is_taken_from_an_active_thread_when_asked) {
   release_all(small, allocate_many(small, 3000));
   EXPECT_FALSE(cache_.take_surplus(false));
-  EXPECT_EQ(access::bin_of(cache_, small).spare, nullptr);
+  EXPECT_FALSE(access::has_spare(cache_, small));
 }
 
 TEST_F(thread_cache_test, classes_out_of_use_are_given_up) {

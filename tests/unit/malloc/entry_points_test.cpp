@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+// The functions of tarn/malloc.h: results, errors and errno.
+#include "malloc/entry_points.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <set>
+
+#include "os/memory.hpp"
+#include "runtime/engine.hpp"
+#include "tarn/malloc.h"
+
+namespace tarn {
+namespace {
+
+constexpr int untouched = 4711;
+constexpr std::size_t too_much = std::size_t{1} << 60;
+
+// No size is too large for the compiler to see.
+std::size_t hidden(std::size_t n) {
+  volatile std::size_t v = n;
+  return v;
+}
+
+TEST(entry_points, zero_bytes_are_distinct_blocks) {
+  std::set<void*> distinct;
+  for (int i = 0; i < 1000; ++i) distinct.insert(tarn_malloc(0));
+  EXPECT_EQ(distinct.size(), 1000U);
+  EXPECT_EQ(distinct.count(nullptr), 0U);
+  for (void* block : distinct) tarn_free(block);
+}
+
+TEST(entry_points, blocks_of_every_size_can_be_written_and_are_aligned) {
+  for (std::size_t size = 1; size < 3 * mib; size += 1 + size / 16) {
+    auto* const block = static_cast<char*>(tarn_malloc(size));
+    ASSERT_NE(block, nullptr);
+    ASSERT_EQ(address_of(block) % (size >= 16 ? 16 : 8), 0U) << size;
+    const std::size_t usable = tarn_usable_size(block);
+    ASSERT_GE(usable, size);
+    ASSERT_EQ(usable, tarn_good_size(size)) << size;
+    std::memset(block, 1, usable);
+    tarn_free(block);
+  }
+}
+
+TEST(entry_points, success_leaves_errno_alone) {
+  errno = untouched;
+  void* block = tarn_malloc(10);
+  block = tarn_realloc(block, 5 * mib);
+  block = tarn_realloc(block, 100);
+  tarn_free(block);
+  tarn_free(nullptr);
+  tarn_free(tarn_calloc(1000, 1000));
+  tarn_free(tarn_aligned_alloc(1 << 20, 100));
+  tarn_trim(0);
+  EXPECT_EQ(errno, untouched);
+}
+
+TEST(entry_points, too_much_is_enomem) {
+  const auto expect_enomem = [](const void* block) {
+    EXPECT_EQ(block, nullptr);
+    EXPECT_EQ(errno, ENOMEM);
+    errno = 0;
+  };
+  for (const std::size_t size : {too_much, std::size_t{PTRDIFF_MAX}, std::size_t{PTRDIFF_MAX} + 1, SIZE_MAX,
+                                 SIZE_MAX - 4096}) {
+    expect_enomem(tarn_malloc(hidden(size)));
+    expect_enomem(tarn_calloc(1, hidden(size)));
+    expect_enomem(tarn_aligned_alloc(16, hidden(size)));
+    expect_enomem(tarn_aligned_alloc(1 << 16, hidden(size)));
+    expect_enomem(tarn_memalign(64, hidden(size)));
+    expect_enomem(tarn_valloc(hidden(size)));
+    expect_enomem(tarn_pvalloc(hidden(size)));
+    expect_enomem(tarn_realloc(nullptr, hidden(size)));
+  }
+  expect_enomem(tarn_aligned_alloc(too_much, 1));
+}
+
+TEST(entry_points, products_that_overflow_are_enomem) {
+  errno = 0;
+  EXPECT_EQ(tarn_calloc(hidden(SIZE_MAX / 2), 3), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  void* const block = tarn_malloc(10);
+  errno = 0;
+  EXPECT_EQ(tarn_reallocarray(block, hidden(SIZE_MAX / 4 + 2), 4), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  tarn_free(block);
+}
+
+TEST(entry_points, a_failed_realloc_leaves_the_block) {
+  for (const std::size_t size : {100U, 5000000U}) {
+    auto* const block = static_cast<char*>(tarn_malloc(size));
+    std::memset(block, 7, size);
+    EXPECT_EQ(tarn_realloc(block, hidden(too_much)), nullptr);
+    EXPECT_EQ(block[0], 7);
+    EXPECT_EQ(block[size - 1], 7);
+    tarn_free(block);
+  }
+}
+
+TEST(entry_points, realloc_at_its_ends) {
+  void* const block = tarn_realloc(nullptr, 50);
+  ASSERT_NE(block, nullptr);
+  EXPECT_GE(tarn_usable_size(block), 50U);
+  EXPECT_EQ(tarn_realloc(block, 0), nullptr);
+  EXPECT_EQ(tarn_realloc(nullptr, 0) != nullptr, true);
+}
+
+TEST(entry_points, bad_alignments) {
+  for (const std::size_t alignment : {0U, 3U, 24U, 48U, 4097U}) {
+    errno = 0;
+    EXPECT_EQ(tarn_aligned_alloc(alignment, 10), nullptr) << alignment;
+    EXPECT_EQ(errno, EINVAL);
+    errno = untouched;
+    void* out = &errno;
+    EXPECT_EQ(tarn_posix_memalign(&out, alignment, 10), EINVAL) << alignment;
+    EXPECT_EQ(out, &errno) << "written although it failed";
+    EXPECT_EQ(errno, untouched) << "posix_memalign returns its error";
+  }
+  void* out = nullptr;
+  for (const std::size_t alignment : {1U, 2U, 4U}) {
+    EXPECT_EQ(tarn_posix_memalign(&out, alignment, 10), EINVAL) << "no multiple of a pointer's size";
+  }
+  errno = untouched;
+  EXPECT_EQ(tarn_posix_memalign(&out, 64, hidden(too_much)), ENOMEM);
+  EXPECT_EQ(tarn_posix_memalign(&out, 64, SIZE_MAX), ENOMEM);
+  EXPECT_EQ(out, nullptr);
+  EXPECT_EQ(errno, untouched);
+}
+
+TEST(entry_points, calloc_gives_zeroes_in_used_memory) {
+  for (const std::size_t size : {1U, 64U, 5000U, 262144U, 300000U, 3000000U}) {
+    void* const used = tarn_malloc(size);
+    std::memset(used, 0xff, size);
+    tarn_free(used);
+    auto* const block = static_cast<unsigned char*>(tarn_calloc(1, size));
+    for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(block[i], 0) << i << " of " << size;
+    tarn_free(block);
+  }
+  void* const none = tarn_calloc(0, 100);
+  EXPECT_NE(none, nullptr);
+  tarn_free(none);
+}
+
+TEST(entry_points, pages) {
+  const std::size_t page = os::page_size();
+  void* const one = tarn_valloc(10);
+  void* const whole = tarn_pvalloc(page + 1);
+  void* const least = tarn_pvalloc(0);
+  EXPECT_EQ(address_of(one) % page, 0U);
+  EXPECT_EQ(address_of(whole) % page, 0U);
+  EXPECT_GE(tarn_usable_size(whole), 2 * page);
+  EXPECT_GE(tarn_usable_size(least), page);
+  tarn_free(one);
+  tarn_free(whole);
+  tarn_free(least);
+}
+
+TEST(entry_points, sized_frees_are_frees) {
+  const std::uint64_t before = engine::large_bytes.load();
+  tarn_free_sized(tarn_malloc(3 * mib), 3 * mib);
+  tarn_free_aligned_sized(tarn_aligned_alloc(1 << 16, 3 * mib), 1 << 16, 3 * mib);
+  EXPECT_EQ(engine::large_bytes.load(), before);
+  tarn_free_sized(nullptr, 5);
+}
+
+TEST(entry_points, usable_and_good_size_at_their_ends) {
+  EXPECT_EQ(tarn_usable_size(nullptr), 0U);
+  EXPECT_GE(tarn_good_size(0), 1U);
+  EXPECT_EQ(tarn_good_size(largest_class_size), largest_class_size);
+  EXPECT_EQ(tarn_good_size(largest_class_size + 1), largest_class_size + page_size);
+  EXPECT_EQ(tarn_good_size(SIZE_MAX), SIZE_MAX);
+}
+
+TEST(entry_points, version_is_three_numbers) {
+  int parts[3] = {-1, -1, -1};
+  ASSERT_EQ(std::sscanf(tarn_version(), "%d.%d.%d", &parts[0], &parts[1], &parts[2]), 3);
+}
+
+}  // namespace
+}  // namespace tarn

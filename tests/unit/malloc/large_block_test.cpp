@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+#include "malloc/large_block.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "os/memory.hpp"
+#include "runtime/engine.hpp"
+#include "tarn/malloc.h"
+
+namespace tarn {
+namespace {
+
+std::size_t resident_bytes(const void* start, std::size_t bytes) {
+  std::vector<unsigned char> pages(bytes / os::page_size());
+  if (mincore(const_cast<void*>(start), bytes, pages.data()) != 0) return SIZE_MAX;
+  return os::page_size() *
+         static_cast<std::size_t>(std::count_if(pages.begin(), pages.end(), [](auto c) { return c & 1; }));
+}
+
+bool all_bytes_are(const void* start, std::size_t bytes, unsigned char value) {
+  const auto* const at = static_cast<const unsigned char*>(start);
+  return std::all_of(at, at + bytes, [value](unsigned char c) { return c == value; });
+}
+
+TEST(large_block, is_found_by_its_start_only) {
+  auto* const block = static_cast<char*>(large_block::allocate(mib, 1, false));
+  ASSERT_NE(block, nullptr);
+  EXPECT_NE(large_block::find(block), nullptr);
+  EXPECT_EQ(large_block::find(block + 16), nullptr);
+  EXPECT_EQ(large_block::find(block + mib - 1), nullptr);
+  span* const s = large_block::find(block);
+  EXPECT_TRUE(large_block::deallocate(s));
+  EXPECT_EQ(large_block::find(block), nullptr);
+  int local = 0;
+  EXPECT_EQ(large_block::find(&local), nullptr);
+}
+
+TEST(large_block, zeroing_touches_used_pages_only) {
+  tarn_trim(0);
+  constexpr std::size_t size = 48 * mib;
+  void* const fresh = tarn_calloc(1, size);
+  ASSERT_NE(fresh, nullptr);
+  // A part of it may have been in use before; most of it is address space that the system has just given.
+  EXPECT_LT(resident_bytes(fresh, size), size / 4);
+  tarn_free(fresh);
+}
+
+TEST(large_block, zeroed_where_it_was_written) {
+  constexpr std::size_t size = 2 * mib;
+  auto* const used = static_cast<char*>(tarn_malloc(size));
+  std::memset(used, 0xff, size);
+  tarn_free(used);
+  void* const block = tarn_calloc(1, size);
+  EXPECT_TRUE(all_bytes_are(block, size, 0));
+  tarn_free(block);
+}
+
+TEST(large_block, zeroed_where_a_shorter_and_a_moved_block_were) {
+  for (int round = 0; round < 3; ++round) {
+    constexpr std::size_t size = 1 * mib;
+    void* block = tarn_malloc(size);
+    std::memset(block, 0xff, size);
+    void* const wall = tarn_malloc(size);
+    block = tarn_realloc(block, 3 * size);
+    std::memset(block, 0xff, 3 * size);
+    block = tarn_realloc(block, size);
+    tarn_free(block);
+    tarn_free(wall);
+    void* const whole = tarn_calloc(4, size);
+    ASSERT_TRUE(all_bytes_are(whole, 4 * size, 0));
+    tarn_free(whole);
+  }
+}
+
+TEST(large_block, grows_where_it_is_when_there_is_room) {
+  tarn_trim(0);
+  auto* const block = static_cast<char*>(tarn_malloc(mib));
+  auto* const behind = static_cast<char*>(tarn_malloc(mib));
+  ASSERT_TRUE(block != nullptr && behind != nullptr);
+  std::memset(block, 3, mib);
+  tarn_free(behind);
+  const span* const next = engine::map.span_of(address_of(block) + mib);
+  if (next == nullptr || next->state.load() != span_state::free) GTEST_SKIP() << "another block lies behind";
+  void* const longer = tarn_realloc(block, mib + 512 * kib);
+  EXPECT_EQ(longer, block);
+  EXPECT_EQ(tarn_usable_size(longer), mib + 512 * kib);
+  EXPECT_TRUE(all_bytes_are(longer, mib, 3));
+  tarn_free(longer);
+}
+
+TEST(large_block, moves_with_its_content_and_can_be_used_and_freed) {
+  for (const std::size_t size : {300 * kib, 512 * kib, 5 * mib}) {
+    void* block = tarn_malloc(size);
+    std::memset(block, 0x55, tarn_usable_size(block));
+    std::vector<void*> walls;
+    for (int move = 0; move < 4; ++move) {
+      const std::size_t before = tarn_usable_size(block);
+      // Whatever lies behind it is in use.
+      span* const s = large_block::find(block);
+      ASSERT_NE(s, nullptr);
+      walls.push_back(tarn_malloc(page_size * 40));
+      block = tarn_realloc(block, before * 2);
+      ASSERT_NE(block, nullptr);
+      ASSERT_TRUE(all_bytes_are(block, before, 0x55)) << size << ", move " << move;
+      std::memset(block, 0x55, tarn_usable_size(block));
+    }
+    block = tarn_realloc(block, size);
+    ASSERT_TRUE(all_bytes_are(block, size, 0x55));
+    tarn_free(block);
+    for (void* wall : walls) tarn_free(wall);
+  }
+  engine::heap.validate();
+}
+
+TEST(large_block, a_little_shorter_keeps_its_length_much_shorter_gives_the_rest_back) {
+  void* const block = tarn_malloc(4 * mib);
+  EXPECT_EQ(tarn_realloc(block, 4 * mib - 100 * kib), block);
+  EXPECT_EQ(tarn_usable_size(block), 4 * mib);
+  const std::size_t in_use = engine::heap.stats().in_use;
+  EXPECT_EQ(tarn_realloc(block, 2 * mib), block);
+  EXPECT_EQ(tarn_usable_size(block), 2 * mib);
+  EXPECT_EQ(engine::heap.stats().in_use, in_use - 2 * mib);
+  tarn_free(block);
+}
+
+TEST(large_block, one_of_two_frees_wins) {
+  void* const block = tarn_malloc(mib);
+  span* const s = large_block::find(block);
+  ASSERT_NE(s, nullptr);
+  EXPECT_TRUE(large_block::deallocate(s));
+  EXPECT_FALSE(large_block::deallocate(s));
+}
+
+TEST(large_block, more_than_page_tables_reach_is_null) {
+  EXPECT_EQ(large_block::allocate((std::size_t{1} << 44) + 1, 1, false), nullptr);
+  EXPECT_EQ(large_block::allocate(1, std::size_t{1} << 45, false), nullptr);
+}
+
+}  // namespace
+}  // namespace tarn

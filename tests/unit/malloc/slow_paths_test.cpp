@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// Aligned blocks, and realloc between classes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "malloc/allocate.hpp"
+
+namespace tarn {
+namespace {
+
+TEST(slow_paths, every_alignment_with_every_kind_of_size) {
+  std::vector<void*> live;
+  for (std::size_t alignment = 1; alignment <= 32 * mib; alignment *= 2) {
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{1}, std::size_t{17}, alignment - 1, alignment, alignment + 1,
+          3 * alignment / 2, std::size_t{100000}, largest_class_size, largest_class_size + 1}) {
+      auto* const block = static_cast<char*>(allocate_aligned(alignment, size));
+      ASSERT_NE(block, nullptr) << alignment << ", " << size;
+      ASSERT_EQ(address_of(block) % alignment, 0U) << size;
+      ASSERT_GE(usable_size(block), size) << alignment;
+      std::memset(block, 1, size < mib ? size : mib);
+      live.push_back(block);
+    }
+    if (live.size() > 100) {
+      for (void* block : live) deallocate(block);
+      live.clear();
+    }
+  }
+  for (void* block : live) deallocate(block);
+}
+
+TEST(slow_paths, aligned_blocks_up_to_a_page_come_from_classes) {
+  for (std::size_t alignment = 32; alignment <= page_size; alignment *= 2) {
+    for (std::size_t size = 1; size <= 20000; size += 61) {
+      void* const block = allocate_aligned(alignment, size);
+      const auto c = static_cast<unsigned>(engine::map.class_of(address_of(block)));
+      ASSERT_NE(c, 0U) << alignment << ", " << size;
+      // The least class whose objects are all aligned.
+      for (unsigned less = 1; less < c; ++less) {
+        ASSERT_FALSE(class_info(less).size >= size && class_info(less).size % alignment == 0)
+            << class_info(less).size << " would do for " << size << " at " << alignment;
+      }
+      deallocate(block);
+    }
+  }
+}
+
+TEST(slow_paths, realloc_keeps_the_content_across_all_sizes) {
+  std::mt19937 random(8);
+  std::vector<unsigned char> content;
+  unsigned char* block = nullptr;
+  for (int step = 0; step < 2000; ++step) {
+    const std::size_t size = 1 + random() % (random() % 8 == 0 ? 3000000 : 5000);
+    block = static_cast<unsigned char*>(block == nullptr ? allocate(size) : reallocate(block, size));
+    ASSERT_NE(block, nullptr);
+    const std::size_t kept = std::min(size, content.size());
+    ASSERT_EQ(std::memcmp(block, content.data(), kept), 0) << "to " << size << " bytes";
+    content.resize(size);
+    for (std::size_t i = kept; i < size; i += 997) content[i] = static_cast<unsigned char>(random());
+    std::memcpy(block, content.data(), size);
+  }
+  deallocate(block);
+}
+
+TEST(slow_paths, realloc_to_a_size_not_much_less_stays_where_it_is) {
+  void* const block = allocate(1000);
+  const std::size_t have = usable_size(block);
+  EXPECT_EQ(reallocate(block, have), block);
+  EXPECT_EQ(reallocate(block, have / 2 + 1), block);
+  void* const less = reallocate(block, have / 4);
+  EXPECT_LT(usable_size(less), have) << "a quarter used: the rest must come back";
+  deallocate(less);
+}
+
+TEST(slow_paths, objects_of_a_class_need_no_cache) {
+  // A magazine of one on the stack, a span let go at once.
+  held_span held;
+  struct {
+    magazine head;
+    void* slot;
+  } single{};
+  const unsigned c = class_of_size(500);
+  ASSERT_EQ(engine::middle.refill(c, held, &single.head, 1), 1U);
+  engine::middle.release(c, held);
+  void* const object = single.head.bottom()[0];
+  std::memset(object, 1, 500);
+  deallocate(object);
+}
+
+}  // namespace
+}  // namespace tarn

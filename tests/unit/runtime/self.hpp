@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Runs one test of this program in a process of its own, with other environment variables.
+#pragma once
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace tarn::testing_support {
+
+struct outcome {
+  int status = -1;
+  std::string output;  // standard output and error
+};
+
+inline std::string own_path() {
+  std::array<char, 4096> path{};
+  const auto length = readlink("/proc/self/exe", path.data(), path.size() - 1);
+  return {path.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
+}
+
+// `environment`: "NAME='value' NAME=value", as a shell reads it.
+inline outcome run_test(const std::string& environment, const std::string& filter) {
+  const std::string command = environment + " '" + own_path() +
+                              "' --gtest_brief=1 --gtest_also_run_disabled_tests --gtest_filter=" + filter +
+                              " 2>&1";
+  outcome out;
+  FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return out;
+  std::array<char, 512> part{};
+  while (fgets(part.data(), part.size(), pipe) != nullptr) out.output += part.data();
+  out.status = pclose(pipe);
+  return out;
+}
+
+}  // namespace tarn::testing_support

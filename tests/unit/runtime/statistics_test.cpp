@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/statistics.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/units.hpp"
+#include "runtime/self.hpp"
+#include "tarn/malloc.h"
+
+namespace tarn {
+namespace {
+
+tarn_stats now() {
+  tarn_stats out;
+  tarn_get_stats(&out);
+  return out;
+}
+
+nlohmann::json parsed() {
+  char buffer[4096];
+  EXPECT_LT(tarn_stats_json(buffer, sizeof buffer), sizeof buffer);
+  return nlohmann::json::parse(buffer);
+}
+
+void check_equations(const tarn_stats& s) {
+  EXPECT_EQ(s.version, 1U);
+  EXPECT_EQ(s.reserved, s.in_use + s.free_dirty + s.free_clean);
+  EXPECT_EQ(s.resident_upper, s.in_use + s.free_dirty + s.metadata);
+  EXPECT_LE(s.large + s.cached, s.in_use);
+  EXPECT_GE(s.spans_made, s.spans_freed);
+}
+
+TEST(statistics, equations_hold_whatever_is_allocated) {
+  check_equations(now());
+  std::vector<void*> blocks;
+  for (std::size_t size = 1; size < 4 * mib; size = size * 5 / 4 + 1) blocks.push_back(tarn_malloc(size));
+  check_equations(now());
+  for (std::size_t i = 0; i < blocks.size(); i += 2) tarn_free(blocks[i]);
+  check_equations(now());
+  for (std::size_t i = 1; i < blocks.size(); i += 2) tarn_free(blocks[i]);
+  tarn_trim(0);
+  check_equations(now());
+}
+
+TEST(statistics, large_blocks_are_counted_to_the_byte) {
+  const std::uint64_t before = now().large;
+  void* block = tarn_malloc(5 * mib);
+  EXPECT_EQ(now().large, before + 5 * mib);
+  block = tarn_realloc(block, 9 * mib);
+  EXPECT_EQ(now().large, before + 9 * mib);
+  block = tarn_realloc(block, 2 * mib);
+  EXPECT_EQ(now().large, before + 2 * mib);
+  block = tarn_realloc(block, 100);
+  EXPECT_EQ(now().large, before);
+  tarn_free(block);
+}
+
+TEST(statistics, free_objects_are_cached_until_trimmed) {
+  tarn_trim(0);
+  const std::uint64_t before = now().cached;
+  std::vector<void*> blocks(2000);
+  for (void*& block : blocks) block = tarn_malloc(64);
+  for (void* block : blocks) tarn_free(block);
+  EXPECT_GT(now().cached, before);
+  tarn_trim(0);
+  EXPECT_EQ(now().cached, 0U);
+  EXPECT_EQ(now().free_dirty, 0U);
+}
+
+TEST(statistics, a_threads_free_objects_count) {
+  tarn_trim(0);
+  std::thread([] {
+    const std::uint64_t threads = now().threads;
+    void* const block = tarn_malloc(1000);
+    tarn_free(block);
+    EXPECT_EQ(now().threads, threads + 1);
+    EXPECT_GE(now().cached, 1000U);
+  }).join();
+}
+
+TEST(statistics, as_json_they_are_the_same_figures) {
+  tarn_free(tarn_malloc(10));
+  const nlohmann::json json = parsed();
+  const tarn_stats s = now();
+  EXPECT_EQ(json.size(), 18U);
+  EXPECT_EQ(json["version"], s.version);
+  EXPECT_EQ(json["reserved"], s.reserved);
+  EXPECT_EQ(json["in_use"], s.in_use);
+  EXPECT_EQ(json["cached"], s.cached);
+  EXPECT_EQ(json["metadata"], s.metadata);
+  EXPECT_EQ(json["threads"], s.threads);
+  EXPECT_EQ(json["refills"], s.refills);
+  EXPECT_EQ(json["spans_made"], s.spans_made);
+}
+
+TEST(statistics, as_json_cut_to_the_buffer_like_snprintf) {
+  char whole[4096];
+  const std::size_t length = tarn_stats_json(whole, sizeof whole);
+  EXPECT_EQ(std::string(whole).size(), length);
+  char part[20] = {};
+  part[15] = '#';
+  EXPECT_GT(tarn_stats_json(part, 15), 15U);
+  EXPECT_EQ(std::string(part), std::string(whole).substr(0, 14));
+  EXPECT_EQ(part[15], '#');
+  EXPECT_GT(tarn_stats_json(nullptr, 0), 100U);
+}
+
+TEST(statistics_child, DISABLED_allocates) { tarn_free(tarn_malloc(3 * mib)); }
+
+TEST(statistics, are_appended_to_a_file_at_exit) {
+  const std::string path = testing::TempDir() + "tarn_statistics_" + std::to_string(getpid());
+  for (int i = 0; i < 2; ++i) {
+    const auto result = testing_support::run_test("TARN_STATS='" + path + "'", "statistics_child.*");
+    ASSERT_EQ(result.status, 0) << result.output;
+  }
+  std::ifstream file(path);
+  std::string line;
+  int lines = 0;
+  while (std::getline(file, line)) {
+    const auto json = nlohmann::json::parse(line);
+    EXPECT_GT(json["pid"].get<long>(), 0);
+    EXPECT_EQ(json["program"].get<std::string>(), testing_support::own_path());
+    EXPECT_GE(json["reserved"].get<std::size_t>(), 3 * mib);
+    ++lines;
+  }
+  // The shell that starts the test has no tarn in it.
+  EXPECT_EQ(lines, 2);
+  unlink(path.c_str());
+}
+
+TEST(statistics, a_file_that_cannot_be_written_is_reported) {
+  const auto result = testing_support::run_test("TARN_STATS=/no/such/folder/x", "statistics_child.*");
+  EXPECT_NE(result.output.find("tarn: cannot write statistics to /no/such/folder/x (TARN_STATS)\n"),
+            std::string::npos)
+      << result.output;
+}
+
+}  // namespace
+}  // namespace tarn
