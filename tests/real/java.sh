@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A JVM: javac gives the same class files, and a program that keeps the collectors busy the same output.
 . "$(dirname "$0")/common.sh"
-need java default-jre-headless
+need java default-jdk-headless
 need javac default-jdk-headless
 
 rounds=6

@@ -13,10 +13,12 @@ check_cmake() {
   fi
 }
 
-# configure PRESET
+# configure PRESET: with its tests where GoogleTest is there, which the libraries and the command do without.
 configure() {
+  local testing=OFF
   check_cmake
-  step "Configuring $1" "build/log/$1-configure.log" cmake --preset "$1"
+  is_there '<gtest/gtest.h>' && testing=ON
+  step "Configuring $1" "build/log/$1-configure.log" cmake --preset "$1" -DBUILD_TESTING=$testing
 }
 
 # build PRESET [TARGET…]: all of it, or the targets.

@@ -58,11 +58,11 @@ dev_build() {
     *" $preset "*) ;;
     *) fail_usage "there is no preset '$preset'; there are: $presets" ;;
   esac
-  if [ "$preset" = bench ]; then
-    need "$needs_build$needs_bench"
-  else
-    need "$needs_build"
-  fi
+  case $preset in
+    release) need "$needs_build" ;;
+    bench) need "$needs_build$needs_tests$needs_bench" ;;
+    *) need "$needs_build$needs_tests" ;;
+  esac
   if [ "$preset" = release ]; then
     build_release_products
   else
@@ -115,7 +115,7 @@ check_headers() {
 
 dev_check() {
   [ $# -eq 0 ] || fail_usage "check takes no argument"
-  need "$needs_build$needs_check"
+  need "$needs_build$needs_check$needs_tests" "$wants_check"
   run_checks || fail 1 "the checks found something" \
     "Read it above. Formatting is mended by: clang-format-16 -i FILE…; then run ./dev check again."
 }
@@ -132,13 +132,13 @@ run_checks() {
 }
 
 dev_test() {
-  local long='' wants="$wants_peers$wants_test"
+  local long='' wants="$wants_peers$wants_check$wants_tests"
   case "$#:${1:-}" in
     0:) ;;
     1:--long) long=1 wants+=$wants_long ;;
     *) fail_usage "test takes --long or nothing, not '$*'" ;;
   esac
-  need "$needs_build$needs_check$needs_test${long:+$needs_bench}" "$wants"
+  need "$needs_build$needs_check$needs_tests${long:+$needs_bench}" "$wants"
 
   local failed=() started=$SECONDS quick=(-LE '^long$')
   [ -z "$long" ] || quick=()

@@ -4,8 +4,10 @@
 # shellcheck shell=bash
 
 # One need per line: how to see that it is there, and the Debian package that brings it. A word is a command,
-# <…> a C++ header, lib:… a shared library, py:… a module of python3, pkg:… a package that leaves no such trace.
-# Of several joined by | one is enough, the first that is to be had.
+# <…> a C++ header, lib:… a shared library, py:… a module of any python3, syspy:… of the system's own, /… a
+# file, which may be a pattern. Of several joined by | one is enough, the first that is to be had.
+
+# To build the libraries and the command.
 needs_build='
 cmake                 cmake
 ninja                 ninja-build
@@ -13,39 +15,47 @@ g++                   g++
 python3               python3
 <CLI/CLI.hpp>         libcli11-dev
 <fmt/core.h>          libfmt-dev
-<nlohmann/json.hpp>   nlohmann-json3-dev
-<gtest/gtest.h>       libgtest-dev'
+<nlohmann/json.hpp>   nlohmann-json3-dev'
 # Allocators to compare with.
 wants_peers='
-lib:libjemalloc.so.2            libjemalloc2
-lib:libmimalloc.so.2            libmimalloc2.0
-lib:libtcmalloc_minimal.so.4    libtcmalloc-minimal4
-lib:libtbbmalloc_proxy.so.2     libtbbmalloc2'
+lib:libjemalloc.so.2                           libjemalloc2
+lib:libmimalloc.so.2|lib:libmimalloc.so.3      libmimalloc2.0|libmimalloc3
+lib:libtcmalloc_minimal.so.4                   libtcmalloc-minimal4|libtcmalloc-minimal4t64
+lib:libtbbmalloc_proxy.so.2                    libtbbmalloc2'
 needs_check='
-git                                                                       git
+git                                                                           git
 clang-format-16|clang-format-17|clang-format-15|clang-format-14|clang-format  clang-format-16|clang-format
-clang-tidy-16|clang-tidy-17|clang-tidy-18|clang-tidy-15|clang-tidy        clang-tidy-16|clang-tidy'
-needs_test='
-git       git
-readelf   binutils'
+clang-tidy-16|clang-tidy-17|clang-tidy-18|clang-tidy-15|clang-tidy            clang-tidy-16|clang-tidy'
+wants_check='
+clang++-16|clang++-17|clang++-18|clang++-15|clang++  clang-16|clang'
+needs_tests='
+<gtest/gtest.h>  libgtest-dev
+git              git
+readelf          binutils'
 # A test whose program is missing says so and counts as skipped.
-wants_test='
-sqlite3   sqlite3
-perl      perl
-gdb       gdb
-valgrind  valgrind
-pkg-config pkg-config
-py:test.test_dict  libpython3-testsuite'
+wants_tests='
+sqlite3     sqlite3
+perl        perl
+gdb         gdb
+valgrind    valgrind
+pkg-config  pkg-config|pkgconf
+spin        spin'
 wants_long='
-redis-server  redis-server
-nginx         nginx-light
-node          nodejs
-java          default-jre-headless
-psql          postgresql'
+syspy:test.test_dict  libpython3.11-testsuite|libpython3.12-testsuite|libpython3.13-testsuite|libpython3-testsuite
+redis-server          redis-server
+redis-cli             redis-tools
+nginx                 nginx-light
+wrk                   wrk
+curl                  curl
+node                  nodejs
+javac                 default-jdk-headless
+/usr/lib/postgresql/*/bin/initdb  postgresql'
 needs_bench='
 <benchmark/benchmark.h>  libbenchmark-dev'
 wants_bench='
+syspy:sys        python3
 py:matplotlib    python3-matplotlib
+clang++-16|clang++-17|clang++-18|clang++-15|clang++  clang-16|clang
 sqlite3          sqlite3
 git              git
 lua5.4|lua       lua5.4
@@ -61,7 +71,10 @@ is_there() {
       '<'*) printf '#include %s\n' "$name" | "${CXX:-g++}" -std=c++20 -E -x c++ - >/dev/null 2>&1 && return 0 ;;
       lib:*) /sbin/ldconfig -p 2>/dev/null | grep -q "^[[:space:]]*${name#lib:}" && return 0 ;;
       py:*) python_with "${name#py:}" >/dev/null && return 0 ;;
-      *) command -v "$name" >/dev/null 2>&1 && return 0 ;;
+      syspy:*) /usr/bin/python3 -c "import ${name#syspy:}" 2>/dev/null && return 0 ;;
+      /*) compgen -G "$name" >/dev/null && return 0 ;;
+      # Debian's servers are where only root's PATH leads.
+      *) PATH=$PATH:/usr/sbin:/sbin command -v "$name" >/dev/null 2>&1 && return 0 ;;
     esac
   done
   return 1
@@ -99,18 +112,25 @@ as_root() {
   fi
 }
 
-# need LIST WANTED: installs what is missing of both. Without a package of LIST it gives up (status 2); one of
-# WANTED that cannot be had is passed over.
+# need LIST WANTED: installs what is missing of both. Without a package of LIST it gives up (status 2); what
+# cannot be had of WANTED is named and done without.
 need() {
-  local needed wanted package
+  local needed wanted
   needed=$(missing_packages "$1")
   wanted=$(missing_packages "${2:-}")
   if [ -n "$needed$wanted" ] && has_apt && { [ "$(id -u)" -eq 0 ] || can_sudo; }; then
     apt_install "$needed" "$wanted"
     needed=$(missing_packages "$1")
+    wanted=$(missing_packages "${2:-}")
   fi
-  [ -z "$needed" ] || fail 2 "missing: $(echo "$needed" | sed 's/|.*//' | paste -sd' ')" \
+  [ -z "$needed" ] || fail 2 "missing: $(first_names "$needed")" \
     "These are Debian's names for what is missing. Install it as your system does, then run the same command again."
+  [ -z "$wanted" ] || echo "Not installed here, and done without (Debian's names): $(first_names "$wanted")"
+}
+
+# Of each line A|B|… the A, all in one line.
+first_names() {
+  sed 's/|.*//' <<<"$1" | paste -sd' '
 }
 
 # Where there is nobody to type a password, sudo must do without.
@@ -120,20 +140,28 @@ can_sudo() {
 
 # apt_install NEEDED WANTED
 apt_install() {
-  local log=build/log/apt.log package all=()
+  local package all=()
   if [ -z "$(find /var/lib/apt/lists -maxdepth 1 -name '*Packages*' -print -quit 2>/dev/null)" ]; then
-    step "Reading the package lists" "$log" as_root apt-get update || fail 2 "apt-get update failed" \
-      "Check the network and /etc/apt/sources.list, then run the same command again."
+    apt_update
   fi
   for package in $1; do all+=("$(apt_first "$package" || echo "${package%%|*}")"); done
   for package in $2; do
-    if apt_first "$package" >/dev/null; then all+=("$package"); fi
+    # Only those to be had here.
+    package=$(apt_first "$package") && all+=("$package")
   done
   [ ${#all[@]} -gt 0 ] || return 0
   echo "Installing by apt-get: ${all[*]}"
-  step "Installing ${#all[@]} packages" "$log" as_root apt-get install -y --no-install-recommends "${all[@]}" ||
-    fail 2 "apt-get could not install ${all[*]}" \
-      "Try 'apt-get update' first, or install them by hand; then run the same command again."
+  # Once more with fresh lists: those of an older day name packages that are gone.
+  apt_get_install "${all[@]}" || { apt_update && apt_get_install "${all[@]}"; } ||
+    echo "apt-get could not install all of that; its messages are in build/log/apt.log"
+}
+
+apt_get_install() {
+  step "Installing $# packages" build/log/apt.log as_root apt-get install -y --no-install-recommends "$@"
+}
+
+apt_update() {
+  step "Reading the package lists" build/log/apt-update.log as_root apt-get update
 }
 
 # apt_first PACKAGE|PACKAGE…: the first of them that apt-get can install.
