@@ -20,6 +20,5 @@ inline std::string fatal_line(const std::string& text, const void* pointer) {
 
 }  // namespace tarn::testing_support
 
-#define EXPECT_TARN_ABORT(statement, text, pointer)            \
-  EXPECT_EXIT(statement, testing::KilledBySignal(SIGABRT),     \
-              tarn::testing_support::fatal_line(text, pointer))
+#define EXPECT_TARN_ABORT(statement, text, pointer) \
+  EXPECT_EXIT(statement, testing::KilledBySignal(SIGABRT), tarn::testing_support::fatal_line(text, pointer))

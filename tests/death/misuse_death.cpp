@@ -86,7 +86,8 @@ TEST_F(misuse_death, freed_by_two_threads) {
         std::thread([block] { release(block); }).join();
         tarn_trim(0);
       },
-      testing::KilledBySignal(SIGABRT), "^tarn: double free(, seen when the block went back to its span)?: 0x[0-9a-f]+\n$");
+      testing::KilledBySignal(SIGABRT),
+      "^tarn: double free(, seen when the block went back to its span)?: 0x[0-9a-f]+\n$");
   release(block);
   release(keep);
 }

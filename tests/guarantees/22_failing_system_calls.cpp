@@ -28,8 +28,7 @@ constexpr unsigned long marker_argument = 0x7461726e;
 constexpr long traced_calls[] = {SYS_mmap, SYS_mremap, SYS_munmap, SYS_madvise, SYS_mprotect, marker_call};
 constexpr int refused_by_loader = 127;
 
-// ---- the traced side
-// ----------------------------------------------------------------------------------------
+// ---- the traced side ----
 
 void ask_for_stops() {
   constexpr size_t calls = sizeof traced_calls / sizeof *traced_calls;
@@ -55,8 +54,7 @@ int workload() {
   return holds;
 }
 
-// ---- registers
-// ----------------------------------------------------------------------------------------------
+// ---- registers ----
 
 struct stopped_call {
   long number;
@@ -100,8 +98,7 @@ void refuse_call(pid_t thread) {
 #error "say here how this processor's system calls are read and refused"
 #endif
 
-// ---- the tracer
-// ---------------------------------------------------------------------------------------------
+// ---- the tracer ----
 
 struct injection {
   size_t first;     // number of the first call that fails, from 1

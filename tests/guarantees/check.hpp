@@ -33,8 +33,7 @@ inline constexpr size_t kib = 1024;
 inline constexpr size_t mib = 1024 * kib;
 inline constexpr size_t gib = 1024 * mib;
 
-// ---- reporting
-// ----------------------------------------------------------------------------------------------
+// ---- reporting ----
 
 // One write(2), so that lines of several threads do not mix.
 [[gnu::format(printf, 3, 0)]] inline void write_line(int descriptor, const char* prefix, const char* format,
@@ -81,12 +80,11 @@ inline constexpr size_t gib = 1024 * mib;
     }                                 \
   } while (false)
 
-// ---- start
-// --------------------------------------------------------------------------------------------------
+// ---- start ----
 
 // The full numbers of the published line, rather than those of a quick run.
 inline bool long_run() {
-  const char* value = getenv("TARN_LONG");
+  const char* value = getenv("GUARANTEE_LONG");
   return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;
 }
 
@@ -116,8 +114,7 @@ inline void start() {
              expected);
 }
 
-// ---- figures of this process
-// --------------------------------------------------------------------------------
+// ---- figures of this process ----
 
 // Fills `buffer` from the start of a file; the result is 0-terminated. 0 when the file cannot be read.
 inline size_t read_start(const char* path, char* buffer, size_t capacity) {
@@ -179,8 +176,7 @@ inline void sleep_ms(long milliseconds) {
   }
 }
 
-// ---- memory that the allocator under test does not own
-// ------------------------------------------------------
+// ---- memory that the allocator under test does not own ----
 
 template <typename type>
 type* own_array(size_t count) {
@@ -204,8 +200,7 @@ type hide(type value) {
   return value;
 }
 
-// ---- numbers and stamps
-// -------------------------------------------------------------------------------------
+// ---- numbers and stamps ----
 
 // splitmix64: any seed will do, also neighbouring ones.
 class random_numbers {
@@ -280,8 +275,7 @@ inline bool aligned_to(const void* block, size_t alignment) {
   return reinterpret_cast<uintptr_t>(block) % alignment == 0;
 }
 
-// ---- threads and children
-// -----------------------------------------------------------------------------------
+// ---- threads and children ----
 
 // A thread, or 77: the limits of this machine are not the allocator's.
 inline pthread_t start_thread(void* (*body)(void*), void* argument,

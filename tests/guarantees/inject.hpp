@@ -14,8 +14,7 @@ extern "C" size_t tarn_trim(size_t keep) __attribute__((weak));
 
 namespace guarantee {
 
-// ---- readings
-// -----------------------------------------------------------------------------------------------
+// ---- readings ----
 
 // The number behind `key` ("VmSize:") in a /proc file of "key   number kB" lines, in bytes.
 inline size_t proc_bytes(const char* path, const char* key) {
@@ -70,8 +69,7 @@ class peak_sampler {
   pthread_t thread_{};
 };
 
-// ---- threads
-// ------------------------------------------------------------------------------------------------
+// ---- threads ----
 
 // Runs `body` in `count` threads at once, each with its own element of `arguments`. Stacks are small, so that
 // they do not hide what the allocator takes.
@@ -86,8 +84,7 @@ void in_threads(void* (*body)(void*), argument (&arguments)[count]) {
   pthread_attr_destroy(&small);
 }
 
-// ---- blocks
-// -------------------------------------------------------------------------------------------------
+// ---- blocks ----
 
 // Log-uniform over [2^low, 2^high): as many small as large, as in programs.
 inline size_t size_between_bits(random_numbers& random, unsigned low, unsigned high) {

@@ -33,8 +33,7 @@ struct forbidden_range {
   const char* to;
 };
 
-// ---- the oracle
-// ---------------------------------------------------------------------------------------------
+// ---- the oracle ----
 
 // Live blocks from before the misuse, stamped; a wrong free must not let anybody write to them.
 class bystanders {
@@ -139,8 +138,7 @@ inline void no_harm(harm_search search) {
   pthread_join(other, nullptr);
 }
 
-// ---- the verdict
-// --------------------------------------------------------------------------------------------
+// ---- the verdict ----
 
 struct misuse_tally {
   int detected = 0;  // aborted with the line that names the pointer

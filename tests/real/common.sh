@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # common: what the tests of real programs share. Each runs a program without tarn and with it, and compares.
-#   usage of every test: NAME.sh [PATH_OF_LIBRARY]     (or TARN_LIB=PATH; TARN_LONG=1 for the long version)
+#   usage of every test: NAME.sh [PATH_OF_LIBRARY]     (or TARN_LIB=PATH; REAL_LONG=1 for the long version)
 # Exit status: 0 same results, 1 not (one line says what), 77 cannot run here (one line says what is missing).
 # Owner: sourced once by each test. It makes $work, an own folder, and at exit ends what the test started (by
 # process id, noted with `note_process`) and removes the folder.
@@ -9,7 +9,7 @@ export LC_ALL=C TZ=UTC
 
 name=$(basename "$0" .sh)
 TARN_LIB=${1:-${TARN_LIB:-}}
-long=${TARN_LONG:-0}
+long=${REAL_LONG:-0}
 started=()
 
 fail() { echo "BROKEN: $name: $*" >&2; exit 1; }
@@ -24,7 +24,7 @@ esac
 unset LD_PRELOAD
 # The test's own settings are no options of the library, which would say so on the error output.
 export -n TARN_LIB
-unset TARN_LONG
+unset REAL_LONG
 
 # need COMMAND PACKAGE: the Debian package that brings what is missing.
 need() { command -v "$1" >/dev/null 2>&1 || skip "no $1: install the Debian package $2"; }

@@ -14,7 +14,7 @@ awk -v commits=$commits 'BEGIN {
     printf "commit refs/heads/main\ncommitter a <a@example.org> %d +0000\ndata 2\nc\n", 1700000000 + c
     for (f = (c == 1 ? 0 : c % 40); f < (c == 1 ? 40 : c % 40 + 2); ++f) {
       text = ""
-      for (l = 0; l < 400; ++l) 
+      for (l = 0; l < 400; ++l)
         text = text sprintf("file %d line %d value %d\n", f, l, (l * 7919 + f + (l % 37 == c % 37 ? c : 0)) % 10007)
       printf "M 100644 inline file-%d.txt\ndata %d\n%s\n", f, length(text), text
     }

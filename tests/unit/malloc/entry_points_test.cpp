@@ -66,8 +66,8 @@ TEST(entry_points, too_much_is_enomem) {
     EXPECT_EQ(errno, ENOMEM);
     errno = 0;
   };
-  for (const std::size_t size : {too_much, std::size_t{PTRDIFF_MAX}, std::size_t{PTRDIFF_MAX} + 1, SIZE_MAX,
-                                 SIZE_MAX - 4096}) {
+  for (const std::size_t size :
+       {too_much, std::size_t{PTRDIFF_MAX}, std::size_t{PTRDIFF_MAX} + 1, SIZE_MAX, SIZE_MAX - 4096}) {
     expect_enomem(tarn_malloc(hidden(size)));
     expect_enomem(tarn_calloc(1, hidden(size)));
     expect_enomem(tarn_aligned_alloc(16, hidden(size)));

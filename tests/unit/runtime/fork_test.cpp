@@ -101,8 +101,7 @@ TEST(fork, the_child_of_a_thread_may_start_threads) {
     EXPECT_EQ(status_of_child([] {
                 std::atomic<int> good{0};
                 std::vector<std::thread> threads;
-                for (int t = 0; t < 3; ++t)
-                  threads.emplace_back([&good] { good += heap_works() ? 1 : 0; });
+                for (int t = 0; t < 3; ++t) threads.emplace_back([&good] { good += heap_works() ? 1 : 0; });
                 for (std::thread& t : threads) t.join();
                 return good == 3 ? 0 : 1;
               }),
