@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 
 get_property(libraries GLOBAL PROPERTY TARN_LIBRARIES)
-if(libraries AND NOT TARN_SANITIZE)
+if(NOT TARN_SANITIZE)
   set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tarn)
   install(TARGETS ${libraries} EXPORT tarn_targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Installs a build into an empty folder and builds a program against it in every way that users have: the four
-# targets of the CMake package, and pkg-config. Usage: install_test.sh CMAKE BUILD SCRATCH CXX
+# targets of the CMake package, and pkg-config; and runs the command. Usage: install_test.sh CMAKE BUILD SCRATCH CXX
 set -eu
 cmake=$1 build=$2 scratch=$3 cxx=$4
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,6 +14,12 @@ rm -rf "$prefix" "$scratch/consumer"
 "$cmake" --build "$scratch/consumer"
 for how in malloc malloc_static; do "$scratch/consumer/with_$how" replaced; done
 for how in tarn tarn_static; do "$scratch/consumer/with_$how" kept; done
+
+printed=$("$prefix/bin/tarn" run -- env)
+case $printed in
+  *LD_PRELOAD=*"$prefix"/*libtarn.so*) ;;
+  *) echo "the installed command does not preload the installed library: $printed"; exit 1 ;;
+esac
 
 libraries=$(dirname "$(find "$prefix" -name libtarn.so)")
 if ! command -v pkg-config >/dev/null; then
