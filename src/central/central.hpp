@@ -31,15 +31,16 @@ namespace tarn {
 
 // The arrays of object bytes, a pool per class.
 class object_arrays {
+  // Above its use: Clang does not evaluate a template that stands below.
+  template <std::size_t... C>
+  constexpr explicit object_arrays(std::index_sequence<C...> /*classes*/)
+      : pools_{metadata_pool{objects::array_bytes(size_classes::table[C].objects), objects::group}...} {}
+
  public:
   constexpr object_arrays() : object_arrays(std::make_index_sequence<size_classes::count>()) {}
   metadata_pool& operator[](std::size_t size_class) { return pools_[size_class]; }
 
  private:
-  template <std::size_t... C>
-  constexpr explicit object_arrays(std::index_sequence<C...> /*classes*/)
-      : pools_{metadata_pool{objects::array_bytes(size_classes::table[C].objects), objects::group}...} {}
-
   metadata_pool pools_[size_classes::count];
 };
 
@@ -53,7 +54,7 @@ class central {
   std::size_t refill(unsigned size_class, magazine* m, std::size_t most);
 
   // Puts objects back into their spans. Aborts on one that is free already.
-  void flush(unsigned size_class, void* const* objects, std::size_t count);
+  void flush(unsigned size_class, void* const* freed, std::size_t count);
 
   // True while caches should keep next to nothing of the class: see object_depot.
   [[nodiscard]] bool draining(unsigned size_class) const {

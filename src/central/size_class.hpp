@@ -25,10 +25,10 @@ inline constexpr std::size_t largest_class_size = 256 * kib;
 inline constexpr std::size_t least_span_bytes = 16 * kib;
 inline constexpr std::size_t objects_wanted = 8;
 inline constexpr std::size_t wanted_span_bytes = 64 * kib;
-// What one full magazine of a class may hold at most.
-inline constexpr std::size_t magazine_bytes = 16 * kib;
-// The same for objects above 1 KiB: there are many such classes, and each keeps spans from going back.
-inline constexpr std::size_t magazine_bytes_large = 8 * kib;
+// What one full magazine of a class may hold at most; caches begin with much less (thread/thread_cache.cpp).
+inline constexpr std::size_t magazine_bytes = 64 * kib;
+// Small objects pay for a refill with few bytes.
+inline constexpr std::size_t magazine_bytes_small = 16 * kib;
 // The tail of a span that no object fits into may be this part of it at most.
 inline constexpr std::size_t tail_waste_divisor = 8;
 
@@ -91,7 +91,7 @@ constexpr info make_info(unsigned c) {
   out.span_pages = static_cast<std::uint16_t>(pages);
   out.objects = static_cast<std::uint16_t>((pages << page_shift) / size);
   out.magazine = static_cast<std::uint8_t>(std::clamp<std::size_t>(
-      (size <= kib ? magazine_bytes : magazine_bytes_large) / size, 1, largest_magazine));
+      (size <= 512 ? magazine_bytes_small : magazine_bytes) / size, 1, largest_magazine));
   return out;
 }
 

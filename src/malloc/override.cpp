@@ -14,6 +14,8 @@
 
 using namespace tarn;
 
+// libc's headers name the parameters with reserved names.
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 extern "C" {
 
 TARN_API void* malloc(size_t size) noexcept { return entry::malloc(size); }
@@ -108,3 +110,4 @@ TARN_API int mallopt(int parameter, int /*value*/) noexcept {
 }
 
 }  // extern "C"
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)

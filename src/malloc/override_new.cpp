@@ -13,7 +13,7 @@
 #include "tarn/malloc.h"
 
 namespace std {
-[[gnu::weak, noreturn]] void __throw_bad_alloc();
+[[gnu::weak, gnu::noreturn]] void __throw_bad_alloc();
 }
 
 // What the compiler makes of catch and noexcept below. Only a process with a C++ library ever gets there.

@@ -23,6 +23,7 @@ os::futex_word sleep_word{0};
 constexpr int idle_periods = 3;
 
 // A sanitizer's runtime must know every thread; there the program's own threads run the periods.
+// NOLINTNEXTLINE(misc-redundant-expression): two macros of the same value
 constexpr bool may_have_thread = !TARN_TSAN && !TARN_ASAN;
 
 std::int64_t period_ms() { return std::clamp<std::int64_t>(options::decay_ms() / 2, 10, 60000); }

@@ -16,19 +16,25 @@ constexpr std::size_t most_per_thread = 1 * mib;
 constexpr std::size_t least_per_thread = 64 * kib;
 // Objects in a magazine of a class that is draining.
 constexpr std::size_t most_while_draining = 4;
-// Misses before a magazine of each size gives way to the next.
-constexpr std::uint8_t misses_to_grow[magazine_store::sizes] = {2, 4, 255};
+// Calls that miss before a bin may hold twice as much.
+constexpr std::uint8_t misses_to_grow = 2;
+// What a bin may hold at first.
+constexpr std::size_t first_bytes = 8 * kib;
+constexpr std::size_t first_objects = 12;
+// So many misses in one direction, and the thread is building something up or giving it up: the short
+// magazines of a class that drains would only cost it time.
+constexpr int one_way = 8;
 // Every so many slow calls, bins that have not been used meanwhile are emptied.
 constexpr std::uint32_t scavenge_interval = 2048;
 
-std::size_t most_objects(unsigned size_class, const magazine* m) {
-  return std::min<std::size_t>(m->capacity, class_info(size_class).magazine);
+std::size_t first_most(unsigned size_class) {
+  return std::clamp<std::size_t>(first_bytes / class_info(size_class).size, 1, first_objects);
 }
 
-// The size of magazine that holds all that the class may have in one.
-std::size_t largest_index(unsigned size_class) {
+// The smallest magazine that holds so many objects.
+std::size_t index_for(std::size_t objects) {
   std::size_t index = 0;
-  while (magazine_store::capacities[index] < class_info(size_class).magazine) ++index;
+  while (index + 1 < magazine_store::sizes && magazine_store::capacities[index] < objects) ++index;
   return index;
 }
 
@@ -50,30 +56,23 @@ void thread_cache::put_spare(unsigned size_class, magazine* m) {
 
 // ---- magazines ----
 
-// A magazine has become this cache's own, or has ceased to be.
-void thread_cache::account(unsigned size_class, const magazine* m, bool gained) {
-  const std::size_t bytes = most_objects(size_class, m) * class_info(size_class).size;
-  const std::size_t change = gained ? bytes : std::size_t{0} - bytes;
-  capacity_bytes_.fetch_add(change, std::memory_order_relaxed);
+// Sets what the class's magazines may hold, two of them, and accounts for it.
+void thread_cache::set_most(unsigned size_class, std::size_t most) {
+  const std::size_t change =
+      2 * class_info(size_class).size * (most - most_[size_class]);  // may wrap, as it should
+  capacity_bytes_ += change;
   budget_->used.fetch_add(change, std::memory_order_relaxed);
+  most_[size_class] = static_cast<std::uint8_t>(most);
+  misses_[size_class] = 0;
 }
 
-magazine* thread_cache::new_magazine(unsigned size_class, std::size_t index) {
-  magazine* m = central_->magazines().allocate(central_->metadata(), index);
-  if (m != nullptr) account(size_class, m, true);
-  return m;
-}
-
-void thread_cache::drop_empty(unsigned size_class, magazine* m) {
-  account(size_class, m, false);
-  central_->magazines().deallocate(m);
+magazine* thread_cache::new_magazine(unsigned size_class) {
+  return central_->magazines().allocate(central_->metadata(), index_for(most_[size_class]));
 }
 
 // A magazine that this thread does not need.
 void thread_cache::hand_over(unsigned size_class, magazine* m) {
-  account(size_class, m, false);
-  if (m->count >= most_objects(size_class, m) && !central_->draining(size_class) &&
-      central_->give_full(size_class, m))
+  if (m->count >= most_[size_class] && !central_->draining(size_class) && central_->give_full(size_class, m))
     return;
   if (m->count != 0) central_->flush(size_class, m->bottom(), m->count);
   central_->magazines().deallocate(m);
@@ -83,7 +82,8 @@ void thread_cache::load(unsigned size_class, magazine* m) {
   bin& b = bins_[size_class];
   b.slots = m->slots;
   b.top = m->bottom() + m->count;
-  b.limit = m->bottom() + std::max<std::size_t>(most_now(size_class, m), m->count);
+  b.limit =
+      m->bottom() + std::max<std::size_t>(std::min<std::size_t>(most_now(size_class), m->capacity), m->count);
 }
 
 void thread_cache::unload(unsigned size_class) {
@@ -91,40 +91,51 @@ void thread_cache::unload(unsigned size_class) {
   b.loaded()->count = static_cast<std::uint16_t>(b.top - b.loaded()->bottom());
 }
 
-std::size_t thread_cache::most_now(unsigned size_class, const magazine* m) const {
-  const std::size_t most = most_objects(size_class, m);
-  return central_->draining(size_class) ? std::min(most, most_while_draining) : most;
+bool thread_cache::is_draining(unsigned size_class) const {
+  return central_->draining(size_class) && streak_[size_class] < one_way && streak_[size_class] > -one_way;
+}
+
+std::size_t thread_cache::most_now(unsigned size_class) const {
+  const std::size_t most = most_[size_class];
+  return is_draining(size_class) ? std::min(most, most_while_draining) : most;
 }
 
 bool thread_cache::may_hold(std::size_t more) const {
   const std::size_t limit = budget_->limit.load(std::memory_order_relaxed);
   const std::size_t caches = budget_->caches.load(std::memory_order_relaxed);
   const std::size_t share = std::clamp(limit / (4 * caches + 1), least_per_thread, most_per_thread);
-  return capacity_bytes_.load(std::memory_order_relaxed) + more <= share &&
-         budget_->used.load(std::memory_order_relaxed) + more <= limit;
+  return capacity_bytes_ + more <= share && budget_->used.load(std::memory_order_relaxed) + more <= limit;
 }
 
-// The loaded magazine gives way to a larger one with the same objects in the same slots.
+// After a miss: the bin may hold more, if it misses often and the budget allows. The loaded magazine then
+// gives way to a larger one, if it has to, with the same objects in the same slots.
 bool thread_cache::grow(unsigned size_class) {
   bin& b = bins_[size_class];
   if (b.slots == no_magazine()->slots) {
-    magazine* m = new_magazine(size_class, 0);
+    if (most_[size_class] == 0) set_most(size_class, first_most(size_class));
+    magazine* m = new_magazine(size_class);
     if (m != nullptr) load(size_class, m);
     return m != nullptr;
   }
-  const std::size_t index = b.loaded()->size_index + std::size_t{1};
-  if (index > largest_index(size_class) || ++misses_[size_class] < misses_to_grow[index - 1]) return false;
-  const std::size_t more =
-      (magazine_store::capacities[index] - b.loaded()->capacity) * class_info(size_class).size;
-  if (!may_hold(more)) return false;
-  magazine* m = new_magazine(size_class, index);
-  if (m == nullptr) return false;
-  misses_[size_class] = 0;
+  const std::size_t most = most_[size_class];
+  const std::size_t next_most = std::min<std::size_t>(most * 2, class_info(size_class).magazine);
+  if (next_most == most || ++misses_[size_class] < misses_to_grow ||
+      !may_hold(2 * (next_most - most) * class_info(size_class).size)) {
+    return false;
+  }
+  set_most(size_class, next_most);
   unload(size_class);
-  m->count = b.loaded()->count;
-  std::memcpy(static_cast<void*>(m->bottom()), static_cast<const void*>(b.loaded()->bottom()),
+  magazine* const old = b.loaded();
+  if (old->capacity >= next_most) {
+    load(size_class, old);
+    return true;
+  }
+  magazine* m = new_magazine(size_class);
+  if (m == nullptr) return false;
+  m->count = old->count;
+  std::memcpy(static_cast<void*>(m->bottom()), static_cast<const void*>(old->bottom()),
               m->count * sizeof(void*));
-  drop_empty(size_class, b.loaded());
+  central_->magazines().deallocate(old);
   load(size_class, m);
   return true;
 }
@@ -140,23 +151,22 @@ void thread_cache::note_slow_call(unsigned size_class) {
 
 TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   note_slow_call(size_class);
+  streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] - 1, -one_way, 0));
   bin& b = bins_[size_class];
   magazine* const spare = take_spare(size_class);
   magazine* full = spare;
-  if (spare == nullptr || spare->count == 0) {
-    full = central_->take_full(size_class);
-    if (full != nullptr) account(size_class, full, true);
-  }
+  if (spare == nullptr || spare->count == 0) full = central_->take_full(size_class);
   if (full != nullptr) {
     // What was loaded is empty: it, or the spare one, stays as the spare one.
     magazine* const empty = b.loaded();
+    if (most_[size_class] == 0) set_most(size_class, first_most(size_class));
     load(size_class, full);
     if (empty == no_magazine()) {
       put_spare(size_class, spare != full ? spare : nullptr);
     } else {
       empty->count = 0;
       put_spare(size_class, empty);
-      if (spare != nullptr && spare != full) drop_empty(size_class, spare);
+      if (spare != nullptr && spare != full) central_->magazines().deallocate(spare);
     }
     return pop(size_class);
   }
@@ -164,34 +174,31 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   grow(size_class);
   if (b.slots == no_magazine()->slots) return nullptr;
   magazine* const m = b.loaded();
-  m->count = static_cast<std::uint16_t>(central_->refill(size_class, m, most_now(size_class, m)));
+  m->count = static_cast<std::uint16_t>(
+      central_->refill(size_class, m, std::min<std::size_t>(most_now(size_class), m->capacity)));
   load(size_class, m);
   return pop(size_class);
 }
 
-// The loaded magazine is full, or the shared empty one.
+// The loaded magazine is full, or there is none.
 void thread_cache::make_room(unsigned size_class) {
+  streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] + 1, 0, one_way));
   bin& b = bins_[size_class];
-  if (central_->draining(size_class)) {
-    give_up_bin(size_class);
-    grow(size_class);
-    return;
-  }
-  // A bin that has been draining has room without another magazine.
-  if (b.slots != no_magazine()->slots && b.limit < b.slots + 1 + most_objects(size_class, b.loaded())) {
-    unload(size_class);
-    load(size_class, b.loaded());
-    return;
-  }
+  if (is_draining(size_class)) empty_bin(size_class);
   if (grow(size_class) || b.slots == no_magazine()->slots) return;
-  unload(size_class);
   magazine* const full = b.loaded();
+  unload(size_class);
+  if (full->count < std::min<std::size_t>(most_now(size_class), full->capacity)) {
+    // It was short because the class was draining.
+    load(size_class, full);
+    return;
+  }
   magazine* other = take_spare(size_class);
   if (other != nullptr && other->count != 0) {
     hand_over(size_class, other);
     other = nullptr;
   }
-  if (other == nullptr) other = new_magazine(size_class, full->size_index);
+  if (other == nullptr) other = new_magazine(size_class);
   if (other != nullptr) {
     load(size_class, other);
     put_spare(size_class, full);
@@ -212,7 +219,7 @@ TARN_NOINLINE void thread_cache::free_slow(unsigned size_class, void* object) {
 
 // ---- giving back ----
 
-void thread_cache::give_up_bin(unsigned size_class) {
+void thread_cache::empty_bin(unsigned size_class) {
   bin& b = bins_[size_class];
   if (b.slots != no_magazine()->slots) {
     unload(size_class);
@@ -222,7 +229,12 @@ void thread_cache::give_up_bin(unsigned size_class) {
     hand_over(size_class, m);
   }
   if (magazine* const m = take_spare(size_class)) hand_over(size_class, m);
-  misses_[size_class] = 0;
+}
+
+void thread_cache::give_up_bin(unsigned size_class) {
+  empty_bin(size_class);
+  set_most(size_class, 0);
+  streak_[size_class] = 0;
 }
 
 void thread_cache::flush_all() {

@@ -6,9 +6,10 @@
 // lock_; the thread itself takes and puts those on slow paths only, under lock_ too, and works on what it has
 // taken without it. All else belongs to the thread alone. Invariants, for each class c with magazine m =
 // bins[c].loaded:
-//   m->slots < top <= limit = m->bottom() + most(c); objects lie in [m->bottom(), top);
-//   an object in slot k of a magazine has k in its byte (pages/span.hpp), so pushing an object that is
-//   already there is seen; capacity_bytes = sum over the cache's own magazines of capacity * size.
+//   m->slots < top <= limit, and limit - m->bottom() is at most most_[c], or what m held when it came;
+//   objects lie in [m->bottom(), top); an object in slot k of a magazine has k in its byte (pages/span.hpp),
+//   so pushing an object that is already there is seen; capacity_bytes = sum over the cache's own magazines
+//   of capacity * size.
 // Cold start: a thread without a cache has `empty`, whose bins are empty and full at once, so that its first
 // call misses and no fast path asks whether there is a cache.
 #pragma once
@@ -146,14 +147,15 @@ class alignas(separation) thread_cache {
 
   void load(unsigned size_class, magazine* m);
   void unload(unsigned size_class);
-  void account(unsigned size_class, const magazine* m, bool gained);
-  magazine* new_magazine(unsigned size_class, std::size_t index);
-  void drop_empty(unsigned size_class, magazine* m);
-  [[nodiscard]] std::size_t most_now(unsigned size_class, const magazine* m) const;
+  void set_most(unsigned size_class, std::size_t most);
+  magazine* new_magazine(unsigned size_class);
+  [[nodiscard]] bool is_draining(unsigned size_class) const;
+  [[nodiscard]] std::size_t most_now(unsigned size_class) const;
   [[nodiscard]] bool may_hold(std::size_t more) const;
   bool grow(unsigned size_class);
   void make_room(unsigned size_class);
   void hand_over(unsigned size_class, magazine* m);
+  void empty_bin(unsigned size_class);
   void give_up_bin(unsigned size_class);
   void scavenge();
   void note_slow_call(unsigned size_class);
@@ -167,8 +169,10 @@ class alignas(separation) thread_cache {
   std::uint32_t slow_calls_seen_ = 0;  // guarded by lock_; as of the last take_surplus
   bool surplus_taken_ = false;         // guarded by lock_; nothing to take since then
   std::atomic<std::uint32_t> slow_calls_{0};
-  std::atomic<std::size_t> capacity_bytes_{0};
-  std::uint8_t misses_[size_classes::count] = {};  // since the magazine last grew
+  std::size_t capacity_bytes_ = 0;
+  std::uint8_t most_[size_classes::count] = {};    // objects that a magazine may hold; 0: none yet
+  std::uint8_t misses_[size_classes::count] = {};  // since `most` last grew
+  std::int8_t streak_[size_classes::count] = {};   // misses in a row: of free above zero, of malloc below
   void** last_top_[size_classes::count] = {};      // as of the last scavenge; null: used since
 };
 
