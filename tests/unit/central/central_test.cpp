@@ -19,13 +19,13 @@ class central_test : public testing::Test {
   magazine* new_magazine() { return middle_.magazines().allocate(engine_->metadata, 2); }
 
   // Takes `count` objects and gives them in the order in which a cache would hand them out.
-  std::vector<void*> take(unsigned size_class, std::size_t count, held_span& held) {
+  std::vector<void*> take(unsigned size_class, std::size_t count) {
     std::vector<void*> out;
     while (out.size() < count) {
       magazine* const m = new_magazine();
       const std::size_t most =
           std::min<std::size_t>({count - out.size(), m->capacity, class_info(size_class).magazine});
-      const std::size_t got = middle_.refill(size_class, held, m, most);
+      const std::size_t got = middle_.refill(size_class, m, most);
       EXPECT_NE(got, 0U);
       if (got == 0) break;
       expect_slots_in_bytes(m, got);
@@ -64,8 +64,7 @@ class central_test : public testing::Test {
 constexpr unsigned small = 5;  // objects of 64 bytes
 
 TEST_F(central_test, objects_come_in_address_order) {
-  held_span held;
-  const auto objects = take(small, 3 * class_info(small).objects, held);
+  const auto objects = take(small, 3 * class_info(small).objects);
   for (std::size_t i = 1; i < class_info(small).objects; ++i) {
     ASSERT_EQ(address_of(objects[i]), address_of(objects[i - 1]) + class_info(small).size);
   }
@@ -73,9 +72,8 @@ TEST_F(central_test, objects_come_in_address_order) {
 
 TEST_F(central_test, every_class_gives_each_object_once_and_takes_all_back) {
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    held_span held;
     const std::size_t count = 2 * class_info(c).objects + 1U;
-    auto objects = take(c, count, held);
+    auto objects = take(c, count);
     ASSERT_EQ(objects.size(), count);
     const std::set<void*> distinct(objects.begin(), objects.end());
     ASSERT_EQ(distinct.size(), count) << "an object handed out twice";
@@ -83,7 +81,6 @@ TEST_F(central_test, every_class_gives_each_object_once_and_takes_all_back) {
       ASSERT_EQ(engine_->map.class_of(address_of(object)), c);
       ASSERT_LE(address_of(object) + class_info(c).size, span_of(object)->end());
     }
-    middle_.release(c, held);
     std::shuffle(objects.begin(), objects.end(), std::mt19937(c));
     give(c, objects);
     ASSERT_EQ(middle_.spare_bytes(), 3U * class_info(c).span_pages * page_size) << class_info(c).size;
@@ -93,72 +90,71 @@ TEST_F(central_test, every_class_gives_each_object_once_and_takes_all_back) {
   engine_->heap.validate();
 }
 
-TEST_F(central_test, a_span_seen_through_is_listed_when_an_object_comes_back) {
-  held_span held;
-  const auto objects = take(small, class_info(small).objects, held);
-  EXPECT_EQ(held.current, nullptr) << "the span is used up";
-  span* const s = span_of(objects[0]);
-  EXPECT_EQ(s->state.load(), span_state::unlisted);
+TEST_F(central_test, what_comes_back_is_taken_again_before_a_span_is_made) {
+  const auto objects = take(small, class_info(small).objects);
   give(small, {objects[7]});
-  EXPECT_EQ(s->state.load(), span_state::listed);
   EXPECT_EQ(byte_of(objects[7]), object_free);
-  // The next refill finds it before it makes a span.
-  EXPECT_EQ(take(small, 1, held)[0], objects[7]);
-  EXPECT_EQ(engine_->middle.depot(small).counters.spans_made.load(), 1U);
+  EXPECT_EQ(span_of(objects[7])->free_objects, 1);
+  EXPECT_EQ(take(small, 1)[0], objects[7]);
+  EXPECT_EQ(span_of(objects[7])->free_objects, 0);
+  EXPECT_EQ(middle_.depot(small).counters.spans_made.load(), 1U);
 }
 
-TEST_F(central_test, what_comes_back_behind_the_cursor_is_found_when_the_span_is_let_go) {
-  held_span held;
-  const auto objects = take(small, 10, held);
-  span* const s = held.current;
-  ASSERT_NE(s, nullptr);
-  give(small, {objects[0], objects[1]});
-  EXPECT_EQ(s->state.load(), span_state::held) << "its holder has it";
-  const std::size_t rest = class_info(small).objects - 10U;
-  const auto more = take(small, rest, held);
-  EXPECT_EQ(std::count(more.begin(), more.end(), objects[0]), 0) << "the cursor goes on, never back";
-  EXPECT_EQ(s->state.load(), span_state::listed) << "seen through with two free objects";
-  EXPECT_EQ(take(small, 2, held), (std::vector<void*>{objects[0], objects[1]}));
+TEST_F(central_test, the_fullest_span_is_used_up_first) {
+  const std::size_t per_span = class_info(small).objects;
+  const auto objects = take(small, 2 * per_span);
+  // Most of the first span comes back, and a few of the second.
+  give(small, {objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(per_span - 2)});
+  give(small, {objects.end() - 3, objects.end()});
+  for (const void* object : take(small, 3)) EXPECT_EQ(span_of(object), span_of(objects.back()));
+  EXPECT_EQ(span_of(take(small, 1)[0]), span_of(objects.front()));
 }
 
 TEST_F(central_test, an_empty_span_is_kept_for_the_next_refill) {
-  held_span held;
-  const auto objects = take(small, class_info(small).objects, held);
-  span* const s = span_of(objects[0]);
+  const auto objects = take(small, class_info(small).objects);
+  EXPECT_EQ(middle_.spare_bytes(), 0U);
   give(small, objects);
-  EXPECT_EQ(s->state.load(), span_state::spare);
-  EXPECT_EQ(take(small, 1, held)[0], objects[0]);
+  EXPECT_EQ(middle_.spare_bytes(), class_info(small).span_pages * page_size);
+  EXPECT_EQ(take(small, 1)[0], objects[0]);
   EXPECT_EQ(middle_.spare_bytes(), 0U);
   EXPECT_EQ(middle_.depot(small).counters.spans_made.load(), 1U);
 }
 
-TEST_F(central_test, a_span_let_go_whole_is_spare) {
-  held_span held;
-  const auto objects = take(small, 5, held);
-  give(small, objects);
-  middle_.release(small, held);
-  EXPECT_EQ(held.current, nullptr);
-  EXPECT_EQ(span_of(objects[0])->state.load(), span_state::spare);
-  held = {};
-  middle_.release(small, held);  // nothing held: nothing to do
+TEST_F(central_test, a_refill_that_finds_less_than_asked_for_fills_the_lower_slots) {
+  const auto objects = take(small, class_info(small).objects);
+  give(small, {objects[3], objects[9]});
+  magazine* const m = new_magazine();
+  ASSERT_EQ(middle_.refill(small, m, 40), 2U);
+  EXPECT_EQ(m->slots[2], objects[3]) << "the lowest address on top";
+  EXPECT_EQ(m->slots[1], objects[9]);
+  expect_slots_in_bytes(m, 2);
+  for (std::size_t slot = 3; slot <= 40; ++slot) EXPECT_EQ(m->slots[slot], nullptr);
+}
+
+TEST_F(central_test, large_objects_in_magazines_that_no_thread_has_are_marked) {
+  const unsigned large = class_of_size(4000);
+  magazine* const m = new_magazine();
+  m->count = static_cast<std::uint16_t>(middle_.refill(large, m, class_info(large).magazine));
+  ASSERT_NE(m->count, 0U);
+  ASSERT_TRUE(middle_.give_full(large, m));
+  for (std::size_t slot = 1; slot <= m->count; ++slot) EXPECT_EQ(byte_of(m->slots[slot]), object_away);
+  ASSERT_EQ(middle_.take_full(large), m);
+  expect_slots_in_bytes(m, m->count);
 }
 
 TEST_F(central_test, spares_that_were_used_lately_stay_for_a_period) {
-  held_span held;
-  give(small, take(small, 3 * class_info(small).objects, held));
+  give(small, take(small, 3 * class_info(small).objects));
   EXPECT_EQ(middle_.release_spares(false), 0U) << "they came in this period";
   EXPECT_EQ(middle_.release_spares(false), 3U * class_info(small).span_pages * page_size);
   EXPECT_EQ(middle_.spare_bytes(), 0U);
 }
 
 TEST_F(central_test, an_empty_span_serves_other_classes_before_the_heap_grows) {
-  held_span held;
-  give(small, take(small, 64 * class_info(small).objects, held));
+  give(small, take(small, 64 * class_info(small).objects));
   const std::size_t spare = middle_.spare_bytes();
   ASSERT_GE(spare, 64U * class_info(small).span_pages * page_size);
   const unsigned large = size_classes::count - 1;
-  held_span other;
-  take(large, 1, other);
+  take(large, 1);
   EXPECT_EQ(middle_.spare_bytes(), 0U);
   EXPECT_LE(in_use(), spare);
 }
@@ -167,12 +163,11 @@ TEST_F(central_test, full_magazines_change_hands_up_to_a_limit) {
   for (const unsigned c : {1U, small, 40U, size_classes::count - 1}) {
     EXPECT_EQ(middle_.take_full(c), nullptr);
     std::vector<magazine*> given;
-    held_span held;
     for (;;) {
       magazine* const m = new_magazine();
       const std::size_t most = std::min<std::size_t>(m->capacity, class_info(c).magazine);
       while (m->count < most) {
-        const auto one = take(c, 1, held);
+        const auto one = take(c, 1);
         m->slots[++m->count] = one[0];
       }
       if (!middle_.give_full(c, m)) break;
@@ -192,9 +187,8 @@ TEST_F(central_test, full_magazines_change_hands_up_to_a_limit) {
 }
 
 TEST_F(central_test, magazines_that_nobody_wants_for_a_period_are_flushed) {
-  held_span held;
   magazine* m = new_magazine();
-  m->count = static_cast<std::uint16_t>(middle_.refill(small, held, m, class_info(small).magazine));
+  m->count = static_cast<std::uint16_t>(middle_.refill(small, m, class_info(small).magazine));
   const void* const object = m->slots[1];
   ASSERT_TRUE(middle_.give_full(small, m));
   middle_.flush_idle_magazines(false);
@@ -208,10 +202,8 @@ int watcher_calls = 0;
 
 TEST_F(central_test, the_watcher_hears_of_many_empty_spans) {
   watcher_calls = 0;
-  middle_.set_spare_watcher([] { ++watcher_calls; });
-  held_span held;
-  auto objects = take(small, 2 * mib / class_info(small).size, held);
-  middle_.release(small, held);
+  middle_.set_watcher([] { ++watcher_calls; });
+  auto objects = take(small, 2 * mib / class_info(small).size);
   give(small, {objects.begin(), objects.begin() + class_info(small).objects});
   EXPECT_EQ(watcher_calls, 0);
   give(small, {objects.begin() + class_info(small).objects, objects.end()});
@@ -223,13 +215,12 @@ TEST_F(central_test, random_taking_and_giving_loses_nothing) {
   std::mt19937 random(7);
   const unsigned classes[] = {1, small, 20, 45};
   std::vector<void*> live[4];
-  held_span held[4];
   std::set<void*> all;
   for (int step = 0; step < 4000; ++step) {
     const std::size_t i = random() % 4;
     const unsigned c = classes[i];
     if (live[i].size() < 600 && random() % 2 == 0) {
-      for (void* object : take(c, 1 + random() % 60, held[i])) {
+      for (void* object : take(c, 1 + random() % 60)) {
         ASSERT_TRUE(all.insert(object).second) << "handed out twice";
         live[i].push_back(object);
       }
@@ -241,12 +232,10 @@ TEST_F(central_test, random_taking_and_giving_loses_nothing) {
       for (void* object : back) all.erase(object);
       give(c, back);
     }
-    if (step % 64 == 0) middle_.release(c, held[i]);
     if (step % 100 == 0) middle_.release_spares(step % 200 == 0);
   }
   for (std::size_t i = 0; i < 4; ++i) {
     give(classes[i], live[i]);
-    middle_.release(classes[i], held[i]);
   }
   middle_.release_spares(true);
   EXPECT_EQ(in_use(), 0U) << "a span was lost";

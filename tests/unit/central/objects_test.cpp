@@ -25,11 +25,16 @@ class objects_test : public testing::Test {
   unsigned used_state() { return static_cast<unsigned>(random_() % (largest_magazine + 1)); }
 
   // What find_free must give.
-  [[nodiscard]] std::vector<std::uint16_t> free_from(std::size_t from, std::size_t most) const {
+  [[nodiscard]] std::vector<std::uint16_t> free_ones(std::size_t most) const {
     std::vector<std::uint16_t> out;
-    for (std::size_t i = from; i < capacity_ && out.size() < most; ++i) {
+    for (std::size_t i = 0; i < capacity_ && out.size() < most; ++i) {
       if (free_at(i)) out.push_back(static_cast<std::uint16_t>(i));
     }
+    return out;
+  }
+  std::vector<std::uint16_t> found(std::size_t most) {
+    std::vector<std::uint16_t> out(most + 1, 0xffff);
+    out.resize(objects::find_free(bytes_.get(), capacity_, out.data(), most));
     return out;
   }
 
@@ -46,43 +51,43 @@ TEST_F(objects_test, a_new_array_is_all_free_with_a_byte_behind_it) {
       ASSERT_EQ(bytes_[i].load(), no_object);
     }
     EXPECT_GT(objects::array_bytes(capacity), capacity);
-    EXPECT_TRUE(objects::any_free(bytes_.get(), capacity));
-    EXPECT_TRUE(objects::are_all_free(bytes_.get(), capacity));
+    EXPECT_EQ(objects::count_free(bytes_.get(), capacity), capacity);
+    EXPECT_EQ(found(capacity).size(), capacity);
   }
 }
 
-TEST_F(objects_test, one_free_object_is_found_wherever_it_is) {
+TEST_F(objects_test, one_free_object_is_found_wherever_it_is_and_whatever_is_beside_it) {
   for (const std::size_t capacity : {1U, 5U, 8U, 13U, 64U, 85U}) {
-    make(capacity);
-    for (std::size_t i = 0; i < capacity; ++i) set(i, used_state());
-    EXPECT_FALSE(objects::any_free(bytes_.get(), capacity));
-    for (std::size_t i = 0; i < capacity; ++i) {
-      set(i, object_free);
-      EXPECT_TRUE(objects::any_free(bytes_.get(), capacity)) << i << " of " << capacity;
-      EXPECT_EQ(objects::are_all_free(bytes_.get(), capacity), capacity == 1);
-      std::uint16_t found[1] = {};
-      std::size_t from = 0;
-      ASSERT_EQ(objects::find_free(bytes_.get(), capacity, from, found, 1), 1U);
-      EXPECT_EQ(found[0], i);
-      EXPECT_EQ(from, i + 1);
-      set(i, used_state());
+    // 254 and 253 are the states nearest to `free`.
+    for (const unsigned beside : {0U, 1U, 127U, 128U, 252U, 253U, 254U}) {
+      make(capacity);
+      for (std::size_t i = 0; i < capacity; ++i) set(i, beside);
+      EXPECT_TRUE(found(capacity).empty());
+      for (std::size_t i = 0; i < capacity; ++i) {
+        set(i, object_free);
+        ASSERT_EQ(found(1), std::vector<std::uint16_t>{static_cast<std::uint16_t>(i)}) << capacity;
+        ASSERT_EQ(found(capacity).size(), 1U);
+        ASSERT_EQ(objects::count_free(bytes_.get(), capacity), 1U);
+        set(i, beside);
+      }
     }
   }
 }
 
-TEST_F(objects_test, one_object_in_use_is_seen_wherever_it_is) {
+TEST_F(objects_test, one_object_in_use_is_left_out_wherever_it_is) {
   for (const std::size_t capacity : {1U, 5U, 8U, 13U, 64U, 85U}) {
     make(capacity);
     for (std::size_t i = 0; i < capacity; ++i) {
       set(i, used_state());
-      EXPECT_FALSE(objects::are_all_free(bytes_.get(), capacity)) << i << " of " << capacity;
+      ASSERT_EQ(found(capacity), free_ones(capacity)) << i << " of " << capacity;
+      ASSERT_EQ(objects::count_free(bytes_.get(), capacity), capacity - 1);
       set(i, object_free);
     }
   }
 }
 
-TEST_F(objects_test, searches_agree_with_the_naive_ones) {
-  for (int round = 0; round < 3000; ++round) {
+TEST_F(objects_test, the_search_agrees_with_the_naive_one) {
+  for (int round = 0; round < 5000; ++round) {
     make(1 + random_() % 300);
     const unsigned density = static_cast<unsigned>(random_() % 5);
     for (std::size_t i = 0; i < capacity_; ++i) {
@@ -92,18 +97,9 @@ TEST_F(objects_test, searches_agree_with_the_naive_ones) {
         for (std::size_t run = random_() % 20; run > 0 && i < capacity_; --run, ++i) set(i, state);
       }
     }
-    std::size_t cursor = 0;
-    while (cursor < capacity_) {
-      const std::size_t most = 1 + random_() % 40;
-      std::uint16_t found[64];
-      const std::vector<std::uint16_t> expected = free_from(cursor, most);
-      const std::size_t before = cursor;
-      const std::size_t count = objects::find_free(bytes_.get(), capacity_, cursor, found, most);
-      ASSERT_EQ(std::vector<std::uint16_t>(found, found + count), expected);
-      ASSERT_EQ(cursor, count < most ? capacity_ : expected.back() + 1U) << "from " << before;
-    }
-    ASSERT_EQ(objects::any_free(bytes_.get(), capacity_), !free_from(0, 1).empty());
-    ASSERT_EQ(objects::are_all_free(bytes_.get(), capacity_), free_from(0, capacity_).size() == capacity_);
+    const std::size_t most = 1 + random_() % 60;
+    ASSERT_EQ(found(most), free_ones(most));
+    ASSERT_EQ(objects::count_free(bytes_.get(), capacity_), free_ones(capacity_).size());
   }
 }
 

@@ -56,9 +56,8 @@ TEST(size_class, spans_waste_little_and_bytes_hold_all_numbers) {
     ASSERT_LT(bytes - used, info.size) << "another object would fit";
     ASSERT_LE((bytes - used) * tail_waste_divisor, bytes) << info.size;
     ASSERT_GE(info.magazine, 1);
-    ASSERT_LT(info.magazine, no_object) << "a slot number must not be taken for a state";
+    ASSERT_LT(info.magazine, object_away) << "a slot number must not be taken for a state";
     ASSERT_LE(std::size_t{info.magazine} * info.size, std::max<std::size_t>(magazine_bytes, info.size));
-    ASSERT_LE(objects::array_bytes(info.objects), 4096U) << "no pool for its array";
   }
 }
 

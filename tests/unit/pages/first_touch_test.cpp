@@ -23,7 +23,7 @@ bool nothing(const touch_plan& plan) { return plan.huge_bytes == 0 && plan.popul
 
 TEST_F(first_touch_test, a_small_heap_pays_for_what_it_touches_only) {
   for (std::size_t used = 0; used + 64 * kib < first_touch::populate_from; used += 64 * kib) {
-    EXPECT_TRUE(nothing(touch_.plan_locked(base + used, 64 * kib, used, true)));
+    EXPECT_TRUE(nothing(touch_.plan_locked(base + used, 64 * kib, used)));
   }
 }
 
@@ -31,7 +31,7 @@ TEST_F(first_touch_test, above_that_pages_are_populated_ahead_by_a_small_part_of
   std::uintptr_t at = base;
   std::uintptr_t prepared = base;
   for (std::size_t heap = first_touch::populate_from; heap < first_touch::huge_from; heap += 64 * kib) {
-    const touch_plan plan = touch_.plan_locked(at, 64 * kib, heap, true);
+    const touch_plan plan = touch_.plan_locked(at, 64 * kib, heap);
     EXPECT_EQ(plan.huge_bytes, 0U);
     at += 64 * kib;
     if (plan.populate_bytes != 0) {
@@ -44,15 +44,11 @@ TEST_F(first_touch_test, above_that_pages_are_populated_ahead_by_a_small_part_of
   }
 }
 
-TEST_F(first_touch_test, what_is_not_to_be_written_is_not_populated) {
-  EXPECT_TRUE(nothing(touch_.plan_locked(base, mib, 4 * mib, false)));
-}
-
 TEST_F(first_touch_test, a_large_heap_asks_for_huge_pages) {
   std::uintptr_t at = base;
   std::uintptr_t advised = base;
   for (std::size_t heap = first_touch::huge_from; at + mib <= base + reservation; heap += mib) {
-    const touch_plan plan = touch_.plan_locked(at, mib, heap, true);
+    const touch_plan plan = touch_.plan_locked(at, mib, heap);
     at += mib;
     EXPECT_EQ(plan.populate_bytes, 0U);
     if (plan.huge_bytes != 0) {
@@ -70,20 +66,20 @@ TEST_F(first_touch_test, a_large_heap_asks_for_huge_pages) {
 
 TEST_F(first_touch_test, modes) {
   touch_.set_mode(huge_pages::never);
-  EXPECT_EQ(touch_.plan_locked(base, 2 * mib, gib, true).huge_bytes, 0U);
+  EXPECT_EQ(touch_.plan_locked(base, 2 * mib, gib).huge_bytes, 0U);
   touch_.set_mode(huge_pages::always);
-  EXPECT_NE(touch_.plan_locked(base + 4 * mib, 2 * mib, 64 * kib, true).huge_bytes, 0U);
+  EXPECT_NE(touch_.plan_locked(base + 4 * mib, 2 * mib, 64 * kib).huge_bytes, 0U);
 }
 
 TEST_F(first_touch_test, only_at_the_frontier_of_the_newest_reservation) {
-  EXPECT_FALSE(nothing(touch_.plan_locked(base, 8 * mib, 64 * mib, true)));
-  EXPECT_TRUE(nothing(touch_.plan_locked(base + mib, mib, 64 * mib, true))) << "used before";
-  EXPECT_TRUE(nothing(touch_.plan_locked(base - mib, mib, 64 * mib, true))) << "another reservation";
-  EXPECT_TRUE(nothing(touch_.plan_locked(base + reservation + mib, mib, 64 * mib, true)));
+  EXPECT_FALSE(nothing(touch_.plan_locked(base, 8 * mib, 64 * mib)));
+  EXPECT_TRUE(nothing(touch_.plan_locked(base + mib, mib, 64 * mib))) << "used before";
+  EXPECT_TRUE(nothing(touch_.plan_locked(base - mib, mib, 64 * mib))) << "another reservation";
+  EXPECT_TRUE(nothing(touch_.plan_locked(base + reservation + mib, mib, 64 * mib)));
 }
 
 TEST_F(first_touch_test, the_end_of_the_reservation_is_the_end) {
-  const touch_plan plan = touch_.plan_locked(base + reservation - 8 * kib, 8 * kib, 8 * mib, true);
+  const touch_plan plan = touch_.plan_locked(base + reservation - 8 * kib, 8 * kib, 8 * mib);
   EXPECT_EQ(plan.populate_start + plan.populate_bytes, base + reservation);
 }
 
@@ -92,7 +88,7 @@ TEST(first_touch, what_is_carried_out_is_counted) {
   ASSERT_NE(start, nullptr);
   first_touch touch;
   touch.reserved_locked(address_of(start), 8 * mib);
-  touch.carry_out(touch.plan_locked(address_of(start), mib, 8 * mib, true));
+  touch.carry_out(touch.plan_locked(address_of(start), mib, 8 * mib));
   unsigned char backed = 0;
   ASSERT_EQ(mincore(start, os::page_size(), &backed), 0);
   // The system may refuse; then nothing is counted.

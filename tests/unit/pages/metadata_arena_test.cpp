@@ -61,6 +61,18 @@ TEST(metadata_arena, memory_behind_every_block_can_be_read) {
   }
 }
 
+TEST(metadata_arena, what_was_ensured_needs_no_further_chunk) {
+  metadata_arena arena;
+  ASSERT_TRUE(arena.ensure_available(3 * mib));
+  std::uintptr_t last = 0;
+  for (int i = 0; i < 3 * 1024; ++i) {
+    const std::uintptr_t block = address_of(arena.allocate(kib, 8));
+    ASSERT_TRUE(i == 0 || block == last + kib) << "block " << i << " is in another chunk";
+    last = block;
+  }
+  EXPECT_FALSE(arena.ensure_available(std::size_t{1} << 60));
+}
+
 TEST(metadata_arena, too_much_is_null) {
   metadata_arena arena;
   EXPECT_EQ(arena.allocate(std::size_t{1} << 60, 8), nullptr);

@@ -13,11 +13,12 @@ namespace tarn {
 namespace {
 
 using source = page_heap::source;
+using use = page_heap::use;
 
 class page_heap_test : public testing::Test {
  protected:
-  span* take(std::size_t pages, std::size_t alignment = 1, source from = source::any) {
-    return heap_.allocate(pages, alignment, span_state::large, from, false);
+  span* take(std::size_t pages, std::size_t alignment = 1, source from = source::any, use how = use::dense) {
+    return heap_.allocate(pages, alignment, span_state::large, from, how);
   }
 
   void check() {
@@ -80,6 +81,19 @@ TEST_F(page_heap_test, warm_memory_goes_before_clean_memory) {
   heap_.deallocate(warm, page_backing::young);
   EXPECT_EQ(take(5)->start, start) << "a closer fit, but without memory behind it, was taken";
   check();
+}
+
+TEST_F(page_heap_test, sparse_spans_are_taken_from_the_other_end_of_fresh_memory) {
+  span* const dense = take(8);
+  span* const sparse = take(8, 1, source::any, use::sparse);
+  span* const next_dense = take(8);
+  span* const next_sparse = take(8, 1, source::any, use::sparse);
+  EXPECT_EQ(next_dense->start, dense->end());
+  EXPECT_EQ(next_sparse->end(), sparse->start);
+  EXPECT_EQ(sparse->end(), dense->start + heap_.stats().reserved);
+  for (span* s : {dense, sparse, next_dense, next_sparse}) heap_.deallocate(s);
+  check();
+  expect_all_in_one();
 }
 
 TEST_F(page_heap_test, alignment_in_pages) {
@@ -294,7 +308,8 @@ class random_walk {
     const std::size_t pages = 1 + random_() % (random_() % 8 == 0 ? 3000 : 60);
     const std::size_t alignment = random_() % 4 == 0 ? std::size_t{1} << (random_() % 10) : 1;
     const auto from = random_() % 4 == 0 ? source::warm : source::any;
-    span* const s = heap_.allocate(pages, alignment, span_state::large, from, random_() % 2 == 0);
+    span* const s = heap_.allocate(pages, alignment, span_state::large, from,
+                                   random_() % 2 == 0 ? use::dense : use::sparse);
     if (s == nullptr) {
       ASSERT_EQ(from, source::warm);
       return;

@@ -48,7 +48,7 @@ TEST_F(page_map_test, addresses_beyond_48_bits_are_refused) {
 TEST_F(page_map_test, a_span_across_leaves_is_known_in_each) {
   span_at s(border - 3 * page_size, 7);
   ASSERT_TRUE(map_.ensure(s.start, s.bytes()));
-  s.size_class.store(9);
+  s.size_class = 9;
   map_.set_objects(&s);
   for (std::uintptr_t at = s.start; at < s.end(); at += page_size / 2) {
     EXPECT_EQ(map_.class_of(at), 9U);

@@ -11,7 +11,7 @@
 
 #include "runtime/engine.hpp"
 #include "runtime/restore.hpp"
-#include "runtime/self.hpp"
+#include "self.hpp"
 
 namespace tarn {
 namespace {

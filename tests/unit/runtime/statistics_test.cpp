@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "runtime/self.hpp"
+#include "self.hpp"
 #include "tarn/malloc.h"
 
 namespace tarn {

@@ -79,18 +79,24 @@ TEST_F(registry_test, the_cache_of_a_thread_that_ended_unseen_is_adopted) {
   ASSERT_NE(left, nullptr);
   const std::size_t cached = left->cached_bytes();
   EXPECT_NE(cached, 0U);
-  thread_cache* const mine = registry_.create();
-  EXPECT_EQ(mine, left);
+  // A few such caches do not matter: the registry looks when there are many, at a few each time.
+  thread_cache* mine = nullptr;
+  std::size_t created = 0;
+  while (mine != left && created < 300) {
+    mine = registry_.create();
+    ++created;
+  }
+  ASSERT_EQ(mine, left);
   EXPECT_EQ(mine->thread_id, syscall(SYS_gettid));
   EXPECT_EQ(mine->cached_bytes(), cached) << "with all that is in it";
-  EXPECT_EQ(registry_.count(), 1U);
+  EXPECT_EQ(registry_.count(), created) << "each cache once";
 }
 
 TEST_F(registry_test, the_cache_of_a_living_thread_is_not_adopted) {
   std::set<thread_cache*> distinct;
-  for (int i = 0; i < 20; ++i) distinct.insert(registry_.create());
-  EXPECT_EQ(distinct.size(), 20U);
-  EXPECT_EQ(registry_.count(), 20U);
+  for (int i = 0; i < 200; ++i) distinct.insert(registry_.create());
+  EXPECT_EQ(distinct.size(), 200U);
+  EXPECT_EQ(registry_.count(), 200U);
 }
 
 TEST_F(registry_test, after_fork_only_the_childs_own_cache_is_in_use) {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Many threads on one class of an engine of their own: nothing is handed out twice and no span is lost.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <vector>
+
+#include "../unit/own_engine.hpp"
+#include "central/central.hpp"
+#include "central/objects.hpp"
+#include "rounds.hpp"
+
+namespace tarn {
+namespace {
+
+using testing_support::in_threads;
+using testing_support::rounds;
+
+constexpr unsigned threads = 6;
+
+class central_stress : public testing::TestWithParam<unsigned> {
+ protected:
+  // The owner's mark in each object: 0 while nobody has it.
+  using mark = std::atomic<std::uint32_t>;
+
+  void churn(unsigned me) {
+    const unsigned c = GetParam();
+    std::mt19937 random(me);
+    std::vector<void*> mine;
+    for (int i = 0; i < rounds(4000); ++i) {
+      if (mine.size() < 1000 && random() % 2 == 0) {
+        take(c, me, random, mine);
+      } else {
+        give(c, me, random, mine);
+      }
+      if (random() % 64 == 0) engine_->middle.release_spares(random() % 2 == 0);
+      if (random() % 64 == 0) engine_->middle.flush_idle_magazines(random() % 2 == 0);
+    }
+    while (!mine.empty()) give(c, me, random, mine);
+  }
+
+  void take(unsigned c, unsigned me, std::mt19937& random, std::vector<void*>& mine) {
+    central& middle = engine_->middle;
+    magazine* m = random() % 4 == 0 ? middle.take_full(c) : nullptr;
+    if (m == nullptr) {
+      m = middle.magazines().allocate(engine_->metadata, 2);
+      const std::size_t most = 1 + random() % class_info(c).magazine;
+      m->count = static_cast<std::uint16_t>(middle.refill(c, m, most));
+      if (m->count == 0 || m->count > most) wrong_.fetch_add(1);
+    }
+    for (std::size_t slot = 1; slot <= m->count; ++slot) {
+      if (static_cast<mark*>(m->slots[slot])->exchange(me + 1) != 0) wrong_.fetch_add(1);
+      mine.push_back(m->slots[slot]);
+    }
+    middle.magazines().deallocate(m);
+  }
+
+  void give(unsigned c, unsigned me, std::mt19937& random, std::vector<void*>& mine) {
+    central& middle = engine_->middle;
+    magazine* const m = middle.magazines().allocate(engine_->metadata, 2);
+    const std::size_t most = class_info(c).magazine;
+    while (m->count < most && !mine.empty()) {
+      std::swap(mine[random() % mine.size()], mine.back());
+      void* const object = mine.back();
+      mine.pop_back();
+      if (static_cast<mark*>(object)->exchange(0) != me + 1) wrong_.fetch_add(1);
+      m->slots[++m->count] = object;
+    }
+    if (m->count == most && random() % 4 == 0 && middle.give_full(c, m)) return;
+    middle.flush(c, m->bottom(), m->count);
+    middle.magazines().deallocate(m);
+  }
+
+  std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
+  std::atomic<int> wrong_{0};
+};
+
+TEST_P(central_stress, nothing_twice_and_nothing_lost) {
+  in_threads(threads, [this](unsigned t) { churn(t); });
+  EXPECT_EQ(wrong_.load(), 0) << "objects handed out twice, or none handed out";
+  engine_->middle.flush_idle_magazines(true);
+  engine_->middle.release_spares(true);
+  EXPECT_EQ(engine_->middle.spare_bytes(), 0U);
+  EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "a span was lost";
+  const auto& counters = engine_->middle.depot(GetParam()).counters;
+  EXPECT_EQ(counters.spans_made.load(), counters.spans_freed.load());
+  engine_->heap.validate();
+}
+
+INSTANTIATE_TEST_SUITE_P(classes, central_stress,
+                         testing::Values(1U, class_of_size(64), class_of_size(1500), class_of_size(20000),
+                                         size_classes::count - 1));
+
+}  // namespace
+}  // namespace tarn

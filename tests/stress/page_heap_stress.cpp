@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// Many threads on one page heap, with decay and trim at the same time.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "../unit/own_engine.hpp"
+#include "pages/page_heap.hpp"
+#include "rounds.hpp"
+
+namespace tarn {
+namespace {
+
+using testing_support::in_threads;
+using testing_support::rounds;
+using source = page_heap::source;
+using use = page_heap::use;
+
+struct own_span {
+  span* s;
+  std::uint64_t stamp;
+
+  void mark() const {
+    *reinterpret_cast<std::uint64_t*>(s->start) = stamp;
+    *reinterpret_cast<std::uint64_t*>(s->end() - 8) = ~stamp;
+  }
+  [[nodiscard]] bool intact() const {
+    return *reinterpret_cast<std::uint64_t*>(s->start) == stamp &&
+           *reinterpret_cast<std::uint64_t*>(s->end() - 8) == ~stamp;
+  }
+};
+
+class page_heap_stress : public testing::Test {
+ protected:
+  void churn(unsigned me, int steps) {
+    std::mt19937_64 random(me);
+    std::vector<own_span> mine;
+    for (int i = 0; i < steps; ++i) {
+      const auto what = random() % 8;
+      if (mine.size() < 10 || (what < 4 && mine.size() < 60)) {
+        take(random, mine);
+        continue;
+      }
+      std::swap(mine[random() % mine.size()], mine.back());
+      own_span& b = mine.back();
+      if (!b.intact()) damaged_.fetch_add(1);
+      if (what == 4) {
+        heap_.extend(b.s, b.s->pages + 1 + random() % 20);
+        b.mark();
+      } else if (what == 5 && b.s->pages > 1) {
+        heap_.shrink(b.s, 1 + random() % (b.s->pages - 1));
+        b.mark();
+      } else {
+        heap_.deallocate(b.s);
+        mine.pop_back();
+      }
+    }
+    for (const own_span& b : mine) {
+      if (!b.intact()) damaged_.fetch_add(1);
+      heap_.deallocate(b.s);
+    }
+  }
+
+  void take(std::mt19937_64& random, std::vector<own_span>& mine) {
+    const std::size_t pages = 1 + random() % (random() % 8 == 0 ? 700 : 30);
+    const std::size_t alignment = random() % 8 == 0 ? std::size_t{1} << (random() % 9) : 1;
+    span* const s = heap_.allocate(pages, alignment, span_state::large,
+                                   random() % 2 == 0 ? source::any : source::warm,
+                                   random() % 2 == 0 ? use::dense : use::sparse);
+    if (s == nullptr) return;
+    if (s->pages != pages || s->start % (alignment << page_shift) != 0) damaged_.fetch_add(1);
+    mine.push_back({s, random()});
+    mine.back().mark();
+  }
+
+  std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
+  page_heap& heap_ = engine_->heap;
+  std::atomic<int> damaged_{0};
+};
+
+TEST_F(page_heap_stress, spans_do_not_overlap_and_figures_add_up) {
+  heap_.set_dirty_limit(16 * mib);
+  std::atomic<int> working{4};
+  in_threads(5, [this, &working](unsigned t) {
+    if (t < 4) {
+      churn(t, rounds(60000));
+      working.fetch_sub(1);
+      return;
+    }
+    for (int i = 0; working.load() != 0; ++i) {
+      if (i % 4 == 0) {
+        heap_.trim(mib);
+      } else {
+        heap_.age();
+      }
+      heap_.validate();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  EXPECT_EQ(damaged_.load(), 0);
+  EXPECT_EQ(heap_.stats().in_use, 0U);
+  heap_.trim(0);
+  const page_heap_stats s = heap_.stats();
+  EXPECT_EQ(s.free_dirty, 0U);
+  EXPECT_EQ(s.reserved, s.free_clean);
+  heap_.validate();
+}
+
+}  // namespace
+}  // namespace tarn

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// How much a stress test does: less under sanitizers, which are slow, and more with TARN_LONG=1.
+#pragma once
+
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "base/compiler.hpp"
+
+namespace tarn::testing_support {
+
+inline int rounds(int ordinary) {
+  const char* const longer = std::getenv("TARN_LONG");
+  const int factor = longer != nullptr && *longer == '1' ? 10 : 1;
+  return (TARN_TSAN || TARN_ASAN ? ordinary / 4 : ordinary) * factor;
+}
+
+template <class Body>
+void in_threads(unsigned count, Body body) {
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < count; ++t) threads.emplace_back(body, t);
+  for (std::thread& t : threads) t.join();
+}
+
+}  // namespace tarn::testing_support

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// stamped_block: a block filled with a pattern made of its number, so that a byte that another owner wrote, or
+// a block handed out twice, is seen.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "tarn/malloc.h"
+
+namespace tarn::testing_support {
+
+struct stamped_block {
+  unsigned char* bytes = nullptr;
+  std::size_t size = 0;
+  std::uint64_t number = 0;
+
+  // The whole of a small block; both ends and some words between of a large one.
+  template <class Visit>
+  bool for_each_word(Visit visit) const {
+    const std::size_t words = size / sizeof number;
+    const std::size_t step = words < 128 ? 1 : words / 64;
+    for (std::size_t i = 0; i < words; i += step) {
+      if (!visit(bytes + i * sizeof number, number * 0x9e3779b97f4a7c15U + i)) return false;
+    }
+    return true;
+  }
+  void stamp() const {
+    for_each_word([](unsigned char* at, std::uint64_t value) {
+      std::memcpy(at, &value, sizeof value);
+      return true;
+    });
+    if (size != 0) bytes[size - 1] = static_cast<unsigned char>(number);
+  }
+  [[nodiscard]] bool intact() const {
+    if (size != 0 && bytes[size - 1] != static_cast<unsigned char>(number)) return false;
+    const bool whole_words = size % sizeof number == 0;
+    const std::size_t last = size / sizeof number - 1;
+    return for_each_word([this, whole_words, last](const unsigned char* at, std::uint64_t value) {
+      std::uint64_t found = 0;
+      std::memcpy(&found, at, sizeof found);
+      // The last byte may be a part of the last word.
+      if (whole_words && at == bytes + last * sizeof found) {
+        found = (found << 8) >> 8;
+        value = (value << 8) >> 8;
+      }
+      return found == value;
+    });
+  }
+};
+
+}  // namespace tarn::testing_support

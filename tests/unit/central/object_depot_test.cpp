@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "central/object_depot.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace tarn {
+namespace {
+
+constexpr std::uint16_t capacity = 40;
+
+struct own_span : span {
+  own_span() {
+    span::capacity = tarn::capacity;
+    list = object_depot::unborn;
+  }
+};
+
+TEST(object_depot, full_magazines_the_warmest_first_and_their_low_mark) {
+  object_depot depot;
+  magazine m[4];
+  for (magazine& each : m) depot.push_full(&each);
+  depot.full_low = depot.full_count;
+  EXPECT_EQ(depot.pop_full(), &m[3]);
+  EXPECT_EQ(depot.pop_full(), &m[2]);
+  depot.push_full(&m[2]);
+  EXPECT_EQ(depot.full_low, 2U);
+  EXPECT_EQ(depot.full_count.load(), 3U);
+}
+
+TEST(object_depot, a_new_span_is_spare_and_goes_through_the_lists) {
+  object_depot depot;
+  own_span s;
+  EXPECT_TRUE(depot.count(&s, capacity));
+  EXPECT_EQ(depot.spare_count, 1U);
+  EXPECT_EQ(depot.best(), &s);
+  EXPECT_FALSE(depot.count(&s, -1));
+  EXPECT_EQ(depot.spare_count, 0U);
+  EXPECT_EQ(depot.best(), &s);
+  EXPECT_FALSE(depot.count(&s, 1 - capacity));
+  EXPECT_EQ(depot.best(), nullptr) << "nothing is free in it";
+  EXPECT_FALSE(depot.count(&s, -2)) << "a refill that was faster than the count";
+  EXPECT_EQ(depot.best(), nullptr);
+  EXPECT_FALSE(depot.count(&s, 2));
+  EXPECT_EQ(depot.best(), nullptr);
+  EXPECT_TRUE(depot.count(&s, capacity));
+  EXPECT_EQ(depot.take_spare(), &s);
+  EXPECT_EQ(depot.take_spare(), nullptr);
+  EXPECT_EQ(depot.best(), nullptr);
+}
+
+TEST(object_depot, spares_have_a_low_mark) {
+  object_depot depot;
+  own_span s[3];
+  for (own_span& each : s) depot.count(&each, capacity);
+  depot.spare_low = depot.spare_count;
+  depot.count(depot.best(), -1);
+  depot.count(depot.best(), 1);
+  EXPECT_EQ(depot.spare_count, 3U);
+  EXPECT_EQ(depot.spare_low, 2U);
+}
+
+// Against the spans' own counts.
+TEST(object_depot, the_fullest_span_is_used_first) {
+  object_depot depot;
+  own_span spans[12];
+  std::mt19937 random(10);
+  for (own_span& s : spans) depot.count(&s, capacity);
+  for (int step = 0; step < 20000; ++step) {
+    own_span& s = spans[random() % 12];
+    depot.count(&s, static_cast<int>(random() % (capacity + 3U)) - 2 - s.free_objects);
+    const span* const best = depot.best();
+    const auto spares = std::count_if(spans, spans + 12, [](const span& x) { return x.free_objects == capacity; });
+    ASSERT_EQ(depot.spare_count, spares);
+    const span* fullest = nullptr;
+    for (const own_span& x : spans) {
+      if (x.free_objects > 0 && (fullest == nullptr || x.free_objects < fullest->free_objects)) fullest = &x;
+    }
+    ASSERT_EQ(best == nullptr, fullest == nullptr);
+    if (best == nullptr) continue;
+    ASSERT_GT(best->free_objects, 0);
+    // As far as eighths tell.
+    ASSERT_EQ(best->free_objects * 8 / capacity, fullest->free_objects * 8 / capacity);
+  }
+}
+
+TEST(object_depot, drains_while_much_lies_free_in_spans_partly_used) {
+  object_depot depot;
+  own_span spans[8];
+  const std::size_t size = 64 * kib;
+  for (own_span& s : spans) depot.count(&s, capacity);
+  depot.review(size);
+  EXPECT_FALSE(depot.draining.load()) << "spare spans go to whoever wants them";
+  for (own_span& s : spans) depot.count(&s, -capacity);
+  depot.review(size);
+  EXPECT_FALSE(depot.draining.load()) << "all in use";
+  for (own_span& s : spans) depot.count(&s, capacity / 2);
+  depot.review(size);
+  EXPECT_TRUE(depot.draining.load());
+  depot.review(8);
+  EXPECT_FALSE(depot.draining.load()) << "too little to matter";
+  depot.review(size);
+  for (own_span& s : spans) depot.count(&s, -capacity / 2);
+  depot.review(size);
+  EXPECT_FALSE(depot.draining.load());
+}
+
+}  // namespace
+}  // namespace tarn
