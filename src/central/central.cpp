@@ -39,15 +39,16 @@ span* central::take_pages(std::size_t pages, page_heap::use use) {
 
 bool central::add_span(unsigned size_class) {
   const auto& info = class_info(size_class);
-  void* array = arrays_[size_class].allocate(metadata_);
-  if (array == nullptr) return false;
+  const bool apart = objects::array_bytes(info.objects) > span::inline_bytes;
+  void* array = apart ? arrays_[size_class].allocate(metadata_) : nullptr;
+  if (apart && array == nullptr) return false;
   span* s = take_pages(info.span_pages,
                        info.size <= largest_dense ? page_heap::use::dense : page_heap::use::sparse);
   if (s == nullptr) {
-    arrays_[size_class].deallocate(array);
+    if (apart) arrays_[size_class].deallocate(array);
     return false;
   }
-  s->objects = static_cast<objects::byte*>(array);
+  s->objects = apart ? static_cast<objects::byte*>(array) : s->inline_objects;
   s->reciprocal = info.reciprocal;
   s->capacity = info.objects;
   s->size_class = static_cast<std::uint8_t>(size_class);
@@ -71,8 +72,9 @@ void central::destroy_span(span* s) {
   objects::byte* array = s->objects;
   s->size_class = 0;
   s->objects = nullptr;
+  const bool apart = array != s->inline_objects;
   heap_.deallocate(s);
-  arrays_[size_class].deallocate(array);
+  if (apart) arrays_[size_class].deallocate(array);
 }
 
 // ---- objects ----

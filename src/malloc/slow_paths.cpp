@@ -51,7 +51,8 @@ void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
 const char* fault_of(const span* s, unsigned size_class, const void* block) {
   const object_index at = index_in(s, address_of(block));
   if (!at.exact) return "invalid free of a pointer into a block";
-  switch (s->objects[at.index].load(std::memory_order_relaxed)) {
+  const std::uint8_t state = s->objects[at.index].load(std::memory_order_relaxed);
+  switch (state) {
     case no_object:
       return "invalid free of a pointer that is no block";
     case object_free:
@@ -60,7 +61,7 @@ const char* fault_of(const span* s, unsigned size_class, const void* block) {
     default:
       break;
   }
-  return engine::local_cache->holds(size_class, block) ? "double free" : nullptr;
+  return engine::local_cache->holds(size_class, state, block) ? "double free" : nullptr;
 }
 
 [[noreturn]] void report_no_block(const void* block) {

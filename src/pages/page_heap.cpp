@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t first_reservation = 32 * mib;
 constexpr std::size_t largest_reservation = 1 * gib;
 // Span structures come from the metadata arena in groups.
-constexpr std::size_t span_group = 32;
+constexpr std::size_t span_group = 16;
 // A split and the growth before it need at most this many.
 constexpr std::size_t spans_at_hand = 4;
 // A reservation of n bytes needs at most about n / 32 bytes of spans and object bytes for objects of 32 bytes

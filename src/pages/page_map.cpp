@@ -37,18 +37,16 @@ bool page_map::ensure(std::uintptr_t start, std::size_t bytes) {
 }
 
 void page_map::set_objects(span* s) {
-  const std::uint8_t size_class = s->size_class;
-  for_each_leaf(s->start, s->pages, [s, size_class](leaf& l, std::size_t first, std::size_t count) {
-    for (std::size_t i = first; i < first + count; ++i) {
-      l.spans[i].store(s, std::memory_order_relaxed);
-      l.classes[i].store(size_class, std::memory_order_relaxed);
-    }
+  const std::uintptr_t bits = address_of(s) | s->size_class;
+  for_each_leaf(s->start, s->pages, [bits](leaf& l, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) l.spans[i].store(bits, std::memory_order_relaxed);
   });
 }
 
 void page_map::clear_classes(const span* s) {
-  for_each_leaf(s->start, s->pages, [](leaf& l, std::size_t first, std::size_t count) {
-    for (std::size_t i = first; i < first + count; ++i) l.classes[i].store(0, std::memory_order_relaxed);
+  const std::uintptr_t bits = address_of(s);
+  for_each_leaf(s->start, s->pages, [bits](leaf& l, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) l.spans[i].store(bits, std::memory_order_relaxed);
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// page_map: page -> size class (one byte, for the fast path of free) and span.
+// page_map: page -> span and size class.
 //
 // A radix tree of two levels over 48 bits of address: the root lies in the program's zeroed data, a leaf
 // covers 2 GiB and is mapped when its first page is. Why two levels and why not a flat table:
@@ -38,10 +38,12 @@ class page_map {
   static constexpr std::size_t root_entries = std::size_t{1} << (address_bits - page_shift - leaf_bits);
 
  private:
+  static constexpr std::uintptr_t class_mask = alignof(span) - 1;
+
   struct leaf {
-    std::atomic<std::uint8_t> classes[leaf_pages];
+    // The span's address, plus the size class in the bits that its alignment leaves zero: one load, one line.
+    std::atomic<std::uintptr_t> spans[leaf_pages];
     page_backing backing[leaf_pages];
-    std::atomic<span*> spans[leaf_pages];
   };
 
  public:
@@ -54,36 +56,28 @@ class page_map {
   class entry {
    public:
     // 0 if the address is not in a span cut into objects.
-    [[nodiscard]] TARN_ALWAYS_INLINE std::size_t size_class() const {
-      return TARN_LIKELY(leaf_ != nullptr) ? leaf_->classes[index_].load(std::memory_order_relaxed) : 0;
-    }
-    // Requires size_class() != 0.
-    [[nodiscard]] TARN_ALWAYS_INLINE span* span_of_objects() const {
-      return leaf_->spans[index_].load(std::memory_order_relaxed);
+    [[nodiscard]] TARN_ALWAYS_INLINE std::size_t size_class() const { return bits_ & class_mask; }
+    // The span that the page was last given to, which the caller checks (span::contains, state), or null.
+    [[nodiscard]] TARN_ALWAYS_INLINE span* owner() const {
+      return reinterpret_cast<span*>(bits_ & ~class_mask);
     }
 
    private:
     friend page_map;
-    entry(const leaf* l, std::size_t index) : leaf_(l), index_(index) {}
-
-    const leaf* leaf_;
-    std::size_t index_;
+    explicit entry(std::uintptr_t bits) : bits_(bits) {}
+    std::uintptr_t bits_;
   };
 
   [[nodiscard]] TARN_ALWAYS_INLINE entry find(std::uintptr_t address) const {
-    return {leaf_of(address), index_of(address)};
+    const leaf* l = leaf_of(address);
+    return entry(TARN_LIKELY(l != nullptr) ? l->spans[index_of(address)].load(std::memory_order_relaxed) : 0);
   }
   [[nodiscard]] std::size_t class_of(std::uintptr_t address) const { return find(address).size_class(); }
-
-  // The span that the page was last given to, which the caller checks (span::contains, state), or null.
-  [[nodiscard]] span* span_of(std::uintptr_t address) const {
-    const leaf* l = leaf_of(address);
-    return TARN_LIKELY(l != nullptr) ? l->spans[index_of(address)].load(std::memory_order_relaxed) : nullptr;
-  }
+  [[nodiscard]] span* span_of(std::uintptr_t address) const { return find(address).owner(); }
 
   // For pages inside ensured ranges.
   void set_span(std::uintptr_t address, span* s) {
-    leaf_of(address)->spans[index_of(address)].store(s, std::memory_order_relaxed);
+    leaf_of(address)->spans[index_of(address)].store(address_of(s), std::memory_order_relaxed);
   }
   void set_ends(span* s) {
     set_span(s->start, s);

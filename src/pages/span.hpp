@@ -35,7 +35,7 @@ inline constexpr std::uint8_t object_free = 255;
 inline constexpr std::uint8_t no_object = 254;
 inline constexpr std::uint8_t object_away = 253;
 
-struct alignas(cache_line) span {
+struct alignas(separation) span {
   // What a free() of an object reads.
   std::uintptr_t start = 0;
   std::atomic<std::uint8_t>* objects = nullptr;
@@ -54,12 +54,16 @@ struct alignas(cache_line) span {
   span* next = nullptr;
   span* previous = nullptr;
 
+  // The objects' bytes, if they are few: `objects` then points here.
+  static constexpr std::size_t inline_bytes = 64;
+  alignas(cache_line) std::atomic<std::uint8_t> inline_objects[inline_bytes] = {};
+
   [[nodiscard]] std::size_t bytes() const { return std::size_t{pages} << page_shift; }
   [[nodiscard]] std::uintptr_t end() const { return start + bytes(); }
   [[nodiscard]] bool contains(std::uintptr_t address) const { return address - start < bytes(); }
 };
 
-static_assert(sizeof(span) == cache_line);
+static_assert(sizeof(span) == separation);
 
 // Doubly linked, through span::next and span::previous.
 class span_list {

@@ -270,12 +270,11 @@ bool thread_cache::take_surplus(bool only_if_idle) {
   return false;
 }
 
-bool thread_cache::holds(unsigned size_class, const void* object) {
+bool thread_cache::holds(unsigned size_class, std::size_t slot, const void* object) {
   const bin& b = bins_[size_class];
-  if (std::find(b.slots + 1, b.top, object) != b.top) return true;
+  if (slot < static_cast<std::size_t>(b.top - b.slots) && b.slots[slot] == object) return true;
   os::lock_guard guard(lock_);
-  magazine* const m = b.spare;
-  return std::find(m->bottom(), m->bottom() + m->count, object) != m->bottom() + m->count;
+  return slot <= b.spare->count && b.spare->slots[slot] == object;
 }
 
 std::size_t thread_cache::cached_bytes() const {

@@ -73,7 +73,7 @@ class alignas(separation) thread_cache {
     void** const top = b.top;
     if (TARN_UNLIKELY(top == b.limit)) return false;
     // Beside the dependent work above: is this an object, and not one that is free already?
-    span* const s = page.span_of_objects();
+    span* const s = page.owner();
     const object_index at = index_in(s, address_of(object));
     if (TARN_UNLIKELY(!at.exact)) return false;
     objects::byte& state = s->objects[at.index];
@@ -103,8 +103,8 @@ class alignas(separation) thread_cache {
   // has made no slow call since the last time. Returns whether it has.
   bool take_surplus(bool only_if_idle);
 
-  // True if the object lies in the loaded or the spare magazine. By the thread itself.
-  [[nodiscard]] bool holds(unsigned size_class, const void* object);
+  // True if the object lies in that slot of the loaded or the spare magazine. By the thread itself.
+  [[nodiscard]] bool holds(unsigned size_class, std::size_t slot, const void* object);
 
   // Bytes of the free objects in it; another thread's answer is a moment old.
   [[nodiscard]] std::size_t cached_bytes() const;
