@@ -21,6 +21,9 @@ __asm__(
     ".weak __cxa_begin_catch\n"
     ".weak __cxa_end_catch\n"
     ".weak __gxx_personality_v0");
+#ifdef __clang__
+__asm__(".weak _ZSt9terminatev");
+#endif
 
 extern "C" [[gnu::weak]] void (*tarn_get_new_handler() noexcept)() __asm__("_ZSt15get_new_handlerv");
 
