@@ -143,7 +143,8 @@ TEST_F(blocks_stress, every_function_and_hand_over) {
 
 TEST_F(blocks_stress, threads_that_end_while_others_free_their_blocks) {
   for (int generation = 0; generation < rounds(24); ++generation) {
-    in_threads(6, [this, generation](unsigned t) { churn(100U * t + static_cast<unsigned>(generation), 1500); });
+    in_threads(6,
+               [this, generation](unsigned t) { churn(100U * t + static_cast<unsigned>(generation), 1500); });
   }
 }
 

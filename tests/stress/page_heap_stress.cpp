@@ -69,9 +69,9 @@ class page_heap_stress : public testing::Test {
   void take(std::mt19937_64& random, std::vector<own_span>& mine) {
     const std::size_t pages = 1 + random() % (random() % 8 == 0 ? 700 : 30);
     const std::size_t alignment = random() % 8 == 0 ? std::size_t{1} << (random() % 9) : 1;
-    span* const s = heap_.allocate(pages, alignment, span_state::large,
-                                   random() % 2 == 0 ? source::any : source::warm,
-                                   random() % 2 == 0 ? use::dense : use::sparse);
+    span* const s =
+        heap_.allocate(pages, alignment, span_state::large, random() % 2 == 0 ? source::any : source::warm,
+                       random() % 2 == 0 ? use::dense : use::sparse);
     if (s == nullptr) return;
     if (s->pages != pages || s->start % (alignment << page_shift) != 0) damaged_.fetch_add(1);
     mine.push_back({s, random()});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// stamped_block: a block filled with a pattern made of its number, so that a byte that another owner wrote, or
-// a block handed out twice, is seen.
+// stamped_block: a block filled with a pattern made of its number, so that a byte that another owner wrote,
+// or a block handed out twice, is seen.
 #pragma once
 
 #include <cstdint>

@@ -72,7 +72,8 @@ TEST(object_depot, the_fullest_span_is_used_first) {
     own_span& s = spans[random() % 12];
     depot.count(&s, static_cast<int>(random() % (capacity + 3U)) - 2 - s.free_objects);
     const span* const best = depot.best();
-    const auto spares = std::count_if(spans, spans + 12, [](const span& x) { return x.free_objects == capacity; });
+    const auto spares =
+        std::count_if(spans, spans + 12, [](const span& x) { return x.free_objects == capacity; });
     ASSERT_EQ(depot.spare_count, spares);
     const span* fullest = nullptr;
     for (const own_span& x : spans) {
