@@ -22,7 +22,6 @@ namespace {
 template <class Visit>
 void for_each_lock(Visit visit) {
   visit(registry.lock());
-  for (thread_cache* c = registry.first_locked(); c != nullptr; c = c->next) visit(c->lock());
   for (unsigned c = 0; c < size_classes::count; ++c) visit(middle.depot(c).lock);
   visit(heap.lock());
   middle.for_each_array_lock(visit);

@@ -40,9 +40,6 @@ class thread_cache_registry {
   [[nodiscard]] std::size_t count() const { return budget_.caches.load(std::memory_order_relaxed); }
   os::mutex& lock() { return lock_; }
 
-  // For fork, which holds the lock.
-  thread_cache* first_locked() { return used_; }
-
  private:
   thread_cache* adopt();
   void unlink_locked(thread_cache* cache);

@@ -43,15 +43,17 @@ std::size_t index_for(std::size_t objects) {
 // ---- what others may take ----
 
 magazine* thread_cache::take_spare(unsigned size_class) {
-  os::lock_guard guard(lock_);
-  magazine* const m = bins_[size_class].spare;
-  __atomic_store_n(&bins_[size_class].spare, no_magazine(), __ATOMIC_RELAXED);
+  magazine** const spare = &bins_[size_class].spare;
+  if (__atomic_load_n(spare, __ATOMIC_RELAXED) == no_magazine()) return nullptr;
+  // acquire: what the owner wrote to the magazine before put_spare(). Of two takers one gets it.
+  magazine* const m = __atomic_exchange_n(spare, no_magazine(), __ATOMIC_ACQUIRE);
   return m != no_magazine() ? m : nullptr;
 }
 
 void thread_cache::put_spare(unsigned size_class, magazine* m) {
-  os::lock_guard guard(lock_);
-  __atomic_store_n(&bins_[size_class].spare, m != nullptr ? m : no_magazine(), __ATOMIC_RELAXED);
+  if (m == nullptr) return;
+  // release: partner of the exchange in take_spare().
+  __atomic_store_n(&bins_[size_class].spare, m, __ATOMIC_RELEASE);
 }
 
 // ---- magazines ----
@@ -74,6 +76,11 @@ magazine* thread_cache::new_magazine(unsigned size_class) {
 void thread_cache::hand_over(unsigned size_class, magazine* m) {
   if (m->count >= most_[size_class] && !central_->draining(size_class) && central_->give_full(size_class, m))
     return;
+  give_back(size_class, m);
+}
+
+// By any thread.
+void thread_cache::give_back(unsigned size_class, magazine* m) {
   if (m->count != 0) central_->flush(size_class, m->bottom(), m->count);
   central_->magazines().deallocate(m);
 }
@@ -254,18 +261,15 @@ void thread_cache::scavenge() {
 }
 
 bool thread_cache::take_surplus(bool only_if_idle) {
-  {
-    os::lock_guard guard(lock_);
-    const std::uint32_t calls = slow_calls_.load(std::memory_order_relaxed);
-    const bool was_active = calls != slow_calls_seen_;
-    slow_calls_seen_ = calls;
-    if (was_active) surplus_taken_ = false;
-    if (was_active && only_if_idle) return true;
-    if (surplus_taken_) return false;
-    surplus_taken_ = true;
+  const std::uint32_t calls = slow_calls_.load(std::memory_order_relaxed);
+  const std::uint32_t seen = slow_calls_seen_.exchange(calls, std::memory_order_relaxed);
+  if (calls != seen) {
+    surplus_taken_.store(false, std::memory_order_relaxed);
+    if (only_if_idle) return true;
   }
+  if (surplus_taken_.exchange(true, std::memory_order_relaxed)) return false;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    if (magazine* const m = take_spare(c)) hand_over(c, m);
+    if (magazine* const m = take_spare(c)) give_back(c, m);
   }
   return false;
 }
@@ -273,8 +277,9 @@ bool thread_cache::take_surplus(bool only_if_idle) {
 bool thread_cache::holds(unsigned size_class, std::size_t slot, const void* object) {
   const bin& b = bins_[size_class];
   if (slot < static_cast<std::size_t>(b.top - b.slots) && b.slots[slot] == object) return true;
-  os::lock_guard guard(lock_);
-  return slot <= b.spare->count && b.spare->slots[slot] == object;
+  // Slots behind the objects are null, but there are only so many.
+  const magazine* const spare = __atomic_load_n(&b.spare, __ATOMIC_RELAXED);
+  return slot <= spare->capacity && names(spare->slots, slot, object);
 }
 
 std::size_t thread_cache::cached_bytes() const {

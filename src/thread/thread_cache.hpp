@@ -2,16 +2,20 @@
 // thread_cache: one thread's magazines. The fast paths of malloc and free end here, with no lock and no
 // atomic read-modify-write; what misses goes to the ..._slow functions in thread_cache.cpp.
 //
-// Owner: its thread. Others may take spare magazines and held spans of a cache whose thread is idle, under
-// lock_; the thread itself takes and puts those on slow paths only, under lock_ too, and works on what it has
-// taken without it. All else belongs to the thread alone. Invariants, for each class c with magazine m =
-// bins[c].loaded:
-//   m->slots < top <= limit, and limit - m->bottom() is at most most_[c], or what m held when it came;
-//   objects lie in [m->bottom(), top); an object in slot k of a magazine has k in its byte (pages/span.hpp),
-//   so pushing an object that is already there is seen; capacity_bytes = sum over the cache's own magazines
-//   of capacity * size.
-// Cold start: a thread without a cache has `empty`, whose bins are empty and full at once, so that its first
-// call misses and no fast path asks whether there is a cache.
+// Owner: its thread. Other threads may take spare magazines of a cache whose thread is idle; a spare magazine
+// is put and taken by one atomic operation on its pointer, and belongs to whoever took it. All else is the
+// thread's alone.
+//
+// Invariants, for each class c with the loaded magazine m:
+//   - m->slots < top <= limit, and limit - m->bottom() is at most most_[c], or what m held when it came;
+//   - objects lie in [m->bottom(), top), and the slots from top on are null;
+//   - an object in slot k of a magazine has k in its byte (pages/span.hpp), so pushing an object that is
+//   already
+//     in the loaded or the spare magazine is seen;
+//   - capacity_bytes_ = sum over the classes of 2 * most_ * size.
+//
+// Cold start: a thread without a cache has an empty one, whose bins are empty and full at once, so that its
+// first call misses and no fast path asks whether there is a cache.
 #pragma once
 
 #include <atomic>
@@ -24,7 +28,6 @@
 #include "central/magazine.hpp"
 #include "central/objects.hpp"
 #include "central/size_class.hpp"
-#include "os/mutex.hpp"
 
 namespace tarn {
 
@@ -41,7 +44,7 @@ class alignas(separation) thread_cache {
     void** top;
     void** limit;
     void** slots;     // of the loaded magazine
-    magazine* spare;  // written under lock_; the empty magazine if there is none, as push() looks into it
+    magazine* spare;  // atomic; no_magazine() if there is none, as push() looks into it
 
     [[nodiscard]] magazine* loaded() const { return magazine::of_slots(slots); }
   };
@@ -109,8 +112,6 @@ class alignas(separation) thread_cache {
   // Bytes of the free objects in it; another thread's answer is a moment old.
   [[nodiscard]] std::size_t cached_bytes() const;
 
-  os::mutex& lock() { return lock_; }
-
   // The system's number of the thread that the cache belongs to.
   long thread_id = 0;
   // Links of the registry's lists, guarded by its lock.
@@ -141,7 +142,7 @@ class alignas(separation) thread_cache {
     return slots[slot] == object;
   }
 
-  // What lock_ guards, each a few instructions long.
+  // A spare magazine changes hands. Only the owner puts one, where there is none.
   magazine* take_spare(unsigned size_class);
   void put_spare(unsigned size_class, magazine* m);
 
@@ -155,6 +156,7 @@ class alignas(separation) thread_cache {
   bool grow(unsigned size_class);
   void make_room(unsigned size_class);
   void hand_over(unsigned size_class, magazine* m);
+  void give_back(unsigned size_class, magazine* m);
   void empty_bin(unsigned size_class);
   void give_up_bin(unsigned size_class);
   void scavenge();
@@ -165,9 +167,8 @@ class alignas(separation) thread_cache {
   // Cold from here on.
   central* central_ = nullptr;
   cache_budget* budget_ = nullptr;
-  os::mutex lock_{os::lock_rank::cache};
-  std::uint32_t slow_calls_seen_ = 0;  // guarded by lock_; as of the last take_surplus
-  bool surplus_taken_ = false;         // guarded by lock_; nothing to take since then
+  std::atomic<std::uint32_t> slow_calls_seen_{0};  // as of the last take_surplus
+  std::atomic<bool> surplus_taken_{false};         // nothing to take since then
   std::atomic<std::uint32_t> slow_calls_{0};
   std::size_t capacity_bytes_ = 0;
   std::uint8_t most_[size_classes::count] = {};    // objects that a magazine may hold; 0: none yet
