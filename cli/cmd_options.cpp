@@ -55,6 +55,14 @@ nlohmann::json ask_library(const std::string& library) {
   return table;
 }
 
+// The library may give a phrase.
+std::string sentence(std::string text) {
+  if (text.empty()) return text;
+  if (text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  if (text.back() != '.') text += '.';
+  return text;
+}
+
 void print_table(const nlohmann::json& table) {
   const bool colour = wants_colour(STDOUT_FILENO);
   const std::vector<std::string> heads = {"variable", "value", "default", "set by"};
@@ -78,7 +86,7 @@ void print_table(const nlohmann::json& table) {
   for (std::size_t index = 0; index < rows.size(); ++index) {
     const nlohmann::json& option = table["options"][index];
     print_row(rows[index], option["source"] == "default" ? style::plain : style::good);
-    fmt::print("    {} Accepts: {}.\n", option["meaning"].get<std::string>(),
+    fmt::print("    {}\n    Accepts: {}.\n", sentence(option["meaning"]),
                option["accepts"].get<std::string>());
   }
   fmt::print("\ntarn {}, {}\n", table["version"].get<std::string>(), table["library"].get<std::string>());

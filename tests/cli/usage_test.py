@@ -57,6 +57,16 @@ class usage(Base):
 class real_library(Base):
     """The few things that the stand-in cannot show."""
 
+    def test_every_option_is_explained(self):
+        result = tarn("options")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = result.stdout.splitlines()
+        starts = [n for n, line in enumerate(lines) if line.startswith("TARN_")]
+        self.assertGreater(len(starts), 3)
+        for at in starts:
+            self.assertRegex(lines[at + 1], r"^    [A-Z].*[^.]\.$")
+            self.assertRegex(lines[at + 2], r"^    Accepts: .*[^.]\.$")
+
     def test_options_come_from_the_library(self):
         table = json.loads(tarn("options", "--json", variables={"TARN_DECAY_MS": "4321"}).stdout)
         decay = next(one for one in table["options"] if one["variable"] == "TARN_DECAY_MS")

@@ -48,7 +48,7 @@ run_tests() {
     --no-tests=error -j "$(nproc)" "$@" || status=1
   sed -nE '/tests did not run:/,/^$/ { s/^[[:space:]]*[0-9]+ - (.*) \(Skipped\)$/  skipped here: \1/p }' "$log"
   [ $status -eq 0 ] || sed -nE '/The following tests FAILED/,$ s/^[[:space:]]+[0-9]+ - /  failed: /p' "$log"
-  line=$(grep -E '^[0-9]+% tests passed' "$log" || echo "0% tests passed: ctest ran none")
+  line=$(grep -E '^[0-9]+% tests passed' "$log" || echo "0% tests passed, 1 tests failed out of 1 (ctest ran none)")
   printf '%s\n' "$line"
   closing_lines+=("$preset: $line")
   return "$status"

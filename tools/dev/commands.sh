@@ -140,20 +140,46 @@ dev_test() {
   esac
   need "$needs_build$needs_check$needs_tests${long:+$needs_bench}" "$wants"
 
-  local failed=() started=$SECONDS quick=(-LE '^long$')
+  local started=$SECONDS quick=(-LE '^long$')
+  failed=()
   [ -z "$long" ] || quick=()
-  run_checks || failed+=(check)
-  { build dev && run_tests dev -L '^(unit|stress|death)$' "${quick[@]}"; } || failed+=(dev)
-  { build release && run_tests release "${quick[@]}"; } || failed+=(release)
-  { build asan-ubsan && run_tests asan-ubsan -L '^(unit|stress)$' "${quick[@]}"; } || failed+=(asan-ubsan)
-  { build tsan && run_tests tsan -L '^(unit|stress)$' "${quick[@]}"; } || failed+=(tsan)
-  if [ -n "$long" ]; then
-    { build bench && run_tests bench -L '^bench$'; } || failed+=(bench)
+  if run_checks; then
+    closing_lines+=("check: 100% tests passed, 0 tests failed out of 1")
+  else
+    closing_lines+=("check: 0% tests passed, 1 tests failed out of 1")
+    failed+=(check)
   fi
+  test_preset dev -L '^(unit|stress|death)$' "${quick[@]}"
+  test_preset release "${quick[@]}"
+  test_preset asan-ubsan -L '^(unit|stress)$' "${quick[@]}"
+  test_preset tsan -L '^(unit|stress)$' "${quick[@]}"
+  [ -z "$long" ] || test_preset bench -L '^bench$'
 
   printf '\nAfter %d s:\n' $((SECONDS - started))
   printf '  %s\n' "${closing_lines[@]}"
+  sum_of_closing_lines
   [ ${#failed[@]} -eq 0 ] || fail 1 "failed: ${failed[*]}" \
     "Read the messages above. One test again: ctest --test-dir build/PRESET -R NAME --output-on-failure"
-  echo "All passed."
+}
+
+# test_preset PRESET CTEST-ARG…: builds and tests it; what fails goes into the array failed.
+test_preset() {
+  if ! build "$1"; then
+    closing_lines+=("$1: 0% tests passed, 1 tests failed out of 1 (it does not build)")
+    failed+=("$1")
+  elif ! run_tests "$@"; then
+    failed+=("$1")
+  fi
+}
+
+# All closing lines as one, in ctest's words.
+sum_of_closing_lines() {
+  printf '%s\n' "${closing_lines[@]}" | awk '
+    {
+      for (i = 2; i < NF; ++i) {
+        if ($i == "tests" && $(i + 1) == "failed") failed += $(i - 1)
+        if ($i == "of") all += $(i + 1)
+      }
+    }
+    END { printf "%d%% tests passed, %d tests failed out of %d\n", int(100 * (all - failed) / all), failed, all }'
 }
