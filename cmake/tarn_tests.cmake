@@ -34,6 +34,10 @@ endmacro()
 function(tarn_gtest_program name label timeout)
   tarn_parse_test(${timeout} ${ARGN})
   add_executable(${name} ${arg_SOURCES})
+  if(NOT TARGET engine_tests)
+    add_custom_target(engine_tests) # all of these programs
+  endif()
+  add_dependencies(engine_tests ${name})
   target_link_libraries(${name} PRIVATE tarn_api_static tarn_internal tarn_warnings GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   # One ctest test per program: a program's tests share one heap, and the sanitizers start slowly.

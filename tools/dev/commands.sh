@@ -149,11 +149,11 @@ dev_test() {
     closing_lines+=("check: 0% tests passed, 1 tests failed out of 1")
     failed+=(check)
   fi
-  test_preset dev -L '^(unit|stress|death)$' "${quick[@]}"
-  test_preset release "${quick[@]}"
-  test_preset asan-ubsan -L '^(unit|stress)$' "${quick[@]}"
-  test_preset tsan -L '^(unit|stress)$' "${quick[@]}"
-  [ -z "$long" ] || test_preset bench -L '^bench$'
+  test_preset dev engine_tests -L '^(unit|stress|death)$' "${quick[@]}"
+  test_preset release all "${quick[@]}"
+  test_preset asan-ubsan engine_tests -L '^(unit|stress)$' "${quick[@]}"
+  test_preset tsan engine_tests -L '^(unit|stress)$' "${quick[@]}"
+  [ -z "$long" ] || test_preset bench all -L '^bench$'
 
   printf '\nAfter %d s:\n' $((SECONDS - started))
   printf '  %s\n' "${closing_lines[@]}"
@@ -162,13 +162,15 @@ dev_test() {
     "Read the messages above. One test again: ctest --test-dir build/PRESET -R NAME --output-on-failure"
 }
 
-# test_preset PRESET CTEST-ARG…: builds and tests it; what fails goes into the array failed.
+# test_preset PRESET TARGET CTEST-ARG…: builds TARGET and tests it; what fails goes into the array failed.
 test_preset() {
-  if ! build "$1"; then
-    closing_lines+=("$1: 0% tests passed, 1 tests failed out of 1 (it does not build)")
-    failed+=("$1")
-  elif ! run_tests "$@"; then
-    failed+=("$1")
+  local preset=$1 target=$2
+  shift 2
+  if ! build "$preset" "$target"; then
+    closing_lines+=("$preset: 0% tests passed, 1 tests failed out of 1 (it does not build)")
+    failed+=("$preset")
+  elif ! run_tests "$preset" "$@"; then
+    failed+=("$preset")
   fi
 }
 
