@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How much a stress test does: less under sanitizers, which are slow, and more with TARN_LONG=1.
+// How much a stress test does: less under sanitizers, which are slow, and more with STRESS_LONG=1.
 #pragma once
 
 #include <cstdlib>
@@ -11,7 +11,7 @@
 namespace tarn::testing_support {
 
 inline int rounds(int ordinary) {
-  const char* const longer = std::getenv("TARN_LONG");
+  const char* const longer = std::getenv("STRESS_LONG");
   const int factor = longer != nullptr && *longer == '1' ? 10 : 1;
   return (TARN_TSAN || TARN_ASAN ? ordinary / 4 : ordinary) * factor;
 }
