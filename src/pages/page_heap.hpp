@@ -78,6 +78,9 @@ class page_heap {
   [[nodiscard]] std::size_t dirty_bytes() const {
     return free_dirty_.load(std::memory_order_relaxed) << page_shift;
   }
+  [[nodiscard]] std::size_t in_use_bytes() const {
+    return in_use_.load(std::memory_order_relaxed) << page_shift;
+  }
   [[nodiscard]] page_heap_stats stats();
 
   // Walks all free spans and traps if an invariant does not hold. For tests and the checked build.
@@ -98,9 +101,6 @@ class page_heap {
   void* reserve_step(std::size_t least, std::size_t& bytes);
   std::size_t purge_pages(span* s, bool also_young);
   std::size_t purge_until(std::size_t keep);
-  [[nodiscard]] std::size_t in_use_bytes() const {
-    return in_use_.load(std::memory_order_relaxed) << page_shift;
-  }
   void account_in_use(std::ptrdiff_t pages) {
     in_use_.store(static_cast<std::size_t>(
                       static_cast<std::ptrdiff_t>(in_use_.load(std::memory_order_relaxed)) + pages),

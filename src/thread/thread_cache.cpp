@@ -10,14 +10,15 @@ constinit thread_cache::long_magazine thread_cache::none_{};
 
 namespace {
 
-// What one thread's magazines may hold before they stop growing: its share of a quarter of the budget, within
-// these.
-constexpr std::size_t most_per_thread = 1 * mib;
+// What magazines may hold before they stop growing: a twelfth of the heap, divided among the threads, within
+// these bounds.
+constexpr std::size_t least_for_all = 16 * mib;
+constexpr std::size_t most_per_thread = 2 * mib;
 constexpr std::size_t least_per_thread = 64 * kib;
 // Objects in a magazine of a class that is draining.
 constexpr std::size_t most_while_draining = 4;
 // Calls that miss before a bin may hold twice as much.
-constexpr std::uint8_t misses_to_grow = 2;
+constexpr std::uint8_t misses_to_grow = 1;
 // What a bin may hold at first.
 constexpr std::size_t first_bytes = 8 * kib;
 constexpr std::size_t first_objects = 12;
@@ -110,7 +111,10 @@ std::size_t thread_cache::most_now(unsigned size_class) const {
 bool thread_cache::may_hold(std::size_t more) const {
   const std::size_t limit = budget_->limit.load(std::memory_order_relaxed);
   const std::size_t caches = budget_->caches.load(std::memory_order_relaxed);
-  const std::size_t share = std::clamp(limit / (4 * caches + 1), least_per_thread, most_per_thread);
+  // In proportion to the heap, so that many threads with little in use do not hold more than that.
+  const std::size_t all = std::min(limit, std::max(central_->heap().in_use_bytes() / 2, least_for_all));
+  const std::size_t share =
+      std::clamp(all / (6 * std::max<std::size_t>(caches, 1)), least_per_thread, most_per_thread);
   return capacity_bytes_ + more <= share && budget_->used.load(std::memory_order_relaxed) + more <= limit;
 }
 
