@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Installs a build into an empty folder and builds a program against it in every way that users have: the four
-# targets of the CMake package, and pkg-config; and runs the command. Usage: install_test.sh CMAKE BUILD SCRATCH CXX
+# targets of the CMake package, pkg-config, and a program with no shared libraries; and runs the command.
+# Usage: install_test.sh CMAKE BUILD SCRATCH CXX
 set -eu
 cmake=$1 build=$2 scratch=$3 cxx=$4
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,6 +23,9 @@ case $printed in
 esac
 
 libraries=$(dirname "$(find "$prefix" -name libtarn.so)")
+"$cxx" -std=c++20 -static -I"$prefix/include" "$here/consumer/consumer.cpp" -o "$scratch/with_nothing_shared" \
+  -Wl,--undefined=malloc,--undefined=_Znwm "$libraries/libtarn.a"
+"$scratch/with_nothing_shared" replaced
 if ! command -v pkg-config >/dev/null; then
   echo "pkg-config is missing: that way not checked"
   exit 0
@@ -33,4 +37,4 @@ for package in tarn:replaced tarn-api:kept; do
     $(pkg-config --cflags --libs "${package%:*}")
   LD_LIBRARY_PATH=$libraries "$scratch/with_pkg_config" "${package#*:}"
 done
-echo "an installed tarn serves CMake and pkg-config"
+echo "an installed tarn serves CMake, pkg-config and a static program"
