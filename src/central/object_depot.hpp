@@ -38,7 +38,7 @@ class alignas(separation) object_depot {
   static constexpr std::uint8_t spare_list = partial_lists;
 
   // Less than this lying about in one class is left alone.
-  static constexpr std::size_t drain_from = 1 * mib;
+  static constexpr std::size_t drain_from = 512 * kib;
 
   constexpr object_depot() = default;
 

@@ -17,13 +17,15 @@ constexpr std::size_t most_per_thread = 2 * mib;
 constexpr std::size_t least_per_thread = 64 * kib;
 // Objects in a magazine of a class that is draining.
 constexpr std::size_t most_while_draining = 4;
+constexpr std::size_t most_while_draining_one_way = 24;
 // Calls that miss before a bin may hold twice as much.
 constexpr std::uint8_t misses_to_grow = 1;
 // What a bin may hold at first.
-constexpr std::size_t first_bytes = 8 * kib;
+constexpr std::size_t first_bytes = 4 * kib;
 constexpr std::size_t first_objects = 12;
-// So many misses in one direction, and the thread is building something up or giving it up: the short
-// magazines of a class that drains would only cost it time.
+// So many misses in one direction, and the thread is building something up or giving it up. Very short
+// magazines would then only cost it time; but when it falls asleep, every object in its cache may keep a span
+// from going back.
 constexpr int one_way = 8;
 // Every so many slow calls, bins that have not been used meanwhile are emptied.
 constexpr std::uint32_t scavenge_interval = 2048;
@@ -99,13 +101,14 @@ void thread_cache::unload(unsigned size_class) {
   b.loaded()->count = static_cast<std::uint16_t>(b.top - b.loaded()->bottom());
 }
 
-bool thread_cache::is_draining(unsigned size_class) const {
-  return central_->draining(size_class) && streak_[size_class] < one_way && streak_[size_class] > -one_way;
+bool thread_cache::is_one_way(unsigned size_class) const {
+  return streak_[size_class] == one_way || streak_[size_class] == -one_way;
 }
 
 std::size_t thread_cache::most_now(unsigned size_class) const {
   const std::size_t most = most_[size_class];
-  return is_draining(size_class) ? std::min(most, most_while_draining) : most;
+  if (TARN_LIKELY(!central_->draining(size_class))) return most;
+  return std::min(most, is_one_way(size_class) ? most_while_draining_one_way : most_while_draining);
 }
 
 bool thread_cache::may_hold(std::size_t more) const {
@@ -195,7 +198,7 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
 void thread_cache::make_room(unsigned size_class) {
   streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] + 1, 0, one_way));
   bin& b = bins_[size_class];
-  if (is_draining(size_class)) empty_bin(size_class);
+  if (central_->draining(size_class) && !is_one_way(size_class)) empty_bin(size_class);
   if (grow(size_class) || b.slots == no_magazine()->slots) return;
   magazine* const full = b.loaded();
   unload(size_class);

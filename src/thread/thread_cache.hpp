@@ -150,7 +150,7 @@ class alignas(separation) thread_cache {
   void unload(unsigned size_class);
   void set_most(unsigned size_class, std::size_t most);
   magazine* new_magazine(unsigned size_class);
-  [[nodiscard]] bool is_draining(unsigned size_class) const;
+  [[nodiscard]] bool is_one_way(unsigned size_class) const;
   [[nodiscard]] std::size_t most_now(unsigned size_class) const;
   [[nodiscard]] bool may_hold(std::size_t more) const;
   bool grow(unsigned size_class);
