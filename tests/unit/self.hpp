@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Runs one test of this program in a process of its own, with other environment variables.
+// Runs one test of this program in a process of its own, with other environment variables. Tests that are
+// meant for that do nothing where is_child() is false.
 #pragma once
 
 #include <unistd.h>
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 namespace tarn::testing_support {
@@ -21,10 +23,12 @@ inline std::string own_path() {
   return {path.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
 }
 
+inline bool is_child() { return std::getenv("ENGINE_TEST_CHILD") != nullptr; }
+
 // `environment`: "NAME='value' NAME=value", as a shell reads it.
 inline outcome run_test(const std::string& environment, const std::string& filter) {
-  const std::string command = environment + " '" + own_path() +
-                              "' --gtest_brief=1 --gtest_also_run_disabled_tests --gtest_filter=" + filter +
+  const std::string command = "ENGINE_TEST_CHILD=1 " + environment + " '" + own_path() +
+                              "' --gtest_brief=1 --gtest_filter=" + filter +
                               " 2>&1";
   outcome out;
   FILE* const pipe = popen(command.c_str(), "r");

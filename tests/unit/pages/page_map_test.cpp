@@ -53,7 +53,7 @@ TEST_F(page_map_test, a_span_across_leaves_is_known_in_each) {
   for (std::uintptr_t at = s.start; at < s.end(); at += page_size / 2) {
     EXPECT_EQ(map_.class_of(at), 9U);
     EXPECT_EQ(map_.span_of(at), &s);
-    EXPECT_EQ(map_.find(at).span_of_objects(), &s);
+    EXPECT_EQ(map_.find(at).owner(), &s);
   }
   EXPECT_EQ(map_.class_of(s.start - 1), 0U);
   EXPECT_EQ(map_.class_of(s.end()), 0U);

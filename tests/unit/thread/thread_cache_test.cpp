@@ -18,7 +18,11 @@ class thread_cache_test_access {
   static bool has_spare(thread_cache& cache, unsigned c) {
     return cache.bins_[c].spare != thread_cache::no_magazine();
   }
-  static std::size_t capacity_bytes(const thread_cache& cache) { return cache.capacity_bytes_.load(); }
+  static std::size_t capacity_bytes(const thread_cache& cache) {
+    return static_cast<std::size_t>(cache.capacity_bytes_);
+  }
+  // What a bin of the class may hold; it has a spare magazine of the same length.
+  static std::size_t most(const thread_cache& cache, unsigned c) { return cache.most_[c]; }
   static bool is_empty_bin(thread_cache& cache, unsigned c) {
     return cache.bins_[c].slots == thread_cache::no_magazine()->slots;
   }
@@ -77,12 +81,7 @@ class thread_cache_test : public testing::Test {
     for (unsigned c = 1; c < size_classes::count; ++c) {
       check_bin(cache, c);
       if (HasFatalFailure()) return;
-      const auto capacity = [c](const magazine* m) {
-        return std::min<std::size_t>(m->capacity, class_info(c).magazine) * class_info(c).size;
-      };
-      const thread_cache::bin& b = access::bin_of(cache, c);
-      if (!access::is_empty_bin(cache, c)) bytes += capacity(b.loaded());
-      if (access::has_spare(cache, c)) bytes += capacity(b.spare);
+      bytes += 2 * access::most(cache, c) * class_info(c).size;
     }
     ASSERT_EQ(access::capacity_bytes(cache), bytes);
   }
@@ -154,10 +153,10 @@ TEST_F(thread_cache_test, an_object_that_is_in_the_magazine_is_not_taken_again) 
   release_all(small, objects);
   for (void* object : objects) {
     EXPECT_FALSE(cache_.push(engine_->map.find(address_of(object)), object));
-    EXPECT_TRUE(cache_.holds(small, object));
+    EXPECT_TRUE(cache_.holds(small, byte_of(object), object));
   }
   EXPECT_EQ(allocate(small), objects.back());
-  EXPECT_FALSE(cache_.holds(small, objects.back()));
+  EXPECT_FALSE(cache_.holds(small, byte_of(objects.back()), objects.back()));
 }
 
 TEST_F(thread_cache_test, an_object_in_the_spare_magazine_is_not_taken_again) {
@@ -169,7 +168,7 @@ TEST_F(thread_cache_test, an_object_in_the_spare_magazine_is_not_taken_again) {
   for (std::size_t slot = 1; slot <= spare->count; ++slot) {
     void* const object = spare->slots[slot];
     EXPECT_FALSE(cache_.push(engine_->map.find(address_of(object)), object)) << slot;
-    EXPECT_TRUE(cache_.holds(small, object));
+    EXPECT_TRUE(cache_.holds(small, byte_of(object), object));
   }
 }
 
@@ -225,8 +224,8 @@ TEST_F(thread_cache_test, a_cache_holds_no_more_than_its_limit) {
   // The first magazine of a class, and a spare one for each loaded, are given whatever the limit is.
   std::size_t floor = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    floor += 2 * std::min<std::size_t>(magazine_store::capacities[0], class_info(c).magazine) *
-             class_info(c).size;
+    floor +=
+        2 * std::min<std::size_t>(magazine_store::capacities[0], class_info(c).magazine) * class_info(c).size;
   }
   EXPECT_LE(access::capacity_bytes(cache_), 2 * (2 * mib) + floor);
   check(cache_);
