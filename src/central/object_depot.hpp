@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-// object_depot: what all threads share of one size class: full magazines for hand-over, and the class's spans
-// by how many free objects they have.
+// object_depot: what all threads share of one size class: full magazines for hand-over, and the class's spans by how
+// many free objects they have.
 //
 // Owner: central. Thread safety: everything is guarded by its lock; sections are short and call nothing.
-// Invariants: full_count is the length of full, and at most the class's limit;
-//   a span with free_objects <= 0 is in no list, one with free_objects == capacity in spare, any other in
-//   partial[list_of(span)]; span::list says which, and bit b of `filled` is set exactly if partial[b] is not
-//   empty; the low marks are the least counts since the last period of decay.
+// Invariants:
+//   - full_count is the length of full, and at most the class's limit;
+//   - a span with free_objects <= 0 is in no list, one with free_objects == capacity in spare, any other in
+//     partial[list_of(span)]; span::list says which;
+//   - bit b of `filled` is set exactly if partial[b] is not empty;
+//   - slots and free_slots are the sums of capacity and free_objects over the spans that are not spare;
+//   - the low marks are the least counts since the last period of decay.
 #pragma once
 
 #include <atomic>

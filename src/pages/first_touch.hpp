@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
-// first_touch: decides how fresh memory becomes backed: page by page, several pages in one call, or as huge
-// pages.
+// first_touch: decides how fresh memory becomes backed: page by page, several pages in one call, or as huge pages.
 //
-// The first write to a fresh page is a fault, dearer than thousands of allocations. Fresh reservations are
-// used from their low end; the frontier is the highest page handed out so far. When a span moves it, memory
-// ahead of it is prepared in proportion to the heap, so that what is prepared too early stays a small part of
-// it:
-//   heap below `populate_from`        nothing: small programs pay for the pages they touch, not one more;
-//   below `huge_from`                 populated ahead by 1/32 of the heap, at most 256 KiB;
-//   above                             huge pages asked for up to 1/8 of the heap ahead.
+// The first write to a fresh page is a fault, as dear as hundreds of allocations. Fresh reservations are used from
+// their low end; the frontier is the highest page handed out so far. When a span moves it, memory ahead of it is
+// prepared in proportion to the heap, so that what is prepared too early stays a small part of it:
+//   - heap below `populate_from`: nothing. Small programs pay for the pages they touch, not for one more.
+//   - below `huge_from`: populated ahead by 1/32 of the heap, at most 256 KiB.
+//   - above: huge pages asked for, up to 1/8 of the heap ahead.
 // Figures: docs/design/0003. Thread safety: members ending in _locked are guarded by the page heap's lock.
 #pragma once
 

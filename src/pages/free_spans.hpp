@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// free_spans: the free spans of a page heap by length, those with memory behind them apart from those
-// without.
+// free_spans: the free spans of a page heap by length, those with memory behind them apart from those without.
 //
-// Lengths below 64 pages have a bin each, above that there are eight bins per doubling; a bitmap says which
-// bins are not empty, so the search for a fit looks at one or two of them. Not thread-safe: guarded by the
-// page heap's lock. Invariants: every span in it has state `free`; a span is in the `dirty` half if and only
-// if dirty_pages > 0;
-//   bit b of a half's bitmap is set if and only if its list b is not empty.
+// Lengths below 64 pages have a bin each, above that there are eight bins per doubling; a bitmap says which bins are
+// not empty, so the search for a fit looks at one or two of them.
+//
+// Not thread-safe: guarded by the page heap's lock.
+// Invariants:
+//   - every span in it has state `free`, and is in the `dirty` half if and only if dirty_pages > 0;
+//   - bit b of a half's bitmap is set if and only if its list b is not empty.
 #pragma once
 
 #include <bit>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // metadata_arena: memory for tarn's own structures, apart from the blocks that programs write to.
 //
-// Owner: the engine has one. Blocks are cut from the front of chunks and never go back to the system;
-// structures that come and go keep free lists of their own (see metadata_pool). Pages are touched only as
-// they are used. Thread safety: all members may be called by any thread; the lock is not held across the
-// system call. Invariant: used_ <= bytes of all chunks, and [next_, end_) is untouched, hence zero.
+// Owner: the engine has one. Blocks are cut from the front of chunks and never go back to the system; structures
+// that come and go keep free lists of their own (see metadata_pool). Pages are touched only as they are used.
+// Thread safety: all members may be called by any thread; the lock is not held across the system call.
+// Invariant: used_ <= bytes of all chunks, and [next_, end_) is untouched, hence zero.
 #pragma once
 
 #include <atomic>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// page_map: page -> span and size class.
+// page_map: page -> span and size class, in one word: what free() reads first.
 //
-// A radix tree of two levels over 48 bits of address: the root lies in the program's zeroed data, a leaf
-// covers 2 GiB and is mapped when its first page is. Why two levels and why not a flat table:
-// docs/design/0002. Writers: the page heap and the depots, for pages of spans that they hold; readers take no
-// lock. Invariants: the class byte of a page is 0 unless the page belongs to a span cut into objects. All
-// pages of such
-//   a span map to it; of another span at least the first and the last one do.
-// Ordering: a leaf is published by release in ensure() and read by acquire or data dependency; entries of a
-// page
-//   are written before any pointer into the page is handed out, so whoever has the pointer sees them.
+// A radix tree of two levels over 48 bits of address: the root lies in the program's zeroed data, a leaf covers
+// 2 GiB and is mapped when its first page is. Why two levels and not a flat table: docs/design/0002.
+//
+// Writers: the page heap and central, for pages of spans that they hold. Readers take no lock.
+// Invariants:
+//   - the class of a page is 0 unless the page belongs to a span cut into objects;
+//   - all pages of such a span map to it; of another span at least the first and the last one do.
+// Ordering: a leaf is published by release in ensure() and read by acquire or data dependency; the word of a page
+// is written before any pointer into the page is handed out, so whoever has the pointer sees it.
 #pragma once
 
 #include <atomic>

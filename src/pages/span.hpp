@@ -9,8 +9,7 @@
 //   no_object       behind the last object;
 //   object_away     in a magazine that no thread has, as far as those are marked (central::mark);
 //   anything else   it is live, or in a magazine: the byte is then the magazine slot it was last put into,
-//   which
-//                   makes a double free visible (thread/thread_cache.hpp).
+//                   which makes a double free visible (thread/thread_cache.hpp).
 // Nobody owns the bytes: who frees an object stores to its byte without a lock, and who refills from a span
 // looks for free bytes under its depot's lock. `free_objects` counts them, a moment late, under that lock; it
 // says in which of the depot's lists the span is (central/central.cpp has the protocol).

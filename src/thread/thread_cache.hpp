@@ -10,8 +10,7 @@
 //   - m->slots < top <= limit, and limit - m->bottom() is at most most_[c], or what m held when it came;
 //   - objects lie in [m->bottom(), top), and the slots from top on are null;
 //   - an object in slot k of a magazine has k in its byte (pages/span.hpp), so pushing an object that is
-//   already
-//     in the loaded or the spare magazine is seen;
+//     already in the loaded or the spare magazine is seen;
 //   - capacity_bytes_ = sum over the classes of 2 * most_ * size.
 //
 // Cold start: a thread without a cache has an empty one, whose bins are empty and full at once, so that its
