@@ -6,8 +6,8 @@
  *   thread:  phase := absent; full fence;  look for memory  -> some is left: be the thread again
  *   wake:    memory is left;  full fence;  look at phase    -> absent: start the thread
  *
- * Spin explores sequentially consistent interleavings, and that is the right model here: the order that matters
- * is that of a store and a look on either side of a full fence, in every thread.
+ * Spin explores sequentially consistent interleavings, and that is the right model here: the order that
+ * matters is that of a store and a look on either side of a full fence, in every thread.
  * The thread runs on one static stack, so the next one may start only when the kernel has cleared `on_stack`,
  * some time after the thread decided to end.
  * Checked, when every thread of the program has come to an end: free memory is left only if the background

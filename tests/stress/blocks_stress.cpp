@@ -138,11 +138,11 @@ class blocks_stress : public testing::Test {
 };
 
 TEST_F(blocks_stress, every_function_and_hand_over) {
-  in_threads(6, [this](unsigned t) { churn(t, rounds(60000)); });
+  in_threads(6, [this](unsigned t) { churn(t, rounds(250000)); });
 }
 
 TEST_F(blocks_stress, threads_that_end_while_others_free_their_blocks) {
-  for (int generation = 0; generation < rounds(24); ++generation) {
+  for (int generation = 0; generation < rounds(60); ++generation) {
     in_threads(6,
                [this, generation](unsigned t) { churn(100U * t + static_cast<unsigned>(generation), 1500); });
   }
@@ -153,7 +153,7 @@ TEST_F(blocks_stress, producers_and_consumers) {
   in_threads(6, [this, &producing](unsigned t) {
     if (t < 3) {
       std::mt19937 random(t);
-      for (int i = 0; i < rounds(40000); ++i) queue_.put(make_block(random));
+      for (int i = 0; i < rounds(120000); ++i) queue_.put(make_block(random));
       producing.fetch_sub(1);
       return;
     }
@@ -175,7 +175,7 @@ TEST_F(blocks_stress, with_trim_and_statistics_all_the_time) {
   std::atomic<int> working{4};
   in_threads(5, [this, &working](unsigned t) {
     if (t < 4) {
-      churn(t + 50, rounds(40000));
+      churn(t + 50, rounds(120000));
       working.fetch_sub(1);
       return;
     }
