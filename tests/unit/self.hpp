@@ -28,8 +28,7 @@ inline bool is_child() { return std::getenv("ENGINE_TEST_CHILD") != nullptr; }
 // `environment`: "NAME='value' NAME=value", as a shell reads it.
 inline outcome run_test(const std::string& environment, const std::string& filter) {
   const std::string command = "ENGINE_TEST_CHILD=1 " + environment + " '" + own_path() +
-                              "' --gtest_brief=1 --gtest_filter=" + filter +
-                              " 2>&1";
+                              "' --gtest_brief=1 --gtest_filter=" + filter + " 2>&1";
   outcome out;
   FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return out;
