@@ -13,10 +13,6 @@ constexpr std::size_t handover_limit = 128 * kib;
 constexpr std::size_t largest_dense = 8 * kib;
 // A refill looks at no more spans than this.
 constexpr std::size_t spans_per_refill = 16;
-// Empty spans beyond this wake the watcher, so that they go back although nobody allocates.
-constexpr std::size_t spare_watch_bytes = 1 * mib;
-// Magazines of classes with at most so many objects in one are marked when they are handed over.
-constexpr std::size_t longest_marked = 160;
 
 std::size_t most_full_magazines(unsigned size_class) {
   const auto& info = class_info(size_class);
@@ -139,28 +135,22 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
     state.store(object_free, std::memory_order_release);
   }
   object_depot& d = depots_[size_class];
-  std::size_t spare = 0;
   {
     os::lock_guard guard(d.lock);
     for (std::size_t i = 0; i < count;) {
       span* const s = owners[i];
       int same = 0;
       for (; i < count && owners[i] == s; ++i) ++same;
-      if (d.count(s, same)) {
-        spare = spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) + s->bytes();
-      }
+      if (d.count(s, same)) spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
     }
     d.review(class_info(size_class).size);
   }
   d.counters.flushes.fetch_add(1, std::memory_order_relaxed);
-  if (spare >= spare_watch_bytes) nudge();
 }
 
-// In a short magazine the objects are large, and marking each costs little beside using it: one that is
-// handed over is then seen by a second free at once. In a long one it is seen when the magazine goes back to
-// its spans.
-void central::mark(unsigned size_class, const magazine* m, bool away) {
-  if (class_info(size_class).magazine > longest_marked) return;
+// Objects in a magazine that no thread has are marked, so that a second free of one is seen at once. This costs a
+// few cycles an object, where everything else of a hand-over costs a few an object's share of a lock.
+void central::mark(const magazine* m, bool away) {
   for (std::size_t slot = 1; slot <= m->count; ++slot) {
     const std::uintptr_t address = address_of(m->slots[slot]);
     const span* s = map_.span_of(address);
@@ -178,7 +168,7 @@ magazine* central::take_full(unsigned size_class) {
   }
   if (m == nullptr) return nullptr;
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
-  mark(size_class, m, false);
+  mark(m, false);
   return m;
 }
 
@@ -186,7 +176,7 @@ bool central::give_full(unsigned size_class, magazine* m) {
   object_depot& d = depots_[size_class];
   // A look without the lock: a full depot is common, and a wrong answer only costs a flush.
   if (d.full_count.load(std::memory_order_relaxed) >= most_full_magazines(size_class)) return false;
-  mark(size_class, m, true);
+  mark(m, true);
   os::lock_guard guard(d.lock);
   d.push_full(m);
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);

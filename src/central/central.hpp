@@ -46,6 +46,8 @@ class object_arrays {
 
 class central {
  public:
+  static constexpr std::size_t spare_watch_bytes = 1 * mib;
+
   constexpr central(metadata_arena& metadata, page_map& map, page_heap& heap)
       : metadata_(metadata), map_(map), heap_(heap) {}
 
@@ -86,10 +88,14 @@ class central {
     for (unsigned c = 0; c < size_classes::count; ++c) visit(arrays_[c].lock());
   }
 
-  // Called, without a lock, when there is something that decay might give back.
+  // Called when there is something that decay might give back, so that it goes back although nobody allocates.
   void set_watcher(void (*watcher)()) { watcher_ = watcher; }
+  // To be called without a lock: what the watcher does may come back to every cache and depot.
   void nudge() {
     if (watcher_ != nullptr) watcher_();
+  }
+  void nudge_if_spare() {
+    if (spare_bytes() >= spare_watch_bytes) nudge();
   }
 
  private:
@@ -97,7 +103,7 @@ class central {
   bool add_span(unsigned size_class);
   span* take_pages(std::size_t pages, page_heap::use use);
   void destroy_span(span* s);
-  void mark(unsigned size_class, const magazine* m, bool away);
+  void mark(const magazine* m, bool away);
 
   metadata_arena& metadata_;
   page_map& map_;

@@ -49,7 +49,10 @@ class mutex {
   }
 
   // In a forked child, where the holder may not exist any more.
-  void reset() { word_.store(unlocked, std::memory_order_relaxed); }
+  void reset() {
+    note(false);
+    word_.store(unlocked, std::memory_order_relaxed);
+  }
 
  private:
   static constexpr std::uint32_t unlocked = 0;

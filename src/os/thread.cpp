@@ -94,8 +94,13 @@ bool start_background_thread(thread_function body) {
   return thread > 0;
 }
 
-// acquire: what the thread did on its stack is over before the next one uses it. The kernel is the partner.
-bool background_thread_gone() { return alive.load(std::memory_order_acquire) == 0; }
+// acquire: what the thread did on its stack is over before the next one uses it. The kernel is the partner; it wakes
+// sleepers on the word as if it were shared between processes.
+void wait_for_background_thread() {
+  while (alive.load(std::memory_order_acquire) != 0) {
+    system_call(SYS_futex, reinterpret_cast<long>(&alive), FUTEX_WAIT, 1, 0);
+  }
+}
 
 void forget_background_thread() { alive.store(0, std::memory_order_relaxed); }
 

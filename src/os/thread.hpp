@@ -11,11 +11,11 @@ namespace tarn::os {
 using thread_function = void (*)();
 
 // Starts `body` on a stack of its own. One such thread at a time: the caller starts the next one only after
-// body() has returned and background_thread_gone() is true. False when the system refuses.
+// body() has returned and wait_for_background_thread() too. False when the system refuses.
 bool start_background_thread(thread_function body);
 
-// True if no thread was ever started here, or the last one has left its stack.
-bool background_thread_gone();
+// Waits until no thread is on that stack any more. Only for a thread that is about to end.
+void wait_for_background_thread();
 
 // In a forked child: the thread does not exist there.
 void forget_background_thread();

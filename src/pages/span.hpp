@@ -7,7 +7,7 @@
 // Objects. Each object of a cut span has one byte in `objects`:
 //   object_free     the object is free and in the span;
 //   no_object       behind the last object;
-//   object_away     in a magazine that no thread has, as far as those are marked (central::mark);
+//   object_away     in a magazine that no thread has (central::mark);
 //   anything else   it is live, or in a magazine: the byte is then the magazine slot it was last put into,
 //                   which makes a double free visible (thread/thread_cache.hpp).
 // Nobody owns the bytes: who frees an object stores to its byte without a lock, and who refills from a span

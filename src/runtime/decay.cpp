@@ -75,10 +75,11 @@ void wake() {
   }
   full_fence();  // partner: the one in thread_main()
   phase expected = phase::absent;
-  if (thread.load(std::memory_order_relaxed) != phase::absent || !os::background_thread_gone() ||
+  if (thread.load(std::memory_order_relaxed) != phase::absent ||
       !thread.compare_exchange_strong(expected, phase::running, std::memory_order_relaxed)) {
     return;
   }
+  os::wait_for_background_thread();
   if (!os::start_background_thread(thread_main)) thread.store(phase::refused, std::memory_order_relaxed);
 }
 

@@ -32,10 +32,12 @@ pthread_key_t exit_key;
 // libc calls the destructors of all keys in rounds, as long as any has a value, PTHREAD_DESTRUCTOR_ITERATIONS
 // times at most. Other keys' destructors allocate and free, so the cache goes in the last round: until then
 // the key is given a value again. The value counts the rounds.
+// ThreadSanitizer's own destructor takes its state away in the last one.
+constexpr std::uintptr_t last_round = PTHREAD_DESTRUCTOR_ITERATIONS - TARN_TSAN;
+
 void thread_ends(void* value) {
   const auto round = reinterpret_cast<std::uintptr_t>(value);
-  if (round < PTHREAD_DESTRUCTOR_ITERATIONS &&
-      pthread_setspecific(exit_key, reinterpret_cast<void*>(round + 1)) == 0) {
+  if (round < last_round && pthread_setspecific(exit_key, reinterpret_cast<void*>(round + 1)) == 0) {
     return;
   }
   thread_cache* cache = local_cache;
@@ -46,6 +48,10 @@ void thread_ends(void* value) {
 
 enum : std::uint32_t { unready, preparing, ready };
 os::futex_word engine_state{unready};
+
+// Here, and not beside what it registers: an archive's member is linked only if something names it. Not on the first
+// allocation, which may come from inside pthread_atfork.
+[[gnu::constructor]] void at_load() { register_fork_handlers(); }
 
 void prepare() {
   std::uint32_t expected = unready;

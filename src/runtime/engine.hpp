@@ -47,6 +47,9 @@ thread_cache* attach_thread();
 // and empty spans into the page heap.
 void reclaim();
 
+// Has fork hold the engine's locks. Called once, by a constructor.
+void register_fork_handlers();
+
 #pragma GCC visibility pop
 
 }  // namespace tarn::engine

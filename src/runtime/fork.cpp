@@ -46,10 +46,8 @@ void after_fork_in_child() {
   registry.keep_only(local_cache);
 }
 
-// Not on the first allocation: that may come from inside pthread_atfork.
-[[gnu::constructor]] void register_fork_handlers() {
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
-
 }  // namespace
+
+void register_fork_handlers() { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
+
 }  // namespace tarn::engine

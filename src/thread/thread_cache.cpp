@@ -16,8 +16,8 @@ constexpr std::size_t least_for_all = 16 * mib;
 constexpr std::size_t most_per_thread = 2 * mib;
 constexpr std::size_t least_per_thread = 64 * kib;
 // Objects in a magazine of a class that is draining.
-constexpr std::size_t most_while_draining = 4;
-constexpr std::size_t most_while_draining_one_way = 24;
+constexpr std::size_t most_while_draining = 2;
+constexpr std::size_t most_while_draining_one_way = 16;
 // Calls that miss before a bin may hold twice as much.
 constexpr std::uint8_t misses_to_grow = 1;
 // What a bin may hold at first.
@@ -229,6 +229,7 @@ TARN_NOINLINE void thread_cache::free_slow(unsigned size_class, void* object) {
   note_slow_call(size_class);
   if (bins_[size_class].top == bins_[size_class].limit) make_room(size_class);
   if (!push(central_->map().find(address_of(object)), object)) central_->flush(size_class, &object, 1);
+  central_->nudge_if_spare();
 }
 
 // ---- giving back ----
@@ -289,7 +290,8 @@ bool thread_cache::holds(unsigned size_class, std::size_t slot, const void* obje
   return slot <= spare->capacity && names(spare->slots, slot, object);
 }
 
-std::size_t thread_cache::cached_bytes() const {
+// Of another thread's cache the figures are a moment old.
+__attribute__((no_sanitize("thread"))) std::size_t thread_cache::cached_bytes() const {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
     const bin& b = bins_[c];

@@ -27,7 +27,7 @@
 
 bool memory_left;
 bool running;  /* phase: running or absent */
-bool on_stack; /* os::background_thread_gone() is its opposite */
+bool on_stack; /* os::wait_for_background_thread() waits for its end */
 bool start;    /* clone */
 byte on_it;    /* threads on the stack */
 byte done;

@@ -60,20 +60,20 @@ std::string status_of_new_task(const std::set<std::string>& before, const std::s
 TEST(background_thread, runs_and_leaves_its_stack_again_and_again) {
   if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "a sanitizer's runtime must know every thread";
   for (int round = 1; round <= 5; ++round) {
-    ASSERT_TRUE(wait_until(background_thread_gone));
+    wait_for_background_thread();
     go_on = 0;
     ASSERT_TRUE(start_background_thread(body));
     ASSERT_TRUE(wait_until([round] { return runs == round; }));
-    EXPECT_FALSE(background_thread_gone());
     go_on = 1;
     futex_wake(&go_on, 1);
-    EXPECT_TRUE(wait_until(background_thread_gone));
+    wait_for_background_thread();
+    EXPECT_EQ(runs, round);
   }
 }
 
 TEST(background_thread, blocks_every_signal_and_leaves_the_starters_mask_alone) {
   if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "a sanitizer's runtime must know every thread";
-  ASSERT_TRUE(wait_until(background_thread_gone));
+  wait_for_background_thread();
   go_on = 0;
   const int before = runs;
   sigset_t mask_before;
@@ -92,7 +92,8 @@ TEST(background_thread, blocks_every_signal_and_leaves_the_starters_mask_alone) 
   EXPECT_EQ(std::stoull(blocked, nullptr, 16), ~0ULL & ~(1ULL << 8) & ~(1ULL << 18));
   go_on = 1;
   futex_wake(&go_on, 1);
-  EXPECT_TRUE(wait_until(background_thread_gone));
+  wait_for_background_thread();
+  EXPECT_EQ(tasks(), tasks_before) << "the thread is still there";
 }
 
 }  // namespace
