@@ -12,6 +12,7 @@ namespace {
 
 // A request that no machine could meet is not worth gathering memory for.
 constexpr std::size_t reclaim_limit = std::size_t{1} << 40;
+constexpr int reclaim_tries = 3;
 
 // A magazine for one object, on the stack of a thread without a cache.
 struct single_magazine {
@@ -31,16 +32,21 @@ void* allocate_object(unsigned size_class) {
     if (void* object = cache->pop(size_class)) return object;
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
-  if (void* object = allocate_uncached(size_class)) return object;
-  // The system has no more. What lies in caches may make whole spans.
-  engine::reclaim();
-  return allocate_uncached(size_class);
+  void* object = allocate_uncached(size_class);
+  // The system has no more. What lies in caches may make whole spans; another thread may be gathering it, too, and
+  // have some in its hands just now.
+  for (int tries = 0; object == nullptr && tries < reclaim_tries; ++tries) {
+    engine::reclaim();
+    object = allocate_uncached(size_class);
+  }
+  return object;
 }
 
 void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
   engine::attach_thread();
   void* block = large_block::allocate(size, alignment, zeroed);
-  if (TARN_UNLIKELY(block == nullptr) && size <= reclaim_limit) {
+  for (int tries = 0; TARN_UNLIKELY(block == nullptr) && size <= reclaim_limit && tries < reclaim_tries;
+       ++tries) {
     engine::reclaim();
     block = large_block::allocate(size, alignment, zeroed);
   }

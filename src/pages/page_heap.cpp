@@ -18,6 +18,8 @@ constexpr std::size_t spans_at_hand = 4;
 // A reservation of n bytes needs at most about n / 32 bytes of spans and object bytes for objects of 32 bytes
 // and more.
 constexpr std::size_t metadata_divisor = 32;
+// How long an allocation that would fail waits for pages that are being purged.
+constexpr int longest_wait_ms = 200;
 // Less than this is not worth a background thread.
 constexpr std::size_t watch_bytes = 1 * mib;
 
@@ -144,6 +146,7 @@ span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source fr
 // ---- taking and giving back ----
 
 span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how) {
+  int purges_waited = 0;
   for (;;) {
     if (!stock_spans()) return nullptr;
     touch_plan plan;
@@ -164,7 +167,8 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
       touch_.carry_out(plan);
       return s;
     }
-    if (from == source::warm || !grow(pages, alignment)) return nullptr;
+    if (from == source::warm) return nullptr;
+    if (!grow(pages, alignment) && !wait_for_purge(purges_waited)) return nullptr;
   }
 }
 
@@ -241,6 +245,22 @@ void* page_heap::reserve_step(std::size_t least, std::size_t& bytes) {
     start = os::reserve(bytes, std::max(page_size, os::page_size()));
   }
   return start;
+}
+
+// The system has no more, but pages that are being purged belong to no list and will be back in a moment. False: there
+// is nothing to wait for any more.
+bool page_heap::wait_for_purge(int& waited) {
+  bool purging = false;
+  {
+    os::lock_guard guard(lock_);
+    purging = purging_pages_ != 0;
+  }
+  // Once in any case: they may have come back since the caller looked.
+  if (waited == longest_wait_ms || (waited != 0 && !purging)) return false;
+  ++waited;
+  os::futex_word nobody{0};
+  if (purging) os::futex_wait(&nobody, 0, 1);
+  return true;
 }
 
 bool page_heap::grow(std::size_t pages, std::size_t alignment) {

@@ -97,6 +97,7 @@ class page_heap {
   void remove_locked(span* s);
   void coalesce_locked(span* s);
   void give_back_locked(span* s);
+  bool wait_for_purge(int& waited);
   bool grow(std::size_t pages, std::size_t alignment);
   void* reserve_step(std::size_t least, std::size_t& bytes);
   std::size_t purge_pages(span* s, bool also_young);
