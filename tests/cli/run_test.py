@@ -85,6 +85,12 @@ class run(Base):
         self.assertEqual(tarn("run", "echo", "-n", "x").stdout, "x")
 
 
+def defaults():
+    """What a shell starts in the background ignores these two, and a shell cannot trap what was ignored."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class signals(Base):
     def start(self, *options):
         script = ('for s in INT TERM HUP QUIT USR1 USR2 WINCH; do trap "echo got $s" $s; done;'
@@ -92,7 +98,7 @@ class signals(Base):
                   'echo ready; while :; do sleep 0.02; done')
         process = subprocess.Popen([settings.tarn, "run", *options, "--", "sh", "-c", script],
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                                   env=environment())
+                                   env=environment(), preexec_fn=defaults)
         self.addCleanup(process.stdout.close)
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
