@@ -282,12 +282,15 @@ bool thread_cache::take_surplus(bool only_if_idle) {
   return false;
 }
 
-bool thread_cache::holds(unsigned size_class, std::size_t slot, const void* object) {
+// The spare magazine may be taken, and its memory become another, at any moment: it does not hold the object then,
+// nor does what it becomes, as the object is in the caller's hands.
+__attribute__((no_sanitize("thread"))) bool thread_cache::holds(unsigned size_class, std::size_t slot,
+                                                                const void* object) {
   const bin& b = bins_[size_class];
   if (slot < static_cast<std::size_t>(b.top - b.slots) && b.slots[slot] == object) return true;
   // Slots behind the objects are null, but there are only so many.
   const magazine* const spare = __atomic_load_n(&b.spare, __ATOMIC_RELAXED);
-  return slot <= spare->capacity && names(spare->slots, slot, object);
+  return slot <= spare->capacity && spare->slots[slot] == object;
 }
 
 // Of another thread's cache the figures are a moment old.
