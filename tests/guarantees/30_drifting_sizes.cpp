@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Guarantee 30, second half: 100 MiB stay live while the sizes of new blocks drift slowly from 512 to 768
-// bytes and random older blocks make room for them: the peak stays within 1.4 times the live bytes. What is
+// bytes and random older blocks make room for them: the peak stays within 1.5 times the live bytes. What is
 // hard: spans of sizes gone by stay in use for as long as one of their blocks lives.
 #include "inject.hpp"
 
