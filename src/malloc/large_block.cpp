@@ -59,7 +59,7 @@ bool move_content(span* old, span* fresh) {
 }  // namespace
 
 void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
-  if (size > largest_size || alignment > largest_size) return nullptr;
+  if (size > largest_size || alignment > largest_size - size) return nullptr;
   const std::size_t pages = std::max<std::size_t>(pages_for(size), 1);
   const std::size_t alignment_pages = std::max(alignment >> page_shift, std::size_t{1});
   span* s = take(pages, alignment_pages);

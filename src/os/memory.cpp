@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/units.hpp"
+#include "os/report.hpp"
 #include "os/syscall.hpp"
 
 // Linux 5.14 and 5.7; older kernels answer EINVAL.
@@ -76,8 +77,16 @@ bool advise_huge(void* address, std::size_t bytes) { return advise(address, byte
 bool advise_no_huge(void* address, std::size_t bytes) { return advise(address, bytes, MADV_NOHUGEPAGE); }
 
 bool move_pages(void* from, void* to, std::size_t bytes) {
-  return !failed(system_call(SYS_mremap, as_long(from), static_cast<long>(bytes), static_cast<long>(bytes),
-                             MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, as_long(to)));
+  if (!failed(system_call(SYS_mremap, as_long(from), static_cast<long>(bytes), static_cast<long>(bytes),
+                          MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, as_long(to)))) {
+    return true;
+  }
+  // Kernels before 6.17 unmap the destination before they find out that they cannot move. A range without a hole
+  // takes any advice.
+  if (!advise(to, bytes, MADV_NORMAL) && failed(map(to, bytes, MAP_FIXED_NOREPLACE))) {
+    fatal("a failed mremap has unmapped memory that cannot be mapped again", to);
+  }
+  return false;
 }
 
 bool purge_moved(void* address, std::size_t bytes) {

@@ -173,7 +173,9 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
 }
 
 void page_heap::deallocate(span* s, page_backing backing) {
-  if (s->moved && os::purge_moved(reinterpret_cast<void*>(s->start), s->bytes()))
+  // Whole pages of the system only: it rounds a length up, and what follows is not ours to drop.
+  const bool whole = ((s->start | s->bytes()) & (os::page_size() - 1)) == 0;
+  if (s->moved && whole && os::purge_moved(reinterpret_cast<void*>(s->start), s->bytes()))
     backing = page_backing::clean;
   s->moved = false;
   std::size_t dirty = 0;
