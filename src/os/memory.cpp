@@ -4,6 +4,8 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
+#include <cerrno>
+
 #include "base/units.hpp"
 #include "os/report.hpp"
 #include "os/syscall.hpp"
@@ -81,9 +83,11 @@ bool move_pages(void* from, void* to, std::size_t bytes) {
                           MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, as_long(to)))) {
     return true;
   }
-  // Kernels before 6.17 unmap the destination before they find out that they cannot move. A range without a hole
-  // takes any advice.
-  if (!advise(to, bytes, MADV_NORMAL) && failed(map(to, bytes, MAP_FIXED_NOREPLACE))) {
+  // Kernels before 6.17 unmap the whole destination before they find out that they cannot move.
+  unsigned char resident = 0;
+  const bool hole = system_call(SYS_mincore, as_long(to), static_cast<long>(page_size()),
+                                reinterpret_cast<long>(&resident)) == -ENOMEM;
+  if (hole && failed(map(to, bytes, MAP_FIXED_NOREPLACE))) {
     fatal("a failed mremap has unmapped memory that cannot be mapped again", to);
   }
   return false;
