@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "central/central.hpp"
 
+#include <cstring>
+
 #include "central/objects.hpp"
 #include "os/report.hpp"
 
@@ -20,6 +22,9 @@ std::size_t most_full_magazines(unsigned size_class) {
   return bytes >= handover_limit / 2 ? 2 : handover_limit / bytes;
 }
 
+constexpr bool has_bits_apart(std::size_t objects) { return objects::words(objects) > span::inline_words; }
+static_assert(!has_bits_apart(class_info(2).objects), "central::bits_ is for the smallest class only");
+
 }  // namespace
 
 // ---- spans ----
@@ -35,51 +40,42 @@ span* central::take_pages(std::size_t pages, page_heap::use use) {
 
 bool central::add_span(unsigned size_class) {
   const auto& info = class_info(size_class);
-  const bool apart = objects::array_bytes(info.objects) > span::inline_bytes;
-  void* array = apart ? arrays_[size_class].allocate(metadata_) : nullptr;
-  if (apart && array == nullptr) return false;
+  const bool apart = has_bits_apart(info.objects);
+  void* bits = apart ? bits_.allocate(metadata_) : nullptr;
+  if (apart && bits == nullptr) return false;
   span* s = take_pages(info.span_pages,
                        info.size <= largest_dense ? page_heap::use::dense : page_heap::use::sparse);
   if (s == nullptr) {
-    if (apart) arrays_[size_class].deallocate(array);
+    if (apart) bits_.deallocate(bits);
     return false;
   }
-  s->objects = apart ? static_cast<objects::byte*>(array) : s->inline_objects;
-  s->reciprocal = info.reciprocal;
+  s->free_bits = apart ? static_cast<std::uint64_t*>(bits) : s->inline_bits;
   s->capacity = info.objects;
   s->size_class = static_cast<std::uint8_t>(size_class);
-  s->free_objects = 0;
-  s->list = object_depot::unborn;
-  objects::fill_free(s->objects, s->capacity);
-  map_.set_objects(s);
+  objects::set_all_free(s->free_bits, s->capacity);
+  map_.set_objects(s, info.size);
   object_depot& d = depots_[size_class];
   d.counters.spans_made.fetch_add(1, std::memory_order_relaxed);
   os::lock_guard guard(d.lock);
-  d.count(s, s->capacity);
+  d.add(s);
   spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
   return true;
 }
 
 // The span is in no list and none of its objects is in use.
 void central::destroy_span(span* s) {
-  const std::size_t size_class = s->size_class;
-  depots_[size_class].counters.spans_freed.fetch_add(1, std::memory_order_relaxed);
+  depots_[s->size_class].counters.spans_freed.fetch_add(1, std::memory_order_relaxed);
   map_.clear_classes(s);
-  objects::byte* array = s->objects;
   s->size_class = 0;
-  s->objects = nullptr;
-  const bool apart = array != s->inline_objects;
+  std::uint64_t* const apart = has_bits_apart(s->capacity) ? s->free_bits : nullptr;
   heap_.deallocate(s);
-  if (apart) arrays_[size_class].deallocate(array);
+  if (apart != nullptr) bits_.deallocate(apart);
 }
 
 // ---- objects ----
 
-// From the class's spans into m->slots[1 …], the last found lowest. The fullest spans are used up first, so
-// that the others run empty and serve other classes.
+// The fullest spans are used up first, so that the others run empty and serve other classes.
 std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t most) {
-  std::uint16_t indices[largest_magazine];
-  const std::size_t size = class_info(size_class).size;
   object_depot& d = depots_[size_class];
   std::size_t found = 0;
   os::lock_guard guard(d.lock);
@@ -88,32 +84,23 @@ std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t 
     // A wholly free span is broken into only for the first object.
     if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
     if (s->list == object_depot::spare_list) spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
-    const std::size_t count = objects::find_free(s->objects, s->capacity, indices, most - found);
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t slot = most - found - i;
-      m->slots[slot] = reinterpret_cast<void*>(s->start + indices[i] * size);
-      s->objects[indices[i]].store(static_cast<std::uint8_t>(slot), std::memory_order_relaxed);
-    }
+    // From the top down, so that the first found are the first to be handed out.
+    void** slot = m->slots + most - found;
+    const std::size_t count =
+        objects::take_free(s, most - found, [&slot](void* object) { *slot-- = object; });
     found += count;
     d.count(s, -static_cast<int>(count));
   }
-  d.review(size);
+  d.review(class_info(size_class).size);
   return found;
 }
 
 std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most) {
   std::size_t found = take_objects(size_class, m, most);
   while (found == 0 && add_span(size_class)) found = take_objects(size_class, m, most);
-  if (found != 0 && found != most) {
-    // They lie at the upper end; each object's byte has to name its new slot.
-    const std::size_t gap = most - found;
-    for (std::size_t slot = 1; slot <= found; ++slot) {
-      void* const object = m->slots[slot] = m->slots[slot + gap];
-      const span* s = map_.span_of(address_of(object));
-      s->objects[index_in(s, address_of(object)).index].store(static_cast<std::uint8_t>(slot),
-                                                              std::memory_order_relaxed);
-    }
-    for (std::size_t slot = found + 1; slot <= most; ++slot) m->slots[slot] = nullptr;
+  if (found != most) {
+    std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
+                 found * sizeof(void*));
   }
   depots_[size_class].counters.refills.fetch_add(1, std::memory_order_relaxed);
   return found;
@@ -125,14 +112,7 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
   for (std::size_t i = 0; i < count; ++i) {
     owners[i] = map_.span_of(address_of(freed[i]));
     __builtin_prefetch(owners[i], 1);
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    objects::byte& state = owners[i]->objects[index_in(owners[i], address_of(freed[i])).index];
-    if (TARN_UNLIKELY(state.load(std::memory_order_relaxed) == object_free)) {
-      os::fatal("double free, seen when the block went back to its span", freed[i]);
-    }
-    // release: partner of objects::load_group. What the program wrote to the object happened before.
-    state.store(object_free, std::memory_order_release);
+    __builtin_prefetch(&owners[i]->inline_bits[span::inline_words - 1], 1);
   }
   object_depot& d = depots_[size_class];
   {
@@ -140,23 +120,16 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
     for (std::size_t i = 0; i < count;) {
       span* const s = owners[i];
       int same = 0;
-      for (; i < count && owners[i] == s; ++i) ++same;
+      for (; i < count && owners[i] == s; ++i, ++same) {
+        if (TARN_UNLIKELY(!objects::set_free(s, objects::index_of(s, address_of(freed[i]))))) {
+          os::fatal("double free, seen when the block went back to its span", freed[i]);
+        }
+      }
       if (d.count(s, same)) spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
     }
     d.review(class_info(size_class).size);
   }
   d.counters.flushes.fetch_add(1, std::memory_order_relaxed);
-}
-
-// Objects in a magazine that no thread has are marked, so that a second free of one is seen at once. This costs a
-// few cycles an object, where everything else of a hand-over costs a few an object's share of a lock.
-void central::mark(const magazine* m, bool away) {
-  for (std::size_t slot = 1; slot <= m->count; ++slot) {
-    const std::uintptr_t address = address_of(m->slots[slot]);
-    const span* s = map_.span_of(address);
-    s->objects[index_in(s, address).index].store(away ? object_away : static_cast<std::uint8_t>(slot),
-                                                 std::memory_order_relaxed);
-  }
 }
 
 magazine* central::take_full(unsigned size_class) {
@@ -168,7 +141,6 @@ magazine* central::take_full(unsigned size_class) {
   }
   if (m == nullptr) return nullptr;
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
-  mark(m, false);
   return m;
 }
 
@@ -176,7 +148,6 @@ bool central::give_full(unsigned size_class, magazine* m) {
   object_depot& d = depots_[size_class];
   // A look without the lock: a full depot is common, and a wrong answer only costs a flush.
   if (d.full_count.load(std::memory_order_relaxed) >= most_full_magazines(size_class)) return false;
-  mark(m, true);
   os::lock_guard guard(d.lock);
   d.push_full(m);
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);

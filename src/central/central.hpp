@@ -5,19 +5,16 @@
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread.
 //
-// Nobody owns a span's free objects (docs/design/0001). A flush first stores `object_free` to the objects'
-// bytes, with no lock, which is where the cache misses are; then it counts them under the class's lock, and
-// each span moves to the list that its count says. A refill takes free bytes and counts them down under the
-// same lock. A refill may find a byte that is not counted yet; the count is then too low for a moment (even
-// below zero), never too high. So
-//   free_objects = free bytes - those between the two steps of a flush,
-// and when it equals the capacity, no object of the span is in use and no flush is on its way to it.
+// Nobody owns a span's free objects (docs/design/0001): their bits are under the lock of their class, taken once
+// for a magazine. A flush looks up the objects' spans before it takes the lock, which is where the cache misses
+// are, so that little but writing to lines already at hand is left to do under it. So, whenever the lock is free,
+//   free_objects = bits set,
+// and when that is the capacity, no object of the span is in use.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "central/magazine.hpp"
 #include "central/object_depot.hpp"
@@ -28,21 +25,6 @@
 #include "pages/page_map.hpp"
 
 namespace tarn {
-
-// The arrays of object bytes, a pool per class.
-class object_arrays {
-  // Above its use: Clang does not evaluate a template that stands below.
-  template <std::size_t... C>
-  constexpr explicit object_arrays(std::index_sequence<C...> /*classes*/)
-      : pools_{metadata_pool{objects::array_bytes(size_classes::table[C].objects), objects::group}...} {}
-
- public:
-  constexpr object_arrays() : object_arrays(std::make_index_sequence<size_classes::count>()) {}
-  metadata_pool& operator[](std::size_t size_class) { return pools_[size_class]; }
-
- private:
-  metadata_pool pools_[size_classes::count];
-};
 
 class central {
  public:
@@ -83,10 +65,7 @@ class central {
   page_map& map() { return map_; }
   page_heap& heap() { return heap_; }
 
-  template <class Visit>
-  void for_each_array_lock(Visit visit) {
-    for (unsigned c = 0; c < size_classes::count; ++c) visit(arrays_[c].lock());
-  }
+  os::mutex& bits_lock() { return bits_.lock(); }
 
   // Called when there is something that decay might give back, so that it goes back although nobody allocates.
   void set_watcher(void (*watcher)()) { watcher_ = watcher; }
@@ -103,14 +82,14 @@ class central {
   bool add_span(unsigned size_class);
   span* take_pages(std::size_t pages, page_heap::use use);
   void destroy_span(span* s);
-  void mark(const magazine* m, bool away);
 
   metadata_arena& metadata_;
   page_map& map_;
   page_heap& heap_;
   void (*watcher_)() = nullptr;
   magazine_store magazines_;
-  object_arrays arrays_;
+  // For spans of more objects than span::inline_bits has bits for: those of the smallest class.
+  metadata_pool bits_{objects::words(class_info(1).objects) * sizeof(std::uint64_t), cache_line};
   alignas(separation) std::atomic<std::size_t> spare_bytes_{0};
   object_depot depots_[size_classes::count];
 };

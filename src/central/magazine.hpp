@@ -4,13 +4,11 @@
 // "Magazines and Vmem", USENIX 2001.)
 //
 // Layout: slots[0] is null, a sentinel that makes the pop from an empty magazine visible without a counter;
-// objects lie in slots[1 .. count], and the slots above are null. An object keeps its slot as long as it
-// stays in the magazine, and the object's byte in its span names that slot.
+// objects lie in slots[1 .. count]; what the slots above hold means nothing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <new>
 
 #include "base/units.hpp"
@@ -26,17 +24,8 @@ struct magazine {
   std::uint8_t size_index = 0;
   void* slots[1] = {nullptr};  // capacity + 1 of them
 
-  // All slots null.
-  void clear() { std::memset(static_cast<void*>(slots), 0, (capacity + std::size_t{1}) * sizeof(void*)); }
-
   [[nodiscard]] void** bottom() { return slots + 1; }
-  static magazine* of_slots(void** slots) {
-    return reinterpret_cast<magazine*>(reinterpret_cast<char*>(slots) - slots_offset);
-  }
-  static const std::size_t slots_offset;
 };
-
-inline constexpr std::size_t magazine::slots_offset = offsetof(magazine, slots);
 
 // Memory for magazines, in three sizes: they start small and grow with demand.
 class magazine_store {
@@ -53,7 +42,6 @@ class magazine_store {
     auto* m = new (memory) magazine;
     m->capacity = static_cast<std::uint16_t>(capacities[index]);
     m->size_index = static_cast<std::uint8_t>(index);
-    m->clear();
     return m;
   }
   void deallocate(magazine* m) { pools_[m->size_index].deallocate(m); }

@@ -5,7 +5,7 @@
 // Owner: central. Thread safety: everything is guarded by its lock; sections are short and call nothing.
 // Invariants:
 //   - full_count is the length of full, and at most the class's limit;
-//   - a span with free_objects <= 0 is in no list, one with free_objects == capacity in spare, any other in
+//   - a span without free objects is in no list, one with free_objects == capacity in spare, any other in
 //     partial[list_of(span)]; span::list says which;
 //   - bit b of `filled` is set exactly if partial[b] is not empty;
 //   - slots and free_slots are the sums of capacity and free_objects over the spans that are not spare;
@@ -37,7 +37,6 @@ class alignas(separation) object_depot {
   // Spans are told apart by eighths of their capacity, the fullest first.
   static constexpr unsigned partial_lists = 8;
   static constexpr std::uint8_t no_list = 255;
-  static constexpr std::uint8_t unborn = 254;  // a new span, not counted yet
   static constexpr std::uint8_t spare_list = partial_lists;
 
   // Less than this lying about in one class is left alone.
@@ -81,12 +80,18 @@ class alignas(separation) object_depot {
     return filled_ != 0 ? partial_[std::countr_zero(filled_)].front() : spare_.front();
   }
 
+  // A new span, all of it free.
+  void add(span* s) {
+    s->free_objects = s->capacity;
+    link(s, spare_list);
+  }
+
   // A span has `change` free objects more. It moves to the list that it belongs in; true if that is `spare`.
   bool count(span* s, int change) {
-    s->free_objects = static_cast<std::int16_t>(s->free_objects + change);
+    s->free_objects = static_cast<std::uint16_t>(s->free_objects + change);
     const std::uint8_t target = list_of(s);
     // Spare spans are whole and go to whoever wants them: they count neither as free nor as capacity.
-    if (s->list != spare_list && s->list != unborn) {
+    if (s->list != spare_list) {
       slots_ -= target == spare_list ? s->capacity : 0;
       free_slots_ += target == spare_list ? change - s->free_objects : change;
     } else if (target != spare_list) {
@@ -115,9 +120,9 @@ class alignas(separation) object_depot {
 
  private:
   static std::uint8_t list_of(const span* s) {
-    if (s->free_objects <= 0) return no_list;
+    if (s->free_objects == 0) return no_list;
     if (s->free_objects == s->capacity) return spare_list;
-    return static_cast<std::uint8_t>(static_cast<unsigned>(s->free_objects) * partial_lists / s->capacity);
+    return static_cast<std::uint8_t>(unsigned{s->free_objects} * partial_lists / s->capacity);
   }
 
   void link(span* s, std::uint8_t target) {
@@ -135,7 +140,7 @@ class alignas(separation) object_depot {
   void unlink(span* s) {
     const std::uint8_t from = s->list;
     s->list = no_list;
-    if (from == no_list || from == unborn) return;
+    if (from == no_list) return;
     if (from == spare_list) {
       spare_.remove(s);
       --spare_count;

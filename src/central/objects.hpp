@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Objects of a cut span: which one an address is, and looking for free ones among the span's bytes.
+// Objects of a cut span: which one an address is, and the bits that say which are free.
+//
+// Thread safety: the bits are guarded by the lock of the class's depot.
+// Invariant: bit i is set exactly if object i is free and in the span, for i < capacity; all other bits are clear.
 #pragma once
 
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "base/compiler.hpp"
 #include "central/size_class.hpp"
@@ -14,70 +15,73 @@
 
 namespace tarn {
 
-struct object_index {
-  std::size_t index;
-  bool exact;  // the address is the first byte of an object
-};
-
-// Requires: s is cut into objects and contains the address.
-TARN_ALWAYS_INLINE object_index index_in(const span* s, std::uintptr_t address) {
-  const wide product = wide{address - s->start} * s->reciprocal;
-  return {static_cast<std::size_t>(product >> 64), static_cast<std::uint64_t>(product) < s->reciprocal};
+// Whether an object begins at this distance from the first byte of another of the same class; what the fast path of
+// free() asks of every pointer. Requires: distance below the longest span.
+TARN_ALWAYS_INLINE bool is_multiple(std::size_t distance, std::uint64_t reciprocal) {
+  return distance * reciprocal < reciprocal;
 }
 
 namespace objects {
 
-using byte = std::atomic<std::uint8_t>;
-inline constexpr std::size_t group = 8;
+inline constexpr std::size_t bits_per_word = 64;
 
-// Arrays have at least one byte behind the last object's, for the tail of a span that is no object, and are
-// whole groups.
-constexpr std::size_t array_bytes(std::size_t capacity) { return align_up(capacity + 1, group); }
+constexpr std::size_t words(std::size_t capacity) { return (capacity + bits_per_word - 1) / bits_per_word; }
 
-// Eight bytes at once. acquire: whoever finds a byte free sees what its last user wrote to the object; the
-// partner is the release store in central::flush.
-inline std::uint64_t load_group(const byte* first) {
-  std::uint64_t word = 0;
-#if TARN_TSAN
-  for (std::size_t i = 0; i < group; ++i) {
-    word |= std::uint64_t{first[i].load(std::memory_order_acquire)} << (8 * i);
+inline std::uintptr_t first_of(const span* s) {
+  return s->end() - std::size_t{s->capacity} * class_info(s->size_class).size;
+}
+inline void* at(const span* s, std::size_t index) {
+  return reinterpret_cast<void*>(first_of(s) + index * class_info(s->size_class).size);
+}
+// Requires: an object of s begins at the address.
+inline std::size_t index_of(const span* s, std::uintptr_t address) {
+  return static_cast<std::size_t>((wide{address - first_of(s)} * class_info(s->size_class).reciprocal) >>
+                                  bits_per_word);
+}
+
+inline void set_all_free(std::uint64_t* bits, std::size_t capacity) {
+  for (std::size_t w = 0; w < words(capacity); ++w) {
+    const std::size_t left = capacity - w * bits_per_word;
+    bits[w] = left >= bits_per_word ? ~std::uint64_t{0} : (std::uint64_t{1} << left) - 1;
   }
-#else
-  std::memcpy(&word, static_cast<const void*>(first), sizeof word);
-  std::atomic_thread_fence(std::memory_order_acquire);
-#endif
-  return word;
 }
 
-inline void fill_free(byte* array, std::size_t capacity) {
-  std::memset(static_cast<void*>(array), no_object, array_bytes(capacity));
-  std::memset(static_cast<void*>(array), object_free, capacity);
+// False if it was free already.
+inline bool set_free(span* s, std::size_t index) {
+  std::uint64_t& word = s->free_bits[index / bits_per_word];
+  const std::uint64_t bit = std::uint64_t{1} << (index % bits_per_word);
+  if (TARN_UNLIKELY((word & bit) != 0)) return false;
+  word |= bit;
+  return true;
 }
 
-// For checks: how many are free.
-inline std::size_t count_free(const byte* array, std::size_t capacity) {
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < capacity; ++i)
-    count += array[i].load(std::memory_order_relaxed) == object_free ? 1 : 0;
-  return count;
-}
-
-// Writes the indices of free objects, in order, to `out`, at most `most` of them. Returns how many.
-inline std::size_t find_free(const byte* array, std::size_t capacity, std::uint16_t* out, std::size_t most) {
-  std::size_t found = 0;
-  for (std::size_t first = 0; first < capacity && found < most; first += group) {
-    const std::uint64_t w = load_group(array + first);
-    // A byte of x is zero exactly if that byte of w is object_free; `zero` has its top bit set in those
-    // bytes, and maybe in some above them, which the look at each byte sorts out.
-    const std::uint64_t x = ~w;
-    std::uint64_t zero = (x - 0x0101010101010101U) & ~x & 0x8080808080808080U;
-    for (; zero != 0 && found < most; zero &= zero - 1) {
-      const auto byte_index = static_cast<std::size_t>(std::countr_zero(zero)) / 8;
-      if (((w >> (8 * byte_index)) & 0xFF) == object_free)
-        out[found++] = static_cast<std::uint16_t>(first + byte_index);
+// Takes the first free objects, at most `most`: visit(object) for each, in address order. Returns how many.
+template <class Visit>
+std::size_t take_free(span* s, std::size_t most, Visit visit) {
+  const std::uintptr_t first = first_of(s);
+  const std::size_t size = class_info(s->size_class).size;
+  std::size_t taken = 0;
+  for (std::size_t w = 0; w < words(s->capacity) && taken < most; ++w) {
+    std::uint64_t bits = s->free_bits[w];
+    for (; bits != 0 && taken < most; bits &= bits - 1, ++taken) {
+      const std::size_t index = w * bits_per_word + static_cast<std::size_t>(std::countr_zero(bits));
+      visit(reinterpret_cast<void*>(first + index * size));
     }
+    s->free_bits[w] = bits;
   }
-  return found;
+  return taken;
+}
+
+// For checks.
+inline bool is_free(const span* s, std::size_t index) {
+  return (s->free_bits[index / bits_per_word] >> (index % bits_per_word) & 1U) != 0;
+}
+inline std::size_t count_free(const span* s) {
+  std::size_t count = 0;
+  for (std::size_t w = 0; w < words(s->capacity); ++w) {
+    count += static_cast<std::size_t>(std::popcount(s->free_bits[w]));
+  }
+  return count;
 }
 
 }  // namespace objects

@@ -20,20 +20,19 @@ namespace tarn {
 
 // Tunable.
 inline constexpr std::size_t largest_class_size = 256 * kib;
-// A span has at least this many bytes, and room for this many objects as far as that keeps it below the
-// second.
+// A span has at least this many bytes, unless it then had more objects than most_span_objects; and room for
+// objects_wanted as far as that keeps it below wanted_span_bytes.
 inline constexpr std::size_t least_span_bytes = 16 * kib;
+inline constexpr std::size_t most_span_objects = 512;
 inline constexpr std::size_t objects_wanted = 8;
 inline constexpr std::size_t wanted_span_bytes = 64 * kib;
 // What one full magazine of a class may hold at most; caches begin with much less (thread/thread_cache.cpp).
 inline constexpr std::size_t magazine_bytes = 64 * kib;
 // Small objects pay for a refill with few bytes.
 inline constexpr std::size_t magazine_bytes_small = 16 * kib;
-// The tail of a span that no object fits into may be this part of it at most.
+// What is left of a span that no object fits into may be this part of it at most.
 inline constexpr std::size_t tail_waste_divisor = 8;
 
-// Slot numbers are kept in one byte per object, slot 0 is a sentinel, and numbers from object_away on have
-// another meaning (pages/span.hpp).
 inline constexpr std::size_t largest_magazine = 252;
 
 // Division by an object size is multiplication by its reciprocal, ceil(2^64 / size), in 128 bits: the high
@@ -56,8 +55,8 @@ static_assert(count <= 256, "a class is one byte in the page map");
 
 struct info {
   std::uint32_t size;
-  // ceil(2^reciprocal_shift / size). For an offset inside a span, offset * reciprocal has the object's index
-  // above bit reciprocal_shift, and what is below is less than reciprocal exactly if size divides offset.
+  // ceil(2^64 / size). For a distance up to a span's length, distance * reciprocal has the quotient by size above
+  // bit 64, and what is below is less than reciprocal exactly if size divides the distance.
   std::uint64_t reciprocal;
   std::uint16_t objects;  // per span
   std::uint16_t span_pages;
@@ -76,7 +75,8 @@ constexpr std::uint32_t size_of_class(unsigned c) {
 
 constexpr std::size_t span_pages_for(std::size_t size) {
   const std::size_t wanted = std::min(size * objects_wanted, wanted_span_bytes);
-  std::size_t pages = pages_for(std::max({least_span_bytes, wanted, size}));
+  std::size_t pages =
+      pages_for(std::max({std::min(least_span_bytes, most_span_objects * size), wanted, size}));
   while ((pages << page_shift) % size * tail_waste_divisor > pages << page_shift) ++pages;
   return pages;
 }
@@ -134,7 +134,9 @@ TARN_ALWAYS_INLINE unsigned class_of_size(std::size_t size) {
   return size_classes::coarse_lookup[(size + 127) >> size_classes::coarse_shift];
 }
 
-TARN_ALWAYS_INLINE const size_classes::info& class_info(unsigned c) { return size_classes::table[c]; }
+TARN_ALWAYS_INLINE constexpr const size_classes::info& class_info(unsigned c) {
+  return size_classes::table[c];
+}
 
 // ---- what must hold of the tables ----
 
@@ -151,7 +153,7 @@ constexpr bool tables_hold() {
       return false;
     // The error of the reciprocal, times the largest quotient, stays below one object.
     const auto error = static_cast<std::uint64_t>(wide{i.reciprocal} * i.size);
-    if (wide{error} * (span_bytes / i.size + 1) >= i.reciprocal) return false;
+    if (wide{error} * (span_bytes / i.size + 2) >= i.reciprocal) return false;
   }
   return size_of_class(count - 1) == largest_class_size;
 }

@@ -24,7 +24,10 @@ struct single_magazine {
 void* allocate_uncached(unsigned size_class) {
   single_magazine single{};
   const std::size_t count = engine::middle.refill(size_class, &single.head, 1);
-  return count != 0 ? single.head.bottom()[0] : nullptr;
+  if (count == 0) return nullptr;
+  void* const object = single.head.bottom()[0];
+  free_mark::clear(object);
+  return object;
 }
 
 void* allocate_object(unsigned size_class) {
@@ -53,21 +56,16 @@ void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
   return block != nullptr ? block : out_of_memory();
 }
 
-// The address is in a span cut into objects. What is wrong with it, or null.
-const char* fault_of(const span* s, unsigned size_class, const void* block) {
-  const object_index at = index_in(s, address_of(block));
-  if (!at.exact) return "invalid free of a pointer into a block";
-  const std::uint8_t state = s->objects[at.index].load(std::memory_order_relaxed);
-  switch (state) {
-    case no_object:
-      return "invalid free of a pointer that is no block";
-    case object_free:
-    case object_away:
-      return "double free";
-    default:
-      break;
+// The address is in a span cut into objects. What is wrong with freeing it, or null.
+const char* fault_of(const void* block) {
+  const page_map::entry page = engine::map.find(address_of(block));
+  if (address_of(block) < objects::first_of(page.owner()))
+    return "invalid free of a pointer that is no block";
+  const auto& info = class_info(static_cast<unsigned>(page.size_class()));
+  if (!is_multiple(page.distance(address_of(block)), info.reciprocal)) {
+    return "invalid free of a pointer into a block";
   }
-  return engine::local_cache->holds(size_class, state, block) ? "double free" : nullptr;
+  return free_mark::is_set(block) ? "double free" : nullptr;
 }
 
 [[noreturn]] void report_no_block(const void* block) {
@@ -122,12 +120,11 @@ TARN_NOINLINE void deallocate_slow(void* block) {
     if (s == nullptr || !large_block::deallocate(s)) report_no_block(block);
     return;
   }
-  if (const char* fault = fault_of(engine::map.span_of(address_of(block)), size_class, block)) {
-    os::fatal(fault, block);
-  }
+  if (const char* fault = fault_of(block)) os::fatal(fault, block);
   if (thread_cache* cache = engine::attach_thread()) {
     cache->free_slow(size_class, block);
   } else {
+    free_mark::set(block);
     engine::middle.flush(size_class, &block, 1);
   }
 }
@@ -154,9 +151,7 @@ void* reallocate(void* block, std::size_t size) {
       return resized != nullptr ? resized : out_of_memory();
     }
   } else {
-    if (const char* fault = fault_of(engine::map.span_of(address_of(block)), size_class, block)) {
-      os::fatal(fault, block);
-    }
+    if (const char* fault = fault_of(block)) os::fatal(fault, block);
     // A block stays where it is while it is not less than half used.
     const std::size_t have = class_info(size_class).size;
     if (size <= have && size > have / 2) return block;

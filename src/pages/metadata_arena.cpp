@@ -12,9 +12,6 @@ constexpr std::size_t chunk_bytes = 4 * mib;
 // Where address space is short.
 constexpr std::size_t smallest_chunk_bytes = 64 * kib;
 
-// Structures may be read this far behind their end (thread_cache::push does).
-constexpr std::size_t readable_behind = 4 * kib;
-
 }  // namespace
 
 void* metadata_arena::allocate(std::size_t bytes, std::size_t alignment) {
@@ -23,7 +20,7 @@ void* metadata_arena::allocate(std::size_t bytes, std::size_t alignment) {
       os::lock_guard guard(lock_);
       if (void* block = take(bytes, alignment)) return block;
     }
-    if (!grow(bytes + alignment + readable_behind)) return nullptr;
+    if (!grow(bytes + alignment)) return nullptr;
   }
 }
 
@@ -32,7 +29,7 @@ bool metadata_arena::ensure_available(std::size_t bytes) {
     os::lock_guard guard(lock_);
     if (end_ - next_ >= bytes) return true;
   }
-  return grow(bytes + readable_behind);
+  return grow(bytes);
 }
 
 void* metadata_arena::take(std::size_t bytes, std::size_t alignment) {
@@ -56,9 +53,9 @@ bool metadata_arena::grow(std::size_t bytes) {
   {
     os::lock_guard guard(lock_);
     // Another thread may have been here first; its chunk is then used up before another is.
-    if (next_ == 0 || end_ - next_ + readable_behind < bytes) {
+    if (next_ == 0 || end_ - next_ < bytes) {
       next_ = address_of(chunk);
-      end_ = next_ + size - readable_behind;
+      end_ = next_ + size;
       kept = true;
     }
   }

@@ -15,7 +15,7 @@ constexpr std::size_t largest_reservation = 1 * gib;
 constexpr std::size_t span_group = 16;
 // A split and the growth before it need at most this many.
 constexpr std::size_t spans_at_hand = 4;
-// A reservation of n bytes needs at most about n / 32 bytes of spans and object bytes for objects of 32 bytes
+// A reservation of n bytes needs at most about n / 32 bytes of spans and object bits for objects of 32 bytes
 // and more.
 constexpr std::size_t metadata_divisor = 32;
 // How long an allocation that would fail waits for pages that are being purged.
@@ -114,7 +114,6 @@ void page_heap::split_tail_locked(span* s, std::size_t pages) {
     rest->dirty_pages = static_cast<std::uint32_t>(s->dirty_pages - dirty);
     s->dirty_pages = static_cast<std::uint32_t>(dirty);
   }
-  rest->objects = nullptr;
   rest->moved = false;
   insert_locked(rest);
 }
@@ -139,7 +138,6 @@ span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source fr
     s = tail;
   }
   if (s->pages > pages) split_tail_locked(s, pages);
-  s->objects = nullptr;
   return s;
 }
 
@@ -222,7 +220,6 @@ bool page_heap::shrink(span* s, std::size_t pages) {
     rest->start = s->start + (pages << page_shift);
     rest->pages = static_cast<std::uint32_t>(s->pages - pages);
     rest->moved = s->moved;
-    rest->objects = nullptr;
     s->pages = static_cast<std::uint32_t>(pages);
     map_.set_ends(s);
   }
@@ -287,7 +284,6 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
   s->start = address_of(start);
   s->pages = static_cast<std::uint32_t>(bytes >> page_shift);
   s->dirty_pages = 0;
-  s->objects = nullptr;
   s->moved = false;
   reserved_ += s->pages;
   touch_.reserved_locked(s->start, bytes);

@@ -36,10 +36,17 @@ bool page_map::ensure(std::uintptr_t start, std::size_t bytes) {
   return true;
 }
 
-void page_map::set_objects(span* s) {
+void page_map::set_objects(span* s, std::size_t object_size) {
   const std::uintptr_t bits = address_of(s) | s->size_class;
-  for_each_leaf(s->start, s->pages, [bits](leaf& l, std::size_t first, std::size_t count) {
-    for (std::size_t i = first; i < first + count; ++i) l.spans[i].store(bits, std::memory_order_relaxed);
+  const std::size_t step = page_size % object_size;
+  // Of the span's first page: what the last object that ended before the span would have had of it.
+  std::size_t lead = (object_size - s->bytes() % object_size) % object_size;
+  for_each_leaf(s->start, s->pages, [&](leaf& l, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      l.spans[i].store(bits | (std::uintptr_t{lead / lead_step} << address_bits), std::memory_order_relaxed);
+      lead += step;
+      if (lead >= object_size) lead -= object_size;
+    }
   });
 }
 

@@ -39,9 +39,12 @@ class page_map {
 
  private:
   static constexpr std::uintptr_t class_mask = alignof(span) - 1;
+  static constexpr std::uintptr_t address_mask = (std::uintptr_t{1} << address_bits) - 1;
+  static constexpr std::size_t lead_step = 16;
 
   struct leaf {
-    // The span's address, plus the size class in the bits that its alignment leaves zero: one load, one line.
+    // The span's address; the size class in the bits that its alignment leaves zero; and above the bits of an
+    // address, how far into an object the page's first byte lies, in steps of 16 bytes. One load, one line.
     std::atomic<std::uintptr_t> spans[leaf_pages];
     page_backing backing[leaf_pages];
   };
@@ -59,7 +62,12 @@ class page_map {
     [[nodiscard]] TARN_ALWAYS_INLINE std::size_t size_class() const { return bits_ & class_mask; }
     // The span that the page was last given to, which the caller checks (span::contains, state), or null.
     [[nodiscard]] TARN_ALWAYS_INLINE span* owner() const {
-      return reinterpret_cast<span*>(bits_ & ~class_mask);
+      return reinterpret_cast<span*>(bits_ & address_mask & ~class_mask);
+    }
+    // How far the address, which lies in this page, is from the first byte of some object of the page's span:
+    // a multiple of the object size exactly if an object begins there. Requires size_class() != 0.
+    [[nodiscard]] TARN_ALWAYS_INLINE std::size_t distance(std::uintptr_t address) const {
+      return (bits_ >> address_bits) * lead_step + (address & (page_size - 1));
     }
 
    private:
@@ -83,8 +91,9 @@ class page_map {
     set_span(s->start, s);
     set_span(s->end() - 1, s);
   }
-  // Every page of the span maps to it and to its class.
-  void set_objects(span* s);
+  // Every page of the span maps to it and to its class, of objects of `object_size` bytes (8 or a multiple of
+  // 16) that end where the span ends.
+  void set_objects(span* s, std::size_t object_size);
   void clear_classes(const span* s);
 
   [[nodiscard]] page_backing backing(std::uintptr_t address) const {

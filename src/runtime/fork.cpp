@@ -24,7 +24,7 @@ void for_each_lock(Visit visit) {
   visit(registry.lock());
   for (unsigned c = 0; c < size_classes::count; ++c) visit(middle.depot(c).lock);
   visit(heap.lock());
-  middle.for_each_array_lock(visit);
+  visit(middle.bits_lock());
   middle.magazines().for_each_lock(visit);
   visit(metadata.lock());
 }

@@ -6,7 +6,7 @@
 
 namespace tarn {
 
-constinit thread_cache::long_magazine thread_cache::none_{};
+constinit magazine thread_cache::none_{};
 
 namespace {
 
@@ -46,17 +46,14 @@ std::size_t index_for(std::size_t objects) {
 // ---- what others may take ----
 
 magazine* thread_cache::take_spare(unsigned size_class) {
-  magazine** const spare = &bins_[size_class].spare;
-  if (__atomic_load_n(spare, __ATOMIC_RELAXED) == no_magazine()) return nullptr;
+  if (spare_[size_class].load(std::memory_order_relaxed) == nullptr) return nullptr;
   // acquire: what the owner wrote to the magazine before put_spare(). Of two takers one gets it.
-  magazine* const m = __atomic_exchange_n(spare, no_magazine(), __ATOMIC_ACQUIRE);
-  return m != no_magazine() ? m : nullptr;
+  return spare_[size_class].exchange(nullptr, std::memory_order_acquire);
 }
 
 void thread_cache::put_spare(unsigned size_class, magazine* m) {
-  if (m == nullptr) return;
-  // release: partner of the exchange in take_spare().
-  __atomic_store_n(&bins_[size_class].spare, m, __ATOMIC_RELEASE);
+  // release: partner of the acquire above.
+  if (m != nullptr) spare_[size_class].store(m, std::memory_order_release);
 }
 
 // ---- magazines ----
@@ -90,7 +87,7 @@ void thread_cache::give_back(unsigned size_class, magazine* m) {
 
 void thread_cache::load(unsigned size_class, magazine* m) {
   bin& b = bins_[size_class];
-  b.slots = m->slots;
+  b.loaded = m;
   b.top = m->bottom() + m->count;
   b.limit =
       m->bottom() + std::max<std::size_t>(std::min<std::size_t>(most_now(size_class), m->capacity), m->count);
@@ -98,7 +95,7 @@ void thread_cache::load(unsigned size_class, magazine* m) {
 
 void thread_cache::unload(unsigned size_class) {
   bin& b = bins_[size_class];
-  b.loaded()->count = static_cast<std::uint16_t>(b.top - b.loaded()->bottom());
+  b.loaded->count = static_cast<std::uint16_t>(b.top - b.loaded->bottom());
 }
 
 bool thread_cache::is_one_way(unsigned size_class) const {
@@ -125,7 +122,7 @@ bool thread_cache::may_hold(std::size_t more) const {
 // gives way to a larger one, if it has to, with the same objects in the same slots.
 bool thread_cache::grow(unsigned size_class) {
   bin& b = bins_[size_class];
-  if (b.slots == no_magazine()->slots) {
+  if (is_empty(b)) {
     if (most_[size_class] == 0) set_most(size_class, first_most(size_class));
     magazine* m = new_magazine(size_class);
     if (m != nullptr) load(size_class, m);
@@ -139,7 +136,7 @@ bool thread_cache::grow(unsigned size_class) {
   }
   set_most(size_class, next_most);
   unload(size_class);
-  magazine* const old = b.loaded();
+  magazine* const old = b.loaded;
   if (old->capacity >= next_most) {
     load(size_class, old);
     return true;
@@ -172,7 +169,7 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   if (spare == nullptr || spare->count == 0) full = central_->take_full(size_class);
   if (full != nullptr) {
     // What was loaded is empty: it, or the spare one, stays as the spare one.
-    magazine* const empty = b.loaded();
+    magazine* const empty = b.loaded;
     if (most_[size_class] == 0) set_most(size_class, first_most(size_class));
     load(size_class, full);
     if (empty == no_magazine()) {
@@ -186,8 +183,8 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   }
   put_spare(size_class, spare);
   grow(size_class);
-  if (b.slots == no_magazine()->slots) return nullptr;
-  magazine* const m = b.loaded();
+  if (is_empty(b)) return nullptr;
+  magazine* const m = b.loaded;
   m->count = static_cast<std::uint16_t>(
       central_->refill(size_class, m, std::min<std::size_t>(most_now(size_class), m->capacity)));
   load(size_class, m);
@@ -199,8 +196,8 @@ void thread_cache::make_room(unsigned size_class) {
   streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] + 1, 0, one_way));
   bin& b = bins_[size_class];
   if (central_->draining(size_class) && !is_one_way(size_class)) empty_bin(size_class);
-  if (grow(size_class) || b.slots == no_magazine()->slots) return;
-  magazine* const full = b.loaded();
+  if (grow(size_class) || is_empty(b)) return;
+  magazine* const full = b.loaded;
   unload(size_class);
   if (full->count < std::min<std::size_t>(most_now(size_class), full->capacity)) {
     // It was short because the class was draining.
@@ -220,7 +217,6 @@ void thread_cache::make_room(unsigned size_class) {
   }
   // No memory for a second magazine: this one is emptied in place.
   central_->flush(size_class, full->bottom(), full->count);
-  full->clear();
   full->count = 0;
   load(size_class, full);
 }
@@ -228,7 +224,11 @@ void thread_cache::make_room(unsigned size_class) {
 TARN_NOINLINE void thread_cache::free_slow(unsigned size_class, void* object) {
   note_slow_call(size_class);
   if (bins_[size_class].top == bins_[size_class].limit) make_room(size_class);
-  if (!push(central_->map().find(address_of(object)), object)) central_->flush(size_class, &object, 1);
+  if (!push(central_->map().find(address_of(object)), object)) {
+    // No memory for a magazine.
+    free_mark::set(object);
+    central_->flush(size_class, &object, 1);
+  }
   central_->nudge_if_spare();
 }
 
@@ -236,10 +236,10 @@ TARN_NOINLINE void thread_cache::free_slow(unsigned size_class, void* object) {
 
 void thread_cache::empty_bin(unsigned size_class) {
   bin& b = bins_[size_class];
-  if (b.slots != no_magazine()->slots) {
+  if (!is_empty(b)) {
     unload(size_class);
-    magazine* const m = b.loaded();
-    b.slots = no_magazine()->slots;
+    magazine* const m = b.loaded;
+    b.loaded = no_magazine();
     b.top = b.limit = no_magazine()->bottom();
     hand_over(size_class, m);
   }
@@ -259,7 +259,7 @@ void thread_cache::flush_all() {
 void thread_cache::scavenge() {
   central_->nudge();
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    if (bins_[c].slots == no_magazine()->slots) continue;
+    if (is_empty(bins_[c])) continue;
     if (last_top_[c] == bins_[c].top) {
       give_up_bin(c);
     } else {
@@ -282,26 +282,18 @@ bool thread_cache::take_surplus(bool only_if_idle) {
   return false;
 }
 
-// The spare magazine may be taken, and its memory become another, at any moment: it does not hold the object then,
-// nor does what it becomes, as the object is in the caller's hands.
-__attribute__((no_sanitize("thread"))) bool thread_cache::holds(unsigned size_class, std::size_t slot,
-                                                                const void* object) {
-  const bin& b = bins_[size_class];
-  if (slot < static_cast<std::size_t>(b.top - b.slots) && b.slots[slot] == object) return true;
-  // Slots behind the objects are null, but there are only so many.
-  const magazine* const spare = __atomic_load_n(&b.spare, __ATOMIC_RELAXED);
-  return slot <= spare->capacity && spare->slots[slot] == object;
-}
-
 // Of another thread's cache the figures are a moment old.
 __attribute__((no_sanitize("thread"))) std::size_t thread_cache::cached_bytes() const {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
     // No calls of other functions, which ThreadSanitizer would watch.
     const bin& b = bins_[c];
-    const magazine* const spare = __atomic_load_n(&b.spare, __ATOMIC_RELAXED);
-    const auto loaded = static_cast<std::size_t>(b.top - b.slots) - 1;
-    bytes += (loaded + spare->count) * size_classes::table[c].size;
+    const magazine* const spare =
+        __atomic_load_n(reinterpret_cast<magazine* const*>(&spare_[c]), __ATOMIC_RELAXED);
+    // Read one after the other while they change, they may be of two magazines.
+    const auto loaded = reinterpret_cast<std::uintptr_t>(b.top) - address_of(b.loaded->slots) - sizeof(void*);
+    const std::size_t count = std::min(loaded / sizeof(void*), largest_magazine);
+    bytes += (count + (spare != nullptr ? spare->count : 0)) * size_classes::table[c].size;
   }
   return bytes;
 }

@@ -8,9 +8,8 @@
 //
 // Invariants, for each class c with the loaded magazine m:
 //   - m->slots < top <= limit, and limit - m->bottom() is at most most_[c], or what m held when it came;
-//   - objects lie in [m->bottom(), top), and the slots from top on are null;
-//   - an object in slot k of a magazine has k in its byte (pages/span.hpp), so pushing an object that is
-//     already in the loaded or the spare magazine is seen;
+//   - objects lie in [m->bottom(), top), and m->slots[0] is null;
+//   - every object in a magazine has its free_mark set, no object in the program's hands has;
 //   - capacity_bytes_ = sum over the classes of 2 * most_ * size.
 //
 // Cold start: a thread without a cache has an empty one, whose bins are empty and full at once, so that its
@@ -24,6 +23,7 @@
 #include "base/compiler.hpp"
 #include "base/units.hpp"
 #include "central/central.hpp"
+#include "central/free_mark.hpp"
 #include "central/magazine.hpp"
 #include "central/objects.hpp"
 #include "central/size_class.hpp"
@@ -39,17 +39,15 @@ struct cache_budget {
 
 class alignas(separation) thread_cache {
  public:
-  struct bin {
+  struct alignas(32) bin {
     void** top;
     void** limit;
-    void** slots;     // of the loaded magazine
-    magazine* spare;  // atomic; no_magazine() if there is none, as push() looks into it
-
-    [[nodiscard]] magazine* loaded() const { return magazine::of_slots(slots); }
+    std::uint64_t reciprocal;  // of the object size
+    magazine* loaded;
   };
 
-  // What a bin without a magazine has: it is empty and full at once, and as long as the longest to look into.
-  static magazine* no_magazine() { return &none_.head; }
+  // What a bin without a magazine has loaded: it is empty and full at once.
+  static magazine* no_magazine() { return &none_; }
 
   struct empty_tag {};
   constexpr explicit thread_cache(empty_tag /*unused*/) { make_empty(); }
@@ -62,8 +60,8 @@ class alignas(separation) thread_cache {
     void** const top = b.top;
     void* const object = top[-1];
     if (TARN_UNLIKELY(object == nullptr)) return nullptr;
-    top[-1] = nullptr;  // so that a slot names an object only while the object is in it
     b.top = top - 1;
+    free_mark::clear(object);
     return object;
   }
 
@@ -74,21 +72,11 @@ class alignas(separation) thread_cache {
     bin& b = bins_[page.size_class()];
     void** const top = b.top;
     if (TARN_UNLIKELY(top == b.limit)) return false;
-    // Beside the dependent work above: is this an object, and not one that is free already?
-    span* const s = page.owner();
-    const object_index at = index_in(s, address_of(object));
-    if (TARN_UNLIKELY(!at.exact)) return false;
-    objects::byte& state = s->objects[at.index];
-    const std::size_t was = state.load(std::memory_order_relaxed);
-    // The spare magazine may just have been taken by another thread, and then names nothing that this one
-    // frees.
-    const magazine* const spare = __atomic_load_n(&b.spare, __ATOMIC_RELAXED);
-    if (TARN_UNLIKELY(was >= object_away || names(b.slots, was, object) ||
-                      names(spare->slots, was, object))) {
+    if (TARN_UNLIKELY(!is_multiple(page.distance(address_of(object)), b.reciprocal) ||
+                      free_mark::is_set(object))) {
       return false;
     }
-    const auto slot = static_cast<std::size_t>(top - b.slots);
-    state.store(static_cast<std::uint8_t>(slot), std::memory_order_relaxed);
+    free_mark::set(object);
     *top = object;
     b.top = top + 1;
     return true;
@@ -105,9 +93,6 @@ class alignas(separation) thread_cache {
   // has made no slow call since the last time. Returns whether it has.
   bool take_surplus(bool only_if_idle);
 
-  // True if the object lies in that slot of the loaded or the spare magazine. By the thread itself.
-  [[nodiscard]] bool holds(unsigned size_class, std::size_t slot, const void* object);
-
   // Bytes of the free objects in it; another thread's answer is a moment old.
   [[nodiscard]] std::size_t cached_bytes() const;
 
@@ -120,26 +105,14 @@ class alignas(separation) thread_cache {
  private:
   friend class thread_cache_test_access;
 
-  struct long_magazine {
-    magazine head;
-    void* rest[largest_magazine];
-  };
-  static constinit long_magazine none_;
+  static constinit magazine none_;
 
   constexpr void make_empty() {
-    for (bin& b : bins_) b = {none_.head.slots + 1, none_.head.slots + 1, none_.head.slots, &none_.head};
+    for (unsigned c = 0; c < size_classes::count; ++c) {
+      bins_[c] = {none_.slots + 1, none_.slots + 1, class_info(c).reciprocal, &none_};
+    }
   }
-  // Whether the slot holds the object. It may lie behind a short magazine: metadata_arena keeps that
-  // readable, and an accidental hit there only leads to the slow path, which looks more closely.
-#if TARN_TSAN
-  __attribute__((noinline, no_sanitize("thread")))
-#else
-  TARN_ALWAYS_INLINE
-#endif
-  static bool
-  names(void* const* slots, std::size_t slot, const void* object) {
-    return slots[slot] == object;
-  }
+  static bool is_empty(const bin& b) { return b.loaded == no_magazine(); }
 
   // A spare magazine changes hands. Only the owner puts one, where there is none.
   magazine* take_spare(unsigned size_class);
@@ -164,6 +137,7 @@ class alignas(separation) thread_cache {
   bin bins_[size_classes::count];
 
   // Cold from here on.
+  std::atomic<magazine*> spare_[size_classes::count] = {};
   central* central_ = nullptr;
   cache_budget* budget_ = nullptr;
   std::atomic<std::uint32_t> slow_calls_seen_{0};  // as of the last take_surplus

@@ -1,105 +1,109 @@
 // SPDX-License-Identifier: MIT
-// The searches by groups of eight bytes, against the same searches byte by byte.
+// The bits of a span's objects, against a list of them.
 #include "central/objects.hpp"
 
 #include <gtest/gtest.h>
 
-#include <memory>
+#include <algorithm>
 #include <random>
+#include <set>
 #include <vector>
 
 namespace tarn {
 namespace {
 
-class objects_test : public testing::Test {
- protected:
-  void make(std::size_t capacity) {
-    capacity_ = capacity;
-    bytes_ = std::make_unique<objects::byte[]>(objects::array_bytes(capacity));
-    objects::fill_free(bytes_.get(), capacity);
+constexpr std::uintptr_t start = std::uintptr_t{1} << 40;
+
+// A span as central cuts it, of memory that nobody touches.
+class cut_span {
+ public:
+  explicit cut_span(unsigned size_class)
+      : bits_(objects::words(class_info(size_class).objects) + 1, ~std::uint64_t{0}) {
+    s.start = start;
+    s.pages = class_info(size_class).span_pages;
+    s.capacity = class_info(size_class).objects;
+    s.size_class = static_cast<std::uint8_t>(size_class);
+    s.free_bits = bits_.data();
+    objects::set_all_free(s.free_bits, s.capacity);
   }
-  void set(std::size_t i, unsigned value) { bytes_[i].store(static_cast<std::uint8_t>(value)); }
-  [[nodiscard]] bool free_at(std::size_t i) const { return bytes_[i].load() == object_free; }
 
-  // A state that no object that is free has.
-  unsigned used_state() { return static_cast<unsigned>(random_() % (largest_magazine + 1)); }
-
-  // What find_free must give.
-  [[nodiscard]] std::vector<std::uint16_t> free_ones(std::size_t most) const {
-    std::vector<std::uint16_t> out;
-    for (std::size_t i = 0; i < capacity_ && out.size() < most; ++i) {
-      if (free_at(i)) out.push_back(static_cast<std::uint16_t>(i));
-    }
+  std::vector<std::size_t> take(std::size_t most) {
+    std::vector<std::size_t> out;
+    const std::size_t count = objects::take_free(
+        &s, most, [&](void* object) { out.push_back(objects::index_of(&s, address_of(object))); });
+    EXPECT_EQ(count, out.size());
     return out;
   }
-  std::vector<std::uint16_t> found(std::size_t most) {
-    std::vector<std::uint16_t> out(most + 1, 0xffff);
-    out.resize(objects::find_free(bytes_.get(), capacity_, out.data(), most));
-    return out;
-  }
+  // Behind the last word.
+  [[nodiscard]] std::uint64_t beyond() const { return bits_.back(); }
 
-  std::size_t capacity_ = 0;
-  std::unique_ptr<objects::byte[]> bytes_;
-  std::mt19937 random_{6};
+  span s;
+
+ private:
+  std::vector<std::uint64_t> bits_;
 };
 
-TEST_F(objects_test, a_new_array_is_all_free_with_a_byte_behind_it) {
-  for (const std::size_t capacity : {1U, 2U, 7U, 8U, 9U, 63U, 255U, 2048U}) {
-    make(capacity);
-    for (std::size_t i = 0; i < capacity; ++i) ASSERT_TRUE(free_at(i));
-    for (std::size_t i = capacity; i < objects::array_bytes(capacity); ++i) {
-      ASSERT_EQ(bytes_[i].load(), no_object);
-    }
-    EXPECT_GT(objects::array_bytes(capacity), capacity);
-    EXPECT_EQ(objects::count_free(bytes_.get(), capacity), capacity);
-    EXPECT_EQ(found(capacity).size(), capacity);
-  }
-}
-
-TEST_F(objects_test, one_free_object_is_found_wherever_it_is_and_whatever_is_beside_it) {
-  for (const std::size_t capacity : {1U, 5U, 8U, 13U, 64U, 85U}) {
-    // 254 and 253 are the states nearest to `free`.
-    for (const unsigned beside : {0U, 1U, 127U, 128U, 252U, 253U, 254U}) {
-      make(capacity);
-      for (std::size_t i = 0; i < capacity; ++i) set(i, beside);
-      EXPECT_TRUE(found(capacity).empty());
-      for (std::size_t i = 0; i < capacity; ++i) {
-        set(i, object_free);
-        ASSERT_EQ(found(1), std::vector<std::uint16_t>{static_cast<std::uint16_t>(i)}) << capacity;
-        ASSERT_EQ(found(capacity).size(), 1U);
-        ASSERT_EQ(objects::count_free(bytes_.get(), capacity), 1U);
-        set(i, beside);
-      }
-    }
-  }
-}
-
-TEST_F(objects_test, one_object_in_use_is_left_out_wherever_it_is) {
-  for (const std::size_t capacity : {1U, 5U, 8U, 13U, 64U, 85U}) {
-    make(capacity);
+TEST(objects, of_every_class_are_free_at_first_and_come_in_order) {
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    cut_span cut(c);
+    const std::size_t capacity = class_info(c).objects;
+    ASSERT_EQ(objects::count_free(&cut.s), capacity);
+    const auto all = cut.take(capacity + 5);
+    ASSERT_EQ(all.size(), capacity);
     for (std::size_t i = 0; i < capacity; ++i) {
-      set(i, used_state());
-      ASSERT_EQ(found(capacity), free_ones(capacity)) << i << " of " << capacity;
-      ASSERT_EQ(objects::count_free(bytes_.get(), capacity), capacity - 1);
-      set(i, object_free);
+      ASSERT_EQ(all[i], i);
+      ASSERT_FALSE(objects::is_free(&cut.s, i));
+    }
+    ASSERT_EQ(objects::count_free(&cut.s), 0U);
+    ASSERT_TRUE(cut.take(1).empty());
+    ASSERT_EQ(cut.beyond(), ~std::uint64_t{0});
+  }
+}
+
+TEST(objects, end_where_the_span_ends) {
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    cut_span cut(c);
+    const std::size_t last = class_info(c).objects - 1U;
+    ASSERT_EQ(address_of(objects::at(&cut.s, last)) + class_info(c).size, cut.s.end());
+    ASSERT_GE(objects::first_of(&cut.s), start);
+    ASSERT_LT(objects::first_of(&cut.s), start + class_info(c).size) << "another object would fit";
+    ASSERT_EQ(address_of(objects::at(&cut.s, 0)), objects::first_of(&cut.s));
+  }
+}
+
+TEST(objects, set_free_tells_what_was_free_already) {
+  for (const unsigned c : {1U, 5U, 40U, size_classes::count - 1}) {
+    cut_span cut(c);
+    for (std::size_t i = 0; i < cut.s.capacity; ++i) ASSERT_FALSE(objects::set_free(&cut.s, i));
+    cut.take(cut.s.capacity);
+    for (std::size_t i = 0; i < cut.s.capacity; ++i) {
+      ASSERT_TRUE(objects::set_free(&cut.s, i));
+      ASSERT_FALSE(objects::set_free(&cut.s, i));
     }
   }
 }
 
-TEST_F(objects_test, the_search_agrees_with_the_naive_one) {
-  for (int round = 0; round < 5000; ++round) {
-    make(1 + random_() % 300);
-    const unsigned density = static_cast<unsigned>(random_() % 5);
-    for (std::size_t i = 0; i < capacity_; ++i) {
-      // Runs, so that whole groups are of one kind.
-      if (random_() % 4 < density) {
-        const unsigned state = random_() % 2 == 0 ? 0 : used_state();
-        for (std::size_t run = random_() % 20; run > 0 && i < capacity_; --run, ++i) set(i, state);
+TEST(objects, random_taking_and_freeing_agrees_with_a_set) {
+  std::mt19937 random(6);
+  for (const unsigned c : {1U, 2U, 5U, 9U, 30U, 60U}) {
+    cut_span cut(c);
+    std::set<std::size_t> free;
+    for (std::size_t i = 0; i < cut.s.capacity; ++i) free.insert(i);
+    for (int step = 0; step < 3000; ++step) {
+      if (random() % 2 == 0) {
+        const std::size_t most = 1 + random() % 60;
+        for (const std::size_t index : cut.take(most)) {
+          ASSERT_EQ(index, *free.begin()) << "not the first free one";
+          free.erase(index);
+        }
+      } else {
+        for (int i = 0; i < 40; ++i) {
+          const std::size_t index = random() % cut.s.capacity;
+          ASSERT_EQ(objects::set_free(&cut.s, index), free.insert(index).second);
+        }
       }
+      ASSERT_EQ(objects::count_free(&cut.s), free.size());
     }
-    const std::size_t most = 1 + random_() % 60;
-    ASSERT_EQ(found(most), free_ones(most));
-    ASSERT_EQ(objects::count_free(bytes_.get(), capacity_), free_ones(capacity_).size());
   }
 }
 

@@ -47,7 +47,7 @@ TEST(size_class, classes_grow_and_class_0_is_none) {
   }
 }
 
-TEST(size_class, spans_waste_little_and_bytes_hold_all_numbers) {
+TEST(size_class, spans_waste_little) {
   for (unsigned c = 1; c < size_classes::count; ++c) {
     const auto& info = class_info(c);
     const std::size_t bytes = std::size_t{info.span_pages} << page_shift;
@@ -56,25 +56,28 @@ TEST(size_class, spans_waste_little_and_bytes_hold_all_numbers) {
     ASSERT_LT(bytes - used, info.size) << "another object would fit";
     ASSERT_LE((bytes - used) * tail_waste_divisor, bytes) << info.size;
     ASSERT_GE(info.magazine, 1);
-    ASSERT_LT(info.magazine, object_away) << "a slot number must not be taken for a state";
+    ASSERT_LE(info.objects, most_span_objects * (page_size / (most_span_objects * 8))) << "bits for them";
     ASSERT_LE(std::size_t{info.magazine} * info.size, std::max<std::size_t>(magazine_bytes, info.size));
   }
 }
 
 TEST(size_class, reciprocals_divide_exactly) {
-  constexpr std::uintptr_t start = std::uintptr_t{1} << 40;
   for (unsigned c = 1; c < size_classes::count; ++c) {
     const auto& info = class_info(c);
     span s;
-    s.start = start;
-    s.reciprocal = info.reciprocal;
-    const std::size_t bytes = std::size_t{info.span_pages} << page_shift;
+    s.start = std::uintptr_t{1} << 40;
+    s.pages = info.span_pages;
+    s.capacity = info.objects;
+    s.size_class = static_cast<std::uint8_t>(c);
+    // The page map adds up to one object's size to an offset in a span.
+    const std::size_t distances = s.bytes() + info.size;
     std::size_t index = 0;
     std::size_t rest = 0;
-    for (std::size_t offset = 0; offset < bytes; ++offset) {
-      const object_index at = index_in(&s, start + offset);
-      if (at.index != index || at.exact != (rest == 0)) {
-        FAIL() << "offset " << offset << " in a span of objects of " << info.size << ": index " << at.index;
+    for (std::size_t distance = 0; distance < distances; ++distance) {
+      const bool in_span = objects::first_of(&s) + distance < s.end();
+      if (is_multiple(distance, info.reciprocal) != (rest == 0) ||
+          (in_span && objects::index_of(&s, objects::first_of(&s) + distance) != index)) {
+        FAIL() << "distance " << distance << " among objects of " << info.size;
       }
       if (++rest == info.size) {
         rest = 0;

@@ -49,7 +49,7 @@ TEST_F(page_map_test, a_span_across_leaves_is_known_in_each) {
   span_at s(border - 3 * page_size, 7);
   ASSERT_TRUE(map_.ensure(s.start, s.bytes()));
   s.size_class = 9;
-  map_.set_objects(&s);
+  map_.set_objects(&s, 128);
   for (std::uintptr_t at = s.start; at < s.end(); at += page_size / 2) {
     EXPECT_EQ(map_.class_of(at), 9U);
     EXPECT_EQ(map_.span_of(at), &s);
@@ -59,6 +59,29 @@ TEST_F(page_map_test, a_span_across_leaves_is_known_in_each) {
   EXPECT_EQ(map_.class_of(s.end()), 0U);
   map_.clear_classes(&s);
   for (std::uintptr_t at = s.start; at < s.end(); at += page_size) EXPECT_EQ(map_.class_of(at), 0U);
+}
+
+// Every object size that a class could have: the distance is a multiple of it at the objects' first bytes, and
+// nowhere else.
+TEST_F(page_map_test, a_page_knows_how_far_its_first_byte_is_into_an_object) {
+  ASSERT_TRUE(map_.ensure(border - 64 * page_size, 128 * page_size));
+  for (std::size_t size = 8; size <= 256 * kib; size += size < 16     ? 8
+                                                        : size < 4096 ? 16
+                                                                      : size / 16 / 16 * 16) {
+    for (const std::uint32_t pages : {1U, 2U, 3U, 8U, 63U}) {
+      span_at s(border - 5 * page_size, pages);
+      if (s.bytes() < size) continue;
+      s.size_class = 96;
+      map_.set_objects(&s, size);
+      for (std::uintptr_t at = s.start; at < s.end(); at += 8) {
+        const page_map::entry page = map_.find(at);
+        ASSERT_EQ(page.owner(), &s);
+        ASSERT_EQ(page.size_class(), 96U);
+        ASSERT_EQ(page.distance(at) % size == 0, (s.end() - at) % size == 0) << size;
+      }
+      map_.clear_classes(&s);
+    }
+  }
 }
 
 TEST_F(page_map_test, ensure_makes_all_leaves_of_a_long_range) {

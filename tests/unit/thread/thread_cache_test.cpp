@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "central/objects.hpp"
 #include "own_engine.hpp"
 
 namespace tarn {
@@ -15,8 +16,10 @@ namespace tarn {
 class thread_cache_test_access {
  public:
   static thread_cache::bin& bin_of(thread_cache& cache, unsigned c) { return cache.bins_[c]; }
-  static bool has_spare(thread_cache& cache, unsigned c) {
-    return cache.bins_[c].spare != thread_cache::no_magazine();
+  static bool has_spare(thread_cache& cache, unsigned c) { return spare(cache, c) != nullptr; }
+  static magazine* spare(thread_cache& cache, unsigned c) { return cache.spare_[c].load(); }
+  static std::size_t spare_count(thread_cache& cache, unsigned c) {
+    return has_spare(cache, c) ? spare(cache, c)->count : 0;
   }
   static std::size_t capacity_bytes(const thread_cache& cache) {
     return static_cast<std::size_t>(cache.capacity_bytes_);
@@ -24,7 +27,7 @@ class thread_cache_test_access {
   // What a bin of the class may hold; it has a spare magazine of the same length.
   static std::size_t most(const thread_cache& cache, unsigned c) { return cache.most_[c]; }
   static bool is_empty_bin(thread_cache& cache, unsigned c) {
-    return cache.bins_[c].slots == thread_cache::no_magazine()->slots;
+    return cache.bins_[c].loaded == thread_cache::no_magazine();
   }
 };
 
@@ -37,11 +40,14 @@ constexpr unsigned small = 5;  // objects of 64 bytes
 class thread_cache_test : public testing::Test {
  protected:
   void* allocate(unsigned c) {
-    void* const object = cache_.pop(c);
-    return object != nullptr ? object : cache_.allocate_slow(c);
+    void* object = cache_.pop(c);
+    if (object == nullptr) object = cache_.allocate_slow(c);
+    EXPECT_FALSE(free_mark::is_set(object));
+    return object;
   }
   void release(unsigned c, void* object) { release_to(cache_, c, object); }
   void release_to(thread_cache& cache, unsigned c, void* object) {
+    freed_.insert(object);
     if (!cache.push(engine_->map.find(address_of(object)), object)) cache.free_slow(c, object);
   }
   std::vector<void*> allocate_many(unsigned c, std::size_t count) {
@@ -53,27 +59,24 @@ class thread_cache_test : public testing::Test {
     for (void* object : objects) release(c, object);
   }
 
-  unsigned byte_of(const void* object) {
-    const span* s = engine_->map.span_of(address_of(object));
-    return s->objects[index_in(s, address_of(object)).index].load();
+  void check_object(unsigned c, void* object) {
+    const page_map::entry page = engine_->map.find(address_of(object));
+    ASSERT_EQ(page.size_class(), c);
+    ASSERT_FALSE(objects::is_free(page.owner(), objects::index_of(page.owner(), address_of(object))));
+    if (freed_.count(object) != 0) {
+      ASSERT_TRUE(free_mark::is_set(object));
+    }
   }
-
   void check_bin(thread_cache& cache, unsigned c) {
     const thread_cache::bin& b = access::bin_of(cache, c);
-    magazine* const m = b.loaded();
+    magazine* const m = b.loaded;
     ASSERT_EQ(m->slots[0], nullptr);
     ASSERT_GE(b.top, m->bottom());
     ASSERT_LE(b.top, b.limit);
     ASSERT_LE(b.limit, m->bottom() + std::min<std::size_t>(m->capacity, class_info(c).magazine));
-    for (void** slot = m->bottom(); slot < b.top; ++slot) {
-      ASSERT_EQ(byte_of(*slot), static_cast<unsigned>(slot - m->slots));
-    }
-    // The empty magazine counts none.
-    if (m->capacity != 0) {
-      for (void** slot = b.top; slot < m->slots + 1 + m->capacity; ++slot) ASSERT_EQ(*slot, nullptr);
-    }
-    for (std::size_t slot = 1; slot <= b.spare->count; ++slot) {
-      ASSERT_EQ(byte_of(b.spare->slots[slot]), slot);
+    for (void** slot = m->bottom(); slot < b.top; ++slot) check_object(c, *slot);
+    for (std::size_t slot = 1; slot <= access::spare_count(cache, c); ++slot) {
+      check_object(c, access::spare(cache, c)->slots[slot]);
     }
   }
   void check(thread_cache& cache) {
@@ -86,11 +89,12 @@ class thread_cache_test : public testing::Test {
     ASSERT_EQ(access::capacity_bytes(cache), bytes);
   }
 
-  std::size_t capacity_of(unsigned c) { return access::bin_of(cache_, c).loaded()->capacity; }
+  std::size_t capacity_of(unsigned c) { return access::bin_of(cache_, c).loaded->capacity; }
 
   std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
   thread_cache cache_{engine_->middle, engine_->budget};
   thread_cache other_{engine_->middle, engine_->budget};
+  std::set<void*> freed_;  // once or more
 };
 
 TEST_F(thread_cache_test, an_empty_cache_gives_and_takes_nothing) {
@@ -98,7 +102,7 @@ TEST_F(thread_cache_test, an_empty_cache_gives_and_takes_nothing) {
   void* const object = allocate(small);
   for (unsigned c = 0; c < size_classes::count; ++c) EXPECT_EQ(none.pop(c), nullptr);
   EXPECT_FALSE(none.push(engine_->map.find(address_of(object)), object));
-  int local = 0;
+  std::uint64_t local = 0;
   EXPECT_FALSE(none.push(engine_->map.find(address_of(&local)), &local));
   EXPECT_EQ(none.cached_bytes(), 0U);
 }
@@ -141,7 +145,7 @@ TEST_F(thread_cache_test, objects_keep_their_slots_when_a_magazine_grows) {
   for (void* object : allocate_many(small, 3000)) {
     release_to(other_, small, object);
     check_bin(other_, small);
-    const std::size_t capacity = access::bin_of(other_, small).loaded()->capacity;
+    const std::size_t capacity = access::bin_of(other_, small).loaded->capacity;
     times_grown += capacity > last ? 1 : 0;
     last = capacity;
   }
@@ -153,22 +157,28 @@ TEST_F(thread_cache_test, an_object_that_is_in_the_magazine_is_not_taken_again) 
   release_all(small, objects);
   for (void* object : objects) {
     EXPECT_FALSE(cache_.push(engine_->map.find(address_of(object)), object));
-    EXPECT_TRUE(cache_.holds(small, byte_of(object), object));
   }
   EXPECT_EQ(allocate(small), objects.back());
-  EXPECT_FALSE(cache_.holds(small, byte_of(objects.back()), objects.back()));
+  EXPECT_TRUE(cache_.push(engine_->map.find(address_of(objects.back())), objects.back()));
 }
 
 TEST_F(thread_cache_test, an_object_in_the_spare_magazine_is_not_taken_again) {
   const auto objects = allocate_many(small, 3000);
   release_all(small, objects);
   ASSERT_TRUE(access::has_spare(cache_, small));
-  const magazine* const spare = access::bin_of(cache_, small).spare;
+  const magazine* const spare = access::spare(cache_, small);
   ASSERT_NE(spare->count, 0U);
   for (std::size_t slot = 1; slot <= spare->count; ++slot) {
     void* const object = spare->slots[slot];
     EXPECT_FALSE(cache_.push(engine_->map.find(address_of(object)), object)) << slot;
-    EXPECT_TRUE(cache_.holds(small, byte_of(object), object));
+  }
+}
+
+TEST_F(thread_cache_test, an_object_that_another_thread_freed_is_not_taken) {
+  const auto objects = allocate_many(small, 8);
+  for (void* object : objects) release_to(other_, small, object);
+  for (void* object : objects) {
+    EXPECT_FALSE(cache_.push(engine_->map.find(address_of(object)), object));
   }
 }
 
@@ -180,14 +190,12 @@ TEST_F(thread_cache_test, only_the_first_byte_of_an_object_is_taken) {
   EXPECT_TRUE(cache_.push(engine_->map.find(address_of(object)), object));
 }
 
-TEST_F(thread_cache_test, the_tail_of_a_span_is_no_object) {
+TEST_F(thread_cache_test, what_is_left_over_of_a_span_is_no_object) {
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    const auto& info = class_info(c);
     void* const object = allocate(c);
     const span* s = engine_->map.span_of(address_of(object));
-    const std::uintptr_t tail = s->start + std::size_t{info.objects} * info.size;
-    if (tail < s->end()) {
-      EXPECT_FALSE(cache_.push(engine_->map.find(tail), reinterpret_cast<void*>(tail))) << info.size;
+    for (std::uintptr_t at = s->start; at < objects::first_of(s); at += 8) {
+      ASSERT_FALSE(cache_.push(engine_->map.find(at), reinterpret_cast<void*>(at))) << class_info(c).size;
     }
     release(c, object);
   }
@@ -195,7 +203,8 @@ TEST_F(thread_cache_test, the_tail_of_a_span_is_no_object) {
 
 TEST_F(thread_cache_test, an_object_that_is_in_its_span_is_not_taken) {
   const auto objects = allocate_many(small, 4);
-  engine_->middle.flush(small, &objects[0], 1);
+  release(small, objects[0]);
+  cache_.flush_all();
   EXPECT_FALSE(cache_.push(engine_->map.find(address_of(objects[0])), objects[0]));
 }
 
@@ -209,7 +218,7 @@ TEST_F(thread_cache_test, full_magazines_go_from_thread_to_thread_whole) {
   void* const object = other_.allocate_slow(small);
   EXPECT_EQ(counters.exchanges.load(), before + 1);
   EXPECT_EQ(counters.refills.load(), refills) << "no span was looked at";
-  EXPECT_EQ(access::bin_of(other_, small).loaded()->capacity, largest_magazine);
+  EXPECT_EQ(access::bin_of(other_, small).loaded->capacity, largest_magazine);
   release_to(other_, small, object);
   check(cache_);
   check(other_);

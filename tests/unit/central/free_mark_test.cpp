@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#include "central/free_mark.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+namespace tarn {
+namespace {
+
+TEST(free_mark, is_set_until_it_is_cleared) {
+  std::uint64_t object[2] = {};
+  EXPECT_FALSE(free_mark::is_set(object));
+  free_mark::set(object);
+  EXPECT_TRUE(free_mark::is_set(object));
+  EXPECT_EQ(object[1], 0U) << "only the first word is used";
+  free_mark::clear(object);
+  EXPECT_FALSE(free_mark::is_set(object));
+  EXPECT_EQ(object[0], 0U);
+}
+
+TEST(free_mark, of_one_object_means_nothing_in_another) {
+  std::vector<std::uint64_t> objects(1000);
+  for (std::size_t i = 1; i < objects.size(); ++i) {
+    free_mark::set(&objects[0]);
+    std::memcpy(&objects[i], &objects[0], sizeof objects[0]);
+    EXPECT_FALSE(free_mark::is_set(&objects[i]));
+  }
+}
+
+TEST(free_mark, is_no_pointer_and_no_small_number) {
+  std::uint64_t object = 0;
+  free_mark::set(&object);
+  EXPECT_NE(object >> 47, 0U);
+  EXPECT_NE(static_cast<std::int64_t>(object) >> 47, -1);
+}
+
+}  // namespace
+}  // namespace tarn
