@@ -115,6 +115,7 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
     __builtin_prefetch(&owners[i]->inline_bits[span::inline_words - 1], 1);
   }
   object_depot& d = depots_[size_class];
+  bool drains = false;
   {
     os::lock_guard guard(d.lock);
     for (std::size_t i = 0; i < count;) {
@@ -127,9 +128,11 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
       }
       if (d.count(s, same)) spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
     }
-    d.review(class_info(size_class).size);
+    drains = d.review(class_info(size_class).size);
   }
   d.counters.flushes.fetch_add(1, std::memory_order_relaxed);
+  // Each object in a full magazine may be all that keeps a span from going back.
+  if (TARN_UNLIKELY(drains)) flush_magazines(size_class, true);
 }
 
 magazine* central::take_full(unsigned size_class) {
@@ -180,27 +183,28 @@ std::size_t central::release_spares(bool all) {
   return released;
 }
 
-void central::flush_idle_magazines(bool all) {
-  for (unsigned c = 1; c < size_classes::count; ++c) {
-    object_depot& d = depots_[c];
-    magazine* idle = nullptr;
-    {
-      os::lock_guard guard(d.lock);
-      for (std::uint32_t n = all ? d.full_count.load(std::memory_order_relaxed) : d.full_low; n != 0; --n) {
-        magazine* m = d.pop_full();
-        if (m == nullptr) break;
-        m->next = idle;
-        idle = m;
-      }
-      d.full_low = d.full_count.load(std::memory_order_relaxed);
+void central::flush_magazines(unsigned size_class, bool all) {
+  object_depot& d = depots_[size_class];
+  magazine* idle = nullptr;
+  {
+    os::lock_guard guard(d.lock);
+    for (std::uint32_t n = all ? d.full_count.load(std::memory_order_relaxed) : d.full_low; n != 0; --n) {
+      magazine* m = d.pop_full();
+      m->next = idle;
+      idle = m;
     }
-    while (idle != nullptr) {
-      magazine* m = idle;
-      idle = m->next;
-      flush(c, m->bottom(), m->count);
-      magazines_.deallocate(m);
-    }
+    d.full_low = d.full_count.load(std::memory_order_relaxed);
   }
+  while (idle != nullptr) {
+    magazine* m = idle;
+    idle = m->next;
+    flush(size_class, m->bottom(), m->count);
+    magazines_.deallocate(m);
+  }
+}
+
+void central::flush_idle_magazines(bool all) {
+  for (unsigned c = 1; c < size_classes::count; ++c) flush_magazines(c, all);
 }
 
 std::size_t central::handover_bytes() {

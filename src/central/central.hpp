@@ -78,6 +78,7 @@ class central {
   }
 
  private:
+  void flush_magazines(unsigned size_class, bool all);
   std::size_t take_objects(unsigned size_class, magazine* m, std::size_t most);
   bool add_span(unsigned size_class);
   span* take_pages(std::size_t pages, page_heap::use use);

@@ -104,11 +104,13 @@ class alignas(separation) object_depot {
     return target == spare_list;
   }
 
-  // Decides whether the class is draining, after counts have changed.
-  void review(std::size_t object_size) {
-    const bool sparse = free_slots_ * 6 > slots_ && free_slots_ * static_cast<std::int64_t>(object_size) >
+  // Decides whether the class is draining, after counts have changed. True if it has just begun to.
+  bool review(std::size_t object_size) {
+    const bool sparse = free_slots_ * 8 > slots_ && free_slots_ * static_cast<std::int64_t>(object_size) >
                                                         static_cast<std::int64_t>(drain_from);
-    if (draining.load(std::memory_order_relaxed) != sparse) draining.store(sparse, std::memory_order_relaxed);
+    if (draining.load(std::memory_order_relaxed) == sparse) return false;
+    draining.store(sparse, std::memory_order_relaxed);
+    return sparse;
   }
 
   // Takes a spare span out for good.

@@ -22,7 +22,7 @@ namespace tarn {
 inline constexpr std::size_t largest_class_size = 256 * kib;
 // A span has at least this many bytes, unless it then had more objects than most_span_objects; and room for
 // objects_wanted as far as that keeps it below wanted_span_bytes.
-inline constexpr std::size_t least_span_bytes = 16 * kib;
+inline constexpr std::size_t least_span_bytes = 8 * kib;
 inline constexpr std::size_t most_span_objects = 512;
 inline constexpr std::size_t objects_wanted = 8;
 inline constexpr std::size_t wanted_span_bytes = 64 * kib;

@@ -118,17 +118,31 @@ void page_heap::split_tail_locked(span* s, std::size_t pages) {
   insert_locked(rest);
 }
 
+// Where in the free span `s` to take `pages` pages from.
+std::uintptr_t page_heap::place_in(const span* s, std::size_t pages, std::size_t alignment, use how) const {
+  const std::uintptr_t last = align_down(s->end() - (pages << page_shift), alignment << page_shift);
+  if (s->dirty_pages == 0) return how == use::sparse ? last : align_up(s->start, alignment << page_shift);
+  // At the first page with memory behind it, or as near before it as there is room.
+  const std::uintptr_t dirty = map_.first_dirty(s->start, s->pages);
+  return std::min(align_up(dirty, alignment << page_shift), last);
+}
+
 span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source from, use how) {
   // With room to align whatever the start is.
   const std::size_t with_room = pages + alignment - 1;
   span* s = free_.best_fit(free_spans::half::dirty, with_room);
-  if (s == nullptr && from == source::any) s = free_.best_fit(free_spans::half::clean, with_room);
-  if (s == nullptr) return nullptr;
+  std::uintptr_t aligned = s != nullptr ? place_in(s, pages, alignment, how) : 0;
+  if (from == source::warm) {
+    // A long span of untouched pages with a few dirty ones in it is not warm.
+    if (s == nullptr || (s->dirty_pages < s->pages && map_.count_dirty(aligned, pages) * 2 < pages)) {
+      return nullptr;
+    }
+  } else if (s == nullptr) {
+    s = free_.best_fit(free_spans::half::clean, with_room);
+    if (s == nullptr) return nullptr;
+    aligned = place_in(s, pages, alignment, how);
+  }
   remove_locked(s);
-  const bool from_the_top = how == use::sparse && s->dirty_pages == 0;
-  const std::uintptr_t aligned = from_the_top
-                                     ? align_down(s->end() - (pages << page_shift), alignment << page_shift)
-                                     : align_up(s->start, alignment << page_shift);
   if (const std::size_t before = (aligned - s->start) >> page_shift; before != 0) {
     // The front stays free; what follows it is split off and taken out again.
     split_tail_locked(s, before);

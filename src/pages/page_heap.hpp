@@ -37,7 +37,7 @@ struct page_heap_stats {
 class page_heap {
  public:
   enum class source : std::uint8_t {
-    warm,  // only spans with memory behind them
+    warm,  // only pages half of which at least have memory behind them
     any,   // any free span, else new memory from the system
   };
 
@@ -91,6 +91,8 @@ class page_heap {
  private:
   span* new_span_locked();
   bool stock_spans();
+  [[nodiscard]] std::uintptr_t place_in(const span* s, std::size_t pages, std::size_t alignment,
+                                        use how) const;
   span* take_locked(std::size_t pages, std::size_t alignment, source from, use how);
   void split_tail_locked(span* s, std::size_t pages);
   void insert_locked(span* s);

@@ -63,6 +63,29 @@ void page_map::set_backing(std::uintptr_t start, std::size_t pages, page_backing
   });
 }
 
+std::uintptr_t page_map::first_dirty(std::uintptr_t start, std::size_t pages) const {
+  static_assert(static_cast<int>(page_backing::clean) == 0);
+  std::uintptr_t found = 0;
+  std::uintptr_t at = start;
+  for_each_leaf(start, pages, [&](const leaf& l, std::size_t first, std::size_t count) {
+    std::size_t i = first;
+    std::uint64_t eight = 0;
+    while (found == 0 && i < first + count) {
+      if (i + sizeof eight <= first + count) {
+        std::memcpy(&eight, &l.backing[i], sizeof eight);
+        if (eight == 0) {
+          i += sizeof eight;
+          continue;
+        }
+      }
+      if (l.backing[i] != page_backing::clean) found = at + ((i - first) << page_shift);
+      ++i;
+    }
+    at += count << page_shift;
+  });
+  return found != 0 ? found : at;
+}
+
 std::size_t page_map::count_dirty(std::uintptr_t start, std::size_t pages) const {
   std::size_t dirty = 0;
   for_each_leaf(start, pages, [&dirty](const leaf& l, std::size_t first, std::size_t count) {

@@ -186,6 +186,21 @@ TEST_F(central_test, magazines_that_nobody_wants_for_a_period_are_flushed) {
   EXPECT_TRUE(is_in_span(object));
 }
 
+TEST_F(central_test, full_magazines_do_not_pin_the_spans_of_a_class_that_drains) {
+  auto objects = take(small, 4 * mib / class_info(small).size);
+  magazine* m = new_magazine();
+  for (std::size_t i = 0; i < class_info(small).magazine; ++i) m->slots[++m->count] = objects[16 * i];
+  ASSERT_TRUE(middle_.give_full(small, m));
+  // Half of what is left comes back from everywhere.
+  std::vector<void*> back;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (i % 2 == 1) back.push_back(objects[i]);
+  }
+  give(small, back);
+  ASSERT_TRUE(middle_.draining(small));
+  EXPECT_EQ(middle_.handover_bytes(), 0U);
+}
+
 int watcher_calls = 0;
 
 TEST_F(central_test, the_watcher_hears_of_many_empty_spans) {

@@ -83,6 +83,39 @@ TEST_F(page_heap_test, warm_memory_goes_before_clean_memory) {
   check();
 }
 
+// A few used pages beside much that nobody has touched are one free span with it.
+TEST_F(page_heap_test, a_long_fresh_span_with_a_few_warm_pages_is_not_warm) {
+  span* const s = take(8);
+  fill(s, 1);
+  const std::uintptr_t start = s->start;
+  heap_.deallocate(s);
+  EXPECT_EQ(take(64, 1, source::warm), nullptr);
+  EXPECT_EQ(take(17, 1, source::warm), nullptr);
+  span* const half = take(16, 1, source::warm);
+  ASSERT_NE(half, nullptr);
+  EXPECT_EQ(half->start, start);
+  heap_.deallocate(half, page_backing::clean);
+  check();
+}
+
+TEST_F(page_heap_test, warm_pages_are_found_wherever_they_are_in_a_free_span) {
+  span* const front = take(300);
+  span* const middle = take(8);
+  span* const behind = take(300);
+  const std::uintptr_t start = middle->start;
+  fill(middle, 1);
+  heap_.deallocate(front, page_backing::clean);
+  heap_.deallocate(behind, page_backing::clean);
+  heap_.deallocate(middle);
+  check();
+  span* const warm = take(8, 1, source::warm);
+  ASSERT_NE(warm, nullptr);
+  EXPECT_EQ(warm->start, start);
+  EXPECT_EQ(byte_at(start), 1);
+  check();
+  heap_.deallocate(warm);
+}
+
 TEST_F(page_heap_test, sparse_spans_are_taken_from_the_other_end_of_fresh_memory) {
   span* const dense = take(8);
   span* const sparse = take(8, 1, source::any, use::sparse);

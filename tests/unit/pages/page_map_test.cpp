@@ -119,6 +119,17 @@ TEST_F(page_map_test, backing_is_counted_across_leaves) {
   EXPECT_EQ(map_.count_dirty(start, 20), 0U);
 }
 
+TEST_F(page_map_test, the_first_dirty_page_is_found_across_leaves) {
+  ASSERT_TRUE(map_.ensure(border - 30 * page_size, 60 * page_size));
+  const std::uintptr_t start = border - 27 * page_size;
+  EXPECT_EQ(map_.first_dirty(start, 50), start + 50 * page_size);
+  for (std::size_t i = 50; i-- > 0;) {
+    map_.set_backing(start + i * page_size, 1, page_backing::old);
+    EXPECT_EQ(map_.first_dirty(start, 50), start + i * page_size);
+    EXPECT_EQ(map_.first_dirty(start, i), start + i * page_size) << "all before it are clean";
+  }
+}
+
 TEST_F(page_map_test, threads_that_make_one_leaf_get_the_same_one) {
   span_at s(border, 1);
   std::vector<std::thread> threads;
