@@ -126,7 +126,10 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
           os::fatal("double free, seen when the block went back to its span", freed[i]);
         }
       }
-      if (d.count(s, same)) spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
+      if (d.count(s, same) &&
+          spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) >= spare_watch_bytes) {
+        spare_news_.store(true, std::memory_order_relaxed);
+      }
     }
     drains = d.review(class_info(size_class).size);
   }
@@ -137,6 +140,8 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
 
 magazine* central::take_full(unsigned size_class) {
   object_depot& d = depots_[size_class];
+  // A look without the lock, as in give_full().
+  if (d.full_count.load(std::memory_order_relaxed) == 0) return nullptr;
   magazine* m = nullptr;
   {
     os::lock_guard guard(d.lock);

@@ -73,8 +73,11 @@ class central {
   void nudge() {
     if (watcher_ != nullptr) watcher_();
   }
+  // The same, if spans have run empty since the last time and there are a good deal of them.
   void nudge_if_spare() {
-    if (spare_bytes() >= spare_watch_bytes) nudge();
+    if (TARN_LIKELY(!spare_news_.load(std::memory_order_relaxed))) return;
+    spare_news_.store(false, std::memory_order_relaxed);
+    nudge();
   }
 
  private:
@@ -92,6 +95,7 @@ class central {
   // For spans of more objects than span::inline_bits has bits for: those of the smallest class.
   metadata_pool bits_{objects::words(class_info(1).objects) * sizeof(std::uint64_t), cache_line};
   alignas(separation) std::atomic<std::size_t> spare_bytes_{0};
+  std::atomic<bool> spare_news_{false};
   object_depot depots_[size_classes::count];
 };
 

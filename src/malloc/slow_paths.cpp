@@ -114,19 +114,18 @@ void* allocate_aligned(std::size_t alignment, std::size_t size) {
 
 TARN_NOINLINE void deallocate_slow(void* block) {
   if (block == nullptr) return;
-  const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
+  const page_map::entry page = engine::map.find(address_of(block));
+  const auto size_class = static_cast<unsigned>(page.size_class());
   if (size_class == 0) {
     span* s = large_block::find(block);
     if (s == nullptr || !large_block::deallocate(s)) report_no_block(block);
     return;
   }
+  thread_cache* const cache = engine::attach_thread();
+  if (TARN_LIKELY(cache != nullptr && cache->free_slow(size_class, page, block))) return;
   if (const char* fault = fault_of(block)) os::fatal(fault, block);
-  if (thread_cache* cache = engine::attach_thread()) {
-    cache->free_slow(size_class, block);
-  } else {
-    free_mark::set(block);
-    engine::middle.flush(size_class, &block, 1);
-  }
+  free_mark::set(block);
+  engine::middle.flush(size_class, &block, 1);
 }
 
 std::size_t usable_size(const void* block) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tarn {
 
@@ -69,14 +70,30 @@ void thread_cache::set_most(unsigned size_class, std::size_t most) {
 }
 
 magazine* thread_cache::new_magazine(unsigned size_class) {
-  return central_->magazines().allocate(central_->metadata(), index_for(most_[size_class]));
+  const std::size_t index = index_for(most_[size_class]);
+  if (magazine* const m = std::exchange(empty_[index], nullptr)) {
+    m->count = 0;
+    return m;
+  }
+  return central_->magazines().allocate(central_->metadata(), index);
+}
+
+// An empty magazine of this thread.
+void thread_cache::discard(magazine* m) {
+  magazine*& at_hand = empty_[m->size_index];
+  if (at_hand == nullptr) {
+    at_hand = m;
+  } else {
+    central_->magazines().deallocate(m);
+  }
 }
 
 // A magazine that this thread does not need.
 void thread_cache::hand_over(unsigned size_class, magazine* m) {
   if (m->count >= most_[size_class] && !central_->draining(size_class) && central_->give_full(size_class, m))
     return;
-  give_back(size_class, m);
+  if (m->count != 0) central_->flush(size_class, m->bottom(), m->count);
+  discard(m);
 }
 
 // By any thread.
@@ -146,8 +163,8 @@ bool thread_cache::grow(unsigned size_class) {
   m->count = old->count;
   std::memcpy(static_cast<void*>(m->bottom()), static_cast<const void*>(old->bottom()),
               m->count * sizeof(void*));
-  central_->magazines().deallocate(old);
   load(size_class, m);
+  discard(old);
   return true;
 }
 
@@ -177,7 +194,7 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
     } else {
       empty->count = 0;
       put_spare(size_class, empty);
-      if (spare != nullptr && spare != full) central_->magazines().deallocate(spare);
+      if (spare != nullptr && spare != full) discard(spare);
     }
     return pop(size_class);
   }
@@ -221,15 +238,11 @@ void thread_cache::make_room(unsigned size_class) {
   load(size_class, full);
 }
 
-TARN_NOINLINE void thread_cache::free_slow(unsigned size_class, void* object) {
+TARN_NOINLINE bool thread_cache::free_slow(unsigned size_class, page_map::entry page, void* object) {
   note_slow_call(size_class);
   if (bins_[size_class].top == bins_[size_class].limit) make_room(size_class);
-  if (!push(central_->map().find(address_of(object)), object)) {
-    // No memory for a magazine.
-    free_mark::set(object);
-    central_->flush(size_class, &object, 1);
-  }
   central_->nudge_if_spare();
+  return push(page, object);
 }
 
 // ---- giving back ----
@@ -254,6 +267,9 @@ void thread_cache::give_up_bin(unsigned size_class) {
 
 void thread_cache::flush_all() {
   for (unsigned c = 1; c < size_classes::count; ++c) give_up_bin(c);
+  for (magazine*& m : empty_) {
+    if (m != nullptr) central_->magazines().deallocate(std::exchange(m, nullptr));
+  }
 }
 
 void thread_cache::scavenge() {

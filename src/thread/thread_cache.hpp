@@ -65,7 +65,7 @@ class alignas(separation) thread_cache {
     return object;
   }
 
-  // Takes an object back. False: free_slow, which also says what is wrong with a pointer that no object has.
+  // Takes an object back. False: free_slow.
   // `page` is the page map's entry for the object; for a page without objects it gives bin 0, which is always
   // full.
   TARN_ALWAYS_INLINE bool push(page_map::entry page, void* object) {
@@ -84,8 +84,9 @@ class alignas(separation) thread_cache {
 
   // Refills the class's magazine and pops. Null when there is no memory.
   void* allocate_slow(unsigned size_class);
-  // push() returned false for an object that is valid and not free: makes room and pushes.
-  void free_slow(unsigned size_class, void* object);
+  // push() returned false: makes room, if that is what was missing, and tries again. False: the object is none, or free
+  // already, or there is no memory for a magazine.
+  bool free_slow(unsigned size_class, page_map::entry page, void* object);
 
   // Gives back all magazines. By the thread itself, or when it has none.
   void flush_all();
@@ -122,6 +123,7 @@ class alignas(separation) thread_cache {
   void unload(unsigned size_class);
   void set_most(unsigned size_class, std::size_t most);
   magazine* new_magazine(unsigned size_class);
+  void discard(magazine* m);
   [[nodiscard]] bool is_one_way(unsigned size_class) const;
   [[nodiscard]] std::size_t most_now(unsigned size_class) const;
   [[nodiscard]] bool may_hold(std::size_t more) const;
@@ -143,6 +145,7 @@ class alignas(separation) thread_cache {
   std::atomic<std::uint32_t> slow_calls_seen_{0};  // as of the last take_surplus
   std::atomic<bool> surplus_taken_{false};         // nothing to take since then
   std::atomic<std::uint32_t> slow_calls_{0};
+  magazine* empty_[magazine_store::sizes] = {};  // one of each size at hand, so that exchanges need no store
   std::size_t capacity_bytes_ = 0;
   std::uint8_t most_[size_classes::count] = {};    // objects that a magazine may hold; 0: none yet
   std::uint8_t misses_[size_classes::count] = {};  // since `most` last grew

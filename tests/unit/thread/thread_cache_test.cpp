@@ -48,7 +48,10 @@ class thread_cache_test : public testing::Test {
   void release(unsigned c, void* object) { release_to(cache_, c, object); }
   void release_to(thread_cache& cache, unsigned c, void* object) {
     freed_.insert(object);
-    if (!cache.push(engine_->map.find(address_of(object)), object)) cache.free_slow(c, object);
+    const page_map::entry page = engine_->map.find(address_of(object));
+    if (!cache.push(page, object)) {
+      ASSERT_TRUE(cache.free_slow(c, page, object));
+    }
   }
   std::vector<void*> allocate_many(unsigned c, std::size_t count) {
     std::vector<void*> out;
