@@ -24,7 +24,7 @@ inline constexpr std::size_t largest_class_size = 256 * kib;
 // objects_wanted as far as that keeps it below wanted_span_bytes.
 inline constexpr std::size_t least_span_bytes = 8 * kib;
 inline constexpr std::size_t most_span_objects = 512;
-inline constexpr std::size_t objects_wanted = 8;
+inline constexpr std::size_t objects_wanted = 4;
 inline constexpr std::size_t wanted_span_bytes = 64 * kib;
 // What one full magazine of a class may hold at most; caches begin with much less (thread/thread_cache.cpp).
 inline constexpr std::size_t magazine_bytes = 64 * kib;

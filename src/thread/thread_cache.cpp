@@ -11,10 +11,10 @@ constinit magazine thread_cache::none_{};
 
 namespace {
 
-// What magazines may hold before they stop growing: a quarter of the heap, divided among the threads, within
+// What magazines may hold before they stop growing: half as much as the heap, divided among the threads, within
 // these bounds.
 constexpr std::size_t least_for_all = 16 * mib;
-constexpr std::size_t most_per_thread = 2 * mib;
+constexpr std::size_t most_per_thread = 4 * mib;
 constexpr std::size_t least_per_thread = 64 * kib;
 // Objects in a magazine of a class that is draining.
 constexpr std::size_t most_while_draining = 2;
@@ -131,7 +131,7 @@ bool thread_cache::may_hold(std::size_t more) const {
   // In proportion to the heap, so that many threads with little in use do not hold more than that.
   const std::size_t all = std::min(limit, std::max(central_->heap().in_use_bytes() / 2, least_for_all));
   const std::size_t share =
-      std::clamp(all / (2 * std::max<std::size_t>(caches, 1)), least_per_thread, most_per_thread);
+      std::clamp(all / std::max<std::size_t>(caches, 1), least_per_thread, most_per_thread);
   return capacity_bytes_ + more <= share && budget_->used.load(std::memory_order_relaxed) + more <= limit;
 }
 
