@@ -36,6 +36,18 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
   return plan;
 }
 
+touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) const {
+  touch_plan plan;
+  const huge_pages mode = mode_.load(std::memory_order_relaxed);
+  if (bytes < huge_block_from || mode == huge_pages::never ||
+      (mode == huge_pages::automatic && heap_bytes < huge_from)) {
+    return plan;
+  }
+  plan.huge_start = align_up(start, huge_page_size);
+  plan.huge_bytes = align_down(start + bytes, huge_page_size) - plan.huge_start;
+  return plan;
+}
+
 void first_touch::carry_out(const touch_plan& plan) {
   if (plan.huge_bytes != 0 && os::advise_huge(reinterpret_cast<void*>(plan.huge_start), plan.huge_bytes)) {
     huge_advised_.fetch_add(plan.huge_bytes, std::memory_order_relaxed);

@@ -7,6 +7,9 @@
 //   - heap below `populate_from`: nothing. Small programs pay for the pages they touch, not for one more.
 //   - below `huge_from`: populated ahead by 1/32 of the heap, at most 256 KiB.
 //   - above: huge pages asked for, up to 1/8 of the heap ahead.
+// A large block of `huge_block_from` or more is one whole: in a heap of `huge_from`, huge pages are asked for its
+// inside, so that it never has more behind it than its own length. Blocks that were asked for as zeroes are left
+// alone: they may be meant to stay mostly untouched.
 // Figures: docs/design/0003. Thread safety: members ending in _locked are guarded by the page heap's lock.
 #pragma once
 
@@ -34,6 +37,7 @@ class first_touch {
   static constexpr std::size_t populate_most = 256 * kib;
   static constexpr std::size_t huge_from = 16 * mib;
   static constexpr std::size_t huge_most = 64 * mib;
+  static constexpr std::size_t huge_block_from = 4 * mib;
 
   constexpr first_touch() = default;
 
@@ -47,6 +51,9 @@ class first_touch {
 
   // [start, start + bytes) is about to be handed out, in a heap of `heap_bytes` bytes in use.
   touch_plan plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes);
+
+  // The same for a large block that will be filled, most of it fresh.
+  [[nodiscard]] touch_plan plan_block(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) const;
 
   // Carries a plan out. Calls the system.
   void carry_out(const touch_plan& plan);

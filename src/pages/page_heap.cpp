@@ -121,7 +121,7 @@ void page_heap::split_tail_locked(span* s, std::size_t pages) {
 // Where in the free span `s` to take `pages` pages from.
 std::uintptr_t page_heap::place_in(const span* s, std::size_t pages, std::size_t alignment, use how) const {
   const std::uintptr_t last = align_down(s->end() - (pages << page_shift), alignment << page_shift);
-  if (s->dirty_pages == 0) return how == use::sparse ? last : align_up(s->start, alignment << page_shift);
+  if (s->dirty_pages == 0) return how == use::dense ? align_up(s->start, alignment << page_shift) : last;
   // At the first page with memory behind it, or as near before it as there is room.
   const std::uintptr_t dirty = map_.first_dirty(s->start, s->pages);
   return std::min(align_up(dirty, alignment << page_shift), last);
@@ -173,6 +173,9 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
         map_.set_ends(s);
         account_in_use(static_cast<std::ptrdiff_t>(pages));
         if (how == use::dense) plan = touch_.plan_locked(s->start, s->bytes(), in_use_bytes());
+        if (how == use::filled && s->dirty_pages < s->pages / 2) {
+          plan = touch_.plan_block(s->start, s->bytes(), in_use_bytes());
+        }
       }
     }
     if (s != nullptr) {

@@ -42,8 +42,9 @@ class page_heap {
   };
 
   // Dense spans come from the low end of fresh memory, which is backed ahead; sparse ones, of which large
-  // parts may never be written, from its high end, which is not.
-  enum class use : std::uint8_t { dense, sparse };
+  // parts may never be written, from its high end, which is not. Filled: a large block, from the high end too,
+  // that will be written from end to end.
+  enum class use : std::uint8_t { dense, sparse, filled };
 
   constexpr page_heap(metadata_arena& metadata, page_map& map, first_touch& touch)
       : metadata_(metadata), map_(map), touch_(touch) {}

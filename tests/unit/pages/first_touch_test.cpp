@@ -83,6 +83,24 @@ TEST_F(first_touch_test, the_end_of_the_reservation_is_the_end) {
   EXPECT_EQ(plan.populate_start + plan.populate_bytes, base + reservation);
 }
 
+TEST(first_touch, the_inside_of_a_large_block_in_a_large_heap_asks_for_huge_pages) {
+  first_touch touch;
+  const std::uintptr_t start = 77 * huge_page_size + 3 * page_size;
+  const std::size_t bytes = 9 * mib;
+  const touch_plan plan = touch.plan_block(start, bytes, 64 * mib);
+  EXPECT_EQ(plan.huge_start, 78 * huge_page_size);
+  EXPECT_GT(plan.huge_bytes, 0U);
+  EXPECT_EQ(plan.huge_bytes % huge_page_size, 0U);
+  EXPECT_LE(plan.huge_start + plan.huge_bytes, start + bytes) << "nothing beyond the block";
+  EXPECT_EQ(plan.populate_bytes, 0U);
+  EXPECT_EQ(touch.plan_block(start, bytes, first_touch::huge_from - 1).huge_bytes, 0U);
+  EXPECT_EQ(touch.plan_block(start, first_touch::huge_block_from - page_size, 64 * mib).huge_bytes, 0U);
+  touch.set_mode(huge_pages::always);
+  EXPECT_NE(touch.plan_block(start, bytes, bytes).huge_bytes, 0U);
+  touch.set_mode(huge_pages::never);
+  EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U);
+}
+
 TEST(first_touch, what_is_carried_out_is_counted) {
   void* const start = os::reserve(8 * mib, huge_page_size);
   ASSERT_NE(start, nullptr);
