@@ -307,7 +307,7 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
 
 // ---- back to the system ----
 
-// Purges the old pages of a span that is in no list (and the young ones too, if asked); makes the others old.
+// Purges the old pages of a span in purging_ (and the young ones too, if asked); makes the others old.
 std::size_t page_heap::purge_pages(span* s, bool also_young) {
   const std::size_t system_page = os::page_size();
   std::size_t purged = 0;
@@ -337,30 +337,46 @@ std::size_t page_heap::purge_pages(span* s, bool also_young) {
     }
     at = run_end;
   }
+  s->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(s->start, s->pages));
   return purged;
+}
+
+// `s` is in no list of free spans. Until end_purge_locked() its pages and their backing are the caller's alone.
+void page_heap::begin_purge_locked(span* s) {
+  s->state.store(span_state::purging, std::memory_order_relaxed);
+  purging_pages_ += s->pages;
+  purging_.push_back(s);
+}
+
+// Returns the span behind it in purging_.
+span* page_heap::end_purge_locked(span* s, std::size_t purged) {
+  span* const next = s->next;
+  purging_.remove(s);
+  purging_pages_ -= s->pages;
+  returned_ += purged;
+  coalesce_locked(s);
+  return next;
 }
 
 bool page_heap::age() {
   // The spans are taken out one bin at a time; what is freed meanwhile is young and waits for the next
   // period.
   for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
-    span_list taken;
+    // What is put into purging_ under one lock stays together there: others add behind it and remove their own.
+    span* s = nullptr;
+    std::size_t left = 0;
     {
       os::lock_guard guard(lock_);
-      while (span* s = free_.dirty_bin(bin).front()) {
-        remove_locked(s);
-        s->state.store(span_state::purging, std::memory_order_relaxed);
-        purging_pages_ += s->pages;
-        taken.push_back(s);
+      for (span* dirty = nullptr; (dirty = free_.dirty_bin(bin).front()) != nullptr; ++left) {
+        remove_locked(dirty);
+        begin_purge_locked(dirty);
+        if (s == nullptr) s = dirty;
       }
     }
-    while (span* s = taken.pop_front()) {
+    for (; left != 0; --left) {
       const std::size_t purged = purge_pages(s, false);
       os::lock_guard guard(lock_);
-      returned_ += purged;
-      purging_pages_ -= s->pages;
-      s->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(s->start, s->pages));
-      coalesce_locked(s);
+      s = end_purge_locked(s, purged);
     }
   }
   return dirty_bytes() != 0;
@@ -375,20 +391,26 @@ std::size_t page_heap::purge_until(std::size_t keep) {
       s = free_.longest(free_spans::half::dirty);
       if (s == nullptr) break;
       remove_locked(s);
-      s->state.store(span_state::purging, std::memory_order_relaxed);
-      purging_pages_ += s->pages;
+      begin_purge_locked(s);
     }
     const std::size_t purged = purge_pages(s, true);
-    os::lock_guard guard(lock_);
-    returned_ += purged;
     total += purged;
-    purging_pages_ -= s->pages;
-    s->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(s->start, s->pages));
-    coalesce_locked(s);
+    os::lock_guard guard(lock_);
+    end_purge_locked(s, purged);
     // The system refuses, or its pages are larger than the span: the next one would be the same again.
     if (purged == 0) break;
   }
   return total;
+}
+
+// The threads that were purging do not exist here. How far they had come does not matter: the backing of a page says
+// that it is clean only after it was purged.
+void page_heap::after_fork_in_child() {
+  os::lock_guard guard(lock_);
+  while (span* s = purging_.front()) {
+    s->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(s->start, s->pages));
+    end_purge_locked(s, 0);
+  }
 }
 
 std::size_t page_heap::trim(std::size_t keep) { return purge_until(keep); }

@@ -2,7 +2,8 @@
 // page_heap: finds, splits and coalesces spans; takes memory from the system and gives it back.
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread. One lock guards the free
-// spans; it is never held across a system call: a span that is being purged is in no list meanwhile.
+// spans; it is never held across a system call: a span that is being purged is in no list of F meanwhile, but in
+// purging_, where a forked child finds it.
 // Invariants, with F the free spans:
 //   free_dirty = sum over F of dirty_pages; in_use + free + purging = reserved (all in pages);
 //   no two spans of F are neighbours (they would have been coalesced);
@@ -69,6 +70,9 @@ class page_heap {
   // Purges free pages until at most `keep` bytes of them are backed. Returns the bytes given back.
   std::size_t trim(std::size_t keep);
 
+  // In a forked child, with the lock free: spans that other threads were purging are free spans again.
+  void after_fork_in_child();
+
   // Called, without the lock, when a deallocation leaves a good deal of free pages backed.
   void set_watcher(void (*watcher)()) { watcher_ = watcher; }
 
@@ -102,6 +106,8 @@ class page_heap {
   bool wait_for_purge(int& waited);
   bool grow(std::size_t pages, std::size_t alignment);
   void* reserve_step(std::size_t least, std::size_t& bytes);
+  void begin_purge_locked(span* s);
+  span* end_purge_locked(span* s, std::size_t purged);
   std::size_t purge_pages(span* s, bool also_young);
   std::size_t purge_until(std::size_t keep);
   void account_in_use(std::ptrdiff_t pages) {
@@ -122,7 +128,8 @@ class page_heap {
   std::size_t spare_count_ = 0;             // guarded by lock_
   std::size_t reserved_ = 0;                // guarded by lock_; pages
   std::size_t free_pages_ = 0;              // guarded by lock_
-  std::size_t purging_pages_ = 0;           // guarded by lock_
+  span_list purging_;                       // guarded by lock_
+  std::size_t purging_pages_ = 0;           // guarded by lock_; of the spans in purging_
   std::size_t returned_ = 0;                // guarded by lock_
   std::atomic<std::size_t> in_use_{0};      // written under lock_
   std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages

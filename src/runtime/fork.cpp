@@ -43,6 +43,7 @@ void after_fork_in_child() {
   for_each_lock([](os::mutex& m) { m.reset(); });
   if (_IO_list_resetlock != nullptr) _IO_list_resetlock();
   decay::after_fork_in_child();
+  heap.after_fork_in_child();
   registry.keep_only(local_cache);
 }
 
