@@ -157,6 +157,16 @@ span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source fr
 
 // ---- taking and giving back ----
 
+// Whole pages of the system only: it rounds a length up, and what follows is not ours to drop.
+bool page_heap::is_whole(const span* s) { return ((s->start | s->bytes()) & (os::page_size() - 1)) == 0; }
+
+// Sets the backing of all pages of a span that is no one else's. Pages of which it is known that they are marked so are
+// not written to.
+void page_heap::mark(span* s, page_backing backing) {
+  if (backing != page_backing::clean || s->dirty_pages != 0) map_.set_backing(s->start, s->pages, backing);
+  s->dirty_pages = backing == page_backing::clean ? 0 : s->pages;
+}
+
 span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how) {
   int purges_waited = 0;
   for (;;) {
@@ -185,21 +195,30 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
 }
 
 void page_heap::deallocate(span* s, page_backing backing) {
-  // Whole pages of the system only: it rounds a length up, and what follows is not ours to drop.
-  const bool whole = ((s->start | s->bytes()) & (os::page_size() - 1)) == 0;
+  const std::size_t limit = dirty_limit_.load(std::memory_order_relaxed);
+  const bool whole = is_whole(s);
   if (s->moved && whole && os::purge_moved(reinterpret_cast<void*>(s->start), s->bytes()))
     backing = page_backing::clean;
   s->moved = false;
-  std::size_t dirty = 0;
+  // What is more than may stay backed goes back before its pages are marked: most of them may never have been
+  // used, nor what is known of them.
+  const bool at_once = backing != page_backing::clean && whole && s->bytes() > limit;
   {
     os::lock_guard guard(lock_);
-    map_.set_backing(s->start, s->pages, backing);
-    s->dirty_pages = backing == page_backing::clean ? 0 : s->pages;
     account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
-    coalesce_locked(s);
-    dirty = dirty_bytes();
+    if (at_once) {
+      begin_purge_locked(s);
+    } else {
+      mark(s, backing);
+      coalesce_locked(s);
+    }
   }
-  const std::size_t limit = dirty_limit_.load(std::memory_order_relaxed);
+  if (at_once) {
+    const std::size_t purged = purge_whole(s);
+    os::lock_guard guard(lock_);
+    end_purge_locked(s, purged);
+  }
+  const std::size_t dirty = dirty_bytes();
   if (TARN_UNLIKELY(dirty > limit)) purge_until(limit);
   if (dirty >= watch_bytes && watcher_ != nullptr) watcher_();
 }
@@ -217,6 +236,7 @@ bool page_heap::extend(span* s, std::size_t pages) {
     remove_locked(after);
     if (after->pages > more) split_tail_locked(after, more);
     s->pages = static_cast<std::uint32_t>(pages);
+    s->dirty_pages += after->dirty_pages;
     give_back_locked(after);
     map_.set_ends(s);
     account_in_use(static_cast<std::ptrdiff_t>(more));
@@ -233,6 +253,7 @@ bool page_heap::shrink(span* s, std::size_t pages) {
     if (rest == nullptr) return false;
     rest->start = s->start + (pages << page_shift);
     rest->pages = static_cast<std::uint32_t>(s->pages - pages);
+    rest->dirty_pages = s->dirty_pages;
     rest->moved = s->moved;
     s->pages = static_cast<std::uint32_t>(pages);
     map_.set_ends(s);
@@ -341,6 +362,14 @@ std::size_t page_heap::purge_pages(span* s, bool also_young) {
   return purged;
 }
 
+// The same for a span of which nothing is to stay, whatever the backing of its pages says.
+std::size_t page_heap::purge_whole(span* s) {
+  touch_.before_purge(s->start, s->bytes());
+  const bool purged = is_whole(s) && os::purge(reinterpret_cast<void*>(s->start), s->bytes());
+  mark(s, purged ? page_backing::clean : page_backing::young);
+  return purged ? s->bytes() : 0;
+}
+
 // `s` is in no list of free spans. Until end_purge_locked() its pages and their backing are the caller's alone.
 void page_heap::begin_purge_locked(span* s) {
   s->state.store(span_state::purging, std::memory_order_relaxed);
@@ -403,12 +432,12 @@ std::size_t page_heap::purge_until(std::size_t keep) {
   return total;
 }
 
-// The threads that were purging do not exist here. How far they had come does not matter: the backing of a page says
-// that it is clean only after it was purged.
+// The threads that were purging do not exist here. Nobody knows how far they had come, and of a span that was given
+// back at once, the backing says nothing yet.
 void page_heap::after_fork_in_child() {
-  os::lock_guard guard(lock_);
   while (span* s = purging_.front()) {
-    s->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(s->start, s->pages));
+    purge_whole(s);
+    os::lock_guard guard(lock_);
     end_purge_locked(s, 0);
   }
 }

@@ -7,7 +7,8 @@
 // Invariants, with F the free spans:
 //   free_dirty = sum over F of dirty_pages; in_use + free + purging = reserved (all in pages);
 //   no two spans of F are neighbours (they would have been coalesced);
-//   the page map leads from both end pages of every span of F to it.
+//   the page map leads from both end pages of every span of F to it;
+//   a span in use with dirty_pages = 0 has only pages whose backing is clean, as when they were handed out.
 //   validate() checks them.
 //
 // Decay. A page that is freed is `young`; each period makes young pages old and purges those that were old
@@ -70,7 +71,7 @@ class page_heap {
   // Purges free pages until at most `keep` bytes of them are backed. Returns the bytes given back.
   std::size_t trim(std::size_t keep);
 
-  // In a forked child, with the lock free: spans that other threads were purging are free spans again.
+  // In a forked child, with the lock free: purges and takes back the spans that other threads were purging.
   void after_fork_in_child();
 
   // Called, without the lock, when a deallocation leaves a good deal of free pages backed.
@@ -106,9 +107,12 @@ class page_heap {
   bool wait_for_purge(int& waited);
   bool grow(std::size_t pages, std::size_t alignment);
   void* reserve_step(std::size_t least, std::size_t& bytes);
+  static bool is_whole(const span* s);
+  void mark(span* s, page_backing backing);
   void begin_purge_locked(span* s);
   span* end_purge_locked(span* s, std::size_t purged);
   std::size_t purge_pages(span* s, bool also_young);
+  std::size_t purge_whole(span* s);
   std::size_t purge_until(std::size_t keep);
   void account_in_use(std::ptrdiff_t pages) {
     in_use_.store(static_cast<std::size_t>(
