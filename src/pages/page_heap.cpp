@@ -2,6 +2,7 @@
 #include "pages/page_heap.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 
 #include "os/memory.hpp"
@@ -20,6 +21,9 @@ constexpr std::size_t spans_at_hand = 4;
 constexpr std::size_t metadata_divisor = 32;
 // How long an allocation that would fail waits for pages that are being purged.
 constexpr int longest_wait_ms = 200;
+// Pages of a free span of which some are backed and some are not are looked at one by one. Such a span is no longer
+// than this.
+constexpr std::size_t longest_mixed = (256 * gib) >> page_shift;
 // Less than this is not worth a background thread.
 constexpr std::size_t watch_bytes = 1 * mib;
 
@@ -78,12 +82,19 @@ void page_heap::remove_locked(span* s) {
   free_dirty_.store(free_dirty_.load(std::memory_order_relaxed) - s->dirty_pages, std::memory_order_relaxed);
 }
 
+// Whether two spans may be one: of a length that span::pages can hold, and see longest_mixed.
+bool page_heap::may_join(const span* a, const span* b) {
+  const std::size_t pages = std::size_t{a->pages} + b->pages;
+  return pages <= std::numeric_limits<decltype(span::pages)>::max() &&
+         (pages <= longest_mixed || (a->dirty_pages == 0 && b->dirty_pages == 0));
+}
+
 // Inserts `s` as one with the free spans on both sides of it.
 void page_heap::coalesce_locked(span* s) {
   // A map entry may be stale, but a free span ends or starts exactly here only if it is the neighbour.
   if (span* before = map_.span_of(s->start - 1);
       before != nullptr && before->state.load(std::memory_order_relaxed) == span_state::free &&
-      before->end() == s->start) {
+      before->end() == s->start && may_join(before, s)) {
     remove_locked(before);
     s->start = before->start;
     s->pages += before->pages;
@@ -92,7 +103,7 @@ void page_heap::coalesce_locked(span* s) {
   }
   if (span* after = map_.span_of(s->end());
       after != nullptr && after->state.load(std::memory_order_relaxed) == span_state::free &&
-      after->start == s->end()) {
+      after->start == s->end() && may_join(s, after)) {
     remove_locked(after);
     s->pages += after->pages;
     s->dirty_pages += after->dirty_pages;
@@ -465,12 +476,12 @@ void page_heap::validate() {
     for (const span* s = free_.dirty_bin(bin).front(); s != nullptr; s = s->next) {
       dirty += s->dirty_pages;
       const span* after = map_.span_of(s->end());
-      const bool sound = s->state.load(std::memory_order_relaxed) == span_state::free &&
-                         s->dirty_pages != 0 && free_spans::bin_of(s->pages) == bin &&
-                         map_.span_of(s->start) == s && map_.span_of(s->end() - 1) == s &&
-                         map_.count_dirty(s->start, s->pages) == s->dirty_pages &&
-                         (after == nullptr || after->start != s->end() ||
-                          after->state.load(std::memory_order_relaxed) != span_state::free);
+      const bool sound =
+          s->state.load(std::memory_order_relaxed) == span_state::free && s->dirty_pages != 0 &&
+          free_spans::bin_of(s->pages) == bin && map_.span_of(s->start) == s &&
+          map_.span_of(s->end() - 1) == s && map_.count_dirty(s->start, s->pages) == s->dirty_pages &&
+          (after == nullptr || after->start != s->end() ||
+           after->state.load(std::memory_order_relaxed) != span_state::free || !may_join(s, after));
       if (!sound) __builtin_trap();
     }
   }

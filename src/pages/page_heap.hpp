@@ -6,7 +6,7 @@
 // purging_, where a forked child finds it.
 // Invariants, with F the free spans:
 //   free_dirty = sum over F of dirty_pages; in_use + free + purging = reserved (all in pages);
-//   no two spans of F are neighbours (they would have been coalesced);
+//   no two spans of F are neighbours (they would have been coalesced) but those that may_join() keeps apart;
 //   the page map leads from both end pages of every span of F to it;
 //   a span in use with dirty_pages = 0 has only pages whose backing is clean, as when they were handed out.
 //   validate() checks them.
@@ -102,6 +102,7 @@ class page_heap {
   void split_tail_locked(span* s, std::size_t pages);
   void insert_locked(span* s);
   void remove_locked(span* s);
+  static bool may_join(const span* a, const span* b);
   void coalesce_locked(span* s);
   void give_back_locked(span* s);
   bool wait_for_purge(int& waited);
