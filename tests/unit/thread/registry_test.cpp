@@ -2,7 +2,9 @@
 #include "thread/registry.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <set>
@@ -97,6 +99,22 @@ TEST_F(registry_test, the_cache_of_a_living_thread_is_not_adopted) {
   for (int i = 0; i < 200; ++i) distinct.insert(registry_.create());
   EXPECT_EQ(distinct.size(), 200U);
   EXPECT_EQ(registry_.count(), 200U);
+}
+
+TEST_F(registry_test, a_process_that_no_handler_of_fork_saw_adopts_nothing_of_its_parents) {
+  std::set<thread_cache*> parents;
+  for (int i = 0; i < 100; ++i) parents.insert(registry_.create());
+  const long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  if (child == 0) {
+    // This thread's number is another one here, and its parent's no thread's: but one of the caches is its own.
+    for (int i = 0; i < 300; ++i) {
+      if (parents.count(registry_.create()) != 0) _exit(1);
+    }
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(static_cast<pid_t>(child), &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(registry_test, after_fork_only_the_childs_own_cache_is_in_use) {
