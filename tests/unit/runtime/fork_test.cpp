@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -131,6 +132,16 @@ TEST(fork, amid_purges_of_which_the_child_loses_no_page) {
         // Pages that threads of the parent were purging are none of these.
         return s.reserved == s.in_use + s.free_dirty + s.free_clean ? 0 : 1;
       });
+}
+
+TEST(fork, amid_changes_of_options) {
+  testing_support::restore_options restore;
+  const std::string path(250, '/');
+  fork_amid([&] { tarn_set_option("stats", path.c_str()); },
+            [] {
+              alarm(3);
+              return tarn_set_option("stats", "off");
+            });
 }
 
 // Spans that belong to nobody any more: neither in use nor free.
