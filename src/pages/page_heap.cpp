@@ -463,9 +463,10 @@ page_heap_stats page_heap::stats() {
   const std::size_t dirty = free_dirty_.load(std::memory_order_relaxed);
   out.reserved = reserved_ << page_shift;
   out.in_use = in_use_.load(std::memory_order_relaxed) << page_shift;
-  out.free_dirty = dirty << page_shift;
+  out.free_dirty = (dirty + purging_pages_) << page_shift;
   out.free_clean = (free_pages_ - dirty) << page_shift;
   out.returned = returned_;
+  out.ahead = std::min(touch_.ahead_locked(), out.free_clean);
   return out;
 }
 

@@ -31,9 +31,10 @@ namespace tarn {
 struct page_heap_stats {
   std::size_t reserved = 0;  // bytes, as all of these
   std::size_t in_use = 0;
-  std::size_t free_dirty = 0;
+  std::size_t free_dirty = 0;  // being purged included
   std::size_t free_clean = 0;
   std::size_t returned = 0;
+  std::size_t ahead = 0;  // of free_clean, at most this is backed
 };
 
 class page_heap {
