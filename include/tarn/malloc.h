@@ -68,11 +68,13 @@ TARN_API size_t tarn_trim(size_t keep) TARN_NOEXCEPT;
 typedef struct tarn_stats {
   uint64_t version;        /* of this struct: 1 */
   uint64_t reserved;       /* address space taken from the system for blocks */
-  uint64_t resident_upper; /* of it, at most this much is backed by memory */
+  uint64_t resident_upper; /* of it and of metadata, at most this much is backed by memory: in_use,
+                              free_dirty, metadata, and what was prepared ahead of use. Where the
+                              system uses huge pages, each page in use may back 2 MiB around it */
   uint64_t in_use;         /* spans in use: live blocks, and what caches hold of those spans */
   uint64_t cached;         /* free objects in thread caches and depots (part of in_use) */
   uint64_t free_dirty;     /* free pages still backed by memory, waiting for decay */
-  uint64_t free_clean;     /* free pages that are not backed */
+  uint64_t free_clean;     /* free pages that are not backed, or only prepared ahead of use */
   uint64_t large;          /* live blocks above the largest size class (part of in_use) */
   uint64_t metadata;       /* tarn's own structures */
   uint64_t returned;       /* bytes given back to the system so far */

@@ -167,20 +167,23 @@ bool central::give_full(unsigned size_class, magazine* m) {
 std::size_t central::release_spares(bool all) {
   std::size_t released = 0;
   for (object_depot& d : depots_) {
-    span_list empty;
     if (spare_bytes() == 0) break;
+    std::uint32_t left = 0;
     {
       os::lock_guard guard(d.lock);
-      for (std::uint32_t n = all ? d.spare_count : d.spare_low; n != 0; --n) {
-        span* s = d.take_spare();
+      left = all ? d.spare_count : d.spare_low;
+      d.spare_low = d.spare_count;  // take_spare() lowers it
+    }
+    // One at a time: what this thread has in its hands when another one forks is lost to the child.
+    for (; left != 0; --left) {
+      span* s = nullptr;
+      {
+        os::lock_guard guard(d.lock);
+        s = d.take_spare();
         if (s == nullptr) break;
         s->state.store(span_state::purging, std::memory_order_relaxed);
         spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
-        empty.push_back(s);
       }
-      d.spare_low = d.spare_count;
-    }
-    while (span* s = empty.pop_front()) {
       released += s->bytes();
       destroy_span(s);
     }

@@ -64,7 +64,7 @@ void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
   span* s = take(pages, alignment_pages, zeroed ? page_heap::use::sparse : page_heap::use::filled);
   if (s == nullptr) return nullptr;
   engine::large_bytes.fetch_add(s->bytes(), std::memory_order_relaxed);
-  if (zeroed) zero_dirty(s);
+  if (zeroed && s->dirty_pages != 0) zero_dirty(s);
   return reinterpret_cast<void*>(s->start);
 }
 

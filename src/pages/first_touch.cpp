@@ -10,7 +10,10 @@ namespace tarn {
 touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) {
   touch_plan plan;
   const std::uintptr_t end = start + bytes;
-  if (end <= prepared_ || end > end_) return plan;
+  if (end <= handed_out_ || end > end_) return plan;
+  if (start > handed_out_) left_behind_ += std::min(ahead_at_frontier(), start - handed_out_);
+  handed_out_ = end;
+  if (end <= prepared_) return plan;
   const huge_pages mode = mode_.load(std::memory_order_relaxed);
 
   if (mode == huge_pages::always || (mode == huge_pages::automatic && heap_bytes >= huge_from)) {
@@ -21,6 +24,7 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
     if (first < last) {
       plan.huge_start = first;
       plan.huge_bytes = last - first;
+      huge_end_ = last;
     }
     prepared_ = std::max(end, last);
     return plan;
@@ -29,7 +33,7 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
     const std::size_t ahead = std::min(align_up(heap_bytes / 32, 16 * kib), populate_most);
     plan.populate_start = std::max(start, prepared_);
     plan.populate_bytes = std::min(std::max(end, plan.populate_start + ahead), end_) - plan.populate_start;
-    prepared_ = plan.populate_start + plan.populate_bytes;
+    prepared_ = populated_end_ = plan.populate_start + plan.populate_bytes;
     return plan;
   }
   prepared_ = end;
@@ -46,6 +50,12 @@ touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std:
   plan.huge_start = align_up(start, huge_page_size);
   plan.huge_bytes = align_down(start + bytes, huge_page_size) - plan.huge_start;
   return plan;
+}
+
+std::size_t first_touch::ahead_at_frontier() const {
+  std::uintptr_t backed = std::max(populated_end_, handed_out_);
+  if (huge_end_ > handed_out_) backed = std::max(backed, align_up(handed_out_, huge_page_size));
+  return backed - handed_out_;
 }
 
 void first_touch::carry_out(const touch_plan& plan) {

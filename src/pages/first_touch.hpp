@@ -45,7 +45,8 @@ class first_touch {
 
   // A new reservation, all of it fresh.
   void reserved_locked(std::uintptr_t start, std::size_t bytes) {
-    prepared_ = start;
+    left_behind_ += ahead_at_frontier();
+    prepared_ = handed_out_ = populated_end_ = huge_end_ = start;
     end_ = start + bytes;
   }
 
@@ -62,13 +63,23 @@ class first_touch {
   // used again would keep 2 MiB backed.
   void before_purge(std::uintptr_t start, std::size_t bytes);
 
+  // At most so many bytes are backed although they were never handed out: populated ahead, or the rest of a huge
+  // page. What is left behind the frontier is counted for good, be it used later.
+  [[nodiscard]] std::size_t ahead_locked() const { return left_behind_ + ahead_at_frontier(); }
+
   [[nodiscard]] std::size_t huge_advised() const { return huge_advised_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t populated() const { return populated_.load(std::memory_order_relaxed); }
 
  private:
+  [[nodiscard]] std::size_t ahead_at_frontier() const;
+
   std::atomic<huge_pages> mode_{huge_pages::automatic};
   std::uintptr_t prepared_ = 0;  // all below it, in the newest reservation, needs nothing any more
   std::uintptr_t end_ = 0;
+  std::uintptr_t handed_out_ = 0;     // the highest end of a dense span in the newest reservation
+  std::uintptr_t populated_end_ = 0;  // of what was populated there
+  std::uintptr_t huge_end_ = 0;       // of what huge pages were asked for there
+  std::size_t left_behind_ = 0;  // bytes prepared that the frontier went past or left in an older reservation
   std::atomic<std::size_t> huge_advised_{0};
   std::atomic<std::size_t> populated_{0};
 };

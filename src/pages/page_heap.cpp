@@ -2,6 +2,7 @@
 #include "pages/page_heap.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 
 #include "os/memory.hpp"
@@ -20,6 +21,9 @@ constexpr std::size_t spans_at_hand = 4;
 constexpr std::size_t metadata_divisor = 32;
 // How long an allocation that would fail waits for pages that are being purged.
 constexpr int longest_wait_ms = 200;
+// Pages of a free span of which some are backed and some are not are looked at one by one. Such a span is no longer
+// than this.
+constexpr std::size_t longest_mixed = (256 * gib) >> page_shift;
 // Less than this is not worth a background thread.
 constexpr std::size_t watch_bytes = 1 * mib;
 
@@ -78,12 +82,19 @@ void page_heap::remove_locked(span* s) {
   free_dirty_.store(free_dirty_.load(std::memory_order_relaxed) - s->dirty_pages, std::memory_order_relaxed);
 }
 
+// Whether two spans may be one: of a length that span::pages can hold, and see longest_mixed.
+bool page_heap::may_join(const span* a, const span* b) {
+  const std::size_t pages = std::size_t{a->pages} + b->pages;
+  return pages <= std::numeric_limits<decltype(span::pages)>::max() &&
+         (pages <= longest_mixed || (a->dirty_pages == 0 && b->dirty_pages == 0));
+}
+
 // Inserts `s` as one with the free spans on both sides of it.
 void page_heap::coalesce_locked(span* s) {
   // A map entry may be stale, but a free span ends or starts exactly here only if it is the neighbour.
   if (span* before = map_.span_of(s->start - 1);
       before != nullptr && before->state.load(std::memory_order_relaxed) == span_state::free &&
-      before->end() == s->start) {
+      before->end() == s->start && may_join(before, s)) {
     remove_locked(before);
     s->start = before->start;
     s->pages += before->pages;
@@ -92,7 +103,7 @@ void page_heap::coalesce_locked(span* s) {
   }
   if (span* after = map_.span_of(s->end());
       after != nullptr && after->state.load(std::memory_order_relaxed) == span_state::free &&
-      after->start == s->end()) {
+      after->start == s->end() && may_join(s, after)) {
     remove_locked(after);
     s->pages += after->pages;
     s->dirty_pages += after->dirty_pages;
@@ -157,6 +168,16 @@ span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source fr
 
 // ---- taking and giving back ----
 
+// Whole pages of the system only: it rounds a length up, and what follows is not ours to drop.
+bool page_heap::is_whole(const span* s) { return ((s->start | s->bytes()) & (os::page_size() - 1)) == 0; }
+
+// Sets the backing of all pages of a span that is no one else's. Pages of which it is known that they are marked so are
+// not written to.
+void page_heap::mark(span* s, page_backing backing) {
+  if (backing != page_backing::clean || s->dirty_pages != 0) map_.set_backing(s->start, s->pages, backing);
+  s->dirty_pages = backing == page_backing::clean ? 0 : s->pages;
+}
+
 span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how) {
   int purges_waited = 0;
   for (;;) {
@@ -188,21 +209,30 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
 }
 
 void page_heap::deallocate(span* s, page_backing backing) {
-  // Whole pages of the system only: it rounds a length up, and what follows is not ours to drop.
-  const bool whole = ((s->start | s->bytes()) & (os::page_size() - 1)) == 0;
+  const std::size_t limit = dirty_limit_.load(std::memory_order_relaxed);
+  const bool whole = is_whole(s);
   if (s->moved && whole && os::purge_moved(reinterpret_cast<void*>(s->start), s->bytes()))
     backing = page_backing::clean;
   s->moved = false;
-  std::size_t dirty = 0;
+  // What is more than may stay backed goes back before its pages are marked: most of them may never have been
+  // used, nor what is known of them.
+  const bool at_once = backing != page_backing::clean && whole && s->bytes() > limit;
   {
     os::lock_guard guard(lock_);
-    map_.set_backing(s->start, s->pages, backing);
-    s->dirty_pages = backing == page_backing::clean ? 0 : s->pages;
     account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
-    coalesce_locked(s);
-    dirty = dirty_bytes();
+    if (at_once) {
+      begin_purge_locked(s);
+    } else {
+      mark(s, backing);
+      coalesce_locked(s);
+    }
   }
-  const std::size_t limit = dirty_limit_.load(std::memory_order_relaxed);
+  if (at_once) {
+    const std::size_t purged = purge_whole(s);
+    os::lock_guard guard(lock_);
+    end_purge_locked(s, purged);
+  }
+  const std::size_t dirty = dirty_bytes();
   if (TARN_UNLIKELY(dirty > limit)) purge_until(limit);
   if (dirty >= watch_bytes && watcher_ != nullptr) watcher_();
 }
@@ -220,6 +250,7 @@ bool page_heap::extend(span* s, std::size_t pages) {
     remove_locked(after);
     if (after->pages > more) split_tail_locked(after, more);
     s->pages = static_cast<std::uint32_t>(pages);
+    s->dirty_pages += after->dirty_pages;
     give_back_locked(after);
     map_.set_ends(s);
     account_in_use(static_cast<std::ptrdiff_t>(more));
@@ -236,6 +267,7 @@ bool page_heap::shrink(span* s, std::size_t pages) {
     if (rest == nullptr) return false;
     rest->start = s->start + (pages << page_shift);
     rest->pages = static_cast<std::uint32_t>(s->pages - pages);
+    rest->dirty_pages = s->dirty_pages;
     rest->moved = s->moved;
     s->pages = static_cast<std::uint32_t>(pages);
     map_.set_ends(s);
@@ -310,7 +342,7 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
 
 // ---- back to the system ----
 
-// Purges the old pages of a span that is in no list (and the young ones too, if asked); makes the others old.
+// Purges the old pages of a span in purging_ (and the young ones too, if asked); makes the others old.
 std::size_t page_heap::purge_pages(span* s, bool also_young) {
   const std::size_t system_page = os::page_size();
   std::size_t purged = 0;
@@ -340,30 +372,54 @@ std::size_t page_heap::purge_pages(span* s, bool also_young) {
     }
     at = run_end;
   }
+  s->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(s->start, s->pages));
   return purged;
+}
+
+// The same for a span of which nothing is to stay, whatever the backing of its pages says.
+std::size_t page_heap::purge_whole(span* s) {
+  touch_.before_purge(s->start, s->bytes());
+  const bool purged = is_whole(s) && os::purge(reinterpret_cast<void*>(s->start), s->bytes());
+  mark(s, purged ? page_backing::clean : page_backing::young);
+  return purged ? s->bytes() : 0;
+}
+
+// `s` is in no list of free spans. Until end_purge_locked() its pages and their backing are the caller's alone.
+void page_heap::begin_purge_locked(span* s) {
+  s->state.store(span_state::purging, std::memory_order_relaxed);
+  purging_pages_ += s->pages;
+  purging_.push_back(s);
+}
+
+// Returns the span behind it in purging_.
+span* page_heap::end_purge_locked(span* s, std::size_t purged) {
+  span* const next = s->next;
+  purging_.remove(s);
+  purging_pages_ -= s->pages;
+  returned_ += purged;
+  coalesce_locked(s);
+  return next;
 }
 
 bool page_heap::age() {
   // The spans are taken out one bin at a time; what is freed meanwhile is young and waits for the next
   // period.
   for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
-    span_list taken;
+    // What is put into purging_ under one lock stays together there: others add behind it and remove their own.
+    span* s = nullptr;
+    std::size_t left = 0;
     {
       os::lock_guard guard(lock_);
-      while (span* s = free_.dirty_bin(bin).front()) {
-        remove_locked(s);
-        s->state.store(span_state::purging, std::memory_order_relaxed);
-        purging_pages_ += s->pages;
-        taken.push_back(s);
+      for (span* dirty = nullptr; (dirty = free_.dirty_bin(bin).front()) != nullptr; ++left) {
+        remove_locked(dirty);
+        begin_purge_locked(dirty);
+        if (s == nullptr) s = dirty;
       }
     }
-    while (span* s = taken.pop_front()) {
+    for (; left != 0; --left) {
       const std::size_t purged = purge_pages(s, false);
       os::lock_guard guard(lock_);
-      returned_ += purged;
-      purging_pages_ -= s->pages;
-      s->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(s->start, s->pages));
-      coalesce_locked(s);
+      s = end_purge_locked(s, purged);
     }
   }
   return dirty_bytes() != 0;
@@ -378,20 +434,26 @@ std::size_t page_heap::purge_until(std::size_t keep) {
       s = free_.longest(free_spans::half::dirty);
       if (s == nullptr) break;
       remove_locked(s);
-      s->state.store(span_state::purging, std::memory_order_relaxed);
-      purging_pages_ += s->pages;
+      begin_purge_locked(s);
     }
     const std::size_t purged = purge_pages(s, true);
-    os::lock_guard guard(lock_);
-    returned_ += purged;
     total += purged;
-    purging_pages_ -= s->pages;
-    s->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(s->start, s->pages));
-    coalesce_locked(s);
+    os::lock_guard guard(lock_);
+    end_purge_locked(s, purged);
     // The system refuses, or its pages are larger than the span: the next one would be the same again.
     if (purged == 0) break;
   }
   return total;
+}
+
+// The threads that were purging do not exist here. Nobody knows how far they had come, and of a span that was given
+// back at once, the backing says nothing yet.
+void page_heap::after_fork_in_child() {
+  while (span* s = purging_.front()) {
+    purge_whole(s);
+    os::lock_guard guard(lock_);
+    end_purge_locked(s, 0);
+  }
 }
 
 std::size_t page_heap::trim(std::size_t keep) { return purge_until(keep); }
@@ -404,9 +466,10 @@ page_heap_stats page_heap::stats() {
   const std::size_t dirty = free_dirty_.load(std::memory_order_relaxed);
   out.reserved = reserved_ << page_shift;
   out.in_use = in_use_.load(std::memory_order_relaxed) << page_shift;
-  out.free_dirty = dirty << page_shift;
+  out.free_dirty = (dirty + purging_pages_) << page_shift;
   out.free_clean = (free_pages_ - dirty) << page_shift;
   out.returned = returned_;
+  out.ahead = std::min(touch_.ahead_locked(), out.free_clean);
   return out;
 }
 
@@ -417,12 +480,12 @@ void page_heap::validate() {
     for (const span* s = free_.dirty_bin(bin).front(); s != nullptr; s = s->next) {
       dirty += s->dirty_pages;
       const span* after = map_.span_of(s->end());
-      const bool sound = s->state.load(std::memory_order_relaxed) == span_state::free &&
-                         s->dirty_pages != 0 && free_spans::bin_of(s->pages) == bin &&
-                         map_.span_of(s->start) == s && map_.span_of(s->end() - 1) == s &&
-                         map_.count_dirty(s->start, s->pages) == s->dirty_pages &&
-                         (after == nullptr || after->start != s->end() ||
-                          after->state.load(std::memory_order_relaxed) != span_state::free);
+      const bool sound =
+          s->state.load(std::memory_order_relaxed) == span_state::free && s->dirty_pages != 0 &&
+          free_spans::bin_of(s->pages) == bin && map_.span_of(s->start) == s &&
+          map_.span_of(s->end() - 1) == s && map_.count_dirty(s->start, s->pages) == s->dirty_pages &&
+          (after == nullptr || after->start != s->end() ||
+           after->state.load(std::memory_order_relaxed) != span_state::free || !may_join(s, after));
       if (!sound) __builtin_trap();
     }
   }

@@ -2,11 +2,13 @@
 // page_heap: finds, splits and coalesces spans; takes memory from the system and gives it back.
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread. One lock guards the free
-// spans; it is never held across a system call: a span that is being purged is in no list meanwhile.
+// spans; it is never held across a system call: a span that is being purged is in no list of F meanwhile, but in
+// purging_, where a forked child finds it.
 // Invariants, with F the free spans:
 //   free_dirty = sum over F of dirty_pages; in_use + free + purging = reserved (all in pages);
-//   no two spans of F are neighbours (they would have been coalesced);
-//   the page map leads from both end pages of every span of F to it.
+//   no two spans of F are neighbours (they would have been coalesced) but those that may_join() keeps apart;
+//   the page map leads from both end pages of every span of F to it;
+//   a span in use with dirty_pages = 0 has only pages whose backing is clean, as when they were handed out.
 //   validate() checks them.
 //
 // Decay. A page that is freed is `young`; each period makes young pages old and purges those that were old
@@ -29,9 +31,10 @@ namespace tarn {
 struct page_heap_stats {
   std::size_t reserved = 0;  // bytes, as all of these
   std::size_t in_use = 0;
-  std::size_t free_dirty = 0;
+  std::size_t free_dirty = 0;  // being purged included
   std::size_t free_clean = 0;
   std::size_t returned = 0;
+  std::size_t ahead = 0;  // of free_clean, at most this is backed
 };
 
 class page_heap {
@@ -70,6 +73,9 @@ class page_heap {
   // Purges free pages until at most `keep` bytes of them are backed. Returns the bytes given back.
   std::size_t trim(std::size_t keep);
 
+  // In a forked child, with the lock free: purges and takes back the spans that other threads were purging.
+  void after_fork_in_child();
+
   // Called, without the lock, when a deallocation leaves a good deal of free pages backed.
   void set_watcher(void (*watcher)()) { watcher_ = watcher; }
 
@@ -98,12 +104,18 @@ class page_heap {
   void split_tail_locked(span* s, std::size_t pages);
   void insert_locked(span* s);
   void remove_locked(span* s);
+  static bool may_join(const span* a, const span* b);
   void coalesce_locked(span* s);
   void give_back_locked(span* s);
   bool wait_for_purge(int& waited);
   bool grow(std::size_t pages, std::size_t alignment);
   void* reserve_step(std::size_t least, std::size_t& bytes);
+  static bool is_whole(const span* s);
+  void mark(span* s, page_backing backing);
+  void begin_purge_locked(span* s);
+  span* end_purge_locked(span* s, std::size_t purged);
   std::size_t purge_pages(span* s, bool also_young);
+  std::size_t purge_whole(span* s);
   std::size_t purge_until(std::size_t keep);
   void account_in_use(std::ptrdiff_t pages) {
     in_use_.store(static_cast<std::size_t>(
@@ -123,7 +135,8 @@ class page_heap {
   std::size_t spare_count_ = 0;             // guarded by lock_
   std::size_t reserved_ = 0;                // guarded by lock_; pages
   std::size_t free_pages_ = 0;              // guarded by lock_
-  std::size_t purging_pages_ = 0;           // guarded by lock_
+  span_list purging_;                       // guarded by lock_
+  std::size_t purging_pages_ = 0;           // guarded by lock_; of the spans in purging_
   std::size_t returned_ = 0;                // guarded by lock_
   std::atomic<std::size_t> in_use_{0};      // written under lock_
   std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages

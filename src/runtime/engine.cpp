@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <cerrno>
 #include <climits>
 
 #include "runtime/decay.hpp"
@@ -27,7 +28,11 @@ namespace {
 enum class thread_phase : std::uint8_t { fresh, attached, ended };
 thread_local constinit thread_phase phase = thread_phase::fresh;
 
+// A program may have used up all keys before our first allocation; key 0 is then another's. Without a key, and for a
+// thread whose value libc has no memory for, nobody tells us that a thread ends: its cache is adopted later
+// (registry.cpp), so that such caches stay few.
 pthread_key_t exit_key;
+bool has_exit_key = false;
 
 // libc calls the destructors of all keys in rounds, as long as any has a value, PTHREAD_DESTRUCTOR_ITERATIONS
 // times at most. Other keys' destructors allocate and free, so the cache goes in the last round: until then
@@ -63,7 +68,7 @@ void prepare() {
   }
   // Nothing here allocates.
   options::read_environment();
-  pthread_key_create(&exit_key, thread_ends);
+  has_exit_key = pthread_key_create(&exit_key, thread_ends) == 0;
   heap.set_watcher(decay::wake);
   middle.set_watcher(decay::wake);
   engine_state.store(ready, std::memory_order_release);
@@ -82,7 +87,10 @@ thread_cache* attach_thread() {
   local_cache = cache;
   if (phase == thread_phase::fresh) {
     phase = thread_phase::attached;
-    pthread_setspecific(exit_key, reinterpret_cast<void*>(std::uintptr_t{1}));
+    // It may allocate, and fail; free, too, may have come here, and leaves errno alone.
+    const int error = errno;
+    if (has_exit_key) pthread_setspecific(exit_key, reinterpret_cast<void*>(std::uintptr_t{1}));
+    errno = error;
   }
   return cache;
 }

@@ -8,6 +8,7 @@
 
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/options.hpp"
 
 extern "C" {
 // glibc's; absent elsewhere. Recursive, as fork takes the list's lock again.
@@ -21,6 +22,7 @@ namespace {
 
 template <class Visit>
 void for_each_lock(Visit visit) {
+  visit(options::lock());
   visit(registry.lock());
   for (unsigned c = 0; c < size_classes::count; ++c) visit(middle.depot(c).lock);
   visit(heap.lock());
@@ -43,7 +45,8 @@ void after_fork_in_child() {
   for_each_lock([](os::mutex& m) { m.reset(); });
   if (_IO_list_resetlock != nullptr) _IO_list_resetlock();
   decay::after_fork_in_child();
-  registry.keep_only(local_cache);
+  heap.after_fork_in_child();
+  registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
 }
 
 }  // namespace

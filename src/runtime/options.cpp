@@ -154,15 +154,16 @@ struct setting {
   origin from;
 };
 constinit setting settings[option_count]{};
-constinit os::mutex settings_lock{os::lock_rank::reaper};
+constinit os::mutex settings_lock{os::lock_rank::settings};
 
 constexpr const char* origin_names[] = {"default", "environment", "program"};
 
 int change(const char* name, const char* value, origin from) {
   for (std::size_t i = 0; i < option_count; ++i) {
     if (std::strcmp(table[i].name, name) != 0) continue;
-    if (std::strlen(value) >= longest_value || !table[i].apply(value)) return EINVAL;
+    // What is in effect and what is told of it change together, in a forked child too.
     os::lock_guard guard(settings_lock);
+    if (std::strlen(value) >= longest_value || !table[i].apply(value)) return EINVAL;
     std::memcpy(settings[i].value, value, std::strlen(value) + 1);
     settings[i].from = from;
     return 0;
@@ -245,6 +246,8 @@ int describe(std::size_t index, tarn_option& out) {
          e.meaning, origin_names[static_cast<std::size_t>(s.from)]};
   return 0;
 }
+
+os::mutex& lock() { return settings_lock; }
 
 std::int64_t decay_ms() { return decay_value.load(std::memory_order_relaxed); }
 bool background_allowed() { return background_value.load(std::memory_order_relaxed); }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "os/mutex.hpp"
 #include "tarn/malloc.h"
 
 namespace tarn::options {
@@ -19,6 +20,9 @@ void read_environment();
 int set(const char* name, const char* value);
 // 0 or ENOENT.
 int describe(std::size_t index, tarn_option& out);
+
+// For fork: guards all that set() changes.
+os::mutex& lock();
 
 // Milliseconds after which idle memory goes back; 0 at once, -1 never.
 std::int64_t decay_ms();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/statistics.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -77,14 +78,16 @@ void collect(tarn_stats& out) {
   out.free_dirty = pages.free_dirty;
   out.free_clean = pages.free_clean;
   out.returned = pages.returned;
-  out.large = engine::large_bytes.load(std::memory_order_relaxed);
   out.metadata = engine::metadata.used();
-  out.resident_upper = pages.in_use + pages.free_dirty + out.metadata;
+  out.resident_upper = pages.in_use + pages.free_dirty + pages.ahead + out.metadata;
   out.huge_advised = engine::touch.huge_advised();
   out.populated = engine::touch.populated();
   out.threads = engine::registry.count();
   out.cached = engine::middle.handover_bytes();
   engine::registry.for_each([&out](thread_cache& cache) { out.cached += cache.cached_bytes(); });
+  // These are of later moments than in_use. Parts are no larger than the whole, so that no difference of them wraps.
+  out.large = std::min<std::uint64_t>(engine::large_bytes.load(std::memory_order_relaxed), out.in_use);
+  out.cached = std::min(out.cached, out.in_use - out.large);
   for (unsigned c = 0; c < size_classes::count; ++c) {
     const depot_counters& counters = engine::middle.depot(c).counters;
     out.refills += counters.refills.load(std::memory_order_relaxed);

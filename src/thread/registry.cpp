@@ -13,9 +13,14 @@ namespace {
 constexpr int adoption_looks = 4;
 constexpr std::size_t adoption_from = 64;
 
-bool thread_exists(long thread) {
+bool thread_exists(long process, long thread) {
   constexpr long no_such_process = -3;
-  return os::system_call(SYS_tgkill, os::system_call(SYS_getpid), thread, 0) != no_such_process;
+  return os::system_call(SYS_tgkill, process, thread, 0) != no_such_process;
+}
+
+void set_owner(thread_cache* cache) {
+  cache->process_id = os::system_call(SYS_getpid);
+  cache->thread_id = os::system_call(SYS_gettid);
 }
 
 }  // namespace
@@ -28,23 +33,29 @@ void thread_cache_registry::unlink_locked(thread_cache* cache) {
 }
 
 // A thread that allocates for the first time in its last destructors ends without telling us: its cache, with
-// all that is in it, becomes the next thread's.
+// all that is in it, becomes the next thread's. In a process made by _Fork or clone, no handler of ours has run: a
+// thread of the parent may be any thread there, the calling one too, and its number says nothing. Its cache stays.
 thread_cache* thread_cache_registry::adopt() {
   // A few such caches do not matter, and a sandbox may forbid the question.
   if (count() < adoption_from) return nullptr;
+  const long process = os::system_call(SYS_getpid);
   for (int look = 0; look < adoption_looks; ++look) {
+    const thread_cache* seen = nullptr;
     long thread = 0;
     {
       os::lock_guard guard(lock_);
       if (look_next_ == nullptr) look_next_ = used_;
       if (look_next_ == nullptr) return nullptr;
-      thread = look_next_->thread_id;
-      look_next_ = look_next_->next;
+      seen = look_next_;
+      thread = seen->thread_id;
+      look_next_ = seen->next;
+      if (seen->process_id != process) continue;
     }
-    if (thread_exists(thread)) continue;
+    if (thread_exists(process, thread)) continue;
     os::lock_guard guard(lock_);
     for (thread_cache* c = used_; c != nullptr; c = c->next) {
-      if (c->thread_id == thread) {
+      // Another thread may have adopted it meanwhile.
+      if (c == seen && c->thread_id == thread && c->process_id == process) {
         unlink_locked(c);
         return c;
       }
@@ -58,7 +69,13 @@ thread_cache* thread_cache_registry::create() {
   {
     os::lock_guard guard(lock_);
     cache = unused_;
-    if (cache != nullptr) unused_ = cache->next;
+    if (cache != nullptr) {
+      unused_ = cache->next;
+    } else if (abandoned_ != nullptr) {
+      void* const memory = abandoned_;
+      abandoned_ = abandoned_->next;
+      cache = new (memory) thread_cache(central_, budget_);
+    }
   }
   if (cache == nullptr) cache = adopt();
   if (cache == nullptr) {
@@ -66,7 +83,7 @@ thread_cache* thread_cache_registry::create() {
     if (memory == nullptr) return nullptr;
     cache = new (memory) thread_cache(central_, budget_);
   }
-  cache->thread_id = os::system_call(SYS_gettid);
+  set_owner(cache);
   os::lock_guard guard(lock_);
   cache->previous = nullptr;
   cache->next = used_;
@@ -89,17 +106,17 @@ void thread_cache_registry::keep_only(thread_cache* mine) {
   thread_cache* cache = used_;
   used_ = nullptr;
   look_next_ = nullptr;
-  budget_.caches.store(0, std::memory_order_relaxed);
+  budget_.caches.store(mine != nullptr ? 1 : 0, std::memory_order_relaxed);
+  budget_.used.store(mine != nullptr ? mine->capacity_bytes() : 0, std::memory_order_relaxed);
   while (cache != nullptr) {
     thread_cache* const next = cache->next;
     if (cache == mine) {
       cache->next = cache->previous = nullptr;
-      cache->thread_id = os::system_call(SYS_gettid);
+      set_owner(cache);
       used_ = cache;
-      budget_.caches.store(1, std::memory_order_relaxed);
     } else {
-      cache->next = unused_;
-      unused_ = cache;
+      cache->next = abandoned_;
+      abandoned_ = cache;
     }
     cache = next;
   }

@@ -20,8 +20,10 @@ class thread_cache_registry {
   thread_cache* create();
   // The thread ends: its objects go back, its cache waits for another thread.
   void destroy(thread_cache* cache);
-  // In a forked child: the caches of threads that do not exist there wait for other threads as they are,
-  // since emptying them would touch, and so copy, memory shared with the parent.
+  // In a forked child, where `mine`, which may be null, is the only thread's. The others' were copied while their
+  // threads used them: nothing that they point to can be trusted, so what they held is lost to the child (no
+  // more than the caches' budget), and only their structures are used again. Not before they are needed: that
+  // would copy memory shared with the parent.
   void keep_only(thread_cache* mine);
 
   // Calls visit(cache) for each cache of a living thread, under the lock.
@@ -49,6 +51,7 @@ class thread_cache_registry {
   os::mutex lock_{os::lock_rank::registry};
   thread_cache* used_ = nullptr;       // guarded by lock_
   thread_cache* unused_ = nullptr;     // guarded by lock_; singly linked
+  thread_cache* abandoned_ = nullptr;  // guarded by lock_; singly linked; contents are not to be read
   thread_cache* look_next_ = nullptr;  // guarded by lock_; where adopt() goes on
 };
 

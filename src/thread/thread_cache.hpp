@@ -94,11 +94,14 @@ class alignas(separation) thread_cache {
   // has made no slow call since the last time. Returns whether it has.
   bool take_surplus(bool only_if_idle);
 
+  // What its magazines may hold. By the thread itself.
+  [[nodiscard]] std::size_t capacity_bytes() const { return capacity_bytes_; }
   // Bytes of the free objects in it; another thread's answer is a moment old.
   [[nodiscard]] std::size_t cached_bytes() const;
 
-  // The system's number of the thread that the cache belongs to.
+  // The system's numbers of the thread that the cache belongs to, and of the process that it was in then.
   long thread_id = 0;
+  long process_id = 0;
   // Links of the registry's lists, guarded by its lock.
   thread_cache* next = nullptr;
   thread_cache* previous = nullptr;

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <utility>
 #include <vector>
 
+#include "base/compiler.hpp"
 #include "os/memory.hpp"
 #include "runtime/engine.hpp"
 #include "tarn/malloc.h"
@@ -22,6 +24,17 @@ std::size_t resident_bytes(const void* start, std::size_t bytes) {
   return os::page_size() *
          static_cast<std::size_t>(std::count_if(pages.begin(), pages.end(), [](auto c) { return c & 1; }));
 }
+
+// Of this process.
+std::size_t resident_set() {
+  std::size_t all = 0;
+  std::size_t resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * os::page_size();
+}
+
+// As large as blocks may be, or nearly.
+constexpr std::size_t enormous = (std::size_t{1} << 44) - mib;
 
 bool all_bytes_are(const void* start, std::size_t bytes, unsigned char value) {
   const auto* const at = static_cast<const unsigned char*>(start);
@@ -49,6 +62,21 @@ TEST(large_block, zeroing_touches_used_pages_only) {
   // A part of it may have been in use before; most of it is address space that the system has just given.
   EXPECT_LT(resident_bytes(fresh, size), size / 4);
   tarn_free(fresh);
+}
+
+TEST(large_block, an_enormous_block_costs_what_is_used_of_it) {
+  if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "the sanitizer wants much of the address space for itself";
+  const std::size_t before = resident_set();
+  for (const bool zeroed : {false, true, false}) {
+    auto* const block = static_cast<char*>(large_block::allocate(enormous, 1, zeroed));
+    if (block == nullptr) GTEST_SKIP() << "the system has not so much address space";
+    block[0] = block[enormous / 2] = block[enormous - 1] = 1;
+    tarn_free(block);
+    EXPECT_LT(resident_set(), before + 8 * mib);
+  }
+  auto* const block = static_cast<char*>(large_block::allocate(enormous, 1, true));
+  EXPECT_EQ(block[0] + block[enormous / 2] + block[enormous - 1], 0);
+  tarn_free(block);
 }
 
 TEST(large_block, zeroed_where_it_was_written) {

@@ -101,6 +101,23 @@ TEST(first_touch, the_inside_of_a_large_block_in_a_large_heap_asks_for_huge_page
   EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U);
 }
 
+TEST_F(first_touch_test, what_is_ahead_is_what_was_prepared_and_not_handed_out) {
+  EXPECT_EQ(touch_.ahead_locked(), 0U);
+  const touch_plan plan = touch_.plan_locked(base, 64 * kib, 8 * mib);
+  EXPECT_EQ(touch_.ahead_locked(), plan.populate_bytes - 64 * kib);
+  touch_.plan_locked(base + 64 * kib, 32 * kib, 8 * mib);
+  EXPECT_EQ(touch_.ahead_locked(), plan.populate_bytes - 96 * kib);
+  // Past it, as others have taken what lies between: some of it may be backed and free.
+  const std::size_t left = touch_.ahead_locked();
+  touch_.plan_locked(base + mib, 64 * kib, 64 * kib);
+  EXPECT_EQ(touch_.ahead_locked(), left);
+  // The rest of the huge page that the last byte lies in.
+  touch_.plan_locked(base + mib + 64 * kib, 2 * mib, gib);
+  EXPECT_EQ(touch_.ahead_locked(), left + mib - 64 * kib);
+  touch_.reserved_locked(base + gib, reservation);
+  EXPECT_EQ(touch_.ahead_locked(), left + mib - 64 * kib) << "of the older reservation";
+}
+
 TEST(first_touch, what_is_carried_out_is_counted) {
   void* const start = os::reserve(8 * mib, huge_page_size);
   ASSERT_NE(start, nullptr);

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <vector>
 
+#include "base/compiler.hpp"
+#include "os/memory.hpp"
 #include "own_engine.hpp"
 
 namespace tarn {
@@ -17,6 +20,7 @@ using use = page_heap::use;
 
 class page_heap_test : public testing::Test {
  protected:
+  std::vector<span*> take_neighbours(std::size_t pages);
   span* take(std::size_t pages, std::size_t alignment = 1, source from = source::any, use how = use::dense) {
     return heap_.allocate(pages, alignment, span_state::large, from, how);
   }
@@ -289,6 +293,54 @@ TEST_F(page_heap_test, spans_whose_memory_was_moved_in_are_clean_when_freed) {
   EXPECT_EQ(heap_.dirty_bytes(), 0U);
   EXPECT_EQ(byte_at(start), 0);
   check();
+}
+
+// Two spans of `pages` pages, the second one behind the first; empty when the system does not give them so.
+std::vector<span*> page_heap_test::take_neighbours(std::size_t pages) {
+  if (TARN_TSAN || TARN_ASAN) return {};
+  // What is known of their pages is mapped first, and not between them. Linux looks for a longer hole, to align.
+  const std::size_t bytes = pages << page_shift;
+  const std::size_t hole = 2 * bytes + 4 * huge_page_size;
+  void* const room = os::reserve(hole, huge_page_size);
+  if (room == nullptr) return {};
+  const bool ready = map_.ensure(address_of(room), hole) && engine_->metadata.ensure_available(bytes / 8);
+  os::release(room, hole);
+  if (!ready) return {};
+  span* const a = take(pages, 1, source::any, use::sparse);
+  span* const b = a != nullptr ? take(pages, 1, source::any, use::sparse) : nullptr;
+  if (b == nullptr || (a->end() != b->start && b->end() != a->start)) return {};
+  return a->start < b->start ? std::vector{a, b} : std::vector{b, a};
+}
+
+TEST_F(page_heap_test, neighbours_too_long_to_be_one_stay_apart) {
+  constexpr std::size_t pages = (std::size_t{1} << 31) + pages_per_huge_page;
+  const std::vector<span*> spans = take_neighbours(pages);
+  if (spans.empty()) GTEST_SKIP() << "the system has not so much address space in one piece";
+  const std::uintptr_t start = spans[0]->start;
+  for (span* s : spans) heap_.deallocate(s, page_backing::clean);
+  check();
+  EXPECT_EQ(heap_.stats().free_clean, 2 * pages << page_shift);
+  span* const again = take(pages);
+  span* const second = take(pages);
+  ASSERT_TRUE(again != nullptr && second != nullptr);
+  EXPECT_EQ(std::min(again->start, second->start), start);
+  EXPECT_EQ(std::max(again->start, second->start), start + (pages << page_shift));
+}
+
+TEST_F(page_heap_test, a_long_span_without_memory_takes_no_page_with_memory_in) {
+  constexpr std::size_t pages = std::size_t{1} << 26;
+  const std::vector<span*> spans = take_neighbours(pages);
+  if (spans.empty()) GTEST_SKIP() << "the system has not so much address space in one piece";
+  ASSERT_TRUE(heap_.shrink(spans[0], 16));  // a neighbour with little memory behind it
+  heap_.deallocate(spans[0], page_backing::young);
+  heap_.deallocate(spans[1], page_backing::clean);
+  check();
+  EXPECT_EQ(heap_.dirty_bytes(), 16 * page_size);
+  EXPECT_EQ(take(17, 1, source::warm), nullptr) << "is part of a span of " << 2 * pages << " pages";
+  heap_.trim(0);
+  check();
+  EXPECT_NE(take(2 * pages), nullptr) << "they are one when they are alike";
+  EXPECT_EQ(heap_.stats().free_clean, 0U);
 }
 
 // ---- at random

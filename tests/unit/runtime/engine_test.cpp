@@ -1,14 +1,33 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/engine.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <cerrno>
 #include <cstring>
 #include <thread>
 
 #include "base/compiler.hpp"
+#include "self.hpp"
 #include "tarn/malloc.h"
+
+namespace {
+thread_local bool no_room_for_values = false;
+}
+
+// In place of libc's, for the whole program: as if there were no memory for a thread's values of keys. (ThreadSanitizer's
+// own part of a thread calls it when the thread's data is gone.)
+#if !TARN_TSAN
+extern "C" int pthread_setspecific(pthread_key_t key, const void* value) noexcept {
+  using function = int (*)(pthread_key_t, const void*);
+  static const auto real = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_setspecific"));
+  if (!no_room_for_values) return real(key, value);
+  errno = ENOMEM;
+  return ENOMEM;
+}
+#endif
 
 namespace tarn {
 namespace {
@@ -38,6 +57,46 @@ TEST(engine, a_thread_that_frees_only_has_a_cache_too) {
 TEST(engine, the_empty_cache_stays_empty) {
   for (unsigned c = 0; c < size_classes::count; ++c) EXPECT_EQ(engine::no_cache.pop(c), nullptr);
   EXPECT_EQ(engine::no_cache.cached_bytes(), 0U);
+}
+
+TEST(engine, errno_stays_when_libc_has_no_room_for_a_threads_value) {
+  if (TARN_TSAN) GTEST_SKIP() << "no way to have it happen";
+  void* const block = tarn_malloc(100);
+  std::thread([block] {
+    no_room_for_values = true;
+    errno = EDOM;
+    tarn_free(block);
+    const int error = errno;
+    no_room_for_values = false;
+    EXPECT_EQ(error, EDOM);
+    EXPECT_NE(engine::local_cache, &engine::no_cache);
+    engine::registry.destroy(engine::local_cache);  // nobody else would, before there are many
+    engine::local_cache = &engine::no_cache;
+  }).join();
+}
+
+TEST(engine_child, has_no_key) {
+  if (!testing_support::is_child()) return;
+  pthread_key_t key = 0;
+  while (pthread_key_create(&key, nullptr) == 0) {
+  }
+  // Key 0 is somebody's, whose value it is that stands there.
+  const void* const of_key_0 = pthread_getspecific(0);
+  for (int i = 0; i < 500; ++i) {
+    std::thread([] {
+      const void* const at_start = pthread_getspecific(0);
+      for (int n = 0; n < 100; ++n) tarn_free(tarn_malloc(1000));
+      EXPECT_EQ(pthread_getspecific(0), at_start);
+    }).join();
+  }
+  tarn_free(tarn_malloc(1));
+  EXPECT_EQ(pthread_getspecific(0), of_key_0);
+  EXPECT_LT(engine::registry.count(), 100U) << "caches of threads that ended are not used again";
+}
+
+TEST(engine, works_without_a_key) {
+  const auto result = testing_support::run_test("", "engine_child.has_no_key");
+  EXPECT_EQ(result.status, 0) << result.output;
 }
 
 // Destructors of other keys allocate and free, in every round of them. (Under ThreadSanitizer not in the

@@ -4,13 +4,17 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/compiler.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/restore.hpp"
 #include "tarn/malloc.h"
 
 namespace tarn {
@@ -93,6 +97,80 @@ TEST(fork, amid_threads_that_allocate) {
   stop = true;
   for (std::thread& t : threads) t.join();
   engine::heap.validate();
+}
+
+// Has `body` run in two threads while this one forks; every child's `check` gives 0.
+template <class Body, class Check>
+void fork_amid(Body body, Check check) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      while (!stop) body();
+    });
+  }
+  for (int i = 0; i < 60; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(status_of_child(check), 0) << "child " << i;
+  }
+  stop = true;
+  for (std::thread& t : threads) t.join();
+}
+
+TEST(fork, amid_purges_of_which_the_child_loses_no_page) {
+  testing_support::restore_options restore;
+  tarn_set_option("large_cache", "0");
+  fork_amid(
+      [] {
+        void* const block = tarn_malloc(16 * mib);
+        std::memset(block, 1, 16 * mib);
+        tarn_free(block);
+      },
+      [] {
+        engine::heap.validate();
+        engine::heap.trim(0);
+        // Of what threads of the parent were purging, too, nothing is backed any more.
+        return engine::heap.stats().free_dirty == 0 ? 0 : 1;
+      });
+}
+
+TEST(fork, amid_changes_of_options) {
+  testing_support::restore_options restore;
+  const std::string path(250, '/');
+  fork_amid([&] { tarn_set_option("stats", path.c_str()); },
+            [] {
+              alarm(3);
+              return tarn_set_option("stats", "off");
+            });
+}
+
+// Spans that belong to nobody any more: neither in use nor free.
+std::size_t lost_spans(const std::vector<void*>& blocks) {
+  std::set<const span*> lost;
+  for (const void* block : blocks) {
+    const span* const s = engine::map.span_of(address_of(block));
+    if (s != nullptr && s->contains(address_of(block)) && s->state == span_state::purging) lost.insert(s);
+  }
+  return lost.size();
+}
+
+TEST(fork, amid_releases_of_empty_spans_of_which_the_child_loses_one_per_thread) {
+  const auto build_up_and_give_back = [](std::vector<void*>& blocks) {
+    for (void*& block : blocks) block = tarn_malloc(4096);
+    for (void* block : blocks) tarn_free(block);
+    tarn_trim(0);
+  };
+  constexpr std::size_t block_count = 4096;
+  std::vector<void*> seen(block_count);
+  build_up_and_give_back(seen);
+  fork_amid(
+      [&] {
+        std::vector<void*> blocks(block_count);
+        build_up_and_give_back(blocks);
+      },
+      [&] {
+        return lost_spans(seen) <= 3 ? 0 : 1;  // the background thread too
+      });
 }
 
 TEST(fork, the_child_of_a_thread_may_start_threads) {

@@ -2,9 +2,13 @@
 #include "runtime/statistics.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +16,8 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "os/memory.hpp"
+#include "runtime/engine.hpp"
 #include "self.hpp"
 #include "tarn/malloc.h"
 
@@ -33,7 +39,8 @@ nlohmann::json parsed() {
 void check_equations(const tarn_stats& s) {
   EXPECT_EQ(s.version, 1U);
   EXPECT_EQ(s.reserved, s.in_use + s.free_dirty + s.free_clean);
-  EXPECT_EQ(s.resident_upper, s.in_use + s.free_dirty + s.metadata);
+  EXPECT_GE(s.resident_upper, s.in_use + s.free_dirty + s.metadata);
+  EXPECT_LE(s.resident_upper, s.reserved + s.metadata);
   EXPECT_LE(s.large + s.cached, s.in_use);
   EXPECT_GE(s.spans_made, s.spans_freed);
 }
@@ -48,6 +55,38 @@ TEST(statistics, equations_hold_whatever_is_allocated) {
   for (std::size_t i = 1; i < blocks.size(); i += 2) tarn_free(blocks[i]);
   tarn_trim(0);
   check_equations(now());
+}
+
+TEST(statistics, parts_are_no_larger_than_the_whole) {
+  // As if another thread had taken a block after the page heap was asked.
+  engine::large_bytes.fetch_add(gib);
+  const tarn_stats s = now();
+  engine::large_bytes.fetch_sub(gib);
+  EXPECT_LE(s.large, s.in_use);
+  EXPECT_LE(s.cached, s.in_use - s.large);
+}
+
+// In a process of its own: all its blocks lie in one reservation, and nothing is in use but what is seen here.
+TEST(statistics_bound, in_a_process_of_its_own) {
+  if (!testing_support::is_child()) return;
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+  std::uintptr_t start = 0;
+  for (int i = 0; i < 6000; ++i) {
+    auto* const block = static_cast<char*>(tarn_malloc(1000));
+    std::memset(block, 1, 1000);
+    if (start == 0) start = align_down(address_of(block), huge_page_size);
+    if (i % 10 != 0) continue;
+    const tarn_stats s = now();
+    std::vector<unsigned char> pages(s.reserved / os::page_size());
+    ASSERT_EQ(mincore(reinterpret_cast<void*>(start), s.reserved, pages.data()), 0);
+    const auto backed = std::count_if(pages.begin(), pages.end(), [](auto c) { return (c & 1) != 0; });
+    ASSERT_LE(static_cast<std::size_t>(backed) * os::page_size(), s.resident_upper - s.metadata) << i;
+  }
+}
+
+TEST(statistics, resident_upper_is_an_upper_bound) {
+  const auto result = testing_support::run_test("", "statistics_bound.in_a_process_of_its_own");
+  EXPECT_EQ(result.status, 0) << result.output;
 }
 
 TEST(statistics, large_blocks_are_counted_to_the_byte) {

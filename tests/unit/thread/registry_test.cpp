@@ -2,9 +2,12 @@
 #include "thread/registry.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <set>
 #include <thread>
 #include <vector>
@@ -99,19 +102,55 @@ TEST_F(registry_test, the_cache_of_a_living_thread_is_not_adopted) {
   EXPECT_EQ(registry_.count(), 200U);
 }
 
+TEST_F(registry_test, a_process_that_no_handler_of_fork_saw_adopts_nothing_of_its_parents) {
+  std::set<thread_cache*> parents;
+  for (int i = 0; i < 100; ++i) parents.insert(registry_.create());
+  const long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  if (child == 0) {
+    // This thread's number is another one here, and its parent's no thread's: but one of the caches is its own.
+    for (int i = 0; i < 300; ++i) {
+      if (parents.count(registry_.create()) != 0) _exit(1);
+    }
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(static_cast<pid_t>(child), &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(registry_test, after_fork_only_the_childs_own_cache_is_in_use) {
   thread_cache* const a = registry_.create();
   thread_cache* const mine = registry_.create();
   thread_cache* const c = registry_.create();
+  mine->allocate_slow(3);
   registry_.keep_only(mine);
   EXPECT_EQ(used(), std::vector<thread_cache*>{mine});
   EXPECT_EQ(registry_.count(), 1U);
-  const auto waiting = unused();
-  EXPECT_EQ(std::set<thread_cache*>(waiting.begin(), waiting.end()), (std::set<thread_cache*>{a, c}));
+  EXPECT_EQ(engine_->budget.used.load(), mine->capacity_bytes());
+  EXPECT_TRUE(unused().empty()) << "nothing may be read from the others";
+  const std::set<thread_cache*> again{registry_.create(), registry_.create()};
+  EXPECT_EQ(again, (std::set<thread_cache*>{a, c})) << "their structures are used again";
   registry_.keep_only(nullptr);
   EXPECT_TRUE(used().empty());
-  EXPECT_EQ(unused().size(), 3U);
   EXPECT_EQ(registry_.count(), 0U);
+  EXPECT_EQ(engine_->budget.used.load(), 0U);
+}
+
+// The copy of a cache whose thread was in the middle of something may name an object that another thread has, or lead
+// anywhere.
+TEST_F(registry_test, a_cache_that_was_copied_while_it_was_used_is_not_trusted) {
+  thread_cache* const torn = registry_.create();
+  void* const object = torn->allocate_slow(3);
+  thread_cache* const next = torn->next;  // the list's lock is fork's
+  std::memset(static_cast<void*>(torn), 0x5a, sizeof *torn);
+  torn->next = next;
+  registry_.keep_only(nullptr);
+  thread_cache* const cache = registry_.create();
+  ASSERT_EQ(cache, torn);
+  EXPECT_EQ(cache->cached_bytes(), 0U);
+  EXPECT_TRUE(cache->push(engine_->map.find(address_of(object)), object) ||
+              cache->free_slow(3, engine_->map.find(address_of(object)), object));
+  registry_.destroy(cache);
 }
 
 TEST_F(registry_test, threads_come_and_go) {
