@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "central/central.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "central/objects.hpp"
@@ -20,6 +21,14 @@ std::size_t most_full_magazines(unsigned size_class) {
   const auto& info = class_info(size_class);
   const std::size_t bytes = std::size_t{info.size} * info.magazine;
   return bytes >= handover_limit / 2 ? 2 : handover_limit / bytes;
+}
+
+// Empty spans that a class keeps for itself. The others go back to the page heap, where they become whole with their
+// neighbours and serve every class, from the lowest address on.
+std::uint32_t most_spares(unsigned size_class) {
+  constexpr std::size_t spare_limit = 128 * kib;
+  const std::size_t bytes = std::size_t{class_info(size_class).span_pages} << page_shift;
+  return static_cast<std::uint32_t>(std::max<std::size_t>(spare_limit / bytes, 1));
 }
 
 constexpr bool has_bits_apart(std::size_t objects) { return objects::words(objects) > span::inline_words; }
@@ -116,6 +125,7 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
   }
   object_depot& d = depots_[size_class];
   bool drains = false;
+  bool surplus = false;
   {
     os::lock_guard guard(d.lock);
     for (std::size_t i = 0; i < count;) {
@@ -132,10 +142,12 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
       }
     }
     drains = d.review(class_info(size_class).size);
+    surplus = d.spare_count > most_spares(size_class);
   }
   d.counters.flushes.fetch_add(1, std::memory_order_relaxed);
   // Each object in a full magazine may be all that keeps a span from going back.
   if (TARN_UNLIKELY(drains)) flush_magazines(size_class, true);
+  if (surplus) release_spares_of(size_class, most_spares(size_class));
 }
 
 magazine* central::take_full(unsigned size_class) {
@@ -164,29 +176,35 @@ bool central::give_full(unsigned size_class, magazine* m) {
 
 // ---- giving back ----
 
-std::size_t central::release_spares(bool all) {
+// One at a time: what this thread has in its hands when another one forks is lost to the child.
+std::size_t central::release_spares_of(unsigned size_class, std::uint32_t keep) {
+  object_depot& d = depots_[size_class];
   std::size_t released = 0;
-  for (object_depot& d : depots_) {
-    if (spare_bytes() == 0) break;
-    std::uint32_t left = 0;
+  for (;;) {
+    span* s = nullptr;
     {
       os::lock_guard guard(d.lock);
-      left = all ? d.spare_count : d.spare_low;
+      if (d.spare_count > keep) s = d.take_spare();
+      if (s == nullptr) return released;
+      s->state.store(span_state::purging, std::memory_order_relaxed);
+      spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+    }
+    released += s->bytes();
+    destroy_span(s);
+  }
+}
+
+std::size_t central::release_spares(bool all) {
+  std::size_t released = 0;
+  for (unsigned c = 1; c < size_classes::count && spare_bytes() != 0; ++c) {
+    object_depot& d = depots_[c];
+    std::uint32_t keep = 0;
+    {
+      os::lock_guard guard(d.lock);
+      if (!all) keep = d.spare_count - d.spare_low;
       d.spare_low = d.spare_count;  // take_spare() lowers it
     }
-    // One at a time: what this thread has in its hands when another one forks is lost to the child.
-    for (; left != 0; --left) {
-      span* s = nullptr;
-      {
-        os::lock_guard guard(d.lock);
-        s = d.take_spare();
-        if (s == nullptr) break;
-        s->state.store(span_state::purging, std::memory_order_relaxed);
-        spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
-      }
-      released += s->bytes();
-      destroy_span(s);
-    }
+    released += release_spares_of(c, keep);
   }
   return released;
 }

@@ -81,6 +81,7 @@ class central {
   }
 
  private:
+  std::size_t release_spares_of(unsigned size_class, std::uint32_t keep);
   void flush_magazines(unsigned size_class, bool all);
   std::size_t take_objects(unsigned size_class, magazine* m, std::size_t most);
   bool add_span(unsigned size_class);

@@ -18,7 +18,7 @@ constexpr std::size_t most_per_thread = 4 * mib;
 constexpr std::size_t least_per_thread = 64 * kib;
 // Objects in a magazine of a class that is draining.
 constexpr std::size_t most_while_draining = 2;
-constexpr std::size_t most_while_draining_one_way = 16;
+constexpr std::size_t most_while_draining_one_way = 60;
 // Calls that miss before a bin may hold twice as much.
 constexpr std::uint8_t misses_to_grow = 1;
 // What a bin may hold at first.
