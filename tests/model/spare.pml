@@ -7,6 +7,7 @@
  *   take:  look at the place, and go if it is empty;  exchange it for null; what came out is the taker's alone
  *   put:   by the cache's thread only, and only where there is none: a store
  *   give:  look at full_count without the lock, and keep the magazine if it says enough; else, under the lock, push
+ *   get:   look at full_count without the lock, and go if it says none; else, under the lock, pop if there is one
  *
  * A taker may be late: between its look and its exchange another one may have taken the magazine, emptied it and put
  * it into the pool, from where a cache has it again, this one or another, with other objects in it.
@@ -60,7 +61,7 @@
 /* Where a magazine is: in the pool, the depot, the spare place of a cache, or a thread's hands, loaded or not. */
 #define POOL 0
 #define DEPOT 1
-#define LEFT 2  /* loaded, by a thread that does nothing more */
+#define LEFT 2  /* loaded or at hand, by a thread that does nothing more */
 #define SPARE 3 /* + cache */
 #define HAND 5  /* + thread */
 byte at[MAGAZINES];
@@ -85,9 +86,12 @@ inline new_magazine(m) {
     m = 0;
     do
     :: m < MAGAZINES && at[m] != POOL -> m++
-    :: m < MAGAZINES && at[m] == POOL -> at[m] = HAND + me; break
-    :: m == MAGAZINES -> m = NONE; break
-    od
+    :: m == MAGAZINES || at[m] == POOL -> break
+    od;
+    if
+    :: m < MAGAZINES -> at[m] = HAND + me
+    :: else -> m = NONE
+    fi
   }
 }
 
@@ -110,7 +114,7 @@ inline refill(what) {
   }
 }
 
-/* `what` is the object in it. */
+/* By any thread. `what` is the object in it. */
 inline give_back(m, what) {
 #ifdef FREED_BEFORE_FLUSHED
   d_step { assert(at[m] == HAND + me); at[m] = POOL; content[m] = what };
@@ -163,19 +167,34 @@ inline pop_full(m, what) {
 }
 
 inline take_full(m, what) {
-#ifdef COUNT_IS_TRUSTED
   if
   :: full_count != 0 ->
+#ifdef COUNT_IS_TRUSTED
     assert(full_count != 0);
     pop_full(m, what)
-  :: full_count == 0
-  fi
 #else
-  if
-  :: atomic { full_count != 0 -> pop_full(m, what) }
+    if
+    :: atomic { full_count != 0 -> pop_full(m, what) }
+    :: full_count == 0
+    fi
+#endif
   :: full_count == 0
   fi
-#endif
+}
+
+/* An empty magazine, by its cache's thread: one stays at hand. */
+inline discard(m) {
+  if
+  :: at_hand == NONE -> d_step { assert(at[m] == HAND + me); at_hand = m; m = NONE }
+  :: else -> deallocate(m)
+  fi
+}
+
+inline obtain(m) {
+  if
+  :: at_hand != NONE -> d_step { m = at_hand; at_hand = NONE }
+  :: else -> new_magazine(m)
+  fi
 }
 
 inline hand_over(m, what) {
@@ -183,9 +202,9 @@ inline hand_over(m, what) {
   :: what != NONE ->
     if
     :: full_count < LIMIT -> push_full(m, what); what = NONE
-    :: full_count >= LIMIT -> give_back(m, what)
+    :: full_count >= LIMIT -> flush(what); discard(m)
     fi
-  :: else -> give_back(m, what)
+  :: else -> discard(m)
   fi
 }
 
@@ -267,7 +286,7 @@ inline allocate() {
         put_spare(me, loaded, in_loaded);
         load(other, in_other);
         if
-        :: mine != NONE -> deallocate(mine)
+        :: mine != NONE -> discard(mine)
         :: else
         fi
       :: else ->
@@ -283,7 +302,7 @@ inline allocate() {
       :: else
       fi;
       if
-      :: loaded == NONE -> new_magazine(loaded)
+      :: loaded == NONE -> obtain(loaded)
       :: else
       fi;
       if
@@ -312,7 +331,7 @@ inline release() {
   if
   :: object != NONE ->
     if
-    :: loaded == NONE -> new_magazine(loaded)
+    :: loaded == NONE -> obtain(loaded)
     :: loaded != NONE && in_loaded != NONE ->
 #ifndef PUT_OVER
       take_spare(me, mine, in_mine);
@@ -322,7 +341,7 @@ inline release() {
       fi;
 #endif
       if
-      :: mine == NONE -> new_magazine(mine)
+      :: mine == NONE -> obtain(mine)
       :: else
       fi;
       if
@@ -385,6 +404,7 @@ proctype program(byte me; byte loaded; byte in_loaded) {
   byte in_mine = NONE;
   byte other = NONE;
   byte in_other = NONE;
+  byte at_hand = NONE;
 #ifdef PUSH_WITHOUT_LOCK
   byte count;
 #endif
@@ -401,6 +421,10 @@ proctype program(byte me; byte loaded; byte in_loaded) {
     d_step {
       if
       :: loaded != NONE -> at[loaded] = LEFT; content[loaded] = in_loaded; loaded = NONE; in_loaded = NONE
+      :: else
+      fi;
+      if
+      :: at_hand != NONE -> at[at_hand] = LEFT; at_hand = NONE
       :: else
       fi;
       done++
