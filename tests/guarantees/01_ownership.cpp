@@ -120,6 +120,23 @@ void check_operators(size_t size) {
   ::operator delete[](hide(memalign(64, size)), wide, std::nothrow);
 }
 
+// Freed as they come, so that each may be what the one before has left: nothing in it may speak against its free.
+void check_unwritten_blocks(size_t size) {
+  constexpr auto wide = static_cast<std::align_val_t>(64);
+  for (int i = 0; i < 3; ++i) {
+    free(hide(malloc(size)));
+    free(hide(memalign(64, size)));
+    ::operator delete(hide(::operator new(size)));
+    ::operator delete[](hide(::operator new[](size)));
+    ::operator delete(hide(::operator new(size, std::nothrow)), std::nothrow);
+    ::operator delete[](hide(::operator new[](size, std::nothrow)), std::nothrow);
+    ::operator delete(hide(::operator new(size, wide)), wide);
+    ::operator delete[](hide(::operator new[](size, wide)), wide);
+    ::operator delete(hide(::operator new(size, wide, std::nothrow)), wide, std::nothrow);
+    ::operator delete[](hide(::operator new[](size, wide, std::nothrow)), wide, std::nothrow);
+  }
+}
+
 // Memory that libc and libstdc++ allocate for the program to free.
 void check_library_blocks() {
   check_and_free(strdup("a string that libc copies"), 20, "strdup");
@@ -151,6 +168,7 @@ int main() {
   for (const size_t size : {size_t{1}, size_t{24}, size_t{1000}, 40 * kib, 3 * mib}) {
     check_c_blocks(size);
     check_operators(size);
+    check_unwritten_blocks(size);
   }
   check_library_blocks();
   measured("%zu names, all from %s", names, owner);

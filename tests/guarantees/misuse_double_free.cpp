@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Misuse, fast build: no double free by one thread does harm: at once, with other frees between, after many
-// frees, of large blocks, by realloc or delete, after a trim.
+// Misuse, fast build: no double free does harm, by one thread or by two one after the other: at once, with other
+// frees between, after many frees, of large blocks, by realloc or delete, after a trim, first by a thread that lives
+// on, or that has ended.
 #include <new>
 
 #include "misuse.hpp"
@@ -28,6 +29,22 @@ void free_prepared(void* block, size_t size, size_t count) {
   for (size_t i = 0; i < count; ++i) others[i] = malloc(size);
   free(block);
   for (size_t i = 0; i < count; ++i) free(others[i]);
+}
+
+struct first_free {
+  void* block;
+  std::atomic<bool> done{false};
+};
+
+void* free_and_end(void* block) {
+  free(block);
+  return nullptr;
+}
+void* free_and_live(void* argument) {
+  first_free* const first = static_cast<first_free*>(argument);
+  free(first->block);
+  first->done = true;
+  for (;;) sleep_ms(1000);
 }
 
 size_t many(size_t size) { return size <= 4096 ? 10'000 : size <= 128 * kib ? 200 : 10; }
@@ -95,6 +112,19 @@ constexpr way ways[] = {
      [](void* block, size_t) {
        free(block);
        malloc_trim(0);
+       free(misused(block));
+     }},
+    {"free by a thread that lives on, then by this one",
+     [](void* block, size_t) {
+       static first_free first;
+       first.block = block;
+       start_thread(free_and_live, &first);
+       while (!first.done) sleep_ms(1);
+       free(misused(block));
+     }},
+    {"free by a thread that has ended, then by this one",
+     [](void* block, size_t) {
+       pthread_join(start_thread(free_and_end, block), nullptr);
        free(misused(block));
      }},
 };

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+// A second free of an object is seen wherever the first one has put it: every class, and every place that a free
+// object can be in.
+//
+// The statements run in a forked child with the parent's heap. Of the objects in one place two are freed again, each
+// in a child of its own; of all others it is asked whether free() would see it.
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <map>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "expect_abort.hpp"
+#include "malloc/large_block.hpp"
+#include "runtime/decay.hpp"
+#include "runtime/engine.hpp"
+#include "tarn/malloc.h"
+
+namespace tarn {
+
+// Befriended by thread_cache.
+class thread_cache_test_access {
+ public:
+  template <class Visit>
+  static void for_each_loaded(const thread_cache& cache, unsigned c, Visit visit) {
+    const thread_cache::bin& b = cache.bins_[c];
+    for (void** slot = b.loaded->bottom(); slot < b.top; ++slot) visit(*slot);
+  }
+  static magazine* spare(const thread_cache& cache, unsigned c) { return cache.spare_[c].load(); }
+};
+
+namespace {
+
+using access = thread_cache_test_access;
+
+enum class place { own_magazine, own_spare, other_cache, depot, span, page_heap };
+using places = std::map<place, std::vector<void*>>;
+
+const char* const double_free = "double free";
+// Which line depends on what has become of the pages.
+const char* const freed_memory = "[a-z ,]*free[a-z ,]*";
+
+template <class Visit>
+void for_each_in(magazine* m, Visit visit) {
+  for (std::size_t slot = 1; m != nullptr && slot <= m->count; ++slot) visit(m->slots[slot]);
+}
+
+// Where each of the objects is; of those in no place, which would be lost, none is in the answer.
+places find(unsigned c, const std::vector<void*>& objects) {
+  std::map<void*, place> known;
+  engine::registry.for_each([c, &known](thread_cache& cache) {
+    const bool own = &cache == engine::local_cache;
+    access::for_each_loaded(cache, c,
+                            [&](void* p) { known[p] = own ? place::own_magazine : place::other_cache; });
+    for_each_in(access::spare(cache, c),
+                [&](void* p) { known[p] = own ? place::own_spare : place::other_cache; });
+  });
+  for (magazine* m = engine::middle.depot(c).full; m != nullptr; m = m->next) {
+    for_each_in(m, [&known](void* p) { known[p] = place::depot; });
+  }
+  places out;
+  for (void* p : objects) {
+    const page_map::entry page = engine::map.find(address_of(p));
+    if (page.size_class() != c) {
+      out[place::page_heap].push_back(p);
+    } else if (objects::is_free(page.owner(), objects::index_of(page.owner(), address_of(p)))) {
+      out[place::span].push_back(p);
+    } else if (known.count(p) != 0) {
+      out[known[p]].push_back(p);
+    }
+  }
+  return out;
+}
+
+void release(void* p) {
+  void* volatile hidden = p;
+  tarn_free(hidden);
+}
+
+bool is_seen(void* p) {
+  const page_map::entry page = engine::map.find(address_of(p));
+  if (page.size_class() == 0) return large_block::find(p) == nullptr;
+  return !is_multiple(page.distance(address_of(p)),
+                      class_info(static_cast<unsigned>(page.size_class())).reciprocal) ||
+         free_mark::is_set(p);
+}
+
+// All of them have been freed. Returns in which places they are.
+std::set<place> expect_all_seen(unsigned c, const std::vector<void*>& objects) {
+  std::set<place> out;
+  std::size_t found = 0;
+  for (const auto& [where, there] : find(c, objects)) {
+    const char* const text = where == place::page_heap ? freed_memory : double_free;
+    for (void* p : {there.front(), there.back()}) {
+      EXPECT_TARN_ABORT(release(p), text, p) << class_info(c).size << " in place " << static_cast<int>(where);
+    }
+    EXPECT_TRUE(std::all_of(there.begin(), there.end(), is_seen)) << class_info(c).size;
+    out.insert(where);
+    found += there.size();
+  }
+  EXPECT_EQ(found, objects.size()) << "objects of " << class_info(c).size << " are in no place";
+  return out;
+}
+
+class double_free_death : public testing::Test {
+ protected:
+  double_free_death() {
+    GTEST_FLAG_SET(death_test_style, "fast");
+    tarn_set_option("decay_ms", "-1");
+    tarn_trim(0);
+  }
+  ~double_free_death() override {
+    tarn_trim(0);
+    tarn_set_option("decay_ms", "1000");
+  }
+
+  // More than fit into a thread's magazines and the depot.
+  static std::vector<void*> allocate_many(unsigned c) {
+    std::vector<void*> out(class_info(c).magazine * std::size_t{6} + 50);
+    for (void*& p : out) p = tarn_malloc(class_info(c).size);
+    return out;
+  }
+  static void release_all(const std::vector<void*>& objects) {
+    for (void* p : objects) tarn_free(p);
+  }
+  // Takes every eighth out: live, so that some of the spans stay.
+  static std::vector<void*> keep_some(std::vector<void*>& objects) {
+    std::vector<void*> kept;
+    std::vector<void*> others;
+    for (std::size_t i = 0; i < objects.size(); ++i) (i % 8 == 0 ? kept : others).push_back(objects[i]);
+    objects.swap(others);
+    return kept;
+  }
+  template <class Body>
+  static void for_each_class(Body body) {
+    for (unsigned c = 1; c < size_classes::count; ++c) body(c);
+  }
+};
+
+TEST_F(double_free_death, where_its_own_thread_has_put_it) {
+  std::set<place> all;
+  for_each_class([&all](unsigned c) {
+    auto objects = allocate_many(c);
+    const auto kept = keep_some(objects);
+    release_all(objects);
+    const auto here = expect_all_seen(c, objects);
+    EXPECT_EQ(here.count(place::own_magazine), 1U) << class_info(c).size;
+    all.insert(here.begin(), here.end());
+    release_all(kept);
+    tarn_trim(0);
+  });
+  for (const place wanted : {place::own_magazine, place::own_spare, place::depot, place::span}) {
+    EXPECT_EQ(all.count(wanted), 1U) << "the test brought nothing to place " << static_cast<int>(wanted);
+  }
+}
+
+TEST_F(double_free_death, in_the_cache_of_another_thread_that_lives) {
+  for_each_class([](unsigned c) {
+    void* const object = tarn_malloc(class_info(c).size);
+    EXPECT_TARN_ABORT(
+        {
+          std::atomic<bool> freed{false};
+          std::thread([object, &freed] {
+            release(object);
+            freed = true;
+            for (;;) std::this_thread::yield();
+          }).detach();
+          while (!freed) std::this_thread::yield();
+          const auto here = find(c, {object});
+          if (here.count(place::other_cache) != 0) release(object);
+        },
+        double_free, object)
+        << class_info(c).size;
+    tarn_free(object);
+  });
+}
+
+TEST_F(double_free_death, in_what_a_thread_has_left_behind) {
+  std::set<place> all;
+  for_each_class([&all](unsigned c) {
+    auto objects = allocate_many(c);
+    const auto kept = keep_some(objects);
+    std::thread([&objects] { release_all(objects); }).join();
+    const auto here = expect_all_seen(c, objects);
+    all.insert(here.begin(), here.end());
+    release_all(kept);
+    tarn_trim(0);
+  });
+  EXPECT_EQ(all.count(place::depot), 1U);
+  EXPECT_EQ(all.count(place::span), 1U);
+  EXPECT_EQ(all.count(place::other_cache), 0U) << "the thread has ended";
+}
+
+TEST_F(double_free_death, after_a_trim) {
+  std::set<place> all;
+  for_each_class([&all](unsigned c) {
+    auto objects = allocate_many(c);
+    const auto kept = keep_some(objects);
+    release_all(objects);
+    tarn_trim(0);
+    const auto here = expect_all_seen(c, objects);
+    all.insert(here.begin(), here.end());
+    release_all(kept);
+    tarn_trim(0);
+  });
+  EXPECT_EQ(all, (std::set<place>{place::span, place::page_heap}));
+}
+
+TEST_F(double_free_death, after_periods_of_decay) {
+  std::set<place> all;
+  for_each_class([&all](unsigned c) {
+    auto objects = allocate_many(c);
+    const auto kept = keep_some(objects);
+    std::thread([&objects] { release_all(objects); }).join();
+    for (int period = 0; period < 4; ++period) {
+      decay::run_period();
+      const auto here = expect_all_seen(c, objects);
+      all.insert(here.begin(), here.end());
+    }
+    release_all(kept);
+    tarn_trim(0);
+  });
+  EXPECT_EQ(all.count(place::span), 1U);
+  EXPECT_EQ(all.count(place::page_heap), 1U);
+}
+
+// The memory is still there, marks and all, so a second free is seen whatever the new objects' places are.
+TEST_F(double_free_death, after_its_span_was_cut_anew) {
+  std::size_t seen_in_new_spans = 0;
+  for_each_class([&seen_in_new_spans](unsigned c) {
+    const auto objects = allocate_many(c);
+    release_all(objects);
+    engine::local_cache->flush_all();
+    engine::middle.flush_idle_magazines(true);
+    engine::middle.release_spares(true);
+    EXPECT_EQ(expect_all_seen(c, objects), std::set<place>{place::page_heap});
+    for (const unsigned other : {c, std::min(c + 1, size_classes::count - 1), c > 8 ? c - 8 : c}) {
+      const std::size_t size = class_info(other).size;
+      void* const live = tarn_malloc(size);
+      for (void* p : objects) {
+        const page_map::entry page = engine::map.find(address_of(p));
+        // What is in the magazine behind the live one is as good as what is in the span.
+        if (p == live || page.size_class() != other) continue;
+        EXPECT_TRUE(is_seen(p)) << class_info(c).size << " in a span of " << size;
+        ++seen_in_new_spans;
+      }
+      tarn_free(live);
+    }
+    tarn_trim(0);
+  });
+  EXPECT_GT(seen_in_new_spans, 1000U);
+}
+
+// ---- a thread that is about to end has no cache any more ----
+
+pthread_key_t ending;
+std::atomic<bool> had_no_cache{false};
+std::atomic<void*> freed_late{nullptr};
+
+void free_in_last_round(void* round) {
+  const auto r = reinterpret_cast<std::uintptr_t>(round);
+  if (r < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    pthread_setspecific(ending, reinterpret_cast<void*>(r + 1));
+    return;
+  }
+  had_no_cache = engine::attach_thread() == nullptr;
+  tarn_free(freed_late);
+}
+
+TEST_F(double_free_death, in_its_span_where_a_thread_without_a_cache_has_put_it) {
+  ASSERT_EQ(pthread_key_create(&ending, free_in_last_round), 0);
+  for_each_class([](unsigned c) {
+    void* const keep = tarn_malloc(class_info(c).size);
+    void* const object = tarn_malloc(class_info(c).size);
+    freed_late = object;
+    std::thread([] {
+      tarn_free(tarn_malloc(1));
+      pthread_setspecific(ending, reinterpret_cast<void*>(std::uintptr_t{1}));
+    }).join();
+    ASSERT_TRUE(had_no_cache.exchange(false));
+    EXPECT_EQ(expect_all_seen(c, {object}), std::set<place>{place::span}) << class_info(c).size;
+    tarn_free(keep);
+  });
+  pthread_key_delete(ending);
+}
+
+}  // namespace
+}  // namespace tarn

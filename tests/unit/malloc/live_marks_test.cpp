@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+// No live object has the mark of a free one, whichever function has handed it out and wherever it lay: a program that
+// frees it without having written to it must not be told of a double free.
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <climits>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "malloc/allocate.hpp"
+#include "runtime/engine.hpp"
+#include "tarn/malloc.h"
+
+namespace tarn {
+namespace {
+
+struct way {
+  const char* name;
+  std::function<void*(std::size_t size)> allocate;
+};
+
+void* memalign_of(std::size_t alignment, std::size_t size) {
+  void* out = nullptr;
+  EXPECT_EQ(tarn_posix_memalign(&out, alignment, size), 0);
+  return out;
+}
+
+// By realloc of a live block of another size.
+void* moved(std::size_t from, std::size_t to) {
+  void* const block = tarn_malloc(from);
+  std::memset(block, 1, from);
+  return tarn_realloc(block, to);
+}
+
+const std::vector<way>& ways() {
+  static const std::vector<way> all = {
+      {"malloc", [](std::size_t size) { return tarn_malloc(size); }},
+      {"calloc", [](std::size_t size) { return tarn_calloc(1, size); }},
+      {"calloc of nothing", [](std::size_t /*size*/) { return tarn_calloc(0, 8); }},
+      {"realloc of null", [](std::size_t size) { return tarn_realloc(nullptr, size); }},
+      {"realloc to more", [](std::size_t size) { return moved(size / 2, size); }},
+      {"realloc to less", [](std::size_t size) { return moved(size * 3, size); }},
+      {"realloc of a large block", [](std::size_t size) { return moved(largest_class_size + size, size); }},
+      {"reallocarray", [](std::size_t size) { return tarn_reallocarray(nullptr, 1, size); }},
+      {"posix_memalign 8", [](std::size_t size) { return memalign_of(8, size); }},
+      {"posix_memalign 16", [](std::size_t size) { return memalign_of(16, size); }},
+      {"posix_memalign 64", [](std::size_t size) { return memalign_of(64, size); }},
+      {"posix_memalign 4096", [](std::size_t size) { return memalign_of(4096, size); }},
+      {"aligned_alloc", [](std::size_t size) { return tarn_aligned_alloc(256, size); }},
+      {"memalign", [](std::size_t size) { return tarn_memalign(32, size); }},
+      {"valloc", [](std::size_t size) { return tarn_valloc(size); }},
+      {"pvalloc", [](std::size_t size) { return tarn_pvalloc(size); }},
+      {"allocate_slow", [](std::size_t size) { return allocate_slow(size); }},
+  };
+  return all;
+}
+
+// Only objects have marks.
+bool is_object(const void* block) { return engine::map.class_of(address_of(block)) != 0; }
+
+std::vector<void*> allocate_many(const way& w, std::size_t size, std::size_t count) {
+  std::vector<void*> out(count);
+  for (void*& block : out) block = w.allocate(size);
+  return out;
+}
+
+void release_all(const std::vector<void*>& blocks) {
+  for (void* block : blocks) tarn_free(block);
+}
+
+using place = void (*)();
+
+// What is freed is in magazines, then in its spans, then in spans cut anew.
+void leave() {}
+void to_spans() {
+  engine::local_cache->flush_all();
+  engine::middle.flush_idle_magazines(true);
+}
+void to_the_page_heap() {
+  to_spans();
+  engine::middle.release_spares(true);
+}
+
+class live_marks : public testing::TestWithParam<place> {
+ protected:
+  // Purged memory has no marks.
+  live_marks() { tarn_set_option("decay_ms", "-1"); }
+  ~live_marks() override { tarn_set_option("decay_ms", "1000"); }
+};
+
+TEST_P(live_marks, are_clear_by_every_way) {
+  std::size_t again = 0;
+  for (const std::size_t size : {1U, 8U, 16U, 60U, 200U, 1000U, 3000U, 20000U, 100000U, 262144U}) {
+    const std::size_t count = size <= 1000 ? 300 : 12;
+    for (const way& w : ways()) {
+      const auto first = allocate_many(w, size, count);
+      release_all(first);
+      GetParam()();
+      const std::set<void*> freed(first.begin(), first.end());
+      const auto second = allocate_many(w, size, count);
+      for (void* block : second) {
+        if (!is_object(block)) continue;
+        ASSERT_FALSE(free_mark::is_set(block)) << w.name << ", " << size;
+        again += freed.count(block);
+      }
+      release_all(second);
+    }
+  }
+  EXPECT_GT(again, 1000U) << "the test needs objects that were freed before";
+}
+
+TEST_P(live_marks, are_set_by_free) {
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    void* const object = tarn_malloc(class_info(c).size);
+    tarn_free(object);
+    GetParam()();
+    // A page on its way to another span keeps what it has.
+    ASSERT_TRUE(free_mark::is_set(object)) << class_info(c).size;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(places, live_marks, testing::Values(leave, to_spans, to_the_page_heap));
+
+// ---- a thread that is about to end has no cache ----
+
+// ThreadSanitizer does not live to see the last round.
+constexpr std::uintptr_t last_round = PTHREAD_DESTRUCTOR_ITERATIONS - TARN_TSAN;
+
+pthread_key_t ending;
+std::atomic<int> handed_out{0};
+std::atomic<int> freed_before{0};
+std::atomic<int> marked{0};
+
+void in_last_round(void* round) {
+  const auto r = reinterpret_cast<std::uintptr_t>(round);
+  if (r < last_round) {
+    pthread_setspecific(ending, reinterpret_cast<void*>(r + 1));
+    return;
+  }
+  if (engine::attach_thread() != nullptr) return;
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    void* const first = tarn_malloc(class_info(c).size);
+    marked += free_mark::is_set(first) ? 1 : 0;
+    tarn_free(first);
+    marked += free_mark::is_set(first) ? 0 : 1;
+    void* const second = tarn_calloc(1, class_info(c).size);
+    marked += free_mark::is_set(second) ? 1 : 0;
+    freed_before += first == second ? 1 : 0;
+    handed_out += 2;
+    tarn_free(second);
+  }
+}
+
+TEST(live_marks_at_the_end, are_clear_without_a_cache) {
+  ASSERT_EQ(pthread_key_create(&ending, in_last_round), 0);
+  std::thread([] {
+    tarn_free(tarn_malloc(1));  // so that it has a cache, and loses it
+    pthread_setspecific(ending, reinterpret_cast<void*>(std::uintptr_t{1}));
+  }).join();
+  pthread_key_delete(ending);
+  EXPECT_EQ(handed_out.load(), 2 * static_cast<int>(size_classes::count - 1));
+  EXPECT_GT(freed_before.load(), 50);
+  EXPECT_EQ(marked.load(), 0);
+}
+
+}  // namespace
+}  // namespace tarn
