@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "central/free_mark.hpp"
 #include "central/objects.hpp"
 #include "os/report.hpp"
 
@@ -23,14 +24,6 @@ std::size_t most_full_magazines(unsigned size_class) {
   return bytes >= handover_limit / 2 ? 2 : handover_limit / bytes;
 }
 
-// Empty spans that a class keeps for itself. The others go back to the page heap, where they become whole with their
-// neighbours and serve every class, from the lowest address on.
-std::uint32_t most_spares(unsigned size_class) {
-  constexpr std::size_t spare_limit = 128 * kib;
-  const std::size_t bytes = std::size_t{class_info(size_class).span_pages} << page_shift;
-  return static_cast<std::uint32_t>(std::max<std::size_t>(spare_limit / bytes, 1));
-}
-
 constexpr bool has_bits_apart(std::size_t objects) { return objects::words(objects) > span::inline_words; }
 static_assert(!has_bits_apart(class_info(2).objects), "central::bits_ is for the smallest class only");
 
@@ -41,7 +34,7 @@ static_assert(!has_bits_apart(class_info(2).objects), "central::bits_ is for the
 span* central::take_pages(std::size_t pages, page_heap::use use) {
   // Warm memory first, empty spans of other classes included, before the resident set grows.
   if (span* s = heap_.allocate(pages, 1, span_state::cut, page_heap::source::warm, use)) return s;
-  if (spare_bytes() >= pages << page_shift && release_spares(true) != 0) {
+  if (spare_bytes() + heap_.dirty_bytes() >= pages << page_shift && release_spares(true) != 0) {
     if (span* s = heap_.allocate(pages, 1, span_state::cut, page_heap::source::warm, use)) return s;
   }
   return heap_.allocate(pages, 1, span_state::cut, page_heap::source::any, use);
@@ -62,6 +55,8 @@ bool central::add_span(unsigned size_class) {
   s->capacity = info.objects;
   s->size_class = static_cast<std::uint8_t>(size_class);
   objects::set_all_free(s->free_bits, s->capacity);
+  // An object that nobody has had yet may still be freed, through a pointer from an earlier life of its memory.
+  for (std::size_t i = 0; i < s->capacity; ++i) free_mark::set(objects::at(s, i));
   map_.set_objects(s, info.size);
   object_depot& d = depots_[size_class];
   d.counters.spans_made.fetch_add(1, std::memory_order_relaxed);
@@ -125,29 +120,35 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
   }
   object_depot& d = depots_[size_class];
   bool drains = false;
-  bool surplus = false;
+  void* freed_twice = nullptr;
   {
     os::lock_guard guard(d.lock);
     for (std::size_t i = 0; i < count;) {
       span* const s = owners[i];
       int same = 0;
-      for (; i < count && owners[i] == s; ++i, ++same) {
-        if (TARN_UNLIKELY(!objects::set_free(s, objects::index_of(s, address_of(freed[i]))))) {
-          os::fatal("double free, seen when the block went back to its span", freed[i]);
+      for (; i < count && owners[i] == s; ++i) {
+        // An object that was freed twice may be in its span already, or its span may have become another's.
+        if (TARN_LIKELY(s->size_class == size_class &&
+                        objects::set_free(s, objects::index_of(s, address_of(freed[i]))))) {
+          ++same;
+        } else {
+          freed_twice = freed[i];
         }
       }
+      if (same == 0) continue;
       if (d.count(s, same) &&
           spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) >= spare_watch_bytes) {
         spare_news_.store(true, std::memory_order_relaxed);
       }
     }
     drains = d.review(class_info(size_class).size);
-    surplus = d.spare_count > most_spares(size_class);
+  }
+  if (TARN_UNLIKELY(freed_twice != nullptr)) {
+    os::fatal("double free, seen when the block went back to its span", freed_twice);
   }
   d.counters.flushes.fetch_add(1, std::memory_order_relaxed);
   // Each object in a full magazine may be all that keeps a span from going back.
   if (TARN_UNLIKELY(drains)) flush_magazines(size_class, true);
-  if (surplus) release_spares_of(size_class, most_spares(size_class));
 }
 
 magazine* central::take_full(unsigned size_class) {
@@ -184,7 +185,7 @@ std::size_t central::release_spares_of(unsigned size_class, std::uint32_t keep) 
     span* s = nullptr;
     {
       os::lock_guard guard(d.lock);
-      if (d.spare_count > keep) s = d.take_spare();
+      if (d.spare_count.load(std::memory_order_relaxed) > keep) s = d.take_spare();
       if (s == nullptr) return released;
       s->state.store(span_state::purging, std::memory_order_relaxed);
       spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
@@ -194,6 +195,8 @@ std::size_t central::release_spares_of(unsigned size_class, std::uint32_t keep) 
   }
 }
 
+void central::settle_slow(unsigned size_class) { release_spares_of(size_class, most_spares(size_class)); }
+
 std::size_t central::release_spares(bool all) {
   std::size_t released = 0;
   for (unsigned c = 1; c < size_classes::count && spare_bytes() != 0; ++c) {
@@ -201,8 +204,8 @@ std::size_t central::release_spares(bool all) {
     std::uint32_t keep = 0;
     {
       os::lock_guard guard(d.lock);
-      if (!all) keep = d.spare_count - d.spare_low;
-      d.spare_low = d.spare_count;  // take_spare() lowers it
+      if (!all) keep = d.spare_count.load(std::memory_order_relaxed) - d.spare_low;
+      d.spare_low = d.spare_count.load(std::memory_order_relaxed);  // take_spare() lowers it
     }
     released += release_spares_of(c, keep);
   }

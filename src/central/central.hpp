@@ -40,6 +40,16 @@ class central {
   // Puts objects back into their spans. Aborts on one that is free already.
   void flush(unsigned size_class, void* const* freed, std::size_t count);
 
+  // After flushes, by a thread that holds no lock: empty spans beyond the few that a class keeps for itself go back to
+  // the page heap, where they become whole with their neighbours and serve every class, from the lowest address on.
+  void settle(unsigned size_class) {
+    if (TARN_UNLIKELY(depots_[size_class].spare_count.load(std::memory_order_relaxed) >
+                      most_spares(size_class))) {
+      settle_slow(size_class);
+    }
+    nudge_if_spare();
+  }
+
   // True while caches should keep next to nothing of the class: see object_depot.
   [[nodiscard]] bool draining(unsigned size_class) const {
     return depots_[size_class].draining.load(std::memory_order_relaxed);
@@ -73,14 +83,20 @@ class central {
   void nudge() {
     if (watcher_ != nullptr) watcher_();
   }
-  // The same, if spans have run empty since the last time and there are a good deal of them.
+
+ private:
+  static constexpr std::size_t spare_limit = 128 * kib;
+  static constexpr std::uint32_t most_spares(unsigned size_class) {
+    const std::size_t bytes = std::size_t{class_info(size_class).span_pages} << page_shift;
+    return static_cast<std::uint32_t>(spare_limit > bytes ? spare_limit / bytes : 1);
+  }
+  void settle_slow(unsigned size_class);
+  // If spans have run empty since the last time and there are a good deal of them.
   void nudge_if_spare() {
     if (TARN_LIKELY(!spare_news_.load(std::memory_order_relaxed))) return;
     spare_news_.store(false, std::memory_order_relaxed);
     nudge();
   }
-
- private:
   std::size_t release_spares_of(unsigned size_class, std::uint32_t keep);
   void flush_magazines(unsigned size_class, bool all);
   std::size_t take_objects(unsigned size_class, magazine* m, std::size_t most);

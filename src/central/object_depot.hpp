@@ -4,7 +4,8 @@
 //
 // Owner: central. Thread safety: everything is guarded by its lock; sections are short and call nothing.
 // Invariants:
-//   - full_count is the length of full, and at most the class's limit;
+//   - full_count is the length of full; as who gives looks at it before taking the lock, it may pass the class's limit
+//     by as many as give at once;
 //   - a span without free objects is in no list, one with free_objects == capacity in spare, any other in
 //     partial[list_of(span)]; span::list says which;
 //   - bit b of `filled` is set exactly if partial[b] is not empty;
@@ -57,7 +58,8 @@ class alignas(separation) object_depot {
   std::uint32_t full_low = 0;
   magazine* full = nullptr;
 
-  std::uint32_t spare_count = 0;
+  // Written under the lock, and read without it for a first look.
+  std::atomic<std::uint32_t> spare_count{0};
   std::uint32_t spare_low = 0;
 
   void push_full(magazine* m) {
@@ -132,7 +134,7 @@ class alignas(separation) object_depot {
     if (target == no_list) return;
     if (target == spare_list) {
       spare_.push_front(s);
-      ++spare_count;
+      spare_count.store(spare_count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
       return;
     }
     partial_[target].push_front(s);
@@ -145,8 +147,9 @@ class alignas(separation) object_depot {
     if (from == no_list) return;
     if (from == spare_list) {
       spare_.remove(s);
-      --spare_count;
-      spare_low = spare_count < spare_low ? spare_count : spare_low;
+      const std::uint32_t left = spare_count.load(std::memory_order_relaxed) - 1;
+      spare_count.store(left, std::memory_order_relaxed);
+      spare_low = left < spare_low ? left : spare_low;
       return;
     }
     partial_[from].remove(s);

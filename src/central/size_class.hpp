@@ -51,7 +51,7 @@ inline constexpr unsigned doublings =
 
 // Class 0 is no class: the page map's answer for pages without objects.
 inline constexpr unsigned count = 1 + 1 + linear_end / linear_step + steps_per_doubling * doublings;
-static_assert(count <= 256, "a class is one byte in the page map");
+static_assert(count <= 128, "a class is seven bits in the page map");
 
 struct info {
   std::uint32_t size;

@@ -104,7 +104,7 @@ TARN_NOINLINE void* allocate_zeroed_slow(std::size_t size) { return allocate_lar
 void* allocate_aligned(std::size_t alignment, std::size_t size) {
   if (alignment <= 16) return allocate(alignment == 16 && size < 16 ? 16 : size);
   if (size <= largest_class_size && alignment <= page_size) {
-    // Spans start at a page, so objects of a multiple of the alignment are aligned.
+    // Spans end at a page, and their objects there, so objects of a multiple of the alignment are aligned.
     unsigned size_class = class_of_size(size > alignment ? size : alignment);
     while (size_class < size_classes::count && class_info(size_class).size % alignment != 0) ++size_class;
     if (size_class < size_classes::count) return allocate(class_info(size_class).size);

@@ -239,9 +239,11 @@ void thread_cache::make_room(unsigned size_class) {
 }
 
 TARN_NOINLINE bool thread_cache::free_slow(unsigned size_class, page_map::entry page, void* object) {
+  // Before anything moves, so that who reports it finds it as it was.
+  if (TARN_UNLIKELY(!is_live(page, bins_[size_class], object))) return false;
   note_slow_call(size_class);
   if (bins_[size_class].top == bins_[size_class].limit) make_room(size_class);
-  central_->nudge_if_spare();
+  central_->settle(size_class);
   return push(page, object);
 }
 

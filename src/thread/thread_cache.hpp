@@ -72,10 +72,7 @@ class alignas(separation) thread_cache {
     bin& b = bins_[page.size_class()];
     void** const top = b.top;
     if (TARN_UNLIKELY(top == b.limit)) return false;
-    if (TARN_UNLIKELY(!is_multiple(page.distance(address_of(object)), b.reciprocal) ||
-                      free_mark::is_set(object))) {
-      return false;
-    }
+    if (TARN_UNLIKELY(!is_live(page, b, object))) return false;
     free_mark::set(object);
     *top = object;
     b.top = top + 1;
@@ -115,6 +112,10 @@ class alignas(separation) thread_cache {
     for (unsigned c = 0; c < size_classes::count; ++c) {
       bins_[c] = {none_.slots + 1, none_.slots + 1, class_info(c).reciprocal, &none_};
     }
+  }
+  // Whether an object begins there that is not free.
+  TARN_ALWAYS_INLINE static bool is_live(page_map::entry page, const bin& b, const void* object) {
+    return is_multiple(page.distance(address_of(object)), b.reciprocal) && !free_mark::is_set(object);
   }
   static bool is_empty(const bin& b) { return b.loaded == no_magazine(); }
 

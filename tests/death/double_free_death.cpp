@@ -66,7 +66,9 @@ places find(unsigned c, const std::vector<void*>& objects) {
   places out;
   for (void* p : objects) {
     const page_map::entry page = engine::map.find(address_of(p));
-    if (page.size_class() != c) {
+    // Its pages may have been cut anew, for the same class too.
+    if (page.size_class() != c || address_of(p) < objects::first_of(page.owner()) ||
+        !is_multiple(page.distance(address_of(p)), class_info(c).reciprocal)) {
       out[place::page_heap].push_back(p);
     } else if (objects::is_free(page.owner(), objects::index_of(page.owner(), address_of(p)))) {
       out[place::span].push_back(p);
@@ -85,6 +87,7 @@ void release(void* p) {
 bool is_seen(void* p) {
   const page_map::entry page = engine::map.find(address_of(p));
   if (page.size_class() == 0) return large_block::find(p) == nullptr;
+  if (address_of(p) < objects::first_of(page.owner())) return true;
   return !is_multiple(page.distance(address_of(p)),
                       class_info(static_cast<unsigned>(page.size_class())).reciprocal) ||
          free_mark::is_set(p);

@@ -78,7 +78,10 @@ TEST_F(central_test, every_class_gives_each_object_once_and_takes_all_back) {
     std::shuffle(objects.begin(), objects.end(), std::mt19937(c));
     give(c, objects);
     ASSERT_EQ(middle_.spare_bytes(), 3U * class_info(c).span_pages * page_size) << class_info(c).size;
-    ASSERT_EQ(middle_.release_spares(true), 3U * class_info(c).span_pages * page_size);
+    middle_.settle(c);
+    ASSERT_EQ(middle_.spare_bytes(), in_use());
+    const std::size_t left = in_use();
+    ASSERT_EQ(middle_.release_spares(true), left);
     ASSERT_EQ(in_use(), 0U);
   }
   engine_->heap.validate();
@@ -137,14 +140,25 @@ TEST_F(central_test, spares_that_were_used_lately_stay_for_a_period) {
   EXPECT_EQ(middle_.spare_bytes(), 0U);
 }
 
-TEST_F(central_test, an_empty_span_serves_other_classes_before_the_heap_grows) {
-  give(small, take(small, 64 * class_info(small).objects));
-  const std::size_t spare = middle_.spare_bytes();
-  ASSERT_GE(spare, 64U * class_info(small).span_pages * page_size);
-  const unsigned large = size_classes::count - 1;
+TEST_F(central_test, empty_spans_serve_other_classes_before_the_heap_grows) {
+  const auto objects = take(small, 64 * class_info(small).objects);
+  const std::size_t used = in_use();
+  give(small, objects);
+  EXPECT_EQ(middle_.spare_bytes(), used);
+  const unsigned large = class_of_size(64 * kib);
   take(large, 1);
   EXPECT_EQ(middle_.spare_bytes(), 0U);
-  EXPECT_LE(in_use(), spare);
+  EXPECT_LE(in_use(), used);
+}
+
+TEST_F(central_test, a_class_keeps_few_empty_spans) {
+  const auto objects = take(small, 64 * class_info(small).objects);
+  const std::size_t used = in_use();
+  give(small, objects);
+  middle_.settle(small);
+  EXPECT_LE(middle_.spare_bytes(), used / 4);
+  EXPECT_EQ(middle_.spare_bytes(), in_use());
+  EXPECT_GE(engine_->heap.dirty_bytes(), used / 2);
 }
 
 TEST_F(central_test, full_magazines_change_hands_up_to_a_limit) {
@@ -212,7 +226,7 @@ TEST_F(central_test, the_watcher_hears_of_many_empty_spans) {
   give(small, {objects.begin() + class_info(small).objects, objects.end()});
   // Not inside a flush, which may come from a walk over all caches: whoever flushes asks for it afterwards.
   EXPECT_EQ(watcher_calls, 0);
-  middle_.nudge_if_spare();
+  middle_.settle(small);
   EXPECT_GT(watcher_calls, 0);
 }
 
