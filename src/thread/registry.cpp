@@ -18,12 +18,14 @@ bool thread_exists(long process, long thread) {
   return os::system_call(SYS_tgkill, process, thread, 0) != no_such_process;
 }
 
-void set_owner(thread_cache* cache) {
-  cache->process_id = os::system_call(SYS_getpid);
+}  // namespace
+
+// The process is asked for only where adopt() might want to know: a few caches without it do not matter, and a sandbox
+// may forbid the question.
+void thread_cache_registry::set_owner(thread_cache* cache) {
+  cache->process_id = count() >= adoption_from ? os::system_call(SYS_getpid) : 0;
   cache->thread_id = os::system_call(SYS_gettid);
 }
-
-}  // namespace
 
 void thread_cache_registry::unlink_locked(thread_cache* cache) {
   (cache->previous != nullptr ? cache->previous->next : used_) = cache->next;
@@ -36,7 +38,6 @@ void thread_cache_registry::unlink_locked(thread_cache* cache) {
 // all that is in it, becomes the next thread's. In a process made by _Fork or clone, no handler of ours has run: a
 // thread of the parent may be any thread there, the calling one too, and its number says nothing. Its cache stays.
 thread_cache* thread_cache_registry::adopt() {
-  // A few such caches do not matter, and a sandbox may forbid the question.
   if (count() < adoption_from) return nullptr;
   const long process = os::system_call(SYS_getpid);
   for (int look = 0; look < adoption_looks; ++look) {

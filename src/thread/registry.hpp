@@ -44,6 +44,7 @@ class thread_cache_registry {
 
  private:
   thread_cache* adopt();
+  void set_owner(thread_cache* cache);
   void unlink_locked(thread_cache* cache);
 
   central& central_;

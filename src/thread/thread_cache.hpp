@@ -96,7 +96,8 @@ class alignas(separation) thread_cache {
   // Bytes of the free objects in it; another thread's answer is a moment old.
   [[nodiscard]] std::size_t cached_bytes() const;
 
-  // The system's numbers of the thread that the cache belongs to, and of the process that it was in then.
+  // The system's numbers of the thread that the cache belongs to, and of the process that it was in then; 0 if nobody
+  // asked.
   long thread_id = 0;
   long process_id = 0;
   // Links of the registry's lists, guarded by its lock.

@@ -73,18 +73,24 @@ TEST_F(registry_test, the_list_stays_whole_whichever_goes) {
 }
 
 TEST_F(registry_test, the_cache_of_a_thread_that_ended_unseen_is_adopted) {
+  // A few such caches do not matter: the registry asks who a thread is when there are many.
+  std::size_t created = 0;
+  while (created < 70) {
+    registry_.create();
+    ++created;
+  }
   thread_cache* left = nullptr;
   std::thread([&] {
     left = registry_.create();
+    ++created;
     void* const object = left->allocate_slow(5);
     left->push(engine_->map.find(address_of(object)), object);
   }).join();
   ASSERT_NE(left, nullptr);
   const std::size_t cached = left->cached_bytes();
   EXPECT_NE(cached, 0U);
-  // A few such caches do not matter: the registry looks when there are many, at a few each time.
+  // It looks at a few each time.
   thread_cache* mine = nullptr;
-  std::size_t created = 0;
   while (mine != left && created < 300) {
     mine = registry_.create();
     ++created;
@@ -92,7 +98,7 @@ TEST_F(registry_test, the_cache_of_a_thread_that_ended_unseen_is_adopted) {
   ASSERT_EQ(mine, left);
   EXPECT_EQ(mine->thread_id, syscall(SYS_gettid));
   EXPECT_EQ(mine->cached_bytes(), cached) << "with all that is in it";
-  EXPECT_EQ(registry_.count(), created) << "each cache once";
+  EXPECT_EQ(registry_.count(), created - 1) << "each cache once";
 }
 
 TEST_F(registry_test, the_cache_of_a_living_thread_is_not_adopted) {
