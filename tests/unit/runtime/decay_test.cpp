@@ -128,7 +128,8 @@ TEST(decay, a_period_that_falls_due_inside_another_walk_of_all_threads) {
     while (phase == 1) std::this_thread::sleep_for(1ms);
   });
   while (phase == 0) std::this_thread::sleep_for(1ms);
-  ASSERT_GE(engine::middle.spare_bytes() + engine::heap.dirty_bytes(), mib) << "so that the watcher is called";
+  ASSERT_GE(engine::middle.spare_bytes() + engine::heap.dirty_bytes(), mib)
+      << "so that the watcher is called";
   ASSERT_EQ(tarn_set_option("decay_ms", "20"), 0);
   std::this_thread::sleep_for(50ms);
   std::atomic<bool> done{false};
