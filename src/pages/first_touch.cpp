@@ -3,9 +3,26 @@
 
 #include <algorithm>
 
+#include "os/clock.hpp"
 #include "os/memory.hpp"
 
 namespace tarn {
+
+bool first_touch::wants_huge(std::size_t heap_bytes) const {
+  switch (mode_.load(std::memory_order_relaxed)) {
+    case huge_pages::never:
+      return false;
+    case huge_pages::always:
+      return true;
+    case huge_pages::automatic:
+      break;
+  }
+  return heap_bytes >= huge_from && os::now_ms() >= paused_until_.load(std::memory_order_relaxed);
+}
+
+void first_touch::note_price(std::int64_t us) {
+  if (us > dear_us) paused_until_.store(os::now_ms() + pause_ms, std::memory_order_relaxed);
+}
 
 touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) {
   touch_plan plan;
@@ -14,9 +31,8 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
   if (start > handed_out_) left_behind_ += std::min(ahead_at_frontier(), start - handed_out_);
   handed_out_ = end;
   if (end <= prepared_) return plan;
-  const huge_pages mode = mode_.load(std::memory_order_relaxed);
 
-  if (mode == huge_pages::always || (mode == huge_pages::automatic && heap_bytes >= huge_from)) {
+  if (wants_huge(heap_bytes)) {
     const std::size_t ahead = std::min(heap_bytes / 8, huge_most);
     const std::uintptr_t first = align_up(std::max(prepared_, start), huge_page_size);
     const std::uintptr_t last =
@@ -25,6 +41,7 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
       plan.huge_start = first;
       plan.huge_bytes = last - first;
       huge_end_ = last;
+      populated_end_ = std::max(populated_end_, first + huge_page_size);
     }
     prepared_ = std::max(end, last);
     return plan;
@@ -42,11 +59,7 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
 
 touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) const {
   touch_plan plan;
-  const huge_pages mode = mode_.load(std::memory_order_relaxed);
-  if (bytes < huge_block_from || mode == huge_pages::never ||
-      (mode == huge_pages::automatic && heap_bytes < huge_from)) {
-    return plan;
-  }
+  if (bytes < huge_block_from || !wants_huge(heap_bytes)) return plan;
   plan.huge_start = align_up(start, huge_page_size);
   plan.huge_bytes = align_down(start + bytes, huge_page_size) - plan.huge_start;
   return plan;
@@ -60,7 +73,17 @@ std::size_t first_touch::ahead_at_frontier() const {
 
 void first_touch::carry_out(const touch_plan& plan) {
   if (plan.huge_bytes != 0 && os::advise_huge(reinterpret_cast<void*>(plan.huge_start), plan.huge_bytes)) {
-    huge_advised_.fetch_add(plan.huge_bytes, std::memory_order_relaxed);
+    const std::int64_t before = os::now_us();
+    if (os::populate(reinterpret_cast<void*>(plan.huge_start), huge_page_size)) {
+      populated_.fetch_add(huge_page_size, std::memory_order_relaxed);
+      note_price(os::now_us() - before);
+    }
+    std::size_t advised = plan.huge_bytes;
+    if (advised > huge_page_size && !wants_huge(~std::size_t{0})) {
+      os::advise_no_huge(reinterpret_cast<void*>(plan.huge_start + huge_page_size), advised - huge_page_size);
+      advised = huge_page_size;
+    }
+    huge_advised_.fetch_add(advised, std::memory_order_relaxed);
   }
   if (plan.populate_bytes != 0) {
     // The system's own pages, whatever their size.

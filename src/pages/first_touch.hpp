@@ -10,6 +10,9 @@
 // A large block of `huge_block_from` or more is one whole: in a heap of `huge_from`, huge pages are asked for its
 // inside, so that it never has more behind it than its own length. Blocks that were asked for as zeroes are left
 // alone: they may be meant to stay mostly untouched.
+// Whether huge pages are cheap depends on the memory that the system has left: on a virtual machine its host may have
+// taken the large free ranges away, and each touch of one is then far dearer than page by page. So the first huge page
+// of each plan is touched at once, and timed. If it is dear, the rest of the plan and all plans for a while do without.
 // Figures: docs/design/0003. Thread safety: members ending in _locked are guarded by the page heap's lock.
 #pragma once
 
@@ -38,6 +41,9 @@ class first_touch {
   static constexpr std::size_t huge_from = 16 * mib;
   static constexpr std::size_t huge_most = 64 * mib;
   static constexpr std::size_t huge_block_from = 4 * mib;
+  // 2 MiB touched page by page are 600 to 1000 µs.
+  static constexpr std::int64_t dear_us = 800;
+  static constexpr std::int64_t pause_ms = 1000;
 
   constexpr first_touch() = default;
 
@@ -59,6 +65,9 @@ class first_touch {
   // Carries a plan out. Calls the system.
   void carry_out(const touch_plan& plan);
 
+  // Touching a huge page has taken so long.
+  void note_price(std::int64_t us);
+
   // The range is about to be purged: what comes back into it later comes back page by page, or a few bytes
   // used again would keep 2 MiB backed.
   void before_purge(std::uintptr_t start, std::size_t bytes);
@@ -72,6 +81,7 @@ class first_touch {
 
  private:
   [[nodiscard]] std::size_t ahead_at_frontier() const;
+  [[nodiscard]] bool wants_huge(std::size_t heap_bytes) const;
 
   std::atomic<huge_pages> mode_{huge_pages::automatic};
   std::uintptr_t prepared_ = 0;  // all below it, in the newest reservation, needs nothing any more
@@ -79,6 +89,7 @@ class first_touch {
   std::uintptr_t handed_out_ = 0;     // the highest end of a dense span in the newest reservation
   std::uintptr_t populated_end_ = 0;  // of what was populated there
   std::uintptr_t huge_end_ = 0;       // of what huge pages were asked for there
+  std::atomic<std::int64_t> paused_until_{0};
   std::size_t left_behind_ = 0;  // bytes prepared that the frontier went past or left in an older reservation
   std::atomic<std::size_t> huge_advised_{0};
   std::atomic<std::size_t> populated_{0};

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <ctime>
+
 #include "os/memory.hpp"
 
 namespace tarn {
@@ -116,6 +118,24 @@ TEST_F(first_touch_test, what_is_ahead_is_what_was_prepared_and_not_handed_out) 
   EXPECT_EQ(touch_.ahead_locked(), left + mib - 64 * kib);
   touch_.reserved_locked(base + gib, reservation);
   EXPECT_EQ(touch_.ahead_locked(), left + mib - 64 * kib) << "of the older reservation";
+}
+
+TEST(first_touch, dear_huge_pages_are_left_alone_for_a_while) {
+  first_touch touch;
+  touch.note_price(first_touch::dear_us);
+  EXPECT_NE(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U);
+  touch.note_price(first_touch::dear_us + 1);
+  EXPECT_EQ(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U);
+  touch.reserved_locked(base, reservation);
+  const touch_plan plan = touch.plan_locked(base, 64 * kib, 64 * mib);
+  EXPECT_EQ(plan.huge_bytes, 0U);
+  EXPECT_NE(plan.populate_bytes, 0U) << "several pages in one call instead";
+  touch.set_mode(huge_pages::always);
+  EXPECT_NE(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U) << "always is always";
+  touch.set_mode(huge_pages::automatic);
+  const timespec pause{first_touch::pause_ms / 1000, 50'000'000};
+  nanosleep(&pause, nullptr);
+  EXPECT_NE(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U) << "and then they are tried again";
 }
 
 TEST(first_touch, what_is_carried_out_is_counted) {
