@@ -119,11 +119,14 @@ def find_contenders(options: argparse.Namespace, notices: list[str]) -> list[pee
         )
     if options.peers_from_crates:
         found += crates.build_all(ROOT / "build" / "peers", lambda line: print(line, file=sys.stderr))
-    found += [peers.parse_extra(text) for text in options.extra]
+    extras = [peers.parse_extra(text) for text in options.extra]
+    found += extras
     names = [each.name for each in found]
     if len(set(names)) != len(names):
         raise UsageError(f"two contenders share a name: {', '.join(sorted(names))}")
+    # Who names one with --with wants it measured.
     chosen = peers.select(found, options.contenders)
+    chosen += [each for each in extras if each not in chosen]
     if not chosen:
         raise UsageError("--contenders names nobody")
     notices += missing

@@ -12,7 +12,7 @@ namespace tarn {
 namespace {
 
 // What one class may keep in full magazines for hand-over.
-constexpr std::size_t handover_limit = 128 * kib;
+constexpr std::size_t handover_limit = 64 * kib;
 // Objects up to this size are as good as always written from end to end.
 constexpr std::size_t largest_dense = 8 * kib;
 // A refill looks at no more spans than this.

@@ -13,7 +13,7 @@ namespace {
 
 // What magazines may hold before they stop growing: half as much as the heap, divided among the threads, within
 // these bounds.
-constexpr std::size_t least_for_all = 16 * mib;
+constexpr std::size_t least_for_all = 8 * mib;
 constexpr std::size_t most_per_thread = 4 * mib;
 constexpr std::size_t least_per_thread = 64 * kib;
 // Objects in a magazine of a class that is draining.

@@ -8,6 +8,7 @@
 
 #include "../unit/own_engine.hpp"
 #include "central/central.hpp"
+#include "central/free_mark.hpp"
 #include "central/objects.hpp"
 #include "rounds.hpp"
 
@@ -21,8 +22,8 @@ constexpr unsigned threads = 6;
 
 class central_stress : public testing::TestWithParam<unsigned> {
  protected:
-  // The owner's mark in each object: 0 while nobody has it.
-  using mark = std::atomic<std::uint32_t>;
+  // The owner's mark in each object: that of a free one while nobody has it.
+  using mark = std::atomic<std::uintptr_t>;
 
   void churn(unsigned me) {
     const unsigned c = GetParam();
@@ -35,6 +36,7 @@ class central_stress : public testing::TestWithParam<unsigned> {
         give(c, me, random, mine);
       }
       if (random() % 64 == 0) engine_->middle.release_spares(random() % 2 == 0);
+      engine_->middle.settle(c);
       if (random() % 64 == 0) engine_->middle.flush_idle_magazines(random() % 2 == 0);
     }
     while (!mine.empty()) give(c, me, random, mine);
@@ -50,7 +52,8 @@ class central_stress : public testing::TestWithParam<unsigned> {
       if (m->count == 0 || m->count > most) wrong_.fetch_add(1);
     }
     for (std::size_t slot = 1; slot <= m->count; ++slot) {
-      if (static_cast<mark*>(m->slots[slot])->exchange(me + 1) != 0) wrong_.fetch_add(1);
+      if (static_cast<mark*>(m->slots[slot])->exchange(me + 1) != free_mark::of(m->slots[slot]))
+        wrong_.fetch_add(1);
       mine.push_back(m->slots[slot]);
     }
     middle.magazines().deallocate(m);
@@ -64,7 +67,7 @@ class central_stress : public testing::TestWithParam<unsigned> {
       std::swap(mine[random() % mine.size()], mine.back());
       void* const object = mine.back();
       mine.pop_back();
-      if (static_cast<mark*>(object)->exchange(0) != me + 1) wrong_.fetch_add(1);
+      if (static_cast<mark*>(object)->exchange(free_mark::of(object)) != me + 1) wrong_.fetch_add(1);
       m->slots[++m->count] = object;
     }
     if (m->count == most && random() % 4 == 0 && middle.give_full(c, m)) return;
