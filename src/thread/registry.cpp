@@ -11,7 +11,7 @@ namespace {
 
 // How many caches a new thread without one looks at for a thread that has ended unseen.
 constexpr int adoption_looks = 4;
-constexpr std::size_t adoption_from = 64;
+constexpr std::size_t adoption_from = 16;
 
 bool thread_exists(long process, long thread) {
   constexpr long no_such_process = -3;

@@ -19,8 +19,6 @@ constexpr std::size_t least_per_thread = 64 * kib;
 // Objects in a magazine of a class that is draining.
 constexpr std::size_t most_while_draining = 2;
 constexpr std::size_t most_while_draining_one_way = 60;
-// Calls that miss before a bin may hold twice as much.
-constexpr std::uint8_t misses_to_grow = 1;
 // What a bin may hold at first.
 constexpr std::size_t first_bytes = 4 * kib;
 constexpr std::size_t first_objects = 12;
@@ -66,7 +64,6 @@ void thread_cache::set_most(unsigned size_class, std::size_t most) {
   capacity_bytes_ += change;
   budget_->used.fetch_add(change, std::memory_order_relaxed);
   most_[size_class] = static_cast<std::uint8_t>(most);
-  misses_[size_class] = 0;
 }
 
 magazine* thread_cache::new_magazine(unsigned size_class) {
@@ -135,8 +132,8 @@ bool thread_cache::may_hold(std::size_t more) const {
   return capacity_bytes_ + more <= share && budget_->used.load(std::memory_order_relaxed) + more <= limit;
 }
 
-// After a miss: the bin may hold more, if it misses often and the budget allows. The loaded magazine then
-// gives way to a larger one, if it has to, with the same objects in the same slots.
+// After a miss: the bin may hold twice as much, if the budget allows. The loaded magazine then gives way to a larger
+// one, if it has to.
 bool thread_cache::grow(unsigned size_class) {
   bin& b = bins_[size_class];
   if (is_empty(b)) {
@@ -147,10 +144,7 @@ bool thread_cache::grow(unsigned size_class) {
   }
   const std::size_t most = most_[size_class];
   const std::size_t next_most = std::min<std::size_t>(most * 2, class_info(size_class).magazine);
-  if (next_most == most || ++misses_[size_class] < misses_to_grow ||
-      !may_hold(2 * (next_most - most) * class_info(size_class).size)) {
-    return false;
-  }
+  if (next_most == most || !may_hold(2 * (next_most - most) * class_info(size_class).size)) return false;
   set_most(size_class, next_most);
   unload(size_class);
   magazine* const old = b.loaded;

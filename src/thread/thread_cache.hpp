@@ -152,10 +152,9 @@ class alignas(separation) thread_cache {
   std::atomic<std::uint32_t> slow_calls_{0};
   magazine* empty_[magazine_store::sizes] = {};  // one of each size at hand, so that exchanges need no store
   std::size_t capacity_bytes_ = 0;
-  std::uint8_t most_[size_classes::count] = {};    // objects that a magazine may hold; 0: none yet
-  std::uint8_t misses_[size_classes::count] = {};  // since `most` last grew
-  std::int8_t streak_[size_classes::count] = {};   // misses in a row: of free above zero, of malloc below
-  void** last_top_[size_classes::count] = {};      // as of the last scavenge; null: used since
+  std::uint8_t most_[size_classes::count] = {};   // objects that a magazine may hold; 0: none yet
+  std::int8_t streak_[size_classes::count] = {};  // misses in a row: of free above zero, of malloc below
+  void** last_top_[size_classes::count] = {};     // as of the last scavenge; null: used since
 };
 
 }  // namespace tarn

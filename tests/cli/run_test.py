@@ -86,9 +86,11 @@ class run(Base):
 
 
 def defaults():
-    """What a shell starts in the background ignores these two, and a shell cannot trap what was ignored."""
-    for number in (signal.SIGINT, signal.SIGQUIT):
+    """What is started in the background or by nohup ignores some of these, and a shell cannot trap what was ignored.
+    A group of its own, as a group whose parents are all in other sessions is not stopped by SIGTSTP."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP):
         signal.signal(number, signal.SIG_DFL)
+    os.setpgid(0, 0)
 
 
 class signals(Base):
