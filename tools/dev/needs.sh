@@ -16,12 +16,11 @@ python3               python3
 <CLI/CLI.hpp>         libcli11-dev
 <fmt/core.h>          libfmt-dev
 <nlohmann/json.hpp>   nlohmann-json3-dev'
-# Allocators to compare with.
+# Allocators that `tarn compare` takes by itself.
 wants_peers='
 lib:libjemalloc.so.2                           libjemalloc2
 lib:libmimalloc.so.2|lib:libmimalloc.so.3      libmimalloc2.0|libmimalloc3
-lib:libtcmalloc_minimal.so.4                   libtcmalloc-minimal4|libtcmalloc-minimal4t64
-lib:libtbbmalloc_proxy.so.2                    libtbbmalloc2'
+lib:libtcmalloc_minimal.so.4                   libtcmalloc-minimal4|libtcmalloc-minimal4t64'
 needs_check='
 git                                                                           git
 clang-format-16|clang-format-17|clang-format-15|clang-format-14|clang-format  clang-format-16|clang-format
@@ -61,7 +60,8 @@ git              git
 lua5.4|lua       lua5.4
 gs               ghostscript
 redis-server     redis-server
-redis-benchmark  redis-tools'
+redis-benchmark  redis-tools
+lib:libtbbmalloc_proxy.so.2  libtbbmalloc2'
 
 is_there() {
   local choice name
@@ -92,24 +92,38 @@ python_with() {
   return 1
 }
 
-# missing_packages LIST: the packages of the list whose need is not there.
+# missing_packages LIST: the packages of the list whose need is not there, each once.
 missing_packages() {
   local probe package
   while read -r probe package; do
     [ -z "$probe" ] || is_there "$probe" || echo "$package"
-  done <<<"$1"
+  done <<<"$1" | awk '!seen[$0]++'
 }
 
 has_apt() {
   command -v apt-get >/dev/null 2>&1 && grep -qE '^(ID|ID_LIKE)=.*(debian|ubuntu)' /etc/os-release 2>/dev/null
 }
 
+# Its question would be lost among a step's output: become_root has asked it before.
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
     env DEBIAN_FRONTEND=noninteractive "$@"
   else
-    sudo env DEBIAN_FRONTEND=noninteractive "$@"
+    sudo -n env DEBIAN_FRONTEND=noninteractive "$@"
   fi
+}
+
+# Whether apt-get may be run: by root, by a sudo that asks nothing or that has somebody to ask.
+may_become_root() {
+  [ "$(id -u)" -eq 0 ] || { command -v sudo >/dev/null 2>&1 && { [ -t 0 ] || sudo -n true 2>/dev/null; }; }
+}
+
+# Has sudo ask for the password, where it wants one.
+become_root() {
+  [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null || {
+    echo "Packages are installed by sudo apt-get; sudo may ask for your password."
+    sudo -v && sudo -n true
+  }
 }
 
 # need LIST WANTED: installs what is missing of both. Without a package of LIST it gives up (status 2); what
@@ -118,13 +132,12 @@ need() {
   local needed wanted
   needed=$(missing_packages "$1")
   wanted=$(missing_packages "${2:-}")
-  if [ -n "$needed$wanted" ] && has_apt && { [ "$(id -u)" -eq 0 ] || can_sudo; }; then
+  if [ -n "$needed$wanted" ] && has_apt && may_become_root; then
     apt_install "$needed" "$wanted"
     needed=$(missing_packages "$1")
     wanted=$(missing_packages "${2:-}")
   fi
-  [ -z "$needed" ] || fail 2 "missing: $(first_names "$needed")" \
-    "These are Debian's names for what is missing. Install it as your system does, then run the same command again."
+  [ -z "$needed" ] || fail 2 "missing: $(first_names "$needed")" "$(how_to_install "$needed" "$wanted")"
   [ -z "$wanted" ] || echo "Not installed here, and done without (Debian's names): $(first_names "$wanted")"
 }
 
@@ -133,31 +146,50 @@ first_names() {
   sed 's/|.*//' <<<"$1" | paste -sd' '
 }
 
-# Where there is nobody to type a password, sudo must do without.
-can_sudo() {
-  command -v sudo >/dev/null 2>&1 && { [ -t 0 ] || sudo -n true 2>/dev/null; }
+# how_to_install NEEDED WANTED: what to do by hand.
+how_to_install() {
+  local all=()
+  if has_apt; then
+    apt_choose "$1" "$2"
+    echo "Run this as root, then the same command again:"
+    echo "    apt-get update && apt-get install --no-install-recommends ${all[*]}"
+  else
+    echo "These are Debian's names for what is missing. Install it as your system does, then run the same command again."
+  fi
+}
+
+# apt_choose NEEDED WANTED: their packages into the caller's array all, of WANTED only those to be had here.
+apt_choose() {
+  local package
+  all=()
+  for package in $1; do all+=("$(apt_first "$package" || echo "${package%%|*}")"); done
+  for package in $2; do
+    package=$(apt_first "$package") && all+=("$package")
+  done
 }
 
 # apt_install NEEDED WANTED
 apt_install() {
-  local package all=()
+  local all=()
   if [ -z "$(find /var/lib/apt/lists -maxdepth 1 -name '*Packages*' -print -quit 2>/dev/null)" ]; then
+    become_root || return
     apt_update
   fi
-  for package in $1; do all+=("$(apt_first "$package" || echo "${package%%|*}")"); done
-  for package in $2; do
-    # Only those to be had here.
-    package=$(apt_first "$package") && all+=("$package")
-  done
+  apt_choose "$1" "$2"
   [ ${#all[@]} -gt 0 ] || return 0
   echo "Installing by apt-get: ${all[*]}"
+  become_root || return
   # Once more with fresh lists: those of an older day name packages that are gone.
   apt_get_install "${all[@]}" || { apt_update && apt_get_install "${all[@]}"; } ||
     echo "apt-get could not install all of that; its messages are in build/log/apt.log"
 }
 
+# Another apt-get, such as the one that runs by itself after a system's start, is waited for.
 apt_get_install() {
-  step "Installing $# packages" build/log/apt.log as_root apt-get install -y --no-install-recommends "$@"
+  local packages="$# packages"
+  [ $# -gt 1 ] || packages=$1
+  step "Installing $packages" build/log/apt.log \
+    as_root apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@"
 }
 
 apt_update() {

@@ -23,12 +23,12 @@ step() {
   local pid=$!
   trap 'kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; printf "\n"; exit 130' INT TERM
   while kill -0 "$pid" 2>/dev/null; do
-    if [ -t 1 ]; then
-      printf '\r\033[K%s %s' "$title" "$(step_count "$log")"
-    elif [ $((SECONDS - shown)) -ge 30 ]; then
+    if [ -t 1 ] || [ $((SECONDS - shown)) -ge 30 ]; then
       shown=$SECONDS
       count=$(step_count "$log")
-      printf '%s %s(%d s so far)\n' "$title" "${count:+$count }" $((SECONDS - started))
+      [ ! -t 1 ] || printf '\r\033[K'
+      printf '%s %s(%d s so far)' "$title" "${count:+$count }" $((SECONDS - started))
+      [ -t 1 ] || printf '\n'
     fi
     sleep 0.2
   done
