@@ -31,13 +31,13 @@ static_assert(!has_bits_apart(class_info(2).objects), "central::bits_ is for the
 
 // ---- spans ----
 
-span* central::take_pages(std::size_t pages, page_heap::use use) {
-  // Warm memory first, empty spans of other classes included, before the resident set grows.
-  if (span* s = heap_.allocate(pages, 1, span_state::cut, page_heap::source::warm, use)) return s;
+span* central::take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use) {
+  using source = page_heap::source;
+  if (span* s = heap_.allocate(pages, alignment, state, source::warm, use)) return s;
   if (spare_bytes() + heap_.dirty_bytes() >= pages << page_shift && release_spares(true) != 0) {
-    if (span* s = heap_.allocate(pages, 1, span_state::cut, page_heap::source::warm, use)) return s;
+    if (span* s = heap_.allocate(pages, alignment, state, source::warm, use)) return s;
   }
-  return heap_.allocate(pages, 1, span_state::cut, page_heap::source::any, use);
+  return heap_.allocate(pages, alignment, state, source::any, use);
 }
 
 bool central::add_span(unsigned size_class) {
@@ -45,7 +45,7 @@ bool central::add_span(unsigned size_class) {
   const bool apart = has_bits_apart(info.objects);
   void* bits = apart ? bits_.allocate(metadata_) : nullptr;
   if (apart && bits == nullptr) return false;
-  span* s = take_pages(info.span_pages,
+  span* s = take_pages(info.span_pages, 1, span_state::cut,
                        info.size <= largest_dense ? page_heap::use::dense : page_heap::use::sparse);
   if (s == nullptr) {
     if (apart) bits_.deallocate(bits);

@@ -50,6 +50,10 @@ class central {
     nudge_if_spare();
   }
 
+  // A span from the page heap, for any purpose: warm memory first, empty spans of all classes included, before the
+  // resident set grows. Parameters and result as page_heap::allocate().
+  span* take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use);
+
   // True while caches should keep next to nothing of the class: see object_depot.
   [[nodiscard]] bool draining(unsigned size_class) const {
     return depots_[size_class].draining.load(std::memory_order_relaxed);
@@ -101,7 +105,6 @@ class central {
   void flush_magazines(unsigned size_class, bool all);
   std::size_t take_objects(unsigned size_class, magazine* m, std::size_t most);
   bool add_span(unsigned size_class);
-  span* take_pages(std::size_t pages, page_heap::use use);
   void destroy_span(span* s);
 
   metadata_arena& metadata_;

@@ -28,20 +28,6 @@ void zero_dirty(const span* s) {
   }
 }
 
-span* take(std::size_t pages, std::size_t alignment_pages, page_heap::use how) {
-  using source = page_heap::source;
-  const auto from = [&](source s) {
-    return engine::heap.allocate(pages, alignment_pages, span_state::large, s, how);
-  };
-  // As in central: empty spans of all classes before fresh memory.
-  span* s = from(source::warm);
-  if (s == nullptr && engine::middle.spare_bytes() >= pages << page_shift &&
-      engine::middle.release_spares(true) != 0) {
-    s = from(source::warm);
-  }
-  return s != nullptr ? s : from(source::any);
-}
-
 // A fresh span takes over the memory of `old`, up to the shorter one's end.
 bool move_content(span* old, span* fresh) {
   const std::size_t bytes = std::min(old->bytes(), fresh->bytes());
@@ -61,7 +47,8 @@ void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
   if (size > largest_size || alignment > largest_size - size) return nullptr;
   const std::size_t pages = std::max<std::size_t>(pages_for(size), 1);
   const std::size_t alignment_pages = std::max(alignment >> page_shift, std::size_t{1});
-  span* s = take(pages, alignment_pages, zeroed ? page_heap::use::sparse : page_heap::use::filled);
+  span* s = engine::middle.take_pages(pages, alignment_pages, span_state::large,
+                                      zeroed ? page_heap::use::sparse : page_heap::use::filled);
   if (s == nullptr) return nullptr;
   engine::large_bytes.fetch_add(s->bytes(), std::memory_order_relaxed);
   if (zeroed && s->dirty_pages != 0) zero_dirty(s);
@@ -101,7 +88,7 @@ void* resize(span* s, std::size_t size) {
     engine::large_bytes.fetch_add((pages - before) << page_shift, std::memory_order_relaxed);
     return reinterpret_cast<void*>(s->start);
   }
-  span* fresh = take(pages, 1, page_heap::use::sparse);
+  span* fresh = engine::middle.take_pages(pages, 1, span_state::large, page_heap::use::sparse);
   if (fresh == nullptr) return nullptr;
   const bool moved = move_content(s, fresh);
   engine::large_bytes.fetch_add((pages - before) << page_shift, std::memory_order_relaxed);
