@@ -22,7 +22,9 @@ enum class span_state : std::uint8_t {
   free,     // in the page heap
   purging,  // on its way to the page heap or the system; in no list
   large,
-  cut,  // into objects of a class
+  cut,     // into objects of a class
+  pooled,  // into objects of a typed pool
+  arena,   // given out by the page
 };
 
 struct alignas(separation) span {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// What tarn's C++ headers ask of the compiler and of the build, in one place. Defines no type.
+//
+// TARN_CHECKED_POOLS: 1 in a program whose pools shall detect misuse (docs/which-pool.md); the same in all of its
+// translation units. Checked and unchecked templates have different names for the linker, so that a mixture is a
+// link error or harmless, never one pool with two ideas of itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+#ifndef TARN_CHECKED_POOLS
+#define TARN_CHECKED_POOLS 0
+#endif
+
+#if TARN_CHECKED_POOLS
+#define TARN_POOL_MODE checked
+#else
+#define TARN_POOL_MODE unchecked
+#endif
+
+#if defined(__GNUC__)
+#define TARN_DETAIL_LIKELY(x) __builtin_expect(!!(x), 1)
+#define TARN_DETAIL_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define TARN_DETAIL_INLINE inline __attribute__((always_inline))
+#define TARN_DETAIL_COLD __attribute__((noinline, cold))
+#else
+#error "tarn supports GCC and Clang"
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TARN_DETAIL_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TARN_DETAIL_ASAN 1
+#endif
+#endif
+#ifndef TARN_DETAIL_ASAN
+#define TARN_DETAIL_ASAN 0
+#endif
+
+#if TARN_DETAIL_ASAN
+extern "C" void __asan_poison_memory_region(void const volatile* address, std::size_t size);
+extern "C" void __asan_unpoison_memory_region(void const volatile* address, std::size_t size);
+#endif
+
+namespace tarn::detail {
+
+// Where exceptions are off, there is nobody to catch one.
+[[noreturn]] TARN_DETAIL_COLD inline void throw_bad_alloc() {
+#if defined(__cpp_exceptions)
+  throw std::bad_alloc();
+#else
+  std::abort();
+#endif
+}
+
+// What a sanitizer knows about memory that nobody may use. No cost without one.
+TARN_DETAIL_INLINE void poison([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
+#if TARN_DETAIL_ASAN
+  __asan_poison_memory_region(memory, bytes);
+#endif
+}
+TARN_DETAIL_INLINE void unpoison([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
+#if TARN_DETAIL_ASAN
+  __asan_unpoison_memory_region(memory, bytes);
+#endif
+}
+
+}  // namespace tarn::detail

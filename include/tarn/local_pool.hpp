@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// local_pool<T>: objects of one type for one thread at a time, without any synchronisation on a hit.
+//
+// Use it for the objects of one worker, one request, one container. Do not when objects change threads: that is
+// object_pool's task.
+//
+// Thread safety: none; calls must not overlap. The pool and its objects may move to another thread as a whole.
+// Failure: as object_pool. Cost of a hit: about five instructions.
+// Memory: one span of at least chunk_objects<T> objects (whole pages, at least one of 8 KiB) from the first use on.
+#pragma once
+
+#include "tarn/object_pool.hpp"
+
+namespace tarn {
+
+inline namespace TARN_POOL_MODE {
+
+template <class T>
+class local_pool : public detail::pool_front<local_pool<T>, T> {
+ public:
+  // Takes no memory yet.
+  local_pool() = default;
+  local_pool(const local_pool&) = delete;
+  local_pool& operator=(const local_pool&) = delete;
+  // Frees the memory if no object is live. Otherwise it stays for ever, and the leak hook (tarn/stats.hpp) gets the
+  // type's name and their number.
+  ~local_pool() {
+    if (pool_ != nullptr) tarn_pool_destroy(pool_);
+  }
+
+  // Objects created or allocated and not given back yet.
+  [[nodiscard]] std::size_t live() const noexcept { return stats().live; }
+  [[nodiscard]] pool_stats stats() const noexcept { return detail::stats_of(pool_); }
+  // So many more objects without asking for memory. Throws std::bad_alloc.
+  void reserve(std::size_t objects) {
+    if (!prepare() || !tarn_pool_reserve(pool_, objects)) detail::throw_bad_alloc();
+  }
+  // Gives empty spans to the page heap; returns the bytes.
+  std::size_t trim() noexcept { return pool_ != nullptr ? tarn_pool_trim(pool_, &bin_) : 0; }
+
+ private:
+  friend class detail::pool_front<local_pool<T>, T>;
+
+  TARN_DETAIL_INLINE void* take() const noexcept {
+    if constexpr (TARN_CHECKED_POOLS == 0) {
+      if (void* const slot = detail::pop(bin_)) {
+        detail::unpoison(slot, sizeof(T));
+        return slot;
+      }
+    }
+    return take_slow();
+  }
+  TARN_DETAIL_INLINE void give(void* slot) const noexcept { detail::give_slot<T>(pool_, &bin_, slot); }
+  void check(const T* object) const noexcept { tarn_pool_check(pool_, object, "destroy"); }
+
+  TARN_DETAIL_COLD void* take_slow() const noexcept {
+    if (!prepare()) return nullptr;
+    return detail::take_slot<T>(pool_, &bin_);
+  }
+  bool prepare() const noexcept {
+    if (pool_ != nullptr) return true;
+    tarn_pool_request request = detail::request_for<T>({});
+    request.single_thread = true;
+    pool_ = tarn_pool_create(&request);
+    return pool_ != nullptr;
+  }
+
+  // Mutable: allocating is what a pool is for, and pool_front offers it on const pools, as handles are.
+  mutable tarn_pool_bin* bin_ = &detail::no_bin.bin;
+  mutable tarn_pool* pool_ = nullptr;
+};
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace tarn

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: MIT
+// object_pool<T>: objects of one type, taken and given back by any thread.
+//
+// A slot comes from the calling thread's array of free slots (no lock, no atomic operation), else from full arrays
+// that other threads have handed over, else from the pool's spans in address order; used slots come before fresh
+// ones. Empty spans go back to the page heap, and in time to the system: an idle pool shrinks.
+// (Arrays of pointers between tiers: Bonwick and Adams, "Magazines and Vmem", USENIX 2001. Why not chains through the
+// objects, and what both cost: docs/design/0006.)
+//
+// Use it when many objects of one type come and go, in several threads. Do not when malloc is not a cost of the
+// program (docs/which-pool.md says how to tell), when the objects' sizes differ much, or when all of them end at
+// once: an arena is cheaper then.
+//
+// Thread safety: all members may be called by any thread, but for the destructor.
+// Failure: std::bad_alloc, or null from the try_ forms; a constructor that throws leaves nothing behind.
+// Cost of a hit: about five instructions; of a miss, a lock and some 100 ns for up to 252 objects.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "tarn/detail/config.hpp"
+#include "tarn/detail/pool_abi.hpp"
+#include "tarn/detail/type_name.hpp"
+
+namespace tarn {
+
+inline namespace TARN_POOL_MODE {
+
+// Objects per span at least, for pools of T; specialise it to tune. Spans are whole pages, so that a pool of small
+// objects may well take more.
+template <class T>
+inline constexpr std::size_t chunk_objects = 64;
+
+struct pool_options {
+  std::size_t initial_capacity = 0;  // objects whose memory is taken at once
+  std::size_t magazine_length =
+      0;                          // most free slots in one of a thread's two arrays; 0: by size, at most 252
+  std::size_t maximum_bytes = 0;  // of the pool's spans; 0: no limit. Above it: std::bad_alloc
+  unsigned shards = 0;            // depots that threads are spread over; 0: one
+  bool huge_pages = false;        // spans of 2 MiB, on huge pages where the system has them
+  const char* name = nullptr;     // in statistics; the type's name if null
+};
+
+struct pool_stats {
+  std::size_t live;    // objects in the program's hands
+  std::size_t peak;    // the most of them at once, as seen at refills
+  std::size_t bytes;   // of the pool's spans
+  std::size_t cached;  // free slots in threads' hands and waiting for hand-over
+  std::uint64_t hits;
+  std::uint64_t refills;
+};
+
+template <class T>
+class object_pool;
+template <class T>
+class shared_pool;
+
+}  // namespace TARN_POOL_MODE
+
+namespace detail {
+
+inline namespace TARN_POOL_MODE {
+
+template <class T>
+tarn_pool_request request_for(const pool_options& options) {
+  constexpr std::string_view type = type_name<T>();
+  const std::string_view name = options.name != nullptr ? std::string_view(options.name) : type;
+  tarn_pool_request request{};
+  request.size = sizeof(T);
+  request.alignment = alignof(T);
+  request.name = name.data();
+  request.name_length = name.size();
+  request.chunk_objects = chunk_objects<T>;
+  request.initial_capacity = options.initial_capacity;
+  request.magazine_length = options.magazine_length;
+  request.maximum_bytes = options.maximum_bytes;
+  request.shards = options.shards;
+  request.huge_pages = options.huge_pages;
+  request.checked = TARN_CHECKED_POOLS != 0;
+  return request;
+}
+
+// Where a slot comes from and goes to. `bin` is the address of a thread's pointer to its bin.
+template <class T>
+TARN_DETAIL_INLINE void* take_slot(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
+  if constexpr (TARN_CHECKED_POOLS != 0) return tarn_pool_checked_allocate(pool, bin);
+  void* const slot = pop(*bin);
+  if (TARN_DETAIL_UNLIKELY(slot == nullptr)) return tarn_pool_allocate_slow(pool, bin);
+  unpoison(slot, sizeof(T));
+  return slot;
+}
+template <class T>
+TARN_DETAIL_INLINE void give_slot(tarn_pool* pool, tarn_pool_bin** bin, void* slot) noexcept {
+  if constexpr (TARN_CHECKED_POOLS != 0) return tarn_pool_checked_deallocate(pool, bin, slot);
+  poison(slot, sizeof(T));
+  if (TARN_DETAIL_UNLIKELY(!push(*bin, slot))) tarn_pool_deallocate_slow(pool, bin, slot);
+}
+
+inline pool_stats stats_of(const tarn_pool* pool) noexcept {
+  tarn_pool_figures figures{};
+  if (pool != nullptr) tarn_pool_get_figures(pool, &figures);
+  return {figures.live, figures.peak, figures.bytes, figures.cached, figures.hits, figures.refills};
+}
+
+// The members that all pools share. Self has: void* take() and void give(void*), a slot of T's size and alignment;
+// take() gives null when there is no memory.
+template <class Self, class T>
+class pool_front {
+ public:
+  using value_type = T;
+
+  // Memory for one T, and back; no constructor or destructor runs.
+  [[nodiscard]] TARN_DETAIL_INLINE T* allocate() const {
+    void* const slot = self().take();
+    if (TARN_DETAIL_UNLIKELY(slot == nullptr)) throw_bad_alloc();
+    return static_cast<T*>(slot);
+  }
+  [[nodiscard]] TARN_DETAIL_INLINE T* try_allocate() const noexcept { return static_cast<T*>(self().take()); }
+  // Requires: from allocate() of this pool, and not given back since.
+  TARN_DETAIL_INLINE void deallocate(T* memory) const noexcept { self().give(memory); }
+
+  // A new T. Throws std::bad_alloc, and what the constructor throws; its slot is back in the pool then.
+  template <class... Args>
+  [[nodiscard]] TARN_DETAIL_INLINE T* create(Args&&... args) const {
+    return construct(allocate(), std::forward<Args>(args)...);
+  }
+  // Null when there is no memory. What the constructor throws passes.
+  template <class... Args>
+  [[nodiscard]] TARN_DETAIL_INLINE T* try_create(Args&&... args) const {
+    T* const memory = try_allocate();
+    return memory != nullptr ? construct(memory, std::forward<Args>(args)...) : nullptr;
+  }
+  // Ends the object's life. Null is allowed. Requires: from create() of this pool; T may not be a derived object's
+  // base of another size.
+  TARN_DETAIL_INLINE void destroy(T* object) const noexcept {
+    if (object == nullptr) return;
+    if constexpr (TARN_CHECKED_POOLS != 0) self().check(object);
+    object->~T();
+    deallocate(object);
+  }
+
+ private:
+  [[nodiscard]] const Self& self() const { return static_cast<const Self&>(*this); }
+
+  template <class... Args>
+  TARN_DETAIL_INLINE T* construct(T* memory, Args&&... args) const {
+    if constexpr (std::is_nothrow_constructible_v<T, Args...>) {
+      return ::new (static_cast<void*>(memory)) T(std::forward<Args>(args)...);
+    } else {
+      struct slot_guard {
+        const pool_front* pool;
+        T* slot;
+        ~slot_guard() {
+          if (slot != nullptr) pool->deallocate(slot);
+        }
+      } guard{this, memory};
+      T* const object = ::new (static_cast<void*>(memory)) T(std::forward<Args>(args)...);
+      guard.slot = nullptr;
+      return object;
+    }
+  }
+};
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace detail
+
+inline namespace TARN_POOL_MODE {
+
+// ---- smart pointers ----
+
+// For pointers into process-wide pools: one word.
+template <class T>
+struct pool_deleter {
+  void operator()(T* object) const noexcept;
+};
+// For pointers into pools of their own: finds the pool by the object's address; one word, too, and some ns slower.
+template <class T>
+struct owner_deleter {
+  void operator()(T* object) const noexcept {
+    object->~T();
+    tarn_pool_deallocate(object);
+  }
+};
+
+template <class T, class Deleter = pool_deleter<T>>
+using pool_ptr = std::unique_ptr<T, Deleter>;
+
+}  // namespace TARN_POOL_MODE
+
+// ---- the process-wide pool ----
+
+namespace detail {
+
+inline namespace TARN_POOL_MODE {
+
+// What make_shared gives to std::allocate_shared, which asks for one object of a type of its own.
+template <class T>
+struct pair_allocator {
+  using value_type = T;
+  pair_allocator() = default;
+  template <class Other>
+  pair_allocator(const pair_allocator<Other>& /*other*/) noexcept {}  // NOLINT(google-explicit-constructor)
+  T* allocate(std::size_t /*one*/) { return shared_pool<T>().allocate(); }
+  void deallocate(T* memory, std::size_t /*one*/) noexcept { shared_pool<T>().deallocate(memory); }
+  friend bool operator==(pair_allocator, pair_allocator) noexcept { return true; }
+};
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace detail
+
+inline namespace TARN_POOL_MODE {
+
+// The one pool of T that all code of the process shares: a handle without state. Usable before main and after it; the
+// pool is never destroyed, so that objects of any storage duration may come from it and go back to it.
+template <class T>
+class shared_pool : public detail::pool_front<shared_pool<T>, T> {
+ public:
+  // At least so many more objects without asking the system. Throws std::bad_alloc.
+  void reserve(std::size_t objects) const {
+    if (core() == nullptr || !tarn_pool_reserve(core(), objects)) detail::throw_bad_alloc();
+  }
+  template <class... Args>
+  [[nodiscard]] pool_ptr<T> make_unique(Args&&... args) const {
+    return pool_ptr<T>(this->create(std::forward<Args>(args)...));
+  }
+  // The object and its control block in one slot, of the pool for such pairs.
+  template <class... Args>
+  [[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args) const {
+    return std::allocate_shared<T>(detail::pair_allocator<T>(), std::forward<Args>(args)...);
+  }
+
+  [[nodiscard]] pool_stats stats() const noexcept { return detail::stats_of(core()); }
+  // Gives idle memory to the page heap; returns the bytes. tarn::trim() gives it back to the system, too.
+  std::size_t trim() const noexcept { return pool_ != nullptr ? tarn_pool_trim(pool_, &bin_) : 0; }
+
+ private:
+  friend class detail::pool_front<shared_pool<T>, T>;
+
+  [[nodiscard]] TARN_DETAIL_INLINE void* take() const noexcept {
+    if constexpr (TARN_CHECKED_POOLS == 0) {
+      // A thread with a bin has a pool.
+      if (void* const slot = detail::pop(bin_)) {
+        detail::unpoison(slot, sizeof(T));
+        return slot;
+      }
+    }
+    return take_slow();
+  }
+  TARN_DETAIL_INLINE void give(void* slot) const noexcept { detail::give_slot<T>(pool_, &bin_, slot); }
+  void check(const T* object) const noexcept { tarn_pool_check(pool_, object, "destroy"); }
+
+  __attribute__((noinline)) static void* take_slow() noexcept {
+    tarn_pool* const pool = core();
+    return pool != nullptr ? detail::take_slot<T>(pool, &bin_) : nullptr;
+  }
+  // Null when there is no memory.
+  static tarn_pool* core() noexcept {
+    // relaxed is enough where it is set: acquire, partner of the release below, for who only reads it.
+    if (TARN_DETAIL_LIKELY(pool_ != nullptr)) return pool_;
+    return core_slow();
+  }
+  TARN_DETAIL_COLD static tarn_pool* core_slow() noexcept {
+    const tarn_pool_request request = detail::request_for<T>({});
+    pool_ = tarn_pool_shared(&request);
+    return pool_;
+  }
+
+  // Per thread, so that it needs no atomic operation; the library finds the one pool by name, size and alignment, in
+  // whichever library or program this is compiled.
+  static inline constinit thread_local tarn_pool* pool_ = nullptr;
+  static inline constinit thread_local tarn_pool_bin* bin_ = &detail::no_bin.bin;
+};
+
+// The process-wide pool of T.
+template <class T>
+constexpr shared_pool<T> pool_of() noexcept {
+  return {};
+}
+
+template <class T>
+void pool_deleter<T>::operator()(T* object) const noexcept {
+  pool_of<T>().destroy(object);
+}
+
+// ---- a pool of one's own ----
+
+// A pool apart from all others, with options: a limit, its own statistics, its own end.
+template <class T>
+class object_pool : public detail::pool_front<object_pool<T>, T> {
+ public:
+  // Throws std::bad_alloc.
+  explicit object_pool(const pool_options& options = {}) : pool_(create(detail::request_for<T>(options))) {
+    if (pool_ == nullptr) detail::throw_bad_alloc();
+    number_ = tarn_pool_number(pool_);
+  }
+  object_pool(const object_pool&) = delete;
+  object_pool& operator=(const object_pool&) = delete;
+  // Requires: no other thread uses the pool any more. If objects are live, the pool's memory stays for ever, and the
+  // leak hook (tarn/stats.hpp) gets its name and their number.
+  ~object_pool() {
+    if (tarn_pool* const pairs = pairs_.load(std::memory_order_relaxed)) tarn_pool_destroy(pairs);
+    tarn_pool_destroy(pool_);
+  }
+
+  void reserve(std::size_t objects) {
+    if (!tarn_pool_reserve(pool_, objects)) detail::throw_bad_alloc();
+  }
+  template <class... Args>
+  [[nodiscard]] pool_ptr<T, owner_deleter<T>> make_unique(Args&&... args) {
+    return pool_ptr<T, owner_deleter<T>>(this->create(std::forward<Args>(args)...));
+  }
+  // The object and its control block in one slot, of a second pool that goes with this one. Requires: the last
+  // pointer to the object ends before the pool.
+  template <class... Args>
+  [[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args) {
+    return std::allocate_shared<T>(allocator<T>{this}, std::forward<Args>(args)...);
+  }
+
+  [[nodiscard]] pool_stats stats() const noexcept { return detail::stats_of(pool_); }
+  // Gives idle memory to the page heap; returns the bytes.
+  std::size_t trim() {
+    tarn_pool_bin* none = &detail::no_bin.bin;
+    tarn_pool_bin** const bin = local_bin(number_);
+    return tarn_pool_trim(pool_, bin != nullptr ? bin : &none);
+  }
+
+ private:
+  friend class detail::pool_front<object_pool<T>, T>;
+
+  template <class U>
+  struct allocator {
+    using value_type = U;
+    explicit allocator(object_pool* owner) : pool(owner) {}
+    template <class Other>
+    allocator(const allocator<Other>& other) noexcept
+        : pool(other.pool) {}  // NOLINT(google-explicit-constructor)
+    U* allocate(std::size_t /*one*/) {
+      tarn_pool* const pairs = pool->template pairs<U>();
+      void* const slot = pairs != nullptr ? take_from<U>(pairs, tarn_pool_number(pairs)) : nullptr;
+      if (slot == nullptr) detail::throw_bad_alloc();
+      return static_cast<U*>(slot);
+    }
+    void deallocate(U* memory, std::size_t /*one*/) noexcept { tarn_pool_deallocate(memory); }
+    friend bool operator==(const allocator& a, const allocator& b) noexcept { return a.pool == b.pool; }
+    object_pool* pool;
+  };
+
+  static tarn_pool* create(const tarn_pool_request& request) { return tarn_pool_create(&request); }
+
+  // The calling thread's, or null if its table does not reach so far yet.
+  TARN_DETAIL_INLINE static tarn_pool_bin** local_bin(std::size_t number) noexcept {
+    return TARN_DETAIL_LIKELY(number < tarn_pool_local_bins.count) ? tarn_pool_local_bins.bins + number
+                                                                   : nullptr;
+  }
+  template <class U>
+  TARN_DETAIL_INLINE static void* take_from(tarn_pool* pool, std::size_t number) noexcept {
+    tarn_pool_bin* none = &detail::no_bin.bin;
+    tarn_pool_bin** const bin = local_bin(number);
+    return detail::take_slot<U>(pool, bin != nullptr ? bin : &none);
+  }
+  [[nodiscard]] TARN_DETAIL_INLINE void* take() const noexcept { return take_from<T>(pool_, number_); }
+  TARN_DETAIL_INLINE void give(void* slot) const noexcept {
+    tarn_pool_bin* none = &detail::no_bin.bin;
+    tarn_pool_bin** const bin = local_bin(number_);
+    detail::give_slot<T>(pool_, bin != nullptr ? bin : &none, slot);
+  }
+  void check(const T* object) const noexcept { tarn_pool_check(pool_, object, "destroy"); }
+
+  // The pool for objects with their control blocks, made by the first who needs it.
+  template <class U>
+  tarn_pool* pairs() noexcept {
+    // acquire: partner of the release below.
+    tarn_pool* existing = pairs_.load(std::memory_order_acquire);
+    if (existing != nullptr) return existing;
+    const tarn_pool_request request = detail::request_for<U>({});
+    tarn_pool* const made = tarn_pool_create(&request);
+    if (made == nullptr) return nullptr;
+    if (pairs_.compare_exchange_strong(existing, made, std::memory_order_acq_rel,
+                                       std::memory_order_acquire)) {
+      return made;
+    }
+    tarn_pool_destroy(made);
+    return existing;
+  }
+
+  tarn_pool* pool_;
+  std::size_t number_ = 0;
+  std::atomic<tarn_pool*> pairs_{nullptr};
+};
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace tarn

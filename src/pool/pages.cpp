@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// The functions of tarn/detail/pages.hpp.
+#include "tarn/detail/pages.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "os/report.hpp"
+#include "runtime/engine.hpp"
+
+using namespace tarn;
+
+namespace {
+
+// A request that no machine could meet.
+constexpr std::size_t most_bytes = std::size_t{1} << 44;
+constexpr int reclaim_tries = 3;
+
+}  // namespace
+
+void* tarn_pages_take(std::size_t* bytes) noexcept {
+  engine::attach_thread();
+  span* s = nullptr;
+  if (*bytes <= most_bytes) {
+    const std::size_t pages = std::max<std::size_t>(pages_for(*bytes), 1);
+    for (int tries = 0; s == nullptr && tries <= reclaim_tries; ++tries) {
+      if (tries != 0) engine::reclaim();
+      s = engine::middle.take_pages(pages, 1, span_state::arena, page_heap::use::dense);
+    }
+  }
+  if (s == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  *bytes = s->bytes();
+  return reinterpret_cast<void*>(s->start);
+}
+
+void tarn_pages_give(void* pages) noexcept {
+  span* const s = engine::map.span_of(address_of(pages));
+  span_state expected = span_state::arena;
+  if (s == nullptr || s->start != address_of(pages) ||
+      !s->state.compare_exchange_strong(expected, span_state::purging, std::memory_order_relaxed)) {
+    os::fatal("pages given back that were not taken", pages);
+  }
+  engine::heap.deallocate(s);
+}
