@@ -298,7 +298,7 @@ template <class T>
 class object_pool : public detail::pool_front<object_pool<T>, T> {
  public:
   // Throws std::bad_alloc.
-  explicit object_pool(const pool_options& options = {}) : pool_(create(detail::request_for<T>(options))) {
+  explicit object_pool(const pool_options& options = {}) : pool_(make_core(detail::request_for<T>(options))) {
     if (pool_ == nullptr) detail::throw_bad_alloc();
     number_ = tarn_pool_number(pool_);
   }
@@ -354,7 +354,7 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
     object_pool* pool;
   };
 
-  static tarn_pool* create(const tarn_pool_request& request) { return tarn_pool_create(&request); }
+  static tarn_pool* make_core(const tarn_pool_request& request) { return tarn_pool_create(&request); }
 
   // The calling thread's, or null if its table does not reach so far yet.
   TARN_DETAIL_INLINE static tarn_pool_bin** local_bin(std::size_t number) noexcept {

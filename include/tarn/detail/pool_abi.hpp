@@ -62,6 +62,9 @@ TARN_API tarn_pool* tarn_pool_shared(const tarn_pool_request* request) noexcept;
 // otherwise keeps both for ever and returns how many are.
 TARN_API std::size_t tarn_pool_destroy(tarn_pool* pool) noexcept;
 
+// The same, but frees the memory whatever is live, and returns its bytes.
+TARN_API std::size_t tarn_pool_release(tarn_pool* pool) noexcept;
+
 // The number of a pool made by tarn_pool_create for many threads; numbers are used again.
 TARN_API std::size_t tarn_pool_number(const tarn_pool* pool) noexcept;
 // The calling thread's bins of such pools, by number; null where it has none yet.
