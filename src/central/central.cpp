@@ -69,7 +69,7 @@ bool central::add_span(unsigned size_class) {
 // The span is in no list and none of its objects is in use.
 void central::destroy_span(span* s) {
   depots_[s->size_class].counters.spans_freed.fetch_add(1, std::memory_order_relaxed);
-  map_.clear_classes(s);
+  map_.map_pages(s);
   s->size_class = 0;
   std::uint64_t* const apart = has_bits_apart(s->capacity) ? s->free_bits : nullptr;
   heap_.deallocate(s);
@@ -90,8 +90,10 @@ std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t 
     if (s->list == object_depot::spare_list) spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
     // From the top down, so that the first found are the first to be handed out.
     void** slot = m->slots + most - found;
-    const std::size_t count =
-        objects::take_free(s, most - found, [&slot](void* object) { *slot-- = object; });
+    const std::uintptr_t first = objects::first_of(s);
+    const std::size_t size = class_info(size_class).size;
+    const std::size_t count = objects::take_free(
+        s, most - found, [&](std::size_t index) { *slot-- = reinterpret_cast<void*>(first + index * size); });
     found += count;
     d.count(s, -static_cast<int>(count));
   }

@@ -37,7 +37,7 @@ void write_line(const text_writer& line) {
 }
 
 TARN_COLD void fatal(const char* what, const void* pointer) {
-  text_buffer<256> line;
+  text_buffer<1400> line;
   line.put("tarn: ").put(what).put(": ").pointer(pointer).put('\n');
   write_line(line);
   // abort() of libc takes locks and runs handlers; the signal alone is what a debugger and a core dump need.

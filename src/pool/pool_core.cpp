@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT
+#include "pool/pool_core.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "os/memory.hpp"
+#include "os/report.hpp"
+#include "pool/checked_slots.hpp"
+#include "pool/pool_memory.hpp"
+#include "runtime/decay.hpp"
+#include "runtime/engine.hpp"
+
+namespace tarn {
+namespace {
+
+// What one shard may keep in full magazines for hand-over.
+constexpr std::size_t handover_limit = 512 * kib;
+// Empty spans that a shard keeps for itself.
+constexpr std::size_t spare_limit = 128 * kib;
+// What a magazine of small objects may hold at most.
+constexpr std::size_t small_magazine_bytes = 16 * kib;
+// Another shard with fewer free slots is left alone.
+constexpr std::size_t least_to_steal = 32;
+constexpr int reclaim_tries = 3;
+
+std::size_t magazine_for(std::size_t size, std::size_t wanted) {
+  const std::size_t bytes = size <= 512 ? small_magazine_bytes : magazine_bytes;
+  return std::clamp<std::size_t>(wanted != 0 ? wanted : bytes / size, 1, largest_magazine);
+}
+
+}  // namespace
+
+pool_core::pool_core(const tarn_pool_request& request, const char* name, void* shards, unsigned shard_count)
+    : layout_(request.size, request.alignment),
+      name_(name),
+      chunk_objects_(std::max<std::size_t>(request.chunk_objects, 1)),
+      most_in_magazine_(magazine_for(layout_.size, request.magazine_length)),
+      maximum_bytes_(request.maximum_bytes),
+      most_waiting_(static_cast<unsigned>(
+          std::max<std::size_t>(handover_limit / (layout_.size * most_in_magazine_), 2))),
+      shard_count_(shard_count),
+      shards_(static_cast<pool_shard*>(shards)),
+      huge_(request.huge_pages),
+      checked_(request.checked),
+      single_(request.single_thread) {
+  for (unsigned i = 0; i < shard_count; ++i) new (shards_ + i) pool_shard(*this);
+}
+
+void pool_core::fatal(const char* what, const void* pointer) const {
+  text_buffer<1300> line;
+  line.put(what).put(", in the pool of ").put(name_).put('\0');
+  os::fatal(line.data(), pointer);
+}
+
+// ---- spans ----
+
+std::size_t pool_core::bits_bytes(const span* s) const {
+  return (checked_ ? checked_slots::books : 1) * book_words(s) * sizeof(std::uint64_t);
+}
+
+span* pool_core::new_span() {
+  std::size_t pages = layout_.span_pages(bytes(), chunk_objects_, huge_);
+  if (maximum_bytes_ != 0) {
+    const std::size_t left = maximum_bytes_ - std::min(bytes(), maximum_bytes_);
+    pages = std::min(pages, left >> page_shift);
+    if (pages << page_shift < layout_.size) return nullptr;
+  }
+  const std::size_t alignment =
+      std::max<std::size_t>({huge_ ? pages_per_huge_page : 1, layout_.alignment >> page_shift, 1});
+  span* s = nullptr;
+  for (int tries = 0; s == nullptr && tries <= reclaim_tries; ++tries) {
+    // The system has no more. What lies in caches may make whole spans.
+    if (tries != 0) engine::reclaim();
+    s = engine::middle.take_pages(pages, alignment, span_state::pooled, page_heap::use::dense);
+  }
+  return s;
+}
+
+bool pool_core::add_span(pool_shard& to) {
+  span* const s = new_span();
+  if (s == nullptr) return false;
+  s->free_bits = s->inline_bits;
+  const std::size_t bits = bits_bytes(s);
+  if (bits > sizeof s->inline_bits) {
+    s->free_bits = static_cast<std::uint64_t*>(pool_memory::blocks.allocate(engine::metadata, bits));
+    if (s->free_bits == nullptr) {
+      s->state.store(span_state::purging, std::memory_order_relaxed);
+      engine::heap.deallocate(s);
+      return false;
+    }
+  }
+  std::memset(s->free_bits, 0, bits);
+  s->capacity = s->free_objects = 0;
+  s->list = object_depot::no_list;
+  engine::map.map_pages(s);
+  if (huge_) os::advise_huge(reinterpret_cast<void*>(s->start), s->bytes());
+  pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
+  bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
+  to.add_span(s);
+  return true;
+}
+
+// The span is in no list, and nothing in it is in use.
+void pool_core::destroy_span(span* s) {
+  pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
+  bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+  void* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
+  const std::size_t bits = bits_bytes(s);
+  s->owner = nullptr;
+  engine::heap.deallocate(s);
+  if (apart != nullptr) pool_memory::blocks.deallocate(apart, bits);
+}
+
+bool pool_core::reserve(std::size_t slots) {
+  for (;;) {
+    std::size_t ready = 0;
+    for_each_shard([&ready](pool_shard& s) { ready += s.ready(); });
+    if (ready >= slots) return true;
+    // Where one thread would find it; the others take from there.
+    if (!add_span(shards_[0])) return false;
+  }
+}
+
+// ---- slots ----
+
+std::size_t pool_core::refill(pool_shard& own, magazine* m, std::size_t most) {
+  refills_.fetch_add(1, std::memory_order_relaxed);
+  std::size_t found = own.take(m, most, pool_shard::source::used);
+  for (unsigned i = 0; i < shard_count_ && found == 0; ++i) {
+    if (shards_[i].free_hint() >= least_to_steal) found = shards_[i].take(m, most, pool_shard::source::used);
+  }
+  while (found == 0) {
+    found = own.take(m, most, pool_shard::source::fresh);
+    if (found == 0 && shards_ != &own) found = shards_[0].take(m, most, pool_shard::source::fresh);
+    if (found == 0 && !add_span(own)) break;
+  }
+  if (found != most) {
+    std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
+                 found * sizeof(void*));
+  }
+  return found;
+}
+
+void pool_core::flush(void* const* freed, std::size_t count) {
+  // Spans of objects that come back in random order are rarely in the cache; ask for all before the first is needed.
+  span* owners[largest_magazine];
+  std::uint16_t indexes[largest_magazine];
+  for (std::size_t i = 0; i < count; ++i) {
+    owners[i] = engine::map.span_of(address_of(freed[i]));
+    __builtin_prefetch(owners[i], 1);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const span* const s = owners[i];
+    if (TARN_UNLIKELY(s == nullptr || s->state.load(std::memory_order_relaxed) != span_state::pooled ||
+                      &static_cast<pool_shard*>(s->owner)->pool() != this)) {
+      fatal("a pointer that is none of its objects", freed[i]);
+    }
+    const slot_layout::position at = layout_.find(s, address_of(freed[i]));
+    if (TARN_UNLIKELY(!at.is_exact)) fatal("a pointer into an object, not to its begin", freed[i]);
+    indexes[i] = static_cast<std::uint16_t>(at.index);
+    __builtin_prefetch(&s->free_bits[at.index / objects::bits_per_word], 1);
+  }
+  // Most often all of them are one shard's.
+  for (std::size_t i = 0; i < count; ++i) {
+    if (owners[i] == nullptr) continue;
+    static_cast<pool_shard*>(owners[i]->owner)->put(freed + i, owners + i, indexes + i, count - i);
+  }
+}
+
+void pool_core::put_back(magazine* chain) {
+  while (chain != nullptr) {
+    magazine* const m = chain;
+    chain = m->next;
+    if (m->count != 0) flush(m->bottom(), m->count);
+    engine::middle.magazines().deallocate(m);
+  }
+}
+
+magazine* pool_core::take_full(pool_shard& own) {
+  magazine* m = own.take_full();
+  for (unsigned i = 0; i < shard_count_ && m == nullptr; ++i) m = shards_[i].take_full();
+  return m;
+}
+
+bool pool_core::give_full(magazine* m) {
+  pool_shard* const home = pool_shard::owner_of(m->bottom()[0]);
+  return home != nullptr && home->give_full(m);
+}
+
+// ---- giving back ----
+
+std::size_t pool_core::spare_bytes() const {
+  std::size_t bytes = 0;
+  for_each_shard([&bytes](const pool_shard& s) { bytes += s.spare_bytes(); });
+  return bytes;
+}
+
+void pool_core::release_spares(std::size_t keep) {
+  for_each_shard([this, keep](pool_shard& shard) {
+    while (span* const s = shard.take_spare(keep)) destroy_span(s);
+  });
+}
+
+void pool_core::settle() {
+  for_each_shard([this](pool_shard& shard) {
+    if (TARN_LIKELY(shard.spare_bytes() <= spare_limit)) return;
+    while (span* const s = shard.take_spare(spare_limit)) destroy_span(s);
+  });
+  if (TARN_LIKELY(touched_.load(std::memory_order_relaxed))) return;
+  touched_.store(true, std::memory_order_relaxed);
+  decay::wake();
+}
+
+void pool_core::age() {
+  const bool in_use = touched_.exchange(false, std::memory_order_relaxed);
+  for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(false)); });
+  release_spares(in_use ? spare_limit : 0);
+}
+
+void pool_core::trim() {
+  for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(true)); });
+  release_spares(0);
+}
+
+std::size_t pool_core::release_everything() {
+  const std::size_t before = bytes();
+  for_each_shard([this](pool_shard& shard) {
+    while (span* const s = shard.take_any()) destroy_span(s);
+  });
+  return before;
+}
+
+void pool_core::free_parts() {
+  pool_memory::blocks.deallocate(const_cast<char*>(name_), std::strlen(name_) + 1);
+  pool_memory::blocks.deallocate(shards_, shard_count_ * sizeof(pool_shard));
+}
+
+// ---- figures ----
+
+std::size_t pool_core::taken() const {
+  std::size_t slots = 0;
+  for_each_shard([&slots](pool_shard& s) { slots += s.taken(); });
+  return slots;
+}
+
+std::size_t pool_core::waiting() const {
+  std::size_t slots = 0;
+  for_each_shard([&slots](pool_shard& s) { slots += s.waiting(); });
+  return slots;
+}
+
+std::size_t pool_core::peak() const {
+  std::size_t slots = 0;
+  for_each_shard([&slots](const pool_shard& s) { slots += s.peak(); });
+  return slots;
+}
+
+void pool_core::visit_locks(void (*visit)(os::mutex&)) {
+  for_each_shard([visit](pool_shard& s) { s.visit_locks(visit); });
+}
+
+}  // namespace tarn
