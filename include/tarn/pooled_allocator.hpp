@@ -52,7 +52,9 @@ class pooled_allocator {
     using other = pooled_allocator<U, typename base_traits::template rebind_alloc<U>>;
   };
 
-  pooled_allocator() = default;
+  pooled_allocator() noexcept(std::is_nothrow_default_constructible_v<Base>)
+    requires std::is_default_constructible_v<Base>
+      : base_() {}
   explicit pooled_allocator(const Base& base) noexcept : base_(base) {}
   template <class U, class Other>
     requires(!std::is_same_v<U, T> && std::is_constructible_v<Base, const Other&>)
@@ -98,7 +100,7 @@ class pooled_allocator {
   }
 
  private:
-  [[no_unique_address]] Base base_{};
+  [[no_unique_address]] Base base_;
 };
 
 // ---- which nodes a container has ----
