@@ -36,10 +36,11 @@ class block_store {
   static std::size_t index_of(std::size_t bytes) {
     return bytes <= least ? 0 : static_cast<std::size_t>(std::bit_width((bytes - 1) / least));
   }
-  metadata_pool pools_[sizes] = {{least, cache_line},      {least << 1, cache_line}, {least << 2, cache_line},
-                                 {least << 3, cache_line}, {least << 4, cache_line}, {least << 5, cache_line},
-                                 {least << 6, cache_line}, {least << 7, cache_line}, {least << 8, cache_line},
-                                 {least << 9, cache_line}, {least << 10, cache_line}};
+  static constexpr metadata_pool pool_of(unsigned power) {
+    return {least << power, power == 0 ? least : separation};
+  }
+  metadata_pool pools_[sizes] = {pool_of(0), pool_of(1), pool_of(2), pool_of(3), pool_of(4), pool_of(5),
+                                 pool_of(6), pool_of(7), pool_of(8), pool_of(9), pool_of(10)};
 };
 
 }  // namespace tarn

@@ -27,7 +27,7 @@ struct single_magazine {
 
 void* allocate_without_bin(pool_core& pool) {
   single_magazine single{};
-  return pool.refill(pool.shard(0), &single.head, 1) != 0 ? single.head.bottom()[0] : nullptr;
+  return pool.refill(pool.first_shard(), &single.head, 1) != 0 ? single.head.bottom()[0] : nullptr;
 }
 
 void* allocate(pool_core& pool, tarn_pool_bin** where) {

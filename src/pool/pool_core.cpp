@@ -15,10 +15,19 @@
 namespace tarn {
 namespace {
 
-// What one shard may keep in full magazines for hand-over.
-constexpr std::size_t handover_limit = 512 * kib;
-// Empty spans that a shard keeps for itself.
-constexpr std::size_t spare_limit = 128 * kib;
+// What one shard may keep in full magazines. Slots there come back in the order in which they were freed, slots in
+// spans in the order of their addresses, for some ns each. The order of addresses pays where several objects share a
+// cache line, and in heaps far beyond the caches. (Figures: docs/design/0006.)
+constexpr std::size_t handover_limit_small = 512 * kib;
+constexpr std::size_t handover_limit = 16 * mib;
+
+std::size_t handover_bytes(std::size_t size) {
+  return size < cache_line ? handover_limit_small : handover_limit;
+}
+
+// Empty spans that the pool keeps, and each shard of a pool that has more.
+constexpr std::size_t spare_limit = 256 * kib;
+constexpr std::size_t spare_limit_of_shard = 64 * kib;
 // What a magazine of small objects may hold at most.
 constexpr std::size_t small_magazine_bytes = 16 * kib;
 // Another shard with fewer free slots is left alone.
@@ -32,20 +41,36 @@ std::size_t magazine_for(std::size_t size, std::size_t wanted) {
 
 }  // namespace
 
-pool_core::pool_core(const tarn_pool_request& request, const char* name, void* shards, unsigned shard_count)
+pool_core::pool_core(const tarn_pool_request& request, const char* name, void* first)
     : layout_(request.size, request.alignment),
       name_(name),
       chunk_objects_(std::max<std::size_t>(request.chunk_objects, 1)),
       most_in_magazine_(magazine_for(layout_.size, request.magazine_length)),
       maximum_bytes_(request.maximum_bytes),
       most_waiting_(static_cast<unsigned>(
-          std::max<std::size_t>(handover_limit / (layout_.size * most_in_magazine_), 2))),
-      shard_count_(shard_count),
-      shards_(static_cast<pool_shard*>(shards)),
+          std::max<std::size_t>(handover_bytes(layout_.size) / (layout_.size * most_in_magazine_), 2))),
       huge_(request.huge_pages),
       checked_(request.checked),
-      single_(request.single_thread) {
-  for (unsigned i = 0; i < shard_count; ++i) new (shards_ + i) pool_shard(*this);
+      single_(request.single_thread),
+      shard_limit_(request.single_thread ? 1 : (request.shards != 0 ? request.shards : standard_shards)) {
+  shards_[0] = new (first) pool_shard(*this);
+}
+
+pool_shard& pool_core::assign_shard_locked() {
+  const unsigned count = shard_count_.load(std::memory_order_relaxed);
+  pool_shard* best = shards_[0];
+  for (unsigned i = 1; i < count; ++i) {
+    if (shards_[i]->bins < best->bins) best = shards_[i];
+  }
+  if (best->bins != 0 && count < shard_limit_) {
+    if (void* const memory = pool_memory::blocks.allocate(engine::metadata, sizeof(pool_shard))) {
+      best = shards_[count] = new (memory) pool_shard(*this);
+      // release: partner of the acquire in for_each_shard().
+      shard_count_.store(count + 1, std::memory_order_release);
+    }
+  }
+  ++best->bins;
+  return *best;
 }
 
 void pool_core::fatal(const char* what, const void* pointer) const {
@@ -103,13 +128,13 @@ bool pool_core::add_span(pool_shard& to) {
 }
 
 // The span is in no list, and nothing in it is in use.
-void pool_core::destroy_span(span* s) {
+void pool_core::destroy_span(span* s, page_backing backing) {
   pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
   bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
   void* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
   const std::size_t bits = bits_bytes(s);
   s->owner = nullptr;
-  engine::heap.deallocate(s);
+  engine::heap.deallocate(s, backing);
   if (apart != nullptr) pool_memory::blocks.deallocate(apart, bits);
 }
 
@@ -119,7 +144,7 @@ bool pool_core::reserve(std::size_t slots) {
     for_each_shard([&ready](pool_shard& s) { ready += s.ready(); });
     if (ready >= slots) return true;
     // Where one thread would find it; the others take from there.
-    if (!add_span(shards_[0])) return false;
+    if (!add_span(first_shard())) return false;
   }
 }
 
@@ -128,12 +153,15 @@ bool pool_core::reserve(std::size_t slots) {
 std::size_t pool_core::refill(pool_shard& own, magazine* m, std::size_t most) {
   refills_.fetch_add(1, std::memory_order_relaxed);
   std::size_t found = own.take(m, most, pool_shard::source::used);
-  for (unsigned i = 0; i < shard_count_ && found == 0; ++i) {
-    if (shards_[i].free_hint() >= least_to_steal) found = shards_[i].take(m, most, pool_shard::source::used);
+  if (found == 0) {
+    for_each_shard([&](pool_shard& other) {
+      if (found == 0 && other.free_hint() >= least_to_steal)
+        found = other.take(m, most, pool_shard::source::used);
+    });
   }
   while (found == 0) {
     found = own.take(m, most, pool_shard::source::fresh);
-    if (found == 0 && shards_ != &own) found = shards_[0].take(m, most, pool_shard::source::fresh);
+    if (found == 0 && &own != shards_[0]) found = shards_[0]->take(m, most, pool_shard::source::fresh);
     if (found == 0 && !add_span(own)) break;
   }
   if (found != most) {
@@ -180,7 +208,10 @@ void pool_core::put_back(magazine* chain) {
 
 magazine* pool_core::take_full(pool_shard& own) {
   magazine* m = own.take_full();
-  for (unsigned i = 0; i < shard_count_ && m == nullptr; ++i) m = shards_[i].take_full();
+  if (m != nullptr || own.free_hint() >= least_to_steal) return m;
+  for_each_shard([&m](pool_shard& other) {
+    if (m == nullptr) m = other.take_full();
+  });
   return m;
 }
 
@@ -191,23 +222,16 @@ bool pool_core::give_full(magazine* m) {
 
 // ---- giving back ----
 
-std::size_t pool_core::spare_bytes() const {
-  std::size_t bytes = 0;
-  for_each_shard([&bytes](const pool_shard& s) { bytes += s.spare_bytes(); });
-  return bytes;
-}
-
-void pool_core::release_spares(std::size_t keep) {
-  for_each_shard([this, keep](pool_shard& shard) {
-    while (span* const s = shard.take_spare(keep)) destroy_span(s);
+void pool_core::release_spares(std::size_t keep, page_backing backing) {
+  for_each_shard([this, keep, backing](pool_shard& shard) {
+    while (span* const s = shard.take_spare(keep)) destroy_span(s, backing);
   });
 }
 
 void pool_core::settle() {
-  for_each_shard([this](pool_shard& shard) {
-    if (TARN_LIKELY(shard.spare_bytes() <= spare_limit)) return;
-    while (span* const s = shard.take_spare(spare_limit)) destroy_span(s);
-  });
+  if (TARN_UNLIKELY(spare_bytes.load(std::memory_order_relaxed) > spare_limit)) {
+    release_spares(spare_limit_of_shard, page_backing::young);
+  }
   if (TARN_LIKELY(touched_.load(std::memory_order_relaxed))) return;
   touched_.store(true, std::memory_order_relaxed);
   decay::wake();
@@ -216,25 +240,26 @@ void pool_core::settle() {
 void pool_core::age() {
   const bool in_use = touched_.exchange(false, std::memory_order_relaxed);
   for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(false)); });
-  release_spares(in_use ? spare_limit : 0);
+  // These have been idle for a period; the page heap need not wait for another one.
+  release_spares(in_use ? spare_limit_of_shard : 0, page_backing::old);
 }
 
 void pool_core::trim() {
   for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(true)); });
-  release_spares(0);
+  release_spares(0, page_backing::young);
 }
 
 std::size_t pool_core::release_everything() {
   const std::size_t before = bytes();
   for_each_shard([this](pool_shard& shard) {
-    while (span* const s = shard.take_any()) destroy_span(s);
+    while (span* const s = shard.take_any()) destroy_span(s, page_backing::young);
   });
   return before;
 }
 
 void pool_core::free_parts() {
   pool_memory::blocks.deallocate(const_cast<char*>(name_), std::strlen(name_) + 1);
-  pool_memory::blocks.deallocate(shards_, shard_count_ * sizeof(pool_shard));
+  for_each_shard([](pool_shard& s) { pool_memory::blocks.deallocate(&s, sizeof(pool_shard)); });
 }
 
 // ---- figures ----

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "central/magazine.hpp"
+#include "pages/page_map.hpp"
 #include "pages/span.hpp"
 #include "pool/pool_shard.hpp"
 #include "pool/slot_layout.hpp"
@@ -22,11 +23,12 @@ struct pool_bin;
 class pool_core {
  public:
   static constexpr unsigned most_shards = 64;
-  // Of a pool that many threads use. More than processors, so that threads that run at once rarely meet.
-  static constexpr unsigned standard_shards = 8;
+  // As long as there are no more threads than that, each has a shard, and its memory, for itself: what it gets was its
+  // own before, and is in its processor's caches and address translation.
+  static constexpr unsigned standard_shards = 32;
 
-  // `name` and the memory for `shard_count` shards stay the pool's.
-  pool_core(const tarn_pool_request& request, const char* name, void* shards, unsigned shard_count);
+  // `name` and `first`, memory for a shard, stay the pool's.
+  pool_core(const tarn_pool_request& request, const char* name, void* first);
 
   [[nodiscard]] const slot_layout& layout() const { return layout_; }
   [[nodiscard]] const char* name() const { return name_; }
@@ -35,7 +37,13 @@ class pool_core {
   [[nodiscard]] std::size_t most_in_magazine() const { return most_in_magazine_; }
   [[nodiscard]] unsigned most_waiting() const { return most_waiting_; }
   [[nodiscard]] std::size_t slots_in(const span* s) const { return layout_.objects(s->pages, huge_); }
-  [[nodiscard]] pool_shard& shard(unsigned index) const { return shards_[index % shard_count_]; }
+  [[nodiscard]] pool_shard& first_shard() const { return *shards_[0]; }
+  // The shard with the fewest bins, made if the pool may have another one. With the registry's lock held.
+  pool_shard& assign_shard_locked();
+  // In a forked child: no thread has a bin.
+  void forget_bins() {
+    for_each_shard([](pool_shard& s) { s.bins = 0; });
+  }
 
   // Fills the empty magazine with at most `most` free slots: used ones of the shard, then of others, before fresh ones.
   // Those at the lowest addresses are on top. Returns their number, 0 when there is no memory or the pool's limit is
@@ -60,15 +68,17 @@ class pool_core {
   // One period of decay. By a thread that holds no lock.
   void age();
   [[nodiscard]] bool has_work() const {
-    return touched_.load(std::memory_order_relaxed) || spare_bytes() != 0;
+    return touched_.load(std::memory_order_relaxed) || spare_bytes.load(std::memory_order_relaxed) != 0;
   }
+  // Empty spans of all shards, which keep the figure.
+  std::atomic<std::size_t> spare_bytes{0};
   // All full magazines go back into spans, and all empty spans to the page heap.
   void trim();
 
   // All spans go back, whatever is in use in them; returns their bytes. Requires: nobody uses the pool, and its bins
   // are empty.
   std::size_t release_everything();
-  // The memory of name and shards. The pool is not used any more.
+  // The memory of name and shards, for other pools. The pool is not used any more.
   void free_parts();
 
   [[nodiscard]] std::size_t taken() const;    // slots that are in no span
@@ -94,16 +104,17 @@ class pool_core {
 
   template <class Visit>
   void for_each_shard(Visit visit) const {
-    for (unsigned i = 0; i < shard_count_; ++i) visit(shards_[i]);
+    // acquire: partner of the release in assign_shard_locked().
+    const unsigned count = shard_count_.load(std::memory_order_acquire);
+    for (unsigned i = 0; i < count; ++i) visit(*shards_[i]);
   }
   // Words of one set of bits of the span, and the bytes of all its sets.
   [[nodiscard]] std::size_t book_words(const span* s) const { return objects::words(slots_in(s)); }
   [[nodiscard]] std::size_t bits_bytes(const span* s) const;
-  [[nodiscard]] std::size_t spare_bytes() const;
   span* new_span();
   bool add_span(pool_shard& to);
-  void destroy_span(span* s);
-  void release_spares(std::size_t keep);
+  void destroy_span(span* s, page_backing backing);
+  void release_spares(std::size_t keep, page_backing backing);
 
   slot_layout layout_;
   const char* name_;
@@ -111,11 +122,12 @@ class pool_core {
   std::size_t most_in_magazine_;
   std::size_t maximum_bytes_;
   unsigned most_waiting_;  // full magazines in one shard
-  unsigned shard_count_;
-  pool_shard* shards_;
   bool huge_;
   bool checked_;
   bool single_;
+  unsigned shard_limit_;
+  std::atomic<unsigned> shard_count_{1};
+  pool_shard* shards_[most_shards] = {};
   std::atomic<bool> touched_{false};  // since the last period of decay
   std::atomic<std::size_t> bytes_{0};
   std::atomic<std::uint64_t> refills_{0};

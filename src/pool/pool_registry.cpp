@@ -40,7 +40,6 @@ tarn_pool* unused_pools = nullptr;  // guarded by lock; destroyed, with their nu
 std::size_t numbers = 0;            // guarded by lock
 pool_bin* unused_bins = nullptr;    // guarded by lock
 pool_bin* retired_bins = nullptr;   // guarded by lock; of threads that may still be about to end
-unsigned next_shard = 0;            // guarded by lock
 
 // ---- pools ----
 
@@ -52,8 +51,6 @@ bool makes_sense(const tarn_pool_request& r) {
 
 // With the lock held: it is below all that this takes. Null when there is no memory.
 tarn_pool* make_locked(const tarn_pool_request& request) {
-  const unsigned shard_count =
-      request.single_thread ? 1 : (request.shards != 0 ? request.shards : pool_core::standard_shards);
   const std::size_t name_length = request.name_length < longest_name ? request.name_length : longest_name;
   void* memory = unused_pools;
   std::size_t number = 0;
@@ -64,10 +61,10 @@ tarn_pool* make_locked(const tarn_pool_request& request) {
     number = numbers;
   }
   auto* const name = static_cast<char*>(pool_memory::blocks.allocate(engine::metadata, name_length + 1));
-  void* const shards = pool_memory::blocks.allocate(engine::metadata, shard_count * sizeof(pool_shard));
-  if (memory == nullptr || name == nullptr || shards == nullptr) {
+  void* const shard = pool_memory::blocks.allocate(engine::metadata, sizeof(pool_shard));
+  if (memory == nullptr || name == nullptr || shard == nullptr) {
     if (name != nullptr) pool_memory::blocks.deallocate(name, name_length + 1);
-    if (shards != nullptr) pool_memory::blocks.deallocate(shards, shard_count * sizeof(pool_shard));
+    if (shard != nullptr) pool_memory::blocks.deallocate(shard, sizeof(pool_shard));
     return nullptr;
   }
   std::memcpy(name, request.name, name_length);
@@ -77,7 +74,7 @@ tarn_pool* make_locked(const tarn_pool_request& request) {
   } else {
     ++numbers;
   }
-  auto* const pool = new (memory) tarn_pool(request, name, shards, shard_count);
+  auto* const pool = new (memory) tarn_pool(request, name, shard);
   pool->number = number;
   pool->next = pools;
   pools = pool;
@@ -130,7 +127,7 @@ pool_bin* new_bin() {
 
 void link_locked(pool_bin* bin, pool_core* pool) {
   bin->pool = pool;
-  bin->shard = &pool->shard(next_shard++);
+  bin->shard = &pool->assign_shard_locked();
   bin->previous = nullptr;
   bin->next = pool->bins;
   if (pool->bins != nullptr) pool->bins->previous = bin;
@@ -141,6 +138,7 @@ void unlink_locked(pool_bin* bin) {
   (bin->previous != nullptr ? bin->previous->next : bin->pool->bins) = bin->next;
   if (bin->next != nullptr) bin->next->previous = bin->previous;
   bin->next = bin->previous = nullptr;
+  --bin->shard->bins;
 }
 
 // The calling thread's table reaches so far. False when there is no memory.
@@ -265,6 +263,7 @@ void after_fork_in_child() {
   os::lock_guard guard(lock);
   for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
     pool->bins = pool->own_bin;
+    pool->forget_bins();
     pool->pins = 0;
     if (pool->own_bin != nullptr) pool->own_bin->next = pool->own_bin->previous = nullptr;
   }

@@ -34,7 +34,7 @@ std::size_t pool_shard::take_used_locked(void** slot, std::size_t most) {
     span* const s = depot_.best();
     // A wholly free span is broken into only for the first slot.
     if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
-    if (s->list == object_depot::spare_list) spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+    if (s->list == object_depot::spare_list) account_spare_locked(-static_cast<std::ptrdiff_t>(s->bytes()));
     const std::size_t count =
         objects::take_free(s, most - found, [&](std::size_t index) { *slot-- = layout.at(s, index); });
     found += count;
@@ -58,6 +58,13 @@ std::size_t pool_shard::carve_locked(void** slot, std::size_t most) {
   depot_.extend(s, count);
   carving_ = count < room ? s : nullptr;
   return count;
+}
+
+void pool_shard::account_spare_locked(std::ptrdiff_t bytes) {
+  // Two's complement: a negative change wraps as it should.
+  const auto change = static_cast<std::size_t>(bytes);
+  spare_bytes_.store(spare_bytes() + change, std::memory_order_relaxed);
+  pool_.spare_bytes.fetch_add(change, std::memory_order_relaxed);
 }
 
 void pool_shard::note_change_locked() {
@@ -92,7 +99,7 @@ void pool_shard::put(void* const* freed, span** owners, const std::uint16_t* ind
         continue;
       }
       if (s->list == object_depot::no_list) full_.remove(s);
-      if (depot_.count(s, 1)) spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
+      if (depot_.count(s, 1)) account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
     }
     drains = depot_.review(pool_.layout().size);
     note_change_locked();
@@ -167,7 +174,7 @@ span* pool_shard::take_spare(std::size_t keep) {
   os::lock_guard guard(depot_.lock);
   span* s = spare_bytes() > keep ? depot_.take_spare() : nullptr;
   if (s != nullptr) {
-    spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+    account_spare_locked(-static_cast<std::ptrdiff_t>(s->bytes()));
   } else if (keep == 0) {
     s = fresh_.pop_front();
   }

@@ -77,6 +77,9 @@ class alignas(separation) pool_shard {
   [[nodiscard]] std::size_t peak() const { return peak_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t waiting();  // slots in full magazines
 
+  // Bins assigned to the shard; guarded by the registry's lock.
+  unsigned bins = 0;
+
   void visit_locks(void (*visit)(os::mutex&)) { visit(depot_.lock); }
 
  private:
@@ -86,6 +89,7 @@ class alignas(separation) pool_shard {
   std::size_t carve_locked(void** slot, std::size_t most);
   void note_change_locked();
   span* part_locked(span* s);
+  void account_spare_locked(std::ptrdiff_t bytes);
 
   pool_core& pool_;
   object_depot depot_;
