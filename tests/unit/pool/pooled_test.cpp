@@ -230,6 +230,7 @@ TEST(pooled, the_new_handler_is_asked_first) {
     }
     std::_Exit(1);
   };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(exhaust(), testing::ExitedWithCode(0), "");
 }
 #endif
