@@ -91,8 +91,11 @@ tarn_pool_request request_for(const pool_options& options) {
 template <class T>
 TARN_DETAIL_INLINE void* take_slot(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
   if constexpr (TARN_CHECKED_POOLS != 0) return tarn_pool_checked_allocate(pool, bin);
-  void* const slot = pop(*bin);
-  if (TARN_DETAIL_UNLIKELY(slot == nullptr)) return tarn_pool_allocate_slow(pool, bin);
+  void* slot = pop(*bin);
+  if (TARN_DETAIL_UNLIKELY(slot == nullptr)) {
+    slot = tarn_pool_allocate_slow(pool, bin);
+    if (slot == nullptr) return nullptr;
+  }
   unpoison(slot, sizeof(T));
   return slot;
 }

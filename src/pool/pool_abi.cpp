@@ -85,6 +85,8 @@ std::size_t tarn_pool_destroy(tarn_pool* pool) noexcept {
 
 std::size_t tarn_pool_release(tarn_pool* pool) noexcept { return pool_registry::release(pool); }
 
+tarn_pool* tarn_pool_of(const void* address) noexcept { return static_cast<tarn_pool*>(owner_of(address)); }
+
 std::size_t tarn_pool_number(const tarn_pool* pool) noexcept { return pool->number; }
 
 void* tarn_pool_allocate_slow(tarn_pool* pool, tarn_pool_bin** bin) noexcept {

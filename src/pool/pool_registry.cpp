@@ -141,6 +141,9 @@ void unlink_locked(pool_bin* bin) {
   --bin->shard->bins;
 }
 
+// What stands in a table where a thread has no bin. Only read.
+constinit tarn_pool_bin no_bin{const_cast<void**>(void_slots) + 1, const_cast<void**>(void_slots) + 1};
+
 // The calling thread's table reaches so far. False when there is no memory.
 bool reach(std::size_t number) {
   tarn_pool_bins& table = tarn_pool_local_bins;
@@ -150,13 +153,20 @@ bool reach(std::size_t number) {
   auto** const bins = static_cast<tarn_pool_bin**>(
       pool_memory::blocks.allocate(engine::metadata, count * sizeof(tarn_pool_bin*)));
   if (bins == nullptr) return false;
-  static constinit tarn_pool_bin none{const_cast<void**>(void_slots) + 1, const_cast<void**>(void_slots) + 1};
-  for (std::size_t i = 0; i < count; ++i) bins[i] = i < table.count ? table.bins[i] : &none;
+  for (std::size_t i = 0; i < count; ++i) bins[i] = i < table.count ? table.bins[i] : &no_bin;
   tarn_pool_bin** const old = table.bins;
   const std::size_t old_count = table.count;
   table = {bins, count};
   if (old != nullptr) pool_memory::blocks.deallocate(old, old_count * sizeof(tarn_pool_bin*));
   return true;
+}
+
+// The calling thread's table leads nowhere to the bin: the number that led to it may be another pool's by now.
+void forget(const pool_bin* bin) {
+  const tarn_pool_bins& table = tarn_pool_local_bins;
+  for (std::size_t i = 0; i < table.count; ++i) {
+    if (table.bins[i] == bin) table.bins[i] = &no_bin;
+  }
 }
 
 bool is_numbered(const pool_core& pool) { return !pool.shared && !pool.is_single(); }
@@ -407,6 +417,7 @@ pool_bin* bin_of(pool_core* pool, tarn_pool_bin** where) {
     }
   }
   if (bin->pool != pool) {
+    forget(bin);
     os::lock_guard guard(lock);
     link_locked(bin, pool);
     if (pool->is_single()) pool->own_bin = bin;
