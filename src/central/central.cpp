@@ -125,24 +125,25 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
   void* freed_twice = nullptr;
   {
     os::lock_guard guard(d.lock);
-    for (std::size_t i = 0; i < count;) {
+    std::size_t quiet = 0;
+    for (std::size_t i = 0; i < count; ++i) {
       span* const s = owners[i];
-      int same = 0;
-      for (; i < count && owners[i] == s; ++i) {
-        // An object that was freed twice may be in its span already, or its span may have become another's.
-        if (TARN_LIKELY(s->size_class == size_class &&
-                        objects::set_free(s, objects::index_of(s, address_of(freed[i]))))) {
-          ++same;
-        } else {
-          freed_twice = freed[i];
-        }
+      // An object that was freed twice may be in its span already, or its span may have become another's.
+      if (TARN_UNLIKELY(s->size_class != size_class ||
+                        !objects::set_free(s, objects::index_of(s, address_of(freed[i]))))) {
+        freed_twice = freed[i];
+        continue;
       }
-      if (same == 0) continue;
-      if (d.count(s, same) &&
+      if (TARN_LIKELY(object_depot::stays_with_one_more(s))) {
+        ++quiet;
+        continue;
+      }
+      if (d.count(s, 1) &&
           spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) >= spare_watch_bytes) {
         spare_news_.store(true, std::memory_order_relaxed);
       }
     }
+    d.add_free_slots(quiet);
     drains = d.review(class_info(size_class).size);
   }
   if (TARN_UNLIKELY(freed_twice != nullptr)) {

@@ -111,6 +111,15 @@ class alignas(separation) object_depot {
     return target == spare_list;
   }
 
+  // The same in two steps, for many spans with a free object more: where the first is true, the span stays in its list
+  // and the object is accounted for in the span; all such objects together are then told to the second.
+  static bool stays_with_one_more(span* s) {
+    if (TARN_UNLIKELY(s->free_objects >= s->most_in_list)) return false;
+    ++s->free_objects;
+    return true;
+  }
+  void add_free_slots(std::size_t count) { free_slots_ += static_cast<std::int64_t>(count); }
+
   // A span that is not spare has got `more` objects, none of them free.
   void extend(span* s, std::size_t more) {
     slots_ += static_cast<std::int64_t>(more);

@@ -174,26 +174,21 @@ std::size_t pool_core::refill(pool_shard& own, magazine* m, std::size_t most) {
 void pool_core::flush(void* const* freed, std::size_t count) {
   // Spans of objects that come back in random order are rarely in the cache; ask for all before the first is needed.
   span* owners[largest_magazine];
-  std::uint16_t indexes[largest_magazine];
   for (std::size_t i = 0; i < count; ++i) {
-    owners[i] = engine::map.span_of(address_of(freed[i]));
-    __builtin_prefetch(owners[i], 1);
+    span* const s = engine::map.span_of(address_of(freed[i]));
+    if (TARN_UNLIKELY(s == nullptr)) fatal("a pointer that is none of its objects", freed[i]);
+    __builtin_prefetch(s, 1);
+    owners[i] = s;
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    const span* const s = owners[i];
-    if (TARN_UNLIKELY(s == nullptr || s->state.load(std::memory_order_relaxed) != span_state::pooled ||
-                      &static_cast<pool_shard*>(s->owner)->pool() != this)) {
-      fatal("a pointer that is none of its objects", freed[i]);
+  // Most often all of them are one shard's; what is left is the others'.
+  void* others[largest_magazine];
+  while (count != 0) {
+    auto* const shard = static_cast<pool_shard*>(owners[0]->owner);
+    if (TARN_UNLIKELY(shard == nullptr || &shard->pool() != this)) {
+      fatal("a pointer that is none of its objects", freed[0]);
     }
-    const slot_layout::position at = layout_.find(s, address_of(freed[i]));
-    if (TARN_UNLIKELY(!at.is_exact)) fatal("a pointer into an object, not to its begin", freed[i]);
-    indexes[i] = static_cast<std::uint16_t>(at.index);
-    __builtin_prefetch(&s->free_bits[at.index / objects::bits_per_word], 1);
-  }
-  // Most often all of them are one shard's.
-  for (std::size_t i = 0; i < count; ++i) {
-    if (owners[i] == nullptr) continue;
-    static_cast<pool_shard*>(owners[i]->owner)->put(freed + i, owners + i, indexes + i, count - i);
+    count = shard->put(freed, owners, count, others);
+    freed = others;
   }
 }
 

@@ -85,28 +85,43 @@ std::size_t pool_shard::take(magazine* m, std::size_t most, source from) {
   return found;
 }
 
-void pool_shard::put(void* const* freed, span** owners, const std::uint16_t* indexes, std::size_t count) {
-  const void* freed_twice = nullptr;
+std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count, void** others) {
+  const slot_layout layout = pool_.layout();
+  const char* fault = nullptr;
+  const void* faulty = nullptr;
+  std::size_t left = 0;
   bool drains = false;
   {
     os::lock_guard guard(depot_.lock);
+    std::size_t quiet = 0;
     for (std::size_t i = 0; i < count; ++i) {
       span* const s = owners[i];
-      if (s == nullptr || s->owner != this) continue;
-      owners[i] = nullptr;
-      if (TARN_UNLIKELY(indexes[i] >= s->capacity || !objects::set_free(s, indexes[i]))) {
-        freed_twice = freed[i];
+      if (TARN_UNLIKELY(s->owner != this)) {
+        owners[left] = s;
+        others[left++] = freed[i];
+        continue;
+      }
+      const slot_layout::position at = layout.find(s, address_of(freed[i]));
+      if (TARN_UNLIKELY(!at.is_exact || at.index >= s->capacity || !objects::set_free(s, at.index))) {
+        fault = at.is_exact ? "an object given back twice" : "a pointer into an object, not to its begin";
+        faulty = freed[i];
+        continue;
+      }
+      if (TARN_LIKELY(object_depot::stays_with_one_more(s))) {
+        ++quiet;
         continue;
       }
       if (s->list == object_depot::no_list) full_.remove(s);
       if (depot_.count(s, 1)) account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
     }
-    drains = depot_.review(pool_.layout().size);
+    depot_.add_free_slots(quiet);
+    drains = depot_.review(layout.size);
     note_change_locked();
   }
-  if (TARN_UNLIKELY(freed_twice != nullptr)) pool_.fatal("an object given back twice", freed_twice);
+  if (TARN_UNLIKELY(fault != nullptr)) pool_.fatal(fault, faulty);
   // Each slot in a full magazine may be all that keeps a span from going back.
   if (TARN_UNLIKELY(drains)) pool_.put_back(take_idle_magazines(true));
+  return left;
 }
 
 // ---- full magazines ----

@@ -42,9 +42,9 @@ class alignas(separation) pool_shard {
   // the spans at hand. Returns their number; whoever calls moves them down.
   std::size_t take(magazine* m, std::size_t most, source from);
 
-  // Puts back those of the slots that are this shard's: owners[i] is the span of freed[i], indexes[i] its number there.
-  // Clears owners[i] of these. Aborts on a slot that is free already.
-  void put(void* const* freed, span** owners, const std::uint16_t* indexes, std::size_t count);
+  // Puts back those of the slots that are this shard's; owners[i] is the span of freed[i]. What is not goes to the
+  // front of `others`, its spans to the front of `owners`; returns how many. Aborts on a slot that is free already.
+  std::size_t put(void* const* freed, span** owners, std::size_t count, void** others);
 
   // A full magazine that some thread has left; null if there is none.
   magazine* take_full();
