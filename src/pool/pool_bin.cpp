@@ -179,9 +179,13 @@ bool pool_bin::deallocate_slow(void* object) {
 
 magazine* pool_bin::take_all() {
   magazine* chain = take_spare();
-  if (chain != nullptr) chain->next = nullptr;
+  if (chain != nullptr) {
+    chain->next = nullptr;
+    pool->note_moving(chain);
+  }
   if (loaded != nullptr) {
     unload();
+    pool->note_moving(loaded);
     loaded->next = chain;
     chain = loaded;
     loaded = nullptr;
@@ -194,7 +198,9 @@ magazine* pool_bin::take_all() {
 magazine* pool_bin::take_surplus(bool only_if_idle) {
   const std::uint32_t calls = slow_calls.load(std::memory_order_relaxed);
   if (calls != slow_calls_seen.exchange(calls, std::memory_order_relaxed) && only_if_idle) return nullptr;
-  return take_spare();
+  magazine* const m = take_spare();
+  if (m != nullptr) pool->note_moving(m);
+  return m;
 }
 
 __attribute__((no_sanitize("thread"))) std::size_t pool_bin::count() const {

@@ -202,6 +202,7 @@ void pool_core::put_back(magazine* chain) {
     magazine* const m = chain;
     chain = m->next;
     if (m->count != 0) flush(m->bottom(), m->count);
+    moving_.fetch_sub(m->count, std::memory_order_relaxed);
     engine::middle.magazines().deallocate(m);
   }
 }
@@ -273,7 +274,7 @@ std::size_t pool_core::taken() const {
 std::size_t pool_core::waiting() const {
   std::size_t slots = 0;
   for_each_shard([&slots](pool_shard& s) { slots += s.waiting(); });
-  return slots;
+  return slots + moving_.load(std::memory_order_relaxed);
 }
 
 std::size_t pool_core::peak() const {

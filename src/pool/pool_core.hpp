@@ -49,9 +49,11 @@ class pool_core {
   // Those at the lowest addresses are on top. Returns their number, 0 when there is no memory or the pool's limit is
   // reached. May call the system.
   std::size_t refill(pool_shard& own, magazine* m, std::size_t most);
+  // A magazine that put_back() is going to empty; until then its slots count as cached.
+  void note_moving(const magazine* m) { moving_.fetch_add(m->count, std::memory_order_relaxed); }
   // Puts slots back into their spans. Aborts on a pointer that is none of the pool's, or free already.
   void flush(void* const* freed, std::size_t count);
-  // The same with all that is in a chain of magazines, and with the magazines.
+  // The same with all that is in a chain of magazines noted before, and with the magazines.
   void put_back(magazine* chain);
 
   // A full magazine, of the shard or another one; null if there is none.
@@ -81,8 +83,9 @@ class pool_core {
   // The memory of name and shards, for other pools. The pool is not used any more.
   void free_parts();
 
-  [[nodiscard]] std::size_t taken() const;    // slots that are in no span
-  [[nodiscard]] std::size_t waiting() const;  // of these, in full magazines
+  [[nodiscard]] std::size_t taken() const;  // slots that are in no span
+  [[nodiscard]] std::size_t waiting()
+      const;  // of these, in full magazines or on their way from one to a span
   [[nodiscard]] std::size_t peak() const;
   [[nodiscard]] std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t refills() const { return refills_.load(std::memory_order_relaxed); }
@@ -130,6 +133,7 @@ class pool_core {
   pool_shard* shards_[most_shards] = {};
   std::atomic<bool> touched_{false};  // since the last period of decay
   std::atomic<std::size_t> bytes_{0};
+  std::atomic<std::size_t> moving_{0};
   std::atomic<std::uint64_t> refills_{0};
 };
 

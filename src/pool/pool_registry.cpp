@@ -443,11 +443,14 @@ std::size_t trim_all() {
   return bytes;
 }
 
+// In the order in which slots move, so that one that moves meanwhile is counted twice rather than not at all.
 std::size_t cached(pool_core* pool) {
-  std::size_t slots = pool->waiting();
-  os::lock_guard guard(lock);
-  for (const pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) slots += bin->count();
-  return slots;
+  std::size_t slots = 0;
+  {
+    os::lock_guard guard(lock);
+    for (const pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) slots += bin->count();
+  }
+  return slots + pool->waiting();
 }
 
 pool_core* first_pinned() {

@@ -132,6 +132,7 @@ magazine* pool_shard::take_idle_magazines(bool all) {
   for (std::uint32_t n = all ? depot_.full_count.load(std::memory_order_relaxed) : depot_.full_low; n != 0;
        --n) {
     magazine* const m = depot_.pop_full();
+    pool_.note_moving(m);
     m->next = chain;
     chain = m;
   }
