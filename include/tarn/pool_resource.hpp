@@ -15,7 +15,7 @@
 // the upstream resource: the one given, else what std::pmr::get_default_resource() is when the resource is made.
 // Lifetime: release() and the destructor give all memory back, of live blocks too. Blocks may not outlive the resource.
 // Failure: std::bad_alloc, and what the upstream resource throws.
-// Cost of a hit: a virtual call, one table read up to 1 KiB and alignment 16 (some shifts above), and a pool's five
+// Cost of a hit: a virtual call, one table read up to 1 KiB and alignment 16 (three above), and a pool's five
 // instructions; pool_resource also looks up the thread's bin. Memory: per slot size in use, a span of at least 8 KiB,
 // and per thread that uses it an array of some free slots.
 #pragma once

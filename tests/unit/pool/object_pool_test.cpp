@@ -180,7 +180,7 @@ struct shared_thing {
 TEST(object_pool, a_shared_object_and_its_control_block_are_one_slot) {
   std::shared_ptr<shared_thing> object = tarn::pool_of<shared_thing>().make_shared(7);
   EXPECT_EQ(object->number, 7);
-  EXPECT_EQ(pools_named("shared_thing").live, 1U);
+  EXPECT_EQ(pools_named("shared_thing", "Sp_counted").live, 1U);
   const std::weak_ptr<shared_thing> watcher = object;
   const std::shared_ptr<shared_thing> second = object;
   object.reset();

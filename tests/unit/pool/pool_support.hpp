@@ -15,7 +15,24 @@
 
 #include "tarn/detail/pool_abi.hpp"
 
+#if defined(__has_feature)
+#define TARN_TEST_FEATURE(x) __has_feature(x)
+#else
+#define TARN_TEST_FEATURE(x) 0
+#endif
+
 namespace tarn::testing_support {
+
+#if defined(__SANITIZE_THREAD__) || TARN_TEST_FEATURE(thread_sanitizer)
+inline constexpr bool under_thread_sanitizer = true;
+#else
+inline constexpr bool under_thread_sanitizer = false;
+#endif
+#if defined(__SANITIZE_ADDRESS__) || TARN_TEST_FEATURE(address_sanitizer)
+inline constexpr bool under_address_sanitizer = true;
+#else
+inline constexpr bool under_address_sanitizer = false;
+#endif
 
 // An object that knows its own address and number, from end to end.
 struct alignas(8) stamped {
