@@ -33,10 +33,11 @@ namespace tarn {
 
 inline namespace TARN_POOL_MODE {
 
-// Objects per span at least, for pools of T; specialise it to tune. Spans are whole pages, so that a pool of small
-// objects may well take more.
+// Objects per span at least, for pools of T; specialise it to tune. 64, or as many as fit into 64 KiB where that is less.
+// Spans are whole pages and grow with the pool, so that one of small objects may well hold more.
 template <class T>
-inline constexpr std::size_t chunk_objects = 64;
+inline constexpr std::size_t chunk_objects =
+    sizeof(T) * 64 <= 65536 ? 64 : (sizeof(T) <= 65536 ? 65536 / sizeof(T) : 1);
 
 struct pool_options {
   std::size_t initial_capacity = 0;  // objects whose memory is taken at once
