@@ -30,8 +30,6 @@ constexpr std::size_t spare_limit = 256 * kib;
 constexpr std::size_t spare_limit_of_shard = 64 * kib;
 // What a magazine of small objects may hold at most.
 constexpr std::size_t small_magazine_bytes = 16 * kib;
-// Another shard with fewer free slots is left alone.
-constexpr std::size_t least_to_steal = 32;
 constexpr int reclaim_tries = 3;
 
 std::size_t magazine_for(std::size_t size, std::size_t wanted) {
@@ -152,17 +150,16 @@ bool pool_core::reserve(std::size_t slots) {
 
 std::size_t pool_core::refill(pool_shard& own, magazine* m, std::size_t most) {
   refills_.fetch_add(1, std::memory_order_relaxed);
-  std::size_t found = own.take(m, most, pool_shard::source::used);
-  if (found == 0) {
-    for_each_shard([&](pool_shard& other) {
-      if (found == 0 && other.free_hint() >= least_to_steal)
-        found = other.take(m, most, pool_shard::source::used);
-    });
-  }
+  using source = pool_shard::source;
+  std::size_t found = own.take(m, most, source::used);
+  if (found == 0) found = take_used_of_others(m, most, false);
   while (found == 0) {
-    found = own.take(m, most, pool_shard::source::fresh);
-    if (found == 0 && &own != shards_[0]) found = shards_[0]->take(m, most, pool_shard::source::fresh);
-    if (found == 0 && !add_span(own)) break;
+    found = own.take(m, most, source::fresh);
+    if (found == 0 && &own != shards_[0]) found = shards_[0]->take(m, most, source::fresh);
+    if (found == 0 && !add_span(own)) {
+      found = take_used_of_others(m, most, true);
+      break;
+    }
   }
   if (found != most) {
     std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
@@ -202,11 +199,21 @@ void pool_core::put_back(magazine* chain) {
   }
 }
 
+std::size_t pool_core::take_used_of_others(magazine* m, std::size_t most, bool in_need) {
+  std::size_t found = 0;
+  for_each_shard([&](pool_shard& other) {
+    if (found != 0 || !(in_need || other.can_spare())) return;
+    if (in_need) put_back(other.take_idle_magazines(true));
+    if (other.free_hint() != 0) found = other.take(m, most, pool_shard::source::used);
+  });
+  return found;
+}
+
 magazine* pool_core::take_full(pool_shard& own) {
   magazine* m = own.take_full();
-  if (m != nullptr || own.free_hint() >= least_to_steal) return m;
+  if (m != nullptr || own.free_hint() != 0) return m;
   for_each_shard([&m](pool_shard& other) {
-    if (m == nullptr) m = other.take_full();
+    if (m == nullptr && other.can_spare()) m = other.take_full();
   });
   return m;
 }

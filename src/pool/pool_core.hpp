@@ -42,10 +42,11 @@ class pool_core {
   pool_shard& assign_shard_locked();
   // In a forked child: no thread has a bin.
   void forget_bins() {
-    for_each_shard([](pool_shard& s) { s.bins = 0; });
+    for_each_shard([](pool_shard& s) { s.bins.store(0, std::memory_order_relaxed); });
   }
 
-  // Fills the empty magazine with at most `most` free slots: used ones of the shard, then of others, before fresh ones.
+  // Fills the empty magazine with at most `most` free slots: used ones of the shard, then of shards that can spare them,
+  // then fresh ones.
   // Those at the lowest addresses are on top. Returns their number, 0 when there is no memory or the pool's limit is
   // reached. May call the system.
   std::size_t refill(pool_shard& own, magazine* m, std::size_t most);
@@ -56,7 +57,7 @@ class pool_core {
   // The same with all that is in a chain of magazines noted before, and with the magazines.
   void put_back(magazine* chain);
 
-  // A full magazine, of the shard or another one; null if there is none.
+  // A full magazine, of the shard or one that can spare it; null if there is none.
   magazine* take_full(pool_shard& own);
   // Leaves a full magazine with the shard that most likely wants it: its slots' own. False when there are enough.
   static bool give_full(magazine* m);
@@ -114,6 +115,8 @@ class pool_core {
   // Words of one set of bits of the span, and the bytes of all its sets.
   [[nodiscard]] std::size_t book_words(const span* s) const { return objects::words(slots_in(s)); }
   [[nodiscard]] std::size_t bits_bytes(const span* s) const;
+  // `in_need`: there is no memory, so all that there is, and not only what can be spared.
+  std::size_t take_used_of_others(magazine* m, std::size_t most, bool in_need);
   span* new_span();
   bool add_span(pool_shard& to);
   void destroy_span(span* s, page_backing backing);

@@ -13,6 +13,8 @@ constexpr std::size_t spans_per_refill = 16;
 // A bin of a draining shard may hold this part of what the shard has in use.
 constexpr std::size_t draining_divisor = 256;
 constexpr std::size_t most_draining = 60;
+// More free bytes than this are plenty.
+constexpr std::size_t plenty = 8 * mib;
 
 }  // namespace
 
@@ -23,6 +25,13 @@ pool_shard* pool_shard::owner_of(const void* address) {
     return nullptr;
   }
   return static_cast<pool_shard*>(s->owner);
+}
+
+bool pool_shard::can_spare() const {
+  if (bins.load(std::memory_order_relaxed) == 0) return true;
+  const std::size_t slots =
+      free_hint() + std::size_t{depot_.full_count.load(std::memory_order_relaxed)} * pool_.most_in_magazine();
+  return slots * pool_.layout().size > plenty;
 }
 
 // ---- slots ----

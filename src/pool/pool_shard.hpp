@@ -2,8 +2,9 @@
 // pool_shard: a part of a pool that a few threads share: spans of its own, and full magazines for hand-over.
 //
 // A slot goes back to the shard that its span belongs to, whoever frees it, so what one thread makes and another ends
-// does not pile up on the other's side; and a shard whose own slots are used up takes from the others before it asks
-// for fresh memory.
+// does not pile up on the other's side. A shard whose own slots are used up takes from those that have no thread any
+// more or hold plenty, before it asks for fresh memory. It leaves the others theirs: their threads are about to want
+// them again, and slots that wander from thread to thread end up all over each one's memory.
 //
 // A pool's slots differ from malloc's objects in three ways. They carry no mark while they are free (a checked pool
 // keeps its own books: checked_slots.cpp). Spans grow with the pool, up to 64 KiB, so that few of them have to be found
@@ -58,7 +59,9 @@ class alignas(separation) pool_shard {
   [[nodiscard]] std::size_t most_while_draining() const {
     return most_while_draining_.load(std::memory_order_relaxed);
   }
-  // Free slots, as of a moment ago.
+  // Other shards may take of what is free here.
+  [[nodiscard]] bool can_spare() const;
+  // Free slots in spans, as of a moment ago.
   [[nodiscard]] std::size_t free_hint() const { return free_hint_.load(std::memory_order_relaxed); }
 
   void add_span(span* s);
@@ -77,8 +80,8 @@ class alignas(separation) pool_shard {
   [[nodiscard]] std::size_t peak() const { return peak_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t waiting();  // slots in full magazines
 
-  // Bins assigned to the shard; guarded by the registry's lock.
-  unsigned bins = 0;
+  // Bins assigned to the shard; written under the registry's lock.
+  std::atomic<unsigned> bins{0};
 
   void visit_locks(void (*visit)(os::mutex&)) { visit(depot_.lock); }
 
