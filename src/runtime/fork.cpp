@@ -6,6 +6,7 @@
 // it waits for one of ours; so the list's lock has to come first, or fork would wait for ever.
 #include <pthread.h>
 
+#include "os/report.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/options.hpp"
@@ -47,6 +48,7 @@ void after_fork_in_child() {
   decay::after_fork_in_child();
   heap.after_fork_in_child();
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
+  os::forget_standard_error();
 }
 
 }  // namespace
