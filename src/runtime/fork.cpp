@@ -6,6 +6,7 @@
 // it waits for one of ours; so the list's lock has to come first, or fork would wait for ever.
 #include <pthread.h>
 
+#include "os/report.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/extension.hpp"
@@ -54,7 +55,11 @@ void after_fork_in_child() {
   decay::after_fork_in_child();
   heap.after_fork_in_child();
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
+<<<<<<< HEAD
   for_each_extension([](const extension& e) { e.after_fork_in_child(); });
+=======
+  os::forget_standard_error();
+>>>>>>> 758624f2fe4b39a8f919b951c8199702ffb0fe5a
 }
 
 }  // namespace
