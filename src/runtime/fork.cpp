@@ -55,11 +55,8 @@ void after_fork_in_child() {
   decay::after_fork_in_child();
   heap.after_fork_in_child();
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
-<<<<<<< HEAD
   for_each_extension([](const extension& e) { e.after_fork_in_child(); });
-=======
   os::forget_standard_error();
->>>>>>> 758624f2fe4b39a8f919b951c8199702ffb0fe5a
 }
 
 }  // namespace
