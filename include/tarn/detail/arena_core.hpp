@@ -121,7 +121,7 @@ struct arena_core {
   TARN_DETAIL_INLINE void take_back(void* memory, std::size_t bytes) noexcept {
     if (memory != cursor) return;
     retire(cursor, bytes);
-    cursor += bytes;
+    cursor += bytes + redzone;
   }
 
   [[nodiscard]] std::size_t used() const noexcept {
@@ -273,6 +273,7 @@ inline void arena_core::install(arena_block* b) noexcept {
 inline void arena_core::adopt_buffer(void* memory, std::size_t bytes) noexcept {
   const std::size_t skip = (0 - reinterpret_cast<std::uintptr_t>(memory)) & (block_alignment - 1);
   if (bytes < skip + sizeof(arena_block)) return;
+  __asm__("" : "+r"(memory));  // else GCC warns that poisoning reads it
   buffer = ::new (static_cast<void*>(static_cast<char*>(memory) + skip)) arena_block{nullptr, bytes - skip};
   poison(buffer->begin(), buffer->bytes - sizeof(arena_block));
   reserved += buffer->bytes;

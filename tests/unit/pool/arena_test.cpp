@@ -347,7 +347,7 @@ TEST(arena_test, the_last_allocation_may_be_taken_back) {
   (void)a.allocate(8, 8);
   const std::size_t used = a.bytes_used();
   for (int i = 0; i < 100'000; ++i) a.deallocate(a.allocate(64, 8), 64);
-  EXPECT_LE(a.bytes_used(), used + detail::redzone * 100'000);
+  EXPECT_EQ(a.bytes_used(), used);
   void* const first = a.allocate(64, 8);
   const stamped second(a.allocate(64, 8), 64, 1);
   a.deallocate(first, 64);
@@ -513,7 +513,7 @@ TEST(arena_test, asan_knows_what_is_handed_out) {
       char* const next = static_cast<char*>(a.allocate(bytes));
       EXPECT_TRUE(poisoned(next + bytes)) << bytes;
       a.rewind(mark);
-      if (bytes < 700'000) EXPECT_TRUE(poisoned(memory)) << bytes;
+      EXPECT_TRUE(bytes > 600'000 || poisoned(memory)) << bytes;  // else its pages are given back
       char* const again = static_cast<char*>(a.allocate(24));
       a.reset();
       EXPECT_TRUE(poisoned(again));
