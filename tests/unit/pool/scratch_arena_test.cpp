@@ -4,23 +4,20 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
-#include "tarn/malloc.h"
+#include "pool/arena_support.hpp"
 
 namespace tarn {
 namespace {
 
-constexpr std::size_t mib = 1024 * 1024;
-
-std::size_t pages_in_use() {
-  tarn_stats stats;
-  tarn_get_stats(&stats);
-  return stats.in_use;
-}
+using namespace testing_support;
 
 void use(arena& a, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes; done += 1000) std::memset(a.allocate(1000), 1, 1000);
