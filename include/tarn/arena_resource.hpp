@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// arena_resource: an arena as a std::pmr::memory_resource, for the containers of namespace std::pmr.
+//
+// What a container gives back returns to the arena only if it is the last allocation (temporary strings, the last
+// element's node); the rest waits for the arena's reset. So: reserve() vectors that grow, or their old buffers stay.
+// Containers that are created in the arena with create_without_destructor() need no destruction.
+//
+// Thread safety: the arena's, none. Failure: std::bad_alloc.
+// Cost: a virtual call and some ten instructions.
+// Two resources are equal only if they are the same object, so keep one per arena: containers with different resources
+// copy their elements when they are moved or swapped. Requires: the arena stays where it is, and outlives the resource.
+#pragma once
+
+#include <cstddef>
+#include <memory_resource>
+
+#include "tarn/arena.hpp"
+
+namespace tarn {
+
+inline namespace TARN_POOL_MODE {
+
+class arena_resource final : public std::pmr::memory_resource {
+ public:
+  explicit arena_resource(arena& memory) noexcept : arena_(&memory) {}
+  arena_resource(const arena_resource&) = delete;
+  arena_resource& operator=(const arena_resource&) = delete;
+
+  [[nodiscard]] arena& upstream() const noexcept { return *arena_; }
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    return arena_->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* memory, std::size_t bytes, std::size_t /*alignment*/) override {
+    arena_->deallocate(memory, bytes);
+  }
+  [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  arena* arena_;
+};
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace tarn

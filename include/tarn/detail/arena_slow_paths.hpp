@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+// The members of arena_core that callers do not compile in: taking and giving blocks, and the end of a round.
+//
+// In a header, and not in the library, because what is poisoned and checked is the program's choice. Invariants and
+// threads: arena_core.hpp.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include "tarn/detail/arena_core.hpp"
+
+namespace tarn::detail {
+
+inline namespace TARN_POOL_MODE {
+
+// ---- memory ----
+
+TARN_DETAIL_COLD inline void* arena_core::allocate_slow(std::size_t bytes, std::size_t alignment) noexcept {
+  const std::size_t needed = block_for(bytes, alignment);
+  if (needed == 0) return nullptr;
+  if (needed > large_request) return allocate_large(bytes, alignment);
+  return grow(needed) ? bump(bytes, alignment) : nullptr;
+}
+
+TARN_DETAIL_COLD inline void* arena_core::allocate_slow_or_throw(std::size_t bytes, std::size_t alignment) {
+  void* const memory = allocate_slow(bytes, alignment);
+  if (memory == nullptr) throw_bad_alloc();
+  return memory;
+}
+
+// Beside the current block, whose rest stays in use.
+inline void* arena_core::allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
+  struct large {
+    arena_cleanup cleanup;
+    std::size_t bytes;
+  };
+  alignment = std::max(alignment, block_alignment);
+  std::size_t taken = sizeof(large) + alignment + bytes + redzone;
+  void* const pages = tarn_pages_take(&taken);
+  if (pages == nullptr) return nullptr;
+  const auto run = [](arena_core& core, arena_cleanup* self) noexcept {
+    auto* const l = reinterpret_cast<large*>(self);
+    const std::size_t size = l->bytes;
+    core.large_bytes -= size;
+    core.reserved -= size;
+    unpoison(self, size);
+    tarn_pages_give(self);
+  };
+  auto* const l = ::new (pages) large{{cleanups, run}, taken};
+  cleanups = &l->cleanup;
+  large_bytes += taken;
+  reserved += taken;
+  const auto low = reinterpret_cast<std::uintptr_t>(l + 1);
+  auto* const memory = reinterpret_cast<char*>((low + alignment - 1) & (0 - alignment));
+  poison(l + 1, taken - sizeof(large));
+  unpoison(memory, bytes);
+  return memory;
+}
+
+inline bool arena_core::grow(std::size_t needed) noexcept {
+  arena_block* b = take_spare(needed);
+  if (b == nullptr) b = take_pages(needed);
+  if (b == nullptr) return false;
+  b->below = block;
+  install(b);
+  return true;
+}
+
+inline arena_block* arena_core::take_spare(std::size_t needed) noexcept {
+  for (arena_block** link = &spare; *link != nullptr; link = &(*link)->below) {
+    arena_block* const b = *link;
+    if (b->bytes < needed) continue;
+    *link = b->below;
+    spare_bytes -= b->bytes;
+    return b;
+  }
+  return nullptr;
+}
+
+// As much as there is already, so that an arena of n bytes has taken O(log n) blocks up to the largest.
+inline arena_block* arena_core::take_pages(std::size_t needed) noexcept {
+  const std::size_t wanted = std::clamp(std::max(reserved - large_bytes, recent), first_block, largest_block);
+  std::size_t taken = std::max(wanted, needed);
+  void* pages = tarn_pages_take(&taken);
+  if (pages == nullptr && wanted > needed) {
+    taken = needed;
+    pages = tarn_pages_take(&taken);
+  }
+  if (pages == nullptr) return nullptr;
+  reserved += taken;
+  auto* const b = ::new (pages) arena_block{nullptr, taken};
+  poison(b->begin(), taken - sizeof(arena_block));
+  return b;
+}
+
+inline void arena_core::give_pages(arena_block* b) noexcept {
+  reserved -= b->bytes;
+  unpoison(b, b->bytes);
+  tarn_pages_give(b);
+}
+
+inline void arena_core::install(arena_block* b) noexcept {
+  block = b;
+  begin = b != nullptr ? b->begin() : no_block;
+  cursor = b != nullptr ? b->end() : no_block;
+}
+
+inline void arena_core::adopt_buffer(void* memory, std::size_t bytes) noexcept {
+  const std::size_t skip = (0 - reinterpret_cast<std::uintptr_t>(memory)) & (block_alignment - 1);
+  if (bytes < skip + sizeof(arena_block)) return;
+  __asm__("" : "+r"(memory));  // else GCC warns that poisoning reads it
+  buffer = ::new (static_cast<void*>(static_cast<char*>(memory) + skip)) arena_block{nullptr, bytes - skip};
+  poison(buffer->begin(), buffer->bytes - sizeof(arena_block));
+  reserved += buffer->bytes;
+  install(buffer);
+}
+
+inline bool arena_core::reserve(std::size_t bytes) noexcept {
+  if (static_cast<std::size_t>(cursor - begin) >= bytes) return true;
+  const std::size_t needed = block_for(bytes, block_alignment);
+  return needed != 0 && grow(needed);
+}
+
+// ---- the end of a round ----
+
+// A destructor may allocate and create in the arena: what it creates ends here, too.
+inline void arena_core::run_cleanups(arena_cleanup* until) noexcept {
+  while (cleanups != until) {
+    arena_cleanup* const c = cleanups;
+    cleanups = c->older;
+    c->run(*this, c);
+  }
+}
+
+// Makes the blocks above `until` spare, newest first, ahead of those that are.
+inline void arena_core::pop_blocks(const arena_block* until) noexcept {
+  arena_block* const newest = block;
+  arena_block* oldest = nullptr;
+  for (arena_block* b = newest; b != until; b = b->below) {
+    if (b == nullptr) tarn_arena_fatal("arena rewound to a marker that is no longer valid", until);
+    char* const low = b == newest ? cursor : b->begin();
+    retire(low, static_cast<std::size_t>(b->end() - low));
+    spare_bytes += b->bytes;
+    oldest = b;
+  }
+  if (oldest == nullptr) return;
+  block = oldest->below;
+  oldest->below = spare;
+  spare = newest;
+}
+
+inline void arena_core::end_round(std::size_t bytes_used) noexcept {
+  recent = std::max(bytes_used, recent - recent / 8);
+  if (reserved - large_bytes > std::max(2 * recent, least_kept)) keep_recent();
+}
+
+// Gives back the spare blocks that recent use does not ask for: twice what was in use, since blocks double.
+inline void arena_core::keep_recent() noexcept {
+  const std::size_t most = std::max(2 * recent, least_kept);
+  std::size_t kept = reserved - large_bytes - spare_bytes;
+  spare_bytes = 0;
+  for (arena_block** link = &spare; *link != nullptr;) {
+    arena_block* const b = *link;
+    if (b->bytes <= most && kept <= most - b->bytes) {
+      kept += b->bytes;
+      spare_bytes += b->bytes;
+      link = &b->below;
+    } else {
+      *link = b->below;
+      give_pages(b);
+    }
+  }
+}
+
+inline void arena_core::reset() noexcept {
+  run_cleanups(nullptr);
+#if TARN_CHECKED_POOLS
+  marks = nullptr;
+#endif
+  if (TARN_DETAIL_LIKELY(block != nullptr && block->below == nullptr && block->bytes <= least_kept &&
+                         spare == nullptr)) {
+    retire(cursor, static_cast<std::size_t>(block->end() - cursor));
+    cursor = block->end();
+    return;
+  }
+  reset_slow();
+}
+
+TARN_DETAIL_COLD inline void arena_core::reset_slow() noexcept {
+  const std::size_t bytes_used = used();
+  pop_blocks(buffer);
+  install(nullptr);
+  end_round(bytes_used);
+  // The user's buffer first, else the newest, which is the largest as a rule.
+  arena_block* b = buffer;
+  if (b != nullptr) {
+    retire(b->begin(), b->bytes - sizeof(arena_block));
+  } else {
+    b = take_spare(0);
+    if (b != nullptr) b->below = nullptr;
+  }
+  install(b);
+}
+
+inline void arena_core::release() noexcept {
+  run_cleanups(nullptr);
+#if TARN_CHECKED_POOLS
+  marks = nullptr;
+#endif
+  pop_blocks(buffer);
+  while (arena_block* const b = take_spare(0)) give_pages(b);
+  if (buffer != nullptr) retire(buffer->begin(), buffer->bytes - sizeof(arena_block));
+  recent = 0;
+  install(buffer);
+}
+
+inline void arena_core::end() noexcept {
+  if (reserved == 0) return;
+  release();
+  if (buffer != nullptr) unpoison(buffer, buffer->bytes);
+  *this = {};
+}
+
+inline arena_marker arena_core::mark() noexcept {
+#if TARN_CHECKED_POOLS
+  // Nothing was allocated since the last one: the same place.
+  if (marks != nullptr && reinterpret_cast<char*>(marks) == cursor) return marks->marker;
+  static constinit std::atomic<std::uint64_t> serials{0};
+  const arena_marker marker{block, cursor, cleanups, serials.fetch_add(1, std::memory_order_relaxed) + 1};
+  record_mark(marker);
+  return marker;
+#else
+  return {block, cursor, cleanups};
+#endif
+}
+
+inline void arena_core::rewind(const arena_marker& marker) noexcept {
+#if TARN_CHECKED_POOLS
+  arena_mark_record* const older = marks_before(marker);
+#endif
+  run_cleanups(marker.cleanups);
+#if TARN_CHECKED_POOLS
+  marks = older;
+#endif
+  if (TARN_DETAIL_LIKELY(block == marker.block && spare == nullptr && block != nullptr)) {
+    // The cursor may be higher, if the last allocation before the mark was taken back.
+    if (marker.cursor > cursor) {
+      retire(cursor, static_cast<std::size_t>(marker.cursor - cursor));
+      cursor = marker.cursor;
+    }
+  } else {
+    rewind_slow(marker);
+  }
+#if TARN_CHECKED_POOLS
+  record_mark(marker);
+#endif
+}
+
+TARN_DETAIL_COLD inline void arena_core::rewind_slow(const arena_marker& marker) noexcept {
+  if (marker.block == nullptr) return reset();
+  const std::size_t bytes_used = used() - large_bytes;
+  char* low = cursor;
+  if (block != marker.block) {
+    pop_blocks(marker.block);
+    install(block);
+    low = begin;
+  }
+  if (marker.cursor > low) {
+    retire(low, static_cast<std::size_t>(marker.cursor - low));
+    low = marker.cursor;
+  }
+  cursor = low;
+  end_round(bytes_used);
+}
+
+#if TARN_CHECKED_POOLS
+// Without memory, the marker is not known, and rewinding to it is refused.
+inline void arena_core::record_mark(const arena_marker& marker) noexcept {
+  void* const memory = allocate(sizeof(arena_mark_record), alignof(arena_mark_record));
+  if (memory != nullptr) marks = ::new (memory) arena_mark_record{marks, marker};
+}
+
+inline arena_mark_record* arena_core::marks_before(const arena_marker& marker) noexcept {
+  for (arena_mark_record* r = marks; r != nullptr; r = r->older) {
+    if (r->marker.serial == marker.serial) return r->older;
+  }
+  tarn_arena_fatal("arena rewound to a marker that is no longer valid", marker.cursor);
+}
+#endif
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace tarn::detail
