@@ -8,6 +8,7 @@
 #include "os/memory.hpp"
 #include "os/report.hpp"
 #include "pool/checked_slots.hpp"
+#include "pool/pool_magazine.hpp"
 #include "pool/pool_memory.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
@@ -195,7 +196,7 @@ void pool_core::put_back(magazine* chain) {
     chain = m->next;
     if (m->count != 0) flush(m->bottom(), m->count);
     moving_.fetch_sub(m->count, std::memory_order_relaxed);
-    engine::middle.magazines().deallocate(m);
+    pool_magazine::deallocate(m);
   }
 }
 
@@ -245,11 +246,23 @@ void pool_core::age() {
   for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(false)); });
   // These have been idle for a period; the page heap need not wait for another one.
   release_spares(in_use ? spare_limit_of_shard : 0, page_backing::old);
+  if (in_use) {
+    idle_periods_ = 0;
+  } else if (idle_periods_ < periods_to_purge && ++idle_periods_ == periods_to_purge) {
+    // Magazines have gone back by now. What is left in the bins of sleeping threads keeps its pages, no whole spans.
+    purge_idle_pages();
+  }
+}
+
+void pool_core::purge_idle_pages() {
+  const std::uint8_t walk = ++walks_;
+  for_each_shard([walk](pool_shard& s) { s.purge_idle_pages(walk); });
 }
 
 void pool_core::trim() {
   for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(true)); });
   release_spares(0, page_backing::young);
+  purge_idle_pages();
 }
 
 std::size_t pool_core::release_everything() {

@@ -71,11 +71,12 @@ class pool_core {
   // One period of decay. By a thread that holds no lock.
   void age();
   [[nodiscard]] bool has_work() const {
-    return touched_.load(std::memory_order_relaxed) || spare_bytes.load(std::memory_order_relaxed) != 0;
+    return touched_.load(std::memory_order_relaxed) || spare_bytes.load(std::memory_order_relaxed) != 0 ||
+           idle_periods_.load(std::memory_order_relaxed) < periods_to_purge;
   }
   // Empty spans of all shards, which keep the figure.
   std::atomic<std::size_t> spare_bytes{0};
-  // All full magazines go back into spans, and all empty spans to the page heap.
+  // All full magazines go back into spans, all empty spans to the page heap, all other idle pages to the system.
   void trim();
 
   // All spans go back, whatever is in use in them; returns their bytes. Requires: nobody uses the pool, and its bins
@@ -134,7 +135,13 @@ class pool_core {
   unsigned shard_limit_;
   std::atomic<unsigned> shard_count_{1};
   pool_shard* shards_[most_shards] = {};
-  std::atomic<bool> touched_{false};  // since the last period of decay
+  // So many periods of decay without a slow call, and idle pages go back.
+  static constexpr unsigned periods_to_purge = 2;
+  void purge_idle_pages();
+
+  std::atomic<bool> touched_{false};                      // since the last period of decay
+  std::atomic<unsigned> idle_periods_{periods_to_purge};  // as far as that
+  std::atomic<std::uint8_t> walks_{0};
   std::atomic<std::size_t> bytes_{0};
   std::atomic<std::size_t> moving_{0};
   std::atomic<std::uint64_t> refills_{0};
