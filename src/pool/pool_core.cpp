@@ -255,6 +255,8 @@ void pool_core::age() {
 }
 
 void pool_core::purge_idle_pages() {
+  // The pattern in a checked pool's free slots must stay.
+  if (checked_) return;
   const std::uint8_t walk = ++walks_;
   for_each_shard([walk](pool_shard& s) { s.purge_idle_pages(walk); });
 }
