@@ -98,6 +98,7 @@ class pool_core {
   pool_core* next = nullptr;
   pool_bin* bins = nullptr;
   unsigned pins = 0;            // while it is pinned, the pool is not destroyed
+  bool ending = false;          // it is not pinned any more
   pool_bin* own_bin = nullptr;  // of a pool for one thread
   std::size_t number = 0;       // of a pool of one's own
   bool shared = false;

@@ -81,6 +81,13 @@ tarn_pool* make_locked(const tarn_pool_request& request) {
   return pool;
 }
 
+// The first of the pools from one on that may be pinned.
+pool_core* pin_first_locked(pool_core* pool) {
+  while (pool != nullptr && pool->ending) pool = pool->next;
+  if (pool != nullptr) ++pool->pins;
+  return pool;
+}
+
 void unlink_pool_locked(pool_core* pool) {
   pool_core** link = &pools;
   while (*link != pool) link = &(*link)->next;
@@ -292,12 +299,13 @@ void attach() {
 }
 
 // Empties the pool's bins and parts them from it. What other threads do with the pool because they are about to end,
-// or because a period of decay has come, is over then.
+// or because a period of decay has come, is over then, and does not begin again while the pool is `ending`.
 void isolate(tarn_pool* pool) {
   magazine* chain = nullptr;
   for (;;) {
     {
       os::lock_guard guard(lock);
+      pool->ending = true;
       while (pool_bin* const bin = pool->bins) {
         magazine* last = bin->take_all();
         for (magazine* m = last; m != nullptr; m = last) {
@@ -314,6 +322,25 @@ void isolate(tarn_pool* pool) {
     sched_yield();
   }
   pool->put_back(chain);
+}
+
+// After isolate(). Returns the bytes of its spans.
+std::size_t release_isolated(tarn_pool* pool) {
+  const std::size_t bytes = pool->release_everything();
+  {
+    os::lock_guard guard(lock);
+    unlink_pool_locked(pool);
+  }
+  pool->free_parts();
+  os::lock_guard guard(lock);
+  if (pool->own_bin != nullptr) {
+    pool->own_bin->next_of_thread = unused_bins;
+    unused_bins = pool->own_bin;
+    pool->own_bin = nullptr;
+  }
+  pool->next = unused_pools;
+  unused_pools = pool;
+  return bytes;
 }
 
 }  // namespace
@@ -366,36 +393,19 @@ tarn_pool* find_or_create(const tarn_pool_request& request) {
 std::size_t destroy(tarn_pool* pool) {
   isolate(pool);
   pool->trim();
-  if (const std::size_t live = pool->taken()) return live;
-  release(pool);
+  if (const std::size_t live = pool->taken()) {
+    os::lock_guard guard(lock);
+    pool->ending = false;
+    return live;
+  }
+  release_isolated(pool);
   return 0;
 }
 
 std::size_t release(tarn_pool* pool) {
   isolate(pool);
   pool->trim();
-  const std::size_t bytes = pool->release_everything();
-  // A walk over all pools may have pinned it again.
-  for (;;) {
-    {
-      os::lock_guard guard(lock);
-      if (pool->pins == 0) {
-        unlink_pool_locked(pool);
-        break;
-      }
-    }
-    sched_yield();
-  }
-  pool->free_parts();
-  os::lock_guard guard(lock);
-  if (pool->own_bin != nullptr) {
-    pool->own_bin->next_of_thread = unused_bins;
-    unused_bins = pool->own_bin;
-    pool->own_bin = nullptr;
-  }
-  pool->next = unused_pools;
-  unused_pools = pool;
-  return bytes;
+  return release_isolated(pool);
 }
 
 pool_bin* bin_of(pool_core* pool, tarn_pool_bin** where) {
@@ -455,15 +465,13 @@ std::size_t cached(pool_core* pool) {
 
 pool_core* first_pinned() {
   os::lock_guard guard(lock);
-  if (pools != nullptr) ++pools->pins;
-  return pools;
+  return pin_first_locked(pools);
 }
 
 pool_core* next_pinned(pool_core* pool) {
   os::lock_guard guard(lock);
   --pool->pins;
-  if (pool->next != nullptr) ++pool->next->pins;
-  return pool->next;
+  return pin_first_locked(pool->next);
 }
 
 }  // namespace pool_registry
