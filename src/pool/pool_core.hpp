@@ -2,7 +2,7 @@
 // pool_core: one pool: what its slots look like, its limits, its shards, and the way of slots between bins and shards.
 //
 // Thread safety: all members may be called by any thread, unless their comments say otherwise.
-// Invariant: bytes_ = sum of the lengths of the spans of all shards.
+// Invariant: bytes_ = sum of the lengths of the spans of all shards, and of those that are just being added.
 #pragma once
 
 #include <atomic>
@@ -116,7 +116,10 @@ class pool_core {
   [[nodiscard]] std::size_t book_words(const span* s) const { return objects::words(slots_in(s)); }
   [[nodiscard]] std::size_t bits_bytes(const span* s) const;
   span* new_span();
-  bool add_span(pool_shard& to);
+  // Returns its slots; 0 when there is no memory, or the limit is reached.
+  std::size_t add_span(pool_shard& to);
+  // The last resort: what is left in any shard, then in full magazines and other threads' spare ones.
+  std::size_t take_anywhere(magazine* m, std::size_t most);
   void destroy_span(span* s, page_backing backing);
   void release_spares(std::size_t keep, page_backing backing);
 

@@ -3,9 +3,10 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <new>
+#include <string_view>
 
 #include "os/syscall.hpp"
 #include "pool/pool_memory.hpp"
@@ -23,7 +24,8 @@ constinit block_store pool_memory::blocks;
 namespace pool_registry {
 namespace {
 
-constexpr std::size_t longest_name = 1000;
+// What is behind it tells no two pools apart.
+constexpr std::size_t longest_name = 4000;
 constexpr std::size_t largest_object = std::size_t{1} << 30;
 constexpr std::size_t first_table = 8;
 
@@ -44,14 +46,18 @@ pool_bin* retired_bins = nullptr;   // guarded by lock; of threads that may stil
 // ---- pools ----
 
 bool makes_sense(const tarn_pool_request& r) {
-  return r.size != 0 && r.size <= largest_object && is_power_of_two(r.alignment) &&
-         r.alignment <= largest_object && r.shards <= pool_core::most_shards &&
-         r.magazine_length <= largest_magazine;
+  return (r.name != nullptr || r.name_length == 0) && r.size != 0 && r.size <= largest_object &&
+         is_power_of_two(r.alignment) && r.alignment <= largest_object &&
+         r.shards <= pool_core::most_shards && r.magazine_length <= largest_magazine;
+}
+
+std::string_view name_of(const tarn_pool_request& request) {
+  return {request.name, std::min(request.name_length, longest_name)};
 }
 
 // With the lock held: it is below all that this takes. Null when there is no memory.
 tarn_pool* make_locked(const tarn_pool_request& request) {
-  const std::size_t name_length = request.name_length < longest_name ? request.name_length : longest_name;
+  const std::size_t name_length = name_of(request).size();
   void* memory = unused_pools;
   std::size_t number = 0;
   if (memory != nullptr) {
@@ -67,7 +73,7 @@ tarn_pool* make_locked(const tarn_pool_request& request) {
     if (shard != nullptr) pool_memory::blocks.deallocate(shard, sizeof(pool_shard));
     return nullptr;
   }
-  std::memcpy(name, request.name, name_length);
+  name_of(request).copy(name, name_length);
   name[name_length] = '\0';
   if (memory == unused_pools) {
     unused_pools = static_cast<tarn_pool*>(unused_pools->next);
@@ -189,20 +195,6 @@ pool_bin* find_mine(const pool_core* pool) {
     if (bin->pool == nullptr) parted = bin;
   }
   return parted;
-}
-
-void take_surplus(pool_core* pool, bool only_if_idle) {
-  magazine* chain = nullptr;
-  {
-    os::lock_guard guard(lock);
-    for (pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
-      if (magazine* const m = bin->take_surplus(only_if_idle)) {
-        m->next = chain;
-        chain = m;
-      }
-    }
-  }
-  pool->put_back(chain);
 }
 
 // ---- what the engine asks for ----
@@ -376,8 +368,7 @@ tarn_pool* find_or_create(const tarn_pool_request& request) {
   os::lock_guard guard(lock);
   for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
     if (pool->shared && pool->layout().size == wanted.size && pool->layout().alignment == wanted.alignment &&
-        pool->is_checked() == request.checked && std::strlen(pool->name()) == request.name_length &&
-        std::memcmp(pool->name(), request.name, request.name_length) == 0) {
+        pool->is_checked() == request.checked && pool->name() == name_of(request)) {
       return static_cast<tarn_pool*>(pool);
     }
   }
@@ -435,6 +426,20 @@ pool_bin* bin_of(pool_core* pool, tarn_pool_bin** where) {
   *where = bin;
   if (is_numbered(*pool)) tarn_pool_local_bins.bins[pool->number] = bin;
   return bin;
+}
+
+void take_surplus(pool_core* pool, bool only_if_idle) {
+  magazine* chain = nullptr;
+  {
+    os::lock_guard guard(lock);
+    for (pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
+      if (magazine* const m = bin->take_surplus(only_if_idle)) {
+        m->next = chain;
+        chain = m;
+      }
+    }
+  }
+  pool->put_back(chain);
 }
 
 std::size_t trim(pool_core* pool, pool_bin* own) {

@@ -42,9 +42,10 @@ void expect_met(const char* what, Change change) {
   tarn_pool* const pool = tarn_pool_create(&request);
   TARN_CHECK(pool != nullptr, "create with %s: errno %d", what, errno);
   tarn_pool_bin* none = &tarn::detail::no_bin.bin;
-  constexpr std::size_t count = 10000;
-  static void* slots[count];
-  for (void*& slot : slots) {
+  static void* slots[10000];
+  const std::size_t count = request.size < 1U << 20 ? 10000 : 50;
+  for (std::size_t i = 0; i < count; ++i) {
+    void*& slot = slots[i];
     slot = tarn::detail::pop(none);
     if (slot == nullptr) slot = tarn_pool_allocate_slow(pool, &none);
     TARN_CHECK(slot != nullptr, "no slot with %s", what);
@@ -58,7 +59,7 @@ void expect_met(const char* what, Change change) {
   TARN_CHECK(figures.bytes <= at_most, "with %s, %zu slots of %llu bytes take %llu bytes", what, count,
              static_cast<unsigned long long>(figures.object_bytes),
              static_cast<unsigned long long>(figures.bytes));
-  for (void* slot : slots) tarn_pool_deallocate_slow(pool, &none, slot);
+  for (std::size_t i = 0; i < count; ++i) tarn_pool_deallocate_slow(pool, &none, slots[i]);
   TARN_CHECK(tarn_pool_destroy(pool) == 0, "objects are live with %s", what);
 }
 
