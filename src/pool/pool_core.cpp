@@ -76,7 +76,7 @@ pool_shard& pool_core::assign_shard_locked() {
 
 void pool_core::fatal(const char* what, const void* pointer) const {
   text_buffer<1300> line;
-  line.put(what).put(", in the pool of ").put(name_).put('\0');
+  line.put(what).put(", in the pool of ").put(shown_name()).put('\0');
   os::fatal(line.data(), pointer);
 }
 

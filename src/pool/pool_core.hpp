@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "central/magazine.hpp"
 #include "pages/page_map.hpp"
@@ -32,6 +33,8 @@ class pool_core {
 
   [[nodiscard]] const slot_layout& layout() const { return layout_; }
   [[nodiscard]] const char* name() const { return name_; }
+  // As much of it as a line can show.
+  [[nodiscard]] std::string_view shown_name() const { return std::string_view(name_).substr(0, 600); }
   [[nodiscard]] bool is_checked() const { return checked_; }
   [[nodiscard]] bool is_single() const { return single_; }
   [[nodiscard]] std::size_t most_in_magazine() const { return most_in_magazine_; }
@@ -51,6 +54,8 @@ class pool_core {
   std::size_t refill(pool_shard& own, magazine* m, std::size_t most);
   // A magazine that put_back() is going to empty; until then its slots count as cached.
   void note_moving(const magazine* m) { moving_.fetch_add(m->count, std::memory_order_relaxed); }
+  // Slots that a forked child cannot reach: they count as cached for ever.
+  void note_lost(std::size_t slots) { moving_.fetch_add(slots, std::memory_order_relaxed); }
   // Puts slots back into their spans. Aborts on a pointer that is none of the pool's, or free already.
   void flush(void* const* freed, std::size_t count);
   // The same with all that is in a chain of magazines noted before, and with the magazines.
@@ -85,7 +90,7 @@ class pool_core {
 
   [[nodiscard]] std::size_t taken() const;  // slots that are in no span
   [[nodiscard]] std::size_t waiting()
-      const;  // of these, in full magazines or on their way from one to a span
+      const;  // of these, in full magazines, on their way from one to a span, or lost
   [[nodiscard]] std::size_t peak() const;
   [[nodiscard]] std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t refills() const { return refills_.load(std::memory_order_relaxed); }

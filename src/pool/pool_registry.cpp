@@ -140,6 +140,7 @@ pool_bin* new_bin() {
 
 void link_locked(pool_bin* bin, pool_core* pool) {
   bin->pool = pool;
+  bin->cache = pool->is_single() ? nullptr : engine::local_cache;
   bin->shard = &pool->assign_shard_locked();
   bin->previous = nullptr;
   bin->next = pool->bins;
@@ -247,6 +248,18 @@ void empty_mine(bool retire) {
 
 void reclaim() { trim_all(); }
 
+// A thread that first used pools in its last destructors has left its bins, too.
+void thread_adopts() {
+  os::lock_guard guard(lock);
+  for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
+    for (pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
+      if (bin->cache != engine::local_cache) continue;
+      bin->next_of_thread = mine.first;
+      mine.first = bin;
+    }
+  }
+}
+
 void thread_ends() {
   mine.ended = true;
   if (mine.first != nullptr) {
@@ -267,10 +280,17 @@ void visit_upper_locks(void (*visit)(os::mutex&)) {
 
 void visit_lower_locks(void (*visit)(os::mutex&)) { pool_memory::blocks.for_each_lock(visit); }
 
-// Other threads' bins were copied while their threads used them: what they held is lost to the child.
+// Other threads' bins were copied while their threads used them: what they held is lost to the child, and only their
+// number, which may be a little wrong, keeps it from being taken for live objects.
 void after_fork_in_child() {
   os::lock_guard guard(lock);
+  for (pool_bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
+    if (bin->pool != nullptr) unlink_locked(bin);
+  }
   for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
+    for (const pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
+      if (bin != pool->own_bin) pool->note_lost(bin->count());
+    }
     pool->bins = pool->own_bin;
     pool->forget_bins();
     pool->pins = 0;
@@ -282,7 +302,8 @@ void after_fork_in_child() {
 }
 
 constinit engine::extension as_extension{
-    age, has_work, reclaim, thread_ends, visit_upper_locks, visit_lower_locks, after_fork_in_child};
+    age,         has_work,          reclaim,           thread_adopts,
+    thread_ends, visit_upper_locks, visit_lower_locks, after_fork_in_child};
 std::atomic<bool> attached{false};
 
 void attach() {
@@ -384,10 +405,13 @@ tarn_pool* find_or_create(const tarn_pool_request& request) {
 std::size_t destroy(tarn_pool* pool) {
   isolate(pool);
   pool->trim();
-  if (const std::size_t live = pool->taken()) {
+  const std::size_t taken = pool->taken();
+  if (taken != 0) {
+    // What a forked child has lost is not live, but nobody can give it back either.
+    const std::size_t lost = pool->waiting();
     os::lock_guard guard(lock);
     pool->ending = false;
-    return live;
+    return taken > lost ? taken - lost : 0;
   }
   release_isolated(pool);
   return 0;
