@@ -110,6 +110,9 @@ void* pool_bin::allocate_slow() {
   if (loaded == nullptr) return nullptr;
   magazine* const m = loaded;
   const std::size_t wanted = shard->draining() ? std::min<std::size_t>(most, refill_while_draining) : most;
+  // Out of sight meanwhile: where memory is short, refill() gathers what all of this thread's bins hold.
+  loaded = nullptr;
+  make_void();
   m->count = static_cast<std::uint16_t>(pool->refill(*shard, m, std::min<std::size_t>(wanted, m->capacity)));
   load(m);
   pool->settle();
