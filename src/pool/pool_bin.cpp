@@ -172,11 +172,11 @@ magazine* pool_bin::take_all() {
   magazine* chain = take_spare();
   if (chain != nullptr) {
     chain->next = nullptr;
-    pool->note_moving(chain);
+    pool->note_moving(chain->count);
   }
   if (loaded != nullptr) {
     unload();
-    pool->note_moving(loaded);
+    pool->note_moving(loaded->count);
     loaded->next = chain;
     chain = loaded;
     loaded = nullptr;
@@ -190,7 +190,7 @@ magazine* pool_bin::take_surplus(bool only_if_idle) {
   const std::uint32_t calls = slow_calls.load(std::memory_order_relaxed);
   if (calls != slow_calls_seen.exchange(calls, std::memory_order_relaxed) && only_if_idle) return nullptr;
   magazine* const m = take_spare();
-  if (m != nullptr) pool->note_moving(m);
+  if (m != nullptr) pool->note_moving(m->count);
   return m;
 }
 

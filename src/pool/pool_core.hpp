@@ -53,10 +53,11 @@ class pool_core {
   // Those at the lowest addresses are on top. Returns their number, 0 when there is no memory or the pool's limit is
   // reached. May call the system.
   std::size_t refill(pool_shard& own, magazine* m, std::size_t most);
-  // A magazine that put_back() is going to empty; until then its slots count as cached.
-  void note_moving(const magazine* m) { moving_.fetch_add(m->count, std::memory_order_relaxed); }
-  // Slots that a forked child cannot reach: they count as cached for ever.
-  void note_lost(std::size_t slots) { moving_.fetch_add(slots, std::memory_order_relaxed); }
+  // Slots that are on their way to their spans, as those of a magazine that put_back() is going to empty, or that a
+  // forked child cannot reach. They count as cached.
+  void note_moving(std::ptrdiff_t slots) {
+    moving_.fetch_add(static_cast<std::size_t>(slots), std::memory_order_relaxed);
+  }
   // Puts slots back into their spans. Aborts on a pointer that is none of the pool's, or free already.
   void flush(void* const* freed, std::size_t count);
   // The same with all that is in a chain of magazines noted before, and with the magazines.

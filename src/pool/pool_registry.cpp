@@ -289,7 +289,7 @@ void after_fork_in_child() {
   }
   for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
     for (const pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
-      if (bin != pool->own_bin) pool->note_lost(bin->count());
+      if (bin != pool->own_bin) pool->note_moving(static_cast<std::ptrdiff_t>(bin->count()));
     }
     pool->bins = pool->own_bin;
     pool->forget_bins();

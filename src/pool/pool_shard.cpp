@@ -158,7 +158,7 @@ magazine* pool_shard::take_idle_magazines(bool all) {
   for (std::uint32_t n = all ? depot_.full_count.load(std::memory_order_relaxed) : depot_.full_low; n != 0;
        --n) {
     magazine* const m = depot_.pop_full();
-    pool_.note_moving(m);
+    pool_.note_moving(m->count);
     m->next = chain;
     chain = m;
   }
@@ -254,6 +254,7 @@ void pool_shard::purge_idle_pages(std::uint8_t walk) {
       taken = s->free_objects;
       std::copy_n(s->free_bits, count, bits);
       std::fill_n(s->free_bits, count, 0);
+      pool_.note_moving(taken);
       depot_.count(s, -taken);
       full_.push_front(s);
     }
@@ -262,6 +263,7 @@ void pool_shard::purge_idle_pages(std::uint8_t walk) {
     for (std::size_t w = 0; w < count; ++w) s->free_bits[w] |= bits[w];
     if (s->list == object_depot::no_list) full_.remove(s);
     if (depot_.count(s, taken)) account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
+    pool_.note_moving(-taken);
     s->free_when_looked = s->free_objects;
     s->looked_at = walk;
   }

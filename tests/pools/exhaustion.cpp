@@ -35,6 +35,9 @@ int in_child() {
   if (setrlimit(RLIMIT_AS, &limit) != 0) guarantee::skip("RLIMIT_AS cannot be set");
 
   std::size_t first = 0;
+  // Where malloc is tarn's too, there will be no memory for it either.
+  std::vector<tarn::pool_ptr<large>> kept;
+  kept.reserve(1000);
   for (int round = 0; round < 4; ++round) {
     in_threads([&](unsigned number) {
       order** const mine = objects + number * most;
@@ -54,8 +57,6 @@ int in_child() {
     if (round == 0) first = sum;
     TARN_CHECK(sum * 10 >= first * 8, "%zu objects in round %d, %zu in the first one", sum, round, first);
     bool thrown = false;
-    std::vector<tarn::pool_ptr<large>> kept;
-    kept.reserve(1000);
     for (int i = 0; i < 1000 && !thrown; ++i) {
       try {
         kept.push_back(tarn::pool_of<large>().make_unique());
