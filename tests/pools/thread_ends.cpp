@@ -96,7 +96,7 @@ int main() {
   TARN_CHECK(stats.cached < 20000, "%zu free slots lie in threads' hands after all threads have ended",
              stats.cached);
   if (pools_test::measurable) {
-    TARN_CHECK(grown < 2 * pools_test::mib, "%d threads in turn made the resident set grow by %zu bytes", threads,
-               grown);
+    TARN_CHECK(grown < 2 * pools_test::mib, "%d threads in turn made the resident set grow by %zu bytes",
+               threads, grown);
   }
 }

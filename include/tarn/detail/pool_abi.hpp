@@ -104,7 +104,7 @@ TARN_API void tarn_pool_visit(void (*visit)(void* context, const char* name,
                               void* context) noexcept;
 
 // Called by tarn_pool_destroy when objects are live; null: one line on stderr. Returns the one before.
-typedef void (*tarn_pool_leak_hook)(const char* name, std::size_t live);
+using tarn_pool_leak_hook = void (*)(const char* name, std::size_t live);
 TARN_API tarn_pool_leak_hook tarn_pool_set_leak_hook(tarn_pool_leak_hook hook) noexcept;
 
 }  // extern "C"
