@@ -142,7 +142,7 @@ TEST(arena_test, objects_and_arrays) {
   const point* const p = a.create<point>(1, 2.5);
   EXPECT_EQ(p->x, 1);
   EXPECT_EQ(p->y, 2.5);
-  const auto* const text = a.create<std::string>(100, 'x');
+  const auto* const text = a.create<std::string>(std::size_t{100}, 'x');
   EXPECT_EQ(*text, std::string(100, 'x'));
   const std::span<int> numbers = a.create_array<int>(1000);
   for (const int number : numbers) EXPECT_EQ(number, 0);
