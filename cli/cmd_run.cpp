@@ -69,7 +69,7 @@ nlohmann::json figures_as_json(const std::vector<std::string>& words, const fore
 void print_figures(const foreground_result& result, const exit_statistics& statistics) {
   std::string returned = "not reported (the program ended without running exit handlers)";
   if (statistics.processes > 0) {
-    returned = fmt::format("{} by {} process{}", format_bytes(static_cast<double>(statistics.returned)),
+    returned = fmt::format("{} by {} process{}", show_bytes(static_cast<double>(statistics.returned)).text,
                            statistics.processes, statistics.processes == 1 ? "" : "es");
   }
   const bool colour = wants_colour(STDERR_FILENO);
@@ -77,10 +77,10 @@ void print_figures(const foreground_result& result, const exit_statistics& stati
     fmt::print(stderr, "  {}  {}\n", paint(pad_right(label, 12), style::faint, colour), value);
   };
   fmt::print(stderr, "tarn: {}\n", format_exit(result.wait_status));
-  line("wall", format_seconds(result.wall_seconds));
-  line("user", format_seconds(seconds_of(result.usage.ru_utime)));
-  line("system", format_seconds(seconds_of(result.usage.ru_stime)));
-  line("peak RSS", format_bytes(static_cast<double>(result.usage.ru_maxrss) * 1024));
+  line("wall", show_seconds(result.wall_seconds).text);
+  line("user", show_seconds(seconds_of(result.usage.ru_utime)).text);
+  line("system", show_seconds(seconds_of(result.usage.ru_stime)).text);
+  line("peak RSS", show_bytes(static_cast<double>(result.usage.ru_maxrss) * 1024).text);
   line("page faults", fmt::format("{} minor, {} major", result.usage.ru_minflt, result.usage.ru_majflt));
   line("returned", returned);
 }

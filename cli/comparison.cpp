@@ -27,6 +27,8 @@ constexpr int most_default_rounds = 10;
 // Of a failing program's stderr, what is shown.
 constexpr off_t error_tail_bytes = 2000;
 constexpr std::size_t error_tail_lines = 5;
+// How often the time left is told anew. Each time takes some microseconds, of another process than the one measured.
+constexpr double seconds_between_looks = 1;
 
 class descriptor {
  public:
@@ -106,6 +108,10 @@ int rounds_that_fit(double seconds_per_round) {
   return static_cast<int>(std::clamp<double>(fit, fewest_default_rounds, most_default_rounds));
 }
 
+double seconds_left(int rounds, double seconds_per_round, double elapsed) {
+  return (rounds - 1) * seconds_per_round + std::max(0.0, seconds_per_round - elapsed);
+}
+
 comparison::comparison(const std::vector<contender>& contenders, const program_target& target,
                        std::vector<std::string> words, const comparison_settings& settings)
     : target_(target),
@@ -117,13 +123,12 @@ comparison::comparison(const std::vector<contender>& contenders, const program_t
 }
 
 comparison_outcome comparison::run() {
-  begin_ = monotonic_seconds();
   if (settings_.rounds) outcome_.rounds = *settings_.rounds;
-  for (int round = 0; round == 0 || round < settings_.warmup_rounds + outcome_.rounds; ++round) {
-    const double round_begin = monotonic_seconds();
-    run_round(round);
-    seconds_per_round_ = monotonic_seconds() - round_begin;
-    if (round == 0 && !settings_.rounds) outcome_.rounds = rounds_that_fit(seconds_per_round_);
+  for (round_ = 0; round_ == 0 || round_ < settings_.warmup_rounds + outcome_.rounds; ++round_) {
+    round_begin_ = monotonic_seconds();
+    run_round();
+    seconds_per_round_ = monotonic_seconds() - round_begin_;
+    if (round_ == 0 && !settings_.rounds) outcome_.rounds = rounds_that_fit(seconds_per_round_);
     const bool any_left = std::any_of(outcome_.results.begin(), outcome_.results.end(),
                                       [](const contender_result& result) { return result.failure.empty(); });
     if (!any_left) break;
@@ -132,7 +137,7 @@ comparison_outcome comparison::run() {
   return outcome_;
 }
 
-void comparison::run_round(int round) {
+void comparison::run_round() {
   std::vector<std::size_t> order(outcome_.results.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::shuffle(order.begin(), order.end(), random_);
@@ -140,18 +145,18 @@ void comparison::run_round(int round) {
   for (const std::size_t index : order) {
     const contender_result& result = outcome_.results[index];
     if (!result.failure.empty()) continue;
-    progress_.show(describe(round, result.who));
+    progress_.show(describe(result.who));
     condition_memory(settings_.conditioning_bytes);
     attempts[index] = run_once(result.who);
   }
-  if (round == 0) settle_usual_exit(attempts);
+  if (round_ == 0) settle_usual_exit(attempts);
   for (std::size_t index = 0; index < attempts.size(); ++index) {
     contender_result& result = outcome_.results[index];
-    if (result.failure.empty()) record(result, attempts[index], round >= settings_.warmup_rounds);
+    if (result.failure.empty()) record(result, attempts[index], round_ >= settings_.warmup_rounds);
   }
 }
 
-comparison::attempt comparison::run_once(const contender& who) const {
+comparison::attempt comparison::run_once(const contender& who) {
   const descriptor input(open_or_throw(settings_.input, O_RDONLY));
   const descriptor output(settings_.show_output ? -1 : open_or_throw("/dev/null", O_WRONLY));
   const descriptor errors(settings_.show_output ? -1 : open_error_file());
@@ -165,31 +170,39 @@ comparison::attempt comparison::run_once(const contender& who) const {
   request.own_group = true;
 
   const held_signals signals{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-  attempt result;
   const double begin = monotonic_seconds();
-  const pid_t child = start_child(request, signals.before());
+  attempt result = wait_for(start_child(request, signals.before()), begin, signals, who);
+  if (errors.get() >= 0) result.error_tail = read_tail(errors.get());
+  return result;
+}
+
+comparison::attempt comparison::wait_for(pid_t child, double begin, const held_signals& signals,
+                                         const contender& who) {
+  attempt result;
   for (;;) {
     rusage usage = {};
     if (wait4(child, &result.wait_status, WNOHANG, &usage) == child) {
       result.figures = figures_of(monotonic_seconds() - begin, usage);
-      break;
+      return result;
     }
-    double left = 3600;
-    if (settings_.timeout_seconds > 0) left = begin + settings_.timeout_seconds - monotonic_seconds();
-    if (left <= 0) {
+    double wait_seconds = seconds_between_looks;
+    if (settings_.timeout_seconds > 0) {
+      wait_seconds = std::min(wait_seconds, begin + settings_.timeout_seconds - monotonic_seconds());
+    }
+    if (wait_seconds <= 0) {
       kill_and_reap(child);
       result.timed_out = true;
-      break;
+      return result;
     }
-    const timespec wait = to_timespec(left);
+    const timespec wait = to_timespec(wait_seconds);
     const int signal = sigtimedwait(&signals.held(), nullptr, &wait);
     if (signal > 0 && signal != SIGCHLD) {
       kill_and_reap(child);
       throw interrupted{signal};
     }
+    // The terminal's line is the program's, if it may write there.
+    if (signal < 0 && !settings_.show_output) progress_.show(describe(who));
   }
-  if (errors.get() >= 0) result.error_tail = read_tail(errors.get());
-  return result;
 }
 
 // The first round decides what the program's ordinary end is: success if any contender sees it,
@@ -227,16 +240,17 @@ void comparison::record(contender_result& result, const attempt& one, bool timed
   result.error_tail = one.error_tail;
 }
 
-std::string comparison::describe(int round, const contender& who) const {
-  std::string place = fmt::format("warm-up {}/{}", round + 1, settings_.warmup_rounds);
-  if (round >= settings_.warmup_rounds) {
-    place = fmt::format("round {}/{}", round - settings_.warmup_rounds + 1,
+std::string comparison::describe(const contender& who) const {
+  std::string place = fmt::format("warm-up {}/{}", round_ + 1, settings_.warmup_rounds);
+  if (round_ >= settings_.warmup_rounds) {
+    place = fmt::format("round {}/{}", round_ - settings_.warmup_rounds + 1,
                         outcome_.rounds > 0 ? std::to_string(outcome_.rounds) : "?");
   }
   std::string text = fmt::format("{}: {}", place, who.name);
-  if (round > 0) {
-    const int left = settings_.warmup_rounds + outcome_.rounds - round;
-    text += fmt::format(", about {:.0f} s left", std::ceil(left * seconds_per_round_));
+  if (round_ > 0) {
+    const double left = seconds_left(settings_.warmup_rounds + outcome_.rounds - round_, seconds_per_round_,
+                                     monotonic_seconds() - round_begin_);
+    text += fmt::format(", about {:.0f} s left", std::ceil(left));
   }
   return text;
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "child_process.hpp"
 #include "contender.hpp"
 #include "program_target.hpp"
 #include "progress_line.hpp"
@@ -59,6 +60,10 @@ struct interrupted {
 // How many rounds fit, given what one round takes.
 int rounds_that_fit(double seconds_per_round);
 
+// Until the end of `rounds` more rounds, the first of which began `elapsed` seconds ago. Where that one takes
+// longer than `seconds_per_round`, it is taken to end at any moment.
+double seconds_left(int rounds, double seconds_per_round, double elapsed);
+
 class comparison {
  public:
   comparison(const std::vector<contender>& contenders, const program_target& target,
@@ -73,12 +78,14 @@ class comparison {
     std::string error_tail;
   };
 
-  attempt run_once(const contender& who) const;
-  void run_round(int round);
+  void run_round();
+  attempt run_once(const contender& who);
+  // `begin`: when the child was started.
+  attempt wait_for(pid_t child, double begin, const held_signals& signals, const contender& who);
   void settle_usual_exit(const std::vector<attempt>& attempts);
   void record(contender_result& result, const attempt& one, bool timed) const;
   bool as_usual(const attempt& one) const;
-  std::string describe(int round, const contender& who) const;
+  std::string describe(const contender& who) const;
 
   const program_target& target_;
   std::vector<std::string> words_;
@@ -86,7 +93,8 @@ class comparison {
   comparison_outcome outcome_;
   progress_line progress_;
   std::mt19937_64 random_;
-  double begin_ = 0;
+  int round_ = 0;  // warm-up included
+  double round_begin_ = 0;
   double seconds_per_round_ = 0;
 };
 

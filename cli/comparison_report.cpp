@@ -19,24 +19,29 @@ struct metric {
   const char* name;
   const char* key;
   double run_figures::*value;
-  std::string (*format)(double);
+  shown (*show)(double);
   const char* less;  // "fewer": how the smaller figure is called
   double smallest;   // differences below this are not called one
 };
 
 // Linker and page layout alone change time by about a percent.
 const metric metrics[] = {
-    {"wall time", "wall_seconds", &run_figures::wall_seconds, format_seconds, "less", 0.01},
-    {"CPU time", "cpu_seconds", &run_figures::cpu_seconds, format_seconds, "less", 0.01},
-    {"peak RSS", "peak_rss_bytes", &run_figures::peak_rss_bytes, format_bytes, "less", 0.01},
-    {"page faults", "minor_faults", &run_figures::minor_faults, format_count, "fewer", 0.01},
-    {"major faults", "major_faults", &run_figures::major_faults, format_count, "fewer", 0.01},
+    {"wall time", "wall_seconds", &run_figures::wall_seconds, show_seconds, "less", 0.01},
+    {"CPU time", "cpu_seconds", &run_figures::cpu_seconds, show_seconds, "less", 0.01},
+    {"peak RSS", "peak_rss_bytes", &run_figures::peak_rss_bytes, show_bytes, "less", 0.01},
+    {"page faults", "minor_faults", &run_figures::minor_faults, show_count, "fewer", 0.01},
+    {"major faults", "major_faults", &run_figures::major_faults, show_count, "fewer", 0.01},
 };
 
 std::vector<double> values_of(const contender_result& result, double run_figures::*value) {
   std::vector<double> values;
   for (const run_figures& round : result.rounds) values.push_back(round.*value);
   return values;
+}
+
+// The row's figure of one column. All that is told of it, ratios too, is of the rounded number.
+shown median_of(const metric& row, const contender_result& result) {
+  return row.show(median(values_of(result, row.value)));
 }
 
 std::vector<const contender_result*> with_figures(const comparison_outcome& outcome) {
@@ -50,20 +55,18 @@ std::vector<const contender_result*> with_figures(const comparison_outcome& outc
 // Major faults are of interest only where there are any.
 bool is_shown(const metric& row, const std::vector<const contender_result*>& columns) {
   if (std::string_view(row.key) != "major_faults") return true;
-  return std::any_of(columns.begin(), columns.end(), [&row](const contender_result* result) {
-    return median(values_of(*result, row.value)) > 0;
-  });
+  return std::any_of(columns.begin(), columns.end(),
+                     [&row](const contender_result* result) { return median_of(row, *result).value > 0; });
 }
 
 double best_median(const metric& row, const std::vector<const contender_result*>& columns) {
-  double best = median(values_of(*columns.front(), row.value));
-  for (const contender_result* result : columns) best = std::min(best, median(values_of(*result, row.value)));
+  double best = median_of(row, *columns.front()).value;
+  for (const contender_result* result : columns) best = std::min(best, median_of(row, *result).value);
   return best;
 }
 
 // "1.04 ±0.9%": ratio to the best, and half the distance of the quartiles.
-std::string ratio_and_spread(const std::vector<double>& values, double best) {
-  const double middle = median(values);
+std::string ratio_and_spread(double middle, const std::vector<double>& values, double best) {
   if (middle <= 0) return "-";
   const std::string ratio = best > 0 ? fmt::format("{:.2f}", middle / best) : "-";
   return fmt::format("{} \u00b1{:.1f}%", ratio, 100 * half_quartile_range(values) / middle);
@@ -108,6 +111,10 @@ nlohmann::json text_or_null(const std::string& text) {
   return text.empty() ? nlohmann::json() : nlohmann::json(text);
 }
 
+std::string rounds_in_words(std::size_t rounds) {
+  return fmt::format("{} round{}", rounds, rounds == 1 ? "" : "s");
+}
+
 double confidence_for(std::size_t comparisons) {
   // Bonferroni: all intervals of a row hold together with 95 %.
   return 1 - 0.05 / static_cast<double>(std::max<std::size_t>(1, comparisons));
@@ -134,8 +141,9 @@ std::vector<pairwise_verdict> judge_all(const comparison_outcome& outcome) {
     });
     for (const contender_result* other : columns) {
       if (other == *subject) continue;
+      const double ratio = median_of(row, **subject).value / median_of(row, *other).value;
       verdicts.push_back({row.name, subject_name, other->who.name,
-                          judge(values_of(**subject, row.value), values_of(*other, row.value),
+                          judge(values_of(**subject, row.value), values_of(*other, row.value), ratio,
                                 confidence_for(columns.size() - 1), row.smallest)});
     }
   }
@@ -157,17 +165,17 @@ std::string render_table(const comparison_outcome& outcome, bool colour) {
     std::string first = pad_right(row.name, label_width);
     std::string second = pad_right("", label_width);
     for (const contender_result* result : columns) {
-      const std::vector<double> values = values_of(*result, row.value);
-      const bool is_best = columns.size() > 1 && median(values) <= best;
-      first +=
-          paint(pad_left(row.format(median(values)), width), is_best ? style::good : style::plain, colour);
-      second += paint(pad_left(ratio_and_spread(values, best), width), style::faint, colour);
+      const shown middle = median_of(row, *result);
+      const bool is_best = columns.size() > 1 && middle.value <= best;
+      const std::string below = ratio_and_spread(middle.value, values_of(*result, row.value), best);
+      first += paint(pad_left(middle.text, width), is_best ? style::good : style::plain, colour);
+      second += paint(pad_left(below, width), style::faint, colour);
     }
     text += first + "\n" + second + "\n";
   }
-  text += paint(fmt::format("medians of {} rounds; below each: ratio to the best of the row, \u00b1 half the "
+  text += paint(fmt::format("medians of {}; below each: ratio to the best of the row, \u00b1 half the "
                             "interquartile range\n",
-                            columns.front()->rounds.size()),
+                            rounds_in_words(columns.front()->rounds.size())),
                 style::faint, colour);
   return text;
 }
@@ -197,8 +205,11 @@ std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
     }
   }
   const std::size_t rounds = columns.front()->rounds.size();
-  if (verdicts.front().judged.confidence <= 0) {
-    lines.push_back(fmt::format("  {} rounds are few: only large differences show. More: -n 10", rounds));
+  if (rounds < fewest_judged_rounds) {
+    lines.push_back(fmt::format("  {} cannot show a difference. More: -n 10", rounds_in_words(rounds)));
+  } else if (verdicts.front().judged.confidence <= 0) {
+    lines.push_back(
+        fmt::format("  {} are few: only large differences show. More: -n 10", rounds_in_words(rounds)));
   }
   return lines;
 }

@@ -70,7 +70,6 @@ std::optional<location_interval> signed_rank_interval(const std::vector<double>&
   }
   std::sort(means.begin(), means.end());
   location_interval interval;
-  interval.estimate = median(means);
   interval.low = means[outside - 1];
   interval.high = means[means.size() - outside];
   interval.confidence = 1 - 2 * outside_probability;
@@ -83,27 +82,24 @@ bool completely_separated(const std::vector<double>& left, const std::vector<dou
   return *left_high < *right_low || *right_high < *left_low;
 }
 
-judgement judge(const std::vector<double>& subject, const std::vector<double>& reference, double confidence,
-                double smallest) {
+judgement judge(const std::vector<double>& subject, const std::vector<double>& reference,
+                double ratio_of_medians, double confidence, double smallest) {
   judgement result;
   const std::vector<double> logarithms = logarithms_of_ratios(subject, reference);
-  if (logarithms.empty()) return result;
+  if (logarithms.empty() || ratio_of_medians <= 0 || !std::isfinite(ratio_of_medians)) return result;
+  result.ratio = ratio_of_medians;
   const auto interval = signed_rank_interval(logarithms, confidence);
+  const auto [lowest, highest] = std::minmax_element(logarithms.begin(), logarithms.end());
+  result.low = std::min(result.ratio, std::exp(interval ? interval->low : *lowest));
+  result.high = std::max(result.ratio, std::exp(interval ? interval->high : *highest));
+  const double distance = std::abs(result.ratio - 1);
   bool differs = false;
   if (interval) {
-    result.ratio = std::exp(interval->estimate);
-    result.low = std::exp(interval->low);
-    result.high = std::exp(interval->high);
     result.confidence = interval->confidence;
-    differs = (result.low > 1 || result.high < 1) && std::abs(result.ratio - 1) >= smallest;
+    differs = (result.low > 1 || result.high < 1) && distance >= smallest;
   } else {
-    const auto [low, high] = std::minmax_element(logarithms.begin(), logarithms.end());
-    result.ratio = std::exp(median(logarithms));
-    result.low = std::exp(*low);
-    result.high = std::exp(*high);
-    // One or two rounds show nothing, however far apart they are.
-    differs = logarithms.size() >= 3 && completely_separated(subject, reference) &&
-              std::abs(result.ratio - 1) >= std::max(smallest, few_rounds_smallest);
+    differs = logarithms.size() >= fewest_judged_rounds && completely_separated(subject, reference) &&
+              distance >= std::max(smallest, few_rounds_smallest);
   }
   if (differs) result.outcome = result.ratio < 1 ? difference::less : difference::more;
   return result;

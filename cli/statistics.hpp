@@ -17,7 +17,6 @@ double quantile(std::vector<double> values, double fraction);
 double half_quartile_range(const std::vector<double>& values);
 
 struct location_interval {
-  double estimate = 0;  // Hodges-Lehmann: the median of all means of pairs
   double low = 0;
   double high = 0;
   double confidence = 0;  // attained, at least what was asked for
@@ -35,20 +34,24 @@ enum class difference { none, less, more };
 
 struct judgement {
   difference outcome = difference::none;
-  double ratio = 1;  // subject to reference
-  double low = 1;
+  double ratio = 1;  // of the medians, subject to reference
+  double low = 1;    // an interval around it, from the ratios of each round
   double high = 1;
   double confidence = 0;  // 0 when decided by complete separation, for few rounds
 };
 
-// Rounds that allow an interval at `confidence` judge by it; fewer judge by complete separation.
+// Rounds that allow an interval at `confidence` judge by it; fewer judge by complete separation. What
+// is told of a difference is the ratio of the medians, which is given: a report has rounded them, and its
+// figures must agree with each other. An interval that leaves it out is widened to it.
 // Differences below `smallest` (0.01 = 1 %) are never called one: how the linker happens to lay
 // a library out makes as much. Both sides hold one value per round, in the same order.
-judgement judge(const std::vector<double>& subject, const std::vector<double>& reference, double confidence,
-                double smallest);
+judgement judge(const std::vector<double>& subject, const std::vector<double>& reference,
+                double ratio_of_medians, double confidence, double smallest);
 
 // With few rounds, complete separation counts only from this difference on.
 inline constexpr double few_rounds_smallest = 0.03;
+// Fewer show nothing, however far apart they are.
+inline constexpr std::size_t fewest_judged_rounds = 3;
 inline constexpr int most_rounds = 200;
 
 }  // namespace tarn::cli

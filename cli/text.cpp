@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -14,38 +15,44 @@ namespace tarn::cli {
 
 namespace {
 
+struct unit {
+  double from;  // the smallest quantity that it serves; the last one serves all others
+  double size;
+  const char* name;
+  bool whole = false;  // without decimals
+};
+
+constexpr double kib = 1024;
+constexpr double mib = kib * 1024;
+constexpr double gib = mib * 1024;
+constexpr unit time_units[] = {{1, 1, " s"}, {1e-3, 1e-3, " ms"}, {0, 1e-6, " us", true}};
+constexpr unit byte_units[] = {
+    {gib, gib, " GiB"}, {mib, mib, " MiB"}, {kib, kib, " KiB", true}, {0, 1, " B", true}};
+constexpr unit count_units[] = {{1e6, 1e6, "M"}, {1e4, 1e3, "k"}, {0, 1, "", true}};
+
 // Four significant digits for figures below 10000: as many as repeated runs can support.
-std::string four_digits(double value) {
-  if (value >= 1000) return fmt::format("{:.0f}", value);
-  if (value >= 100) return fmt::format("{:.1f}", value);
-  if (value >= 10) return fmt::format("{:.2f}", value);
-  return fmt::format("{:.3f}", value);
+int decimals_of(double value) {
+  if (value >= 1000) return 0;
+  if (value >= 100) return 1;
+  return value >= 10 ? 2 : 3;
+}
+
+template <std::size_t count>
+shown show(double quantity, const unit (&units)[count]) {
+  const unit* chosen = std::find_if(std::begin(units), std::end(units) - 1,
+                                    [quantity](const unit& one) { return quantity >= one.from; });
+  const double value = quantity / chosen->size;
+  const int decimals = chosen->whole ? 0 : decimals_of(value);
+  const double scale = std::pow(10, decimals);
+  const double rounded = std::round(value * scale) / scale;
+  return {fmt::format("{:.{}f}{}", rounded, decimals, chosen->name), rounded * chosen->size};
 }
 
 }  // namespace
 
-std::string format_seconds(double seconds) {
-  if (seconds >= 1) return four_digits(seconds) + " s";
-  if (seconds >= 1e-3) return four_digits(seconds * 1e3) + " ms";
-  return fmt::format("{:.0f} us", seconds * 1e6);
-}
-
-std::string format_bytes(double bytes) {
-  constexpr double kib = 1024;
-  constexpr double mib = kib * 1024;
-  constexpr double gib = mib * 1024;
-  if (bytes >= gib) return fmt::format("{:.2f} GiB", bytes / gib);
-  if (bytes >= mib) return fmt::format("{:.1f} MiB", bytes / mib);
-  if (bytes >= kib) return fmt::format("{:.0f} KiB", bytes / kib);
-  return fmt::format("{:.0f} B", bytes);
-}
-
-std::string format_count(double count) {
-  if (count >= 1e6) return fmt::format("{:.2f}M", count / 1e6);
-  if (count >= 1e5) return fmt::format("{:.0f}k", count / 1e3);
-  if (count >= 1e4) return fmt::format("{:.1f}k", count / 1e3);
-  return fmt::format("{:.0f}", count);
-}
+shown show_seconds(double seconds) { return show(seconds, time_units); }
+shown show_bytes(double bytes) { return show(bytes, byte_units); }
+shown show_count(double count) { return show(count, count_units); }
 
 std::string format_exit(int wait_status) {
   if (WIFSIGNALED(wait_status)) {

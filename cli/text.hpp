@@ -9,10 +9,15 @@
 
 namespace tarn::cli {
 
-std::string format_seconds(double seconds);  // "1.046 s", "12.3 ms"
-std::string format_bytes(double bytes);      // "1.5 MiB"
-std::string format_count(double count);      // "12.3k"
-std::string format_exit(int wait_status);    // "exit status 3", "killed by signal 11 (Segmentation fault)"
+// One quantity as people see it, and as the number that they then see: ratios told beside it are of that number.
+struct shown {
+  std::string text;
+  double value;  // in the unit of the argument
+};
+shown show_seconds(double seconds);        // "1.046 s", "12.30 ms"
+shown show_bytes(double bytes);            // "1.500 MiB"
+shown show_count(double count);            // "12.34k"
+std::string format_exit(int wait_status);  // "exit status 3", "killed by signal 11 (Segmentation fault)"
 
 // Number of terminal columns that UTF-8 text takes, for text without wide characters.
 std::size_t display_width(std::string_view text);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # How tests are declared. All take SOURCES (the word may be left out), LABELS (further ones, "long" for what
-# runs only on request), TIMEOUT in seconds, ENV (NAME=VALUE…) and SERIAL (no other test beside it).
+# runs only on request), TIMEOUT in seconds, ENV (NAME=VALUE…), SERIAL (no other test beside it) and
+# LIBRARY, the target to link in place of tarn_api_static.
 #
 #   tarn_unit_test(NAME SOURCE…)    GoogleTest; links libtarn-api.a and sees the engine's headers. Label unit.
 #   tarn_stress_test(NAME SOURCE…)  the same for tests with many threads or many rounds. Label stress.
@@ -24,10 +25,13 @@ endfunction()
 
 # Sets arg_… in the caller, TIMEOUT to the default given first where the arguments have none.
 macro(tarn_parse_test timeout)
-  cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "SOURCES;LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL" "TIMEOUT;LIBRARY" "SOURCES;LABELS;ENV" ${ARGN})
   list(APPEND arg_SOURCES ${arg_UNPARSED_ARGUMENTS})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT ${timeout})
+  endif()
+  if(NOT arg_LIBRARY)
+    set(arg_LIBRARY tarn_api_static)
   endif()
 endmacro()
 
@@ -38,7 +42,7 @@ function(tarn_gtest_program name label timeout)
     add_custom_target(engine_tests) # all of these programs
   endif()
   add_dependencies(engine_tests ${name})
-  target_link_libraries(${name} PRIVATE tarn_api_static tarn_internal tarn_warnings GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARY} tarn_internal tarn_warnings GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   # One ctest test per program: a program's tests share one heap, and the sanitizers start slowly.
   add_test(NAME ${label}.${name} COMMAND ${name} --gtest_brief=1)

@@ -6,35 +6,13 @@
 // Invariant: a reading covers one block of work; the median over all blocks is reported, so that interrupts
 //   do not count. Ticks are those of the counter (TSC on x86-64, CNTVCT on aarch64), not of the core's clock.
 // Output: one JSON object.
-#include "../workloads/support.hpp"
-
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
+#include "ticks.hpp"
 
 namespace {
 
 constexpr std::size_t pairs_per_block = 2000;
 constexpr std::size_t batch_length = 1000;
 constexpr std::size_t block_size = 64;
-
-#if defined(__x86_64__)
-// The fence keeps earlier work from being counted late and later work from starting early.
-std::uint64_t ticks() {
-  _mm_lfence();
-  const std::uint64_t value = __rdtsc();
-  _mm_lfence();
-  return value;
-}
-#elif defined(__aarch64__)
-std::uint64_t ticks() {
-  std::uint64_t value = 0;
-  asm volatile("isb\n\tmrs %0, cntvct_el0\n\tisb" : "=r"(value)::"memory");
-  return value;
-}
-#else
-#error "bench_cycles knows the time counters of x86-64 and aarch64 only"
-#endif
 
 void pair_block() {
   for (std::size_t pair = 0; pair < pairs_per_block; ++pair) std::free(bench::allocate(block_size));
@@ -51,22 +29,13 @@ double median_ticks(std::size_t samples, std::size_t pairs_per_sample, work_type
   std::vector<std::uint64_t> readings(samples);
   for (std::size_t warm_up = 0; warm_up < samples / 10 + 1; ++warm_up) work();
   for (std::uint64_t& reading : readings) {
-    const std::uint64_t start = ticks();
+    const std::uint64_t start = bench::ticks();
     work();
-    reading = ticks() - start;
+    reading = bench::ticks() - start;
   }
   const auto middle = readings.begin() + static_cast<std::ptrdiff_t>(samples / 2);
   std::nth_element(readings.begin(), middle, readings.end());
   return static_cast<double>(*middle) / static_cast<double>(pairs_per_sample);
-}
-
-// Ticks per nanosecond, so that a reader can convert.
-double tick_rate() {
-  const bench::stopwatch clock;
-  const std::uint64_t start = ticks();
-  while (clock.seconds() < 0.02) {
-  }
-  return static_cast<double>(ticks() - start) / (clock.seconds() * 1e9);
 }
 
 }  // namespace
@@ -79,6 +48,7 @@ int main(int count, char** words) {
   }
   const double pair = median_ticks(samples, pairs_per_block, pair_block);
   const double batch = median_ticks(samples, batch_length, batch_block);
-  std::printf("{\"pair64\": %.3f, \"batch1000\": %.3f, \"ticks_per_ns\": %.4f}\n", pair, batch, tick_rate());
+  std::printf("{\"pair64\": %.3f, \"batch1000\": %.3f, \"ticks_per_ns\": %.4f}\n", pair, batch,
+              bench::tick_rate());
   return 0;
 }

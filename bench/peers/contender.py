@@ -128,8 +128,15 @@ def version_of(contender: Contender) -> str:
         )
         if owner.returncode == 0:
             package = owner.stdout.split(": ")[0].split(",")[0]
-            shown = subprocess.run(
-                ["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True, check=False
-            )
-            return shown.stdout.strip()
+            return package_version(package)
     return ""
+
+
+def package_version(package: str) -> str:
+    """Of an installed Debian package; empty when nobody knows."""
+    if not shutil.which("dpkg-query"):
+        return ""
+    shown = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True, check=False
+    )
+    return shown.stdout.strip()

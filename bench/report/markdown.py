@@ -37,13 +37,17 @@ def generated(results: Results) -> str:
 
 def update(path: Path, results: Results) -> None:
     """Replaces what stands between the markers; a file without them gets them at its end."""
+    replace_block(path, generated(results), BEGIN)
+
+
+def replace_block(path: Path, content: str, begin_marker: str) -> None:
     text = path.read_text() if path.exists() else "# Benchmarks\n"
-    block = f"{BEGIN}\n\n{generated(results)}\n\n{END}"
-    begin, end = text.find(BEGIN), text.find(END)
+    block = f"{begin_marker}\n\n{content}\n\n{END}"
+    begin, end = text.find(begin_marker), text.find(END)
     if (begin < 0) != (end < 0) or end < begin:
         raise ValueError(
             f"{path}: the markers of the generated part are damaged; it needs both, in order:\n"
-            f"{BEGIN}\n{END}"
+            f"{begin_marker}\n{END}"
         )
     if begin < 0:
         text = f"{text.rstrip()}\n\n{block}\n"

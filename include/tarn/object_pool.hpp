@@ -33,10 +33,11 @@ namespace tarn {
 
 inline namespace TARN_POOL_MODE {
 
-// Objects per span at least, for pools of T; specialise it to tune. Spans are whole pages, so that a pool of small
-// objects may well take more.
+// Objects per span at least, for pools of T; specialise it to tune. 64, or as many as fit into 64 KiB where that is less.
+// Spans are whole pages and grow with the pool, so that one of small objects may well hold more.
 template <class T>
-inline constexpr std::size_t chunk_objects = 64;
+inline constexpr std::size_t chunk_objects =
+    sizeof(T) * 64 <= 65536 ? 64 : (sizeof(T) <= 65536 ? 65536 / sizeof(T) : 1);
 
 struct pool_options {
   std::size_t initial_capacity = 0;  // objects whose memory is taken at once
@@ -91,8 +92,11 @@ tarn_pool_request request_for(const pool_options& options) {
 template <class T>
 TARN_DETAIL_INLINE void* take_slot(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
   if constexpr (TARN_CHECKED_POOLS != 0) return tarn_pool_checked_allocate(pool, bin);
-  void* const slot = pop(*bin);
-  if (TARN_DETAIL_UNLIKELY(slot == nullptr)) return tarn_pool_allocate_slow(pool, bin);
+  void* slot = pop(*bin);
+  if (TARN_DETAIL_UNLIKELY(slot == nullptr)) {
+    slot = tarn_pool_allocate_slow(pool, bin);
+    if (slot == nullptr) return nullptr;
+  }
   unpoison(slot, sizeof(T));
   return slot;
 }
@@ -298,7 +302,7 @@ template <class T>
 class object_pool : public detail::pool_front<object_pool<T>, T> {
  public:
   // Throws std::bad_alloc.
-  explicit object_pool(const pool_options& options = {}) : pool_(create(detail::request_for<T>(options))) {
+  explicit object_pool(const pool_options& options = {}) : pool_(make_core(detail::request_for<T>(options))) {
     if (pool_ == nullptr) detail::throw_bad_alloc();
     number_ = tarn_pool_number(pool_);
   }
@@ -354,7 +358,7 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
     object_pool* pool;
   };
 
-  static tarn_pool* create(const tarn_pool_request& request) { return tarn_pool_create(&request); }
+  static tarn_pool* make_core(const tarn_pool_request& request) { return tarn_pool_create(&request); }
 
   // The calling thread's, or null if its table does not reach so far yet.
   TARN_DETAIL_INLINE static tarn_pool_bin** local_bin(std::size_t number) noexcept {

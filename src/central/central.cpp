@@ -69,7 +69,7 @@ bool central::add_span(unsigned size_class) {
 // The span is in no list and none of its objects is in use.
 void central::destroy_span(span* s) {
   depots_[s->size_class].counters.spans_freed.fetch_add(1, std::memory_order_relaxed);
-  map_.clear_classes(s);
+  map_.map_pages(s);
   s->size_class = 0;
   std::uint64_t* const apart = has_bits_apart(s->capacity) ? s->free_bits : nullptr;
   heap_.deallocate(s);
@@ -90,8 +90,10 @@ std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t 
     if (s->list == object_depot::spare_list) spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
     // From the top down, so that the first found are the first to be handed out.
     void** slot = m->slots + most - found;
-    const std::size_t count =
-        objects::take_free(s, most - found, [&slot](void* object) { *slot-- = object; });
+    const std::uintptr_t first = objects::first_of(s);
+    const std::size_t size = class_info(size_class).size;
+    const std::size_t count = objects::take_free(
+        s, most - found, [&](std::size_t index) { *slot-- = reinterpret_cast<void*>(first + index * size); });
     found += count;
     d.count(s, -static_cast<int>(count));
   }
@@ -123,24 +125,25 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
   void* freed_twice = nullptr;
   {
     os::lock_guard guard(d.lock);
-    for (std::size_t i = 0; i < count;) {
+    std::size_t quiet = 0;
+    for (std::size_t i = 0; i < count; ++i) {
       span* const s = owners[i];
-      int same = 0;
-      for (; i < count && owners[i] == s; ++i) {
-        // An object that was freed twice may be in its span already, or its span may have become another's.
-        if (TARN_LIKELY(s->size_class == size_class &&
-                        objects::set_free(s, objects::index_of(s, address_of(freed[i]))))) {
-          ++same;
-        } else {
-          freed_twice = freed[i];
-        }
+      // An object that was freed twice may be in its span already, or its span may have become another's.
+      if (TARN_UNLIKELY(s->size_class != size_class ||
+                        !objects::set_free(s, objects::index_of(s, address_of(freed[i]))))) {
+        freed_twice = freed[i];
+        continue;
       }
-      if (same == 0) continue;
-      if (d.count(s, same) &&
+      if (TARN_LIKELY(object_depot::stays_with_one_more(s))) {
+        ++quiet;
+        continue;
+      }
+      if (d.count(s, 1) &&
           spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) >= spare_watch_bytes) {
         spare_news_.store(true, std::memory_order_relaxed);
       }
     }
+    d.add_free_slots(quiet);
     drains = d.review(class_info(size_class).size);
   }
   if (TARN_UNLIKELY(freed_twice != nullptr)) {

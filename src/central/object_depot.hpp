@@ -9,6 +9,7 @@
 //   - a span without free objects is in no list, one with free_objects == capacity in spare, any other in
 //     partial[list_of(span)]; span::list says which;
 //   - bit b of `filled` is set exactly if partial[b] is not empty;
+//   - span::least_in_list and most_in_list bound the free objects that the span may have in its list;
 //   - slots and free_slots are the sums of capacity and free_objects over the spans that are not spare;
 //   - the low marks are the least counts since the last period of decay.
 #pragma once
@@ -18,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/compiler.hpp"
 #include "base/units.hpp"
 #include "central/magazine.hpp"
 #include "os/mutex.hpp"
@@ -91,6 +93,10 @@ class alignas(separation) object_depot {
   // A span has `change` free objects more. It moves to the list that it belongs in; true if that is `spare`.
   bool count(span* s, int change) {
     s->free_objects = static_cast<std::uint16_t>(s->free_objects + change);
+    if (TARN_LIKELY(s->free_objects >= s->least_in_list && s->free_objects <= s->most_in_list)) {
+      free_slots_ += s->list != spare_list ? change : 0;
+      return false;
+    }
     const std::uint8_t target = list_of(s);
     // Spare spans are whole and go to whoever wants them: they count neither as free nor as capacity.
     if (s->list != spare_list) {
@@ -100,11 +106,41 @@ class alignas(separation) object_depot {
       slots_ += s->capacity;
       free_slots_ += s->free_objects;
     }
-    if (target == s->list) return false;
     unlink(s);
     link(s, target);
     return target == spare_list;
   }
+
+  // The same in two steps, for many spans with a free object more: where the first is true, the span stays in its list
+  // and the object is accounted for in the span; all such objects together are then told to the second.
+  static bool stays_with_one_more(span* s) {
+    if (TARN_UNLIKELY(s->free_objects >= s->most_in_list)) return false;
+    ++s->free_objects;
+    return true;
+  }
+  void add_free_slots(std::size_t count) { free_slots_ += static_cast<std::int64_t>(count); }
+
+  // A span that is not spare has got `more` objects, none of them free.
+  void extend(span* s, std::size_t more) {
+    slots_ += static_cast<std::int64_t>(more);
+    unlink(s);
+    s->capacity = static_cast<std::uint16_t>(s->capacity + more);
+    link(s, list_of(s));
+  }
+
+  // Takes a span out for good, whatever of it is in use.
+  void remove(span* s) {
+    if (s->list != spare_list) {
+      slots_ -= s->capacity;
+      free_slots_ -= s->free_objects;
+    }
+    unlink(s);
+  }
+
+  // Of the spans that are not spare.
+  [[nodiscard]] std::int64_t free_slots() const { return free_slots_; }
+  // Objects of the spans that are not spare which are in magazines or in use.
+  [[nodiscard]] std::size_t taken() const { return static_cast<std::size_t>(slots_ - free_slots_); }
 
   // Decides whether the class is draining, after counts have changed. True if it has just begun to.
   bool review(std::size_t object_size) {
@@ -129,8 +165,22 @@ class alignas(separation) object_depot {
     return static_cast<std::uint8_t>(unsigned{s->free_objects} * partial_lists / s->capacity);
   }
 
+  static void set_bounds(span* s, std::uint8_t list) {
+    if (list >= partial_lists) {
+      s->least_in_list = s->most_in_list = s->free_objects;
+      return;
+    }
+    // The free objects f with list <= f * partial_lists / capacity < list + 1, and neither none nor all.
+    const unsigned capacity = s->capacity;
+    const unsigned least = (list * capacity + partial_lists - 1) / partial_lists;
+    const unsigned most = ((list + 1U) * capacity - 1) / partial_lists;
+    s->least_in_list = static_cast<std::uint16_t>(least > 1 ? least : 1);
+    s->most_in_list = static_cast<std::uint16_t>(most < capacity - 1 ? most : capacity - 1);
+  }
+
   void link(span* s, std::uint8_t target) {
     s->list = target;
+    set_bounds(s, target);
     if (target == no_list) return;
     if (target == spare_list) {
       spare_.push_front(s);

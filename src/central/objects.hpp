@@ -55,17 +55,14 @@ inline bool set_free(span* s, std::size_t index) {
   return true;
 }
 
-// Takes the first free objects, at most `most`: visit(object) for each, in address order. Returns how many.
+// Takes the first free objects, at most `most`: visit(index) for each, in address order. Returns how many.
 template <class Visit>
 std::size_t take_free(span* s, std::size_t most, Visit visit) {
-  const std::uintptr_t first = first_of(s);
-  const std::size_t size = class_info(s->size_class).size;
   std::size_t taken = 0;
   for (std::size_t w = 0; w < words(s->capacity) && taken < most; ++w) {
     std::uint64_t bits = s->free_bits[w];
     for (; bits != 0 && taken < most; bits &= bits - 1, ++taken) {
-      const std::size_t index = w * bits_per_word + static_cast<std::size_t>(std::countr_zero(bits));
-      visit(reinterpret_cast<void*>(first + index * size));
+      visit(w * bits_per_word + static_cast<std::size_t>(std::countr_zero(bits)));
     }
     s->free_bits[w] = bits;
   }

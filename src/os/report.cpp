@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include "base/compiler.hpp"
 #include "os/syscall.hpp"
@@ -10,7 +11,12 @@
 namespace tarn::os {
 namespace {
 
+// Out of the way of numbers that programs expect or choose.
+constexpr long duplicates_from = 500;
+
 bool has_standard_error = false;
+long duplicate = -1;
+struct stat duplicated {};
 
 // What is descriptor 2 later may be the program's own file, and is not written to if there was no standard
 // error at the start. Not on the first allocation: a sandbox may be closed by then.
@@ -30,14 +36,33 @@ bool write_all(long descriptor, const char* text, std::size_t size) {
   return true;
 }
 
+// A program that closes all descriptors that it does not know may have a file of its own under that number.
+bool has_duplicate() {
+  struct stat now {};
+  return duplicate >= 0 && system_call(SYS_fstat, duplicate, reinterpret_cast<long>(&now)) == 0 &&
+         now.st_dev == duplicated.st_dev && now.st_ino == duplicated.st_ino;
+}
+
 }  // namespace
 
 void write_line(const text_writer& line) {
-  if (has_standard_error) write_all(2, line.data(), line.stored());
+  if (!has_standard_error || write_all(2, line.data(), line.stored())) return;
+  if (has_duplicate()) write_all(duplicate, line.data(), line.stored());
+}
+
+void keep_standard_error() {
+  forget_standard_error();
+  const long copy = system_call(SYS_fcntl, 2, F_DUPFD_CLOEXEC, duplicates_from);
+  if (copy >= 0 && system_call(SYS_fstat, copy, reinterpret_cast<long>(&duplicated)) == 0) duplicate = copy;
+}
+
+void forget_standard_error() {
+  if (has_duplicate()) system_call(SYS_close, duplicate);
+  duplicate = -1;
 }
 
 TARN_COLD void fatal(const char* what, const void* pointer) {
-  text_buffer<256> line;
+  text_buffer<1400> line;
   line.put("tarn: ").put(what).put(": ").pointer(pointer).put('\n');
   write_line(line);
   // abort() of libc takes locks and runs handlers; the signal alone is what a debugger and a core dump need.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// page_heap: finds, splits and coalesces spans; takes memory from the system and gives it back.
+// page_heap: finds, splits and coalesces spans; takes memory from the system and gives it back (the latter in
+// page_heap_purge.cpp).
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread. One lock guards the free
 // spans; it is never held across a system call: a span that is being purged is in no list of F meanwhile, but in
@@ -112,16 +113,18 @@ class page_heap {
   void* reserve_step(std::size_t least, std::size_t& bytes);
   static bool is_whole(const span* s);
   void mark(span* s, page_backing backing);
-  void begin_purge_locked(span* s);
-  span* end_purge_locked(span* s, std::size_t purged);
-  std::size_t purge_pages(span* s, bool also_young);
-  std::size_t purge_whole(span* s);
-  std::size_t purge_until(std::size_t keep);
   void account_in_use(std::ptrdiff_t pages) {
     in_use_.store(static_cast<std::size_t>(
                       static_cast<std::ptrdiff_t>(in_use_.load(std::memory_order_relaxed)) + pages),
                   std::memory_order_relaxed);
   }
+
+  // Back to the system.
+  void begin_purge_locked(span* s);
+  span* end_purge_locked(span* s, std::size_t purged);
+  std::size_t purge_pages(span* s, bool also_young);
+  std::size_t purge_whole(span* s);
+  std::size_t purge_until(std::size_t keep);
 
   metadata_arena& metadata_;
   page_map& map_;

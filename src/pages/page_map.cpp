@@ -50,7 +50,7 @@ void page_map::set_objects(span* s, std::size_t object_size) {
   });
 }
 
-void page_map::clear_classes(const span* s) {
+void page_map::map_pages(const span* s) {
   const std::uintptr_t bits = address_of(s);
   for_each_leaf(s->start, s->pages, [bits](leaf& l, std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) l.spans[i].store(bits, std::memory_order_relaxed);

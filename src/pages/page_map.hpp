@@ -94,7 +94,8 @@ class page_map {
   // Every page of the span maps to it and to its class, of objects of `object_size` bytes (8 or a multiple of
   // 16) that end where the span ends.
   void set_objects(span* s, std::size_t object_size);
-  void clear_classes(const span* s);
+  // Every page of the span maps to it, without a class.
+  void map_pages(const span* s);
 
   [[nodiscard]] page_backing backing(std::uintptr_t address) const {
     return leaf_of(address)->backing[index_of(address)];

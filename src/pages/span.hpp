@@ -34,8 +34,12 @@ struct alignas(separation) span {
   std::uint32_t pages = 0;
   std::uint32_t dirty_pages = 0;  // of a free span: those backed by memory
   std::uint64_t* free_bits = nullptr;
+  void* owner = nullptr;       // the pool that a pooled span belongs to
   std::uint16_t capacity = 0;  // objects
   std::uint16_t free_objects = 0;
+  // While it has so many free objects, the span stays in the list it is in; set by the depot.
+  std::uint16_t least_in_list = 0;
+  std::uint16_t most_in_list = 0;
   std::uint8_t size_class = 0;
   std::uint8_t list = 0;
   std::atomic<span_state> state{span_state::free};
@@ -43,8 +47,8 @@ struct alignas(separation) span {
   bool moved = false;
 
   // The objects' bits, unless they are too many: `free_bits` then points here.
-  static constexpr std::size_t inline_words = 10;
-  std::uint64_t inline_bits[inline_words] = {};
+  static constexpr std::size_t inline_words = 8;
+  alignas(cache_line) std::uint64_t inline_bits[inline_words] = {};
 
   [[nodiscard]] std::size_t bytes() const { return std::size_t{pages} << page_shift; }
   [[nodiscard]] std::uintptr_t end() const { return start + bytes(); }

@@ -9,6 +9,7 @@
 #include "os/futex.hpp"
 #include "os/thread.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/extension.hpp"
 #include "runtime/options.hpp"
 
 namespace tarn::decay {
@@ -28,7 +29,11 @@ constexpr bool may_have_thread = !TARN_TSAN && !TARN_ASAN;
 
 std::int64_t period_ms() { return std::clamp<std::int64_t>(options::decay_ms() / 2, 10, 60000); }
 
-bool work_left() { return engine::heap.dirty_bytes() != 0 || engine::middle.spare_bytes() != 0; }
+bool work_left() {
+  bool left = engine::heap.dirty_bytes() != 0 || engine::middle.spare_bytes() != 0;
+  engine::for_each_extension([&left](const engine::extension& e) { left = left || e.has_work(); });
+  return left;
+}
 
 void thread_main() {
   int idle = 0;
@@ -59,6 +64,7 @@ void run_period_if_due() {
 }  // namespace
 
 bool run_period() {
+  engine::for_each_extension([](const engine::extension& e) { e.age(); });
   engine::registry.for_each([](thread_cache& cache) { cache.take_surplus(true); });
   engine::middle.flush_idle_magazines(false);
   engine::middle.release_spares(false);

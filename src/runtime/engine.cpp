@@ -7,6 +7,7 @@
 #include <climits>
 
 #include "runtime/decay.hpp"
+#include "runtime/extension.hpp"
 #include "runtime/options.hpp"
 
 namespace tarn::engine {
@@ -45,6 +46,7 @@ void thread_ends(void* value) {
   if (round < last_round && pthread_setspecific(exit_key, reinterpret_cast<void*>(round + 1)) == 0) {
     return;
   }
+  for_each_extension([](const extension& e) { e.thread_ends(); });
   thread_cache* cache = local_cache;
   phase = thread_phase::ended;
   local_cache = &no_cache;
@@ -96,6 +98,7 @@ thread_cache* attach_thread() {
 }
 
 void reclaim() {
+  for_each_extension([](const extension& e) { e.reclaim(); });
   if (local_cache != &no_cache) local_cache->flush_all();
   registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });
   registry.for_each_unused([](thread_cache& cache) { cache.flush_all(); });

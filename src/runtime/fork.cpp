@@ -6,8 +6,10 @@
 // it waits for one of ours; so the list's lock has to come first, or fork would wait for ever.
 #include <pthread.h>
 
+#include "os/report.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/extension.hpp"
 #include "runtime/options.hpp"
 
 extern "C" {
@@ -20,19 +22,25 @@ extern "C" {
 namespace tarn::engine {
 namespace {
 
-template <class Visit>
-void for_each_lock(Visit visit) {
+// Those whose locks are held while the process forks; others may be attached meanwhile.
+const extension* locked_extensions = nullptr;
+
+// In the order of their ranks.
+void for_each_lock(void (*visit)(os::mutex&)) {
   visit(options::lock());
   visit(registry.lock());
+  for (const extension* e = locked_extensions; e != nullptr; e = e->next) e->visit_upper_locks(visit);
   for (unsigned c = 0; c < size_classes::count; ++c) visit(middle.depot(c).lock);
   visit(heap.lock());
   visit(middle.bits_lock());
   middle.magazines().for_each_lock(visit);
+  for (const extension* e = locked_extensions; e != nullptr; e = e->next) e->visit_lower_locks(visit);
   visit(metadata.lock());
 }
 
 void before_fork() {
   if (_IO_list_lock != nullptr) _IO_list_lock();
+  locked_extensions = first_extension();
   for_each_lock([](os::mutex& m) { m.lock(); });
 }
 
@@ -47,6 +55,8 @@ void after_fork_in_child() {
   decay::after_fork_in_child();
   heap.after_fork_in_child();
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
+  for_each_extension([](const extension& e) { e.after_fork_in_child(); });
+  os::forget_standard_error();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "os/report.hpp"
@@ -49,6 +50,13 @@ void put_json_string(text_writer& out, const char* text) {
       out.put(static_cast<unsigned char>(c) < 0x20 ? '?' : c);
   }
   out.put('"');
+}
+
+// Programs close standard error before libraries' destructors run: those of coreutils do, to see whether all could be
+// written. Not when the option is read, which may be in a sandbox.
+[[gnu::constructor]] void at_load() {
+  const char* where = secure_getenv("TARN_STATS");
+  if (where != nullptr && std::strcmp(where, "stderr") == 0) os::keep_standard_error();
 }
 
 // libc's destructors of the program have run by then, or will run after; the figures are of this moment.

@@ -2,6 +2,8 @@
 """End-to-end: `tarn compare`."""
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import time
@@ -93,6 +95,24 @@ class compare(Base):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(20), -signal.SIGINT)
         self.assertFalse(os.path.exists(f"/proc/{child}"))
+
+    def test_the_time_left_counts_down_while_a_run_lasts(self):
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([settings.tarn, "compare", "--touch", "0", "-w", "0", "-n", "2", "--only", "system",
+                               "--", "sleep", "2.3"], stdout=subprocess.DEVNULL, stderr=theirs) as process:
+            os.close(theirs)
+            shown = b""
+            try:
+                while part := os.read(ours, 4096):
+                    shown += part
+            except OSError:  # how a terminal ends
+                pass
+            os.close(ours)
+        self.assertEqual(process.returncode, 0, shown)
+        left = [int(word) for word in re.findall(rb"about (\d+) s left", shown)]
+        self.assertGreaterEqual(len(left), 2, shown)
+        self.assertEqual(left, sorted(left, reverse=True))
+        self.assertLess(left[-1], left[0])
 
     def test_output_and_input(self):
         given = self.write("given", "from file\n")

@@ -54,6 +54,32 @@ TEST(comparison_report, tells_when_rounds_are_few) {
   EXPECT_NE(verdict_text(outcome).find("3 rounds are few"), std::string::npos);
 }
 
+TEST(comparison_report, one_round_is_not_many_and_decides_nothing) {
+  const auto outcome = outcome_of({result("system", 1, 10, 1), result("tarn", 0.5, 10, 1)});
+  EXPECT_NE(render_table(outcome, false).find("medians of 1 round; below"), std::string::npos);
+  EXPECT_NE(verdict_text(outcome).find("\n  1 round cannot show a difference"), std::string::npos);
+  const auto two = outcome_of({result("system", 1, 10, 2), result("tarn", 0.5, 10, 2)});
+  EXPECT_NE(render_table(two, false).find("medians of 2 rounds; below"), std::string::npos);
+  EXPECT_NE(verdict_text(two).find("\n  2 rounds cannot show a difference"), std::string::npos);
+}
+
+TEST(comparison_report, table_and_verdict_tell_one_ratio) {
+  // Medians of 1.000 ms and 1.200 ms; the median of the rounds' ratios is 1.29.
+  contender_result slow{{"tarn", "/libtarn.so"}, {}, {}, {}};
+  contender_result quick{{system_name, ""}, {}, {}, {}};
+  const double slow_ms[] = {1.2003, 1.16, 1.31};
+  const double quick_ms[] = {0.93, 0.9999, 1.016};
+  for (int round = 0; round < 3; ++round) {
+    slow.rounds.push_back({slow_ms[round] * 1e-3, 1, 1 << 20, 1, 0});
+    quick.rounds.push_back({quick_ms[round] * 1e-3, 1, 1 << 20, 1, 0});
+  }
+  const auto outcome = outcome_of({quick, slow});
+  EXPECT_NE(render_table(outcome, false).find("1.20 \u00b1"), std::string::npos);
+  EXPECT_NE(verdict_text(outcome).find("wall time, tarn: 20 % more"), std::string::npos)
+      << verdict_text(outcome);
+  EXPECT_DOUBLE_EQ(as_json(outcome)["verdicts"][0]["ratio"].get<double>(), 1.2);
+}
+
 TEST(comparison_report, the_table_is_aligned_and_marks_the_ratio_to_the_best) {
   const std::string table =
       render_table(outcome_of({result("system", 1, 10), result("tarn", 0.5, 20)}), false);
@@ -102,6 +128,13 @@ TEST(comparison_report, default_rounds_fit_a_minute) {
   EXPECT_EQ(rounds_that_fit(0.01), 10);
   EXPECT_EQ(rounds_that_fit(10), 6);
   EXPECT_EQ(rounds_that_fit(300), 3);
+}
+
+TEST(comparison_report, the_time_left_counts_down_within_a_round) {
+  EXPECT_DOUBLE_EQ(seconds_left(4, 4, 0), 16);
+  EXPECT_DOUBLE_EQ(seconds_left(4, 4, 3), 13);
+  EXPECT_DOUBLE_EQ(seconds_left(4, 4, 9), 12) << "a round that takes longer";
+  EXPECT_DOUBLE_EQ(seconds_left(1, 4, 9), 0);
 }
 
 }  // namespace

@@ -8,16 +8,25 @@ namespace tarn::cli {
 namespace {
 
 TEST(text, quantities) {
-  EXPECT_EQ(format_seconds(1.0456), "1.046 s");
-  EXPECT_EQ(format_seconds(0.0123), "12.30 ms");
-  EXPECT_EQ(format_seconds(0.00005), "50 us");
-  EXPECT_EQ(format_seconds(4000), "4000 s");
-  EXPECT_EQ(format_bytes(512), "512 B");
-  EXPECT_EQ(format_bytes(1536 * 1024.0), "1.5 MiB");
-  EXPECT_EQ(format_bytes(3.0 * (1 << 30)), "3.00 GiB");
-  EXPECT_EQ(format_count(9999), "9999");
-  EXPECT_EQ(format_count(12345), "12.3k");
-  EXPECT_EQ(format_count(2.5e6), "2.50M");
+  EXPECT_EQ(show_seconds(1.0456).text, "1.046 s");
+  EXPECT_EQ(show_seconds(0.0123).text, "12.30 ms");
+  EXPECT_EQ(show_seconds(0.00005).text, "50 us");
+  EXPECT_EQ(show_seconds(4000).text, "4000 s");
+  EXPECT_EQ(show_bytes(512).text, "512 B");
+  EXPECT_EQ(show_bytes(1536 * 1024.0).text, "1.500 MiB");
+  EXPECT_EQ(show_bytes(3.0 * (1 << 30)).text, "3.000 GiB");
+  EXPECT_EQ(show_count(9999).text, "9999");
+  EXPECT_EQ(show_count(12345).text, "12.35k");
+  EXPECT_EQ(show_count(2.5e6).text, "2.500M");
+}
+
+TEST(text, what_is_shown_is_also_told_as_a_number) {
+  EXPECT_DOUBLE_EQ(show_seconds(1.0456).value, 1.046);
+  EXPECT_DOUBLE_EQ(show_seconds(0.00123456).value, 0.001235);
+  EXPECT_DOUBLE_EQ(show_bytes(1.23456 * 1048576).value, 1.235 * 1048576);
+  EXPECT_DOUBLE_EQ(show_count(12345).value, 12350);
+  EXPECT_EQ(show_count(0.4).value, 0);
+  EXPECT_EQ(show_count(0).text, "0");
 }
 
 TEST(text, wait_statuses) {

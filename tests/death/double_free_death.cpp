@@ -143,19 +143,31 @@ class double_free_death : public testing::Test {
   static void for_each_class(Body body) {
     for (unsigned c = 1; c < size_classes::count; ++c) body(c);
   }
+  // Of each class, many objects that others of their spans outlive: steps(objects, look) frees them and calls look()
+  // wherever a second free has to be seen. Returns in which places they were then; look() those of its own call.
+  template <class Steps>
+  static std::set<place> places_of_freed(Steps steps) {
+    std::set<place> all;
+    for_each_class([&steps, &all](unsigned c) {
+      SCOPED_TRACE(class_info(c).size);
+      auto objects = allocate_many(c);
+      const auto kept = keep_some(objects);
+      steps(objects, [c, &objects, &all] {
+        const auto here = expect_all_seen(c, objects);
+        all.insert(here.begin(), here.end());
+        return here;
+      });
+      release_all(kept);
+      tarn_trim(0);
+    });
+    return all;
+  }
 };
 
 TEST_F(double_free_death, where_its_own_thread_has_put_it) {
-  std::set<place> all;
-  for_each_class([&all](unsigned c) {
-    auto objects = allocate_many(c);
-    const auto kept = keep_some(objects);
+  const auto all = places_of_freed([](const std::vector<void*>& objects, auto look) {
     release_all(objects);
-    const auto here = expect_all_seen(c, objects);
-    EXPECT_EQ(here.count(place::own_magazine), 1U) << class_info(c).size;
-    all.insert(here.begin(), here.end());
-    release_all(kept);
-    tarn_trim(0);
+    EXPECT_EQ(look().count(place::own_magazine), 1U);
   });
   for (const place wanted : {place::own_magazine, place::own_spare, place::depot, place::span}) {
     EXPECT_EQ(all.count(wanted), 1U) << "the test brought nothing to place " << static_cast<int>(wanted);
@@ -184,15 +196,9 @@ TEST_F(double_free_death, in_the_cache_of_another_thread_that_lives) {
 }
 
 TEST_F(double_free_death, in_what_a_thread_has_left_behind) {
-  std::set<place> all;
-  for_each_class([&all](unsigned c) {
-    auto objects = allocate_many(c);
-    const auto kept = keep_some(objects);
+  const auto all = places_of_freed([](const std::vector<void*>& objects, auto look) {
     std::thread([&objects] { release_all(objects); }).join();
-    const auto here = expect_all_seen(c, objects);
-    all.insert(here.begin(), here.end());
-    release_all(kept);
-    tarn_trim(0);
+    look();
   });
   EXPECT_EQ(all.count(place::depot), 1U);
   EXPECT_EQ(all.count(place::span), 1U);
@@ -200,33 +206,21 @@ TEST_F(double_free_death, in_what_a_thread_has_left_behind) {
 }
 
 TEST_F(double_free_death, after_a_trim) {
-  std::set<place> all;
-  for_each_class([&all](unsigned c) {
-    auto objects = allocate_many(c);
-    const auto kept = keep_some(objects);
+  const auto all = places_of_freed([](const std::vector<void*>& objects, auto look) {
     release_all(objects);
     tarn_trim(0);
-    const auto here = expect_all_seen(c, objects);
-    all.insert(here.begin(), here.end());
-    release_all(kept);
-    tarn_trim(0);
+    look();
   });
   EXPECT_EQ(all, (std::set<place>{place::span, place::page_heap}));
 }
 
 TEST_F(double_free_death, after_periods_of_decay) {
-  std::set<place> all;
-  for_each_class([&all](unsigned c) {
-    auto objects = allocate_many(c);
-    const auto kept = keep_some(objects);
+  const auto all = places_of_freed([](const std::vector<void*>& objects, auto look) {
     std::thread([&objects] { release_all(objects); }).join();
     for (int period = 0; period < 4; ++period) {
       decay::run_period();
-      const auto here = expect_all_seen(c, objects);
-      all.insert(here.begin(), here.end());
+      look();
     }
-    release_all(kept);
-    tarn_trim(0);
   });
   EXPECT_EQ(all.count(place::span), 1U);
   EXPECT_EQ(all.count(place::page_heap), 1U);

@@ -14,7 +14,8 @@ dev_help() {
                                     programs, and the first two under sanitizers. --long adds what takes hours
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
-  bench [ARG…]                      build and run the benchmarks; ./dev bench --help lists ARG…
+  bench [--pools] [ARG…]            build and run the benchmarks, of malloc or of the typed pools;
+                                    ./dev bench --help and ./dev bench --pools --help list ARG…
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
   help                              this text
 
@@ -72,9 +73,14 @@ dev_build() {
 }
 
 dev_bench() {
-  need "$needs_build$needs_bench" "$wants_peers$wants_bench"
+  local program=bench/run.py wants=$wants_bench
+  if [ "${1:-}" = --pools ]; then
+    program=bench/run_pools.py wants=$wants_pools
+    shift
+  fi
+  need "$needs_build$needs_bench" "$wants_peers$wants"
   build bench || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
-  exec "$(python_with matplotlib || echo python3)" bench/run.py "$@"
+  exec "$(python_with matplotlib || echo python3)" "$program" "$@"
 }
 
 # The first of clang-format-16, clang-format-17 … that is there.

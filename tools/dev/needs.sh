@@ -62,6 +62,11 @@ gs               ghostscript
 redis-server     redis-server
 redis-benchmark  redis-tools
 lib:libtbbmalloc_proxy.so.2  libtbbmalloc2'
+# What tarn's typed pools are measured beside.
+wants_pools='
+<boost/pool/object_pool.hpp>                                            libboost-dev
+/usr/lib/*/libboost_container.so                                        libboost-container-dev
+/usr/include/foonathan_memory/foonathan/memory/memory_pool.hpp          libfoonathan-memory-dev'
 
 is_there() {
   local choice name

@@ -27,6 +27,8 @@ struct tarn_pool_bins {
   std::size_t count;
 };
 
+// Slots begin where their span does, one behind the other: each also has the alignment of the largest power of two that
+// divides its size, up to a page's.
 struct tarn_pool_request {
   std::size_t size;       // bytes of an object
   std::size_t alignment;  // a power of two
@@ -61,6 +63,12 @@ TARN_API tarn_pool* tarn_pool_shared(const tarn_pool_request* request) noexcept;
 // Requires: no thread uses the pool any more. Frees its memory and the pool if no object is live and returns 0;
 // otherwise keeps both for ever and returns how many are.
 TARN_API std::size_t tarn_pool_destroy(tarn_pool* pool) noexcept;
+
+// The same, but frees the memory whatever is live, and returns its bytes.
+TARN_API std::size_t tarn_pool_release(tarn_pool* pool) noexcept;
+
+// The pool whose span the address lies in; null if that is none.
+TARN_API tarn_pool* tarn_pool_of(const void* address) noexcept;
 
 // The number of a pool made by tarn_pool_create for many threads; numbers are used again.
 TARN_API std::size_t tarn_pool_number(const tarn_pool* pool) noexcept;

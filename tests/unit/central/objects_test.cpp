@@ -29,8 +29,10 @@ class cut_span {
 
   std::vector<std::size_t> take(std::size_t most) {
     std::vector<std::size_t> out;
-    const std::size_t count = objects::take_free(
-        &s, most, [&](void* object) { out.push_back(objects::index_of(&s, address_of(object))); });
+    const std::size_t count = objects::take_free(&s, most, [&](std::size_t index) {
+      EXPECT_EQ(objects::index_of(&s, address_of(objects::at(&s, index))), index);
+      out.push_back(index);
+    });
     EXPECT_EQ(count, out.size());
     return out;
   }

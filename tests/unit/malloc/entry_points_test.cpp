@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The functions of tarn/malloc.h: results, errors and errno.
+// Results, errors and errno of what the tarn_ names and libc's have in common.
 #include "malloc/entry_points.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <set>
 
 #include "os/memory.hpp"
-#include "runtime/engine.hpp"
 #include "tarn/malloc.h"
 
 namespace tarn {
@@ -158,27 +156,6 @@ TEST(entry_points, pages) {
   tarn_free(one);
   tarn_free(whole);
   tarn_free(least);
-}
-
-TEST(entry_points, sized_frees_are_frees) {
-  const std::uint64_t before = engine::large_bytes.load();
-  tarn_free_sized(tarn_malloc(3 * mib), 3 * mib);
-  tarn_free_aligned_sized(tarn_aligned_alloc(1 << 16, 3 * mib), 1 << 16, 3 * mib);
-  EXPECT_EQ(engine::large_bytes.load(), before);
-  tarn_free_sized(nullptr, 5);
-}
-
-TEST(entry_points, usable_and_good_size_at_their_ends) {
-  EXPECT_EQ(tarn_usable_size(nullptr), 0U);
-  EXPECT_GE(tarn_good_size(0), 1U);
-  EXPECT_EQ(tarn_good_size(largest_class_size), largest_class_size);
-  EXPECT_EQ(tarn_good_size(largest_class_size + 1), largest_class_size + page_size);
-  EXPECT_EQ(tarn_good_size(SIZE_MAX), SIZE_MAX);
-}
-
-TEST(entry_points, version_is_three_numbers) {
-  int parts[3] = {-1, -1, -1};
-  ASSERT_EQ(std::sscanf(tarn_version(), "%d.%d.%d", &parts[0], &parts[1], &parts[2]), 3);
 }
 
 }  // namespace

@@ -50,6 +50,52 @@ TEST(report, a_line_goes_to_standard_error) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "to standard error\n");
 }
 
+constexpr int first_duplicate = 500;
+
+TEST(report, a_kept_standard_error_is_reached_after_its_close) {
+  text_buffer<64> line;
+  line.put("late\n");
+  testing::internal::CaptureStderr();
+  keep_standard_error();
+  const int flags = fcntl(first_duplicate, F_GETFD);
+  write_line(line);
+  close(2);
+  write_line(line);
+  forget_standard_error();
+  write_line(line);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "late\nlate\n") << "once by 2, once by the duplicate";
+  EXPECT_EQ(flags, FD_CLOEXEC);
+  EXPECT_EQ(fcntl(first_duplicate, F_GETFD), -1);
+}
+
+TEST(report, a_programs_file_under_the_duplicates_number_is_left_alone) {
+  const std::string path = new_path("taken");
+  text_buffer<64> line;
+  line.put("must not be in it\n");
+  testing::internal::CaptureStderr();
+  keep_standard_error();
+  const int file = open(path.c_str(), O_CREAT | O_WRONLY, 0600);
+  dup2(file, first_duplicate);
+  close(2);
+  write_line(line);
+  forget_standard_error();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(content_of(path), "");
+  EXPECT_NE(fcntl(first_duplicate, F_GETFD), -1) << "closed, although not ours";
+  close(first_duplicate);
+  close(file);
+  unlink(path.c_str());
+}
+
+TEST(report, without_a_standard_error_there_is_none_to_keep) {
+  testing::internal::CaptureStderr();
+  close(2);
+  keep_standard_error();
+  const int flags = fcntl(first_duplicate, F_GETFD);
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(flags, -1);
+}
+
 // In a process that was started without a standard error: its own file gets the number 2.
 TEST(report_child, opens_a_file_and_writes_a_line) {
   if (!testing_support::is_child()) return;

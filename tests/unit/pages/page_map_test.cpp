@@ -57,7 +57,7 @@ TEST_F(page_map_test, a_span_across_leaves_is_known_in_each) {
   }
   EXPECT_EQ(map_.class_of(s.start - 1), 0U);
   EXPECT_EQ(map_.class_of(s.end()), 0U);
-  map_.clear_classes(&s);
+  map_.map_pages(&s);
   for (std::uintptr_t at = s.start; at < s.end(); at += page_size) EXPECT_EQ(map_.class_of(at), 0U);
 }
 
@@ -79,7 +79,7 @@ TEST_F(page_map_test, a_page_knows_how_far_its_first_byte_is_into_an_object) {
         ASSERT_EQ(page.size_class(), 96U);
         ASSERT_EQ(page.distance(at) % size == 0, (s.end() - at) % size == 0) << size;
       }
-      map_.clear_classes(&s);
+      map_.map_pages(&s);
     }
   }
 }

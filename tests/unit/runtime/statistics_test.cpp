@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/statistics.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -175,6 +178,32 @@ TEST(statistics, are_appended_to_a_file_at_exit) {
   // The shell that starts the test has no tarn in it.
   EXPECT_EQ(lines, 2);
   unlink(path.c_str());
+}
+
+// As coreutils do.
+TEST(statistics_closing_child, closes_its_standard_streams_at_exit) {
+  if (!testing_support::is_child()) return;
+  tarn_free(tarn_malloc(3 * mib));
+  const pid_t child = fork();
+  // No descriptor of ours is left in a child, and none is inherited.
+  if (child == 0) _exit(fcntl(500, F_GETFD) == -1 ? 0 : 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  std::atexit([] {
+    std::fclose(stdout);
+    std::fclose(stderr);
+  });
+}
+
+TEST(statistics, reach_standard_error_that_is_closed_at_exit) {
+  const auto result = testing_support::run_test("TARN_STATS=stderr", "statistics_closing_child.*");
+  EXPECT_EQ(result.status, 0) << result.output;
+  const std::size_t begin = result.output.find("{\"version\": ");
+  ASSERT_NE(begin, std::string::npos) << result.output;
+  EXPECT_GE(nlohmann::json::parse(result.output.substr(begin))["reserved"].get<std::size_t>(), 3 * mib);
+  const auto other = testing_support::run_test("TARN_STATS=off", "statistics_closing_child.*");
+  EXPECT_EQ(other.output.find("version"), std::string::npos) << other.output;
 }
 
 TEST(statistics, a_file_that_cannot_be_written_is_reported) {

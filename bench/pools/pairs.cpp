@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// pairs: ticks per new and delete of a class of 1 byte and of one of 64, one thread: each object deleted at once
+//   ("pair"), and 5,000 made, then all deleted in the same order ("batch").
+// Idea: the benchmark that per-type pools are usually shown with.
+// Known to favour: pools whose state lies in one place known at compile time. It shows the cost of the fast path and
+//   nothing of what else memory costs a program.
+// Invariant: a reading of the counter covers one block of work; the median over all blocks is the figure.
+// Output: one JSON object, ticks per pair.
+#include "../micro/ticks.hpp"
+#include "pools.hpp"
+
+namespace {
+
+constexpr std::size_t pairs_per_block = 2000;
+constexpr std::size_t batch_length = 5000;
+constexpr double seconds_per_figure = 0.12;
+constexpr std::size_t fewest_samples = 5;
+constexpr std::size_t most_samples = 4000;
+
+using contenders = bench::join<
+    bench::contender_list<bench::bare_chain, bench::bare_thread_array, bench::classic_memory_pool,
+                          bench::classic_memory_pool_tls, bench::classic_object_pool, bench::new_delete>,
+    bench::local_boost_pools, bench::shared_boost_pools, bench::local_foonathan_pools,
+    bench::contender_list<bench::tarn_local_pool, bench::tarn_pool_of>>;
+
+template <class pool_type, class T>
+void pair_block(pool_type& pool, std::type_identity<T> /*type*/) {
+  for (std::size_t pair = 0; pair < pairs_per_block; ++pair) {
+    T* made = ::new (pool.take()) T;
+    bench::obscure(made);
+    pool.give(made);
+  }
+}
+
+template <class pool_type, class T>
+void batch_block(pool_type& pool, std::type_identity<T> /*type*/) {
+  static T* objects[batch_length];
+  for (T*& each : objects) {
+    each = ::new (pool.take()) T;
+    bench::obscure(each);
+  }
+  for (T* each : objects) {
+    bench::obscure(each);
+    pool.give(each);
+  }
+}
+
+// As many blocks as the time holds, so that a contender that is a thousand times slower ends as soon as the others.
+template <class work_type>
+double median_ticks(const bench::scene_arguments& arguments, std::size_t pairs, work_type work) {
+  const double limit = seconds_per_figure * arguments.scale / 1000;
+  std::vector<double> readings;
+  readings.reserve(most_samples);
+  work();
+  const bench::stopwatch clock;
+  while (readings.size() < fewest_samples || (readings.size() < most_samples && clock.seconds() < limit)) {
+    const std::uint64_t start = bench::ticks();
+    work();
+    readings.push_back(static_cast<double>(bench::ticks() - start));
+  }
+  const auto middle = readings.begin() + static_cast<std::ptrdiff_t>(readings.size() / 2);
+  std::nth_element(readings.begin(), middle, readings.end());
+  return *middle / static_cast<double>(pairs);
+}
+
+template <class Contender, std::size_t Size>
+void measure(const bench::scene_arguments& arguments) {
+  using object = bench::object<Size>;
+  constexpr std::type_identity<object> type;
+  typename Contender::template of<object> pool;
+  bench::escape(&pool);
+  const double pair = median_ticks(arguments, pairs_per_block, [&] { pair_block(pool, type); });
+  const double batch = median_ticks(arguments, batch_length, [&] { batch_block(pool, type); });
+  std::printf("\"pair%zu\": %.3f, \"batch%zu\": %.3f, ", Size, pair, Size, batch);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  return bench::run_scene(
+      contenders(), count, words, "", 0,
+      []<class Contender>(std::type_identity<Contender>, const bench::scene_arguments& arguments) {
+        std::printf("{");
+        measure<Contender, 1>(arguments);
+        measure<Contender, 64>(arguments);
+        std::printf("\"ticks_per_ns\": %.4f}\n", bench::tick_rate());
+      });
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT
+// pool_resource, local_pool_resource: std::pmr memory resources over pools, one per slot size.
+//
+//     tarn::local_pool_resource memory;
+//     std::pmr::map<int, std::pmr::string> names(&memory);
+//
+// They take the place of std::pmr::synchronized_pool_resource and unsynchronized_pool_resource: the first may be used
+// by all threads, the second by one at a time. Use them when containers of many types shall share memory that ends
+// together, or when the allocator may not show in the container's type. Do not for one type of node: pooled_allocator
+// needs no virtual call; nor for what is only built and dropped: an arena is cheaper.
+//
+// Where memory comes from: a request of at most 4 KiB with an alignment of at most 4 KiB, from a pool for slots of its
+// size; sizes are 8 bytes apart up to 128, then eight to a doubling, so that rounding wastes at most 7 bytes or 1/8. Those
+// pools' spans come from tarn's page heap, not from the upstream resource. Anything larger or stricter aligned comes from
+// the upstream resource: the one given, else what std::pmr::get_default_resource() is when the resource is made.
+// Lifetime: release() and the destructor give all memory back, of live blocks too. Blocks may not outlive the resource.
+// Failure: std::bad_alloc, and what the upstream resource throws.
+// Cost of a hit: a virtual call, one table read up to 1 KiB and alignment 16 (three above), and a pool's five
+// instructions; pool_resource also looks up the thread's bin. Memory: per slot size in use, a span of at least 8 KiB,
+// and per thread that uses it an array of some free slots.
+#pragma once
+
+#include <atomic>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory_resource>
+#include <mutex>
+
+#include "tarn/detail/slot_sizes.hpp"
+#include "tarn/detail/upstream_blocks.hpp"
+#include "tarn/object_pool.hpp"
+
+namespace tarn {
+
+namespace detail {
+
+inline namespace TARN_POOL_MODE {
+
+// The untyped pool for slots of slot_sizes::size_of(index). Null when there is no memory.
+inline tarn_pool* create_slot_pool(std::size_t index, bool single_thread) noexcept {
+  constexpr char prefix[] = "tarn::pool_resource/";
+  char name[sizeof(prefix) + 8];
+  std::memcpy(name, prefix, sizeof(prefix) - 1);
+  const char* const end =
+      std::to_chars(name + sizeof(prefix) - 1, name + sizeof(name), slot_sizes::size_of(index)).ptr;
+  tarn_pool_request request{};
+  request.size = slot_sizes::size_of(index);
+  request.alignment = slot_sizes::alignment_of(index);
+  request.name = name;
+  request.name_length = static_cast<std::size_t>(end - name);
+  request.checked = TARN_CHECKED_POOLS != 0;
+  request.single_thread = single_thread;
+  return tarn_pool_create(&request);
+}
+
+// A resource's pool for one slot size, made by its first use. Both kinds have
+//   get():       the pool, null if it is not made yet;
+//   prepare(i):  the pool; null when there is no memory;
+//   release():   gives back the pool and all its memory;
+//   bin():       the bin to pop from and push to, which is never null;
+//   bin_place(b): where the library may leave the address of another bin, `b` if there is no such place yet.
+
+class shared_slot_pool {
+ public:
+  // acquire: partner of the release in prepare().
+  [[nodiscard]] tarn_pool* get() const noexcept { return pool_.load(std::memory_order_acquire); }
+
+  tarn_pool* prepare(std::size_t index) noexcept {
+    tarn_pool* pool = get();
+    if (pool != nullptr) return pool;
+    tarn_pool* const made = create_slot_pool(index, false);
+    if (made == nullptr) return nullptr;
+    // acq_rel: the pool is whole for whoever sees it; acquire on failure: so is the other thread's for this one.
+    if (!pool_.compare_exchange_strong(pool, made, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      tarn_pool_destroy(made);
+      return pool;
+    }
+    // release: partner of the acquire in place_or_null(): a number may have been another pool's before.
+    number_.store(tarn_pool_number(made), std::memory_order_release);
+    return made;
+  }
+
+  // Requires: no other thread uses the resource meanwhile.
+  void release() noexcept {
+    number_.store(SIZE_MAX, std::memory_order_relaxed);
+    if (tarn_pool* const pool = pool_.exchange(nullptr, std::memory_order_relaxed)) tarn_pool_release(pool);
+  }
+
+  [[nodiscard]] TARN_DETAIL_INLINE tarn_pool_bin* bin() const noexcept {
+    tarn_pool_bin** const place = place_or_null();
+    return TARN_DETAIL_LIKELY(place != nullptr) ? *place : &no_bin.bin;
+  }
+  [[nodiscard]] tarn_pool_bin** bin_place(tarn_pool_bin** none) const noexcept {
+    tarn_pool_bin** const place = place_or_null();
+    return place != nullptr ? place : none;
+  }
+
+ private:
+  // Of the calling thread; null if its table does not reach so far yet.
+  [[nodiscard]] TARN_DETAIL_INLINE tarn_pool_bin** place_or_null() const noexcept {
+    // acquire: partner of the release in prepare().
+    const std::size_t number = number_.load(std::memory_order_acquire);
+    return number < tarn_pool_local_bins.count ? tarn_pool_local_bins.bins + number : nullptr;
+  }
+
+  std::atomic<tarn_pool*> pool_{nullptr};
+  std::atomic<std::size_t> number_{SIZE_MAX};  // until the pool is made: beyond every table
+};
+
+class local_slot_pool {
+ public:
+  [[nodiscard]] tarn_pool* get() const noexcept { return pool_; }
+  tarn_pool* prepare(std::size_t index) noexcept {
+    if (pool_ == nullptr) pool_ = create_slot_pool(index, true);
+    return pool_;
+  }
+  void release() noexcept {
+    bin_ = &no_bin.bin;
+    if (pool_ != nullptr) tarn_pool_release(pool_);
+    pool_ = nullptr;
+  }
+  [[nodiscard]] TARN_DETAIL_INLINE tarn_pool_bin* bin() const noexcept { return bin_; }
+  [[nodiscard]] tarn_pool_bin** bin_place(tarn_pool_bin** /*none*/) noexcept { return &bin_; }
+
+ private:
+  tarn_pool_bin* bin_ = &no_bin.bin;
+  tarn_pool* pool_ = nullptr;
+};
+
+// What both resources are.
+template <class SlotPool, class Mutex>
+class slot_resource : public std::pmr::memory_resource {
+ public:
+  explicit slot_resource(std::pmr::memory_resource* upstream) noexcept : large_(upstream) {}
+  slot_resource(const slot_resource&) = delete;
+  slot_resource& operator=(const slot_resource&) = delete;
+  // Requires: no other thread uses the resource any more, and nobody its blocks.
+  ~slot_resource() override {
+    for (SlotPool& slots : pools_) slots.release();
+  }
+
+  // Gives back all memory, whether its blocks are live or not; the resource can be used again.
+  // Requires: no other thread uses the resource meanwhile, and nobody its blocks afterwards.
+  void release() {
+    for (SlotPool& slots : pools_) slots.release();
+    large_.release();
+  }
+  // Gives the memory of unused slots to the page heap; returns the bytes.
+  std::size_t trim() noexcept {
+    std::size_t bytes = 0;
+    for (SlotPool& slots : pools_) {
+      tarn_pool_bin* none = &no_bin.bin;
+      if (tarn_pool* const pool = slots.get()) bytes += tarn_pool_trim(pool, slots.bin_place(&none));
+    }
+    return bytes;
+  }
+
+  // The sums over all pools, without what the upstream resource has given; so `peak` may be more than there ever was
+  // at one time.
+  [[nodiscard]] pool_stats stats() const noexcept {
+    pool_stats sum{};
+    for (const SlotPool& slots : pools_) {
+      const pool_stats one = stats_of(slots.get());
+      sum.live += one.live;
+      sum.peak += one.peak;
+      sum.bytes += one.bytes;
+      sum.cached += one.cached;
+      sum.hits += one.hits;
+      sum.refills += one.refills;
+    }
+    return sum;
+  }
+  [[nodiscard]] std::pmr::memory_resource* upstream_resource() const noexcept { return large_.upstream(); }
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    if (TARN_DETAIL_LIKELY(slot_sizes::is_quick(bytes, alignment))) {
+      return take(slot_sizes::quick_find(bytes, alignment), bytes);
+    }
+    const std::size_t index = slot_sizes::find(bytes, alignment);
+    return index != slot_sizes::count ? take(index, bytes) : large_.allocate(bytes, alignment);
+  }
+  void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
+    if (TARN_DETAIL_LIKELY(slot_sizes::is_quick(bytes, alignment))) {
+      return give(slot_sizes::quick_find(bytes, alignment), block);
+    }
+    const std::size_t index = slot_sizes::find(bytes, alignment);
+    return index != slot_sizes::count ? give(index, block) : large_.deallocate(block, bytes);
+  }
+  [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  // Only the bytes asked for may be used, so that a sanitizer sees who goes beyond them.
+  TARN_DETAIL_INLINE void* take(std::size_t index, std::size_t bytes) {
+    if constexpr (TARN_CHECKED_POOLS == 0) {
+      if (void* const slot = pop(pools_[index].bin())) {
+        unpoison(slot, bytes);
+        return slot;
+      }
+    }
+    return take_slow(index, bytes);
+  }
+  TARN_DETAIL_INLINE void give(std::size_t index, void* block) {
+    if constexpr (TARN_CHECKED_POOLS == 0) {
+      poison(block, slot_sizes::size_of(index));
+      if (TARN_DETAIL_LIKELY(push(pools_[index].bin(), block))) return;
+    }
+    give_slow(index, block);
+  }
+
+  TARN_DETAIL_COLD void* take_slow(std::size_t index, std::size_t bytes) {
+    tarn_pool* const pool = pools_[index].prepare(index);
+    if (pool == nullptr) throw_bad_alloc();
+    tarn_pool_bin* none = &no_bin.bin;
+    tarn_pool_bin** const place = pools_[index].bin_place(&none);
+    void* const slot = TARN_CHECKED_POOLS != 0 ? tarn_pool_checked_allocate(pool, place)
+                                               : tarn_pool_allocate_slow(pool, place);
+    if (slot == nullptr) throw_bad_alloc();
+    unpoison(slot, bytes);
+    return slot;
+  }
+  TARN_DETAIL_COLD void give_slow(std::size_t index, void* block) {
+    tarn_pool* const pool = pools_[index].get();
+    tarn_pool_bin* none = &no_bin.bin;
+    tarn_pool_bin** const place = pools_[index].bin_place(&none);
+    if constexpr (TARN_CHECKED_POOLS != 0) return tarn_pool_checked_deallocate(pool, place, block);
+    tarn_pool_deallocate_slow(pool, place, block);
+  }
+
+  SlotPool pools_[slot_sizes::count];
+  upstream_blocks<Mutex> large_;
+};
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace detail
+
+inline namespace TARN_POOL_MODE {
+
+// For all threads; a block may be given back by any of them.
+class pool_resource : public detail::slot_resource<detail::shared_slot_pool, std::mutex> {
+ public:
+  // Requires: upstream is not null and outlives the resource. Takes no memory yet.
+  explicit pool_resource(std::pmr::memory_resource* upstream = std::pmr::get_default_resource()) noexcept
+      : slot_resource(upstream) {}
+};
+
+// For one thread at a time. The resource and its blocks may pass to another thread as a whole.
+class local_pool_resource : public detail::slot_resource<detail::local_slot_pool, detail::no_mutex> {
+ public:
+  // Requires: upstream is not null and outlives the resource. Takes no memory yet.
+  explicit local_pool_resource(
+      std::pmr::memory_resource* upstream = std::pmr::get_default_resource()) noexcept
+      : slot_resource(upstream) {}
+};
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace tarn

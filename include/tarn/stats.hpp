@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Statistics of typed pools by type, giving back the memory of all of tarn at once, and the hook for pools that end too
+// early.
+//
+// Thread safety: every function may be called by any thread. Figures of several threads at work are of slightly
+// different moments.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tarn/detail/pool_abi.hpp"
+#include "tarn/malloc.h"
+
+namespace tarn {
+
+struct named_pool_stats {
+  std::string name;          // the type's name as the compiler writes it, or pool_options::name
+  std::size_t live;          // objects in the program's hands
+  std::size_t peak;          // no less than the most of them at once, as seen at refills
+  std::size_t bytes;         // of the pool's spans
+  std::size_t cached;        // free slots in threads' hands and waiting for hand-over
+  std::uint64_t hits;        // allocations served without a refill, as far as refills tell
+  std::uint64_t refills;     // allocations that had to fill a thread's array
+  std::size_t object_bytes;  // of a slot
+};
+
+// All pools there are, in no particular order. Throws std::bad_alloc. Cost: some locks per pool; not for hot paths.
+inline std::vector<named_pool_stats> pools() {
+  std::vector<named_pool_stats> all;
+  std::size_t count = 0;
+  tarn_pool_visit(
+      [](void* context, const char*, const tarn_pool_figures*) { ++*static_cast<std::size_t*>(context); },
+      &count);
+  // Room for pools that are made meanwhile: the visit itself must not throw.
+  all.reserve(count + 64);
+  tarn_pool_visit(
+      [](void* context, const char* name, const tarn_pool_figures* figures) {
+        auto& out = *static_cast<std::vector<named_pool_stats>*>(context);
+        if (out.size() == out.capacity()) return;
+        out.push_back({{},
+                       figures->live,
+                       figures->peak,
+                       figures->bytes,
+                       figures->cached,
+                       figures->hits,
+                       figures->refills,
+                       figures->object_bytes});
+#if defined(__cpp_exceptions)
+        try {
+          out.back().name = name;
+        } catch (...) {
+        }
+#else
+        out.back().name = name;
+#endif
+      },
+      &all);
+  return all;
+}
+
+// Gives idle memory of all pools, of malloc and of what tarn keeps mapped back to the system, but for `keep` bytes.
+// Returns the bytes given back.
+inline std::size_t trim(std::size_t keep = 0) noexcept { return tarn_trim(keep); }
+
+// Called with a pool's name when it ends while objects of it are live; null: one line on stderr, the default. Returns
+// the one before.
+inline tarn_pool_leak_hook set_leak_hook(tarn_pool_leak_hook hook) noexcept {
+  return tarn_pool_set_leak_hook(hook);
+}
+
+}  // namespace tarn

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// What page_heap gives back to the system: by age, beyond a limit, and on request.
+#include <algorithm>
+
+#include "os/memory.hpp"
+#include "pages/page_heap.hpp"
+
+namespace tarn {
+
+// Purges the old pages of a span in purging_ (and the young ones too, if asked); makes the others old.
+std::size_t page_heap::purge_pages(span* s, bool also_young) {
+  const std::size_t system_page = os::page_size();
+  std::size_t purged = 0;
+  std::uintptr_t at = s->start;
+  while (at < s->end()) {
+    const page_backing backing = map_.backing(at);
+    const bool due = backing == page_backing::old || (also_young && backing == page_backing::young);
+    if (!due) {
+      if (backing == page_backing::young) map_.set_backing(at, 1, page_backing::old);
+      at += page_size;
+      continue;
+    }
+    std::uintptr_t run_end = at + page_size;
+    while (run_end < s->end() && (map_.backing(run_end) == page_backing::old ||
+                                  (also_young && map_.backing(run_end) == page_backing::young))) {
+      run_end += page_size;
+    }
+    // Only whole pages of the system, which may be larger than ours.
+    const std::uintptr_t first = align_up(at, std::max(system_page, page_size));
+    const std::uintptr_t last = align_down(run_end, std::max(system_page, page_size));
+    if (first < last) {
+      touch_.before_purge(first, last - first);
+      if (os::purge(reinterpret_cast<void*>(first), last - first)) {
+        map_.set_backing(first, (last - first) >> page_shift, page_backing::clean);
+        purged += last - first;
+      }
+    }
+    at = run_end;
+  }
+  s->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(s->start, s->pages));
+  return purged;
+}
+
+// The same for a span of which nothing is to stay, whatever the backing of its pages says.
+std::size_t page_heap::purge_whole(span* s) {
+  touch_.before_purge(s->start, s->bytes());
+  const bool purged = is_whole(s) && os::purge(reinterpret_cast<void*>(s->start), s->bytes());
+  mark(s, purged ? page_backing::clean : page_backing::young);
+  return purged ? s->bytes() : 0;
+}
+
+// `s` is in no list of free spans. Until end_purge_locked() its pages and their backing are the caller's alone.
+void page_heap::begin_purge_locked(span* s) {
+  s->state.store(span_state::purging, std::memory_order_relaxed);
+  purging_pages_ += s->pages;
+  purging_.push_back(s);
+}
+
+// Returns the span behind it in purging_.
+span* page_heap::end_purge_locked(span* s, std::size_t purged) {
+  span* const next = s->next;
+  purging_.remove(s);
+  purging_pages_ -= s->pages;
+  returned_ += purged;
+  coalesce_locked(s);
+  return next;
+}
+
+bool page_heap::age() {
+  // The spans are taken out one bin at a time; what is freed meanwhile is young and waits for the next
+  // period.
+  for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
+    // What is put into purging_ under one lock stays together there: others add behind it and remove their own.
+    span* s = nullptr;
+    std::size_t left = 0;
+    {
+      os::lock_guard guard(lock_);
+      for (span* dirty = nullptr; (dirty = free_.dirty_bin(bin).front()) != nullptr; ++left) {
+        remove_locked(dirty);
+        begin_purge_locked(dirty);
+        if (s == nullptr) s = dirty;
+      }
+    }
+    for (; left != 0; --left) {
+      const std::size_t purged = purge_pages(s, false);
+      os::lock_guard guard(lock_);
+      s = end_purge_locked(s, purged);
+    }
+  }
+  return dirty_bytes() != 0;
+}
+
+std::size_t page_heap::purge_until(std::size_t keep) {
+  std::size_t total = 0;
+  while (dirty_bytes() > keep) {
+    span* s = nullptr;
+    {
+      os::lock_guard guard(lock_);
+      s = free_.longest(free_spans::half::dirty);
+      if (s == nullptr) break;
+      remove_locked(s);
+      begin_purge_locked(s);
+    }
+    const std::size_t purged = purge_pages(s, true);
+    total += purged;
+    os::lock_guard guard(lock_);
+    end_purge_locked(s, purged);
+    // The system refuses, or its pages are larger than the span: the next one would be the same again.
+    if (purged == 0) break;
+  }
+  return total;
+}
+
+// The threads that were purging do not exist here. Nobody knows how far they had come, and of a span that was given
+// back at once, the backing says nothing yet.
+void page_heap::after_fork_in_child() {
+  while (span* s = purging_.front()) {
+    purge_whole(s);
+    os::lock_guard guard(lock_);
+    end_purge_locked(s, 0);
+  }
+}
+
+std::size_t page_heap::trim(std::size_t keep) { return purge_until(keep); }
+
+}  // namespace tarn

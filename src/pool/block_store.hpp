@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// block_store: metadata memory in powers of two, for what varies in length: the bits of long spans, threads' tables.
+//
+// Thread safety: any thread. Blocks are reused, never given back to the system.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+
+#include "base/units.hpp"
+#include "pages/metadata_arena.hpp"
+
+namespace tarn {
+
+class block_store {
+ public:
+  static constexpr std::size_t least = 64;
+  static constexpr std::size_t most = 64 * kib;
+
+  constexpr block_store() = default;
+
+  // At least so many bytes, not zeroed; null when there is no memory or it would be more than `most`.
+  void* allocate(metadata_arena& arena, std::size_t bytes) {
+    return bytes <= most ? pools_[index_of(bytes)].allocate(arena) : nullptr;
+  }
+  // `bytes` as asked for.
+  void deallocate(void* block, std::size_t bytes) { pools_[index_of(bytes)].deallocate(block); }
+
+  void for_each_lock(void (*visit)(os::mutex&)) {
+    for (metadata_pool& pool : pools_) visit(pool.lock());
+  }
+
+ private:
+  static constexpr std::size_t sizes = 11;
+  static_assert(least << (sizes - 1) == most);
+  static std::size_t index_of(std::size_t bytes) {
+    return bytes <= least ? 0 : static_cast<std::size_t>(std::bit_width((bytes - 1) / least));
+  }
+  static constexpr metadata_pool pool_of(unsigned power) {
+    return {least << power, power == 0 ? least : separation};
+  }
+  metadata_pool pools_[sizes] = {pool_of(0), pool_of(1), pool_of(2), pool_of(3), pool_of(4), pool_of(5),
+                                 pool_of(6), pool_of(7), pool_of(8), pool_of(9), pool_of(10)};
+};
+
+}  // namespace tarn

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "pool/checked_slots.hpp"
+
+#include <cstring>
+
+#include "os/report.hpp"
+#include "pool/pool_memory.hpp"
+#include "runtime/engine.hpp"
+
+namespace tarn {
+namespace {
+
+// One line: what is wrong, which type, which pointer.
+template <class... Parts>
+[[noreturn]] void fatal(const void* object, Parts... parts) {
+  text_buffer<2500> line;
+  (line.put(parts), ...);
+  line.put('\0');
+  os::fatal(line.data(), object);
+}
+
+std::uint64_t& word_of(std::uint64_t* books, std::size_t book_words, unsigned book, std::size_t index) {
+  return books[book * book_words + index / objects::bits_per_word];
+}
+constexpr std::uint64_t bit_of(std::size_t index) {
+  return std::uint64_t{1} << (index % objects::bits_per_word);
+}
+
+enum : unsigned { live_book = 1, filled_book = 2 };
+
+}  // namespace
+
+pool_core& checked_slots::check(pool_core* pool, const void* object, const char* what) {
+  pool_shard* const shard = pool_shard::owner_of(object);
+  if (shard == nullptr) {
+    fatal(object, what, " of a pointer that is in no pool, in the pool of ",
+          pool != nullptr ? pool->name() : "any type");
+  }
+  pool_core* const owner = &shard->pool();
+  if (pool != nullptr && owner != pool) {
+    fatal(object, what, " in the wrong pool: an object of the pool of ", owner->name(), ", in the pool of ",
+          pool->name());
+  }
+  const span* const s = engine::map.span_of(address_of(object));
+  const slot_layout::position at = owner->layout_.find(s, address_of(object));
+  const std::size_t book_words = owner->book_words(s);
+  if (!at.is_exact) fatal(object, what, " of a pointer into an object of ", owner->name());
+  bool live = false;
+  {
+    os::lock_guard guard(shard->depot_.lock);
+    live = at.index < s->capacity &&
+           (word_of(s->free_bits, book_words, live_book, at.index) & bit_of(at.index)) != 0;
+  }
+  if (!live) fatal(object, "double ", what, " of ", owner->name());
+  return *owner;
+}
+
+void checked_slots::hand_out(pool_core& pool, void* object) {
+  const span* const s = engine::map.span_of(address_of(object));
+  const std::size_t index = pool.layout_.find(s, address_of(object)).index;
+  const std::size_t book_words = pool.book_words(s);
+  const std::size_t size = pool.layout_.size;
+  pool_memory::unpoison(object, size);
+  bool filled = false;
+  {
+    os::lock_guard guard(pool_shard::owner_of(object)->depot_.lock);
+    word_of(s->free_bits, book_words, live_book, index) |= bit_of(index);
+    std::uint64_t& word = word_of(s->free_bits, book_words, filled_book, index);
+    filled = (word & bit_of(index)) != 0;
+    word &= ~bit_of(index);
+  }
+  if (!filled) return;
+  const auto* const bytes = static_cast<const unsigned char*>(object);
+  for (std::size_t i = 0; i < size; ++i) {
+    if (bytes[i] != pattern) fatal(object, "use after destroy of ", pool.name(), ": it was written to");
+  }
+}
+
+pool_core& checked_slots::take_back(pool_core* pool, void* object) {
+  pool_core& owner = check(pool, object, "destroy");
+  const span* const s = engine::map.span_of(address_of(object));
+  const std::size_t index = owner.layout_.find(s, address_of(object)).index;
+  const std::size_t book_words = owner.book_words(s);
+  std::memset(object, pattern, owner.layout_.size);
+  pool_memory::poison(object, owner.layout_.size);
+  bool was_live = false;
+  {
+    os::lock_guard guard(pool_shard::owner_of(object)->depot_.lock);
+    std::uint64_t& word = word_of(s->free_bits, book_words, live_book, index);
+    was_live = (word & bit_of(index)) != 0;
+    word &= ~bit_of(index);
+    word_of(s->free_bits, book_words, filled_book, index) |= bit_of(index);
+  }
+  // Another thread was faster between the check and here.
+  if (!was_live) fatal(object, "double destroy of ", owner.name());
+  return owner;
+}
+
+}  // namespace tarn

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// The functions of tarn/detail/pool_abi.hpp.
+#include "tarn/detail/pool_abi.hpp"
+
+#include <cerrno>
+
+#include "os/report.hpp"
+#include "pool/checked_slots.hpp"
+#include "pool/pool_memory.hpp"
+#include "pool/pool_registry.hpp"
+#include "runtime/engine.hpp"
+
+using namespace tarn;
+
+namespace {
+
+pool_core* owner_of(const void* object) {
+  const pool_shard* const shard = pool_shard::owner_of(object);
+  return shard != nullptr ? &shard->pool() : nullptr;
+}
+
+// A magazine for one slot, on the stack of a thread without a bin.
+struct single_magazine {
+  magazine head;
+  void* slot;
+};
+
+void* allocate_without_bin(pool_core& pool) {
+  single_magazine single{};
+  return pool.refill(pool.first_shard(), &single.head, 1) != 0 ? single.head.bottom()[0] : nullptr;
+}
+
+void* allocate(pool_core& pool, tarn_pool_bin** where) {
+  pool_bin* const bin = pool_registry::bin_of(&pool, where);
+  if (bin == nullptr) return allocate_without_bin(pool);
+  void* const object = detail::pop(bin);
+  if (object != nullptr) return object;
+  if (void* const fresh = bin->allocate_slow()) return fresh;
+  return allocate_without_bin(pool);
+}
+
+void deallocate(pool_core& pool, tarn_pool_bin** where, void* object) {
+  pool_bin* const bin = pool_registry::bin_of(&pool, where);
+  if (bin != nullptr && (detail::push(bin, object) || bin->deallocate_slow(object))) return;
+  pool.flush(&object, 1);
+  pool.settle();
+}
+
+// Freeing leaves errno alone.
+class errno_keeper {
+ public:
+  errno_keeper() : saved_(errno) {}
+  ~errno_keeper() { errno = saved_; }
+  errno_keeper(const errno_keeper&) = delete;
+  errno_keeper& operator=(const errno_keeper&) = delete;
+
+ private:
+  int saved_;
+};
+
+void report_leak(const char* name, std::size_t live) {
+  text_buffer<1200> line;
+  line.put("tarn: the pool of ").put(name).put(" ends while ").number(live);
+  line.put(live == 1 ? " object is" : " objects are").put(" live; its memory stays\n");
+  os::write_line(line);
+}
+
+std::atomic<tarn_pool_leak_hook> leak_hook{report_leak};
+
+}  // namespace
+
+tarn_pool* tarn_pool_create(const tarn_pool_request* request) noexcept {
+  return pool_registry::create(*request);
+}
+
+tarn_pool* tarn_pool_shared(const tarn_pool_request* request) noexcept {
+  return pool_registry::find_or_create(*request);
+}
+
+std::size_t tarn_pool_destroy(tarn_pool* pool) noexcept {
+  const std::size_t live = pool_registry::destroy(pool);
+  if (live != 0) leak_hook.load(std::memory_order_relaxed)(pool->name(), live);
+  return live;
+}
+
+std::size_t tarn_pool_release(tarn_pool* pool) noexcept { return pool_registry::release(pool); }
+
+tarn_pool* tarn_pool_of(const void* address) noexcept { return static_cast<tarn_pool*>(owner_of(address)); }
+
+std::size_t tarn_pool_number(const tarn_pool* pool) noexcept { return pool->number; }
+
+void* tarn_pool_allocate_slow(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
+  void* const object = allocate(*pool, bin);
+  if (object == nullptr) {
+    errno = ENOMEM;
+  } else {
+    pool_memory::unpoison(object, pool->layout().size);
+  }
+  return object;
+}
+
+void tarn_pool_deallocate_slow(tarn_pool* pool, tarn_pool_bin** bin, void* object) noexcept {
+  const errno_keeper keeper;
+  pool_core* const owner = pool != nullptr ? pool : owner_of(object);
+  if (owner == nullptr) os::fatal("a pointer given back to a pool that is in none", object);
+  deallocate(*owner, bin, object);
+}
+
+void tarn_pool_deallocate(void* object) noexcept {
+  const errno_keeper keeper;
+  pool_core* const owner = owner_of(object);
+  if (owner == nullptr) os::fatal("a pointer given back to a pool that is in none", object);
+  if (owner->is_checked()) checked_slots::take_back(owner, object);
+  tarn_pool_bin* none = &detail::no_bin.bin;
+  const bool has_entry = !owner->shared && owner->number < tarn_pool_local_bins.count;
+  if (!owner->is_checked()) pool_memory::poison(object, owner->layout().size);
+  deallocate(*owner, has_entry && !owner->is_single() ? &tarn_pool_local_bins.bins[owner->number] : &none,
+             object);
+}
+
+void* tarn_pool_checked_allocate(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
+  void* const object = allocate(*pool, bin);
+  if (object == nullptr) {
+    errno = ENOMEM;
+  } else {
+    checked_slots::hand_out(*pool, object);
+  }
+  return object;
+}
+
+void tarn_pool_checked_deallocate(tarn_pool* pool, tarn_pool_bin** bin, void* object) noexcept {
+  const errno_keeper keeper;
+  pool_core& owner = checked_slots::take_back(pool, object);
+  deallocate(owner, bin, object);
+}
+
+void tarn_pool_check(const tarn_pool* pool, const void* object, const char* what) noexcept {
+  checked_slots::check(const_cast<tarn_pool*>(pool), object, what);
+}
+
+bool tarn_pool_reserve(tarn_pool* pool, std::size_t objects) noexcept {
+  if (pool->reserve(objects)) return true;
+  errno = ENOMEM;
+  return false;
+}
+
+std::size_t tarn_pool_trim(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
+  return pool_registry::trim(pool, pool_bin::is_void(*bin) ? nullptr : static_cast<pool_bin*>(*bin));
+}
+
+void tarn_pool_get_figures(const tarn_pool* const_pool, tarn_pool_figures* out) noexcept {
+  auto* const pool = const_cast<tarn_pool*>(const_pool);
+  const std::size_t cached = pool_registry::cached(pool);
+  const std::size_t taken = pool->taken();
+  *out = {};
+  // These are of two moments while other threads are at work.
+  out->live = taken > cached ? taken - cached : 0;
+  out->peak = pool->peak();
+  out->bytes = pool->bytes();
+  out->cached = cached;
+  out->refills = pool->refills();
+  out->object_bytes = pool->layout().size;
+}
+
+void tarn_pool_visit(void (*visit)(void* context, const char* name, const tarn_pool_figures* figures),
+                     void* context) noexcept {
+  pool_registry::for_each([visit, context](pool_core& pool) {
+    tarn_pool_figures figures{};
+    tarn_pool_get_figures(static_cast<tarn_pool*>(&pool), &figures);
+    visit(context, pool.name(), &figures);
+  });
+}
+
+tarn_pool_leak_hook tarn_pool_set_leak_hook(tarn_pool_leak_hook hook) noexcept {
+  return leak_hook.exchange(hook != nullptr ? hook : report_leak, std::memory_order_relaxed);
+}

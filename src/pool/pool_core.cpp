@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT
+#include "pool/pool_core.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "os/memory.hpp"
+#include "os/report.hpp"
+#include "pool/checked_slots.hpp"
+#include "pool/pool_memory.hpp"
+#include "runtime/decay.hpp"
+#include "runtime/engine.hpp"
+
+namespace tarn {
+namespace {
+
+// What one shard may keep in full magazines. Slots there come back in the order in which they were freed, slots in
+// spans in the order of their addresses, for some ns each. The order of addresses pays where several objects share a
+// cache line, and in heaps far beyond the caches. (Figures: docs/design/0006.)
+constexpr std::size_t handover_limit_small = 512 * kib;
+constexpr std::size_t handover_limit = 16 * mib;
+
+std::size_t handover_bytes(std::size_t size) {
+  return size < cache_line ? handover_limit_small : handover_limit;
+}
+
+// Empty spans that the pool keeps, and each shard of a pool that has more.
+constexpr std::size_t spare_limit = 256 * kib;
+constexpr std::size_t spare_limit_of_shard = 64 * kib;
+// What a magazine of small objects may hold at most.
+constexpr std::size_t small_magazine_bytes = 16 * kib;
+constexpr int reclaim_tries = 3;
+
+std::size_t magazine_for(std::size_t size, std::size_t wanted) {
+  const std::size_t bytes = size <= 512 ? small_magazine_bytes : magazine_bytes;
+  return std::clamp<std::size_t>(wanted != 0 ? wanted : bytes / size, 1, largest_magazine);
+}
+
+}  // namespace
+
+pool_core::pool_core(const tarn_pool_request& request, const char* name, void* first)
+    : layout_(request.size, request.alignment),
+      name_(name),
+      chunk_objects_(std::max<std::size_t>(request.chunk_objects, 1)),
+      most_in_magazine_(magazine_for(layout_.size, request.magazine_length)),
+      maximum_bytes_(request.maximum_bytes),
+      most_waiting_(static_cast<unsigned>(
+          std::max<std::size_t>(handover_bytes(layout_.size) / (layout_.size * most_in_magazine_), 2))),
+      huge_(request.huge_pages),
+      checked_(request.checked),
+      single_(request.single_thread),
+      shard_limit_(request.single_thread ? 1 : (request.shards != 0 ? request.shards : standard_shards)) {
+  shards_[0] = new (first) pool_shard(*this);
+}
+
+pool_shard& pool_core::assign_shard_locked() {
+  const unsigned count = shard_count_.load(std::memory_order_relaxed);
+  pool_shard* best = shards_[0];
+  for (unsigned i = 1; i < count; ++i) {
+    if (shards_[i]->bins < best->bins) best = shards_[i];
+  }
+  if (best->bins != 0 && count < shard_limit_) {
+    if (void* const memory = pool_memory::blocks.allocate(engine::metadata, sizeof(pool_shard))) {
+      best = shards_[count] = new (memory) pool_shard(*this);
+      // release: partner of the acquire in for_each_shard().
+      shard_count_.store(count + 1, std::memory_order_release);
+    }
+  }
+  ++best->bins;
+  return *best;
+}
+
+void pool_core::fatal(const char* what, const void* pointer) const {
+  text_buffer<1300> line;
+  line.put(what).put(", in the pool of ").put(name_).put('\0');
+  os::fatal(line.data(), pointer);
+}
+
+// ---- spans ----
+
+std::size_t pool_core::bits_bytes(const span* s) const {
+  return (checked_ ? checked_slots::books : 1) * book_words(s) * sizeof(std::uint64_t);
+}
+
+span* pool_core::new_span() {
+  std::size_t pages = layout_.span_pages(bytes(), chunk_objects_, huge_);
+  if (maximum_bytes_ != 0) {
+    const std::size_t left = maximum_bytes_ - std::min(bytes(), maximum_bytes_);
+    pages = std::min(pages, left >> page_shift);
+    if (pages << page_shift < layout_.size) return nullptr;
+  }
+  const std::size_t alignment =
+      std::max<std::size_t>({huge_ ? pages_per_huge_page : 1, layout_.alignment >> page_shift, 1});
+  span* s = nullptr;
+  for (int tries = 0; s == nullptr && tries <= reclaim_tries; ++tries) {
+    // The system has no more. What lies in caches may make whole spans.
+    if (tries != 0) engine::reclaim();
+    s = engine::middle.take_pages(pages, alignment, span_state::pooled, page_heap::use::dense);
+  }
+  return s;
+}
+
+bool pool_core::add_span(pool_shard& to) {
+  span* const s = new_span();
+  if (s == nullptr) return false;
+  s->free_bits = s->inline_bits;
+  const std::size_t bits = bits_bytes(s);
+  if (bits > sizeof s->inline_bits) {
+    s->free_bits = static_cast<std::uint64_t*>(pool_memory::blocks.allocate(engine::metadata, bits));
+    if (s->free_bits == nullptr) {
+      s->state.store(span_state::purging, std::memory_order_relaxed);
+      engine::heap.deallocate(s);
+      return false;
+    }
+  }
+  std::memset(s->free_bits, 0, bits);
+  s->capacity = s->free_objects = 0;
+  s->list = object_depot::no_list;
+  engine::map.map_pages(s);
+  if (huge_) os::advise_huge(reinterpret_cast<void*>(s->start), s->bytes());
+  pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
+  bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
+  to.add_span(s);
+  return true;
+}
+
+// The span is in no list, and nothing in it is in use.
+void pool_core::destroy_span(span* s, page_backing backing) {
+  pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
+  bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+  void* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
+  const std::size_t bits = bits_bytes(s);
+  s->owner = nullptr;
+  engine::heap.deallocate(s, backing);
+  if (apart != nullptr) pool_memory::blocks.deallocate(apart, bits);
+}
+
+bool pool_core::reserve(std::size_t slots) {
+  for (;;) {
+    std::size_t ready = 0;
+    for_each_shard([&ready](pool_shard& s) { ready += s.ready(); });
+    if (ready >= slots) return true;
+    // Where one thread would find it; the others take from there.
+    if (!add_span(first_shard())) return false;
+  }
+}
+
+// ---- slots ----
+
+std::size_t pool_core::refill(pool_shard& own, magazine* m, std::size_t most) {
+  refills_.fetch_add(1, std::memory_order_relaxed);
+  using source = pool_shard::source;
+  std::size_t found = own.take(m, most, source::used);
+  if (found == 0) found = take_used_of_others(m, most, false);
+  while (found == 0) {
+    found = own.take(m, most, source::fresh);
+    if (found == 0 && &own != shards_[0]) found = shards_[0]->take(m, most, source::fresh);
+    if (found == 0 && !add_span(own)) {
+      found = take_used_of_others(m, most, true);
+      break;
+    }
+  }
+  if (found != most) {
+    std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
+                 found * sizeof(void*));
+  }
+  return found;
+}
+
+void pool_core::flush(void* const* freed, std::size_t count) {
+  // Spans of objects that come back in random order are rarely in the cache; ask for all before the first is needed.
+  span* owners[largest_magazine];
+  for (std::size_t i = 0; i < count; ++i) {
+    span* const s = engine::map.span_of(address_of(freed[i]));
+    if (TARN_UNLIKELY(s == nullptr)) fatal("a pointer that is none of its objects", freed[i]);
+    __builtin_prefetch(s, 1);
+    owners[i] = s;
+  }
+  // Most often all of them are one shard's; what is left is the others'.
+  void* others[largest_magazine];
+  while (count != 0) {
+    auto* const shard = static_cast<pool_shard*>(owners[0]->owner);
+    if (TARN_UNLIKELY(shard == nullptr || &shard->pool() != this)) {
+      fatal("a pointer that is none of its objects", freed[0]);
+    }
+    count = shard->put(freed, owners, count, others);
+    freed = others;
+  }
+}
+
+void pool_core::put_back(magazine* chain) {
+  while (chain != nullptr) {
+    magazine* const m = chain;
+    chain = m->next;
+    if (m->count != 0) flush(m->bottom(), m->count);
+    moving_.fetch_sub(m->count, std::memory_order_relaxed);
+    engine::middle.magazines().deallocate(m);
+  }
+}
+
+std::size_t pool_core::take_used_of_others(magazine* m, std::size_t most, bool in_need) {
+  std::size_t found = 0;
+  for_each_shard([&](pool_shard& other) {
+    if (found != 0 || !(in_need || other.can_spare())) return;
+    if (in_need) put_back(other.take_idle_magazines(true));
+    if (other.free_hint() != 0) found = other.take(m, most, pool_shard::source::used);
+  });
+  return found;
+}
+
+magazine* pool_core::take_full(pool_shard& own) {
+  magazine* m = own.take_full();
+  if (m != nullptr || own.free_hint() != 0) return m;
+  for_each_shard([&m](pool_shard& other) {
+    if (m == nullptr && other.can_spare()) m = other.take_full();
+  });
+  return m;
+}
+
+bool pool_core::give_full(magazine* m) {
+  pool_shard* const home = pool_shard::owner_of(m->bottom()[0]);
+  return home != nullptr && home->give_full(m);
+}
+
+// ---- giving back ----
+
+void pool_core::release_spares(std::size_t keep, page_backing backing) {
+  for_each_shard([this, keep, backing](pool_shard& shard) {
+    while (span* const s = shard.take_spare(keep)) destroy_span(s, backing);
+  });
+}
+
+void pool_core::settle() {
+  if (TARN_UNLIKELY(spare_bytes.load(std::memory_order_relaxed) > spare_limit)) {
+    release_spares(spare_limit_of_shard, page_backing::young);
+  }
+  if (TARN_LIKELY(touched_.load(std::memory_order_relaxed))) return;
+  touched_.store(true, std::memory_order_relaxed);
+  decay::wake();
+}
+
+void pool_core::age() {
+  const bool in_use = touched_.exchange(false, std::memory_order_relaxed);
+  for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(false)); });
+  // These have been idle for a period; the page heap need not wait for another one.
+  release_spares(in_use ? spare_limit_of_shard : 0, page_backing::old);
+}
+
+void pool_core::trim() {
+  for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(true)); });
+  release_spares(0, page_backing::young);
+}
+
+std::size_t pool_core::release_everything() {
+  const std::size_t before = bytes();
+  for_each_shard([this](pool_shard& shard) {
+    while (span* const s = shard.take_any()) destroy_span(s, page_backing::young);
+  });
+  return before;
+}
+
+void pool_core::free_parts() {
+  pool_memory::blocks.deallocate(const_cast<char*>(name_), std::strlen(name_) + 1);
+  for_each_shard([](pool_shard& s) { pool_memory::blocks.deallocate(&s, sizeof(pool_shard)); });
+}
+
+// ---- figures ----
+
+std::size_t pool_core::taken() const {
+  std::size_t slots = 0;
+  for_each_shard([&slots](pool_shard& s) { slots += s.taken(); });
+  return slots;
+}
+
+std::size_t pool_core::waiting() const {
+  std::size_t slots = 0;
+  for_each_shard([&slots](pool_shard& s) { slots += s.waiting(); });
+  return slots + moving_.load(std::memory_order_relaxed);
+}
+
+std::size_t pool_core::peak() const {
+  std::size_t slots = 0;
+  for_each_shard([&slots](const pool_shard& s) { slots += s.peak(); });
+  return slots;
+}
+
+void pool_core::visit_locks(void (*visit)(os::mutex&)) {
+  for_each_shard([visit](pool_shard& s) { s.visit_locks(visit); });
+}
+
+}  // namespace tarn

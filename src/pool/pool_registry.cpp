@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: MIT
+#include "pool/pool_registry.hpp"
+
+#include <sched.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "os/syscall.hpp"
+#include "pool/pool_memory.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/extension.hpp"
+
+extern "C" {
+constinit thread_local tarn_pool_bins tarn_pool_local_bins{nullptr, 0};
+}
+
+namespace tarn {
+
+constinit block_store pool_memory::blocks;
+
+namespace pool_registry {
+namespace {
+
+constexpr std::size_t longest_name = 1000;
+constexpr std::size_t largest_object = std::size_t{1} << 30;
+constexpr std::size_t first_table = 8;
+
+// The calling thread's bins.
+struct thread_bins {
+  pool_bin* first;
+  bool ended;
+};
+constinit thread_local thread_bins mine{nullptr, false};
+
+constinit os::mutex lock{os::lock_rank::pools};
+pool_core* pools = nullptr;         // guarded by lock
+tarn_pool* unused_pools = nullptr;  // guarded by lock; destroyed, with their numbers
+std::size_t numbers = 0;            // guarded by lock
+pool_bin* unused_bins = nullptr;    // guarded by lock
+pool_bin* retired_bins = nullptr;   // guarded by lock; of threads that may still be about to end
+
+// ---- pools ----
+
+bool makes_sense(const tarn_pool_request& r) {
+  return r.size != 0 && r.size <= largest_object && is_power_of_two(r.alignment) &&
+         r.alignment <= largest_object && r.shards <= pool_core::most_shards &&
+         r.magazine_length <= largest_magazine;
+}
+
+// With the lock held: it is below all that this takes. Null when there is no memory.
+tarn_pool* make_locked(const tarn_pool_request& request) {
+  const std::size_t name_length = request.name_length < longest_name ? request.name_length : longest_name;
+  void* memory = unused_pools;
+  std::size_t number = 0;
+  if (memory != nullptr) {
+    number = unused_pools->number;
+  } else {
+    memory = engine::metadata.allocate(sizeof(tarn_pool), alignof(tarn_pool));
+    number = numbers;
+  }
+  auto* const name = static_cast<char*>(pool_memory::blocks.allocate(engine::metadata, name_length + 1));
+  void* const shard = pool_memory::blocks.allocate(engine::metadata, sizeof(pool_shard));
+  if (memory == nullptr || name == nullptr || shard == nullptr) {
+    if (name != nullptr) pool_memory::blocks.deallocate(name, name_length + 1);
+    if (shard != nullptr) pool_memory::blocks.deallocate(shard, sizeof(pool_shard));
+    return nullptr;
+  }
+  std::memcpy(name, request.name, name_length);
+  name[name_length] = '\0';
+  if (memory == unused_pools) {
+    unused_pools = static_cast<tarn_pool*>(unused_pools->next);
+  } else {
+    ++numbers;
+  }
+  auto* const pool = new (memory) tarn_pool(request, name, shard);
+  pool->number = number;
+  pool->next = pools;
+  pools = pool;
+  return pool;
+}
+
+void unlink_pool_locked(pool_core* pool) {
+  pool_core** link = &pools;
+  while (*link != pool) link = &(*link)->next;
+  *link = pool->next;
+}
+
+// ---- bins ----
+
+bool thread_exists(long thread) {
+  constexpr long no_such_thread = -3;
+  return os::system_call(SYS_tgkill, os::system_call(SYS_getpid), thread, 0) != no_such_thread;
+}
+
+pool_bin* take_unused_locked() {
+  pool_bin* const bin = unused_bins;
+  if (bin != nullptr) unused_bins = bin->next_of_thread;
+  return bin;
+}
+
+// A bin of a thread that has ended was left void, because the thread's last destructors may still come to it.
+pool_bin* take_retired() {
+  pool_bin* bin = nullptr;
+  {
+    os::lock_guard guard(lock);
+    bin = retired_bins;
+    if (bin != nullptr) retired_bins = bin->next_of_thread;
+  }
+  if (bin == nullptr || !thread_exists(bin->thread_id)) return bin;
+  os::lock_guard guard(lock);
+  bin->next_of_thread = retired_bins;
+  retired_bins = bin;
+  return nullptr;
+}
+
+pool_bin* new_bin() {
+  {
+    os::lock_guard guard(lock);
+    if (pool_bin* const bin = take_unused_locked()) return bin;
+  }
+  void* memory = take_retired();
+  if (memory == nullptr) memory = engine::metadata.allocate(sizeof(pool_bin), cache_line);
+  return memory != nullptr ? new (memory) pool_bin : nullptr;
+}
+
+void link_locked(pool_bin* bin, pool_core* pool) {
+  bin->pool = pool;
+  bin->shard = &pool->assign_shard_locked();
+  bin->previous = nullptr;
+  bin->next = pool->bins;
+  if (pool->bins != nullptr) pool->bins->previous = bin;
+  pool->bins = bin;
+}
+
+void unlink_locked(pool_bin* bin) {
+  (bin->previous != nullptr ? bin->previous->next : bin->pool->bins) = bin->next;
+  if (bin->next != nullptr) bin->next->previous = bin->previous;
+  bin->next = bin->previous = nullptr;
+  --bin->shard->bins;
+}
+
+// What stands in a table where a thread has no bin. Only read.
+constinit tarn_pool_bin no_bin{const_cast<void**>(void_slots) + 1, const_cast<void**>(void_slots) + 1};
+
+// The calling thread's table reaches so far. False when there is no memory.
+bool reach(std::size_t number) {
+  tarn_pool_bins& table = tarn_pool_local_bins;
+  if (number < table.count) return true;
+  std::size_t count = table.count != 0 ? table.count : first_table;
+  while (count <= number) count *= 2;
+  auto** const bins = static_cast<tarn_pool_bin**>(
+      pool_memory::blocks.allocate(engine::metadata, count * sizeof(tarn_pool_bin*)));
+  if (bins == nullptr) return false;
+  for (std::size_t i = 0; i < count; ++i) bins[i] = i < table.count ? table.bins[i] : &no_bin;
+  tarn_pool_bin** const old = table.bins;
+  const std::size_t old_count = table.count;
+  table = {bins, count};
+  if (old != nullptr) pool_memory::blocks.deallocate(old, old_count * sizeof(tarn_pool_bin*));
+  return true;
+}
+
+// The calling thread's table leads nowhere to the bin: the number that led to it may be another pool's by now.
+void forget(const pool_bin* bin) {
+  const tarn_pool_bins& table = tarn_pool_local_bins;
+  for (std::size_t i = 0; i < table.count; ++i) {
+    if (table.bins[i] == bin) table.bins[i] = &no_bin;
+  }
+}
+
+bool is_numbered(const pool_core& pool) { return !pool.shared && !pool.is_single(); }
+
+// The calling thread's bin of the pool, or one of its that has none any more.
+pool_bin* find_mine(const pool_core* pool) {
+  if (pool->is_single()) return nullptr;
+  // destroy() of another thread parts bins from their pools.
+  os::lock_guard guard(lock);
+  pool_bin* parted = nullptr;
+  for (pool_bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
+    if (bin->pool == pool) return bin;
+    if (bin->pool == nullptr) parted = bin;
+  }
+  return parted;
+}
+
+void take_surplus(pool_core* pool, bool only_if_idle) {
+  magazine* chain = nullptr;
+  {
+    os::lock_guard guard(lock);
+    for (pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
+      if (magazine* const m = bin->take_surplus(only_if_idle)) {
+        m->next = chain;
+        chain = m;
+      }
+    }
+  }
+  pool->put_back(chain);
+}
+
+// ---- what the engine asks for ----
+
+void age() {
+  for_each([](pool_core& pool) {
+    take_surplus(&pool, true);
+    pool.age();
+  });
+}
+
+bool has_work() {
+  os::lock_guard guard(lock);
+  for (const pool_core* pool = pools; pool != nullptr; pool = pool->next) {
+    if (pool->has_work()) return true;
+  }
+  return false;
+}
+
+// Empties the calling thread's bins. Each pool is pinned meanwhile: its owner may just be about to destroy it.
+void empty_mine(bool retire) {
+  pool_bin* bin = mine.first;
+  while (bin != nullptr) {
+    pool_bin* const next = bin->next_of_thread;
+    magazine* chain = nullptr;
+    pool_core* pool = nullptr;
+    {
+      os::lock_guard guard(lock);
+      pool = bin->pool;
+      if (pool != nullptr) {
+        chain = bin->take_all();
+        ++pool->pins;
+        if (retire) unlink_locked(bin);
+      }
+      if (retire) {
+        bin->pool = nullptr;
+        bin->next_of_thread = retired_bins;
+        retired_bins = bin;
+      }
+    }
+    if (pool != nullptr) {
+      pool->put_back(chain);
+      pool->settle();
+      os::lock_guard guard(lock);
+      --pool->pins;
+    }
+    bin = next;
+  }
+}
+
+void reclaim() { trim_all(); }
+
+void thread_ends() {
+  mine.ended = true;
+  if (mine.first != nullptr) {
+    const long self = os::system_call(SYS_gettid);
+    for (pool_bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) bin->thread_id = self;
+    empty_mine(true);
+    mine.first = nullptr;
+  }
+  const tarn_pool_bins table = tarn_pool_local_bins;
+  tarn_pool_local_bins = {nullptr, 0};
+  if (table.bins != nullptr) pool_memory::blocks.deallocate(table.bins, table.count * sizeof(tarn_pool_bin*));
+}
+
+void visit_upper_locks(void (*visit)(os::mutex&)) {
+  visit(lock);
+  for (pool_core* pool = pools; pool != nullptr; pool = pool->next) pool->visit_locks(visit);
+}
+
+void visit_lower_locks(void (*visit)(os::mutex&)) { pool_memory::blocks.for_each_lock(visit); }
+
+// Other threads' bins were copied while their threads used them: what they held is lost to the child.
+void after_fork_in_child() {
+  os::lock_guard guard(lock);
+  for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
+    pool->bins = pool->own_bin;
+    pool->forget_bins();
+    pool->pins = 0;
+    if (pool->own_bin != nullptr) pool->own_bin->next = pool->own_bin->previous = nullptr;
+  }
+  for (pool_bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
+    if (bin->pool != nullptr) link_locked(bin, bin->pool);
+  }
+}
+
+constinit engine::extension as_extension{
+    age, has_work, reclaim, thread_ends, visit_upper_locks, visit_lower_locks, after_fork_in_child};
+std::atomic<bool> attached{false};
+
+void attach() {
+  if (TARN_LIKELY(attached.load(std::memory_order_relaxed))) return;
+  if (!attached.exchange(true, std::memory_order_relaxed)) engine::attach(as_extension);
+}
+
+// Empties the pool's bins and parts them from it. What other threads do with the pool because they are about to end,
+// or because a period of decay has come, is over then.
+void isolate(tarn_pool* pool) {
+  magazine* chain = nullptr;
+  for (;;) {
+    {
+      os::lock_guard guard(lock);
+      while (pool_bin* const bin = pool->bins) {
+        magazine* last = bin->take_all();
+        for (magazine* m = last; m != nullptr; m = last) {
+          last = m->next;
+          m->next = chain;
+          chain = m;
+        }
+        unlink_locked(bin);
+        // It stays in its thread's list, void, until the thread makes a bin again or ends.
+        bin->pool = nullptr;
+      }
+      if (pool->pins == 0) break;
+    }
+    sched_yield();
+  }
+  pool->put_back(chain);
+}
+
+}  // namespace
+
+tarn_pool* create(const tarn_pool_request& request) {
+  if (!makes_sense(request)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  engine::attach_thread();
+  attach();
+  tarn_pool* pool = nullptr;
+  {
+    os::lock_guard guard(lock);
+    pool = make_locked(request);
+  }
+  if (pool != nullptr && request.initial_capacity != 0 && !pool->reserve(request.initial_capacity)) {
+    destroy(pool);
+    pool = nullptr;
+  }
+  if (pool == nullptr) errno = ENOMEM;
+  return pool;
+}
+
+tarn_pool* find_or_create(const tarn_pool_request& request) {
+  if (!makes_sense(request)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  engine::attach_thread();
+  attach();
+  const slot_layout wanted(request.size, request.alignment);
+  os::lock_guard guard(lock);
+  for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
+    if (pool->shared && pool->layout().size == wanted.size && pool->layout().alignment == wanted.alignment &&
+        pool->is_checked() == request.checked && std::strlen(pool->name()) == request.name_length &&
+        std::memcmp(pool->name(), request.name, request.name_length) == 0) {
+      return static_cast<tarn_pool*>(pool);
+    }
+  }
+  tarn_pool* const pool = make_locked(request);
+  if (pool == nullptr) {
+    errno = ENOMEM;
+  } else {
+    pool->shared = true;
+  }
+  return pool;
+}
+
+std::size_t destroy(tarn_pool* pool) {
+  isolate(pool);
+  pool->trim();
+  if (const std::size_t live = pool->taken()) return live;
+  release(pool);
+  return 0;
+}
+
+std::size_t release(tarn_pool* pool) {
+  isolate(pool);
+  pool->trim();
+  const std::size_t bytes = pool->release_everything();
+  // A walk over all pools may have pinned it again.
+  for (;;) {
+    {
+      os::lock_guard guard(lock);
+      if (pool->pins == 0) {
+        unlink_pool_locked(pool);
+        break;
+      }
+    }
+    sched_yield();
+  }
+  pool->free_parts();
+  os::lock_guard guard(lock);
+  if (pool->own_bin != nullptr) {
+    pool->own_bin->next_of_thread = unused_bins;
+    unused_bins = pool->own_bin;
+    pool->own_bin = nullptr;
+  }
+  pool->next = unused_pools;
+  unused_pools = pool;
+  return bytes;
+}
+
+pool_bin* bin_of(pool_core* pool, tarn_pool_bin** where) {
+  if (!pool_bin::is_void(*where)) return static_cast<pool_bin*>(*where);
+  if (pool->is_single() && pool->own_bin != nullptr) {
+    *where = pool->own_bin;
+    return pool->own_bin;
+  }
+  if (mine.ended) return nullptr;
+  engine::attach_thread();
+  if (is_numbered(*pool) && !reach(pool->number)) return nullptr;
+  pool_bin* bin = find_mine(pool);
+  if (bin == nullptr) {
+    bin = new_bin();
+    if (bin == nullptr) return nullptr;
+    if (!pool->is_single()) {
+      bin->next_of_thread = mine.first;
+      mine.first = bin;
+    }
+  }
+  if (bin->pool != pool) {
+    forget(bin);
+    os::lock_guard guard(lock);
+    link_locked(bin, pool);
+    if (pool->is_single()) pool->own_bin = bin;
+  }
+  *where = bin;
+  if (is_numbered(*pool)) tarn_pool_local_bins.bins[pool->number] = bin;
+  return bin;
+}
+
+std::size_t trim(pool_core* pool, pool_bin* own) {
+  const std::size_t before = pool->bytes();
+  if (own != nullptr) pool->put_back(own->take_all());
+  take_surplus(pool, false);
+  pool->trim();
+  const std::size_t after = pool->bytes();
+  return before > after ? before - after : 0;
+}
+
+std::size_t trim_all() {
+  empty_mine(false);
+  std::size_t bytes = 0;
+  for_each([&bytes](pool_core& pool) { bytes += trim(&pool, nullptr); });
+  return bytes;
+}
+
+// In the order in which slots move, so that one that moves meanwhile is counted twice rather than not at all.
+std::size_t cached(pool_core* pool) {
+  std::size_t slots = 0;
+  {
+    os::lock_guard guard(lock);
+    for (const pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) slots += bin->count();
+  }
+  return slots + pool->waiting();
+}
+
+pool_core* first_pinned() {
+  os::lock_guard guard(lock);
+  if (pools != nullptr) ++pools->pins;
+  return pools;
+}
+
+pool_core* next_pinned(pool_core* pool) {
+  os::lock_guard guard(lock);
+  --pool->pins;
+  if (pool->next != nullptr) ++pool->next->pins;
+  return pool->next;
+}
+
+}  // namespace pool_registry
+
+}  // namespace tarn

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+#include "pool/pool_shard.hpp"
+
+#include <algorithm>
+
+#include "pool/pool_core.hpp"
+#include "runtime/engine.hpp"
+
+namespace tarn {
+namespace {
+
+constexpr std::size_t spans_per_refill = 16;
+// A bin of a draining shard may hold this part of what the shard has in use.
+constexpr std::size_t draining_divisor = 256;
+constexpr std::size_t most_draining = 60;
+// More free bytes than this are plenty.
+constexpr std::size_t plenty = 8 * mib;
+
+}  // namespace
+
+pool_shard* pool_shard::owner_of(const void* address) {
+  const span* const s = engine::map.span_of(address_of(address));
+  if (s == nullptr || !s->contains(address_of(address)) ||
+      s->state.load(std::memory_order_relaxed) != span_state::pooled) {
+    return nullptr;
+  }
+  return static_cast<pool_shard*>(s->owner);
+}
+
+bool pool_shard::can_spare() const {
+  if (bins.load(std::memory_order_relaxed) == 0) return true;
+  const std::size_t slots =
+      free_hint() + std::size_t{depot_.full_count.load(std::memory_order_relaxed)} * pool_.most_in_magazine();
+  return slots * pool_.layout().size > plenty;
+}
+
+// ---- slots ----
+
+std::size_t pool_shard::take_used_locked(void** slot, std::size_t most) {
+  const slot_layout& layout = pool_.layout();
+  std::size_t found = 0;
+  for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
+    span* const s = depot_.best();
+    // A wholly free span is broken into only for the first slot.
+    if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
+    if (s->list == object_depot::spare_list) account_spare_locked(-static_cast<std::ptrdiff_t>(s->bytes()));
+    const std::size_t count =
+        objects::take_free(s, most - found, [&](std::size_t index) { *slot-- = layout.at(s, index); });
+    found += count;
+    depot_.count(s, -static_cast<int>(count));
+    if (s->list == object_depot::no_list) full_.push_front(s);
+  }
+  return found;
+}
+
+std::size_t pool_shard::carve_locked(void** slot, std::size_t most) {
+  span* s = carving_;
+  if (s == nullptr) {
+    s = fresh_.pop_front();
+    if (s == nullptr) return 0;
+    full_.push_front(s);
+  }
+  const std::size_t first = s->capacity;
+  const std::size_t room = pool_.slots_in(s) - first;
+  const std::size_t count = std::min(most, room);
+  for (std::size_t i = 0; i < count; ++i) *slot-- = pool_.layout().at(s, first + i);
+  depot_.extend(s, count);
+  carving_ = count < room ? s : nullptr;
+  return count;
+}
+
+void pool_shard::account_spare_locked(std::ptrdiff_t bytes) {
+  // Two's complement: a negative change wraps as it should.
+  const auto change = static_cast<std::size_t>(bytes);
+  spare_bytes_.store(spare_bytes() + change, std::memory_order_relaxed);
+  pool_.spare_bytes.fetch_add(change, std::memory_order_relaxed);
+}
+
+void pool_shard::note_change_locked() {
+  const std::size_t taken = depot_.taken();
+  if (taken > peak_.load(std::memory_order_relaxed)) peak_.store(taken, std::memory_order_relaxed);
+  free_hint_.store(static_cast<std::size_t>(depot_.free_slots()) + spare_bytes() / pool_.layout().size,
+                   std::memory_order_relaxed);
+  most_while_draining_.store(std::clamp<std::size_t>(taken / draining_divisor, 1, most_draining),
+                             std::memory_order_relaxed);
+}
+
+std::size_t pool_shard::take(magazine* m, std::size_t most, source from) {
+  void** const top = m->slots + most;
+  os::lock_guard guard(depot_.lock);
+  const std::size_t found = from == source::used ? take_used_locked(top, most) : carve_locked(top, most);
+  depot_.review(pool_.layout().size);
+  note_change_locked();
+  return found;
+}
+
+std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count, void** others) {
+  const slot_layout layout = pool_.layout();
+  const char* fault = nullptr;
+  const void* faulty = nullptr;
+  std::size_t left = 0;
+  bool drains = false;
+  {
+    os::lock_guard guard(depot_.lock);
+    std::size_t quiet = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      span* const s = owners[i];
+      if (TARN_UNLIKELY(s->owner != this)) {
+        owners[left] = s;
+        others[left++] = freed[i];
+        continue;
+      }
+      const slot_layout::position at = layout.find(s, address_of(freed[i]));
+      if (TARN_UNLIKELY(!at.is_exact || at.index >= s->capacity || !objects::set_free(s, at.index))) {
+        fault = at.is_exact ? "an object given back twice" : "a pointer into an object, not to its begin";
+        faulty = freed[i];
+        continue;
+      }
+      if (TARN_LIKELY(object_depot::stays_with_one_more(s))) {
+        ++quiet;
+        continue;
+      }
+      if (s->list == object_depot::no_list) full_.remove(s);
+      if (depot_.count(s, 1)) account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
+    }
+    depot_.add_free_slots(quiet);
+    drains = depot_.review(layout.size);
+    note_change_locked();
+  }
+  if (TARN_UNLIKELY(fault != nullptr)) pool_.fatal(fault, faulty);
+  // Each slot in a full magazine may be all that keeps a span from going back.
+  if (TARN_UNLIKELY(drains)) pool_.put_back(take_idle_magazines(true));
+  return left;
+}
+
+// ---- full magazines ----
+
+magazine* pool_shard::take_full() {
+  // A look without the lock: a wrong answer only costs a refill.
+  if (depot_.full_count.load(std::memory_order_relaxed) == 0) return nullptr;
+  os::lock_guard guard(depot_.lock);
+  return depot_.pop_full();
+}
+
+bool pool_shard::give_full(magazine* m) {
+  // A look without the lock, as in take_full().
+  if (draining() || depot_.full_count.load(std::memory_order_relaxed) >= pool_.most_waiting()) return false;
+  os::lock_guard guard(depot_.lock);
+  depot_.push_full(m);
+  return true;
+}
+
+magazine* pool_shard::take_idle_magazines(bool all) {
+  magazine* chain = nullptr;
+  os::lock_guard guard(depot_.lock);
+  for (std::uint32_t n = all ? depot_.full_count.load(std::memory_order_relaxed) : depot_.full_low; n != 0;
+       --n) {
+    magazine* const m = depot_.pop_full();
+    pool_.note_moving(m);
+    m->next = chain;
+    chain = m;
+  }
+  depot_.full_low = depot_.full_count.load(std::memory_order_relaxed);
+  return chain;
+}
+
+std::size_t pool_shard::waiting() {
+  std::size_t slots = 0;
+  os::lock_guard guard(depot_.lock);
+  for (const magazine* m = depot_.full; m != nullptr; m = m->next) slots += m->count;
+  return slots;
+}
+
+// ---- spans ----
+
+void pool_shard::add_span(span* s) {
+  s->owner = this;
+  os::lock_guard guard(depot_.lock);
+  fresh_.push_back(s);
+}
+
+std::size_t pool_shard::ready() {
+  os::lock_guard guard(depot_.lock);
+  std::size_t slots = static_cast<std::size_t>(depot_.free_slots()) + spare_bytes() / pool_.layout().size;
+  for (const span* s = fresh_.front(); s != nullptr; s = s->next) slots += pool_.slots_in(s);
+  if (carving_ != nullptr) slots += pool_.slots_in(carving_) - carving_->capacity;
+  return slots;
+}
+
+span* pool_shard::part_locked(span* s) {
+  if (s == nullptr) return nullptr;
+  if (s == carving_) carving_ = nullptr;
+  s->state.store(span_state::purging, std::memory_order_relaxed);
+  note_change_locked();
+  return s;
+}
+
+span* pool_shard::take_spare(std::size_t keep) {
+  os::lock_guard guard(depot_.lock);
+  span* s = spare_bytes() > keep ? depot_.take_spare() : nullptr;
+  if (s != nullptr) {
+    account_spare_locked(-static_cast<std::ptrdiff_t>(s->bytes()));
+  } else if (keep == 0) {
+    s = fresh_.pop_front();
+  }
+  return part_locked(s);
+}
+
+span* pool_shard::take_any() {
+  if (span* const s = take_spare(0)) return s;
+  os::lock_guard guard(depot_.lock);
+  span* s = full_.pop_front();
+  if (s == nullptr) s = depot_.best();
+  if (s != nullptr) depot_.remove(s);
+  return part_locked(s);
+}
+
+std::size_t pool_shard::taken() {
+  os::lock_guard guard(depot_.lock);
+  return depot_.taken();
+}
+
+}  // namespace tarn

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// slot_layout: how a pool's objects lie in its spans. Slots begin at the span's start, one behind the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.hpp"
+#include "central/objects.hpp"
+#include "central/size_class.hpp"
+#include "pages/span.hpp"
+
+namespace tarn {
+
+struct slot_layout {
+  std::size_t size = 0;  // a multiple of alignment
+  std::size_t alignment = 0;
+  std::uint64_t reciprocal = 0;
+
+  // Tunable. A slot of fewer bytes would make more bits than it saves.
+  static constexpr std::size_t least_size = 4;
+  // Spans grow with the pool between these bounds, so that a small pool is small and a large one has few spans.
+  static constexpr std::size_t least_span_bytes = 8 * kib;
+  static constexpr std::size_t most_span_bytes = 64 * kib;
+  static constexpr std::size_t growth_divisor = 8;
+  static constexpr std::size_t most_objects = 4096;
+  static constexpr std::size_t most_objects_huge = 32768;
+
+  constexpr slot_layout() = default;
+  constexpr slot_layout(std::size_t bytes, std::size_t align)
+      : size(align_up(bytes < least_size ? least_size : bytes, align)),
+        alignment(align),
+        reciprocal(~std::uint64_t{0} / size + 1) {}
+
+  // How many pages the next span of a pool of `pool_bytes` bytes has.
+  [[nodiscard]] std::size_t span_pages(std::size_t pool_bytes, std::size_t chunk_objects, bool huge) const {
+    std::size_t bytes = least_span_bytes;
+    if (huge) {
+      bytes = huge_page_size;
+    } else {
+      while (bytes < most_span_bytes && bytes * growth_divisor < pool_bytes) bytes *= 2;
+      while (bytes > least_span_bytes && bytes / size > most_objects) bytes /= 2;
+    }
+    std::size_t pages = pages_for(bytes > size * chunk_objects ? bytes : size * chunk_objects);
+    while ((pages << page_shift) % size * tail_waste_divisor > pages << page_shift) ++pages;
+    return pages;
+  }
+  [[nodiscard]] std::size_t objects(std::size_t pages, bool huge) const {
+    const std::size_t fit = (pages << page_shift) / size;
+    const std::size_t most = huge ? most_objects_huge : most_objects;
+    return fit < most ? fit : most;
+  }
+
+  [[nodiscard]] void* at(const span* s, std::size_t index) const {
+    return reinterpret_cast<void*>(s->start + index * size);
+  }
+  struct position {
+    std::size_t index;
+    bool is_exact;  // an object begins there
+  };
+  [[nodiscard]] position find(const span* s, std::uintptr_t address) const {
+    const wide product = wide{address - s->start} * reciprocal;
+    return {static_cast<std::size_t>(product >> objects::bits_per_word),
+            static_cast<std::uint64_t>(product) < reciprocal};
+  }
+};
+
+}  // namespace tarn

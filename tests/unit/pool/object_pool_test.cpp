@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT
+#include "tarn/object_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "pool/pool_support.hpp"
+
+namespace {
+
+using tarn::testing_support::in_threads;
+using tarn::testing_support::is_aligned;
+using tarn::testing_support::leak_notes;
+using tarn::testing_support::pools_named;
+using tarn::testing_support::stamped;
+
+struct limited {
+  char bytes[1024];
+};
+
+}  // namespace
+
+template <>
+inline constexpr std::size_t tarn::chunk_objects<limited> = 8;
+
+namespace {
+
+struct thrower {
+  explicit thrower(bool throws) {
+    if (throws) throw std::runtime_error("as asked");
+  }
+  char bytes[40];
+};
+
+template <std::size_t Size, std::size_t Alignment>
+struct alignas(Alignment) shaped {
+  unsigned char bytes[Size];
+};
+
+template <class T>
+class object_pool_shapes : public testing::Test {};
+using shapes = testing::Types<shaped<1, 1>, shaped<2, 2>, shaped<8, 8>, shaped<24, 8>, shaped<33, 1>,
+                              shaped<48, 16>, shaped<64, 64>, shaped<1, 64>, shaped<200, 128>,
+                              shaped<1, 1024>, shaped<5000, 8>, shaped<1, 4096>, shaped<70000, 4096>>;
+TYPED_TEST_SUITE(object_pool_shapes, shapes);
+
+template <class Pool>
+void expect_slots_of_their_own(const Pool& pool) {
+  using value = typename Pool::value_type;
+  std::vector<value*> objects;
+  for (int i = 0; i < 300; ++i) {
+    objects.push_back(pool.create());
+    ASSERT_TRUE(is_aligned(objects.back(), alignof(value)));
+    std::fill(std::begin(objects.back()->bytes), std::end(objects.back()->bytes),
+              static_cast<unsigned char>(i));
+  }
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    ASSERT_TRUE(std::all_of(std::begin(objects[i]->bytes), std::end(objects[i]->bytes),
+                            [i](unsigned char c) { return c == static_cast<unsigned char>(i); }));
+  }
+  EXPECT_EQ(pool.stats().live, objects.size());
+  for (value* object : objects) pool.destroy(object);
+  EXPECT_EQ(pool.stats().live, 0U);
+}
+
+TYPED_TEST(object_pool_shapes, objects_are_aligned_and_do_not_overlap) {
+  expect_slots_of_their_own(tarn::pool_of<TypeParam>());
+  expect_slots_of_their_own(tarn::object_pool<TypeParam>());
+}
+
+TEST(object_pool, a_constructor_that_throws_leaves_nothing_behind) {
+  tarn::object_pool<thrower> own;
+  EXPECT_THROW((void)own.create(true), std::runtime_error);
+  EXPECT_THROW((void)own.try_create(true), std::runtime_error);
+  EXPECT_THROW((void)own.make_unique(true), std::runtime_error);
+  EXPECT_THROW((void)own.make_shared(true), std::runtime_error);
+  EXPECT_EQ(own.stats().live, 0U);
+  constexpr auto shared = tarn::pool_of<thrower>();
+  EXPECT_THROW((void)shared.create(true), std::runtime_error);
+  EXPECT_THROW((void)shared.try_create(true), std::runtime_error);
+  EXPECT_THROW((void)shared.make_unique(true), std::runtime_error);
+  EXPECT_THROW((void)shared.make_shared(true), std::runtime_error);
+  EXPECT_EQ(shared.stats().live, 0U);
+  EXPECT_EQ(pools_named("thrower", "Sp_counted").live, 0U);
+}
+
+TEST(object_pool, memory_without_an_object) {
+  const auto pool = tarn::pool_of<thrower>();
+  thrower* const memory = pool.allocate();
+  thrower* const another = pool.try_allocate();
+  EXPECT_NE(memory, another);
+  EXPECT_EQ(pool.stats().live, 2U);
+  pool.deallocate(memory);
+  pool.deallocate(another);
+  EXPECT_EQ(pool.stats().live, 0U);
+}
+
+TEST(object_pool, null_is_destroyed_without_effect) {
+  tarn::pool_of<thrower>().destroy(nullptr);
+  tarn::object_pool<thrower>().destroy(nullptr);
+}
+
+TEST(object_pool, the_maximum_is_kept_and_objects_given_back_make_room) {
+  tarn::object_pool<limited> pool({.maximum_bytes = 32768});
+  std::vector<limited*> objects;
+  while (limited* const object = pool.try_create()) {
+    objects.push_back(object);
+    ASSERT_LE(objects.size(), 32U);
+  }
+  EXPECT_GE(objects.size(), 8U);
+  EXPECT_THROW((void)pool.create(), std::bad_alloc);
+  EXPECT_LE(pool.stats().bytes, 32768U);
+  pool.destroy(objects.back());
+  objects.back() = pool.try_create();
+  EXPECT_NE(objects.back(), nullptr);
+  for (limited* object : objects) pool.destroy(object);
+}
+
+TEST(object_pool, reserved_memory_is_the_pools_at_once) {
+  tarn::object_pool<limited> pool;
+  EXPECT_EQ(pool.stats().bytes, 0U);
+  pool.reserve(100);
+  const std::size_t bytes = pool.stats().bytes;
+  EXPECT_GE(bytes, 100 * sizeof(limited));
+  std::vector<limited*> objects;
+  for (int i = 0; i < 100; ++i) objects.push_back(pool.create());
+  EXPECT_EQ(pool.stats().bytes, bytes);
+  for (limited* object : objects) pool.destroy(object);
+  tarn::object_pool<limited> prepared({.initial_capacity = 50});
+  EXPECT_GE(prepared.stats().bytes, 50 * sizeof(limited));
+  tarn::object_pool<limited> bounded({.maximum_bytes = 32768});
+  EXPECT_THROW(bounded.reserve(1000), std::bad_alloc);
+}
+
+TEST(object_pool, trim_gives_all_idle_memory_back) {
+  tarn::object_pool<limited> pool;
+  std::vector<limited*> objects;
+  for (int i = 0; i < 1000; ++i) objects.push_back(pool.create());
+  const std::size_t bytes = pool.stats().bytes;
+  for (limited* object : objects) pool.destroy(object);
+  const std::size_t before = pool.stats().bytes;
+  EXPECT_LE(before, bytes);
+  EXPECT_EQ(pool.trim(), before);
+  EXPECT_EQ(pool.stats().bytes, 0U);
+  pool.destroy(pool.create());
+}
+
+TEST(object_pool, unique_pointers_are_one_word) {
+  static_assert(sizeof(tarn::pool_ptr<stamped>) == sizeof(void*));
+  static_assert(sizeof(tarn::pool_ptr<stamped, tarn::owner_deleter<stamped>>) == sizeof(void*));
+  tarn::object_pool<stamped> own;
+  {
+    const auto a = own.make_unique(1U);
+    auto b = own.make_unique(2U);
+    const auto c = tarn::pool_of<stamped>().make_unique(3U);
+    EXPECT_EQ(a->number + b->number + c->number, 6U);
+    EXPECT_EQ(own.stats().live, 2U);
+    EXPECT_EQ(tarn::pool_of<stamped>().stats().live, 1U);
+    b.reset();
+    EXPECT_EQ(own.stats().live, 1U);
+  }
+  EXPECT_EQ(own.stats().live, 0U);
+  EXPECT_EQ(tarn::pool_of<stamped>().stats().live, 0U);
+}
+
+struct shared_thing {
+  explicit shared_thing(int n) : number(n) {}
+  int number;
+};
+
+TEST(object_pool, a_shared_object_and_its_control_block_are_one_slot) {
+  std::shared_ptr<shared_thing> object = tarn::pool_of<shared_thing>().make_shared(7);
+  EXPECT_EQ(object->number, 7);
+  EXPECT_EQ(pools_named("shared_thing", "Sp_counted").live, 1U);
+  const std::weak_ptr<shared_thing> watcher = object;
+  const std::shared_ptr<shared_thing> second = object;
+  object.reset();
+  EXPECT_EQ(watcher.lock()->number, 7);
+  EXPECT_EQ(tarn::pool_of<shared_thing>().stats().live, 0U) << "the pool of bare objects is another one";
+}
+
+TEST(object_pool, a_weak_pointer_keeps_the_slot_alone) {
+  struct watched {
+    explicit watched(int* where) : dead(where) {}
+    ~watched() { ++*dead; }
+    int* dead;
+  };
+  int dead = 0;
+  tarn::object_pool<watched> own;
+  {
+    std::weak_ptr<watched> watcher;
+    {
+      const auto object = own.make_shared(&dead);
+      watcher = object;
+      EXPECT_EQ(pools_named("watched", "Sp_counted").live, 1U);
+      EXPECT_EQ(own.stats().live, 0U);
+    }
+    EXPECT_EQ(dead, 1);
+    EXPECT_EQ(pools_named("watched", "Sp_counted").live, 1U);
+  }
+  EXPECT_EQ(pools_named("watched", "Sp_counted").live, 0U);
+}
+
+TEST(object_pool, a_pool_that_ends_with_live_objects_says_so_and_keeps_them) {
+  const leak_notes notes;
+  shared_thing* left = nullptr;
+  {
+    tarn::object_pool<shared_thing> pool;
+    left = pool.create(5);
+    pool.destroy(pool.create(6));
+  }
+  EXPECT_EQ(leak_notes::leaks, 1U);
+  EXPECT_EQ(leak_notes::live, 1U);
+  EXPECT_EQ(left->number, 5);
+  { const tarn::object_pool<shared_thing> empty; }
+  EXPECT_EQ(leak_notes::leaks, 1U);
+}
+
+TEST(object_pool, the_name_is_the_types_or_the_one_given) {
+  const tarn::object_pool<shared_thing> named({.name = "somebody's things"});
+  EXPECT_EQ(pools_named("somebody's things").pools, 1U);
+  const tarn::object_pool<std::pair<short, shared_thing>> unnamed;
+  EXPECT_EQ(pools_named("pair<short").pools, 1U);
+}
+
+struct later;
+struct holder {
+  [[no_unique_address]] tarn::shared_pool<later> pool;
+  tarn::pool_ptr<later> object;
+  tarn::object_pool<later>* own = nullptr;
+};
+struct later {
+  int number = 3;
+};
+
+TEST(object_pool, the_type_may_be_incomplete_where_the_pool_is_named) {
+  holder h;
+  h.object = h.pool.make_unique();
+  EXPECT_EQ(h.object->number, 3);
+}
+
+// Objects are made and ended at random, and pass to the next thread through a shared place.
+template <class Pool>
+void churn(const Pool& pool, int threads) {
+  struct exchange {
+    std::mutex mutex;
+    std::vector<stamped*> objects;
+  };
+  std::vector<exchange> places(static_cast<std::size_t>(threads));
+  in_threads(threads, [&](int index) {
+    std::mt19937 random(static_cast<unsigned>(index));
+    std::vector<stamped*> live;
+    for (int step = 0; step < 30000; ++step) {
+      const auto choice = random() % 16;
+      if (choice < 8) {
+        live.push_back(pool.create(random()));
+      } else if (choice < 15 && !live.empty()) {
+        std::swap(live[random() % live.size()], live.back());
+        if (!live.back()->is_whole()) std::abort();
+        pool.destroy(live.back());
+        live.pop_back();
+      } else {
+        exchange& place = places[random() % places.size()];
+        const std::lock_guard lock(place.mutex);
+        place.objects.swap(live);
+      }
+    }
+    for (stamped* object : live) pool.destroy(object);
+  });
+  for (exchange& place : places) {
+    for (stamped* object : place.objects) pool.destroy(object);
+  }
+}
+
+TEST(object_pool, objects_pass_between_threads) {
+  tarn::object_pool<stamped> own;
+  churn(own, 4);
+  EXPECT_EQ(own.stats().live, 0U);
+  churn(tarn::pool_of<stamped>(), 4);
+  EXPECT_EQ(tarn::pool_of<stamped>().stats().live, 0U);
+}
+
+// A thread that used a pool which is gone must not take what it has of it for another pool's.
+TEST(object_pool, pools_may_follow_each_other_while_a_thread_lives) {
+  for (int round = 0; round < 50; ++round) {
+    tarn::object_pool<stamped> small;
+    tarn::object_pool<limited> large;
+    stamped* const a = small.create(1U);
+    limited* const b = large.create();
+    std::fill(std::begin(b->bytes), std::end(b->bytes), '\x7f');
+    in_threads(2, [&](int /*index*/) {
+      stamped* const here = small.create(2U);
+      large.destroy(large.create());
+      small.destroy(here);
+    });
+    EXPECT_TRUE(a->is_whole());
+    small.destroy(a);
+    large.destroy(b);
+  }
+}
+
+TEST(object_pool, objects_outlive_the_thread_that_made_them) {
+  constexpr auto pool = tarn::pool_of<stamped>();
+  std::vector<stamped*> objects;
+  std::thread([&] {
+    for (std::uint64_t i = 0; i < 1000; ++i) objects.push_back(pool.create(i));
+  }).join();
+  std::thread([&] {
+    for (int i = 0; i < 500; ++i) {
+      pool.destroy(objects.back());
+      objects.pop_back();
+    }
+  }).join();
+  for (stamped* object : objects) pool.destroy(object);
+  EXPECT_EQ(pool.stats().live, 0U);
+}
+
+}  // namespace
