@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace tarn {
 
@@ -19,6 +20,10 @@ class text_writer {
   }
   text_writer& put(const char* text) {
     for (; *text != '\0'; ++text) put(*text);
+    return *this;
+  }
+  text_writer& put(std::string_view text) {
+    for (const char c : text) put(c);
     return *this;
   }
   text_writer& number(std::uint64_t value) {

@@ -35,6 +35,9 @@ struct depot_counters {
   std::atomic<std::uint64_t> spans_freed{0};
 };
 
+// What a walk says of a span: this is one; not this one; all from here on were seen before.
+enum class walk_step : std::uint8_t { found, next, list_done };
+
 class alignas(separation) object_depot {
  public:
   // Spans are told apart by eighths of their capacity, the fullest first.
@@ -126,6 +129,22 @@ class alignas(separation) object_depot {
     unlink(s);
     s->capacity = static_cast<std::uint16_t>(s->capacity + more);
     link(s, list_of(s));
+  }
+
+  // A partly used span that visit(span) is true of, from the back of each list; what is looked at moves to the front, so
+  // that a walk that marks what it has seen ends. Null when there is none.
+  template <class Visit>
+  span* find_from_back(Visit visit) {
+    for (span_list& list : partial_) {
+      for (span* s = list.back(); s != nullptr; s = list.back()) {
+        const walk_step step = visit(s);
+        if (step == walk_step::list_done) break;
+        list.remove(s);
+        list.push_front(s);
+        if (step == walk_step::found) return s;
+      }
+    }
+    return nullptr;
   }
 
   // Takes a span out for good, whatever of it is in use.

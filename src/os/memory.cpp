@@ -3,6 +3,7 @@
 
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include <cerrno>
 
@@ -43,6 +44,12 @@ std::size_t page_size() {
   static std::size_t size = 0;
   if (size == 0) size = getauxval(AT_PAGESZ);
   return size;
+}
+
+std::size_t machine_bytes() {
+  struct sysinfo info {};
+  if (system_call(SYS_sysinfo, reinterpret_cast<long>(&info)) != 0) return SIZE_MAX;
+  return (info.totalram + info.totalswap) * info.mem_unit;
 }
 
 void* reserve(std::size_t bytes, std::size_t alignment) {

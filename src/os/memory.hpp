@@ -10,6 +10,9 @@ namespace tarn::os {
 // The system's page size, found at run time: 4 KiB to 64 KiB.
 std::size_t page_size();
 
+// The machine's memory and swap space, in bytes; the largest number if the system does not tell.
+std::size_t machine_bytes();
+
 // Zeroed, readable and writable address space, not yet backed; aligned to `alignment` (a power of two of at
 // least the system's page). Null when there is none.
 void* reserve(std::size_t bytes, std::size_t alignment);

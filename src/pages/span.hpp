@@ -45,6 +45,10 @@ struct alignas(separation) span {
   std::atomic<span_state> state{span_state::free};
   // A part of it was filled by os::move_pages.
   bool moved = false;
+  // Of a pooled span: the walk that last looked for idle pages in it, and how many slots were free then, none handed
+  // out since.
+  std::uint8_t looked_at = 0;
+  std::uint16_t free_when_looked = 0;
 
   // The objects' bits, unless they are too many: `free_bits` then points here.
   static constexpr std::size_t inline_words = 8;
@@ -62,6 +66,7 @@ class span_list {
  public:
   [[nodiscard]] bool empty() const { return head_ == nullptr; }
   [[nodiscard]] span* front() const { return head_; }
+  [[nodiscard]] span* back() const { return tail_; }
 
   void push_front(span* s) {
     s->previous = nullptr;

@@ -34,24 +34,24 @@ pool_core& checked_slots::check(pool_core* pool, const void* object, const char*
   pool_shard* const shard = pool_shard::owner_of(object);
   if (shard == nullptr) {
     fatal(object, what, " of a pointer that is in no pool, in the pool of ",
-          pool != nullptr ? pool->name() : "any type");
+          pool != nullptr ? pool->shown_name() : "any type");
   }
   pool_core* const owner = &shard->pool();
   if (pool != nullptr && owner != pool) {
-    fatal(object, what, " in the wrong pool: an object of the pool of ", owner->name(), ", in the pool of ",
-          pool->name());
+    fatal(object, what, " in the wrong pool: an object of the pool of ", owner->shown_name(),
+          ", in the pool of ", pool->shown_name());
   }
   const span* const s = engine::map.span_of(address_of(object));
   const slot_layout::position at = owner->layout_.find(s, address_of(object));
   const std::size_t book_words = owner->book_words(s);
-  if (!at.is_exact) fatal(object, what, " of a pointer into an object of ", owner->name());
+  if (!at.is_exact) fatal(object, what, " of a pointer into an object of ", owner->shown_name());
   bool live = false;
   {
     os::lock_guard guard(shard->depot_.lock);
     live = at.index < s->capacity &&
            (word_of(s->free_bits, book_words, live_book, at.index) & bit_of(at.index)) != 0;
   }
-  if (!live) fatal(object, "double ", what, " of ", owner->name());
+  if (!live) fatal(object, "double ", what, " of ", owner->shown_name());
   return *owner;
 }
 
@@ -72,7 +72,7 @@ void checked_slots::hand_out(pool_core& pool, void* object) {
   if (!filled) return;
   const auto* const bytes = static_cast<const unsigned char*>(object);
   for (std::size_t i = 0; i < size; ++i) {
-    if (bytes[i] != pattern) fatal(object, "use after destroy of ", pool.name(), ": it was written to");
+    if (bytes[i] != pattern) fatal(object, "use after destroy of ", pool.shown_name(), ": it was written to");
   }
 }
 
@@ -92,7 +92,7 @@ pool_core& checked_slots::take_back(pool_core* pool, void* object) {
     word_of(s->free_bits, book_words, filled_book, index) |= bit_of(index);
   }
   // Another thread was faster between the check and here.
-  if (!was_live) fatal(object, "double destroy of ", owner.name());
+  if (!was_live) fatal(object, "double destroy of ", owner.shown_name());
   return owner;
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/engine.hpp"
+#include "pool/pool_magazine.hpp"
 
 namespace tarn {
 
@@ -14,18 +14,6 @@ namespace {
 
 // What a bin of a draining shard takes at once. They lie side by side, and so keep few spans.
 constexpr std::size_t refill_while_draining = 60;
-
-// The smallest magazine that holds so many slots.
-std::size_t index_for(std::size_t slots) {
-  std::size_t index = 0;
-  while (index + 1 < magazine_store::sizes && magazine_store::capacities[index] < slots) ++index;
-  return index;
-}
-
-magazine* new_magazine(std::size_t slots) {
-  return engine::middle.magazines().allocate(engine::metadata, index_for(slots));
-}
-void discard(magazine* m) { engine::middle.magazines().deallocate(m); }
 
 }  // namespace
 
@@ -70,7 +58,7 @@ bool pool_bin::grow() {
   if (wanted <= most) return false;
   most = static_cast<std::uint16_t>(wanted);
   if (loaded == nullptr) {
-    magazine* const m = new_magazine(wanted);
+    magazine* const m = pool_magazine::allocate(wanted);
     if (m != nullptr) load(m);
     return m != nullptr;
   }
@@ -80,20 +68,20 @@ bool pool_bin::grow() {
     load(old);
     return top != limit;
   }
-  magazine* const m = new_magazine(wanted);
+  magazine* const m = pool_magazine::allocate(wanted);
   if (m == nullptr) return false;
   m->count = old->count;
   std::memcpy(static_cast<void*>(m->bottom()), static_cast<const void*>(old->bottom()),
               m->count * sizeof(void*));
   load(m);
-  discard(old);
+  pool_magazine::deallocate(old);
   return top != limit;
 }
 
 void pool_bin::hand_over(magazine* m) {
   if (m->count >= most && pool_core::give_full(m)) return;
   if (m->count != 0) pool->flush(m->bottom(), m->count);
-  discard(m);
+  pool_magazine::deallocate(m);
 }
 
 // ---- slow paths ----
@@ -108,7 +96,7 @@ void* pool_bin::allocate_slow() {
     magazine* empty = loaded;
     load(full);
     if (other != nullptr && other != full) {
-      if (empty != nullptr) discard(empty);
+      if (empty != nullptr) pool_magazine::deallocate(empty);
       empty = other;
     }
     if (empty != nullptr) {
@@ -122,6 +110,9 @@ void* pool_bin::allocate_slow() {
   if (loaded == nullptr) return nullptr;
   magazine* const m = loaded;
   const std::size_t wanted = shard->draining() ? std::min<std::size_t>(most, refill_while_draining) : most;
+  // Out of sight meanwhile: where memory is short, refill() gathers what all of this thread's bins hold.
+  loaded = nullptr;
+  make_void();
   m->count = static_cast<std::uint16_t>(pool->refill(*shard, m, std::min<std::size_t>(wanted, m->capacity)));
   load(m);
   pool->settle();
@@ -157,7 +148,7 @@ void pool_bin::make_room() {
     hand_over(other);
     other = nullptr;
   }
-  if (other == nullptr) other = new_magazine(most_now());
+  if (other == nullptr) other = pool_magazine::allocate(most_now());
   if (other != nullptr) {
     load(other);
     put_spare(full);
@@ -181,11 +172,11 @@ magazine* pool_bin::take_all() {
   magazine* chain = take_spare();
   if (chain != nullptr) {
     chain->next = nullptr;
-    pool->note_moving(chain);
+    pool->note_moving(chain->count);
   }
   if (loaded != nullptr) {
     unload();
-    pool->note_moving(loaded);
+    pool->note_moving(loaded->count);
     loaded->next = chain;
     chain = loaded;
     loaded = nullptr;
@@ -199,7 +190,7 @@ magazine* pool_bin::take_surplus(bool only_if_idle) {
   const std::uint32_t calls = slow_calls.load(std::memory_order_relaxed);
   if (calls != slow_calls_seen.exchange(calls, std::memory_order_relaxed) && only_if_idle) return nullptr;
   magazine* const m = take_spare();
-  if (m != nullptr) pool->note_moving(m);
+  if (m != nullptr) pool->note_moving(m->count);
   return m;
 }
 

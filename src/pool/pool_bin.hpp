@@ -17,6 +17,8 @@
 
 namespace tarn {
 
+class thread_cache;
+
 struct pool_bin : tarn_pool_bin {
   magazine* loaded = nullptr;
   std::atomic<magazine*> spare{nullptr};
@@ -27,6 +29,7 @@ struct pool_bin : tarn_pool_bin {
   std::uint16_t most = 0;        // slots that a magazine may hold now
   pool_shard* shard = nullptr;
   long thread_id = 0;
+  const thread_cache* cache = nullptr;  // its thread's; null for a local pool's
   std::atomic<std::uint32_t> slow_calls{0};
   std::atomic<std::uint32_t> slow_calls_seen{0};  // as of the last take_surplus()
 

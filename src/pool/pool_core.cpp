@@ -8,7 +8,9 @@
 #include "os/memory.hpp"
 #include "os/report.hpp"
 #include "pool/checked_slots.hpp"
+#include "pool/pool_magazine.hpp"
 #include "pool/pool_memory.hpp"
+#include "pool/pool_registry.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
 
@@ -73,7 +75,7 @@ pool_shard& pool_core::assign_shard_locked() {
 
 void pool_core::fatal(const char* what, const void* pointer) const {
   text_buffer<1300> line;
-  line.put(what).put(", in the pool of ").put(name_).put('\0');
+  line.put(what).put(", in the pool of ").put(shown_name()).put('\0');
   os::fatal(line.data(), pointer);
 }
 
@@ -84,12 +86,17 @@ std::size_t pool_core::bits_bytes(const span* s) const {
 }
 
 span* pool_core::new_span() {
-  std::size_t pages = layout_.span_pages(bytes(), chunk_objects_, huge_);
-  if (maximum_bytes_ != 0) {
-    const std::size_t left = maximum_bytes_ - std::min(bytes(), maximum_bytes_);
-    pages = std::min(pages, left >> page_shift);
-    if (pages << page_shift < layout_.size) return nullptr;
-  }
+  std::size_t before = bytes();
+  std::size_t pages = 0;
+  // Accounted for first, so that threads that grow the pool together do not exceed its limit together.
+  do {
+    pages = layout_.span_pages(before, chunk_objects_, huge_);
+    if (maximum_bytes_ != 0) {
+      const std::size_t left = maximum_bytes_ - std::min(before, maximum_bytes_);
+      pages = std::min(pages, left >> page_shift);
+      if (pages << page_shift < layout_.size) return nullptr;
+    }
+  } while (!bytes_.compare_exchange_weak(before, before + (pages << page_shift), std::memory_order_relaxed));
   const std::size_t alignment =
       std::max<std::size_t>({huge_ ? pages_per_huge_page : 1, layout_.alignment >> page_shift, 1});
   span* s = nullptr;
@@ -98,20 +105,22 @@ span* pool_core::new_span() {
     if (tries != 0) engine::reclaim();
     s = engine::middle.take_pages(pages, alignment, span_state::pooled, page_heap::use::dense);
   }
+  if (s == nullptr) bytes_.fetch_sub(pages << page_shift, std::memory_order_relaxed);
   return s;
 }
 
-bool pool_core::add_span(pool_shard& to) {
+std::size_t pool_core::add_span(pool_shard& to) {
   span* const s = new_span();
-  if (s == nullptr) return false;
+  if (s == nullptr) return 0;
   s->free_bits = s->inline_bits;
   const std::size_t bits = bits_bytes(s);
   if (bits > sizeof s->inline_bits) {
     s->free_bits = static_cast<std::uint64_t*>(pool_memory::blocks.allocate(engine::metadata, bits));
     if (s->free_bits == nullptr) {
+      bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
       s->state.store(span_state::purging, std::memory_order_relaxed);
       engine::heap.deallocate(s);
-      return false;
+      return 0;
     }
   }
   std::memset(s->free_bits, 0, bits);
@@ -120,9 +129,9 @@ bool pool_core::add_span(pool_shard& to) {
   engine::map.map_pages(s);
   if (huge_) os::advise_huge(reinterpret_cast<void*>(s->start), s->bytes());
   pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
-  bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
+  const std::size_t slots = slots_in(s);
   to.add_span(s);
-  return true;
+  return slots;
 }
 
 // The span is in no list, and nothing in it is in use.
@@ -137,13 +146,17 @@ void pool_core::destroy_span(span* s, page_backing backing) {
 }
 
 bool pool_core::reserve(std::size_t slots) {
-  for (;;) {
-    std::size_t ready = 0;
-    for_each_shard([&ready](pool_shard& s) { ready += s.ready(); });
-    if (ready >= slots) return true;
+  // Address space may be had for more, and each span of it takes some memory.
+  if (slots > os::machine_bytes() / layout_.size) return false;
+  std::size_t ready = 0;
+  for_each_shard([&ready](pool_shard& s) { ready += s.ready(); });
+  while (ready < slots) {
     // Where one thread would find it; the others take from there.
-    if (!add_span(first_shard())) return false;
+    const std::size_t added = add_span(first_shard());
+    if (added == 0) return false;
+    ready += added;
   }
+  return true;
 }
 
 // ---- slots ----
@@ -152,18 +165,34 @@ std::size_t pool_core::refill(pool_shard& own, magazine* m, std::size_t most) {
   refills_.fetch_add(1, std::memory_order_relaxed);
   using source = pool_shard::source;
   std::size_t found = own.take(m, most, source::used);
-  if (found == 0) found = take_used_of_others(m, most, false);
+  if (found == 0) found = take_spared(m, most);
   while (found == 0) {
     found = own.take(m, most, source::fresh);
     if (found == 0 && &own != shards_[0]) found = shards_[0]->take(m, most, source::fresh);
-    if (found == 0 && !add_span(own)) {
-      found = take_used_of_others(m, most, true);
-      break;
-    }
+    if (found != 0 || add_span(own) != 0) continue;
+    found = take_anywhere(m, most);
+    break;
   }
   if (found != most) {
     std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
                  found * sizeof(void*));
+  }
+  return found;
+}
+
+std::size_t pool_core::take_anywhere(magazine* m, std::size_t most) {
+  std::size_t found = 0;
+  for (const bool gathered : {false, true}) {
+    if (gathered) {
+      pool_registry::take_surplus(this, false);
+      for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(true)); });
+    }
+    for (const auto from : {pool_shard::source::used, pool_shard::source::fresh}) {
+      for_each_shard([&](pool_shard& s) {
+        if (found == 0) found = s.take(m, most, from);
+      });
+    }
+    if (found != 0) break;
   }
   return found;
 }
@@ -195,16 +224,16 @@ void pool_core::put_back(magazine* chain) {
     chain = m->next;
     if (m->count != 0) flush(m->bottom(), m->count);
     moving_.fetch_sub(m->count, std::memory_order_relaxed);
-    engine::middle.magazines().deallocate(m);
+    pool_magazine::deallocate(m);
   }
 }
 
-std::size_t pool_core::take_used_of_others(magazine* m, std::size_t most, bool in_need) {
+std::size_t pool_core::take_spared(magazine* m, std::size_t most) {
   std::size_t found = 0;
   for_each_shard([&](pool_shard& other) {
-    if (found != 0 || !(in_need || other.can_spare())) return;
-    if (in_need) put_back(other.take_idle_magazines(true));
-    if (other.free_hint() != 0) found = other.take(m, most, pool_shard::source::used);
+    if (found == 0 && other.can_spare() && other.free_hint() != 0) {
+      found = other.take(m, most, pool_shard::source::used);
+    }
   });
   return found;
 }
@@ -245,11 +274,25 @@ void pool_core::age() {
   for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(false)); });
   // These have been idle for a period; the page heap need not wait for another one.
   release_spares(in_use ? spare_limit_of_shard : 0, page_backing::old);
+  if (in_use) {
+    idle_periods_ = 0;
+  } else if (idle_periods_ < periods_to_purge && ++idle_periods_ == periods_to_purge) {
+    // Magazines have gone back by now. What is left in the bins of sleeping threads keeps its pages, no whole spans.
+    purge_idle_pages();
+  }
+}
+
+void pool_core::purge_idle_pages() {
+  // The pattern in a checked pool's free slots must stay.
+  if (checked_) return;
+  const std::uint8_t walk = ++walks_;
+  for_each_shard([walk](pool_shard& s) { s.purge_idle_pages(walk); });
 }
 
 void pool_core::trim() {
   for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(true)); });
   release_spares(0, page_backing::young);
+  purge_idle_pages();
 }
 
 std::size_t pool_core::release_everything() {

@@ -2,12 +2,13 @@
 // pool_core: one pool: what its slots look like, its limits, its shards, and the way of slots between bins and shards.
 //
 // Thread safety: all members may be called by any thread, unless their comments say otherwise.
-// Invariant: bytes_ = sum of the lengths of the spans of all shards.
+// Invariant: bytes_ = sum of the lengths of the spans of all shards, and of those that are just being added.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "central/magazine.hpp"
 #include "pages/page_map.hpp"
@@ -32,6 +33,8 @@ class pool_core {
 
   [[nodiscard]] const slot_layout& layout() const { return layout_; }
   [[nodiscard]] const char* name() const { return name_; }
+  // As much of it as a line can show.
+  [[nodiscard]] std::string_view shown_name() const { return std::string_view(name_).substr(0, 600); }
   [[nodiscard]] bool is_checked() const { return checked_; }
   [[nodiscard]] bool is_single() const { return single_; }
   [[nodiscard]] std::size_t most_in_magazine() const { return most_in_magazine_; }
@@ -50,8 +53,11 @@ class pool_core {
   // Those at the lowest addresses are on top. Returns their number, 0 when there is no memory or the pool's limit is
   // reached. May call the system.
   std::size_t refill(pool_shard& own, magazine* m, std::size_t most);
-  // A magazine that put_back() is going to empty; until then its slots count as cached.
-  void note_moving(const magazine* m) { moving_.fetch_add(m->count, std::memory_order_relaxed); }
+  // Slots that are on their way to their spans, as those of a magazine that put_back() is going to empty, or that a
+  // forked child cannot reach. They count as cached.
+  void note_moving(std::ptrdiff_t slots) {
+    moving_.fetch_add(static_cast<std::size_t>(slots), std::memory_order_relaxed);
+  }
   // Puts slots back into their spans. Aborts on a pointer that is none of the pool's, or free already.
   void flush(void* const* freed, std::size_t count);
   // The same with all that is in a chain of magazines noted before, and with the magazines.
@@ -71,11 +77,12 @@ class pool_core {
   // One period of decay. By a thread that holds no lock.
   void age();
   [[nodiscard]] bool has_work() const {
-    return touched_.load(std::memory_order_relaxed) || spare_bytes.load(std::memory_order_relaxed) != 0;
+    return touched_.load(std::memory_order_relaxed) || spare_bytes.load(std::memory_order_relaxed) != 0 ||
+           idle_periods_.load(std::memory_order_relaxed) < periods_to_purge;
   }
   // Empty spans of all shards, which keep the figure.
   std::atomic<std::size_t> spare_bytes{0};
-  // All full magazines go back into spans, and all empty spans to the page heap.
+  // All full magazines go back into spans, all empty spans to the page heap, all other idle pages to the system.
   void trim();
 
   // All spans go back, whatever is in use in them; returns their bytes. Requires: nobody uses the pool, and its bins
@@ -86,7 +93,7 @@ class pool_core {
 
   [[nodiscard]] std::size_t taken() const;  // slots that are in no span
   [[nodiscard]] std::size_t waiting()
-      const;  // of these, in full magazines or on their way from one to a span
+      const;  // of these, in full magazines, on their way from one to a span, or lost
   [[nodiscard]] std::size_t peak() const;
   [[nodiscard]] std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t refills() const { return refills_.load(std::memory_order_relaxed); }
@@ -99,6 +106,7 @@ class pool_core {
   pool_core* next = nullptr;
   pool_bin* bins = nullptr;
   unsigned pins = 0;            // while it is pinned, the pool is not destroyed
+  bool ending = false;          // it is not pinned any more
   pool_bin* own_bin = nullptr;  // of a pool for one thread
   std::size_t number = 0;       // of a pool of one's own
   bool shared = false;
@@ -115,10 +123,13 @@ class pool_core {
   // Words of one set of bits of the span, and the bytes of all its sets.
   [[nodiscard]] std::size_t book_words(const span* s) const { return objects::words(slots_in(s)); }
   [[nodiscard]] std::size_t bits_bytes(const span* s) const;
-  // `in_need`: there is no memory, so all that there is, and not only what can be spared.
-  std::size_t take_used_of_others(magazine* m, std::size_t most, bool in_need);
+  // Used slots of shards that can spare them.
+  std::size_t take_spared(magazine* m, std::size_t most);
   span* new_span();
-  bool add_span(pool_shard& to);
+  // Returns its slots; 0 when there is no memory, or the limit is reached.
+  std::size_t add_span(pool_shard& to);
+  // The last resort: what is left in any shard, then in full magazines and other threads' spare ones.
+  std::size_t take_anywhere(magazine* m, std::size_t most);
   void destroy_span(span* s, page_backing backing);
   void release_spares(std::size_t keep, page_backing backing);
 
@@ -134,7 +145,13 @@ class pool_core {
   unsigned shard_limit_;
   std::atomic<unsigned> shard_count_{1};
   pool_shard* shards_[most_shards] = {};
-  std::atomic<bool> touched_{false};  // since the last period of decay
+  // So many periods of decay without a slow call, and idle pages go back.
+  static constexpr unsigned periods_to_purge = 2;
+  void purge_idle_pages();
+
+  std::atomic<bool> touched_{false};                      // since the last period of decay
+  std::atomic<unsigned> idle_periods_{periods_to_purge};  // as far as that
+  std::atomic<std::uint8_t> walks_{0};
   std::atomic<std::size_t> bytes_{0};
   std::atomic<std::size_t> moving_{0};
   std::atomic<std::uint64_t> refills_{0};

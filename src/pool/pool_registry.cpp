@@ -3,9 +3,10 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <new>
+#include <string_view>
 
 #include "os/syscall.hpp"
 #include "pool/pool_memory.hpp"
@@ -23,7 +24,8 @@ constinit block_store pool_memory::blocks;
 namespace pool_registry {
 namespace {
 
-constexpr std::size_t longest_name = 1000;
+// What is behind it tells no two pools apart.
+constexpr std::size_t longest_name = 4000;
 constexpr std::size_t largest_object = std::size_t{1} << 30;
 constexpr std::size_t first_table = 8;
 
@@ -44,14 +46,18 @@ pool_bin* retired_bins = nullptr;   // guarded by lock; of threads that may stil
 // ---- pools ----
 
 bool makes_sense(const tarn_pool_request& r) {
-  return r.size != 0 && r.size <= largest_object && is_power_of_two(r.alignment) &&
-         r.alignment <= largest_object && r.shards <= pool_core::most_shards &&
-         r.magazine_length <= largest_magazine;
+  return (r.name != nullptr || r.name_length == 0) && r.size != 0 && r.size <= largest_object &&
+         is_power_of_two(r.alignment) && r.alignment <= largest_object &&
+         r.shards <= pool_core::most_shards && r.magazine_length <= largest_magazine;
+}
+
+std::string_view name_of(const tarn_pool_request& request) {
+  return {request.name, std::min(request.name_length, longest_name)};
 }
 
 // With the lock held: it is below all that this takes. Null when there is no memory.
 tarn_pool* make_locked(const tarn_pool_request& request) {
-  const std::size_t name_length = request.name_length < longest_name ? request.name_length : longest_name;
+  const std::size_t name_length = name_of(request).size();
   void* memory = unused_pools;
   std::size_t number = 0;
   if (memory != nullptr) {
@@ -67,7 +73,7 @@ tarn_pool* make_locked(const tarn_pool_request& request) {
     if (shard != nullptr) pool_memory::blocks.deallocate(shard, sizeof(pool_shard));
     return nullptr;
   }
-  std::memcpy(name, request.name, name_length);
+  name_of(request).copy(name, name_length);
   name[name_length] = '\0';
   if (memory == unused_pools) {
     unused_pools = static_cast<tarn_pool*>(unused_pools->next);
@@ -78,6 +84,13 @@ tarn_pool* make_locked(const tarn_pool_request& request) {
   pool->number = number;
   pool->next = pools;
   pools = pool;
+  return pool;
+}
+
+// The first of the pools from one on that may be pinned.
+pool_core* pin_first_locked(pool_core* pool) {
+  while (pool != nullptr && pool->ending) pool = pool->next;
+  if (pool != nullptr) ++pool->pins;
   return pool;
 }
 
@@ -127,6 +140,7 @@ pool_bin* new_bin() {
 
 void link_locked(pool_bin* bin, pool_core* pool) {
   bin->pool = pool;
+  bin->cache = pool->is_single() ? nullptr : engine::local_cache;
   bin->shard = &pool->assign_shard_locked();
   bin->previous = nullptr;
   bin->next = pool->bins;
@@ -184,20 +198,6 @@ pool_bin* find_mine(const pool_core* pool) {
   return parted;
 }
 
-void take_surplus(pool_core* pool, bool only_if_idle) {
-  magazine* chain = nullptr;
-  {
-    os::lock_guard guard(lock);
-    for (pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
-      if (magazine* const m = bin->take_surplus(only_if_idle)) {
-        m->next = chain;
-        chain = m;
-      }
-    }
-  }
-  pool->put_back(chain);
-}
-
 // ---- what the engine asks for ----
 
 void age() {
@@ -248,6 +248,18 @@ void empty_mine(bool retire) {
 
 void reclaim() { trim_all(); }
 
+// A thread that first used pools in its last destructors has left its bins, too.
+void thread_adopts() {
+  os::lock_guard guard(lock);
+  for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
+    for (pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
+      if (bin->cache != engine::local_cache) continue;
+      bin->next_of_thread = mine.first;
+      mine.first = bin;
+    }
+  }
+}
+
 void thread_ends() {
   mine.ended = true;
   if (mine.first != nullptr) {
@@ -268,10 +280,17 @@ void visit_upper_locks(void (*visit)(os::mutex&)) {
 
 void visit_lower_locks(void (*visit)(os::mutex&)) { pool_memory::blocks.for_each_lock(visit); }
 
-// Other threads' bins were copied while their threads used them: what they held is lost to the child.
+// Other threads' bins were copied while their threads used them: what they held is lost to the child, and only their
+// number, which may be a little wrong, keeps it from being taken for live objects.
 void after_fork_in_child() {
   os::lock_guard guard(lock);
+  for (pool_bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
+    if (bin->pool != nullptr) unlink_locked(bin);
+  }
   for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
+    for (const pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
+      if (bin != pool->own_bin) pool->note_moving(static_cast<std::ptrdiff_t>(bin->count()));
+    }
     pool->bins = pool->own_bin;
     pool->forget_bins();
     pool->pins = 0;
@@ -283,7 +302,8 @@ void after_fork_in_child() {
 }
 
 constinit engine::extension as_extension{
-    age, has_work, reclaim, thread_ends, visit_upper_locks, visit_lower_locks, after_fork_in_child};
+    age,         has_work,          reclaim,           thread_adopts,
+    thread_ends, visit_upper_locks, visit_lower_locks, after_fork_in_child};
 std::atomic<bool> attached{false};
 
 void attach() {
@@ -292,12 +312,13 @@ void attach() {
 }
 
 // Empties the pool's bins and parts them from it. What other threads do with the pool because they are about to end,
-// or because a period of decay has come, is over then.
+// or because a period of decay has come, is over then, and does not begin again while the pool is `ending`.
 void isolate(tarn_pool* pool) {
   magazine* chain = nullptr;
   for (;;) {
     {
       os::lock_guard guard(lock);
+      pool->ending = true;
       while (pool_bin* const bin = pool->bins) {
         magazine* last = bin->take_all();
         for (magazine* m = last; m != nullptr; m = last) {
@@ -314,6 +335,25 @@ void isolate(tarn_pool* pool) {
     sched_yield();
   }
   pool->put_back(chain);
+}
+
+// After isolate(). Returns the bytes of its spans.
+std::size_t release_isolated(tarn_pool* pool) {
+  const std::size_t bytes = pool->release_everything();
+  {
+    os::lock_guard guard(lock);
+    unlink_pool_locked(pool);
+  }
+  pool->free_parts();
+  os::lock_guard guard(lock);
+  if (pool->own_bin != nullptr) {
+    pool->own_bin->next_of_thread = unused_bins;
+    unused_bins = pool->own_bin;
+    pool->own_bin = nullptr;
+  }
+  pool->next = unused_pools;
+  unused_pools = pool;
+  return bytes;
 }
 
 }  // namespace
@@ -349,8 +389,7 @@ tarn_pool* find_or_create(const tarn_pool_request& request) {
   os::lock_guard guard(lock);
   for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
     if (pool->shared && pool->layout().size == wanted.size && pool->layout().alignment == wanted.alignment &&
-        pool->is_checked() == request.checked && std::strlen(pool->name()) == request.name_length &&
-        std::memcmp(pool->name(), request.name, request.name_length) == 0) {
+        pool->is_checked() == request.checked && pool->name() == name_of(request)) {
       return static_cast<tarn_pool*>(pool);
     }
   }
@@ -366,36 +405,22 @@ tarn_pool* find_or_create(const tarn_pool_request& request) {
 std::size_t destroy(tarn_pool* pool) {
   isolate(pool);
   pool->trim();
-  if (const std::size_t live = pool->taken()) return live;
-  release(pool);
+  const std::size_t taken = pool->taken();
+  if (taken != 0) {
+    // What a forked child has lost is not live, but nobody can give it back either.
+    const std::size_t lost = pool->waiting();
+    os::lock_guard guard(lock);
+    pool->ending = false;
+    return taken > lost ? taken - lost : 0;
+  }
+  release_isolated(pool);
   return 0;
 }
 
 std::size_t release(tarn_pool* pool) {
   isolate(pool);
   pool->trim();
-  const std::size_t bytes = pool->release_everything();
-  // A walk over all pools may have pinned it again.
-  for (;;) {
-    {
-      os::lock_guard guard(lock);
-      if (pool->pins == 0) {
-        unlink_pool_locked(pool);
-        break;
-      }
-    }
-    sched_yield();
-  }
-  pool->free_parts();
-  os::lock_guard guard(lock);
-  if (pool->own_bin != nullptr) {
-    pool->own_bin->next_of_thread = unused_bins;
-    unused_bins = pool->own_bin;
-    pool->own_bin = nullptr;
-  }
-  pool->next = unused_pools;
-  unused_pools = pool;
-  return bytes;
+  return release_isolated(pool);
 }
 
 pool_bin* bin_of(pool_core* pool, tarn_pool_bin** where) {
@@ -427,6 +452,20 @@ pool_bin* bin_of(pool_core* pool, tarn_pool_bin** where) {
   return bin;
 }
 
+void take_surplus(pool_core* pool, bool only_if_idle) {
+  magazine* chain = nullptr;
+  {
+    os::lock_guard guard(lock);
+    for (pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
+      if (magazine* const m = bin->take_surplus(only_if_idle)) {
+        m->next = chain;
+        chain = m;
+      }
+    }
+  }
+  pool->put_back(chain);
+}
+
 std::size_t trim(pool_core* pool, pool_bin* own) {
   const std::size_t before = pool->bytes();
   if (own != nullptr) pool->put_back(own->take_all());
@@ -455,15 +494,13 @@ std::size_t cached(pool_core* pool) {
 
 pool_core* first_pinned() {
   os::lock_guard guard(lock);
-  if (pools != nullptr) ++pools->pins;
-  return pools;
+  return pin_first_locked(pools);
 }
 
 pool_core* next_pinned(pool_core* pool) {
   os::lock_guard guard(lock);
   --pool->pins;
-  if (pool->next != nullptr) ++pool->next->pins;
-  return pool->next;
+  return pin_first_locked(pool->next);
 }
 
 }  // namespace pool_registry

@@ -28,6 +28,8 @@ std::size_t release(tarn_pool* pool);
 // to end or there is no memory.
 pool_bin* bin_of(pool_core* pool, tarn_pool_bin** where);
 
+// Puts other threads' spare magazines back into spans; `only_if_idle` those of threads that have been idle for a while.
+void take_surplus(pool_core* pool, bool only_if_idle);
 // Gathers the pool's free slots: those of the caller's bin (if not null), other threads' spare magazines, full ones;
 // and gives empty spans to the page heap. Returns their bytes.
 std::size_t trim(pool_core* pool, pool_bin* own);

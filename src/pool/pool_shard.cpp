@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "os/memory.hpp"
 #include "pool/pool_core.hpp"
 #include "runtime/engine.hpp"
 
@@ -48,6 +49,7 @@ std::size_t pool_shard::take_used_locked(void** slot, std::size_t most) {
         objects::take_free(s, most - found, [&](std::size_t index) { *slot-- = layout.at(s, index); });
     found += count;
     depot_.count(s, -static_cast<int>(count));
+    s->free_when_looked = 0;
     if (s->list == object_depot::no_list) full_.push_front(s);
   }
   return found;
@@ -156,7 +158,7 @@ magazine* pool_shard::take_idle_magazines(bool all) {
   for (std::uint32_t n = all ? depot_.full_count.load(std::memory_order_relaxed) : depot_.full_low; n != 0;
        --n) {
     magazine* const m = depot_.pop_full();
-    pool_.note_moving(m);
+    pool_.note_moving(m->count);
     m->next = chain;
     chain = m;
   }
@@ -213,6 +215,58 @@ span* pool_shard::take_any() {
   if (s == nullptr) s = depot_.best();
   if (s != nullptr) depot_.remove(s);
   return part_locked(s);
+}
+
+// The pages that lie wholly in free slots.
+void pool_shard::purge_runs(const span* s, const std::uint64_t* bits, const slot_layout& layout) {
+  const std::size_t page = os::page_size();
+  const std::size_t capacity = s->capacity;
+  const auto is_free = [bits](std::size_t i) {
+    return (bits[i / objects::bits_per_word] >> (i % objects::bits_per_word) & 1U) != 0;
+  };
+  for (std::size_t i = 0; i < capacity;) {
+    const std::size_t first = i;
+    while (i < capacity && is_free(i)) ++i;
+    const std::uintptr_t from = align_up(s->start + first * layout.size, page);
+    const std::uintptr_t to = align_down(s->start + i * layout.size, page);
+    if (from < to) os::purge(reinterpret_cast<void*>(from), to - from);
+    if (first == i) ++i;
+  }
+}
+
+// The free slots of a span are taken, as a bin would take them, while the system is called.
+void pool_shard::purge_idle_pages(std::uint8_t walk) {
+  constexpr std::size_t most_words = objects::words(slot_layout::most_objects_huge);
+  std::uint64_t bits[most_words];
+  for (;;) {
+    span* s = nullptr;
+    int taken = 0;
+    std::size_t count = 0;
+    {
+      os::lock_guard guard(depot_.lock);
+      s = depot_.find_from_back([walk](span* each) {
+        if (each->looked_at == walk) return walk_step::list_done;
+        each->looked_at = walk;
+        return each->free_objects != each->free_when_looked ? walk_step::found : walk_step::next;
+      });
+      if (s == nullptr) return;
+      count = objects::words(s->capacity);
+      taken = s->free_objects;
+      std::copy_n(s->free_bits, count, bits);
+      std::fill_n(s->free_bits, count, 0);
+      pool_.note_moving(taken);
+      depot_.count(s, -taken);
+      full_.push_front(s);
+    }
+    purge_runs(s, bits, pool_.layout());
+    os::lock_guard guard(depot_.lock);
+    for (std::size_t w = 0; w < count; ++w) s->free_bits[w] |= bits[w];
+    if (s->list == object_depot::no_list) full_.remove(s);
+    if (depot_.count(s, taken)) account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
+    pool_.note_moving(-taken);
+    s->free_when_looked = s->free_objects;
+    s->looked_at = walk;
+  }
 }
 
 std::size_t pool_shard::taken() {

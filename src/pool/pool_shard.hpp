@@ -25,6 +25,7 @@
 #include "central/magazine.hpp"
 #include "central/object_depot.hpp"
 #include "pages/span.hpp"
+#include "pool/slot_layout.hpp"
 
 namespace tarn {
 
@@ -75,6 +76,10 @@ class alignas(separation) pool_shard {
   // Any span, whatever is in use in it. Null when there is none left.
   span* take_any();
 
+  // Gives back what is behind the free pages of partly used spans. They stay free, and are backed again when they are
+  // next written to. `walk` differs from one walk to the next. Calls the system.
+  void purge_idle_pages(std::uint8_t walk);
+
   [[nodiscard]] std::size_t spare_bytes() const { return spare_bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t taken();
   [[nodiscard]] std::size_t peak() const { return peak_.load(std::memory_order_relaxed); }
@@ -91,6 +96,7 @@ class alignas(separation) pool_shard {
   std::size_t take_used_locked(void** slot, std::size_t most);
   std::size_t carve_locked(void** slot, std::size_t most);
   void note_change_locked();
+  static void purge_runs(const span* s, const std::uint64_t* bits, const slot_layout& layout);
   span* part_locked(span* s);
   void account_spare_locked(std::ptrdiff_t bytes);
 

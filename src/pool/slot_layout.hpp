@@ -41,7 +41,9 @@ struct slot_layout {
       while (bytes < most_span_bytes && bytes * growth_divisor < pool_bytes) bytes *= 2;
       while (bytes > least_span_bytes && bytes / size > most_objects) bytes /= 2;
     }
-    std::size_t pages = pages_for(bytes > size * chunk_objects ? bytes : size * chunk_objects);
+    const std::size_t most = huge ? most_objects_huge : most_objects;
+    const std::size_t chunk_bytes = size * (chunk_objects < most ? chunk_objects : most);
+    std::size_t pages = pages_for(bytes > chunk_bytes ? bytes : chunk_bytes);
     while ((pages << page_shift) % size * tail_waste_divisor > pages << page_shift) ++pages;
     return pages;
   }

@@ -83,7 +83,8 @@ thread_cache* attach_thread() {
   if (local_cache != &no_cache) return local_cache;
   if (TARN_UNLIKELY(engine_state.load(std::memory_order_acquire) != ready)) prepare();
   if (phase == thread_phase::ended) return nullptr;
-  thread_cache* cache = registry.create();
+  bool adopted = false;
+  thread_cache* cache = registry.create(&adopted);
   if (cache == nullptr) return nullptr;
   // Set before setspecific, which may allocate.
   local_cache = cache;
@@ -94,6 +95,7 @@ thread_cache* attach_thread() {
     if (has_exit_key) pthread_setspecific(exit_key, reinterpret_cast<void*>(std::uintptr_t{1}));
     errno = error;
   }
+  if (TARN_UNLIKELY(adopted)) for_each_extension([](const extension& e) { e.thread_adopts(); });
   return cache;
 }
 

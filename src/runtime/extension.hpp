@@ -20,6 +20,8 @@ struct extension {
   bool (*has_work)();
   // Gathers free objects into spans, and empty spans into the page heap.
   void (*reclaim)();
+  // The calling thread has taken over the cache of a thread that ended without telling us.
+  void (*thread_adopts)();
   // The calling thread ends; it may still free objects afterwards.
   void (*thread_ends)();
   // Its locks, for fork: those that rank from lock_rank::pools to lock_rank::depot, and those below the page heap's.

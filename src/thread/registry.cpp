@@ -65,7 +65,7 @@ thread_cache* thread_cache_registry::adopt() {
   return nullptr;
 }
 
-thread_cache* thread_cache_registry::create() {
+thread_cache* thread_cache_registry::create(bool* adopted) {
   thread_cache* cache = nullptr;
   {
     os::lock_guard guard(lock_);
@@ -78,7 +78,10 @@ thread_cache* thread_cache_registry::create() {
       cache = new (memory) thread_cache(central_, budget_);
     }
   }
-  if (cache == nullptr) cache = adopt();
+  if (cache == nullptr) {
+    cache = adopt();
+    if (adopted != nullptr) *adopted = cache != nullptr;
+  }
   if (cache == nullptr) {
     void* memory = central_.metadata().allocate(sizeof(thread_cache), alignof(thread_cache));
     if (memory == nullptr) return nullptr;

@@ -16,8 +16,9 @@ class thread_cache_registry {
  public:
   constexpr thread_cache_registry(central& c, cache_budget& budget) : central_(c), budget_(budget) {}
 
-  // A cache for the calling thread; null when there is no memory.
-  thread_cache* create();
+  // A cache for the calling thread; null when there is no memory. *adopted becomes whether it is, with all that is in
+  // it, that of a thread that ended unseen.
+  thread_cache* create(bool* adopted = nullptr);
   // The thread ends: its objects go back, its cache waits for another thread.
   void destroy(thread_cache* cache);
   // In a forked child, where `mine`, which may be null, is the only thread's. The others' were copied while their

@@ -26,7 +26,7 @@ TEST_F(fatal_death, one_line_and_sigabrt) {
 }
 
 TEST_F(fatal_death, a_long_reason_is_cut_not_overrun) {
-  const std::string reason(1000, 'r');
+  const std::string reason(4000, 'r');
   EXPECT_EXIT(fatal(reason.c_str(), nullptr), testing::KilledBySignal(SIGABRT), "^tarn: r+$");
 }
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Magazines of pools. A pool may have thousands of long ones waiting, an eighth of what they hold in pointers, so these
+// are objects of malloc's size classes, whose memory goes back when it is not needed; the short ones, of which a bin has
+// two, are metadata.
+//
+// Thread safety: any thread, also one without a thread cache.
+#pragma once
+
+#include "central/free_mark.hpp"
+#include "central/magazine.hpp"
+#include "runtime/engine.hpp"
+
+namespace tarn::pool_magazine {
+
+inline constexpr std::size_t long_index = magazine_store::sizes - 1;
+inline constexpr std::size_t long_bytes = sizeof(magazine) + largest_magazine * sizeof(void*);
+
+// An empty one for at least so many slots (largest_magazine at most); null when there is no memory.
+inline magazine* allocate(std::size_t slots) {
+  std::size_t index = 0;
+  while (magazine_store::capacities[index] < slots) ++index;
+  if (index != long_index) return engine::middle.magazines().allocate(engine::metadata, index);
+  struct {
+    magazine head;
+    void* slot = nullptr;
+  } single;
+  if (engine::middle.refill(class_of_size(long_bytes), &single.head, 1) == 0) return nullptr;
+  void* const memory = single.head.bottom()[0];
+  free_mark::clear(memory);
+  auto* const m = new (memory) magazine;
+  m->capacity = largest_magazine;
+  m->size_index = long_index;
+  return m;
+}
+
+inline void deallocate(magazine* m) {
+  if (m->size_index != long_index) return engine::middle.magazines().deallocate(m);
+  const unsigned size_class = class_of_size(long_bytes);
+  void* const memory = m;
+  free_mark::set(memory);
+  engine::middle.flush(size_class, &memory, 1);
+  engine::middle.settle(size_class);
+}
+
+}  // namespace tarn::pool_magazine

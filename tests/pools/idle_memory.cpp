@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// 16 threads make 100,000 objects of 64 bytes each and give them back in random order: what stays resident 2 s later, of
+// threads that are idle and of threads that have ended; and that trim() gives it back at once.
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "program.hpp"
+
+namespace {
+
+using pools_test::order;
+
+constexpr auto pool = tarn::pool_of<order>();
+constexpr unsigned threads = 16;
+constexpr std::size_t per_thread = 100000;
+constexpr std::size_t payload = threads * per_thread * sizeof(order);
+
+order** objects;  // no allocator's memory
+std::uint32_t* places;
+
+void work(unsigned number) {
+  order** const mine = objects + number * per_thread;
+  std::uint32_t* const places_of_mine = places + number * per_thread;
+  for (std::size_t i = 0; i < per_thread; ++i) mine[i] = pool.create(i);
+  for (std::size_t i = 0; i < per_thread; ++i) pool.destroy(mine[places_of_mine[i]]);
+}
+
+void run(const char* what, bool stay, bool trim) {
+  const std::size_t before = guarantee::rss_bytes();
+  std::atomic<unsigned> done{0};
+  std::atomic<bool> go_on{!stay};
+  std::vector<std::jthread> workers;
+  for (unsigned t = 0; t < threads; ++t) {
+    workers.emplace_back([&, t] {
+      work(t);
+      ++done;
+      go_on.wait(false);
+    });
+  }
+  if (stay) {
+    while (done != threads) guarantee::sleep_ms(10);
+  } else {
+    workers.clear();
+  }
+  if (trim) {
+    tarn::trim();
+  } else {
+    guarantee::sleep_ms(2000);
+  }
+  const tarn::pool_stats stats = pool.stats();
+  const std::size_t kept = guarantee::growth(before, guarantee::rss_bytes());
+  guarantee::measured("%s: %.1f MiB of %.1f MiB stay resident; pool %.1f MiB, %zu cached", what,
+                      guarantee::in_mib(kept), guarantee::in_mib(payload), guarantee::in_mib(stats.bytes),
+                      stats.cached);
+  TARN_CHECK(stats.live == 0, "%s: %zu objects are live", what, stats.live);
+  if (pools_test::measurable) {
+    TARN_CHECK(kept <= payload / 10, "%s: %zu bytes of %zu stay resident", what, kept, payload);
+  }
+  go_on = true;
+  go_on.notify_all();
+  workers.clear();
+  tarn::trim();
+}
+
+}  // namespace
+
+int main() {
+  guarantee::start();
+  objects = guarantee::own_array<order*>(threads * per_thread);
+  places = guarantee::own_array<std::uint32_t>(threads * per_thread);
+  guarantee::random_numbers random(1);
+  for (unsigned t = 0; t < threads; ++t) {
+    std::uint32_t* const mine = places + t * per_thread;
+    std::iota(mine, mine + per_thread, 0U);
+    for (std::size_t i = per_thread; i > 1; --i) std::swap(mine[i - 1], mine[random.below(i)]);
+  }
+  std::fill(objects, objects + threads * per_thread, nullptr);
+  run("idle threads", true, false);
+  run("ended threads", false, false);
+  run("idle threads, trim", true, true);
+  run("ended threads, trim", false, true);
+}

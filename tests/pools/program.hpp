@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// program: what the programs of this folder share, beside what the guarantee programs do: an object that notices when
+// another one lies over it, and what the sanitizers make of memory and time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "../guarantees/check.hpp"
+#include "tarn/object_pool.hpp"
+#include "tarn/stats.hpp"
+
+#if defined(__has_feature)
+#define TARN_TEST_FEATURE(x) __has_feature(x)
+#else
+#define TARN_TEST_FEATURE(x) 0
+#endif
+
+namespace pools_test {
+
+using guarantee::fail;
+using guarantee::mib;
+
+#if defined(__SANITIZE_THREAD__) || TARN_TEST_FEATURE(thread_sanitizer)
+inline constexpr bool under_tsan = true;
+#else
+inline constexpr bool under_tsan = false;
+#endif
+#if defined(__SANITIZE_ADDRESS__) || TARN_TEST_FEATURE(address_sanitizer)
+inline constexpr bool under_asan = true;
+#else
+inline constexpr bool under_asan = false;
+#endif
+// Resident sets are the sanitizer's rather than ours.
+inline constexpr bool measurable = !under_tsan && !under_asan;
+inline constexpr int slowdown = under_tsan ? 10 : (under_asan ? 4 : 1);
+
+// An object that knows its own address and number, from end to end.
+struct order {
+  explicit order(std::uint64_t n) : number(n), self(this), again(~n) {}
+  order(const order&) = delete;
+  order& operator=(const order&) = delete;
+  ~order() {
+    check();
+    again = 0;
+  }
+  void check() const {
+    TARN_CHECK(self == this && again == ~number, "an object of a pool at %p was overwritten",
+               static_cast<const void*>(this));
+  }
+
+  std::uint64_t number;
+  order* self;
+  std::uint64_t padding[5] = {};
+  std::uint64_t again;
+};
+static_assert(sizeof(order) == 64);
+
+}  // namespace pools_test
