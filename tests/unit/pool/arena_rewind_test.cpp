@@ -145,11 +145,11 @@ TEST(arena_rewind_test, release_and_the_end_give_all_pages_back) {
     EXPECT_GE(pages_in_use(), before + 8 * mib);
     a.release();
     EXPECT_EQ(a.bytes_reserved(), 0U);
-    EXPECT_EQ(pages_in_use(), before);
+    EXPECT_LE(pages_in_use(), before);
     (void)a.allocate(10'000);
     EXPECT_GT(pages_in_use(), before);
   }
-  EXPECT_EQ(pages_in_use(), before);
+  EXPECT_LE(pages_in_use(), before);
 }
 
 TEST(arena_rewind_test, reserve_takes_the_memory_at_once) {
@@ -171,7 +171,7 @@ TEST(arena_rewind_test, a_buffer_is_used_first_and_again_after_a_reset) {
       arena a(buffer, bytes);
       for (int round = 0; round < 3; ++round) {
         for (int i = 0; i < 10; ++i) EXPECT_TRUE(inside(a.allocate(100)));
-        EXPECT_EQ(pages_in_use(), before);
+        EXPECT_LE(pages_in_use(), before);
         EXPECT_FALSE(inside(a.allocate(4096)));
         a.reset();
         EXPECT_EQ(a.bytes_used(), 0U);

@@ -26,7 +26,7 @@ TEST(arena_test, a_new_one_has_no_memory) {
   const arena a;
   EXPECT_EQ(a.bytes_used(), 0U);
   EXPECT_EQ(a.bytes_reserved(), 0U);
-  EXPECT_EQ(pages_in_use(), before);
+  EXPECT_LE(pages_in_use(), before);
 }
 
 TEST(arena_test, may_be_a_constant_initialised_global) {
@@ -142,7 +142,7 @@ TEST(arena_test, objects_and_arrays) {
   const point* const p = a.create<point>(1, 2.5);
   EXPECT_EQ(p->x, 1);
   EXPECT_EQ(p->y, 2.5);
-  const auto* const text = a.create<std::string>(100, 'x');
+  const auto* const text = a.create<std::string>(std::size_t{100}, 'x');
   EXPECT_EQ(*text, std::string(100, 'x'));
   const std::span<int> numbers = a.create_array<int>(1000);
   for (const int number : numbers) EXPECT_EQ(number, 0);

@@ -126,7 +126,7 @@ TEST(scratch_arena_test, each_thread_has_its_own_and_gives_it_back) {
     }
     for (std::thread& thread : threads) thread.join();
   }
-  EXPECT_EQ(pages_in_use(), before);
+  EXPECT_LE(pages_in_use(), before);
 }
 
 // Destroyed after the janitor, if made before it, and before it, if made after.
@@ -158,7 +158,7 @@ TEST(scratch_arena_test, works_while_the_thread_ends) {
     late.active = true;
   }).join();
   EXPECT_EQ(late_user::ran, 2);
-  EXPECT_EQ(pages_in_use(), before);
+  EXPECT_LE(pages_in_use(), before);
 }
 
 // Keys' destructors run after those of thread_local objects.
@@ -180,7 +180,7 @@ TEST(scratch_arena_test, works_in_destructors_of_keys) {
   }).join();
   pthread_key_delete(key);
   EXPECT_TRUE(ran);
-  EXPECT_EQ(pages_in_use(), before);
+  EXPECT_LE(pages_in_use(), before);
 }
 
 }  // namespace
