@@ -115,6 +115,8 @@ pool_bin* take_unused_locked() {
 
 // A bin of a thread that has ended was left void, because the thread's last destructors may still come to it.
 pool_bin* take_retired() {
+  // ThreadSanitizer does not learn from the system that the thread is gone.
+  if (TARN_TSAN) return nullptr;
   pool_bin* bin = nullptr;
   {
     os::lock_guard guard(lock);

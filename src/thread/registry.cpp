@@ -45,12 +45,17 @@ thread_cache* thread_cache_registry::adopt() {
     long thread = 0;
     {
       os::lock_guard guard(lock_);
-      if (look_next_ == nullptr) look_next_ = used_;
-      if (look_next_ == nullptr) return nullptr;
-      seen = look_next_;
-      thread = seen->thread_id;
-      look_next_ = seen->next;
+      // The first caches have no process. Were each of them a look, every round over all caches would end in a few new
+      // ones.
+      for (std::size_t skipped = 0; skipped <= adoption_from; ++skipped) {
+        if (look_next_ == nullptr) look_next_ = used_;
+        if (look_next_ == nullptr) return nullptr;
+        seen = look_next_;
+        look_next_ = seen->next;
+        if (seen->process_id == process) break;
+      }
       if (seen->process_id != process) continue;
+      thread = seen->thread_id;
     }
     if (thread_exists(process, thread)) continue;
     os::lock_guard guard(lock_);

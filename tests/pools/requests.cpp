@@ -48,6 +48,7 @@ void expect_met(const char* what, Change change) {
     void*& slot = slots[i];
     slot = tarn::detail::pop(none);
     if (slot == nullptr) slot = tarn_pool_allocate_slow(pool, &none);
+    tarn::detail::unpoison(slot, request.size);
     TARN_CHECK(slot != nullptr, "no slot with %s", what);
     TARN_CHECK(reinterpret_cast<std::uintptr_t>(slot) % request.alignment == 0, "slot %p with %s", slot,
                what);
