@@ -54,8 +54,10 @@ struct pool_stats {
   std::size_t peak;    // the most of them at once, as seen at refills
   std::size_t bytes;   // of the pool's spans
   std::size_t cached;  // free slots in threads' hands and waiting for hand-over
+  // Allocations served by what refills brought into threads' arrays, those included that are still there. A slot that
+  // is given back and taken again inside one array counts once: the fast path keeps no counter.
   std::uint64_t hits;
-  std::uint64_t refills;
+  std::uint64_t refills;  // allocations that had to fill an array from spans
 };
 
 template <class T>

@@ -21,7 +21,7 @@ struct named_pool_stats {
   std::size_t peak;          // no less than the most of them at once, as seen at refills
   std::size_t bytes;         // of the pool's spans
   std::size_t cached;        // free slots in threads' hands and waiting for hand-over
-  std::uint64_t hits;        // allocations served without a refill, as far as refills tell
+  std::uint64_t hits;        // as pool_stats::hits
   std::uint64_t refills;     // allocations that had to fill a thread's array
   std::size_t object_bytes;  // of a slot
 };

@@ -159,6 +159,7 @@ void tarn_pool_get_figures(const tarn_pool* const_pool, tarn_pool_figures* out) 
   out->peak = pool->peak();
   out->bytes = pool->bytes();
   out->cached = cached;
+  out->hits = pool->hits();
   out->refills = pool->refills();
   out->object_bytes = pool->layout().size;
 }

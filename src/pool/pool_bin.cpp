@@ -94,6 +94,7 @@ void* pool_bin::allocate_slow() {
   if (full != nullptr) {
     // What was loaded is empty: it, or the spare one, stays as the spare one.
     magazine* empty = loaded;
+    pool->note_loaded(full->count);
     load(full);
     if (other != nullptr && other != full) {
       if (empty != nullptr) pool_magazine::deallocate(empty);
@@ -114,6 +115,7 @@ void* pool_bin::allocate_slow() {
   loaded = nullptr;
   make_void();
   m->count = static_cast<std::uint16_t>(pool->refill(*shard, m, std::min<std::size_t>(wanted, m->capacity)));
+  if (m->count != 0) pool->note_loaded(m->count);
   load(m);
   pool->settle();
   return detail::pop(this);

@@ -97,6 +97,9 @@ class pool_core {
   [[nodiscard]] std::size_t peak() const;
   [[nodiscard]] std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t refills() const { return refills_.load(std::memory_order_relaxed); }
+  // A bin has got a magazine with so many slots: one for the allocation that missed, the others for hits.
+  void note_loaded(std::size_t slots) { hits_.fetch_add(slots - 1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
 
   void visit_locks(void (*visit)(os::mutex&));
   // With the pool's name.
@@ -155,6 +158,7 @@ class pool_core {
   std::atomic<std::size_t> bytes_{0};
   std::atomic<std::size_t> moving_{0};
   std::atomic<std::uint64_t> refills_{0};
+  std::atomic<std::uint64_t> hits_{0};
 };
 
 }  // namespace tarn

@@ -45,12 +45,12 @@ struct tarn_pool_request {
 };
 
 struct tarn_pool_figures {
-  std::uint64_t live;          // objects in the program's hands
-  std::uint64_t peak;          // the most of them at once, as seen when bins were filled and emptied
-  std::uint64_t bytes;         // of the pool's spans
-  std::uint64_t cached;        // free slots in bins and full magazines
-  std::uint64_t hits;          // allocations that a bin served at once
-  std::uint64_t refills;       // allocations that filled a bin
+  std::uint64_t live;     // objects in the program's hands
+  std::uint64_t peak;     // the most of them at once, as seen when bins were filled and emptied
+  std::uint64_t bytes;    // of the pool's spans
+  std::uint64_t cached;   // free slots in bins and full magazines
+  std::uint64_t hits;     // allocations that a bin can have served from the slots it got: at least so many
+  std::uint64_t refills;  // allocations that filled a bin
   std::uint64_t object_bytes;  // a slot's size
 };
 

@@ -17,6 +17,10 @@
 
 namespace {
 
+struct counted_line {
+  char bytes[64];
+};
+
 using tarn::testing_support::in_threads;
 using tarn::testing_support::is_aligned;
 using tarn::testing_support::leak_notes;
@@ -322,6 +326,17 @@ TEST(object_pool, objects_outlive_the_thread_that_made_them) {
   }).join();
   for (stamped* object : objects) pool.destroy(object);
   EXPECT_EQ(pool.stats().live, 0U);
+}
+
+TEST(object_pool, hits_and_refills_tell_how_arrays_were_filled) {
+  tarn::object_pool<counted_line> pool;
+  std::vector<counted_line*> all;
+  for (int i = 0; i < 1000; ++i) all.push_back(pool.allocate());
+  const tarn::pool_stats stats = pool.stats();
+  EXPECT_GE(stats.refills, 1000U / 252U);
+  EXPECT_LT(stats.refills, 100U);
+  EXPECT_EQ(stats.hits + stats.refills, stats.live + stats.cached);
+  for (counted_line* each : all) pool.deallocate(each);
 }
 
 }  // namespace
