@@ -50,8 +50,15 @@ class local_pool : public detail::pool_front<local_pool<T>, T> {
     }
     return take_slow();
   }
-  TARN_DETAIL_INLINE void give(void* slot) const noexcept { detail::give_slot<T>(pool_, &bin_, slot); }
-  void check(const T* object) const noexcept { tarn_pool_check(pool_, object, "destroy"); }
+  TARN_DETAIL_INLINE void give(void* slot) const noexcept {
+    // No pool yet: the object cannot be its own.
+    if constexpr (TARN_CHECKED_POOLS != 0) prepare();
+    detail::give_slot<T>(pool_, &bin_, slot);
+  }
+  void check(const T* object) const noexcept {
+    prepare();
+    tarn_pool_check(pool_, object, "destroy");
+  }
 
   TARN_DETAIL_COLD void* take_slow() const noexcept {
     if (!prepare()) return nullptr;

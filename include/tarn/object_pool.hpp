@@ -191,6 +191,7 @@ struct pool_deleter {
 template <class T>
 struct owner_deleter {
   void operator()(T* object) const noexcept {
+    if constexpr (TARN_CHECKED_POOLS != 0) tarn_pool_check(nullptr, object, "destroy");
     object->~T();
     tarn_pool_deallocate(object);
   }
@@ -246,7 +247,7 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
 
   [[nodiscard]] pool_stats stats() const noexcept { return detail::stats_of(core()); }
   // Gives idle memory to the page heap; returns the bytes. tarn::trim() gives it back to the system, too.
-  std::size_t trim() const noexcept { return pool_ != nullptr ? tarn_pool_trim(pool_, &bin_) : 0; }
+  std::size_t trim() const noexcept { return core() != nullptr ? tarn_pool_trim(pool_, &bin_) : 0; }
 
  private:
   friend class detail::pool_front<shared_pool<T>, T>;
@@ -261,9 +262,20 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
     }
     return take_slow();
   }
-  TARN_DETAIL_INLINE void give(void* slot) const noexcept { detail::give_slot<T>(pool_, &bin_, slot); }
-  void check(const T* object) const noexcept { tarn_pool_check(pool_, object, "destroy"); }
+  TARN_DETAIL_INLINE void give(void* slot) const noexcept {
+    if constexpr (TARN_CHECKED_POOLS == 0) {
+      detail::poison(slot, sizeof(T));
+      if (TARN_DETAIL_LIKELY(detail::push(bin_, slot))) return;
+    }
+    give_slow(slot);
+  }
+  void check(const T* object) const noexcept { tarn_pool_check(core(), object, "destroy"); }
 
+  // A thread may give back before it takes; it must know its pool then, or it would take any pool's object for its own.
+  __attribute__((noinline)) static void give_slow(void* slot) noexcept {
+    if constexpr (TARN_CHECKED_POOLS != 0) return tarn_pool_checked_deallocate(core(), &bin_, slot);
+    tarn_pool_deallocate_slow(core(), &bin_, slot);
+  }
   __attribute__((noinline)) static void* take_slow() noexcept {
     tarn_pool* const pool = core();
     return pool != nullptr ? detail::take_slot<T>(pool, &bin_) : nullptr;

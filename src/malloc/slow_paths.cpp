@@ -73,6 +73,8 @@ const char* fault_of(const void* block) {
   if (s != nullptr && s->contains(address_of(block))) {
     const span_state state = s->state.load(std::memory_order_relaxed);
     if (state == span_state::large) os::fatal("invalid free of a pointer into a block", block);
+    if (state == span_state::pooled) os::fatal("invalid free of an object of a typed pool", block);
+    if (state == span_state::arena) os::fatal("invalid free of a pointer that is no block", block);
     os::fatal("double free, or a pointer into memory that is free", block);
   }
   os::fatal("invalid free of a pointer that tarn did not allocate", block);

@@ -33,25 +33,31 @@ enum : unsigned { live_book = 1, filled_book = 2 };
 pool_core& checked_slots::check(pool_core* pool, const void* object, const char* what) {
   pool_shard* const shard = pool_shard::owner_of(object);
   if (shard == nullptr) {
-    fatal(object, what, " of a pointer that is in no pool, in the pool of ",
-          pool != nullptr ? pool->shown_name() : "any type");
+    if (pool == nullptr) fatal(object, what, " of a pointer that is in no pool");
+    fatal(object, what, " in the pool of ", pool->shown_name(), ", of a pointer that is in no pool");
   }
   pool_core* const owner = &shard->pool();
+  const std::string_view name = owner->shown_name();
   if (pool != nullptr && owner != pool) {
-    fatal(object, what, " in the wrong pool: an object of the pool of ", owner->shown_name(),
-          ", in the pool of ", pool->shown_name());
+    if (name == pool->shown_name())
+      fatal(object, what, " in the pool of ", name, ", of an object of another pool of that name");
+    fatal(object, what, " in the pool of ", pool->shown_name(), ", of an object of the pool of ", name);
   }
+  if (!owner->is_checked())
+    fatal(object, what, " by checked code, of an object of the unchecked pool of ", name);
   const span* const s = engine::map.span_of(address_of(object));
   const slot_layout::position at = owner->layout_.find(s, address_of(object));
   const std::size_t book_words = owner->book_words(s);
-  if (!at.is_exact) fatal(object, what, " of a pointer into an object of ", owner->shown_name());
+  if (!at.is_exact) fatal(object, what, " of a pointer into an object of ", name, ", not to its begin");
+  bool known = false;
   bool live = false;
   {
     os::lock_guard guard(shard->depot_.lock);
-    live = at.index < s->capacity &&
-           (word_of(s->free_bits, book_words, live_book, at.index) & bit_of(at.index)) != 0;
+    known = at.index < s->capacity;
+    live = known && (word_of(s->free_bits, book_words, live_book, at.index) & bit_of(at.index)) != 0;
   }
-  if (!live) fatal(object, "double ", what, " of ", owner->shown_name());
+  if (!known) fatal(object, what, " of a pointer that never was an object of ", name);
+  if (!live) fatal(object, "double ", what, " of ", name);
   return *owner;
 }
 
@@ -72,7 +78,9 @@ void checked_slots::hand_out(pool_core& pool, void* object) {
   if (!filled) return;
   const auto* const bytes = static_cast<const unsigned char*>(object);
   for (std::size_t i = 0; i < size; ++i) {
-    if (bytes[i] != pattern) fatal(object, "use after destroy of ", pool.shown_name(), ": it was written to");
+    if (bytes[i] != pattern)
+      fatal(object, "write after destroy of ", pool.shown_name(),
+            ", seen when its memory was handed out again");
   }
 }
 

@@ -103,14 +103,14 @@ void* tarn_pool_allocate_slow(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
 void tarn_pool_deallocate_slow(tarn_pool* pool, tarn_pool_bin** bin, void* object) noexcept {
   const errno_keeper keeper;
   pool_core* const owner = pool != nullptr ? pool : owner_of(object);
-  if (owner == nullptr) os::fatal("a pointer given back to a pool that is in none", object);
+  if (owner == nullptr) os::fatal("destroy of a pointer that is in no pool", object);
   deallocate(*owner, bin, object);
 }
 
 void tarn_pool_deallocate(void* object) noexcept {
   const errno_keeper keeper;
   pool_core* const owner = owner_of(object);
-  if (owner == nullptr) os::fatal("a pointer given back to a pool that is in none", object);
+  if (owner == nullptr) os::fatal("destroy of a pointer that is in no pool", object);
   if (owner->is_checked()) checked_slots::take_back(owner, object);
   tarn_pool_bin* none = &detail::no_bin.bin;
   const bool has_entry = !owner->shared && owner->number < tarn_pool_local_bins.count;

@@ -128,6 +128,7 @@ std::size_t pool_core::add_span(pool_shard& to) {
   s->list = object_depot::no_list;
   engine::map.map_pages(s);
   if (huge_) os::advise_huge(reinterpret_cast<void*>(s->start), s->bytes());
+  pool_memory::announce(reinterpret_cast<void*>(s->start), s->bytes());
   pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
   const std::size_t slots = slots_in(s);
   to.add_span(s);
@@ -136,6 +137,7 @@ std::size_t pool_core::add_span(pool_shard& to) {
 
 // The span is in no list, and nothing in it is in use.
 void pool_core::destroy_span(span* s, page_backing backing) {
+  pool_memory::renounce(reinterpret_cast<void*>(s->start), s->bytes());
   pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
   bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
   void* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
@@ -202,7 +204,7 @@ void pool_core::flush(void* const* freed, std::size_t count) {
   span* owners[largest_magazine];
   for (std::size_t i = 0; i < count; ++i) {
     span* const s = engine::map.span_of(address_of(freed[i]));
-    if (TARN_UNLIKELY(s == nullptr)) fatal("a pointer that is none of its objects", freed[i]);
+    if (TARN_UNLIKELY(s == nullptr)) fatal("destroy of a pointer that is none of its objects", freed[i]);
     __builtin_prefetch(s, 1);
     owners[i] = s;
   }
@@ -211,7 +213,7 @@ void pool_core::flush(void* const* freed, std::size_t count) {
   while (count != 0) {
     auto* const shard = static_cast<pool_shard*>(owners[0]->owner);
     if (TARN_UNLIKELY(shard == nullptr || &shard->pool() != this)) {
-      fatal("a pointer that is none of its objects", freed[0]);
+      fatal("destroy of a pointer that is none of its objects", freed[0]);
     }
     count = shard->put(freed, owners, count, others);
     freed = others;

@@ -73,6 +73,8 @@ int in_child(int depth) {
 int main() {
   guarantee::start();
   if (pools_test::under_tsan) guarantee::skip("ThreadSanitizer does not allow threads in forked children");
+  if (pools_test::under_asan)
+    guarantee::skip("AddressSanitizer's own malloc does not work in children of many threads");
   tarn::set_leak_hook([](const char* /*name*/, std::size_t /*live*/) {});
   own = std::make_unique<tarn::object_pool<order>>();
   {

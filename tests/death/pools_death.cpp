@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// Misuse of checked pools: each kind ends the process at once with a line that says what, of which type, and where.
+//
+// The statements run in a forked child with the parent's heap, so the pointers are known before.
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "expect_abort.hpp"
+#include "tarn/local_pool.hpp"
+#include "tarn/malloc.h"
+#include "tarn/object_pool.hpp"
+
+static_assert(TARN_CHECKED_POOLS == 1);
+
+// Of no namespace, so that their names have no characters with a meaning in regular expressions.
+struct order {
+  std::uint64_t words[6] = {1, 2, 3, 4, 5, 6};
+};
+struct invoice {
+  std::uint64_t words[6] = {6, 5, 4, 3, 2, 1};
+};
+static int destructors = 0;
+struct noticed {
+  std::uint64_t words[4] = {};
+  ~noticed() {
+    if (++destructors == 2) std::_Exit(3);
+  }
+};
+
+namespace tarn {
+namespace {
+
+// The compiler warns of most of what is done here.
+template <class T>
+T* hidden(T* p) {
+  T* volatile v = p;
+  return v;
+}
+template <class T>
+T* at(void* p, std::size_t offset = 0) {
+  return reinterpret_cast<T*>(static_cast<char*>(hidden(p)) + offset);
+}
+
+constexpr auto orders = pool_of<order>();
+constexpr auto invoices = pool_of<invoice>();
+
+class pools_death : public testing::Test {
+ protected:
+  pools_death() { GTEST_FLAG_SET(death_test_style, "fast"); }
+};
+
+TEST_F(pools_death, destroyed_twice) {
+  order* const object = orders.create();
+  orders.destroy(object);
+  EXPECT_TARN_ABORT(orders.destroy(hidden(object)), "double destroy of order", object);
+  EXPECT_TARN_ABORT(orders.deallocate(hidden(object)), "double destroy of order", object);
+  EXPECT_TARN_ABORT(std::thread([&] { orders.destroy(hidden(object)); }).join(), "double destroy of order",
+                    object);
+
+  object_pool<order> own({.name = "the orders of today"});
+  order* const other = own.create();
+  own.destroy(other);
+  EXPECT_TARN_ABORT(own.destroy(hidden(other)), "double destroy of the orders of today", other);
+  EXPECT_TARN_ABORT(owner_deleter<order>()(hidden(other)), "double destroy of the orders of today", other);
+
+  local_pool<order> local;
+  order* const third = local.create();
+  local.destroy(third);
+  EXPECT_TARN_ABORT(local.destroy(hidden(third)), "double destroy of order", third);
+}
+
+TEST_F(pools_death, the_destructor_does_not_run_twice) {
+  noticed* const object = pool_of<noticed>().create();
+  EXPECT_TARN_ABORT(
+      {
+        pool_of<noticed>().destroy(object);
+        pool_of<noticed>().destroy(hidden(object));
+      },
+      "double destroy of noticed", object);
+  object_pool<noticed> own;
+  noticed* const other = own.create();
+  EXPECT_TARN_ABORT(
+      {
+        own.destroy(other);
+        owner_deleter<noticed>()(hidden(other));
+      },
+      "double destroy of noticed", other);
+  std::unique_ptr<noticed, owner_deleter<noticed>> keeps_counting(own.create());
+  pool_of<noticed>().deallocate(object);
+  own.deallocate(other);
+}
+
+TEST_F(pools_death, pointers_of_no_pool) {
+  const char* const text = "destroy in the pool of order, of a pointer that is in no pool";
+  order on_the_stack;
+  EXPECT_TARN_ABORT(orders.destroy(hidden(&on_the_stack)), text, &on_the_stack);
+  void* const of_libc = std::malloc(sizeof(order));
+  EXPECT_TARN_ABORT(orders.destroy(at<order>(of_libc)), text, of_libc);
+  void* const of_tarn = tarn_malloc(sizeof(order));
+  EXPECT_TARN_ABORT(orders.destroy(at<order>(of_tarn)), text, of_tarn);
+  void* const nearly_null = reinterpret_cast<void*>(std::uintptr_t{64});
+  EXPECT_TARN_ABORT(orders.destroy(at<order>(nearly_null)), text, nearly_null);
+  void* const nowhere = reinterpret_cast<void*>(~std::uintptr_t{63});
+  EXPECT_TARN_ABORT(orders.destroy(at<order>(nowhere)), text, nowhere);
+  EXPECT_TARN_ABORT(owner_deleter<order>()(at<order>(of_tarn)), "destroy of a pointer that is in no pool",
+                    of_tarn);
+  tarn_free(of_tarn);
+  std::free(of_libc);
+}
+
+TEST_F(pools_death, objects_of_another_pool) {
+  order* const object = orders.create();
+  const char* const text = "destroy in the pool of invoice, of an object of the pool of order";
+  EXPECT_TARN_ABORT(invoices.destroy(at<invoice>(object)), text, object);
+  invoices.destroy(invoices.create());
+  EXPECT_TARN_ABORT(invoices.destroy(at<invoice>(object)), text, object);
+  // In a thread that knows neither pool.
+  EXPECT_TARN_ABORT(std::thread([&] { invoices.destroy(at<invoice>(object)); }).join(), text, object);
+  EXPECT_TARN_ABORT(std::thread([&] { invoices.deallocate(at<invoice>(object)); }).join(), text, object);
+
+  object_pool<order> a({.name = "a"});
+  object_pool<order> b({.name = "b"});
+  object_pool<order> also_b({.name = "b"});
+  order* const of_a = a.create();
+  order* const of_b = b.create();
+  EXPECT_TARN_ABORT(b.destroy(of_a), "destroy in the pool of b, of an object of the pool of a", of_a);
+  EXPECT_TARN_ABORT(also_b.destroy(of_b),
+                    "destroy in the pool of b, of an object of another pool of that name", of_b);
+  EXPECT_TARN_ABORT(orders.destroy(of_a), "destroy in the pool of order, of an object of the pool of a",
+                    of_a);
+  local_pool<order> unused;
+  EXPECT_TARN_ABORT(unused.destroy(of_a), "destroy in the pool of order, of an object of the pool of a",
+                    of_a);
+  EXPECT_TARN_ABORT(unused.deallocate(of_a), "destroy in the pool of order, of an object of the pool of a",
+                    of_a);
+  a.destroy(of_a);
+  b.destroy(of_b);
+  orders.destroy(object);
+}
+
+TEST_F(pools_death, pointers_into_an_object) {
+  order* const object = orders.create();
+  for (const std::size_t offset : {1U, 8U, 47U}) {
+    EXPECT_TARN_ABORT(orders.destroy(at<order>(object, offset)),
+                      "destroy of a pointer into an object of order, not to its begin",
+                      at<order>(object, offset));
+  }
+  orders.destroy(object);
+}
+
+TEST_F(pools_death, a_slot_that_was_never_handed_out) {
+  order* const object = orders.create();
+  EXPECT_TARN_ABORT(orders.destroy(hidden(object) + 150),
+                    "destroy of a pointer that never was an object of order", object + 150);
+  orders.destroy(object);
+}
+
+TEST_F(pools_death, written_to_after_destroy) {
+  const char* const text = "write after destroy of order, seen when its memory was handed out again";
+  for (const std::size_t offset : {0U, 5U, 47U}) {
+    order* const object = orders.create();
+    orders.destroy(object);
+    EXPECT_TARN_ABORT(
+        {
+          *at<char>(object, offset) = 'x';
+          // The last one given back comes first.
+          (void)orders.create();
+        },
+        text, object);
+  }
+}
+
+TEST_F(pools_death, malloc_and_pools_do_not_mix) {
+  order* const object = orders.create();
+  EXPECT_TARN_ABORT(tarn_free(hidden(object)), "invalid free of an object of a typed pool", object);
+  orders.destroy(object);
+}
+
+}  // namespace
+}  // namespace tarn

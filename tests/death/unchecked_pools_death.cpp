@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// What pools see of misuse without being checked: wrong pointers and double destroys, when the object goes back to its
+// span. The line says which pool, and the process ends.
+//
+// The statements run in a forked child with the parent's heap, so the pointers are known before.
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+#include "expect_abort.hpp"
+#include "tarn/local_pool.hpp"
+#include "tarn/malloc.h"
+#include "tarn/object_pool.hpp"
+
+static_assert(TARN_CHECKED_POOLS == 0);
+
+// Of no namespace, so that their names have no characters with a meaning in regular expressions.
+struct order {
+  std::uint64_t words[6] = {1, 2, 3, 4, 5, 6};
+};
+struct invoice {
+  std::uint64_t words[6] = {6, 5, 4, 3, 2, 1};
+};
+
+namespace tarn {
+namespace {
+
+// The compiler warns of most of what is done here.
+template <class T>
+T* hidden(T* p) {
+  T* volatile v = p;
+  return v;
+}
+
+constexpr auto orders = pool_of<order>();
+constexpr auto invoices = pool_of<invoice>();
+const char* const none_of_its = "destroy of a pointer that is none of its objects, in the pool of order";
+const char* const twice = "double destroy, seen when the object went back to its span, in the pool of order";
+const char* const into = "destroy of a pointer into an object, not to its begin, in the pool of order";
+
+template <class T>
+void destroy_and_flush(T* wrong) {
+  orders.destroy(reinterpret_cast<order*>(hidden(wrong)));
+  orders.trim();
+}
+
+class unchecked_pools_death : public testing::Test {
+ protected:
+  unchecked_pools_death() { GTEST_FLAG_SET(death_test_style, "fast"); }
+};
+
+TEST_F(unchecked_pools_death, destroyed_twice) {
+  order* const keep = orders.create();  // so that the span stays
+  order* const object = orders.create();
+  orders.destroy(object);
+  EXPECT_TARN_ABORT(destroy_and_flush(object), twice, object);
+  orders.trim();
+  EXPECT_TARN_ABORT(destroy_and_flush(object), twice, object);
+  EXPECT_TARN_ABORT(std::thread([&] { orders.destroy(hidden(object)); }).join(), twice, object);
+  orders.destroy(keep);
+}
+
+TEST_F(unchecked_pools_death, pointers_into_an_object) {
+  order* const object = orders.create();
+  char* const inside = reinterpret_cast<char*>(object) + 8;
+  EXPECT_TARN_ABORT(destroy_and_flush(inside), into, inside);
+  orders.destroy(object);
+}
+
+TEST_F(unchecked_pools_death, pointers_of_no_pool) {
+  order on_the_stack;
+  EXPECT_TARN_ABORT(destroy_and_flush(&on_the_stack), none_of_its, &on_the_stack);
+  void* const of_tarn = tarn_malloc(sizeof(order));
+  EXPECT_TARN_ABORT(destroy_and_flush(static_cast<char*>(of_tarn)), none_of_its, of_tarn);
+  char* const nearly_null = reinterpret_cast<char*>(std::uintptr_t{64});
+  EXPECT_TARN_ABORT(destroy_and_flush(nearly_null), none_of_its, nearly_null);
+  char* const nowhere = reinterpret_cast<char*>(~std::uintptr_t{63});
+  EXPECT_TARN_ABORT(destroy_and_flush(nowhere), none_of_its, nowhere);
+  EXPECT_TARN_ABORT(owner_deleter<order>()(reinterpret_cast<order*>(hidden(of_tarn))),
+                    "destroy of a pointer that is in no pool", of_tarn);
+  tarn_free(of_tarn);
+}
+
+TEST_F(unchecked_pools_death, objects_of_another_pool) {
+  invoice* const object = invoices.create();
+  EXPECT_TARN_ABORT(destroy_and_flush(object), none_of_its, object);
+  // In a thread that has taken none of either.
+  EXPECT_TARN_ABORT(std::thread([&] { orders.destroy(reinterpret_cast<order*>(hidden(object))); }).join(),
+                    none_of_its, object);
+  object_pool<order> a({.name = "a"});
+  object_pool<order> b({.name = "b"});
+  order* const of_a = a.create();
+  EXPECT_TARN_ABORT(
+      {
+        b.destroy(of_a);
+        b.trim();
+      },
+      "destroy of a pointer that is none of its objects, in the pool of b", of_a);
+  a.destroy(of_a);
+  invoices.destroy(object);
+}
+
+TEST_F(unchecked_pools_death, malloc_and_pools_do_not_mix) {
+  order* const object = orders.create();
+  EXPECT_TARN_ABORT(tarn_free(hidden(object)), "invalid free of an object of a typed pool", object);
+  orders.destroy(object);
+}
+
+}  // namespace
+}  // namespace tarn
