@@ -249,6 +249,11 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
   // Gives idle memory to the page heap; returns the bytes. tarn::trim() gives it back to the system, too.
   std::size_t trim() const noexcept { return core() != nullptr ? tarn_pool_trim(pool_, &bin_) : 0; }
 
+  // Where pools are checked: aborts, naming `what` was tried, unless the object is a live one of this pool.
+  void check([[maybe_unused]] const T* object, [[maybe_unused]] const char* what = "destroy") const noexcept {
+    if constexpr (TARN_CHECKED_POOLS != 0) tarn_pool_check(core(), object, what);
+  }
+
  private:
   friend class detail::pool_front<shared_pool<T>, T>;
 
@@ -269,7 +274,6 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
     }
     give_slow(slot);
   }
-  void check(const T* object) const noexcept { tarn_pool_check(core(), object, "destroy"); }
 
   // A thread may give back before it takes; it must know its pool then, or it would take any pool's object for its own.
   __attribute__((noinline)) static void give_slow(void* slot) noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Statistics of typed pools by type, giving back the memory of all of tarn at once, and the hook for pools that end too
+// Statistics of typed pools and recyclers by type, giving back the memory of all of tarn at once, and the hook for pools that end too
 // early.
 //
 // Thread safety: every function may be called by any thread. Figures of several threads at work are of slightly
@@ -11,9 +11,27 @@
 #include <vector>
 
 #include "tarn/detail/pool_abi.hpp"
+#include "tarn/detail/recycler_abi.hpp"
+#include "tarn/recycler_stats.hpp"
 #include "tarn/malloc.h"
 
 namespace tarn {
+
+namespace detail {
+
+// A visit must not throw: what there is no memory for has no name.
+inline void assign_name(std::string& to, const char* name) {
+#if defined(__cpp_exceptions)
+  try {
+    to = name;
+  } catch (...) {
+  }
+#else
+  to = name;
+#endif
+}
+
+}  // namespace detail
 
 struct named_pool_stats {
   std::string name;          // the type's name as the compiler writes it, or pool_options::name
@@ -47,14 +65,31 @@ inline std::vector<named_pool_stats> pools() {
                        figures->hits,
                        figures->refills,
                        figures->object_bytes});
-#if defined(__cpp_exceptions)
-        try {
-          out.back().name = name;
-        } catch (...) {
-        }
-#else
-        out.back().name = name;
-#endif
+        detail::assign_name(out.back().name, name);
+      },
+      &all);
+  return all;
+}
+
+struct named_recycler_stats {
+  std::string name;  // the type's name as the compiler writes it, or recycler_options::name
+  recycler_stats stats;
+};
+
+// All recyclers there are, as pools().
+inline std::vector<named_recycler_stats> recyclers() {
+  std::vector<named_recycler_stats> all;
+  std::size_t count = 0;
+  tarn_recycler_visit(
+      [](void* context, const char*, const tarn_recycler_figures*) { ++*static_cast<std::size_t*>(context); },
+      &count);
+  all.reserve(count + 64);
+  tarn_recycler_visit(
+      [](void* context, const char* name, const tarn_recycler_figures* figures) {
+        auto& out = *static_cast<std::vector<named_recycler_stats>*>(context);
+        if (out.size() == out.capacity()) return;
+        out.push_back({{}, detail::stats_of(*figures)});
+        detail::assign_name(out.back().name, name);
       },
       &all);
   return all;

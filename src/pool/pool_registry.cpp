@@ -304,14 +304,9 @@ void after_fork_in_child() {
 }
 
 constinit engine::extension as_extension{
-    age,         has_work,          reclaim,           thread_adopts,
+    age,         has_work,          reclaim,           [] {},              thread_adopts,
     thread_ends, visit_upper_locks, visit_lower_locks, after_fork_in_child};
 std::atomic<bool> attached{false};
-
-void attach() {
-  if (TARN_LIKELY(attached.load(std::memory_order_relaxed))) return;
-  if (!attached.exchange(true, std::memory_order_relaxed)) engine::attach(as_extension);
-}
 
 // Empties the pool's bins and parts them from it. What other threads do with the pool because they are about to end,
 // or because a period of decay has come, is over then, and does not begin again while the pool is `ending`.
@@ -359,6 +354,11 @@ std::size_t release_isolated(tarn_pool* pool) {
 }
 
 }  // namespace
+
+void attach() {
+  if (TARN_LIKELY(attached.load(std::memory_order_relaxed))) return;
+  if (!attached.exchange(true, std::memory_order_relaxed)) engine::attach(as_extension);
+}
 
 tarn_pool* create(const tarn_pool_request& request) {
   if (!makes_sense(request)) {

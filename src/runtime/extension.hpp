@@ -20,11 +20,13 @@ struct extension {
   bool (*has_work)();
   // Gathers free objects into spans, and empty spans into the page heap.
   void (*reclaim)();
+  // Gives back on the program's request what reclaim() does not touch, because the program's code takes part in it.
+  void (*trim)();
   // The calling thread has taken over the cache of a thread that ended without telling us.
   void (*thread_adopts)();
   // The calling thread ends; it may still free objects afterwards.
   void (*thread_ends)();
-  // Its locks, for fork: those that rank from lock_rank::pools to lock_rank::depot, and those below the page heap's.
+  // Its locks, for fork: those that rank from lock_rank::caretaker to lock_rank::depot, and those below the page heap's.
   void (*visit_upper_locks)(void (*visit)(os::mutex&));
   void (*visit_lower_locks)(void (*visit)(os::mutex&));
   // All locks are free again.

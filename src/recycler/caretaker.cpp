@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+#include "recycler/caretaker.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <cstdlib>
+
+#include "base/compiler.hpp"
+#include "os/clock.hpp"
+#include "os/futex.hpp"
+#include "recycler/recycler_registry.hpp"
+#include "runtime/options.hpp"
+
+namespace tarn::caretaker {
+namespace {
+
+enum class phase : std::uint8_t { absent, running, refused, stopped };
+
+constinit os::mutex lock{os::lock_rank::caretaker};
+std::atomic<phase> now{phase::absent};      // written under the lock
+os::futex_word alarm{0};                    // written under the lock; changes when there is something new to look at
+os::futex_word alive{0};                    // 1 while the thread runs the program's code, or may
+std::atomic<std::int64_t> lent_ms{0};
+
+// Pressure is looked for so often.
+constexpr std::int64_t longest_sleep_ms = 1000;
+// The process does not wait longer for a destructor that does not end.
+constexpr std::int64_t longest_farewell_ms = 1000;
+
+void ring_locked() {
+  alarm.store(alarm.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  os::futex_wake(&alarm, INT_MAX);
+}
+
+void* thread_main(void* /*nothing*/) {
+  for (;;) {
+    const std::uint32_t seen = alarm.load(std::memory_order_relaxed);
+    const bool goes_on = now.load(std::memory_order_relaxed) == phase::running;
+    const std::int64_t next = goes_on ? recycler_registry::end_due_generations(os::now_ms(), false) : -1;
+    bool ends = false;
+    {
+      os::lock_guard guard(lock);
+      const bool stopped = now.load(std::memory_order_relaxed) == phase::stopped;
+      ends = stopped || (next < 0 && alarm.load(std::memory_order_relaxed) == seen);
+      if (ends && !stopped) now.store(phase::absent, std::memory_order_relaxed);
+      // release: partner of the acquire in stop(): the program's code is left.
+      if (ends) alive.store(0, std::memory_order_release);
+    }
+    if (ends) {
+      os::futex_wake(&alive, INT_MAX);
+      return nullptr;
+    }
+    os::futex_wait(&alarm, seen, next < 0 ? longest_sleep_ms : std::clamp<std::int64_t>(next, 1, longest_sleep_ms));
+  }
+}
+
+// With all signals blocked: no handler of the program's runs on it.
+bool start() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  pthread_t thread;
+  bool started = pthread_attr_init(&attributes) == 0;
+  if (started) {
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    started = pthread_create(&thread, &attributes, thread_main, nullptr) == 0;
+    pthread_attr_destroy(&attributes);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+void stop() {
+  {
+    os::lock_guard guard(lock);
+    now.store(phase::stopped, std::memory_order_relaxed);
+    ring_locked();
+  }
+  const std::int64_t until = os::now_ms() + longest_farewell_ms;
+  // acquire: partner of the release in thread_main().
+  while (alive.load(std::memory_order_acquire) != 0 && os::now_ms() < until) os::futex_wait(&alive, 1, 10);
+}
+
+}  // namespace
+
+void wake() {
+  {
+    os::lock_guard guard(lock);
+    switch (now.load(std::memory_order_relaxed)) {
+      case phase::running: ring_locked(); return;
+      case phase::refused:
+      case phase::stopped: return;
+      case phase::absent: break;
+    }
+    if (!options::background_allowed()) return;
+    now.store(phase::running, std::memory_order_relaxed);
+    alive.store(1, std::memory_order_relaxed);
+  }
+  // Without the lock: it may allocate.
+  if (start()) return;
+  os::lock_guard guard(lock);
+  alive.store(0, std::memory_order_relaxed);
+  if (now.load(std::memory_order_relaxed) == phase::running) now.store(phase::refused, std::memory_order_relaxed);
+}
+
+void lend_a_hand() {
+  const phase p = now.load(std::memory_order_relaxed);
+  if (TARN_LIKELY(p == phase::running) || p == phase::stopped) return;
+  const std::int64_t ms = os::now_ms();
+  std::int64_t last = lent_ms.load(std::memory_order_relaxed);
+  constexpr std::int64_t least_pause_ms = 10;
+  if (ms - last < least_pause_ms || !lent_ms.compare_exchange_strong(last, ms, std::memory_order_relaxed)) return;
+  recycler_registry::end_due_generations(ms, false);
+}
+
+void stop_at_exit() {
+  static constinit std::atomic<bool> registered{false};
+  if (registered.exchange(true, std::memory_order_relaxed)) return;
+  // If there is no room for it, the thread ends with the process.
+  static_cast<void>(std::atexit(stop));
+}
+
+void visit_lock(void (*visit)(os::mutex&)) { visit(lock); }
+
+void after_fork_in_child() {
+  alive.store(0, std::memory_order_relaxed);
+  if (now.load(std::memory_order_relaxed) == phase::running) now.store(phase::absent, std::memory_order_relaxed);
+}
+
+}  // namespace tarn::caretaker

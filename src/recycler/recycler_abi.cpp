@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// The functions of tarn/detail/recycler_abi.hpp.
+#include "tarn/detail/recycler_abi.hpp"
+
+#include <cerrno>
+
+#include "os/clock.hpp"
+#include "os/report.hpp"
+#include "recycler/caretaker.hpp"
+#include "recycler/recycler_registry.hpp"
+
+using namespace tarn;
+
+namespace {
+
+class errno_keeper {
+ public:
+  errno_keeper() : saved_(errno) {}
+  ~errno_keeper() { errno = saved_; }
+  errno_keeper(const errno_keeper&) = delete;
+  errno_keeper& operator=(const errno_keeper&) = delete;
+
+ private:
+  int saved_;
+};
+
+constinit thread_local std::uint32_t random_state = 0;
+
+using source = recycler_core::source;
+
+void* get_from_others(recycler_core& recycler, recycler_bin* bin) {
+  void* object = nullptr;
+  if (bin != nullptr && detail::enter(bin)) {
+    object = bin->get();
+    if (object == nullptr) {
+      if (recycler_magazine* const m = recycler_registry::steal(&recycler)) {
+        recycler.note(source::stolen, m->count);
+        object = bin->get_from(m);
+      }
+    }
+    detail::leave(bin);
+  } else if ((object = recycler.take_fresh()) != nullptr) {
+    recycler.note(source::exchanged);
+    recycler.note_hits(1);
+  }
+  return object;
+}
+
+}  // namespace
+
+tarn_recycler* tarn_recycler_create(const tarn_recycler_request* request) noexcept {
+  return recycler_registry::create(*request);
+}
+
+void tarn_recycler_close(tarn_recycler* recycler) noexcept { recycler_registry::close(recycler); }
+
+void tarn_recycler_free(tarn_recycler* recycler) noexcept { recycler_registry::free(recycler); }
+
+std::size_t tarn_recycler_number(const tarn_recycler* recycler) noexcept { return recycler->number; }
+
+void* tarn_recycler_get_slow(tarn_recycler* recycler) noexcept {
+  const errno_keeper keeper;
+  caretaker::lend_a_hand();
+  void* object = get_from_others(*recycler, recycler_registry::bin_of(recycler));
+  if (object != nullptr) return object;
+  object = recycler->take_victim();
+  recycler->note(object != nullptr ? source::victim : source::miss);
+  return object;
+}
+
+bool tarn_recycler_give_slow(tarn_recycler* recycler, void* object, std::size_t bytes) noexcept {
+  const errno_keeper keeper;
+  if (recycler->closed.load(std::memory_order_relaxed)) return false;
+  recycler_bin* const bin = recycler_registry::bin_of(recycler);
+  bool kept = false;
+  if (bin != nullptr && detail::enter(bin)) {
+    kept = bin->give(object, bytes);
+    detail::leave(bin);
+  } else {
+    kept = recycler->give_one(object, bytes);
+  }
+  if (!kept) {
+    recycler->note_drop(tarn_recycler_over_budget);
+  } else if (!recycler->watched.load(std::memory_order_relaxed) &&
+             !recycler->watched.exchange(true, std::memory_order_relaxed)) {
+    caretaker::wake();
+  }
+  caretaker::lend_a_hand();
+  return kept;
+}
+
+void tarn_recycler_note_drop(tarn_recycler* recycler, tarn_recycler_drop reason) noexcept {
+  recycler->note_drop(reason);
+}
+
+bool tarn_recycler_draws_drop(tarn_recycler* recycler) noexcept {
+  // Xorshift; G. Marsaglia, "Xorshift RNGs", Journal of Statistical Software, 2003.
+  std::uint32_t x = random_state;
+  if (x == 0) x = static_cast<std::uint32_t>(os::now_ms()) ^ static_cast<std::uint32_t>(
+                      reinterpret_cast<std::uintptr_t>(&random_state) >> 4) ^ 0x9e3779b9U;
+  x ^= x << 13;
+  x ^= x >> 17;
+  x ^= x << 5;
+  random_state = x != 0 ? x : 1;
+  const bool drops = (x >> 8) % 4 == 0;
+  if (drops) recycler->note_drop(tarn_recycler_at_random);
+  return drops;
+}
+
+std::size_t tarn_recycler_trim(tarn_recycler* recycler) noexcept {
+  return recycler_registry::end_generation(recycler, true);
+}
+
+void tarn_recycler_get_figures(tarn_recycler* recycler, tarn_recycler_figures* out) noexcept {
+  recycler_registry::get_figures(recycler, *out);
+}
+
+void tarn_recycler_visit(void (*visit)(void* context, const char* name, const tarn_recycler_figures* figures),
+                         void* context) noexcept {
+  recycler_registry::for_each([visit, context](recycler_core& recycler) {
+    tarn_recycler_figures figures{};
+    recycler_registry::get_figures(&recycler, figures);
+    visit(context, recycler.name(), &figures);
+  });
+}
+
+void tarn_recycler_fatal(const tarn_recycler* recycler, const char* what, const void* object) noexcept {
+  text_buffer<1300> line;
+  line.put(what).put(" of ").put(recycler->shown_name()).put('\0');
+  os::fatal(line.data(), object);
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#include "recycler/recycler_bin.hpp"
+
+#include <algorithm>
+
+namespace tarn {
+namespace {
+
+// Places paid at once where the budget is ample: a new magazine then calls us for one push in so many.
+constexpr std::ptrdiff_t pay_ahead = 16;
+
+constinit tarn_recycler_entry void_entries[2] = {{nullptr, 0}, {nullptr, 0}};
+
+}  // namespace
+
+tarn_recycler_entry* recycler_bin::void_top() { return void_entries + 1; }
+
+// ---- the spare magazine ----
+
+recycler_magazine* recycler_bin::take_spare() {
+  if (spare.load(std::memory_order_relaxed) == nullptr) return nullptr;
+  // acquire: what the owner wrote to the magazine before put_spare(). Of two takers one gets it.
+  return spare.exchange(nullptr, std::memory_order_acquire);
+}
+
+void recycler_bin::put_spare(recycler_magazine* m) {
+  // release: partner of the acquire above.
+  spare.store(m, std::memory_order_release);
+}
+
+// ---- get ----
+
+void recycler_bin::load(recycler_magazine* m) {
+  loaded = m;
+  top = m->top();
+}
+
+void* recycler_bin::pop_one() {
+  --top;
+  hits.store(hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return top->object;
+}
+
+void* recycler_bin::get() {
+  if (top[-1].object != nullptr) return pop_one();
+  recycler_magazine* m = take_spare();
+  if (m == nullptr) {
+    m = core->take_magazine();
+    if (m == nullptr) return nullptr;
+    core->note(recycler_core::source::exchanged, m->count);
+  }
+  return get_from(m);
+}
+
+void* recycler_bin::get_from(recycler_magazine* m) {
+  // What was loaded is empty.
+  if (loaded != nullptr) core->discard(loaded);
+  most = std::max(most, m->capacity);
+  load(m);
+  return pop_one();
+}
+
+// ---- give ----
+
+// What places above top have paid, but for the first, is free again.
+void recycler_bin::refund_unused() {
+  if (top >= loaded->end()) return;
+  std::size_t bytes = 0;
+  std::size_t objects = 0;
+  for (tarn_recycler_entry* e = top + 1; e != loaded->end(); ++e) {
+    bytes += e->paid;
+    objects += e->paid != 0 ? 1 : 0;
+    e->paid = 0;
+  }
+  if (objects != 0) core->budget().refund(bytes, objects);
+}
+
+// For the place at top.
+bool recycler_bin::pay(std::size_t bytes) {
+  recycler_budget& budget = core->budget();
+  const std::ptrdiff_t places = std::min(pay_ahead, loaded->end() - top);
+  if (top->paid == 0 && budget.is_ample(bytes * static_cast<std::size_t>(places), static_cast<std::size_t>(places))) {
+    std::size_t all_bytes = 0;
+    std::size_t objects = 0;
+    for (const tarn_recycler_entry* e = top; e != top + places; ++e) {
+      if (e->paid == 0) {
+        all_bytes += bytes;
+        ++objects;
+      }
+    }
+    if (budget.pay(all_bytes, objects)) {
+      for (tarn_recycler_entry* e = top; e != top + places; ++e) {
+        if (e->paid == 0) e->paid = bytes;
+      }
+      return true;
+    }
+  }
+  const std::size_t more = bytes - top->paid;
+  const std::size_t objects = top->paid == 0 ? 1 : 0;
+  if (!budget.pay(more, objects)) {
+    refund_unused();
+    if (!budget.pay(more, objects)) return false;
+  }
+  top->paid = bytes;
+  return true;
+}
+
+// The loaded magazine has a place at top after it. False when there is no memory.
+bool recycler_bin::make_room() {
+  // They start small, because an object that waits here cannot be had by other threads before the magazine is full.
+  std::uint16_t wanted = recycler_magazine::capacities[0];
+  for (const std::uint16_t capacity : recycler_magazine::capacities) {
+    wanted = capacity;
+    if (capacity > most) break;
+  }
+  const bool first = loaded == nullptr;
+  if (first) wanted = std::max(most, recycler_magazine::capacities[0]);
+  recycler_magazine* const m = recycler_magazine::make(wanted);
+  if (m == nullptr) return false;
+  most = wanted;
+  if (!first) {
+    unload();
+    // What was the spare one is for others now.
+    if (recycler_magazine* const full = take_spare()) core->give_magazine(full);
+    put_spare(loaded);
+  }
+  load(m);
+  return true;
+}
+
+bool recycler_bin::give(void* object, std::size_t bytes) {
+  if ((loaded == nullptr || top == loaded->end()) && !make_room()) return false;
+  if (top->paid < bytes && !pay(bytes)) return false;
+  top->object = object;
+  ++top;
+  return true;
+}
+
+// ---- for others ----
+
+recycler_magazine* recycler_bin::take_all() {
+  recycler_magazine* chain = take_spare();
+  if (chain != nullptr) chain->next = nullptr;
+  if (loaded != nullptr) {
+    unload();
+    if (loaded->count != 0) {
+      loaded->next = chain;
+      chain = loaded;
+    } else {
+      core->discard(loaded);
+    }
+  }
+  loaded = nullptr;
+  top = void_top();
+  return chain;
+}
+
+void recycler_bin::add_to(tarn_recycler_figures& out) const {
+  const auto add = [&out](tarn_recycler_entry* begin, const tarn_recycler_entry* end) {
+    for (const tarn_recycler_entry* e = begin; e != end; ++e) {
+      ++out.objects;
+      out.bytes += e->paid;
+    }
+  };
+  if (loaded != nullptr) add(loaded->begin(), top);
+  // Its thread is outside, and who steals it does so under the registry's lock, as we are.
+  if (recycler_magazine* const m = spare.load(std::memory_order_acquire)) add(m->begin(), m->top());
+}
+
+void recycler_bin::add_payments(std::size_t& bytes, std::size_t& objects) const {
+  const auto add = [&](recycler_magazine* m) {
+    for (const tarn_recycler_entry* e = m->begin(); e != m->end(); ++e) {
+      bytes += e->paid;
+      objects += e->paid != 0 ? 1 : 0;
+    }
+  };
+  if (loaded != nullptr) add(loaded);
+  if (recycler_magazine* const m = spare.load(std::memory_order_relaxed)) add(m);
+}
+
+}  // namespace tarn

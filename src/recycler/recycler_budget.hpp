@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// recycler_budget: how many bytes and objects a recycler may keep, and how many are paid for.
+//
+// Thread safety: any thread. Invariant: paid bytes <= maximum_bytes and paid objects <= maximum_objects, at every
+// moment; each is the sum over all places of all magazines of the recycler.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <limits>
+
+namespace tarn {
+
+class recycler_budget {
+ public:
+  // 0: no limit.
+  recycler_budget(std::size_t maximum_bytes, std::size_t maximum_objects)
+      : bytes_{.most = limit(maximum_bytes)}, objects_{.most = limit(maximum_objects)} {}
+
+  // False, and nothing is paid, when that would be above a limit.
+  bool pay(std::size_t bytes, std::size_t objects) {
+    if (!bytes_.add(bytes)) return false;
+    if (objects_.add(objects)) return true;
+    bytes_.subtract(bytes);
+    return false;
+  }
+  void refund(std::size_t bytes, std::size_t objects) {
+    bytes_.subtract(bytes);
+    objects_.subtract(objects);
+  }
+  // So much could be paid 64 times over: who pays ahead takes nothing away from others.
+  [[nodiscard]] bool is_ample(std::size_t bytes, std::size_t objects) const {
+    return bytes_.left() / 64 >= bytes && objects_.left() / 64 >= objects;
+  }
+  // In a forked child, where what other threads had is lost.
+  void restart(std::size_t bytes, std::size_t objects) {
+    bytes_.paid.store(bytes, std::memory_order_relaxed);
+    objects_.paid.store(objects, std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] std::size_t paid_bytes() const { return bytes_.paid.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t paid_objects() const { return objects_.paid.load(std::memory_order_relaxed); }
+
+ private:
+  static std::size_t limit(std::size_t most) {
+    return most != 0 ? most : std::numeric_limits<std::size_t>::max();
+  }
+
+  struct account {
+    std::size_t most;
+    std::atomic<std::size_t> paid{0};
+
+    bool add(std::size_t n) {
+      std::size_t now = paid.load(std::memory_order_relaxed);
+      do {
+        if (n > most - now) return false;
+      } while (!paid.compare_exchange_weak(now, now + n, std::memory_order_relaxed));
+      return true;
+    }
+    void subtract(std::size_t n) { paid.fetch_sub(n, std::memory_order_relaxed); }
+    [[nodiscard]] std::size_t left() const { return most - paid.load(std::memory_order_relaxed); }
+  };
+  account bytes_;
+  account objects_;
+};
+
+}  // namespace tarn

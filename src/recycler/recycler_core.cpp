@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+#include "recycler/recycler_core.hpp"
+
+#include "os/clock.hpp"
+
+namespace tarn {
+namespace {
+
+recycler_magazine* pop(recycler_magazine*& list) {
+  recycler_magazine* const m = list;
+  if (m != nullptr) list = m->next;
+  return m;
+}
+
+void push(recycler_magazine*& list, recycler_magazine* m) {
+  m->next = list;
+  list = m;
+}
+
+void append(recycler_magazine*& list, recycler_magazine* chain) {
+  recycler_magazine** end = &list;
+  while (*end != nullptr) end = &(*end)->next;
+  *end = chain;
+}
+
+struct payment {
+  std::size_t bytes = 0;
+  std::size_t objects = 0;
+
+  void add(recycler_magazine* m) {
+    for (const tarn_recycler_entry* e = m->begin(); e != m->end(); ++e) {
+      bytes += e->paid;
+      objects += e->paid != 0 ? 1 : 0;
+    }
+  }
+};
+
+}  // namespace
+
+recycler_core::recycler_core(const tarn_recycler_request& request, const char* name)
+    : turned_ms(os::now_ms()),
+      name_(name),
+      cycle_ms_(request.cycle_ms),
+      destroy_(request.destroy),
+      context_(request.context),
+      budget_(request.maximum_bytes, request.maximum_objects) {}
+
+recycler_magazine* recycler_core::take_magazine() {
+  os::lock_guard guard(lock_);
+  return pop(fresh_);
+}
+
+void recycler_core::give_magazine(recycler_magazine* m) {
+  os::lock_guard guard(lock_);
+  push(fresh_, m);
+}
+
+void* recycler_core::take_one(recycler_magazine*& list) {
+  recycler_magazine* emptied = nullptr;
+  void* object = nullptr;
+  {
+    os::lock_guard guard(lock_);
+    recycler_magazine* const m = list;
+    if (m == nullptr) return nullptr;
+    object = m->begin()[--m->count].object;
+    if (m->count == 0) emptied = pop(list);
+  }
+  if (emptied != nullptr) discard(emptied);
+  return object;
+}
+
+bool recycler_core::give_one(void* object, std::size_t bytes) {
+  {
+    os::lock_guard guard(lock_);
+    recycler_magazine* const m = fresh_;
+    if (m != nullptr && m->count < m->capacity) {
+      tarn_recycler_entry* const place = m->top();
+      const std::size_t paid = place->paid;
+      if (paid < bytes && !budget_.pay(bytes - paid, paid == 0 ? 1 : 0)) return false;
+      if (paid < bytes) place->paid = bytes;
+      place->object = object;
+      ++m->count;
+      return true;
+    }
+  }
+  if (!budget_.pay(bytes, 1)) return false;
+  recycler_magazine* const m = recycler_magazine::make(recycler_magazine::capacities[0]);
+  if (m == nullptr) {
+    budget_.refund(bytes, 1);
+    return false;
+  }
+  *m->begin() = {object, bytes};
+  m->count = 1;
+  give_magazine(m);
+  return true;
+}
+
+recycler_magazine* recycler_core::turn(recycler_magazine* gathered) {
+  os::lock_guard guard(lock_);
+  recycler_magazine* const old = victims_;
+  victims_ = fresh_;
+  fresh_ = nullptr;
+  append(victims_, gathered);
+  return old;
+}
+
+bool recycler_core::is_empty() {
+  os::lock_guard guard(lock_);
+  return fresh_ == nullptr && victims_ == nullptr;
+}
+
+void recycler_core::discard(recycler_magazine* m) {
+  payment all;
+  all.add(m);
+  budget_.refund(all.bytes, all.objects);
+  recycler_magazine::unmake(m);
+}
+
+std::size_t recycler_core::destroy_chain(recycler_magazine* chain) {
+  std::size_t objects = 0;
+  while (recycler_magazine* const m = pop(chain)) {
+    for (tarn_recycler_entry* e = m->begin(); e != m->top(); ++e) destroy_(context_, e->object);
+    objects += m->count;
+    m->count = 0;
+    discard(m);
+  }
+  note_drop(tarn_recycler_aged, objects);
+  return objects;
+}
+
+void recycler_core::get_figures(tarn_recycler_figures& out) {
+  const auto got = [this](source from) { return got_[static_cast<unsigned>(from)].load(std::memory_order_relaxed); };
+  out.hits = hits_.load(std::memory_order_relaxed);
+  out.exchanged = got(source::exchanged);
+  out.stolen = got(source::stolen);
+  out.victims = got(source::victim);
+  out.misses = got(source::miss);
+  for (unsigned i = 0; i < tarn_recycler_drops; ++i) out.dropped[i] = dropped_[i].load(std::memory_order_relaxed);
+  out.objects = out.bytes = 0;
+  os::lock_guard guard(lock_);
+  for (recycler_magazine* list : {fresh_, victims_}) {
+    for (recycler_magazine* m = list; m != nullptr; m = m->next) {
+      out.objects += m->count;
+      for (const tarn_recycler_entry* e = m->begin(); e != m->top(); ++e) out.bytes += e->paid;
+    }
+  }
+}
+
+void recycler_core::restart_budget(std::size_t bytes, std::size_t objects) {
+  payment all{bytes, objects};
+  for (recycler_magazine* list : {fresh_, victims_}) {
+    for (recycler_magazine* m = list; m != nullptr; m = m->next) all.add(m);
+  }
+  budget_.restart(all.bytes, all.objects);
+}
+
+}  // namespace tarn

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: MIT
+#include "recycler/recycler_registry.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include "os/clock.hpp"
+#include "os/process_fence.hpp"
+#include "pool/pool_registry.hpp"
+#include "recycler/caretaker.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/extension.hpp"
+
+extern "C" {
+constinit thread_local tarn_recycler_bins tarn_recycler_local_bins{nullptr, 0};
+}
+
+namespace tarn::recycler_registry {
+namespace {
+
+constexpr std::size_t longest_name = 4000;
+constexpr std::size_t first_table = 8;
+// A bin whose owner is inside is tried again so many times, and then left for the next look.
+constexpr int claim_tries = 3;
+
+struct thread_bins {
+  recycler_bin* first;
+  bool ended;
+};
+constinit thread_local thread_bins mine{nullptr, false};
+
+constinit os::mutex lock{os::lock_rank::recyclers};
+recycler_core* recyclers = nullptr;           // guarded by lock
+tarn_recycler* unused_recyclers = nullptr;    // guarded by lock; freed, with their numbers
+std::size_t numbers = 0;                      // guarded by lock
+recycler_bin* unused_bins = nullptr;          // guarded by lock
+std::uint32_t claims = 0;                     // guarded by lock; the last claim's number
+
+// ---- recyclers ----
+
+// With the lock held: it is above all that this takes. Null when there is no memory.
+tarn_recycler* make_locked(const tarn_recycler_request& request) {
+  const std::size_t name_length = std::min(request.name_length, longest_name);
+  void* memory = unused_recyclers;
+  std::size_t number = numbers;
+  if (memory != nullptr) {
+    number = unused_recyclers->number;
+  } else {
+    memory = engine::metadata.allocate(sizeof(tarn_recycler), alignof(tarn_recycler));
+  }
+  auto* const name = static_cast<char*>(pool_memory::blocks.allocate(engine::metadata, name_length + 1));
+  if (memory == nullptr || name == nullptr) {
+    if (name != nullptr) pool_memory::blocks.deallocate(name, name_length + 1);
+    return nullptr;
+  }
+  std::string_view(request.name, name_length).copy(name, name_length);
+  name[name_length] = '\0';
+  if (memory == unused_recyclers) {
+    unused_recyclers = static_cast<tarn_recycler*>(unused_recyclers->next);
+  } else {
+    ++numbers;
+  }
+  auto* const recycler = new (memory) tarn_recycler(request, name);
+  recycler->number = number;
+  recycler->next = recyclers;
+  recyclers = recycler;
+  return recycler;
+}
+
+recycler_core* pin_first_locked(recycler_core* recycler) {
+  while (recycler != nullptr && recycler->ending) recycler = recycler->next;
+  if (recycler != nullptr) ++recycler->pins;
+  return recycler;
+}
+
+// ---- bins ----
+
+void link_locked(recycler_bin* bin, recycler_core* recycler) {
+  bin->core = recycler;
+  bin->previous = nullptr;
+  bin->next = recycler->bins;
+  if (bin->next != nullptr) bin->next->previous = bin;
+  recycler->bins = bin;
+}
+
+// What it has counted stays the recycler's.
+void unlink_locked(recycler_bin* bin) {
+  (bin->previous != nullptr ? bin->previous->next : bin->core->bins) = bin->next;
+  if (bin->next != nullptr) bin->next->previous = bin->previous;
+  bin->next = bin->previous = nullptr;
+  bin->core->note_hits(bin->hits.load(std::memory_order_relaxed));
+  bin->hits.store(0, std::memory_order_relaxed);
+  bin->core = nullptr;
+}
+
+// The calling thread's table reaches so far. False when there is no memory.
+bool reach(std::size_t number) {
+  tarn_recycler_bins& table = tarn_recycler_local_bins;
+  if (number < table.count) return true;
+  std::size_t count = table.count != 0 ? table.count : first_table;
+  while (count <= number) count *= 2;
+  auto** const bins = static_cast<tarn_recycler_bin**>(
+      pool_memory::blocks.allocate(engine::metadata, count * sizeof(tarn_recycler_bin*)));
+  if (bins == nullptr) return false;
+  for (std::size_t i = 0; i < count; ++i) bins[i] = i < table.count ? table.bins[i] : nullptr;
+  const tarn_recycler_bins old = table;
+  table = {bins, count};
+  if (old.bins != nullptr) pool_memory::blocks.deallocate(old.bins, old.count * sizeof(tarn_recycler_bin*));
+  return true;
+}
+
+// Nothing of the table leads to the bin: the number that did may be another recycler's by now.
+void forget(const recycler_bin* bin) {
+  const tarn_recycler_bins& table = tarn_recycler_local_bins;
+  for (std::size_t i = 0; i < table.count; ++i) {
+    if (table.bins[i] == bin) table.bins[i] = nullptr;
+  }
+}
+
+// The calling thread's bin of the recycler, else one of its that has none any more, else a new one; linked.
+recycler_bin* find_or_make(recycler_core* recycler) {
+  recycler_bin* bin = nullptr;
+  {
+    os::lock_guard guard(lock);
+    recycler_bin* parted = nullptr;
+    for (recycler_bin* b = mine.first; b != nullptr; b = b->next_of_thread) {
+      if (b->core == recycler) return b;
+      if (b->core == nullptr) parted = b;
+    }
+    if (parted != nullptr) {
+      forget(parted);
+      // It was claimed for good; nobody else names it now. release: as by any who had claimed it.
+      link_locked(parted, recycler);
+      parted->claimed.store(0, std::memory_order_release);
+      return parted;
+    }
+    bin = unused_bins;
+    if (bin != nullptr) unused_bins = bin->next_of_thread;
+  }
+  void* memory = bin;
+  if (memory == nullptr) memory = engine::metadata.allocate(sizeof(recycler_bin), separation);
+  if (memory == nullptr) return nullptr;
+  bin = new (memory) recycler_bin;
+  os::lock_guard guard(lock);
+  bin->next_of_thread = mine.first;
+  mine.first = bin;
+  link_locked(bin, recycler);
+  return bin;
+}
+
+// ---- what others do with bins ----
+
+// visit(bin) for each bin of the recycler whose owner is outside, who stays there meanwhile. Returns how many could not
+// be had. `for_good`: they stay claimed, and it is tried until all could be had. The lock is not held while the system
+// is called; a bin that another claim, or the end of its thread, has got meanwhile is theirs.
+template <class Visit>
+std::size_t with_claimed(recycler_core* recycler, bool for_good, Visit visit) {
+  std::size_t missed = 0;
+  bool owners_go_on = false;
+  for (int tries = 0; for_good || tries < claim_tries; ++tries) {
+    if (owners_go_on) sched_yield();
+    std::uint32_t claim = 0;
+    {
+      os::lock_guard guard(lock);
+      if (recycler->bins == nullptr) return 0;
+      claim = ++claims != 0 ? claims : ++claims;
+      for (recycler_bin* b = recycler->bins; b != nullptr; b = b->next) {
+        b->claimed.store(claim, std::memory_order_relaxed);
+      }
+    }
+    // Partner: the signal fence in enter(). Without it nothing can be known of other threads; at the end of a recycler
+    // there are none inside, by its contract.
+    const bool known = os::process_fence() || for_good;
+    missed = 0;
+    os::lock_guard guard(lock);
+    for (recycler_bin* b = recycler->bins; b != nullptr;) {
+      recycler_bin* const next = b->next;
+      if (b->claimed.load(std::memory_order_relaxed) == claim) {
+        // acquire: what the owner did before it left, partner of the release in leave().
+        if (known && b->busy.load(std::memory_order_acquire) == 0) {
+          visit(b);
+          if (!for_good) b->claimed.store(0, std::memory_order_release);
+        } else {
+          ++missed;
+          b->claimed.store(0, std::memory_order_release);
+        }
+      }
+      b = next;
+    }
+    if (missed == 0 || !known) break;
+    owners_go_on = true;
+  }
+  return missed;
+}
+
+void append(recycler_magazine*& chain, recycler_magazine* more) {
+  while (more != nullptr) {
+    recycler_magazine* const next = more->next;
+    more->next = chain;
+    chain = more;
+    more = next;
+  }
+}
+
+// Empties the calling thread's bins into what is handed over.
+void thread_ends() {
+  mine.ended = true;
+  recycler_bin* bin = mine.first;
+  mine.first = nullptr;
+  while (bin != nullptr) {
+    recycler_bin* const next = bin->next_of_thread;
+    {
+      os::lock_guard guard(lock);
+      if (recycler_core* const recycler = bin->core) {
+        // Who has claimed it takes what is in it under the lock only.
+        recycler_magazine* chain = bin->take_all();
+        while (chain != nullptr) {
+          recycler_magazine* const m = chain;
+          chain = m->next;
+          recycler->give_magazine(m);
+        }
+        unlink_locked(bin);
+      }
+      bin->next_of_thread = unused_bins;
+      unused_bins = bin;
+    }
+    bin = next;
+  }
+  const tarn_recycler_bins table = tarn_recycler_local_bins;
+  tarn_recycler_local_bins = {nullptr, 0};
+  if (table.bins != nullptr) pool_memory::blocks.deallocate(table.bins, table.count * sizeof(tarn_recycler_bin*));
+}
+
+// ---- what the engine asks for ----
+
+void trim_all() {
+  for_each([](recycler_core& r) { end_generation(&r, true); });
+}
+
+void visit_upper_locks(void (*visit)(os::mutex&)) {
+  caretaker::visit_lock(visit);
+  visit(lock);
+  for (recycler_core* r = recyclers; r != nullptr; r = r->next) visit(r->lock());
+}
+
+// Other threads' bins were copied while their threads used them: what they held is lost to the child.
+void after_fork_in_child() {
+  for (recycler_core* r = recyclers; r != nullptr; r = r->next) {
+    r->bins = nullptr;
+    r->pins = 0;
+  }
+  for (recycler_bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
+    recycler_core* const recycler = bin->core;
+    bin->busy.store(0, std::memory_order_relaxed);
+    if (recycler == nullptr) continue;
+    bin->claimed.store(0, std::memory_order_relaxed);
+    link_locked(bin, recycler);
+  }
+  bool waits = false;
+  for (recycler_core* r = recyclers; r != nullptr; r = r->next) {
+    std::size_t bytes = 0;
+    std::size_t objects = 0;
+    for (const recycler_bin* b = r->bins; b != nullptr; b = b->next) b->add_payments(bytes, objects);
+    r->restart_budget(bytes, objects);
+    waits = waits || r->watched.load(std::memory_order_relaxed);
+  }
+  caretaker::after_fork_in_child();
+  if (waits) caretaker::wake();
+}
+
+constinit engine::extension as_extension{.age = [] {},
+                                         .has_work = [] { return false; },
+                                         .reclaim = [] {},
+                                         .trim = trim_all,
+                                         .thread_adopts = [] {},
+                                         .thread_ends = thread_ends,
+                                         .visit_upper_locks = visit_upper_locks,
+                                         .visit_lower_locks = [](void (*)(os::mutex&)) {},
+                                         .after_fork_in_child = after_fork_in_child};
+std::atomic<bool> attached{false};
+
+void attach() {
+  if (TARN_LIKELY(attached.load(std::memory_order_relaxed))) return;
+  // Pools come first: fork takes the locks of the newest extension first, and those of pools rank behind ours.
+  pool_registry::attach();
+  if (!attached.exchange(true, std::memory_order_relaxed)) engine::attach(as_extension);
+}
+
+}  // namespace
+
+tarn_recycler* create(const tarn_recycler_request& request) {
+  engine::attach_thread();
+  attach();
+  caretaker::stop_at_exit();
+  tarn_recycler* recycler = nullptr;
+  {
+    os::lock_guard guard(lock);
+    recycler = make_locked(request);
+  }
+  if (recycler == nullptr) errno = ENOMEM;
+  return recycler;
+}
+
+void close(tarn_recycler* recycler) {
+  recycler->closed.store(true, std::memory_order_relaxed);
+  for (;;) {
+    {
+      os::lock_guard guard(lock);
+      recycler->ending = true;
+      if (recycler->pins == 0) break;
+    }
+    sched_yield();
+  }
+  recycler_magazine* chain = nullptr;
+  with_claimed(recycler, true, [&chain](recycler_bin* bin) {
+    append(chain, bin->take_all());
+    // It stays in its thread's list, claimed, until the thread makes a bin again or ends.
+    unlink_locked(bin);
+  });
+  append(chain, recycler->turn(nullptr));
+  append(chain, recycler->turn(nullptr));
+  recycler->destroy_chain(chain);
+}
+
+void free(tarn_recycler* recycler) {
+  const char* const name = recycler->name();
+  pool_memory::blocks.deallocate(const_cast<char*>(name), std::char_traits<char>::length(name) + 1);
+  os::lock_guard guard(lock);
+  recycler_core** link = &recyclers;
+  while (*link != recycler) link = &(*link)->next;
+  *link = recycler->next;
+  recycler->next = unused_recyclers;
+  unused_recyclers = recycler;
+}
+
+recycler_bin* bin_of(recycler_core* recycler) {
+  if (mine.ended || recycler->closed.load(std::memory_order_relaxed)) return nullptr;
+  const std::size_t number = recycler->number;
+  if (number < tarn_recycler_local_bins.count) {
+    auto* const bin = static_cast<recycler_bin*>(tarn_recycler_local_bins.bins[number]);
+    if (bin != nullptr && bin->core == recycler) return bin;
+  }
+  engine::attach_thread();
+  if (!reach(number)) return nullptr;
+  recycler_bin* const bin = find_or_make(recycler);
+  tarn_recycler_local_bins.bins[number] = bin;
+  return bin;
+}
+
+recycler_magazine* steal(recycler_core* recycler) {
+  os::lock_guard guard(lock);
+  for (recycler_bin* b = recycler->bins; b != nullptr; b = b->next) {
+    if (recycler_magazine* const m = b->take_spare()) return m;
+  }
+  return nullptr;
+}
+
+std::size_t end_generation(recycler_core* recycler, bool all) {
+  // Cleared first: what comes to wait from here on sets it again, or is seen below.
+  recycler->watched.store(false, std::memory_order_relaxed);
+  recycler_magazine* gathered = nullptr;
+  const std::size_t missed = with_claimed(recycler, false, [&gathered](recycler_bin* bin) {
+    append(gathered, bin->take_all());
+  });
+  {
+    os::lock_guard guard(lock);
+    recycler->turned_ms = os::now_ms();
+    // What can be had without a claim.
+    for (recycler_bin* b = recycler->bins; missed != 0 && b != nullptr; b = b->next) {
+      if (recycler_magazine* const m = b->take_spare()) {
+        m->next = gathered;
+        gathered = m;
+      }
+    }
+  }
+  recycler_magazine* chain = recycler->turn(gathered);
+  if (all) append(chain, recycler->turn(nullptr));
+  if (missed != 0 || !recycler->is_empty()) recycler->watched.store(true, std::memory_order_relaxed);
+  return recycler->destroy_chain(chain);
+}
+
+std::int64_t end_due_generations(std::int64_t now_ms, bool all) {
+  std::int64_t next = -1;
+  for_each([&](recycler_core& r) {
+    if (!r.watched.load(std::memory_order_relaxed) || (r.cycle_ms() == 0 && !all)) return;
+    std::int64_t since = 0;
+    {
+      os::lock_guard guard(lock);
+      since = now_ms - r.turned_ms;
+    }
+    if (all || since >= r.cycle_ms()) {
+      end_generation(&r, all);
+      since = 0;
+      if (!r.watched.load(std::memory_order_relaxed)) return;
+    }
+    if (r.cycle_ms() == 0) return;
+    const std::int64_t left = r.cycle_ms() - since;
+    next = next < 0 ? left : std::min(next, left);
+  });
+  return next;
+}
+
+void get_figures(recycler_core* recycler, tarn_recycler_figures& out) {
+  recycler->get_figures(out);
+  with_claimed(recycler, false, [&out](recycler_bin* bin) { bin->add_to(out); });
+  os::lock_guard guard(lock);
+  for (const recycler_bin* b = recycler->bins; b != nullptr; b = b->next) {
+    out.hits += b->hits.load(std::memory_order_relaxed);
+  }
+}
+
+recycler_core* first_pinned() {
+  os::lock_guard guard(lock);
+  return pin_first_locked(recyclers);
+}
+
+recycler_core* next_pinned(recycler_core* recycler) {
+  os::lock_guard guard(lock);
+  --recycler->pins;
+  return pin_first_locked(recycler->next);
+}
+
+}  // namespace tarn::recycler_registry

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+// Recyclers under 8 threads: objects go from hand to hand and wait, are stolen, age and are destroyed, while generations
+// end all the time. An object with two owners, one that is handed out after its end, and a budget that is exceeded, are
+// seen. Compiled a second time with checked pools.
+// With STRESS_OPERATIONS=N each test does N gets over all threads.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "rounds.hpp"
+#include "tarn/recycler.hpp"
+
+namespace tarn {
+namespace {
+
+using testing_support::in_threads;
+
+constexpr unsigned threads = 8;
+
+std::uint64_t operations_per_thread(std::uint64_t ordinary) {
+  const char* const asked = std::getenv("STRESS_OPERATIONS");
+  if (asked != nullptr) return std::strtoull(asked, nullptr, 10) / threads;
+  return static_cast<std::uint64_t>(testing_support::rounds(static_cast<int>(ordinary)));
+}
+
+std::atomic<std::int64_t> alive{0};
+constexpr std::uint64_t intact = 0x9e3779b97f4a7c15U;
+
+struct owned {
+  // Only atomics: who does not own it may look, and is caught.
+  std::atomic<std::uint32_t> owners{0};
+  std::atomic<std::uint64_t> life{intact};
+  std::uint64_t content[6] = {};
+  std::size_t weight = 100;
+
+  owned() { ++alive; }
+  owned(const owned&) = delete;
+  owned& operator=(const owned&) = delete;
+  ~owned() {
+    if (owners.load() != 0 || life.exchange(0) != intact) std::abort();
+    --alive;
+  }
+
+  void take(std::uint64_t mark) {
+    if (owners.fetch_add(1, std::memory_order_relaxed) != 0) std::abort();
+    if (life.load(std::memory_order_relaxed) != intact) std::abort();
+    for (std::uint64_t& word : content) word = mark;
+  }
+  void leave(std::uint64_t mark) {
+    for (const std::uint64_t word : content) {
+      if (word != mark) std::abort();
+    }
+    if (owners.fetch_sub(1, std::memory_order_relaxed) != 1) std::abort();
+  }
+};
+
+struct weighed {
+  static void reset(owned&) noexcept {}
+  static std::size_t retained_bytes(const owned& object) noexcept { return object.weight; }
+};
+using recycler_of_owned = recycler<owned, weighed>;
+
+struct held {
+  recycler_of_owned::handle object;
+  std::uint64_t mark = 0;
+};
+
+void churn(recycler_of_owned& pool, std::uint64_t operations, std::uint64_t limit) {
+  std::vector<std::atomic<held*>> exchange(64);
+  std::atomic<bool> ends{false};
+  std::thread trimmer([&] {
+    while (!ends.load(std::memory_order_relaxed)) {
+      pool.trim();
+      const recycler_stats stats = pool.stats();
+      EXPECT_LE(stats.bytes, limit);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  });
+  in_threads(threads, [&](unsigned index) {
+    std::mt19937 random(index);
+    std::vector<held> own;
+    for (std::uint64_t i = 0; i < operations; ++i) {
+      const std::uint32_t r = static_cast<std::uint32_t>(random());
+      held next;
+      next.object = pool.get();
+      next.mark = (std::uint64_t{index} << 48) + i + 1;
+      next.object->take(next.mark);
+      next.object->weight = 50 + r % 200;
+      if (r % 4 == 0) {
+        // To another thread, and what was there ends here.
+        held* mine = new held(std::move(next));
+        held* other = exchange[(r >> 8) % exchange.size()].exchange(mine, std::memory_order_acq_rel);
+        if (other == nullptr) continue;
+        other->object->leave(other->mark);
+        delete other;
+      } else {
+        own.push_back(std::move(next));
+      }
+      const std::size_t most = (r >> 16) % 64;
+      while (own.size() > most) {
+        own.back().object->leave(own.back().mark);
+        own.pop_back();
+      }
+    }
+    for (held& each : own) each.object->leave(each.mark);
+  });
+  ends = true;
+  trimmer.join();
+  for (std::atomic<held*>& each : exchange) {
+    if (held* const last = each.load()) {
+      last->object->leave(last->mark);
+      delete last;
+    }
+  }
+}
+
+TEST(recycler_stress, no_object_has_two_owners) {
+  {
+    recycler_of_owned pool({.maximum_bytes = 0, .largest_object = 0, .cycle_ms = 1});
+    churn(pool, operations_per_thread(200000), UINT64_MAX);
+  }
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(recycler_stress, the_budget_is_kept) {
+  {
+    recycler_of_owned pool({.maximum_bytes = 20000, .largest_object = 1000, .cycle_ms = 5});
+    churn(pool, operations_per_thread(100000), 20000);
+    EXPECT_GT(pool.stats().hits, 0U);
+  }
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(recycler_stress, threads_come_and_go) {
+  {
+    recycler_of_owned pool({.maximum_objects = 100, .cycle_ms = 1});
+    for (int round = 0; round < testing_support::rounds(40); ++round) {
+      in_threads(threads, [&](unsigned index) {
+        std::vector<held> own;
+        for (std::uint64_t i = 0; i < 50; ++i) {
+          own.push_back({pool.get(), index * 1000 + i + 1});
+          own.back().object->take(own.back().mark);
+        }
+        for (held& each : own) each.object->leave(each.mark);
+      });
+      EXPECT_LE(pool.stats().objects, 100U);
+    }
+  }
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(recycler_stress, recyclers_come_and_go) {
+  for (int round = 0; round < testing_support::rounds(200); ++round) {
+    std::vector<held> late;
+    {
+      recycler_of_owned pool({.cycle_ms = 1});
+      in_threads(3, [&](unsigned index) {
+        for (std::uint64_t i = 0; i < 20; ++i) {
+          held h{pool.get(), index * 100 + i + 1};
+          h.object->take(h.mark);
+          h.object->leave(h.mark);
+        }
+      });
+      late.push_back({pool.get(), 1});
+    }
+  }
+  EXPECT_EQ(alive, 0);
+}
+
+}  // namespace
+}  // namespace tarn
