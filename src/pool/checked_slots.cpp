@@ -5,6 +5,7 @@
 
 #include "os/report.hpp"
 #include "pool/pool_memory.hpp"
+#include "pool/valgrind_marks.hpp"
 #include "runtime/engine.hpp"
 
 namespace tarn {
@@ -75,13 +76,14 @@ void checked_slots::hand_out(pool_core& pool, void* object) {
     filled = (word & bit_of(index)) != 0;
     word &= ~bit_of(index);
   }
-  if (!filled) return;
+  valgrind_marks::show(object, size);
   const auto* const bytes = static_cast<const unsigned char*>(object);
-  for (std::size_t i = 0; i < size; ++i) {
+  for (std::size_t i = 0; filled && i < size; ++i) {
     if (bytes[i] != pattern)
       fatal(object, "write after destroy of ", pool.shown_name(),
             ", seen when its memory was handed out again");
   }
+  valgrind_marks::renew(object, size);
 }
 
 pool_core& checked_slots::take_back(pool_core* pool, void* object) {
@@ -91,6 +93,7 @@ pool_core& checked_slots::take_back(pool_core* pool, void* object) {
   const std::size_t book_words = owner.book_words(s);
   std::memset(object, pattern, owner.layout_.size);
   pool_memory::poison(object, owner.layout_.size);
+  valgrind_marks::hide(object, owner.layout_.size);
   bool was_live = false;
   {
     os::lock_guard guard(pool_shard::owner_of(object)->depot_.lock);
