@@ -185,7 +185,7 @@ class recycler {
   // It outlives the recycler as long as one of its objects is out.
   struct state {
     template <class Factory>
-    state(Factory&& make, Hooks&& h) : factory(std::forward<Factory>(make)), hooks(std::move(h)) {}
+    state(Factory&& make, Hooks&& h) : hooks(std::move(h)), factory(std::forward<Factory>(make)) {}
 
     tarn_recycler* core = nullptr;
     std::size_t number = 0;
