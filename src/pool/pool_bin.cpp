@@ -58,7 +58,7 @@ bool pool_bin::grow() {
   if (wanted <= most) return false;
   most = static_cast<std::uint16_t>(wanted);
   if (loaded == nullptr) {
-    magazine* const m = pool_magazine::allocate(wanted);
+    magazine* const m = shard->take_empty(wanted);
     if (m != nullptr) load(m);
     return m != nullptr;
   }
@@ -68,7 +68,7 @@ bool pool_bin::grow() {
     load(old);
     return top != limit;
   }
-  magazine* const m = pool_magazine::allocate(wanted);
+  magazine* const m = shard->take_empty(wanted);
   if (m == nullptr) return false;
   m->count = old->count;
   std::memcpy(static_cast<void*>(m->bottom()), static_cast<const void*>(old->bottom()),

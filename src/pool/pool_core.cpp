@@ -33,6 +33,10 @@ constexpr std::size_t spare_limit_of_shard = 64 * kib;
 // What a magazine of small objects may hold at most.
 constexpr std::size_t small_magazine_bytes = 16 * kib;
 constexpr int reclaim_tries = 3;
+// Fresh spans that a shard takes at once: a part of what it has, and at most so many bytes. They are not touched before
+// they are needed.
+constexpr std::size_t span_batch_divisor = 4;
+constexpr std::size_t most_in_batch = mib;
 
 std::size_t magazine_for(std::size_t size, std::size_t wanted) {
   const std::size_t bytes = size <= 512 ? small_magazine_bytes : magazine_bytes;
@@ -136,6 +140,19 @@ std::size_t pool_core::add_span(pool_shard& to) {
   return slots;
 }
 
+// As the pool grows, several spans at once, most often side by side: a thread whose spans lie between other threads' has
+// its objects on more page tables, and all of them in a part of the places for address translations.
+bool pool_core::add_spans(pool_shard& to) {
+  const std::size_t more = bytes() / shard_count_.load(std::memory_order_relaxed) / span_batch_divisor;
+  std::size_t added = 0;
+  do {
+    const std::size_t before = bytes();
+    if (add_span(to) == 0) break;
+    added += std::max<std::size_t>(bytes() - std::min(before, bytes()), page_size);
+  } while (added < std::min(more, most_in_batch));
+  return added != 0;
+}
+
 // The span is in no list, and nothing in it is in use.
 void pool_core::destroy_span(span* s, page_backing backing) {
   pool_memory::renounce(reinterpret_cast<void*>(s->start), s->bytes());
@@ -171,7 +188,7 @@ std::size_t pool_core::refill(pool_shard& own, magazine* m, std::size_t most) {
   if (found == 0 && take_spared(own)) found = own.take(m, most, source::used);
   while (found == 0) {
     found = own.take(m, most, source::fresh);
-    if (found != 0 || take_reserved(own) || add_span(own) != 0) continue;
+    if (found != 0 || take_reserved(own) || add_spans(own)) continue;
     found = take_anywhere(m, most);
     break;
   }

@@ -132,6 +132,8 @@ class pool_core {
   span* new_span();
   // Returns its slots; 0 when there is no memory, or the limit is reached.
   std::size_t add_span(pool_shard& to);
+  // The same for one and, in a large pool, some more. False when there is no memory.
+  bool add_spans(pool_shard& to);
   // The last resort: what is left in any shard, then in full magazines and other threads' spare ones.
   std::size_t take_anywhere(magazine* m, std::size_t most);
   void destroy_span(span* s, page_backing backing);

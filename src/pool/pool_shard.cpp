@@ -2,6 +2,7 @@
 #include "pool/pool_shard.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "os/memory.hpp"
 #include "pool/pool_core.hpp"
@@ -172,7 +173,14 @@ magazine* pool_shard::take_empty(std::size_t slots) {
     os::lock_guard guard(depot_.lock);
     if (magazine* const m = pop_empty_locked()) return m;
   }
-  return pool_magazine::allocate(slots);
+  magazine* const first = pool_magazine::allocate_some(slots);
+  if (first == nullptr) return nullptr;
+  for (magazine* m = std::exchange(first->next, nullptr); m != nullptr;) {
+    magazine* const next = m->next;
+    leave_empty(m);
+    m = next;
+  }
+  return first;
 }
 
 void pool_shard::leave_empty(magazine* m) {
