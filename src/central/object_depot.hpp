@@ -93,6 +93,21 @@ class alignas(separation) object_depot {
     link(s, spare_list);
   }
 
+  // A spare span, else one with the most free objects; null if there is none.
+  [[nodiscard]] span* most_free() const {
+    if (!spare_.empty() || filled_ == 0) return spare_.front();
+    return partial_[std::bit_width(filled_) - 1].front();
+  }
+  // A span that remove() has taken out of another depot, some of it free.
+  void adopt(span* s) {
+    const std::uint8_t target = list_of(s);
+    if (target != spare_list) {
+      slots_ += s->capacity;
+      free_slots_ += s->free_objects;
+    }
+    link(s, target);
+  }
+
   // A span has `change` free objects more. It moves to the list that it belongs in; true if that is `spare`.
   bool count(span* s, int change) {
     s->free_objects = static_cast<std::uint16_t>(s->free_objects + change);

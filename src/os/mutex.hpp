@@ -14,9 +14,20 @@
 
 namespace tarn::os {
 
-// The order in which one thread may take locks. Two locks of one rank are taken together only by fork and by
-// walks over all caches or depots, in the order of the array or list.
-enum class lock_rank : std::uint8_t { settings, registry, caretaker, recyclers, recycler, pools, depot, page_heap, span_metadata, metadata };
+// The order in which one thread may take locks. Two locks of one rank are taken together only by fork, by
+// walks over all caches or depots, and to move a span between depots, in the order of the array or list.
+enum class lock_rank : std::uint8_t {
+  settings,
+  registry,
+  caretaker,
+  recyclers,
+  recycler,
+  pools,
+  depot,
+  page_heap,
+  span_metadata,
+  metadata
+};
 
 #if TARN_CHECKS
 // Bit r is set while the thread holds a lock of rank r.

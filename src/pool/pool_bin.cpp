@@ -58,7 +58,7 @@ bool pool_bin::grow() {
   if (wanted <= most) return false;
   most = static_cast<std::uint16_t>(wanted);
   if (loaded == nullptr) {
-    magazine* const m = pool_magazine::allocate(wanted);
+    magazine* const m = shard->take_empty(wanted);
     if (m != nullptr) load(m);
     return m != nullptr;
   }
@@ -68,7 +68,7 @@ bool pool_bin::grow() {
     load(old);
     return top != limit;
   }
-  magazine* const m = pool_magazine::allocate(wanted);
+  magazine* const m = shard->take_empty(wanted);
   if (m == nullptr) return false;
   m->count = old->count;
   std::memcpy(static_cast<void*>(m->bottom()), static_cast<const void*>(old->bottom()),
@@ -78,10 +78,14 @@ bool pool_bin::grow() {
   return top != limit;
 }
 
-void pool_bin::hand_over(magazine* m) {
-  if (m->count >= most && pool_core::give_full(m)) return;
-  if (m->count != 0) pool->flush(m->bottom(), m->count);
+// Returns an empty one, or null.
+magazine* pool_bin::hand_over(magazine* m) {
+  magazine* empty = nullptr;
+  if (m->count >= most && pool_core::give_full(m, empty)) return empty;
+  empty_in_place(m);
+  if (m->capacity >= most) return m;
   pool_magazine::deallocate(m);
+  return nullptr;
 }
 
 // ---- slow paths ----
@@ -90,14 +94,14 @@ void* pool_bin::allocate_slow() {
   slow_calls.store(slow_calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   magazine* const other = take_spare();
   magazine* full = other;
-  if (other == nullptr || other->count == 0) full = pool->take_full(*shard);
+  if (other == nullptr || other->count == 0) full = shard->take_full();
   if (full != nullptr) {
     // What was loaded is empty: it, or the spare one, stays as the spare one.
     magazine* empty = loaded;
     pool->note_loaded(full->count);
     load(full);
     if (other != nullptr && other != full) {
-      if (empty != nullptr) pool_magazine::deallocate(empty);
+      if (empty != nullptr) shard->leave_empty(empty);
       empty = other;
     }
     if (empty != nullptr) {
@@ -146,11 +150,8 @@ void pool_bin::make_room() {
     return;
   }
   magazine* other = take_spare();
-  if (other != nullptr && other->count != 0) {
-    hand_over(other);
-    other = nullptr;
-  }
-  if (other == nullptr) other = pool_magazine::allocate(most_now());
+  if (other != nullptr && other->count != 0) other = hand_over(other);
+  if (other == nullptr) other = shard->take_empty(most_now());
   if (other != nullptr) {
     load(other);
     put_spare(full);

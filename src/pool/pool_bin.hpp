@@ -59,7 +59,7 @@ struct pool_bin : tarn_pool_bin {
   bool grow();
   void make_room();
   void empty_in_place(magazine* m);
-  void hand_over(magazine* m);
+  magazine* hand_over(magazine* m);
   magazine* take_spare();
   void put_spare(magazine* m);
 };

@@ -33,6 +33,10 @@ constexpr std::size_t spare_limit_of_shard = 64 * kib;
 // What a magazine of small objects may hold at most.
 constexpr std::size_t small_magazine_bytes = 16 * kib;
 constexpr int reclaim_tries = 3;
+// Fresh spans that a shard takes at once: a part of what it has, and at most so many bytes. They are not touched before
+// they are needed.
+constexpr std::size_t span_batch_divisor = 4;
+constexpr std::size_t most_in_batch = mib;
 
 std::size_t magazine_for(std::size_t size, std::size_t wanted) {
   const std::size_t bytes = size <= 512 ? small_magazine_bytes : magazine_bytes;
@@ -52,8 +56,9 @@ pool_core::pool_core(const tarn_pool_request& request, const char* name, void* f
       huge_(request.huge_pages),
       checked_(request.checked),
       single_(request.single_thread),
-      shard_limit_(request.single_thread ? 1 : (request.shards != 0 ? request.shards : standard_shards)) {
-  shards_[0] = new (first) pool_shard(*this);
+      // The books of a checked pool lie under one lock.
+      shard_limit_(request.single_thread || request.checked ? 1 : (request.shards != 0 ? request.shards : standard_shards)) {
+  shards_[0] = new (first) pool_shard(*this, 0);
 }
 
 pool_shard& pool_core::assign_shard_locked() {
@@ -64,7 +69,7 @@ pool_shard& pool_core::assign_shard_locked() {
   }
   if (best->bins != 0 && count < shard_limit_) {
     if (void* const memory = pool_memory::blocks.allocate(engine::metadata, sizeof(pool_shard))) {
-      best = shards_[count] = new (memory) pool_shard(*this);
+      best = shards_[count] = new (memory) pool_shard(*this, count);
       // release: partner of the acquire in for_each_shard().
       shard_count_.store(count + 1, std::memory_order_release);
     }
@@ -135,6 +140,19 @@ std::size_t pool_core::add_span(pool_shard& to) {
   return slots;
 }
 
+// As the pool grows, several spans at once, most often side by side: a thread whose spans lie between other threads' has
+// its objects on more page tables, and all of them in a part of the places for address translations.
+bool pool_core::add_spans(pool_shard& to) {
+  const std::size_t more = bytes() / shard_count_.load(std::memory_order_relaxed) / span_batch_divisor;
+  std::size_t added = 0;
+  do {
+    const std::size_t before = bytes();
+    if (add_span(to) == 0) break;
+    added += std::max<std::size_t>(bytes() - std::min(before, bytes()), page_size);
+  } while (added < std::min(more, most_in_batch));
+  return added != 0;
+}
+
 // The span is in no list, and nothing in it is in use.
 void pool_core::destroy_span(span* s, page_backing backing) {
   pool_memory::renounce(reinterpret_cast<void*>(s->start), s->bytes());
@@ -142,7 +160,7 @@ void pool_core::destroy_span(span* s, page_backing backing) {
   bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
   void* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
   const std::size_t bits = bits_bytes(s);
-  s->owner = nullptr;
+  s->owner.store(nullptr, std::memory_order_relaxed);
   engine::heap.deallocate(s, backing);
   if (apart != nullptr) pool_memory::blocks.deallocate(apart, bits);
 }
@@ -167,11 +185,10 @@ std::size_t pool_core::refill(pool_shard& own, magazine* m, std::size_t most) {
   refills_.fetch_add(1, std::memory_order_relaxed);
   using source = pool_shard::source;
   std::size_t found = own.take(m, most, source::used);
-  if (found == 0) found = take_spared(m, most);
+  if (found == 0 && take_spared(own)) found = own.take(m, most, source::used);
   while (found == 0) {
     found = own.take(m, most, source::fresh);
-    if (found == 0 && &own != shards_[0]) found = shards_[0]->take(m, most, source::fresh);
-    if (found != 0 || add_span(own) != 0) continue;
+    if (found != 0 || take_reserved(own) || add_spans(own)) continue;
     found = take_anywhere(m, most);
     break;
   }
@@ -180,6 +197,15 @@ std::size_t pool_core::refill(pool_shard& own, magazine* m, std::size_t most) {
                  found * sizeof(void*));
   }
   return found;
+}
+
+// Whole spans, never slots of a span that another thread is carving: two threads would write to one span's slots then,
+// and the magazines of both hold slots of both for ever after.
+bool pool_core::take_reserved(pool_shard& own) {
+  if (&own == shards_[0]) return false;
+  span* const s = shards_[0]->take_fresh_span();
+  if (s != nullptr) own.add_span(s);
+  return s != nullptr;
 }
 
 std::size_t pool_core::take_anywhere(magazine* m, std::size_t most) {
@@ -211,7 +237,7 @@ void pool_core::flush(void* const* freed, std::size_t count) {
   // Most often all of them are one shard's; what is left is the others'.
   void* others[largest_magazine];
   while (count != 0) {
-    auto* const shard = static_cast<pool_shard*>(owners[0]->owner);
+    auto* const shard = static_cast<pool_shard*>(owners[0]->owner.load(std::memory_order_relaxed));
     if (TARN_UNLIKELY(shard == nullptr || &shard->pool() != this)) {
       fatal("destroy of a pointer that is none of its objects", freed[0]);
     }
@@ -230,28 +256,25 @@ void pool_core::put_back(magazine* chain) {
   }
 }
 
-std::size_t pool_core::take_spared(magazine* m, std::size_t most) {
-  std::size_t found = 0;
+bool pool_core::take_spared(pool_shard& own) {
+  bool moved = false;
   for_each_shard([&](pool_shard& other) {
-    if (found == 0 && other.can_spare() && other.free_hint() != 0) {
-      found = other.take(m, most, pool_shard::source::used);
+    while (!moved && &other != &own && other.can_spare()) {
+      moved = other.free_hint() != 0 && other.move_span_to(own);
+      if (moved) break;
+      // What waits in magazines is in spans first, and then changes its shard with them.
+      magazine* const m = other.take_full();
+      if (m == nullptr) break;
+      if (m->count != 0) flush(m->bottom(), m->count);
+      other.leave_empty(m);
     }
   });
-  return found;
+  return moved;
 }
 
-magazine* pool_core::take_full(pool_shard& own) {
-  magazine* m = own.take_full();
-  if (m != nullptr || own.free_hint() != 0) return m;
-  for_each_shard([&m](pool_shard& other) {
-    if (m == nullptr && other.can_spare()) m = other.take_full();
-  });
-  return m;
-}
-
-bool pool_core::give_full(magazine* m) {
+bool pool_core::give_full(magazine* m, magazine*& empty) {
   pool_shard* const home = pool_shard::owner_of(m->bottom()[0]);
-  return home != nullptr && home->give_full(m);
+  return home != nullptr && home->give_full(m, empty);
 }
 
 // ---- giving back ----
@@ -273,7 +296,10 @@ void pool_core::settle() {
 
 void pool_core::age() {
   const bool in_use = touched_.exchange(false, std::memory_order_relaxed);
-  for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(false)); });
+  for_each_shard([this](pool_shard& s) {
+    put_back(s.take_idle_magazines(false));
+    s.free_idle_empties(false);
+  });
   // These have been idle for a period; the page heap need not wait for another one.
   release_spares(in_use ? spare_limit_of_shard : 0, page_backing::old);
   if (in_use) {
@@ -292,7 +318,10 @@ void pool_core::purge_idle_pages() {
 }
 
 void pool_core::trim() {
-  for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(true)); });
+  for_each_shard([this](pool_shard& s) {
+    put_back(s.take_idle_magazines(true));
+    s.free_idle_empties(true);
+  });
   release_spares(0, page_backing::young);
   purge_idle_pages();
 }

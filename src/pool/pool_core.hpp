@@ -48,8 +48,8 @@ class pool_core {
     for_each_shard([](pool_shard& s) { s.bins.store(0, std::memory_order_relaxed); });
   }
 
-  // Fills the empty magazine with at most `most` free slots: used ones of the shard, then of shards that can spare them,
-  // then fresh ones.
+  // Fills the empty magazine with at most `most` free slots: used ones of the shard, then of spans that other shards can
+  // spare, then fresh ones.
   // Those at the lowest addresses are on top. Returns their number, 0 when there is no memory or the pool's limit is
   // reached. May call the system.
   std::size_t refill(pool_shard& own, magazine* m, std::size_t most);
@@ -63,10 +63,9 @@ class pool_core {
   // The same with all that is in a chain of magazines noted before, and with the magazines.
   void put_back(magazine* chain);
 
-  // A full magazine, of the shard or one that can spare it; null if there is none.
-  magazine* take_full(pool_shard& own);
-  // Leaves a full magazine with the shard that most likely wants it: its slots' own. False when there are enough.
-  static bool give_full(magazine* m);
+  // Leaves a full magazine with the shard that most likely wants it: its slots' own; gets an empty one for it, or null.
+  // False when there are enough.
+  static bool give_full(magazine* m, magazine*& empty);
 
   // Fresh spans until `slots` can be handed out. False when there is no memory.
   bool reserve(std::size_t slots);
@@ -126,11 +125,15 @@ class pool_core {
   // Words of one set of bits of the span, and the bytes of all its sets.
   [[nodiscard]] std::size_t book_words(const span* s) const { return objects::words(slots_in(s)); }
   [[nodiscard]] std::size_t bits_bytes(const span* s) const;
-  // Used slots of shards that can spare them.
-  std::size_t take_spared(magazine* m, std::size_t most);
+  // Moves a span that reserve() has put aside. False when there is none.
+  bool take_reserved(pool_shard& own);
+  // Moves a span with free slots here from a shard that can spare it. False when there is none.
+  bool take_spared(pool_shard& own);
   span* new_span();
   // Returns its slots; 0 when there is no memory, or the limit is reached.
   std::size_t add_span(pool_shard& to);
+  // The same for one and, in a large pool, some more. False when there is no memory.
+  bool add_spans(pool_shard& to);
   // The last resort: what is left in any shard, then in full magazines and other threads' spare ones.
   std::size_t take_anywhere(magazine* m, std::size_t most);
   void destroy_span(span* s, page_backing backing);
@@ -149,7 +152,7 @@ class pool_core {
   std::atomic<unsigned> shard_count_{1};
   pool_shard* shards_[most_shards] = {};
   // So many periods of decay without a slow call, and idle pages go back.
-  static constexpr unsigned periods_to_purge = 2;
+  static constexpr unsigned periods_to_purge = 1;
   void purge_idle_pages();
 
   std::atomic<bool> touched_{false};                      // since the last period of decay

@@ -12,25 +12,32 @@
 
 namespace tarn::pool_magazine {
 
+// Long ones are made so many at a time: the lock is one that all threads share.
+inline constexpr std::size_t batch = 8;
 inline constexpr std::size_t long_index = magazine_store::sizes - 1;
 inline constexpr std::size_t long_bytes = sizeof(magazine) + largest_magazine * sizeof(void*);
 
-// An empty one for at least so many slots (largest_magazine at most); null when there is no memory.
-inline magazine* allocate(std::size_t slots) {
+// An empty one for at least so many slots (largest_magazine at most), or, of long ones, a chain of them; null when there
+// is no memory.
+inline magazine* allocate_some(std::size_t slots) {
   std::size_t index = 0;
   while (magazine_store::capacities[index] < slots) ++index;
   if (index != long_index) return engine::middle.magazines().allocate(engine::metadata, index);
   struct {
     magazine head;
-    void* slot = nullptr;
-  } single;
-  if (engine::middle.refill(class_of_size(long_bytes), &single.head, 1) == 0) return nullptr;
-  void* const memory = single.head.bottom()[0];
-  free_mark::clear(memory);
-  auto* const m = new (memory) magazine;
-  m->capacity = largest_magazine;
-  m->size_index = long_index;
-  return m;
+    void* slots[batch] = {};
+  } some;
+  magazine* chain = nullptr;
+  for (std::size_t left = engine::middle.refill(class_of_size(long_bytes), &some.head, batch); left != 0; --left) {
+    void* const memory = some.head.bottom()[left - 1];
+    free_mark::clear(memory);
+    auto* const m = new (memory) magazine;
+    m->capacity = largest_magazine;
+    m->size_index = long_index;
+    m->next = chain;
+    chain = m;
+  }
+  return chain;
 }
 
 inline void deallocate(magazine* m) {

@@ -2,9 +2,11 @@
 #include "pool/pool_shard.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "os/memory.hpp"
 #include "pool/pool_core.hpp"
+#include "pool/pool_magazine.hpp"
 #include "runtime/engine.hpp"
 
 namespace tarn {
@@ -25,7 +27,7 @@ pool_shard* pool_shard::owner_of(const void* address) {
       s->state.load(std::memory_order_relaxed) != span_state::pooled) {
     return nullptr;
   }
-  return static_cast<pool_shard*>(s->owner);
+  return static_cast<pool_shard*>(s->owner.load(std::memory_order_relaxed));
 }
 
 bool pool_shard::can_spare() const {
@@ -107,7 +109,7 @@ std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count
     std::size_t quiet = 0;
     for (std::size_t i = 0; i < count; ++i) {
       span* const s = owners[i];
-      if (TARN_UNLIKELY(s->owner != this)) {
+      if (TARN_UNLIKELY(s->owner.load(std::memory_order_relaxed) != this)) {
         owners[left] = s;
         others[left++] = freed[i];
         continue;
@@ -145,12 +147,70 @@ magazine* pool_shard::take_full() {
   return depot_.pop_full();
 }
 
-bool pool_shard::give_full(magazine* m) {
+bool pool_shard::give_full(magazine* m, magazine*& empty) {
   // A look without the lock, as in take_full().
   if (draining() || depot_.full_count.load(std::memory_order_relaxed) >= pool_.most_waiting()) return false;
   os::lock_guard guard(depot_.lock);
   depot_.push_full(m);
+  empty = pop_empty_locked();
   return true;
+}
+
+// ---- empty magazines ----
+
+magazine* pool_shard::pop_empty_locked() {
+  magazine* const m = empties_;
+  if (m == nullptr) return nullptr;
+  empties_ = m->next;
+  const std::uint32_t left = empty_count_.load(std::memory_order_relaxed) - 1;
+  empty_count_.store(left, std::memory_order_relaxed);
+  empties_low_ = std::min(empties_low_, left);
+  return m;
+}
+
+magazine* pool_shard::take_empty(std::size_t slots) {
+  if (empty_count_.load(std::memory_order_relaxed) != 0) {
+    os::lock_guard guard(depot_.lock);
+    if (magazine* const m = pop_empty_locked()) return m;
+  }
+  magazine* const first = pool_magazine::allocate_some(slots);
+  if (first == nullptr) return nullptr;
+  for (magazine* m = std::exchange(first->next, nullptr); m != nullptr;) {
+    magazine* const next = m->next;
+    leave_empty(m);
+    m = next;
+  }
+  return first;
+}
+
+void pool_shard::leave_empty(magazine* m) {
+  if (m->capacity < pool_.most_in_magazine() ||
+      empty_count_.load(std::memory_order_relaxed) >= pool_.most_waiting()) {
+    return pool_magazine::deallocate(m);
+  }
+  m->count = 0;
+  os::lock_guard guard(depot_.lock);
+  m->next = empties_;
+  empties_ = m;
+  empty_count_.store(empty_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+void pool_shard::free_idle_empties(bool all) {
+  magazine* chain = nullptr;
+  {
+    os::lock_guard guard(depot_.lock);
+    for (std::uint32_t n = all ? empty_count_.load(std::memory_order_relaxed) : empties_low_; n != 0; --n) {
+      magazine* const m = pop_empty_locked();
+      m->next = chain;
+      chain = m;
+    }
+    empties_low_ = empty_count_.load(std::memory_order_relaxed);
+  }
+  while (chain != nullptr) {
+    magazine* const m = chain;
+    chain = m->next;
+    pool_magazine::deallocate(m);
+  }
 }
 
 magazine* pool_shard::take_idle_magazines(bool all) {
@@ -177,9 +237,14 @@ std::size_t pool_shard::waiting() {
 // ---- spans ----
 
 void pool_shard::add_span(span* s) {
-  s->owner = this;
   os::lock_guard guard(depot_.lock);
+  s->owner.store(this, std::memory_order_relaxed);
   fresh_.push_back(s);
+}
+
+span* pool_shard::take_fresh_span() {
+  os::lock_guard guard(depot_.lock);
+  return fresh_.pop_front();
 }
 
 std::size_t pool_shard::ready() {
@@ -188,6 +253,25 @@ std::size_t pool_shard::ready() {
   for (const span* s = fresh_.front(); s != nullptr; s = s->next) slots += pool_.slots_in(s);
   if (carving_ != nullptr) slots += pool_.slots_in(carving_) - carving_->capacity;
   return slots;
+}
+
+bool pool_shard::move_span_to(pool_shard& other) {
+  // In the order in which fork takes them, too.
+  pool_shard& first = index_ < other.index_ ? *this : other;
+  pool_shard& second = index_ < other.index_ ? other : *this;
+  os::lock_guard first_guard(first.depot_.lock);
+  os::lock_guard second_guard(second.depot_.lock);
+  span* const s = depot_.most_free();
+  if (s == nullptr || (s == carving_ && other.carving_ != nullptr)) return false;
+  if (s->list == object_depot::spare_list) account_spare_locked(-static_cast<std::ptrdiff_t>(s->bytes()));
+  depot_.remove(s);
+  if (s == carving_) std::swap(carving_, other.carving_);
+  s->owner.store(&other, std::memory_order_relaxed);
+  other.depot_.adopt(s);
+  if (s->list == object_depot::spare_list) other.account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
+  note_change_locked();
+  other.note_change_locked();
+  return true;
 }
 
 span* pool_shard::part_locked(span* s) {

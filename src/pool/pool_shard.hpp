@@ -3,8 +3,8 @@
 //
 // A slot goes back to the shard that its span belongs to, whoever frees it, so what one thread makes and another ends
 // does not pile up on the other's side. A shard whose own slots are used up takes from those that have no thread any
-// more or hold plenty, before it asks for fresh memory. It leaves the others theirs: their threads are about to want
-// them again, and slots that wander from thread to thread end up all over each one's memory.
+// more or hold plenty, before it asks for fresh memory. It takes whole spans, and leaves the others theirs: threads whose
+// slots lie in each other's spans write to each other's cache lines for ever after.
 //
 // A pool's slots differ from malloc's objects in three ways. They carry no mark while they are free (a checked pool
 // keeps its own books: checked_slots.cpp). Spans grow with the pool, up to 64 KiB, so that few of them have to be found
@@ -33,7 +33,7 @@ class pool_core;
 
 class alignas(separation) pool_shard {
  public:
-  explicit pool_shard(pool_core& pool) : pool_(pool) {}
+  pool_shard(pool_core& pool, unsigned index) : pool_(pool), index_(index) {}
 
   [[nodiscard]] pool_core& pool() const { return pool_; }
   // The shard whose span the address lies in, or null.
@@ -50,8 +50,15 @@ class alignas(separation) pool_shard {
 
   // A full magazine that some thread has left; null if there is none.
   magazine* take_full();
-  // Leaves one. False when there are enough.
-  bool give_full(magazine* m);
+  // Leaves one, and gets an empty one for it, or null. False when there are enough.
+  bool give_full(magazine* m, magazine*& empty);
+
+  // An empty magazine for at least so many slots, of those left here if there is one; null when there is no memory. That
+  // each shard keeps its own saves threads the way to a lock which all of them share.
+  magazine* take_empty(std::size_t slots);
+  void leave_empty(magazine* m);
+  // Frees those that nobody has wanted for a period, or `all`.
+  void free_idle_empties(bool all);
 
   // As object_depot::draining: a good part of the shard's memory lies free in spans that are partly used.
   [[nodiscard]] bool draining() const { return depot_.draining.load(std::memory_order_relaxed); }
@@ -66,6 +73,11 @@ class alignas(separation) pool_shard {
   [[nodiscard]] std::size_t free_hint() const { return free_hint_.load(std::memory_order_relaxed); }
 
   void add_span(span* s);
+  // Gives the other shard a span with free slots: a wholly free one, or the one with most of them. False if there is
+  // none.
+  bool move_span_to(pool_shard& other);
+  // A span of which nothing is carved, taken out; null if there is none.
+  span* take_fresh_span();
   // Slots that can be handed out without another span.
   [[nodiscard]] std::size_t ready();
 
@@ -93,6 +105,7 @@ class alignas(separation) pool_shard {
  private:
   friend struct checked_slots;
 
+  magazine* pop_empty_locked();
   std::size_t take_used_locked(void** slot, std::size_t most);
   std::size_t carve_locked(void** slot, std::size_t most);
   void note_change_locked();
@@ -101,10 +114,14 @@ class alignas(separation) pool_shard {
   void account_spare_locked(std::ptrdiff_t bytes);
 
   pool_core& pool_;
+  const unsigned index_;  // among the pool's shards
   object_depot depot_;
   span_list full_;  // guarded by the depot's lock, as all below
   span_list fresh_;
   span* carving_ = nullptr;
+  magazine* empties_ = nullptr;  // as long as the pool's magazines can be
+  std::uint32_t empties_low_ = 0;  // the fewest since the last free_idle_empties()
+  std::atomic<std::uint32_t> empty_count_{0};  // written under the lock
   std::atomic<std::size_t> spare_bytes_{0};  // written under the lock, as those below
   std::atomic<std::size_t> peak_{0};
   std::atomic<std::size_t> free_hint_{0};
