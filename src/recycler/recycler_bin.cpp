@@ -2,6 +2,7 @@
 #include "recycler/recycler_bin.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tarn {
 namespace {
@@ -54,16 +55,31 @@ void* recycler_bin::get() {
 
 void* recycler_bin::get_from(recycler_magazine* m) {
   // What was loaded is empty.
-  if (loaded != nullptr) core->discard(loaded);
+  if (loaded != nullptr && m->capacity < loaded->capacity) {
+    // Objects change their magazine with what is paid for them.
+    std::swap_ranges(m->begin(), m->top(), loaded->begin());
+    top = loaded->begin() + m->count;
+    core->discard(m);
+    return pop_one();
+  }
+  if (loaded != nullptr) keep_empty(loaded);
   most = std::max(most, m->capacity);
   load(m);
   return pop_one();
+}
+
+// For the next make_room(), with what is paid for its places.
+void recycler_bin::keep_empty(recycler_magazine* m) {
+  m->count = 0;
+  std::swap(m, empty);
+  if (m != nullptr) core->discard(m);
 }
 
 // ---- give ----
 
 // What places above top have paid, but for the first, is free again.
 void recycler_bin::refund_unused() {
+  if (empty != nullptr) core->discard(std::exchange(empty, nullptr));
   if (top >= loaded->end()) return;
   std::size_t bytes = 0;
   std::size_t objects = 0;
@@ -115,9 +131,11 @@ bool recycler_bin::make_room() {
   }
   const bool first = loaded == nullptr;
   if (first) wanted = std::max(most, recycler_magazine::capacities[0]);
-  recycler_magazine* const m = recycler_magazine::make(wanted);
+  recycler_magazine* m = nullptr;
+  if (empty != nullptr && empty->capacity >= wanted) m = std::exchange(empty, nullptr);
+  if (m == nullptr) m = recycler_magazine::make(wanted);
   if (m == nullptr) return false;
-  most = wanted;
+  most = m->capacity;
   if (!first) {
     unload();
     // What was the spare one is for others now.
@@ -141,6 +159,7 @@ bool recycler_bin::give(void* object, std::size_t bytes) {
 recycler_magazine* recycler_bin::take_all() {
   recycler_magazine* chain = take_spare();
   if (chain != nullptr) chain->next = nullptr;
+  if (empty != nullptr) core->discard(std::exchange(empty, nullptr));
   if (loaded != nullptr) {
     unload();
     if (loaded->count != 0) {
@@ -175,6 +194,7 @@ void recycler_bin::add_payments(std::size_t& bytes, std::size_t& objects) const 
     }
   };
   if (loaded != nullptr) add(loaded);
+  if (empty != nullptr) add(empty);
   if (recycler_magazine* const m = spare.load(std::memory_order_relaxed)) add(m);
 }
 

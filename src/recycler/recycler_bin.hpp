@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// recycler_bin: one thread's two magazines of one recycler.
+// recycler_bin: one thread's magazines of one recycler: the one in use, a full one, and an empty one.
 //
 // Owner: its thread, which is inside of it between enter() and leave() (tarn/detail/recycler_abi.hpp). Others may take
 // the spare magazine at any time, and all that is in the bin while they have it claimed and the owner is outside.
@@ -19,6 +19,7 @@ struct recycler_bin : tarn_recycler_bin {
   recycler_core* core = nullptr;
   recycler_magazine* loaded = nullptr;
   std::atomic<recycler_magazine*> spare{nullptr};
+  recycler_magazine* empty = nullptr;  // one that was loaded before
   std::uint16_t most = 0;  // places that its magazines have now
   recycler_bin* next_of_thread = nullptr;
   recycler_bin* next = nullptr;      // in the recycler's list, guarded by the registry's lock
@@ -51,6 +52,7 @@ struct recycler_bin : tarn_recycler_bin {
   void load(recycler_magazine* m);
   void unload() { loaded->count = static_cast<std::uint16_t>(top - loaded->begin()); }
   void* pop_one();
+  void keep_empty(recycler_magazine* m);
   bool make_room();
   void put_spare(recycler_magazine* m);
 };
