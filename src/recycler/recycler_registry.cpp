@@ -406,6 +406,9 @@ std::int64_t end_due_generations(std::int64_t now_ms, bool all) {
 void get_figures(recycler_core* recycler, tarn_recycler_figures& out) {
   recycler->get_figures(out);
   with_claimed(recycler, false, [&out](recycler_bin* bin) { bin->add_to(out); });
+  // What moved meanwhile was counted twice, but never is there more than what is paid for.
+  out.objects = std::min<std::uint64_t>(out.objects, recycler->budget().paid_objects());
+  out.bytes = std::min<std::uint64_t>(out.bytes, recycler->budget().paid_bytes());
   os::lock_guard guard(lock);
   for (const recycler_bin* b = recycler->bins; b != nullptr; b = b->next) {
     out.hits += b->hits.load(std::memory_order_relaxed);

@@ -31,7 +31,7 @@
 
 #define OPERATIONS 3
 #define OBJECTS 3
-#define CLAIMERS 2
+#define CLAIMERS 2 /* as init starts */
 
 /* Where an object is. */
 #define BIN 0
@@ -80,7 +80,7 @@ inline finish() {
   }
 }
 
-active proctype owner() {
+proctype owner() {
   byte i = 0, mine = 255, t = 0;
   bool may = false;
   do
@@ -146,14 +146,14 @@ active proctype owner() {
 }
 
 /* The store buffer drains when it likes. */
-active proctype drain() {
+proctype drain() {
   do
   :: atomic { busy && !busy_seen -> busy_seen = true }
   :: done == CLAIMERS + 1 -> break
   od
 }
 
-active [CLAIMERS] proctype claimer() {
+proctype claimer() {
   byte i = 0, n = 0;
   do
   :: i < OPERATIONS ->
@@ -202,6 +202,10 @@ active [CLAIMERS] proctype claimer() {
 init {
   atomic {
     stack[0] = 0; stack[1] = 1; top = 2;
-    where[0] = BIN; where[1] = BIN; where[2] = LIST
+    where[0] = BIN; where[1] = BIN; where[2] = LIST;
+    run owner();
+    run drain();
+    run claimer();
+    run claimer()
   }
 }

@@ -124,7 +124,7 @@ void churn(recycler_of_owned& pool, std::uint64_t operations, std::uint64_t limi
 TEST(recycler_stress, no_object_has_two_owners) {
   {
     recycler_of_owned pool({.maximum_bytes = 0, .largest_object = 0, .cycle_ms = 1});
-    churn(pool, operations_per_thread(200000), UINT64_MAX);
+    churn(pool, operations_per_thread(1000000), UINT64_MAX);
   }
   EXPECT_EQ(alive, 0);
 }
@@ -132,7 +132,7 @@ TEST(recycler_stress, no_object_has_two_owners) {
 TEST(recycler_stress, the_budget_is_kept) {
   {
     recycler_of_owned pool({.maximum_bytes = 20000, .largest_object = 1000, .cycle_ms = 5});
-    churn(pool, operations_per_thread(100000), 20000);
+    churn(pool, operations_per_thread(500000), 20000);
     EXPECT_GT(pool.stats().hits, 0U);
   }
   EXPECT_EQ(alive, 0);
