@@ -73,12 +73,17 @@ struct recycler_hooks {
     if constexpr (requires { object.clear(); }) object.clear();
   }
   static std::size_t retained_bytes(const T& object)
-    requires requires { { object.capacity() } -> std::convertible_to<std::size_t>; }
+    requires requires {
+      { object.capacity() } -> std::convertible_to<std::size_t>;
+    }
   {
     return sizeof(T) + object.capacity() * element_bytes();
   }
   static std::size_t used_bytes(const T& object)
-    requires requires { object.capacity(); { object.size() } -> std::convertible_to<std::size_t>; }
+    requires requires {
+      object.capacity();
+      { object.size() } -> std::convertible_to<std::size_t>;
+    }
   {
     return sizeof(T) + object.size() * element_bytes();
   }
@@ -105,9 +110,9 @@ recycler_functions(Reset, RetainedBytes) -> recycler_functions<Reset, RetainedBy
 struct recycler_options {
   std::size_t maximum_bytes = 64 << 20;  // of objects that wait; 0: no limit
   std::size_t maximum_objects = 0;       // likewise
-  std::size_t largest_object = 0;        // bytes; one that holds more is not kept; 0: an eighth of maximum_bytes
-  unsigned cycle_ms = 2000;              // a generation; 0: none ends by itself
-  const char* name = nullptr;            // in statistics; the type's name if null
+  std::size_t largest_object = 0;  // bytes; one that holds more is not kept; 0: an eighth of maximum_bytes
+  unsigned cycle_ms = 2000;        // a generation; 0: none ends by itself
+  const char* name = nullptr;      // in statistics; the type's name if null
 };
 
 inline namespace TARN_POOL_MODE {
@@ -203,8 +208,7 @@ class recycler {
   class handle {
    public:
     handle() noexcept = default;
-    handle(handle&& other) noexcept
-        : object_(std::exchange(other.object_, nullptr)), state_(other.state_) {}
+    handle(handle&& other) noexcept : object_(std::exchange(other.object_, nullptr)), state_(other.state_) {}
     handle& operator=(handle&& other) noexcept {
       handle(std::move(other)).swap(*this);
       return *this;
@@ -341,7 +345,8 @@ class recycler {
     T* const object = ::new (static_cast<void*>(std::addressof(memory->object))) T(state_->factory());
     undo.memory = nullptr;
     if constexpr (TARN_CHECKED_POOLS != 0) {
-      ::new (static_cast<void*>(&memory->check)) detail::recycled_check{state_, detail::recycled_phase::out, 0};
+      ::new (static_cast<void*>(&memory->check))
+          detail::recycled_check{state_, detail::recycled_phase::out, 0};
     }
     state_->references.fetch_add(1, std::memory_order_relaxed);
     return object;
@@ -392,7 +397,8 @@ class recycler {
 
   // Of the calling thread's bin, which only that thread changes.
   static bool is_oversized(tarn_recycler_bin* bin, std::size_t bytes, std::size_t used) noexcept {
-    bin->recent_use = used > bin->recent_use ? used : bin->recent_use - ((bin->recent_use - used) >> fade_shift);
+    bin->recent_use =
+        used > bin->recent_use ? used : bin->recent_use - ((bin->recent_use - used) >> fade_shift);
     return bytes / oversized_factor > bin->recent_use;
   }
 
@@ -426,7 +432,9 @@ class recycler {
 
   // ---- checked mode ----
 
-  static detail::recycled_check& check_of(T* object) noexcept { return reinterpret_cast<slot*>(object)->check; }
+  static detail::recycled_check& check_of(T* object) noexcept {
+    return reinterpret_cast<slot*>(object)->check;
+  }
 
   static void check_out(state* s, T* object) noexcept {
     pool_of<slot>().check(reinterpret_cast<slot*>(object), "give-back");

@@ -11,11 +11,11 @@ namespace tarn {
 
 struct recycler_stats {
   std::uint64_t gets;
-  std::uint64_t hits;       // of them, served by the calling thread's own array; what came to be there:
-  std::uint64_t exchanged;  //   objects that other threads had handed over
-  std::uint64_t stolen;     //   objects taken out of other threads' arrays
-  std::uint64_t victims;    // served by the older generation
-  std::uint64_t misses;     // built
+  std::uint64_t hits;         // of them, served by the calling thread's own array; what came to be there:
+  std::uint64_t exchanged;    //   objects that other threads had handed over
+  std::uint64_t stolen;       //   objects taken out of other threads' arrays
+  std::uint64_t victims;      // served by the older generation
+  std::uint64_t misses;       // built
   std::uint64_t over_budget;  // dropped when they came back, because there was no room in the budget
   std::uint64_t too_large;    //   above largest_object
   std::uint64_t oversized;    //   held far more than was used of late

@@ -12,8 +12,8 @@
 
 #include "tarn/detail/pool_abi.hpp"
 #include "tarn/detail/recycler_abi.hpp"
-#include "tarn/recycler_stats.hpp"
 #include "tarn/malloc.h"
+#include "tarn/recycler_stats.hpp"
 
 namespace tarn {
 

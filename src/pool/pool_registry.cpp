@@ -303,9 +303,15 @@ void after_fork_in_child() {
   }
 }
 
-constinit engine::extension as_extension{
-    age,         has_work,          reclaim,           [] {},              thread_adopts,
-    thread_ends, visit_upper_locks, visit_lower_locks, after_fork_in_child};
+constinit engine::extension as_extension{age,
+                                         has_work,
+                                         reclaim,
+                                         [] {},
+                                         thread_adopts,
+                                         thread_ends,
+                                         visit_upper_locks,
+                                         visit_lower_locks,
+                                         after_fork_in_child};
 std::atomic<bool> attached{false};
 
 // Empties the pool's bins and parts them from it. What other threads do with the pool because they are about to end,

@@ -21,9 +21,9 @@ namespace {
 enum class phase : std::uint8_t { absent, running, refused, stopped };
 
 constinit os::mutex lock{os::lock_rank::caretaker};
-std::atomic<phase> now{phase::absent};      // written under the lock
-os::futex_word alarm{0};                    // written under the lock; changes when there is something new to look at
-os::futex_word alive{0};                    // 1 while the thread runs the program's code, or may
+std::atomic<phase> now{phase::absent};  // written under the lock
+os::futex_word alarm{0};  // written under the lock; changes when there is something new to look at
+os::futex_word alive{0};  // 1 while the thread runs the program's code, or may
 std::atomic<std::int64_t> lent_ms{0};
 
 // Pressure is looked for so often.
@@ -54,7 +54,8 @@ void* thread_main(void* /*nothing*/) {
       os::futex_wake(&alive, INT_MAX);
       return nullptr;
     }
-    os::futex_wait(&alarm, seen, next < 0 ? longest_sleep_ms : std::clamp<std::int64_t>(next, 1, longest_sleep_ms));
+    os::futex_wait(&alarm, seen,
+                   next < 0 ? longest_sleep_ms : std::clamp<std::int64_t>(next, 1, longest_sleep_ms));
   }
 }
 
@@ -93,10 +94,14 @@ void wake() {
   {
     os::lock_guard guard(lock);
     switch (now.load(std::memory_order_relaxed)) {
-      case phase::running: ring_locked(); return;
+      case phase::running:
+        ring_locked();
+        return;
       case phase::refused:
-      case phase::stopped: return;
-      case phase::absent: break;
+      case phase::stopped:
+        return;
+      case phase::absent:
+        break;
     }
     if (!options::background_allowed()) return;
     now.store(phase::running, std::memory_order_relaxed);
@@ -106,7 +111,8 @@ void wake() {
   if (start()) return;
   os::lock_guard guard(lock);
   alive.store(0, std::memory_order_relaxed);
-  if (now.load(std::memory_order_relaxed) == phase::running) now.store(phase::refused, std::memory_order_relaxed);
+  if (now.load(std::memory_order_relaxed) == phase::running)
+    now.store(phase::refused, std::memory_order_relaxed);
 }
 
 void lend_a_hand() {
@@ -115,7 +121,8 @@ void lend_a_hand() {
   const std::int64_t ms = os::now_ms();
   std::int64_t last = lent_ms.load(std::memory_order_relaxed);
   constexpr std::int64_t least_pause_ms = 10;
-  if (ms - last < least_pause_ms || !lent_ms.compare_exchange_strong(last, ms, std::memory_order_relaxed)) return;
+  if (ms - last < least_pause_ms || !lent_ms.compare_exchange_strong(last, ms, std::memory_order_relaxed))
+    return;
   recycler_registry::end_due_generations(ms, false);
 }
 
@@ -130,7 +137,8 @@ void visit_lock(void (*visit)(os::mutex&)) { visit(lock); }
 
 void after_fork_in_child() {
   alive.store(0, std::memory_order_relaxed);
-  if (now.load(std::memory_order_relaxed) == phase::running) now.store(phase::absent, std::memory_order_relaxed);
+  if (now.load(std::memory_order_relaxed) == phase::running)
+    now.store(phase::absent, std::memory_order_relaxed);
 }
 
 }  // namespace tarn::caretaker

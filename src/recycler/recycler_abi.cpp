@@ -96,8 +96,9 @@ void tarn_recycler_note_drop(tarn_recycler* recycler, tarn_recycler_drop reason)
 bool tarn_recycler_draws_drop(tarn_recycler* recycler) noexcept {
   // Xorshift; G. Marsaglia, "Xorshift RNGs", Journal of Statistical Software, 2003.
   std::uint32_t x = random_state;
-  if (x == 0) x = static_cast<std::uint32_t>(os::now_ms()) ^ static_cast<std::uint32_t>(
-                      reinterpret_cast<std::uintptr_t>(&random_state) >> 4) ^ 0x9e3779b9U;
+  if (x == 0)
+    x = static_cast<std::uint32_t>(os::now_ms()) ^
+        static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(&random_state) >> 4) ^ 0x9e3779b9U;
   x ^= x << 13;
   x ^= x >> 17;
   x ^= x << 5;

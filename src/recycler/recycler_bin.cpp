@@ -95,7 +95,8 @@ void recycler_bin::refund_unused() {
 bool recycler_bin::pay(std::size_t bytes) {
   recycler_budget& budget = core->budget();
   const std::ptrdiff_t places = std::min(pay_ahead, loaded->end() - top);
-  if (top->paid == 0 && budget.is_ample(bytes * static_cast<std::size_t>(places), static_cast<std::size_t>(places))) {
+  if (top->paid == 0 &&
+      budget.is_ample(bytes * static_cast<std::size_t>(places), static_cast<std::size_t>(places))) {
     std::size_t all_bytes = 0;
     std::size_t objects = 0;
     for (const tarn_recycler_entry* e = top; e != top + places; ++e) {

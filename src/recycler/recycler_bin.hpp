@@ -20,7 +20,7 @@ struct recycler_bin : tarn_recycler_bin {
   recycler_magazine* loaded = nullptr;
   std::atomic<recycler_magazine*> spare{nullptr};
   recycler_magazine* empty = nullptr;  // one that was loaded before
-  std::uint16_t most = 0;  // places that its magazines have now
+  std::uint16_t most = 0;              // places that its magazines have now
   recycler_bin* next_of_thread = nullptr;
   recycler_bin* next = nullptr;      // in the recycler's list, guarded by the registry's lock
   recycler_bin* previous = nullptr;  // likewise

@@ -129,13 +129,16 @@ std::size_t recycler_core::destroy_chain(recycler_magazine* chain) {
 }
 
 void recycler_core::get_figures(tarn_recycler_figures& out) {
-  const auto got = [this](source from) { return got_[static_cast<unsigned>(from)].load(std::memory_order_relaxed); };
+  const auto got = [this](source from) {
+    return got_[static_cast<unsigned>(from)].load(std::memory_order_relaxed);
+  };
   out.hits = hits_.load(std::memory_order_relaxed);
   out.exchanged = got(source::exchanged);
   out.stolen = got(source::stolen);
   out.victims = got(source::victim);
   out.misses = got(source::miss);
-  for (unsigned i = 0; i < tarn_recycler_drops; ++i) out.dropped[i] = dropped_[i].load(std::memory_order_relaxed);
+  for (unsigned i = 0; i < tarn_recycler_drops; ++i)
+    out.dropped[i] = dropped_[i].load(std::memory_order_relaxed);
   out.objects = out.bytes = 0;
   os::lock_guard guard(lock_);
   for (recycler_magazine* list : {fresh_, victims_}) {

@@ -33,11 +33,11 @@ struct thread_bins {
 constinit thread_local thread_bins mine{nullptr, false};
 
 constinit os::mutex lock{os::lock_rank::recyclers};
-recycler_core* recyclers = nullptr;           // guarded by lock
-tarn_recycler* unused_recyclers = nullptr;    // guarded by lock; freed, with their numbers
-std::size_t numbers = 0;                      // guarded by lock
-recycler_bin* unused_bins = nullptr;          // guarded by lock
-std::uint32_t claims = 0;                     // guarded by lock; the last claim's number
+recycler_core* recyclers = nullptr;         // guarded by lock
+tarn_recycler* unused_recyclers = nullptr;  // guarded by lock; freed, with their numbers
+std::size_t numbers = 0;                    // guarded by lock
+recycler_bin* unused_bins = nullptr;        // guarded by lock
+std::uint32_t claims = 0;                   // guarded by lock; the last claim's number
 
 // ---- recyclers ----
 
@@ -231,7 +231,8 @@ void thread_ends() {
   }
   const tarn_recycler_bins table = tarn_recycler_local_bins;
   tarn_recycler_local_bins = {nullptr, 0};
-  if (table.bins != nullptr) pool_memory::blocks.deallocate(table.bins, table.count * sizeof(tarn_recycler_bin*));
+  if (table.bins != nullptr)
+    pool_memory::blocks.deallocate(table.bins, table.count * sizeof(tarn_recycler_bin*));
 }
 
 // ---- what the engine asks for ----
@@ -362,9 +363,8 @@ std::size_t end_generation(recycler_core* recycler, bool all) {
   // Cleared first: what comes to wait from here on sets it again, or is seen below.
   recycler->watched.store(false, std::memory_order_relaxed);
   recycler_magazine* gathered = nullptr;
-  const std::size_t missed = with_claimed(recycler, false, [&gathered](recycler_bin* bin) {
-    append(gathered, bin->take_all());
-  });
+  const std::size_t missed =
+      with_claimed(recycler, false, [&gathered](recycler_bin* bin) { append(gathered, bin->take_all()); });
   {
     os::lock_guard guard(lock);
     recycler->turned_ms = os::now_ms();

@@ -39,7 +39,8 @@ TEST(recycler_death, give_back_to_another_recycler) {
   recycler<parser> parsers({.cycle_ms = 0});
   recycler<parser> others({.cycle_ms = 0});
   parser* const p = parsers.take();
-  EXPECT_TARN_ABORT(others.give_back(hidden(p)), "give-back of an object of another recycler to the one of parser", p);
+  EXPECT_TARN_ABORT(others.give_back(hidden(p)),
+                    "give-back of an object of another recycler to the one of parser", p);
   parsers.give_back(p);
 }
 

@@ -25,17 +25,18 @@
 struct tarn_recycler;  // the library's
 
 struct tarn_recycler_entry {
-  void* object;      // null in the entry below the first one
-  std::size_t paid;  // bytes of the recycler's budget that this place has; an object above them does not fit in.
-                     // 0 in the entry behind the last one, and where nothing is paid yet
+  void* object;  // null in the entry below the first one
+  std::size_t
+      paid;  // bytes of the recycler's budget that this place has; an object above them does not fit in.
+             // 0 in the entry behind the last one, and where nothing is paid yet
 };
 
 // The part of a bin that is compiled into programs.
 struct tarn_recycler_bin {
-  tarn_recycler_entry* top;           // top[-1] is the next object to hand out
-  std::atomic<std::uint64_t> hits;    // written by the owner only
-  std::size_t recent_use;             // the owner's; see recycler.hpp
-  std::atomic<std::uint32_t> busy;    // the owner is inside
+  tarn_recycler_entry* top;            // top[-1] is the next object to hand out
+  std::atomic<std::uint64_t> hits;     // written by the owner only
+  std::size_t recent_use;              // the owner's; see recycler.hpp
+  std::atomic<std::uint32_t> busy;     // the owner is inside
   std::atomic<std::uint32_t> claimed;  // somebody else is, or is about to be
 };
 
@@ -47,9 +48,9 @@ struct tarn_recycler_bins {
 struct tarn_recycler_request {
   const char* name;  // copied; need not end with a null byte
   std::size_t name_length;
-  std::size_t maximum_bytes;     // of objects that wait; 0: no limit
-  std::size_t maximum_objects;   // likewise
-  unsigned cycle_ms;             // the length of a generation; 0: only tarn_trim and pressure end one
+  std::size_t maximum_bytes;    // of objects that wait; 0: no limit
+  std::size_t maximum_objects;  // likewise
+  unsigned cycle_ms;            // the length of a generation; 0: only tarn_trim and pressure end one
   // Ends an object's life; called by any thread, without a lock. Must not throw.
   void (*destroy)(void* context, void* object);
   void* context;
