@@ -158,14 +158,6 @@ struct recycled_deleter {
   }
 };
 
-// FNV-1a; http://www.isthe.com/chongo/tech/comp/fnv/
-inline std::uint64_t sum_of(const void* object, std::size_t bytes) noexcept {
-  std::uint64_t sum = 0xcbf29ce484222325U;
-  const auto* const at = static_cast<const unsigned char*>(object);
-  for (std::size_t i = 0; i < bytes; ++i) sum = (sum ^ at[i]) * 0x100000001b3U;
-  return sum;
-}
-
 }  // namespace TARN_POOL_MODE
 }  // namespace detail
 
@@ -447,11 +439,11 @@ class recycler {
   static void note_waits(T* object) noexcept {
     detail::recycled_check& c = check_of(object);
     c.phase = detail::recycled_phase::waits;
-    c.sum = detail::sum_of(object, sizeof(T));
+    c.sum = tarn_recycler_seal(object, sizeof(T));
   }
   static void check_untouched(state* s, T* object) noexcept {
     detail::recycled_check& c = check_of(object);
-    if (c.sum != detail::sum_of(object, sizeof(T))) {
+    if (c.sum != tarn_recycler_unseal(object, sizeof(T))) {
       tarn_recycler_fatal(s->core, "write to an object after its give-back,", object);
     }
     c.phase = detail::recycled_phase::out;

@@ -6,6 +6,7 @@
 
 #include "os/clock.hpp"
 #include "os/report.hpp"
+#include "pool/valgrind_marks.hpp"
 #include "recycler/caretaker.hpp"
 #include "recycler/recycler_registry.hpp"
 
@@ -23,6 +24,16 @@ class errno_keeper {
  private:
   int saved_;
 };
+
+// FNV-1a; http://www.isthe.com/chongo/tech/comp/fnv/
+std::uint64_t sum_of(const void* object, std::size_t bytes) {
+  std::uint64_t sum = 0xcbf29ce484222325U;
+  const auto* const at = static_cast<const unsigned char*>(object);
+  for (std::size_t i = 0; i < bytes; ++i) sum = (sum ^ at[i]) * 0x100000001b3U;
+  // Padding takes part.
+  valgrind_marks::show(&sum, sizeof sum);
+  return sum;
+}
 
 constinit thread_local std::uint32_t random_state = 0;
 
@@ -123,6 +134,17 @@ void tarn_recycler_visit(void (*visit)(void* context, const char* name, const ta
     recycler_registry::get_figures(&recycler, figures);
     visit(context, recycler.name(), &figures);
   });
+}
+
+std::uint64_t tarn_recycler_seal(void* object, std::size_t bytes) noexcept {
+  const std::uint64_t sum = sum_of(object, bytes);
+  valgrind_marks::hide(object, bytes);
+  return sum;
+}
+
+std::uint64_t tarn_recycler_unseal(void* object, std::size_t bytes) noexcept {
+  valgrind_marks::show(object, bytes);
+  return sum_of(object, bytes);
 }
 
 void tarn_recycler_fatal(const tarn_recycler* recycler, const char* what, const void* object) noexcept {

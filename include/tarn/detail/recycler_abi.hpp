@@ -108,6 +108,10 @@ TARN_API void tarn_recycler_visit(void (*visit)(void* context, const char* name,
                                                 const tarn_recycler_figures* figures),
                                   void* context) noexcept;
 
+// For checked recyclers: a checksum of the object's bytes, which nobody may use from here on, as valgrind is told; and the
+// same again when it is handed out or ends.
+TARN_API std::uint64_t tarn_recycler_seal(void* object, std::size_t bytes) noexcept;
+TARN_API std::uint64_t tarn_recycler_unseal(void* object, std::size_t bytes) noexcept;
 // Writes "tarn: <what> of <the recycler's name>: <object>" and aborts.
 [[noreturn]] TARN_API void tarn_recycler_fatal(const tarn_recycler* recycler, const char* what,
                                                const void* object) noexcept;
