@@ -57,7 +57,9 @@ pool_core::pool_core(const tarn_pool_request& request, const char* name, void* f
       checked_(request.checked),
       single_(request.single_thread),
       // The books of a checked pool lie under one lock.
-      shard_limit_(request.single_thread || request.checked ? 1 : (request.shards != 0 ? request.shards : standard_shards)) {
+      shard_limit_(request.single_thread || request.checked
+                       ? 1
+                       : (request.shards != 0 ? request.shards : standard_shards)) {
   shards_[0] = new (first) pool_shard(*this, 0);
 }
 

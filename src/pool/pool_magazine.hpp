@@ -21,14 +21,15 @@ inline constexpr std::size_t long_bytes = sizeof(magazine) + largest_magazine * 
 // is no memory.
 inline magazine* allocate_some(std::size_t slots) {
   std::size_t index = 0;
-  while (magazine_store::capacities[index] < slots) ++index;
+  while (index < long_index && magazine_store::capacities[index] < slots) ++index;
   if (index != long_index) return engine::middle.magazines().allocate(engine::metadata, index);
   struct {
     magazine head;
     void* slots[batch] = {};
   } some;
   magazine* chain = nullptr;
-  for (std::size_t left = engine::middle.refill(class_of_size(long_bytes), &some.head, batch); left != 0; --left) {
+  for (std::size_t left = engine::middle.refill(class_of_size(long_bytes), &some.head, batch); left != 0;
+       --left) {
     void* const memory = some.head.bottom()[left - 1];
     free_mark::clear(memory);
     auto* const m = new (memory) magazine;

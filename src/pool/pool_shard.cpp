@@ -268,7 +268,8 @@ bool pool_shard::move_span_to(pool_shard& other) {
   if (s == carving_) std::swap(carving_, other.carving_);
   s->owner.store(&other, std::memory_order_relaxed);
   other.depot_.adopt(s);
-  if (s->list == object_depot::spare_list) other.account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
+  if (s->list == object_depot::spare_list)
+    other.account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
   note_change_locked();
   other.note_change_locked();
   return true;

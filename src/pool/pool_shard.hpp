@@ -119,10 +119,10 @@ class alignas(separation) pool_shard {
   span_list full_;  // guarded by the depot's lock, as all below
   span_list fresh_;
   span* carving_ = nullptr;
-  magazine* empties_ = nullptr;  // as long as the pool's magazines can be
-  std::uint32_t empties_low_ = 0;  // the fewest since the last free_idle_empties()
+  magazine* empties_ = nullptr;                // as long as the pool's magazines can be
+  std::uint32_t empties_low_ = 0;              // the fewest since the last free_idle_empties()
   std::atomic<std::uint32_t> empty_count_{0};  // written under the lock
-  std::atomic<std::size_t> spare_bytes_{0};  // written under the lock, as those below
+  std::atomic<std::size_t> spare_bytes_{0};    // written under the lock, as those below
   std::atomic<std::size_t> peak_{0};
   std::atomic<std::size_t> free_hint_{0};
   std::atomic<std::size_t> most_while_draining_{0};
