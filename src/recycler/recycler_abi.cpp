@@ -50,9 +50,12 @@ void* get_from_others(recycler_core& recycler, recycler_bin* bin) {
       }
     }
     detail::leave(bin);
-  } else if ((object = recycler.take_fresh()) != nullptr) {
-    recycler.note(source::exchanged);
-    recycler.note_hits(1);
+  } else {
+    object = recycler.take_fresh();
+    if (object != nullptr) {
+      recycler.note(source::exchanged);
+      recycler.note_hits(1);
+    }
   }
   return object;
 }

@@ -33,7 +33,7 @@ struct recycler_bin : tarn_recycler_bin {
   // By the owner, inside. An object, or null: neither here nor handed over.
   void* get();
   // The same of a magazine that was stolen from another bin.
-  void* get_from(recycler_magazine* stolen);
+  void* get_from(recycler_magazine* m);
   // Keeps the object. False: the budget has no room for it, or there is no memory.
   bool give(void* object, std::size_t bytes);
 
