@@ -18,7 +18,7 @@ namespace tarn::cli {
 struct cost_settings {
   std::vector<std::uint64_t> sizes;
   int rounds = 5;
-  double seconds = 0.04;  // that one measurement takes, beside a few cycles at least
+  double seconds = 0.08;  // that one measurement takes, beside a few cycles at least
   std::uint64_t seed = 0;
 };
 

@@ -98,9 +98,9 @@ class cost(Base):
         ratios = []
         # Others may disturb one attempt or two; the median of more must come out.
         while len(ratios) < 7:
-            apart = [self.loop("mmap", 16 * MIB)]
-            report = json.loads(tarn("cost", "-n", "5", "--only", "mmap", "--json", "-", "16M").stdout)
-            apart.append(self.loop("mmap", 16 * MIB))
+            apart = [self.loop("mmap", 32 * MIB)]
+            report = json.loads(tarn("cost", "-n", "5", "--only", "mmap", "--json", "-", "32M").stdout)
+            apart.append(self.loop("mmap", 32 * MIB))
             total = next(one["true_total_seconds"] for one in report["results"] if one["way"] == "mmap")
             ratios.append(total / statistics.mean(apart))
             if len(ratios) >= 3 and abs(statistics.median(ratios) - 1) < 0.1:
