@@ -6,11 +6,11 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -165,6 +165,14 @@ double monotonic_seconds() {
 
 double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
+timespec to_timespec(double seconds) {
+  const double whole = std::floor(seconds);
+  timespec time = {};
+  time.tv_sec = static_cast<time_t>(whole);
+  time.tv_nsec = static_cast<long>((seconds - whole) * 1e9);
+  return time;
 }
 
 void end_like(int wait_status) {

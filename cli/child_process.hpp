@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include <string>
 #include <vector>
@@ -60,6 +61,7 @@ captured_output run_captured(child_request request, double timeout_seconds);
 
 double monotonic_seconds();
 double seconds_of(const timeval& time);
+timespec to_timespec(double seconds);
 
 // Ends this process as the child ended: by the same signal, without a second core dump, or with
 // the same status. The caller has released its resources.

@@ -85,14 +85,6 @@ run_figures figures_of(double wall, const rusage& usage) {
   return figures;
 }
 
-timespec to_timespec(double seconds) {
-  const double whole = std::floor(seconds);
-  timespec time = {};
-  time.tv_sec = static_cast<time_t>(whole);
-  time.tv_nsec = static_cast<long>((seconds - whole) * 1e9);
-  return time;
-}
-
 // Kills the child's whole group and takes its exit status.
 void kill_and_reap(pid_t child) {
   kill(-child, SIGKILL);

@@ -43,13 +43,17 @@ std::vector<contender> installed_allocators() {
   return found;
 }
 
-contender parse_with(const std::string& word) {
+contender parse_with(const std::string& word, const std::vector<std::string>& others) {
   const std::size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == word.size()) {
     throw cli_error(exit_code::usage, fmt::format("--with {}: not of the form NAME=LIBRARY", word),
                     "For example: --with snmalloc=/opt/lib/libsnmallocshim.so");
   }
   const std::string name = word.substr(0, equals);
+  if (std::find(others.begin(), others.end(), name) != others.end()) {
+    throw cli_error(exit_code::usage, fmt::format("--with {}: '{}' cannot be a library's name", word, name),
+                    fmt::format("'{}' is a way without an allocator; choose another name.", name));
+  }
   if (name == system_name || name.find(',') != std::string::npos) {
     throw cli_error(exit_code::usage, fmt::format("--with {}: '{}' cannot be a library's name", word, name),
                     "'system' stands for the system's own malloc; choose another name, without commas.");
@@ -57,7 +61,8 @@ contender parse_with(const std::string& word) {
   return {name, resolve_named_library(word.substr(equals + 1))};
 }
 
-[[noreturn]] void refuse_unknown(const std::string& name, const std::vector<std::string>& names) {
+[[noreturn]] void refuse_unknown(const std::string& name, const std::vector<std::string>& names,
+                                 bool others) {
   for (const known_allocator& known : known_allocators()) {
     if (name != known.name) continue;
     throw cli_error(
@@ -66,7 +71,8 @@ contender parse_with(const std::string& word) {
                     known.package, name));
   }
   const std::string near = nearest_word(name, names);
-  throw cli_error(exit_code::usage, fmt::format("--only {}: there is no allocator of this name", name),
+  throw cli_error(exit_code::usage,
+                  fmt::format("--only {}: there is no {} of this name", name, others ? "way" : "allocator"),
                   near.empty() ? "There are: " + join(names, ", ") : fmt::format("Did you mean '{}'?", near));
 }
 
@@ -77,11 +83,12 @@ bool wanted(const std::string& name, const std::vector<std::string>& only) {
 }  // namespace
 
 std::vector<contender> choose_contenders(const std::vector<std::string>& with,
-                                         const std::vector<std::string>& only) {
+                                         const std::vector<std::string>& only,
+                                         const std::vector<std::string>& others) {
   std::vector<contender> all = {{system_name, ""}, {tarn_name, ""}};
   for (contender& found : installed_allocators()) all.push_back(std::move(found));
   for (const std::string& word : with) {
-    contender added = parse_with(word);
+    contender added = parse_with(word, others);
     const auto same = std::find_if(all.begin(), all.end(),
                                    [&added](const contender& other) { return other.name == added.name; });
     if (same != all.end()) {
@@ -92,8 +99,10 @@ std::vector<contender> choose_contenders(const std::vector<std::string>& with,
   }
   std::vector<std::string> names;
   for (const contender& one : all) names.push_back(one.name);
+  names.insert(names.end(), others.begin(), others.end());
   for (const std::string& name : only) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) refuse_unknown(name, names);
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      refuse_unknown(name, names, !others.empty());
   }
   std::erase_if(all, [&only](const contender& one) { return !wanted(one.name, only); });
   for (contender& one : all) {

@@ -22,8 +22,11 @@ inline constexpr const char* tarn_name = "tarn";
 // The system's malloc, tarn, each known allocator that is installed, and those of `with`
 // ("NAME=LIB"; a known name is replaced). `only` keeps the named ones, in the usual order. Throws
 // cli_error for a malformed or unknown name, a bad library, or when tarn is wanted and not found.
+// `others` are names that `only` may hold besides, and that no library may take: what the caller
+// compares with allocators.
 std::vector<contender> choose_contenders(const std::vector<std::string>& with,
-                                         const std::vector<std::string>& only);
+                                         const std::vector<std::string>& only,
+                                         const std::vector<std::string>& others = {});
 
 // What the program is started with under `who`. A malloc that LD_PRELOAD already names is left out
 // for all, so that "system" is the system's.

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace tarn::cli {
@@ -24,17 +25,30 @@ void stop_along(int number, pid_t child) {
   kill(child, SIGCONT);
 }
 
+// `until`: on the monotonic clock; null waits for as long as it takes.
+int wait_for_signal(const held_signals& signals, const double* until, siginfo_t& signal) {
+  if (until == nullptr) return sigwaitinfo(&signals.held(), &signal);
+  const timespec wait = to_timespec(std::max(0.0, *until - monotonic_seconds()));
+  return sigtimedwait(&signals.held(), &signal, &wait);
+}
+
 }  // namespace
 
-foreground_result run_in_foreground(const child_request& request) {
+foreground_result run_in_foreground(const child_request& request, const foreground_look* each) {
   const held_signals signals{SIGCHLD, SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                              SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
   foreground_result result;
   const double begin = monotonic_seconds();
   const pid_t child = start_child(request, signals.before());
+  double next_look = begin;
   for (;;) {
     siginfo_t signal = {};
-    if (sigwaitinfo(&signals.held(), &signal) < 0) continue;
+    if (each != nullptr && monotonic_seconds() >= next_look) {
+      each->look(child);
+      // After a stop there is nothing to catch up on.
+      next_look = std::max(next_look + each->interval_seconds, monotonic_seconds());
+    }
+    if (wait_for_signal(signals, each != nullptr ? &next_look : nullptr, signal) < 0) continue;
     if (signal.si_signo != SIGCHLD) {
       if (must_be_forwarded(signal, child)) kill(child, signal.si_signo);
       continue;

@@ -7,6 +7,8 @@
 
 #include <sys/resource.h>
 
+#include <functional>
+
 #include "child_process.hpp"
 
 namespace tarn::cli {
@@ -17,6 +19,12 @@ struct foreground_result {
   rusage usage = {};  // of the program and all descendants that were waited for
 };
 
-foreground_result run_in_foreground(const child_request& request);
+// Looks at the running program now and then.
+struct foreground_look {
+  double interval_seconds = 1;
+  std::function<void(pid_t program)> look;  // must not throw
+};
+
+foreground_result run_in_foreground(const child_request& request, const foreground_look* each = nullptr);
 
 }  // namespace tarn::cli

@@ -10,6 +10,7 @@
 
 #include "cli_error.hpp"
 #include "commands.hpp"
+#include "cost_worker.hpp"
 #include "text.hpp"
 
 namespace tarn::cli {
@@ -23,6 +24,7 @@ constexpr const char* help_text =
     "\n"
     "  run      start a program on tarn\n"
     "  compare  measure a program under the system's malloc, tarn and other allocators\n"
+    "  cost     measure what large buffers cost, or watch what page faults cost\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
     "\n"
@@ -30,6 +32,7 @@ constexpr const char* help_text =
     "  tarn run -- python3 script.py\n"
     "  tarn run --stats -- make\n"
     "  tarn compare -- ./my_program input.dat\n"
+    "  tarn cost\n"
     "  TARN_DECAY_MS=5000 tarn options\n"
     "\n"
     "Every command takes --help and --json. tarn --version prints the version.\n"
@@ -42,7 +45,8 @@ struct command {
   int (*run)(const std::vector<std::string>& words);
 };
 
-constexpr command commands[] = {{"run", cmd_run}, {"compare", cmd_compare}, {"options", cmd_options}};
+constexpr command commands[] = {
+    {"run", cmd_run}, {"compare", cmd_compare}, {"cost", cmd_cost}, {"options", cmd_options}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};
@@ -63,6 +67,7 @@ int dispatch(std::vector<std::string> words) {
   const std::string first = words.front();
   words.erase(words.begin());
   if (first == print_preloaded_options_word) return print_preloaded_options();
+  if (first == cost_worker_word) return cost_worker(words);
   if (first == "--version" || first == "-V") {
     fmt::print("tarn {}\n", TARN_CLI_VERSION);
     return exit_code::success;

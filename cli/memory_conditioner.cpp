@@ -2,6 +2,7 @@
 #include "memory_conditioner.hpp"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,11 +50,18 @@ std::uint64_t control_group_available() {
   return unlimited;
 }
 
+std::uint64_t address_space_limit() {
+  rlimit limit = {};
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : unlimited;
+}
+
 }  // namespace
 
-std::uint64_t default_conditioning_bytes() {
-  return std::min(most_bytes, std::min(system_available(), control_group_available()) / 8);
+std::uint64_t available_bytes() {
+  return std::min({system_available(), control_group_available(), address_space_limit()});
 }
+
+std::uint64_t default_conditioning_bytes() { return std::min(most_bytes, available_bytes() / 8); }
 
 void condition_memory(std::uint64_t bytes) {
   if (bytes == 0) return;

@@ -8,7 +8,11 @@
 
 namespace tarn::cli {
 
-// 256 MiB, or an eighth of what is available if that is less; the limits of the control group count.
+// What a process may still take: the system's available memory, what is left of the control group's
+// limit, or the limit of address space (ulimit -v), whichever is least.
+std::uint64_t available_bytes();
+
+// 256 MiB, or an eighth of what is available if that is less; all limits count.
 std::uint64_t default_conditioning_bytes();
 
 // Does its work in a child, so that this process's peak memory is not raised. A failure is harmless

@@ -26,23 +26,27 @@ constexpr double kib = 1024;
 constexpr double mib = kib * 1024;
 constexpr double gib = mib * 1024;
 constexpr unit time_units[] = {{1, 1, " s"}, {1e-3, 1e-3, " ms"}, {0, 1e-6, " us", true}};
+constexpr unit short_time_units[] = {
+    {1, 1, " s"}, {1e-3, 1e-3, " ms"}, {1e-6, 1e-6, " us"}, {0, 1e-9, " ns", true}};
 constexpr unit byte_units[] = {
     {gib, gib, " GiB"}, {mib, mib, " MiB"}, {kib, kib, " KiB", true}, {0, 1, " B", true}};
 constexpr unit count_units[] = {{1e6, 1e6, "M"}, {1e4, 1e3, "k"}, {0, 1, "", true}};
 
 // Four significant digits for figures below 10000: as many as repeated runs can support.
-int decimals_of(double value) {
-  if (value >= 1000) return 0;
-  if (value >= 100) return 1;
-  return value >= 10 ? 2 : 3;
+constexpr int most_digits = 4;
+
+int decimals_of(double value, int digits) {
+  int before = 1;
+  for (double bound = 10; before < most_digits && value >= bound; bound *= 10) ++before;
+  return std::max(0, digits - before);
 }
 
 template <std::size_t count>
-shown show(double quantity, const unit (&units)[count]) {
+shown show(double quantity, const unit (&units)[count], int digits = most_digits) {
   const unit* chosen = std::find_if(std::begin(units), std::end(units) - 1,
                                     [quantity](const unit& one) { return quantity >= one.from; });
   const double value = quantity / chosen->size;
-  const int decimals = chosen->whole ? 0 : decimals_of(value);
+  const int decimals = chosen->whole ? 0 : decimals_of(value, digits);
   const double scale = std::pow(10, decimals);
   const double rounded = std::round(value * scale) / scale;
   return {fmt::format("{:.{}f}{}", rounded, decimals, chosen->name), rounded * chosen->size};
@@ -51,6 +55,17 @@ shown show(double quantity, const unit (&units)[count]) {
 }  // namespace
 
 shown show_seconds(double seconds) { return show(seconds, time_units); }
+shown show_short_time(double seconds) {
+  if (seconds < 0) {
+    const shown positive = show_short_time(-seconds);
+    return {"-" + positive.text, -positive.value};
+  }
+  constexpr int digits = 3;
+  if (seconds == 0) return show(0, short_time_units, digits);
+  // Rounded before the unit is chosen: 999.96 us are 1.00 ms.
+  const double last_digit = std::pow(10, std::floor(std::log10(seconds)) - digits + 1);
+  return show(std::round(seconds / last_digit) * last_digit, short_time_units, digits);
+}
 shown show_bytes(double bytes) { return show(bytes, byte_units); }
 shown show_count(double count) { return show(count, count_units); }
 

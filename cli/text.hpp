@@ -15,6 +15,7 @@ struct shown {
   double value;  // in the unit of the argument
 };
 shown show_seconds(double seconds);        // "1.046 s", "12.30 ms"
+shown show_short_time(double seconds);     // "1.05 s", "12.3 us", "42 ns"
 shown show_bytes(double bytes);            // "1.500 MiB"
 shown show_count(double count);            // "12.34k"
 std::string format_exit(int wait_status);  // "exit status 3", "killed by signal 11 (Segmentation fault)"

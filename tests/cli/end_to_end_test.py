@@ -12,12 +12,13 @@ import sys
 import unittest
 
 from compare_test import compare
+from cost_test import cost, watch
 from harness import settings
 from refusals_test import refusals
 from run_test import run, signals
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (compare, options, real_library, refusals, run, signals, usage)}
+GROUPS = {group.__name__: group for group in (compare, cost, options, real_library, refusals, run, signals, usage, watch)}
 
 
 def main():
@@ -26,6 +27,7 @@ def main():
     parser.add_argument("--stand-in")
     parser.add_argument("--library")
     parser.add_argument("--compiler", default="c++")
+    parser.add_argument("--cost-loop")
     parser.add_argument("groups", nargs="+", choices=sorted(GROUPS))
     arguments = parser.parse_args()
     if not arguments.library and not arguments.stand_in:
@@ -35,6 +37,7 @@ def main():
     settings.stand_in = None if arguments.library else arguments.stand_in
     settings.library = os.path.abspath(arguments.library or arguments.stand_in)
     settings.compiler = arguments.compiler
+    settings.cost_loop = arguments.cost_loop
     suite = unittest.TestSuite()
     for group in arguments.groups:
         suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(GROUPS[group]))

@@ -13,6 +13,7 @@ class Settings:
     library = ""
     stand_in = None
     compiler = "c++"
+    cost_loop = None
 
 
 settings = Settings()

@@ -20,6 +20,19 @@ TEST(text, quantities) {
   EXPECT_EQ(show_count(2.5e6).text, "2.500M");
 }
 
+TEST(text, short_times) {
+  EXPECT_EQ(show_short_time(0).text, "0 ns");
+  EXPECT_EQ(show_short_time(42e-9).text, "42 ns");
+  EXPECT_EQ(show_short_time(12.34e-6).text, "12.3 us");
+  EXPECT_EQ(show_short_time(0.01684).text, "16.8 ms");
+  EXPECT_EQ(show_short_time(0.4567).text, "457 ms");
+  EXPECT_EQ(show_short_time(1.0456).text, "1.05 s");
+  EXPECT_EQ(show_short_time(999.96e-6).text, "1.00 ms");
+  EXPECT_EQ(show_short_time(9.9999e-3).text, "10.0 ms");
+  EXPECT_EQ(show_short_time(0.3e-9).text, "0 ns");
+  EXPECT_EQ(show_short_time(-12.34e-6).text, "-12.3 us");
+}
+
 TEST(text, what_is_shown_is_also_told_as_a_number) {
   EXPECT_DOUBLE_EQ(show_seconds(1.0456).value, 1.046);
   EXPECT_DOUBLE_EQ(show_seconds(0.00123456).value, 0.001235);

@@ -33,7 +33,7 @@ class usage(Base):
             result = tarn(*words)
             self.assertEqual(result.returncode, 0)
             self.assertIn("Examples:", result.stdout)
-        for command in ("run", "compare", "options"):
+        for command in ("run", "compare", "cost", "options"):
             self.assertEqual(tarn("help", command).stdout, tarn(command, "--help").stdout)
             self.assertIn(f"Usage: tarn {command}", tarn("help", command).stdout)
 
@@ -78,6 +78,14 @@ class real_library(Base):
         figures = json.loads(tarn("run", "--json", "--", "ls", "/").stderr)
         self.assertEqual(figures["processes_reporting"], 1)
         self.assertIsInstance(figures["returned_bytes"], int)
+
+    def test_cost(self):
+        result = tarn("cost", "-n", "1", "--only", "tarn", "--json", "-", "8M")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        ways = {one["way"]: one for one in json.loads(result.stdout)["results"]}
+        self.assertEqual(ways["tarn"]["library"], settings.library)
+        # It keeps the buffer, and so does not fault it in again.
+        self.assertLess(ways["tarn"]["metrics"]["faults"]["median"], 100)
 
     def test_compare(self):
         result = tarn("compare", "-n", "3", "--touch", "16", "--only", "system,tarn", "--", "ls", "/")

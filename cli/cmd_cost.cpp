@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+// tarn cost: what large buffers cost on this machine, by every way to get one, and what of it a timer around the calls
+// sees; and, live, what page faults cost a machine, a process or a program.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "byte_size.hpp"
+#include "child_process.hpp"
+#include "cli_error.hpp"
+#include "command_line.hpp"
+#include "commands.hpp"
+#include "comparison.hpp"
+#include "cost_chart.hpp"
+#include "cost_experiment.hpp"
+#include "cost_report.hpp"
+#include "cost_watch.hpp"
+#include "library_search.hpp"
+#include "memory_conditioner.hpp"
+#include "memory_prices.hpp"
+#include "output_file.hpp"
+#include "program_target.hpp"
+#include "statistics.hpp"
+#include "text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  tarn cost                                    8, 16 and 32 MiB, by every way that is installed\n"
+    "  tarn cost 4M 256M --only system,tarn,mmap    these sizes and ways; the recycled buffer always\n"
+    "  tarn cost --html cost.html --json cost.json  the table and a chart as a page; all figures\n"
+    "  tarn cost --watch                            page faults of the whole machine, every second\n"
+    "  tarn cost --watch 4711                       of a process\n"
+    "  tarn cost --watch -- ./server --port 80      of a program and its descendants, until it ends\n"
+    "\n"
+    "Ways: malloc of each allocator (system, tarn, jemalloc, ...), mmap, mmap-huge, mmap-populate, recycled.\n"
+    "Sizes: whole bytes, or K, M, G (KiB, MiB, GiB), from 64K on.\n"
+    "Exit codes: 0 measured; 2 usage; 125 tarn refuses; with --watch PROGRAM, the program's.\n"
+    "Method and columns: docs/cost.md\n";
+
+constexpr std::uint64_t smallest_size = std::uint64_t{64} << 10;
+constexpr const char* default_sizes[] = {"8M", "16M", "32M"};
+
+struct cost_arguments {
+  std::vector<std::string> sizes;
+  std::vector<std::string> with;
+  std::vector<std::string> only;
+  std::string svg;
+  std::string html;
+  std::string json;
+  cost_settings settings;
+  bool watch = false;
+  double interval = 1;
+  double duration = 0;
+};
+
+// Declares the options; returns those that only one of the two uses accepts.
+struct exclusive_options {
+  std::vector<CLI::Option*> measuring;
+  std::vector<CLI::Option*> watching;
+};
+
+exclusive_options declare_options(CLI::App& app, cost_arguments& arguments) {
+  exclusive_options options;
+  set_usage(app,
+            "tarn cost [OPTIONS] [SIZE...]\n"
+            "       tarn cost --watch [OPTIONS] [PID | [--] PROGRAM ARG...]");
+  options.measuring = {
+      app.add_option("size", arguments.sizes, "Sizes of the buffer (8M 16M 32M)")->option_text("SIZE ..."),
+      app.add_option("--only", arguments.only, "These ways only (of system, tarn, ..., mmap, mmap-huge, ...)")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->option_text("NAME,..."),
+      app.add_option("--with", arguments.with, "A further allocator, or another file for a known one")
+          ->allow_extra_args(false)
+          ->option_text("NAME=LIBRARY"),
+      app.add_option("-n,--rounds", arguments.settings.rounds, "Rounds over all ways and sizes (5)")
+          ->check(CLI::Range(1, most_rounds))
+          ->option_text("N"),
+      app.add_option("--svg", arguments.svg, "Write a bar chart as a picture; - for standard output")
+          ->option_text("FILE"),
+      app.add_option("--html", arguments.html, "Write chart and table as one page; - for standard output")
+          ->option_text("FILE"),
+      app.add_option("--seed", arguments.settings.seed, "For the order, to repeat it")->option_text("N"),
+  };
+  app.add_option("--json", arguments.json, "Write all figures; - for standard output")->option_text("FILE");
+  app.add_flag("-w,--watch", arguments.watch, "Follow page faults live instead of measuring");
+  options.watching = {
+      app.add_option("--interval", arguments.interval, "With --watch: seconds from line to line (1)")
+          ->check(CLI::Range(0.05, 3600.0))
+          ->option_text("SECONDS"),
+      app.add_option("--for", arguments.duration, "With --watch: end after this time")
+          ->check(CLI::Range(0.05, 1e9))
+          ->option_text("SECONDS"),
+  };
+  app.footer(footer);
+  return options;
+}
+
+void refuse_given(const std::vector<CLI::Option*>& options, const char* problem) {
+  for (const CLI::Option* option : options) {
+    if (option->count() > 0) {
+      throw cli_error(exit_code::usage, fmt::format("{} {}", option->get_name(), problem),
+                      "See: tarn cost --help");
+    }
+  }
+}
+
+// Whether a file takes standard output, in the table's place.
+bool takes_standard_output(const cost_arguments& arguments) {
+  const auto count = (arguments.json == "-") + (arguments.svg == "-") + (arguments.html == "-");
+  if (count > 1) {
+    throw cli_error(exit_code::usage, "only one of --json, --svg and --html can be standard output",
+                    "Name files for the others.");
+  }
+  return count == 1;
+}
+
+std::unique_ptr<output_file> open_output(const char* option, const std::string& path) {
+  return path.empty() ? nullptr : std::make_unique<output_file>(option, path);
+}
+
+std::vector<std::uint64_t> sizes_of(std::vector<std::string> words) {
+  if (words.empty()) words.assign(std::begin(default_sizes), std::end(default_sizes));
+  std::vector<std::uint64_t> sizes;
+  for (const std::string& word : words) {
+    const std::uint64_t size = parse_byte_size(word);
+    if (size < smallest_size) {
+      throw cli_error(
+          exit_code::usage, fmt::format("'{}': too small for this experiment", word),
+          "Sizes from 64K on: smaller blocks come from an allocator's pools, where this method sees nothing.");
+    }
+    if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+// Without those that would not fit into memory, which are told.
+std::vector<std::uint64_t> sizes_that_fit(const std::vector<std::uint64_t>& sizes,
+                                          std::vector<std::string>& notes) {
+  const std::uint64_t available = available_bytes();
+  std::vector<std::uint64_t> kept;
+  for (const std::uint64_t size : sizes) {
+    if (size <= available / 2) {
+      kept.push_back(size);
+      continue;
+    }
+    notes.push_back(
+        fmt::format("{} skipped: some allocators take two such buffers, and {} of memory are available",
+                    format_byte_size(size), show_bytes(static_cast<double>(available)).text));
+  }
+  if (kept.empty()) {
+    for (const std::string& note : notes) print_note(note);
+    throw cli_error(exit_code::refused, "none of the sizes fits into the memory that is available",
+                    "Give smaller ones: tarn cost 8M");
+  }
+  return kept;
+}
+
+// Allocators that this command cannot be started under are left out, with the reason; tarn is not.
+std::vector<buffer_way> ways_that_work(const cost_arguments& arguments, std::vector<std::string>& notes) {
+  const program_target self = find_program(own_executable(), environment::current());
+  std::vector<buffer_way> kept;
+  for (buffer_way& way : choose_ways(arguments.with, arguments.only)) {
+    try {
+      if (way.source == buffer_source::heap) verify_contender(way.who, self);
+      kept.push_back(std::move(way));
+    } catch (const cli_error& error) {
+      if (way.name == tarn_name) throw;
+      notes.push_back(fmt::format("{} left out: {}", way.name, error.what()));
+    }
+  }
+  return kept;
+}
+
+void print_report(const cost_outcome& outcome, const memory_prices& prices) {
+  const bool colour = wants_colour(STDOUT_FILENO);
+  fmt::print("{}\n{}\n\n", describe_prices(prices), describe_first_touch(prices));
+  fmt::print("{}\n", render_cost_table(outcome, colour));
+  for (const std::string& line : render_cost_sentences(outcome)) fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+int measure(cost_arguments& arguments) {
+  cost_settings& settings = arguments.settings;
+  std::vector<std::string> notes;
+  settings.sizes = sizes_of(arguments.sizes);
+  const bool table = !takes_standard_output(arguments);
+  const auto svg = open_output("--svg", arguments.svg);
+  const auto html = open_output("--html", arguments.html);
+  const auto json = open_output("--json", arguments.json);
+  settings.sizes = sizes_that_fit(settings.sizes, notes);
+  std::vector<buffer_way> ways = ways_that_work(arguments, notes);
+  for (const std::string& library : preloaded_allocators()) {
+    notes.push_back(fmt::format("{} in LD_PRELOAD is a malloc too; left out of all runs", library));
+  }
+  for (const std::string& note : notes) print_note(note);
+  const memory_prices prices = calibrate_prices();
+  const cost_outcome outcome = cost_experiment(std::move(ways), settings).run();
+  const std::vector<std::string> remarks = cost_remarks(outcome);
+  for (const std::string& remark : remarks) print_note(remark);
+  notes.insert(notes.end(), remarks.begin(), remarks.end());
+  if (table) print_report(outcome, prices);
+  if (json) {
+    nlohmann::json object = as_json(outcome);
+    object["prices"] = as_json(prices);
+    object["notes"] = notes;
+    object["seed"] = settings.seed;
+    json->write(object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  }
+  if (svg) svg->write(render_cost_svg(outcome));
+  if (html) {
+    notes.insert(notes.begin(), {describe_prices(prices), describe_first_touch(prices)});
+    html->write(render_cost_html(outcome, notes));
+  }
+  const bool any = std::any_of(outcome.results.begin(), outcome.results.end(),
+                               [](const cost_result& result) { return result.failure.empty(); });
+  return any ? exit_code::success : exit_code::refused;
+}
+
+// A program of such a name can be given as ./4711.
+bool is_process(const std::string& word) { return word.find_first_not_of("0123456789") == std::string::npos; }
+
+pid_t to_process(const std::string& word) {
+  pid_t process = 0;
+  const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), process);
+  if (error != std::errc() || process == 0) {
+    throw cli_error(exit_code::refused, fmt::format("there is no process {}", word),
+                    "ps -e lists those that you can see.");
+  }
+  return process;
+}
+
+int watch(const cost_arguments& arguments, const std::vector<std::string>& words) {
+  const auto json = open_output("--json", arguments.json);
+  watch_settings settings;
+  settings.interval_seconds = arguments.interval;
+  if (arguments.duration > 0) settings.duration_seconds = arguments.duration;
+  settings.json = json.get();
+  if (arguments.json == "-") settings.text = stderr;
+  const bool is_program = !words.empty() && !is_process(words.front());
+  std::optional<pid_t> process;
+  if (!words.empty() && !is_program) process = to_process(words.front());
+  if (is_program && settings.duration_seconds) {
+    throw cli_error(exit_code::usage, "--for does not go with a program, which is followed until it ends",
+                    "For example: tarn cost --watch -- timeout 10 PROGRAM ARG...");
+  }
+  // Told before the prices are found.
+  if (is_program) locate_program(words.front(), environment::current());
+  const memory_prices prices = calibrate_prices();
+  print_note(describe_prices(prices));
+  print_note(describe_first_touch(prices));
+  if (words.empty()) {
+    watch_machine(prices, settings);
+  } else if (process) {
+    watch_process(*process, prices, settings);
+  } else {
+    end_like(watch_program(words, prices, settings));
+  }
+  return exit_code::success;
+}
+
+}  // namespace
+
+int cmd_cost(const std::vector<std::string>& words) {
+  cost_arguments arguments;
+  arguments.settings.seed = std::random_device{}();
+  CLI::App app{"Measure what large buffers cost, and what of it a timer sees.", "cost"};
+  const exclusive_options options = declare_options(app, arguments);
+  command_line line = split_command_line(
+      words, {"--only", "-n", "--rounds", "--svg", "--html", "--json", "--seed", "--interval", "--for"});
+  const bool watching = std::any_of(line.options.begin(), line.options.end(), [](const std::string& word) {
+    return word == "--watch" || word == "-w";
+  });
+  // Behind a process there are no words but tarn's own.
+  if (watching && !line.program.empty() && is_process(line.program.front())) {
+    line.options.insert(line.options.end(), line.program.begin() + 1, line.program.end());
+    line.program.resize(1);
+  }
+  // When measuring, options may also stand behind the sizes.
+  if (!parse_options(app, watching ? line.options : words, exit_code::usage)) return exit_code::success;
+  if (watching) {
+    refuse_given(options.measuring, "does not go with --watch");
+    return watch(arguments, line.program);
+  }
+  if (arguments.watch) {
+    throw cli_error(exit_code::usage, "--watch goes before what is to be watched",
+                    "For example: tarn cost --watch 4711, tarn cost --watch -- ./server");
+  }
+  refuse_given(options.watching, "goes with --watch only");
+  try {
+    return measure(arguments);
+  } catch (const interrupted& stop) {
+    print_note("interrupted; no figures");
+    end_like(W_EXITCODE(0, stop.signal));
+  }
+}
+
+}  // namespace tarn::cli

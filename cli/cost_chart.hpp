@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// cost_chart: the true total of every way as bars, split into what a timer sees and what it does not. One file each,
+// which refers to no other: an SVG picture, or a page with the picture and the table.
+// Pure functions of the outcome; any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cost_experiment.hpp"
+
+namespace tarn::cli {
+
+std::string render_cost_svg(const cost_outcome& outcome);
+// `notes`: paragraphs below the table, as plain text.
+std::string render_cost_html(const cost_outcome& outcome, const std::vector<std::string>& notes);
+
+// "a<b" becomes "a&lt;b": text for SVG and HTML, in attributes too.
+std::string escape_markup(std::string_view text);
+
+}  // namespace tarn::cli

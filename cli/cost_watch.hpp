@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// cost_watch: follows the machine, a process or a program and tells every second what page faults cost there.
+// Ends with a summary: when told to (SIGINT …), after a given time, or with the process. For a process with one thread.
+#pragma once
+
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memory_prices.hpp"
+#include "output_file.hpp"
+
+namespace tarn::cli {
+
+struct watch_settings {
+  double interval_seconds = 1;
+  std::optional<double> duration_seconds;
+  output_file* json = nullptr;  // one object per line, then one with the summary
+  std::FILE* text = stdout;     // of the machine and of a process; that of a program goes to stderr
+};
+
+// All processes together; the summary names those with the most page faults. Throws cli_error where /proc does not tell.
+void watch_machine(const memory_prices& prices, const watch_settings& settings);
+
+// Throws cli_error when there is no such process. One that ends ends the watch.
+void watch_process(pid_t process, const memory_prices& prices, const watch_settings& settings);
+
+// Starts the program and follows it and its descendants until it ends; lines go to stderr, as stdout is the program's.
+// Returns its wait status. Throws cli_error (126, 127) when it cannot be started.
+int watch_program(const std::vector<std::string>& words, const memory_prices& prices,
+                  const watch_settings& settings);
+
+}  // namespace tarn::cli

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: MIT
+"""End-to-end: `tarn cost`, measuring and watching."""
+import ctypes
+import errno
+import json
+import os
+import platform
+import re
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import time
+import unittest
+import xml.etree.ElementTree
+
+from harness import Base, environment, settings, tarn
+
+MIB = 1 << 20
+# Takes a fresh mapping of 4 MiB, writes to it and gives it back, for ever or as often as told.
+REFAULT = """
+import mmap, sys, time
+left = int(sys.argv[1])
+while left:
+    with mmap.mmap(-1, 4 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        for page in range(0, 4 << 20, 4096):
+            memory[page] = 1
+    left -= 1
+    time.sleep(0.01)
+"""
+NOBODY = 65534
+
+
+def quick(*words, **more):
+    """Few ways and rounds."""
+    return tarn("cost", "-n", "2", "--only", "system,mmap", *words, **more)
+
+
+def forbid_perf_event_open(error):
+    """For the child about to run: perf_event_open fails with `error` from here on."""
+    call = {"x86_64": 298, "aarch64": 241}[platform.machine()]
+    architecture = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[platform.machine()]
+    steps = [(0x20, 0, 0, 4), (0x15, 0, 3, architecture), (0x20, 0, 0, 0), (0x15, 0, 1, call),
+             (0x06, 0, 0, 0x00050000 | error), (0x06, 0, 0, 0x7FFF0000)]
+    program = b"".join(struct.pack("HBBI", *step) for step in steps)
+    buffer = ctypes.create_string_buffer(program)
+    filter_ = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(buffer))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    if libc.prctl(22, 2, ctypes.c_char_p(filter_), 0, 0) != 0:  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+        os._exit(99)
+
+
+class cost(Base):
+    def test_table(self):
+        result = quick("2M", "64K")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for phrase in ("prices: ", "first ever: ", "2 MiB", "64 KiB", "1st write", "true", "medians of 2 rounds",
+                       "system, 2 MiB: ", "mmap, 2 MiB: a timer around mmap and munmap sees "):
+            self.assertIn(phrase, result.stdout)
+        for way in ("recycled", "system", "mmap"):
+            self.assertEqual(len(re.findall(rf"(?m)^{way} +\d", result.stdout)), 2, result.stdout)
+        self.assertNotIn("mmap-huge", result.stdout)
+
+    def test_every_way(self):
+        result = tarn("cost", "-n", "1", "--json", "-", "2M")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        ways = [one["way"] for one in json.loads(result.stdout)["results"]]
+        self.assertEqual(ways[:3], ["recycled", "system", "tarn"])
+        self.assertEqual(ways[-3:], ["mmap", "mmap-huge", "mmap-populate"])
+
+    def test_figures(self):
+        target = os.path.join(self.folder, "cost.json")
+        result = quick("--json", target, "16M", "--seed", "3")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(target, encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual((report["rounds"], report["sizes"], report["seed"]), (2, [16 * MIB], 3))
+        ways = {one["way"]: one for one in report["results"]}
+        self.assertEqual(list(ways), ["recycled", "system", "mmap"])
+        recycled, mapped = ways["recycled"]["metrics"], ways["mmap"]["metrics"]
+        self.assertLess(recycled["faults"]["median"], 1)
+        self.assertEqual(len(mapped["faults"]["runs"]), 2)
+        small = open("/sys/kernel/mm/transparent_hugepage/enabled").read().find("[always]") < 0
+        if small and os.sysconf("SC_PAGE_SIZE") == 4096:
+            self.assertAlmostEqual(mapped["faults"]["median"], 4096, delta=40)
+        self.assertGreater(mapped["first_write_seconds"]["median"], recycled["first_write_seconds"]["median"])
+        whole = sum(mapped[key]["median"] for key in ("allocate_seconds", "first_write_seconds",
+                                                       "second_write_seconds", "free_seconds"))
+        self.assertGreater(ways["mmap"]["true_total_seconds"], ways["mmap"]["timer_seconds"])
+        self.assertLess(ways["mmap"]["true_total_seconds"], whole)
+        self.assertGreaterEqual(recycled["kept_bytes"]["median"], 16 * MIB)
+        self.assertLess(mapped["kept_bytes"]["median"], 8 * MIB)
+
+    def test_true_total_is_the_wall_time_that_a_loop_loses(self):
+        """Measured apart, by a program that knows nothing of the steps, it must come out alike."""
+        ratios = []
+        # Others may disturb one attempt or two; the median of more must come out.
+        while len(ratios) < 7:
+            apart = [self.loop("mmap", 32 * MIB)]
+            report = json.loads(tarn("cost", "-n", "5", "--only", "mmap", "--json", "-", "32M").stdout)
+            apart.append(self.loop("mmap", 32 * MIB))
+            total = next(one["true_total_seconds"] for one in report["results"] if one["way"] == "mmap")
+            ratios.append(total / statistics.mean(apart))
+            if len(ratios) >= 3 and abs(statistics.median(ratios) - 1) < 0.1:
+                return
+        self.fail(f"true total over the loop's, again and again: {ratios}")
+
+    def loop(self, way, size):
+        result = subprocess.run([settings.cost_loop, way, str(size), "6", "7"], capture_output=True, text=True,
+                                check=True, env=environment())
+        return float(result.stdout)
+
+    def test_chart_and_page(self):
+        picture, page = (os.path.join(self.folder, name) for name in ("cost.svg", "cost.html"))
+        with open(picture, "w", encoding="utf-8") as file:
+            file.write("x" * 100000)
+        result = quick("4M", "--svg", picture, "--html", page)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(quick("1M", "--svg", "-").stdout.startswith("<svg "))
+        with open(picture, encoding="utf-8") as file:
+            text = file.read()
+        root = xml.etree.ElementTree.fromstring(text)
+        self.assertTrue(root.tag.endswith("svg"))
+        self.assertIn("mmap", [node.text for node in root.iter() if node.tag.endswith("text")])
+        with open(page, encoding="utf-8") as file:
+            html = file.read()
+        self.assertIn("<svg ", html)
+        self.assertNotRegex(html.replace("http://www.w3.org/2000/svg", ""), r"https?:|src=|href=")
+
+    def test_a_preloaded_malloc_takes_no_part(self):
+        result = quick("--json", "-", "1M", variables={"LD_PRELOAD": settings.library})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("left out of all runs", result.stderr)
+
+    def test_an_unloadable_allocator_is_left_out_and_named(self):
+        plain = self.compile("libplain.so", "int plain() { return 1; }", "-shared", "-fPIC")
+        result = tarn("cost", "-n", "1", "--only", "system,plain", "--with", f"plain={plain}", "1M")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("plain left out", result.stderr)
+
+    def test_an_allocator_that_has_no_memory_is_told(self):
+        source = """#include <cstddef>
+                    #include <cerrno>
+                    extern "C" void* __libc_malloc(size_t);
+                    extern "C" void* malloc(size_t n) noexcept {
+                      if (n >= 4 << 20) { errno = ENOMEM; return nullptr; }
+                      return __libc_malloc(n);
+                    }"""
+        poor = self.compile("libpoor.so", source, "-shared", "-fPIC")
+        result = tarn("cost", "-n", "2", "--only", "poor", "--with", f"poor={poor}", "2M", "4M")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("poor, 4 MiB: not measured: cannot get 4 MiB: Cannot allocate memory", result.stderr)
+        self.assertNotIn("poor, 2 MiB: not measured", result.stderr)
+        self.assertIn("poor", result.stdout)
+
+    def test_works_within_limited_address_space(self):
+        result = subprocess.run(["sh", "-c", f"ulimit -v 400000; exec {settings.tarn} cost -n 1 --only system 1M 256M"],
+                                capture_output=True, text=True, timeout=60, check=False, env=environment())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("256 MiB skipped", result.stderr)
+        self.assertIn("system, 1 MiB: ", result.stdout)
+
+    def test_no_rights_are_needed(self):
+        for error in (errno.EACCES, errno.ENOSYS):
+            self.check_restricted(preexec_fn=lambda error=error: forbid_perf_event_open(error))
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can become another user")
+    def test_as_an_ordinary_user(self):
+        if subprocess.run([settings.tarn, "--version"], user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", check=False,
+                          capture_output=True).returncode != 0:
+            self.skipTest("another user cannot reach the command here")
+        self.check_restricted(user=NOBODY, group=NOBODY, extra_groups=[], cwd="/")
+
+    def check_restricted(self, **how):
+        words = (["cost", "-n", "1", "--only", "system,mmap", "2M"], ["cost", "--watch", "--for", "0.2"],
+                 ["cost", "--watch", str(os.getpid()), "--for", "0.2"])
+        for one in words:
+            try:
+                result = subprocess.run([settings.tarn, *one], capture_output=True, text=True, timeout=60,
+                                        check=False, stdin=subprocess.DEVNULL, env=environment(), **how)
+            except PermissionError:
+                self.skipTest("another user cannot reach the command here")
+            if result.returncode == 99:
+                self.skipTest("no system call filters here")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertTrue("true" in result.stdout or "average over" in result.stdout, result.stdout)
+
+    def test_interruption_leaves_no_file(self):
+        target = os.path.join(self.folder, "cost.json")
+        with subprocess.Popen([settings.tarn, "cost", "-n", "100", "--json", target], env=environment(),
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            deadline = time.monotonic() + 20
+            while not os.path.exists(target) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            errors = process.communicate(timeout=30)[1]
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertFalse(os.path.exists(target))
+        self.assertEqual(errors.count("interrupted; no figures"), 1, errors)
+
+    def test_bad_arguments(self):
+        refused = self.assert_refused
+        refused(quick("eight"), 2, "'eight': not a size", "8MiB")
+        refused(quick("0"), 2, "'0': too small", "64K")
+        refused(quick("99999999G"), 125, "99999999 GiB skipped", "none of the sizes", "tarn cost 8M")
+        refused(tarn("cost", "--only", "systm"), 2, "there is no way of this name", "'system'")
+        refused(tarn("cost", "--only", "mmap-hug"), 2, "'mmap-huge'")
+        refused(tarn("cost", "--with", "mmap=libx.so"), 2, "cannot be a library's name")
+        refused(tarn("cost", "--svg", "/no/such/folder/x.svg"), 2, "--svg /no/such/folder/x.svg", "cannot write there")
+        refused(quick("--interval", "2"), 2, "--interval", "--watch only")
+        refused(quick("-n", "0"), 2)
+        refused(quick("--svg", "-", "--html", "-"), 2, "only one of --json, --svg and --html")
+        refused(tarn("cost", "--wach"), 2, "--watch")
+        refused(tarn("cost", "8M", "--watch"), 2, "--watch goes before")
+        self.assertEqual(tarn("--cost-worker").returncode, 2)
+
+    def test_a_size_that_does_not_fit_is_skipped_and_told(self):
+        result = quick("1M", "99999999G")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("99999999 GiB skipped", result.stderr)
+        self.assertIn("1 MiB", result.stdout)
+
+
+class watch(Base):
+    def start_refaulting(self):
+        process = subprocess.Popen([sys.executable, "-c", REFAULT, "-1"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def rates(self, text):
+        return [one for one in map(json.loads, text.splitlines()) if not one["summary"]]
+
+    def test_machine(self):
+        self.start_refaulting()
+        result = tarn("cost", "--watch", "--for", "1.2", "--interval", "0.3")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = result.stdout.splitlines()
+        self.assertIn("huge/s", lines[0])
+        self.assertEqual(len([line for line in lines if re.match(r" +\d+ s ", line)]), 4, result.stdout)
+        self.assertRegex(result.stdout, r"average over 1\.\d s: [\d.]+k?M? faults/s")
+        self.assertIn("most of them: ", lines[-1])
+        self.assertRegex(lines[-1], r"tarn cost --watch \d+")
+        self.assertIn("prices: ", result.stderr)
+
+    def test_process(self):
+        busy = self.start_refaulting()
+        target = os.path.join(self.folder, "watch.json")
+        result = tarn("cost", "--watch", "--for", "1", "--interval", "0.25", "--json", target, str(busy.pid))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"({busy.pid})", result.stdout)
+        with open(target, encoding="utf-8") as file:
+            text = file.read()
+        rates = self.rates(text)
+        self.assertEqual(len(rates), 4)
+        summary = json.loads(text.splitlines()[-1])
+        self.assertTrue(summary["summary"])
+        self.assertGreater(summary["faults_per_second"], 1000)
+        self.assertGreater(summary["fault_milliseconds_per_second"], summary["zeroing_milliseconds_per_second"])
+
+    def test_process_at_rest(self):
+        with subprocess.Popen(["sleep", "60"]) as idle:
+            result = tarn("cost", "--watch", "--for", "0.5", "--json", "-", str(idle.pid))
+            idle.kill()
+        summary = json.loads(result.stdout.splitlines()[-1])
+        self.assertLess(summary["faults_per_second"], 100)
+        self.assertIn("average over", result.stderr)
+
+    def test_process_that_ends_meanwhile(self):
+        with subprocess.Popen(["sleep", "2"]) as short:
+            result = tarn("cost", "--watch", "--interval", "0.2", str(short.pid))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"process {short.pid} has ended", result.stdout)
+        self.assertIn("average over", result.stdout)
+
+    def test_no_such_process(self):
+        with subprocess.Popen(["true"]) as gone:
+            pass
+        self.assert_refused_at_last(tarn("cost", "--watch", str(gone.pid)), f"there is no process {gone.pid}")
+        self.assert_refused_at_last(tarn("cost", "--watch", "0"), "there is no process 0")
+        self.assert_refused_at_last(tarn("cost", "--watch", "99999999999999"), "there is no process 99999999999999")
+
+    def assert_refused_at_last(self, result, phrase):
+        self.assertEqual(result.returncode, 125, result.stderr)
+        self.assertIn(phrase, result.stderr)
+        self.assertIn("ps -e", result.stderr)
+
+    def test_program_and_its_children(self):
+        script = f"{sys.executable} -c '{REFAULT}' 20; echo done; exit 3"
+        result = tarn("cost", "--watch", "--interval", "0.1", "--", "sh", "-c", script)
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertEqual(result.stdout, "done\n")
+        self.assertIn("exit status 3", result.stderr)
+        self.assertGreater(len(re.findall(r"(?m)^ +\d+ s ", result.stderr)), 1, result.stderr)
+        self.assertIn("average over", result.stderr)
+
+    def test_program_counts_are_whole(self):
+        target = os.path.join(self.folder, "watch.json")
+        tarn("cost", "--watch", "--json", target, sys.executable, "-c", REFAULT, "20")
+        with open(target, encoding="utf-8") as file:
+            summary = json.loads(file.read().splitlines()[-1])
+        faults = summary["faults_per_second"] * summary["seconds"]
+        small = open("/sys/kernel/mm/transparent_hugepage/enabled").read().find("[always]") < 0
+        if small and os.sysconf("SC_PAGE_SIZE") == 4096:
+            self.assertGreaterEqual(faults, 20 * 1024)
+            self.assertLess(faults, 20 * 1024 + 10000)
+
+    def test_program_that_cannot_be_started(self):
+        missing = tarn("cost", "--watch", "--", "no-such-program-xyzzy")
+        self.assert_refused(missing, 127, "no-such-program-xyzzy")
+        plain = self.write("plain", "text", 0o644)
+        self.assert_refused(tarn("cost", "--watch", "--", plain), 126)
+
+    def test_interruption_ends_with_the_average(self):
+        for words in ((), ("--", "sleep", "60")):
+            with subprocess.Popen([settings.tarn, "cost", "--watch", "--interval", "0.1", *words], env=environment(),
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  start_new_session=True) as process:
+                stream = process.stderr if words else process.stdout
+                seen = ""
+                while not re.search(r"(?m)^ +\d+ s ", seen):
+                    seen += stream.readline()
+                os.killpg(process.pid, signal.SIGINT)
+                seen += stream.read()
+                process.wait(20)
+            # The program ends by the signal, and the command as the program does.
+            self.assertEqual(process.returncode, -signal.SIGINT if words else 0)
+            self.assertEqual(seen.count("average over"), 1, seen)
+
+    def test_bad_arguments(self):
+        self.assert_refused(tarn("cost", "--watch", "--svg", "x.svg"), 2, "--svg does not go with --watch")
+        self.assert_refused(tarn("cost", "--watch", "--for", "2", "--", "sleep", "1"), 2, "--for does not go")
+        self.assert_refused(tarn("cost", "--watch", "--interval", "0"), 2)
+        refused = tarn("cost", "--watch", "--json", "/no/such/x")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("cannot write there", json.loads(refused.stderr)["error"]["problem"])
+        self.assert_refused(tarn("cost", "--watch", "1", "2"), 2)
