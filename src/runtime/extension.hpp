@@ -30,6 +30,8 @@ struct extension {
   // All locks are free again.
   void (*after_fork_in_child)();
   const extension* next = nullptr;
+  // What has been put off for the background thread (decay::run_errands_soon()); null: nothing ever is.
+  void (*run_errands)() = nullptr;
 };
 
 #pragma GCC visibility push(hidden)
