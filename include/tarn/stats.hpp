@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Statistics of typed pools and recyclers by type, giving back the memory of all of tarn at once, and the hook for pools that end too
-// early.
+// Statistics of typed pools and recyclers by type and of buffer pools by name, giving back the memory of all of tarn at
+// once, and the hook for pools that end too early.
 //
 // Thread safety: every function may be called by any thread. Figures of several threads at work are of slightly
 // different moments.
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tarn/detail/buffer_abi.hpp"
 #include "tarn/detail/pool_abi.hpp"
 #include "tarn/detail/recycler_abi.hpp"
 #include "tarn/malloc.h"
@@ -90,6 +91,57 @@ inline std::vector<named_recycler_stats> recyclers() {
         if (out.size() == out.capacity()) return;
         out.push_back({{}, detail::stats_of(*figures)});
         detail::assign_name(out.back().name, name);
+      },
+      &all);
+  return all;
+}
+
+struct named_buffer_pool_stats {
+  std::string name;                // buffer_pool_options::name
+  std::uint64_t gets;              // buffers handed out: hits + misses
+  std::uint64_t hits;              // from what the pool had kept
+  std::uint64_t misses;            // from the page heap or the system
+  std::size_t live;                // buffers in the program's hands
+  std::size_t live_bytes;          // of them
+  std::size_t kept_bytes;          // of idle buffers
+  std::uint64_t given_back;        // bytes given to the system so far
+  std::uint64_t zeroed_by_memset;  // bytes
+  std::uint64_t zeroed_by_system;  // bytes, by fresh pages in place of used ones
+  std::size_t budget;              // of idle buffers, as it holds now
+};
+
+// All buffer pools there are, in no particular order. Throws std::bad_alloc. Cost: a lock per pool.
+inline std::vector<named_buffer_pool_stats> buffer_pools() {
+  std::vector<named_buffer_pool_stats> all;
+  std::size_t count = 0;
+  tarn_buffer_visit(
+      [](void* context, const char*, const tarn_buffer_figures*) { ++*static_cast<std::size_t*>(context); },
+      &count);
+  // As in pools().
+  all.reserve(count + 64);
+  tarn_buffer_visit(
+      [](void* context, const char* name, const tarn_buffer_figures* f) {
+        auto& out = *static_cast<std::vector<named_buffer_pool_stats>*>(context);
+        if (out.size() == out.capacity()) return;
+        out.push_back({{},
+                       f->gets,
+                       f->hits,
+                       f->misses,
+                       f->live,
+                       f->live_bytes,
+                       f->kept_bytes,
+                       f->given_back,
+                       f->zeroed_by_memset,
+                       f->zeroed_by_system,
+                       f->budget});
+#if defined(__cpp_exceptions)
+        try {
+          out.back().name = name;
+        } catch (...) {
+        }
+#else
+        out.back().name = name;
+#endif
       },
       &all);
   return all;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "os/memory.hpp"
+#include "pages/zero_pages.hpp"
 #include "runtime/engine.hpp"
 
 namespace tarn::large_block {
@@ -16,17 +17,6 @@ constexpr std::size_t largest_size = std::size_t{1} << 44;
 constexpr std::size_t move_from = 512 * kib;
 // Shorter by less than this part, a block keeps its length.
 constexpr std::size_t shrink_divisor = 8;
-
-// Zeroes the pages of a new span that may hold old bytes.
-void zero_dirty(const span* s) {
-  std::uintptr_t at = s->start;
-  while (at < s->end()) {
-    const std::uintptr_t run = at;
-    while (at < s->end() && engine::map.backing(at) != page_backing::clean) at += page_size;
-    if (at != run) std::memset(reinterpret_cast<void*>(run), 0, at - run);
-    if (at < s->end()) at += page_size;
-  }
-}
 
 // A fresh span takes over the memory of `old`, up to the shorter one's end.
 bool move_content(span* old, span* fresh) {
@@ -51,7 +41,7 @@ void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
                                       zeroed ? page_heap::use::sparse : page_heap::use::filled);
   if (s == nullptr) return nullptr;
   engine::large_bytes.fetch_add(s->bytes(), std::memory_order_relaxed);
-  if (zeroed && s->dirty_pages != 0) zero_dirty(s);
+  if (zeroed) zero_dirty_pages(engine::map, s);
   return reinterpret_cast<void*>(s->start);
 }
 

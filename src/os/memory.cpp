@@ -85,6 +85,25 @@ bool advise_huge(void* address, std::size_t bytes) { return advise(address, byte
 
 bool advise_no_huge(void* address, std::size_t bytes) { return advise(address, bytes, MADV_NOHUGEPAGE); }
 
+bool lock_in_memory(void* address, std::size_t bytes) {
+  if (system_call(SYS_mlock, as_long(address), static_cast<long>(bytes)) == 0) return true;
+  // Where backing the pages has failed, the range may have been marked already.
+  unlock_from_memory(address, bytes);
+  return false;
+}
+
+void unlock_from_memory(void* address, std::size_t bytes) {
+  system_call(SYS_munlock, as_long(address), static_cast<long>(bytes));
+}
+
+void set_dumped(void* address, std::size_t bytes, bool dumped) {
+  advise(address, bytes, dumped ? MADV_DODUMP : MADV_DONTDUMP);
+}
+
+void set_wiped_on_fork(void* address, std::size_t bytes, bool wiped) {
+  advise(address, bytes, wiped ? MADV_WIPEONFORK : MADV_KEEPONFORK);
+}
+
 bool move_pages(void* from, void* to, std::size_t bytes) {
   if (!failed(system_call(SYS_mremap, as_long(from), static_cast<long>(bytes), static_cast<long>(bytes),
                           MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, as_long(to)))) {

@@ -32,6 +32,16 @@ bool advise_huge(void* address, std::size_t bytes);
 // Asks for ordinary pages in the range.
 bool advise_no_huge(void* address, std::size_t bytes);
 
+// Keeps the range in memory, out of swap space; backs all of it. False: nothing has changed. Only whole system pages.
+bool lock_in_memory(void* address, std::size_t bytes);
+void unlock_from_memory(void* address, std::size_t bytes);
+
+// Whether core dumps hold the range.
+void set_dumped(void* address, std::size_t bytes, bool dumped);
+
+// Whether a forked child gets zeroes instead of the range's content.
+void set_wiped_on_fork(void* address, std::size_t bytes, bool wiped);
+
 // Moves the memory behind [from, from + bytes) to `to`, whose own memory is dropped, by its page tables
 // alone; [from, from + bytes) stays mapped and reads as zero. False: nothing has moved.
 bool move_pages(void* from, void* to, std::size_t bytes);

@@ -19,6 +19,7 @@ namespace tarn::os {
 enum class lock_rank : std::uint8_t {
   settings,
   registry,
+  extensions,
   caretaker,
   recyclers,
   recycler,

@@ -216,21 +216,13 @@ void page_heap::deallocate(span* s, page_backing backing) {
   s->moved = false;
   // What is more than may stay backed goes back before its pages are marked: most of them may never have been
   // used, nor what is known of them.
-  const bool at_once = backing != page_backing::clean && whole && s->bytes() > limit;
-  {
+  if (backing != page_backing::clean && whole && s->bytes() > limit) {
+    give_back(s);
+  } else {
     os::lock_guard guard(lock_);
     account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
-    if (at_once) {
-      begin_purge_locked(s);
-    } else {
-      mark(s, backing);
-      coalesce_locked(s);
-    }
-  }
-  if (at_once) {
-    const std::size_t purged = purge_whole(s);
-    os::lock_guard guard(lock_);
-    end_purge_locked(s, purged);
+    mark(s, backing);
+    coalesce_locked(s);
   }
   const std::size_t dirty = dirty_bytes();
   if (TARN_UNLIKELY(dirty > limit)) purge_until(limit);
@@ -274,6 +266,30 @@ bool page_heap::shrink(span* s, std::size_t pages) {
   }
   deallocate(rest);
   return true;
+}
+
+span* page_heap::split(span* s, std::size_t pages) {
+  if (!stock_spans()) return nullptr;
+  os::lock_guard guard(lock_);
+  span* const rest = new_span_locked();
+  if (rest == nullptr) return nullptr;
+  rest->start = s->start + (pages << page_shift);
+  rest->pages = static_cast<std::uint32_t>(s->pages - pages);
+  // What is known of the pages stays true if all of a part with memory behind it passes for backed.
+  if (s->dirty_pages != 0) {
+    map_.set_backing(s->start, s->pages, page_backing::young);
+    s->dirty_pages = static_cast<std::uint32_t>(pages);
+    rest->dirty_pages = rest->pages;
+  } else {
+    rest->dirty_pages = 0;
+  }
+  rest->moved = s->moved;
+  rest->owner.store(s->owner.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  rest->state.store(s->state.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  s->pages = static_cast<std::uint32_t>(pages);
+  map_.set_ends(s);
+  map_.set_ends(rest);
+  return rest;
 }
 
 // ---- from the system ----

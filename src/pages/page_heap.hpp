@@ -67,6 +67,14 @@ class page_heap {
   // Cuts a span to its first `pages` pages and takes the rest back. False when there is no metadata for that.
   bool shrink(span* s, std::size_t pages);
 
+  // Cuts a span in use in two: `s` keeps its first `pages` pages, the rest, with the same state and owner, is returned.
+  // Null, and nothing has changed, when there is no metadata for that.
+  span* split(span* s, std::size_t pages);
+
+  // Takes a span back and gives its memory to the system at once, by slices: other threads wait no longer than for
+  // one. Returns the bytes that the system took. Its class bytes must be clear.
+  std::size_t give_back(span* s);
+
   // One period of decay: purges pages that have been free for a whole period. Returns whether free pages with
   // memory behind them are left.
   bool age();

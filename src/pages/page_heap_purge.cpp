@@ -6,6 +6,12 @@
 #include "pages/page_heap.hpp"
 
 namespace tarn {
+namespace {
+
+// The system's lock on the address space is held for as long as one call lasts: about 0.4 ms for so much.
+constexpr std::size_t purge_slice = 16 * mib;
+
+}  // namespace
 
 // Purges the old pages of a span in purging_ (and the young ones too, if asked); makes the others old.
 std::size_t page_heap::purge_pages(span* s, bool also_young) {
@@ -44,9 +50,24 @@ std::size_t page_heap::purge_pages(span* s, bool also_young) {
 // The same for a span of which nothing is to stay, whatever the backing of its pages says.
 std::size_t page_heap::purge_whole(span* s) {
   touch_.before_purge(s->start, s->bytes());
-  const bool purged = is_whole(s) && os::purge(reinterpret_cast<void*>(s->start), s->bytes());
+  bool purged = is_whole(s);
+  for (std::uintptr_t at = s->start; purged && at < s->end(); at += purge_slice) {
+    purged = os::purge(reinterpret_cast<void*>(at), std::min(s->end() - at, purge_slice));
+  }
   mark(s, purged ? page_backing::clean : page_backing::young);
   return purged ? s->bytes() : 0;
+}
+
+std::size_t page_heap::give_back(span* s) {
+  {
+    os::lock_guard guard(lock_);
+    account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
+    begin_purge_locked(s);
+  }
+  const std::size_t purged = purge_whole(s);
+  os::lock_guard guard(lock_);
+  end_purge_locked(s, purged);
+  return purged;
 }
 
 // `s` is in no list of free spans. Until end_purge_locked() its pages and their backing are the caller's alone.

@@ -25,6 +25,17 @@ enum class span_state : std::uint8_t {
   cut,     // into objects of a class
   pooled,  // into objects of a typed pool
   arena,   // given out by the page
+  buffer,  // one buffer of a buffer pool
+  kept,    // whole and backed, for the next buffer of its pool
+};
+
+struct span;
+
+// Of a kept span: its place in the order of age, and since when it lies there.
+struct kept_place {
+  span* older;
+  span* newer;
+  std::int64_t since_ms;
 };
 
 struct alignas(separation) span {
@@ -52,7 +63,10 @@ struct alignas(separation) span {
 
   // The objects' bits, unless they are too many: `free_bits` then points here.
   static constexpr std::size_t inline_words = 8;
-  alignas(cache_line) std::uint64_t inline_bits[inline_words] = {};
+  union {
+    alignas(cache_line) std::uint64_t inline_bits[inline_words] = {};
+    kept_place kept;  // in state `kept`; guarded by its pool's lock
+  };
 
   [[nodiscard]] std::size_t bytes() const { return std::size_t{pages} << page_shift; }
   [[nodiscard]] std::uintptr_t end() const { return start + bytes(); }

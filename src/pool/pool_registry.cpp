@@ -303,16 +303,16 @@ void after_fork_in_child() {
   }
 }
 
-constinit engine::extension as_extension{age,
-                                         has_work,
-                                         reclaim,
-                                         [] {},
-                                         thread_adopts,
-                                         thread_ends,
-                                         visit_upper_locks,
-                                         visit_lower_locks,
-                                         after_fork_in_child};
-std::atomic<bool> attached{false};
+constinit engine::extension as_extension{.order = engine::extension::place::pools,
+                                         .age = age,
+                                         .has_work = has_work,
+                                         .reclaim = reclaim,
+                                         .trim = [] {},
+                                         .thread_adopts = thread_adopts,
+                                         .thread_ends = thread_ends,
+                                         .visit_upper_locks = visit_upper_locks,
+                                         .visit_lower_locks = visit_lower_locks,
+                                         .after_fork_in_child = after_fork_in_child};
 
 // Empties the pool's bins and parts them from it. What other threads do with the pool because they are about to end,
 // or because a period of decay has come, is over then, and does not begin again while the pool is `ending`.
@@ -361,18 +361,13 @@ std::size_t release_isolated(tarn_pool* pool) {
 
 }  // namespace
 
-void attach() {
-  if (TARN_LIKELY(attached.load(std::memory_order_relaxed))) return;
-  if (!attached.exchange(true, std::memory_order_relaxed)) engine::attach(as_extension);
-}
-
 tarn_pool* create(const tarn_pool_request& request) {
   if (!makes_sense(request)) {
     errno = EINVAL;
     return nullptr;
   }
   engine::attach_thread();
-  attach();
+  engine::attach(as_extension);
   tarn_pool* pool = nullptr;
   {
     os::lock_guard guard(lock);
@@ -392,7 +387,7 @@ tarn_pool* find_or_create(const tarn_pool_request& request) {
     return nullptr;
   }
   engine::attach_thread();
-  attach();
+  engine::attach(as_extension);
   const slot_layout wanted(request.size, request.alignment);
   os::lock_guard guard(lock);
   for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {

@@ -15,9 +15,6 @@ namespace tarn::pool_registry {
 
 #pragma GCC visibility push(hidden)
 
-// Ties pools to the life of the engine; done by the first pool, too.
-void attach();
-
 // Null with errno ENOMEM, or EINVAL for a request that makes no sense.
 tarn_pool* create(const tarn_pool_request& request);
 // The shared pool of this name, size and alignment; made if there is none.

@@ -9,7 +9,6 @@
 
 #include "os/clock.hpp"
 #include "os/process_fence.hpp"
-#include "pool/pool_registry.hpp"
 #include "recycler/caretaker.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/extension.hpp"
@@ -272,7 +271,8 @@ void after_fork_in_child() {
   if (waits) caretaker::wake();
 }
 
-constinit engine::extension as_extension{.age = [] {},
+constinit engine::extension as_extension{.order = engine::extension::place::recyclers,
+                                         .age = [] {},
                                          .has_work = [] { return false; },
                                          .reclaim = [] {},
                                          .trim = trim_all,
@@ -281,20 +281,12 @@ constinit engine::extension as_extension{.age = [] {},
                                          .visit_upper_locks = visit_upper_locks,
                                          .visit_lower_locks = [](void (*)(os::mutex&)) {},
                                          .after_fork_in_child = after_fork_in_child};
-std::atomic<bool> attached{false};
-
-void attach() {
-  if (TARN_LIKELY(attached.load(std::memory_order_relaxed))) return;
-  // Pools come first: fork takes the locks of the newest extension first, and those of pools rank behind ours.
-  pool_registry::attach();
-  if (!attached.exchange(true, std::memory_order_relaxed)) engine::attach(as_extension);
-}
 
 }  // namespace
 
 tarn_recycler* create(const tarn_recycler_request& request) {
   engine::attach_thread();
-  attach();
+  engine::attach(as_extension);
   caretaker::stop_at_exit();
   tarn_recycler* recycler = nullptr;
   {

@@ -11,6 +11,11 @@ namespace tarn::decay {
 // Free memory has gathered. Cheap when the thread is running. Called without locks.
 void wake();
 
+// Has the background thread run the extensions' errands at once, before its next period. False: there is no such thread
+// and will be none, so the caller does them itself. Requires: extension::has_work() says that there are some. Called
+// without locks.
+bool run_errands_soon();
+
 // One period, by the calling thread.
 bool run_period();
 

@@ -2,18 +2,22 @@
 // extension: how what is built on the engine, such as typed pools, takes part in its life without the engine
 // knowing it: decay, the end of threads, fork, gathering of memory.
 //
-// Extensions are registered once, by their first use, and stay. Thread safety: attach() by any thread; the functions
+// Extensions are registered by their first use, and stay, in the order of the ranks of their locks. Thread safety: attach() by any thread; the functions
 // are called as their comments say.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "os/mutex.hpp"
 
 namespace tarn::engine {
 
 struct extension {
+  // Those whose locks rank lower come first.
+  enum class place : std::uint8_t { recyclers, buffers, pools };
+  place order;
   // One period of decay.
   void (*age)();
   // Something that age() could give back.
@@ -31,26 +35,31 @@ struct extension {
   void (*visit_lower_locks)(void (*visit)(os::mutex&));
   // All locks are free again.
   void (*after_fork_in_child)();
-  const extension* next = nullptr;
+  // What has been put off for the background thread (decay::run_errands_soon()); null: nothing ever is.
+  void (*run_errands)() = nullptr;
+
+  std::atomic<const extension*> next{nullptr};
+  bool attached = false;
 };
 
 #pragma GCC visibility push(hidden)
 
 extern constinit std::atomic<const extension*> extensions;
 
-// Requires: not attached yet.
+// Does nothing if it is there already. Not with a lock held.
 void attach(extension& e);
+// Held by fork, during which none is attached.
+os::mutex& attach_lock();
 
 #pragma GCC visibility pop
 
-// Newer ones come first: from one on, the list does not change any more.
-inline const extension* first_extension() {
-  // acquire: partner of the release in attach().
-  return extensions.load(std::memory_order_acquire);
-}
 template <class Visit>
 void for_each_extension(Visit visit) {
-  for (const extension* e = first_extension(); e != nullptr; e = e->next) visit(*e);
+  // acquire: partner of the release in attach().
+  for (const extension* e = extensions.load(std::memory_order_acquire); e != nullptr;
+       e = e->next.load(std::memory_order_acquire)) {
+    visit(*e);
+  }
 }
 
 }  // namespace tarn::engine

@@ -22,25 +22,22 @@ extern "C" {
 namespace tarn::engine {
 namespace {
 
-// Those whose locks are held while the process forks; others may be attached meanwhile.
-const extension* locked_extensions = nullptr;
-
 // In the order of their ranks.
 void for_each_lock(void (*visit)(os::mutex&)) {
   visit(options::lock());
   visit(registry.lock());
-  for (const extension* e = locked_extensions; e != nullptr; e = e->next) e->visit_upper_locks(visit);
+  visit(attach_lock());
+  for_each_extension([visit](const extension& e) { e.visit_upper_locks(visit); });
   for (unsigned c = 0; c < size_classes::count; ++c) visit(middle.depot(c).lock);
   visit(heap.lock());
   visit(middle.bits_lock());
   middle.magazines().for_each_lock(visit);
-  for (const extension* e = locked_extensions; e != nullptr; e = e->next) e->visit_lower_locks(visit);
+  for_each_extension([visit](const extension& e) { e.visit_lower_locks(visit); });
   visit(metadata.lock());
 }
 
 void before_fork() {
   if (_IO_list_lock != nullptr) _IO_list_lock();
-  locked_extensions = first_extension();
   for_each_lock([](os::mutex& m) { m.lock(); });
 }
 

@@ -410,19 +410,31 @@ class random_walk {
   void drop(std::size_t i) {
     if (i >= live_.size()) return;
     expect_marked(live_[i]);
-    heap_.deallocate(live_[i].s, page_backing::young);
+    if (random_() % 8 == 0) {
+      heap_.give_back(live_[i].s);
+    } else {
+      heap_.deallocate(live_[i].s, page_backing::young);
+    }
     live_[i] = live_.back();
     live_.pop_back();
   }
   void resize() {
     if (live_.empty()) return;
-    stamped& b = live_[random_() % live_.size()];
+    stamped b = live_[random_() % live_.size()];
     expect_marked(b);
     const std::size_t before = b.s->pages;
     if (before > 1 && random_() % 2 == 0) {
       const std::size_t pages = 1 + random_() % (before - 1);
       ASSERT_TRUE(heap_.shrink(b.s, pages));
       ASSERT_EQ(b.s->pages, pages);
+    } else if (before > 1 && random_() % 2 == 0) {
+      const std::size_t pages = 1 + random_() % (before - 1);
+      span* const rest = heap_.split(b.s, pages);
+      ASSERT_NE(rest, nullptr);
+      live_.push_back({rest, static_cast<unsigned char>(random_())});
+      mark(live_.back());
+      mark(b);
+      return;
     } else {
       const std::size_t pages = before + 1 + random_() % 40;
       const bool extended = heap_.extend(b.s, pages);
@@ -435,6 +447,58 @@ class random_walk {
   std::mt19937 random_;
   std::vector<stamped> live_;
 };
+
+TEST_F(page_heap_test, a_span_in_use_is_cut_in_two) {
+  span* const s = take(30);
+  const std::uintptr_t start = s->start;
+  s->owner.store(&heap_);
+  fill(s, 7);
+  span* const rest = heap_.split(s, 10);
+  ASSERT_NE(rest, nullptr);
+  EXPECT_EQ(s->pages, 10U);
+  EXPECT_EQ(rest->pages, 20U);
+  EXPECT_EQ(rest->start, s->end());
+  EXPECT_EQ(rest->state.load(), span_state::large);
+  EXPECT_EQ(rest->owner.load(), &heap_);
+  for (const span* part : {s, rest}) {
+    EXPECT_EQ(map_.span_of(part->start), part);
+    EXPECT_EQ(map_.span_of(part->end() - 1), part);
+    EXPECT_EQ(byte_at(part->start), 7);
+    EXPECT_EQ(byte_at(part->end() - 1), 7);
+  }
+  EXPECT_EQ(heap_.stats().in_use, 30 * page_size);
+  heap_.deallocate(s);
+  check();
+  EXPECT_EQ(heap_.dirty_bytes(), 10 * page_size);
+  heap_.deallocate(rest);
+  check();
+  span* const again = take(30, 1, source::warm);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(again->start, start);
+  // A warm span: both parts are known to be.
+  span* const second = heap_.split(again, 29);
+  EXPECT_EQ(again->dirty_pages, 29U);
+  EXPECT_EQ(second->dirty_pages, 1U);
+  heap_.deallocate(again, page_backing::clean);
+  heap_.deallocate(second);
+  check();
+  EXPECT_EQ(heap_.dirty_bytes(), page_size);
+}
+
+TEST_F(page_heap_test, given_back_memory_is_the_systems_at_once) {
+  // Longer than one slice, and not a multiple of it.
+  span* const s = take(40 * mib / page_size + 3);
+  const std::uintptr_t start = s->start;
+  const std::size_t bytes = s->bytes();
+  fill(s, 7);
+  EXPECT_EQ(heap_.give_back(s), bytes);
+  EXPECT_EQ(heap_.dirty_bytes(), 0U);
+  EXPECT_EQ(heap_.stats().in_use, 0U);
+  EXPECT_EQ(heap_.stats().returned, bytes);
+  check();
+  EXPECT_EQ(byte_at(start), 0);
+  EXPECT_EQ(byte_at(start + bytes - 1), 0);
+}
 
 TEST_F(page_heap_test, random_steps_keep_every_invariant) {
   for (unsigned seed = 1; seed <= 3; ++seed) {

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+// buffer_allocator<T>: a standard allocator for large arrays, whose memory comes from a buffer pool, and buffer_resource,
+// the same for containers of std::pmr.
+//
+//     std::vector<std::byte, tarn::buffer_allocator<std::byte>> image;
+//     image.resize(32 << 20);              // not written, neither here nor by the system: warm memory, as it is
+//     image.resize(0), image.shrink_to_fit();
+//
+// Elements that are made without arguments are default-initialised: resize(n) of bytes or floats writes nothing, and the
+// elements' values are indeterminate until they are written. resize(n, value) writes as ever. Where zeroes are wanted, give
+// the value, or take a zeroed pool.
+//
+// Where memory comes from: arrays of 64 KiB and more, from the pool given, else from the process-wide one (all options at
+// their defaults; it is never destroyed, so containers of any storage duration may use it); smaller ones from operator new.
+// A moved container takes its allocator along; two are equal if their pools are the same.
+// Thread safety: as buffer_pool. Failure: std::bad_alloc, std::bad_array_new_length for a count that no array has.
+// Not for std::deque, list or map, which never ask for so much at once; nor for vectors that grow by push_back to sizes
+// unknown: each growth takes a buffer and copies.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <memory_resource>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "tarn/buffer_pool.hpp"
+
+namespace tarn {
+
+inline namespace TARN_POOL_MODE {
+
+// Below it, memory comes from elsewhere.
+inline constexpr std::size_t least_buffer_bytes = 65536;
+
+}  // namespace TARN_POOL_MODE
+
+namespace detail {
+
+inline namespace TARN_POOL_MODE {
+
+// The pool itself, or the process-wide one for null.
+inline tarn_buffer_pool* buffer_pool_or_shared(tarn_buffer_pool* pool) {
+  if (pool == nullptr) pool = tarn_buffer_pool_shared();
+  if (pool == nullptr) throw_bad_alloc();
+  return pool;
+}
+inline void* take_buffer(tarn_buffer_pool* pool, std::size_t bytes) {
+  std::size_t capacity = 0;
+  void* const memory = tarn_buffer_get(buffer_pool_or_shared(pool), bytes, &capacity);
+  if (memory == nullptr) throw_bad_alloc();
+  return memory;
+}
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace detail
+
+inline namespace TARN_POOL_MODE {
+
+template <class T>
+class buffer_allocator {
+  // Pages are aligned to so much in any pool.
+  static_assert(alignof(T) <= 4096,
+                "buffer_allocator: T is aligned to more than a page; use a pool of its own");
+
+ public:
+  using value_type = T;
+  using propagate_on_container_copy_assignment = std::false_type;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+  using is_always_equal = std::false_type;
+
+  // From the process-wide pool.
+  buffer_allocator() noexcept = default;
+  // Requires: the pool outlives every allocation; what is freed later than the pool ends is no harm.
+  explicit buffer_allocator(const buffer_pool& pool) noexcept : pool_(pool.handle()) {}
+  template <class U>
+  buffer_allocator(const buffer_allocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
+      : pool_(other.handle()) {}
+
+  [[nodiscard]] T* allocate(std::size_t count) {
+    if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) throw_bad_length();
+    const std::size_t bytes = count * sizeof(T);
+    if (bytes >= least_buffer_bytes) return static_cast<T*>(detail::take_buffer(pool_, bytes));
+    return static_cast<T*>(::operator new(bytes, std::align_val_t{alignof(T)}));
+  }
+  // Requires: from allocate(count) of an equal allocator.
+  void deallocate(T* memory, std::size_t count) noexcept {
+    const std::size_t bytes = count * sizeof(T);
+    if (bytes >= least_buffer_bytes) return tarn_buffer_give(nullptr, memory);
+    ::operator delete(memory, bytes, std::align_val_t{alignof(T)});
+  }
+
+  // Without arguments: no value is written.
+  template <class U>
+  void construct(U* object) noexcept(std::is_nothrow_default_constructible_v<U>) {
+    ::new (static_cast<void*>(object)) U;
+  }
+  template <class U, class... Args>
+  void construct(U* object, Args&&... args) {
+    ::new (static_cast<void*>(object)) U(std::forward<Args>(args)...);
+  }
+
+  [[nodiscard]] tarn_buffer_pool* handle() const noexcept { return pool_; }
+
+  template <class U>
+  friend bool operator==(const buffer_allocator& a, const buffer_allocator<U>& b) noexcept {
+    return a.handle() == b.handle();
+  }
+
+ private:
+  [[noreturn]] TARN_DETAIL_COLD static void throw_bad_length() {
+#if defined(__cpp_exceptions)
+    throw std::bad_array_new_length();
+#else
+    std::abort();
+#endif
+  }
+
+  tarn_buffer_pool* pool_ = nullptr;
+};
+
+// For std::pmr: blocks of 64 KiB and more from a pool, smaller ones, and those aligned to more than a page, from
+// `upstream`. Containers of std::pmr value-initialise what resize() adds.
+class buffer_resource : public std::pmr::memory_resource {
+ public:
+  // From the process-wide pool. Requires, of both: upstream is not null and outlives the resource.
+  explicit buffer_resource(std::pmr::memory_resource* upstream = std::pmr::get_default_resource()) noexcept
+      : upstream_(upstream) {}
+  explicit buffer_resource(const buffer_pool& pool,
+                           std::pmr::memory_resource* upstream = std::pmr::get_default_resource()) noexcept
+      : pool_(pool.handle()), upstream_(upstream) {}
+
+  [[nodiscard]] std::pmr::memory_resource* upstream_resource() const noexcept { return upstream_; }
+
+ private:
+  static bool is_large(std::size_t bytes, std::size_t alignment) {
+    return bytes >= least_buffer_bytes && alignment <= 4096;
+  }
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    return is_large(bytes, alignment) ? detail::take_buffer(pool_, bytes)
+                                      : upstream_->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
+    if (is_large(bytes, alignment)) return tarn_buffer_give(nullptr, block);
+    upstream_->deallocate(block, bytes, alignment);
+  }
+  // What one allocates another may free if both send small blocks to the same place.
+  [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+#if defined(__cpp_rtti)
+    const auto* const same = dynamic_cast<const buffer_resource*>(&other);
+    return same != nullptr && pool_ == same->pool_ && *upstream_ == *same->upstream_;
+#else
+    return this == &other;
+#endif
+  }
+
+  tarn_buffer_pool* pool_ = nullptr;
+  std::pmr::memory_resource* upstream_;
+};
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace tarn

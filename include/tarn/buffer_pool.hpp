@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+// buffer_pool: large buffers, 64 KiB to GiBs, that stay mapped and backed by memory between two uses.
+//
+//     tarn::buffer_pool frames({.name = "frames"});
+//     tarn::buffer frame = frames.get(32 << 20);        // the second time: no page fault, some 100 ns
+//     decode(frame.span());                             // goes back when `frame` ends
+//
+// A fresh page costs more to touch than to fill: 32 MiB from malloc or mmap, written and unmapped again, take ten times
+// as long as the writing. A pool keeps what is given back, whole, for the next request that needs between 80 and 100 % of
+// it, or cuts a longer buffer; what nobody wants goes to the system after an idle time, what is beyond a budget soon. Both
+// follow the memory that the process may use (control groups), and shrink when that runs short.
+//
+// Use it for frames, images, tensors, scratch memory of queries, I/O blocks (O_DIRECT). Do not for many small objects
+// (object_pool), for memory of one size that lives as long as the process, or where malloc is tarn's already and no limit,
+// prefaulting, alignment or figure is asked for: its large blocks stay warm in the same page heap.
+//
+// Thread safety: all members of pools may be called by any thread, but for the destructor; a buffer is one thread's at a
+// time, and may be given back by any. Lifetime: a buffer may outlive its pool; its memory goes when it is given back.
+// After fork both processes have a whole pool.
+// Failure: std::bad_alloc, or an empty buffer from try_get. Nothing is lost by a failed call.
+// Cost: a hit takes two short locks; a miss a few µs and a fault for each page (or one call, see buffer_prefault).
+// Units are bytes. A buffer's content is not defined unless the pool is zeroed.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "tarn/detail/buffer_abi.hpp"
+#include "tarn/detail/config.hpp"
+
+namespace tarn {
+
+inline namespace TARN_POOL_MODE {
+
+// Who backs a fresh buffer with memory.
+enum class buffer_prefault : std::uint8_t {
+  never,   // the program's first writes, page by page
+  in_get,  // get() does, in one call: cheaper by a quarter, but all of it, whether it will be used or not
+  ahead,  // tarn's background thread: get() finds `ahead` buffers of the length last asked for ready. Where there is no
+  // such thread (TARN_BACKGROUND=off, sanitizers), as in_get
+};
+
+enum class buffer_huge_pages : std::uint8_t {
+  automatic,  // as malloc: for whole ones inside blocks of 4 MiB and more, in a heap of 16 MiB, while they are cheap
+  always,  // asked for in all buffers, which are then aligned to 2 MiB
+  never,
+};
+
+struct buffer_pool_options {
+  const char* name = nullptr;  // in statistics and messages; up to 127 bytes of it
+  // Of the buffers' addresses: a power of two up to 1 GiB. 8 KiB, or the system's page if that is larger, at least.
+  // Capacities are multiples of the same, so each buffer may be read and written with O_DIRECT (checked builds excepted).
+  std::size_t alignment = 4096;
+  bool zeroed = false;  // buffers are zero when they are handed out, by the cheaper of memset and fresh pages
+  buffer_prefault prefault = buffer_prefault::never;
+  std::size_t ahead = 1;  // buffers to have ready, with buffer_prefault::ahead
+  buffer_huge_pages huge_pages = buffer_huge_pages::automatic;
+  // Most bytes that idle buffers may keep; 0: an eighth of the memory that the process may use. More than half of that
+  // memory is never kept, and less while it runs short.
+  std::size_t budget = 0;
+  // How long an idle buffer is kept, to within half of TARN_DECAY_MS (with TARN_DECAY_MS=-1: for ever); negative: for ever.
+  std::chrono::milliseconds idle_time{5000};
+};
+
+struct locked_buffer_pool_options {
+  const char* name = nullptr;
+  std::size_t alignment = 4096;
+  std::size_t budget = 0;
+  std::chrono::milliseconds idle_time{5000};
+  bool wiped_on_fork = false;  // a forked child finds zeroes in the buffers, live ones included
+};
+
+struct buffer_pool_stats {
+  std::uint64_t gets;         // buffers handed out: hits + misses
+  std::uint64_t hits;         // from what the pool had kept
+  std::uint64_t misses;       // from the page heap, whose free memory may be warm too, or from the system
+  std::size_t live;           // buffers in the program's hands
+  std::size_t live_bytes;     // their capacities
+  std::size_t kept;           // idle buffers
+  std::size_t kept_bytes;     // of them
+  std::size_t leaving_bytes;  // idle beyond the budget, on their way to the system
+  std::uint64_t given_back;   // bytes given to the system so far
+  std::uint64_t prepared;     // buffers made ready ahead
+  std::uint64_t zeroed_by_memset;  // bytes
+  std::uint64_t zeroed_by_system;  // bytes, by fresh pages in place of used ones
+  std::size_t budget;              // what holds now
+};
+
+// A buffer, or none. Movable, not copyable; gives itself back when it ends.
+class buffer {
+ public:
+  constexpr buffer() noexcept = default;
+  buffer(buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
+  buffer& operator=(buffer&& other) noexcept {
+    buffer moved(std::move(other));
+    swap(moved);
+    return *this;
+  }
+  buffer(const buffer&) = delete;
+  buffer& operator=(const buffer&) = delete;
+  ~buffer() { reset(); }
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  // What was asked for.
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  // What may be used.
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::span<std::byte> span() const noexcept { return {data_, size_}; }
+  [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }
+
+  // Gives the buffer back now; nothing if there is none.
+  void reset() noexcept {
+    if (data_ != nullptr) tarn_buffer_give(nullptr, data_);
+    data_ = nullptr;
+    size_ = capacity_ = 0;
+  }
+  // The caller owns the memory, and gives it back by give_back() of its pool.
+  [[nodiscard]] std::byte* release() noexcept {
+    size_ = capacity_ = 0;
+    return std::exchange(data_, nullptr);
+  }
+  void swap(buffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+  }
+  friend void swap(buffer& a, buffer& b) noexcept { a.swap(b); }
+
+ private:
+  friend class buffer_pool;
+  friend class locked_buffer_pool;
+  buffer(void* data, std::size_t size, std::size_t capacity) noexcept
+      : data_(static_cast<std::byte*>(data)), size_(data != nullptr ? size : 0), capacity_(capacity) {}
+  static buffer try_get(tarn_buffer_pool* pool, std::size_t bytes) noexcept {
+    std::size_t capacity = 0;
+    void* const data = tarn_buffer_get(pool, bytes, &capacity);
+    return {data, bytes, capacity};
+  }
+
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace TARN_POOL_MODE
+
+namespace detail {
+
+inline namespace TARN_POOL_MODE {
+
+// A request without sense is a mistake of the program's, said as such.
+[[noreturn]] TARN_DETAIL_COLD inline void throw_system_error(int error, const std::string& what) {
+#if defined(__cpp_exceptions)
+  throw std::system_error(error, std::generic_category(), what);
+#else
+  std::abort();
+#endif
+}
+
+inline tarn_buffer_pool* make_buffer_pool(tarn_buffer_request request, const char* name,
+                                          std::chrono::milliseconds idle_time) {
+  const std::string_view text = name != nullptr ? name : "buffers";
+  request.name = text.data();
+  request.name_length = text.size();
+  request.idle_ms = idle_time.count() < 0 ? -1 : idle_time.count();
+  request.checked = TARN_CHECKED_POOLS != 0;
+  tarn_buffer_pool* const pool = tarn_buffer_pool_create(&request);
+  if (pool == nullptr && errno == EINVAL) {
+    throw_system_error(EINVAL, "tarn: a buffer pool's alignment must be a power of two up to 1 GiB, not " +
+                                   std::to_string(request.alignment));
+  }
+  if (pool == nullptr) throw_bad_alloc();
+  return pool;
+}
+
+inline buffer_pool_stats stats_of(const tarn_buffer_figures& f) noexcept {
+  return {f.gets,       f.hits,          f.misses,     f.live,     f.live_bytes,       f.kept,
+          f.kept_bytes, f.leaving_bytes, f.given_back, f.prepared, f.zeroed_by_memset, f.zeroed_by_system,
+          f.budget};
+}
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace detail
+
+inline namespace TARN_POOL_MODE {
+
+class buffer_pool {
+ public:
+  // Takes no memory for buffers yet. Throws std::bad_alloc; std::system_error for an alignment that is none.
+  explicit buffer_pool(const buffer_pool_options& options = {}) {
+    tarn_buffer_request request{};
+    request.alignment = options.alignment;
+    request.budget = options.budget;
+    request.ahead = options.ahead;
+    request.prefault = static_cast<std::uint8_t>(options.prefault);
+    request.huge = static_cast<std::uint8_t>(options.huge_pages);
+    request.zeroed = options.zeroed;
+    pool_ = detail::make_buffer_pool(request, options.name, options.idle_time);
+  }
+  buffer_pool(const buffer_pool&) = delete;
+  buffer_pool& operator=(const buffer_pool&) = delete;
+  // Requires: nobody gets from the pool any more. Buffers may be live.
+  ~buffer_pool() { tarn_buffer_pool_destroy(pool_); }
+
+  // A buffer of at least `bytes` bytes (0 is allowed); at least 64 KiB are taken. Throws std::bad_alloc.
+  [[nodiscard]] buffer get(std::size_t bytes) {
+    buffer result = buffer::try_get(pool_, bytes);
+    if (!result) detail::throw_bad_alloc();
+    return result;
+  }
+  // Empty when there is no memory.
+  [[nodiscard]] buffer try_get(std::size_t bytes) noexcept { return buffer::try_get(pool_, bytes); }
+  // Requires: from buffer::release(), of this pool (which checked builds check), and not given back since. Aborts, with
+  // one line, on what is no live buffer.
+  void give_back(std::byte* data) noexcept {
+    if (data != nullptr) tarn_buffer_give(pool_, data);
+  }
+
+  // Has `count` buffers for requests of `bytes` bytes ready, backed by memory. Throws std::bad_alloc; std::system_error
+  // (EDQUOT) if the budget does not allow so many.
+  void reserve(std::size_t bytes, std::size_t count) {
+    if (tarn_buffer_reserve(pool_, bytes, count)) return;
+    if (errno == EDQUOT) {
+      detail::throw_system_error(EDQUOT, "tarn: " + std::to_string(count) + " buffers of " +
+                                             std::to_string(bytes) +
+                                             " bytes are more than the pool's budget of " +
+                                             std::to_string(stats().budget) + " bytes");
+    }
+    detail::throw_bad_alloc();
+  }
+  // Gives idle buffers to the system now; returns the bytes.
+  std::size_t trim() noexcept { return tarn_buffer_trim(pool_); }
+  [[nodiscard]] buffer_pool_stats stats() const noexcept {
+    tarn_buffer_figures figures{};
+    tarn_buffer_get_figures(pool_, &figures);
+    return detail::stats_of(figures);
+  }
+  // For buffer_allocator and buffer_resource.
+  [[nodiscard]] tarn_buffer_pool* handle() const noexcept { return pool_; }
+
+ private:
+  tarn_buffer_pool* pool_ = nullptr;
+};
+
+// For keys and other secrets: buffers that are never swapped out, left out of core dumps, zero when they are handed out,
+// and wiped as soon as they come back.
+// Costs a system call per fresh buffer, and writing all of it when it comes back. How much may be locked is limited by
+// RLIMIT_MEMLOCK for the whole process, often to 8 MiB, idle buffers included; at the limit, idle ones are given up first.
+// After fork the child's buffers are copies that are not locked until they have been given back and taken again.
+class locked_buffer_pool {
+ public:
+  // As buffer_pool's.
+  explicit locked_buffer_pool(const locked_buffer_pool_options& options = {}) {
+    tarn_buffer_request request{};
+    request.alignment = options.alignment;
+    request.budget = options.budget;
+    request.huge = TARN_BUFFER_HUGE_NEVER;
+    request.locked = true;
+    request.wiped_on_fork = options.wiped_on_fork;
+    pool_ = detail::make_buffer_pool(request, options.name, options.idle_time);
+  }
+  locked_buffer_pool(const locked_buffer_pool&) = delete;
+  locked_buffer_pool& operator=(const locked_buffer_pool&) = delete;
+  ~locked_buffer_pool() { tarn_buffer_pool_destroy(pool_); }
+
+  // Throws std::bad_alloc, and std::system_error (EPERM) that names RLIMIT_MEMLOCK when no more may be locked.
+  [[nodiscard]] buffer get(std::size_t bytes) {
+    buffer result = buffer::try_get(pool_, bytes);
+    if (!result) throw_failure(bytes);
+    return result;
+  }
+  // Empty when there is no memory (errno ENOMEM), or no more may be locked (EPERM).
+  [[nodiscard]] buffer try_get(std::size_t bytes) noexcept { return buffer::try_get(pool_, bytes); }
+  // As buffer_pool's.
+  void give_back(std::byte* data) noexcept {
+    if (data != nullptr) tarn_buffer_give(pool_, data);
+  }
+  std::size_t trim() noexcept { return tarn_buffer_trim(pool_); }
+  [[nodiscard]] buffer_pool_stats stats() const noexcept {
+    tarn_buffer_figures figures{};
+    tarn_buffer_get_figures(pool_, &figures);
+    return detail::stats_of(figures);
+  }
+
+ private:
+  [[noreturn]] TARN_DETAIL_COLD static void throw_failure(std::size_t bytes) {
+    if (errno != EPERM) detail::throw_bad_alloc();
+    rlimit limit{};
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    detail::throw_system_error(
+        EPERM, "tarn: a locked buffer of " + std::to_string(bytes) +
+                   " bytes is more than the process may lock in memory: RLIMIT_MEMLOCK is " +
+                   (limit.rlim_cur == RLIM_INFINITY ? std::string("unlimited")
+                                                    : std::to_string(limit.rlim_cur) + " bytes") +
+                   " (raise it by ulimit -l, LimitMEMLOCK= of systemd, or limits.conf)");
+  }
+
+  tarn_buffer_pool* pool_ = nullptr;
+};
+
+}  // namespace TARN_POOL_MODE
+
+}  // namespace tarn

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+// The functions of tarn/detail/buffer_abi.hpp, and how they tell what is misused.
+#include "tarn/detail/buffer_abi.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <string_view>
+
+#include "buffers/buffer_registry.hpp"
+#include "os/report.hpp"
+#include "runtime/engine.hpp"
+
+using namespace tarn;
+
+namespace {
+
+constinit std::atomic<tarn_buffer_pool*> shared_pool{nullptr};
+
+constexpr std::int64_t usual_idle_ms = 5000;
+constexpr std::string_view shared_name = "buffers of the process";
+
+class errno_keeper {
+ public:
+  errno_keeper() : saved_(errno) {}
+  ~errno_keeper() { errno = saved_; }
+  errno_keeper(const errno_keeper&) = delete;
+  errno_keeper& operator=(const errno_keeper&) = delete;
+
+ private:
+  int saved_;
+};
+
+int error_of(buffer_failure failure) {
+  switch (failure) {
+    case buffer_failure::not_lockable:
+      return EPERM;
+    case buffer_failure::over_budget:
+      return EDQUOT;
+    case buffer_failure::none:
+    case buffer_failure::no_memory:
+      break;
+  }
+  return ENOMEM;
+}
+
+template <class... Parts>
+[[noreturn]] void fatal(const void* buffer, Parts... parts) {
+  text_buffer<600> line;
+  (line.put(parts), ...);
+  line.put('\0');
+  os::fatal(line.data(), buffer);
+}
+
+// `s` is what the page map knows of the address, or null.
+[[noreturn]] void misused(const void* buffer, const span* s) {
+  const span_state state = s != nullptr ? s->state.load(std::memory_order_relaxed) : span_state::free;
+  const auto* const owner =
+      s != nullptr ? static_cast<buffer_core*>(s->owner.load(std::memory_order_relaxed)) : nullptr;
+  if (owner != nullptr && s->contains(address_of(buffer))) {
+    if (state == span_state::buffer)
+      fatal(buffer, "give-back of a pointer into a buffer of the pool ", owner->name(), ", not to its begin");
+    if (state == span_state::kept && s->start == address_of(buffer))
+      fatal(buffer, "double give-back of a buffer of the pool ", owner->name());
+  }
+  fatal(buffer, "give-back of a pointer that is no buffer, or none any more");
+}
+
+}  // namespace
+
+tarn_buffer_pool* tarn_buffer_pool_create(const tarn_buffer_request* request) noexcept {
+  if (!buffer_core::makes_sense(*request)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  tarn_buffer_pool* const pool = buffer_registry::create(*request);
+  if (pool == nullptr) errno = ENOMEM;
+  return pool;
+}
+
+tarn_buffer_pool* tarn_buffer_pool_shared() noexcept {
+  // acquire: partner of the release below; the pool is complete.
+  tarn_buffer_pool* pool = shared_pool.load(std::memory_order_acquire);
+  if (pool != nullptr) return pool;
+  tarn_buffer_request request{};
+  request.name = shared_name.data();
+  request.name_length = shared_name.size();
+  request.alignment = 1;
+  request.idle_ms = usual_idle_ms;
+  pool = tarn_buffer_pool_create(&request);
+  if (pool == nullptr) return nullptr;
+  tarn_buffer_pool* first = nullptr;
+  if (shared_pool.compare_exchange_strong(first, pool, std::memory_order_acq_rel)) return pool;
+  pool->end();
+  return first;
+}
+
+void tarn_buffer_pool_destroy(tarn_buffer_pool* pool) noexcept {
+  const errno_keeper keeper;
+  pool->end();
+}
+
+void* tarn_buffer_get(tarn_buffer_pool* pool, std::size_t bytes, std::size_t* capacity) noexcept {
+  buffer_failure failure = buffer_failure::none;
+  const span* const s = pool->get(bytes, capacity, failure);
+  if (s != nullptr) return reinterpret_cast<void*>(s->start);
+  errno = error_of(failure);
+  return nullptr;
+}
+
+void tarn_buffer_give(tarn_buffer_pool* pool, void* buffer) noexcept {
+  const errno_keeper keeper;
+  span* const s = engine::map.span_of(address_of(buffer));
+  span_state expected = span_state::buffer;
+  if (s == nullptr || s->start != address_of(buffer) ||
+      s->state.load(std::memory_order_relaxed) != span_state::buffer) {
+    misused(buffer, s);
+  }
+  auto* const owner = static_cast<buffer_core*>(s->owner.load(std::memory_order_relaxed));
+  if (pool != nullptr && pool != owner && pool->is_checked()) {
+    fatal(buffer, "give-back to the pool ", pool->name(), ", of a buffer of the pool ", owner->name());
+  }
+  // Of two threads that give the same buffer back, one wins.
+  if (!s->state.compare_exchange_strong(expected, span_state::kept, std::memory_order_relaxed)) {
+    misused(buffer, s);
+  }
+  owner->take_back(s);
+}
+
+bool tarn_buffer_reserve(tarn_buffer_pool* pool, std::size_t bytes, std::size_t count) noexcept {
+  const buffer_failure failure = pool->reserve(bytes, count);
+  if (failure != buffer_failure::none) errno = error_of(failure);
+  return failure == buffer_failure::none;
+}
+
+std::size_t tarn_buffer_trim(tarn_buffer_pool* pool) noexcept {
+  const errno_keeper keeper;
+  return pool->trim();
+}
+
+void tarn_buffer_get_figures(const tarn_buffer_pool* pool, tarn_buffer_figures* out) noexcept {
+  if (!const_cast<tarn_buffer_pool*>(pool)->figures(*out, nullptr)) *out = {};
+}
+
+void tarn_buffer_visit(void (*visit)(void* context, const char* name, const tarn_buffer_figures* figures),
+                       void* context) noexcept {
+  buffer_registry::for_each([visit, context](buffer_core& pool) {
+    tarn_buffer_figures figures{};
+    char name[buffer_core::longest_name + 1];
+    if (pool.figures(figures, name)) visit(context, name, &figures);
+  });
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// buffer_budget: how much all buffer pools may keep: it follows the memory that the process may use, and shrinks while
+// that runs short.
+//
+// A pool that was given no budget keeps up to an eighth of the limit (os::read_memory_limits), one that was, what it was
+// given, but no more than half of the limit. Under pressure that is halved once a second, down to nothing; when there has
+// been none for some seconds, it is doubled once a second.
+//
+// Thread safety: any thread. Invariant: 0 <= halvings <= most_halvings; at most_halvings nothing may be kept.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "os/memory_pressure.hpp"
+
+namespace tarn {
+
+class buffer_budget {
+ public:
+  static constexpr unsigned most_halvings = 8;
+  static constexpr int calm_looks = 5;
+  static constexpr std::int64_t interval_ms = 1000;
+
+  constexpr buffer_budget() = default;
+
+  // Looks at the system, if the last look was interval_ms ago. Calls the system.
+  void refresh(std::int64_t now_ms) {
+    std::int64_t due = next_look_.load(std::memory_order_relaxed);
+    if (now_ms < due ||
+        !next_look_.compare_exchange_strong(due, now_ms + interval_ms, std::memory_order_relaxed)) {
+      return;
+    }
+    note(os::look_at_memory(""));
+  }
+
+  // What one look has found.
+  void note(const os::memory_state& state) {
+    limit_.store(state.limits.limit, std::memory_order_relaxed);
+    unsigned halvings = halvings_.load(std::memory_order_relaxed);
+    int calm = calm_.load(std::memory_order_relaxed);
+    if (state.pressed) {
+      calm = 0;
+      if (halvings < most_halvings) ++halvings;
+    } else if (calm < calm_looks) {
+      ++calm;
+    } else if (halvings > 0) {
+      --halvings;
+    }
+    calm_.store(calm, std::memory_order_relaxed);
+    halvings_.store(halvings, std::memory_order_relaxed);
+  }
+
+  // In bytes, for a pool that was given `asked`; 0: none.
+  [[nodiscard]] std::size_t of(std::size_t asked) const {
+    const std::uint64_t limit = limit_.load(std::memory_order_relaxed);
+    const unsigned halvings = halvings_.load(std::memory_order_relaxed);
+    if (halvings == most_halvings) return 0;
+    const std::uint64_t most = asked == 0 ? limit / 8 : limit / 2;
+    return static_cast<std::size_t>(asked == 0 || asked > most ? most : asked) >> halvings;
+  }
+
+ private:
+  std::atomic<std::int64_t> next_look_{0};
+  std::atomic<std::uint64_t> limit_{~std::uint64_t{0}};
+  std::atomic<unsigned> halvings_{0};
+  std::atomic<int> calm_{0};
+};
+
+}  // namespace tarn

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+// Taking buffers and giving them back. What becomes of idle ones: buffer_core_idle.cpp.
+#include "buffers/buffer_core.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "buffers/buffer_registry.hpp"
+#include "os/clock.hpp"
+#include "os/memory.hpp"
+#include "os/report.hpp"
+#include "pool/pool_memory.hpp"
+#include "runtime/decay.hpp"
+#include "runtime/engine.hpp"
+
+namespace tarn {
+namespace {
+
+constexpr int reclaim_tries = 3;
+constexpr unsigned char guard_byte = 0xb5;
+
+std::size_t granule() { return std::max(page_size, os::page_size()); }
+
+void* memory_of(const span* s) { return reinterpret_cast<void*>(s->start); }
+
+}  // namespace
+
+// ---- the pool ----
+
+bool buffer_core::makes_sense(const tarn_buffer_request& r) {
+  return (r.name != nullptr || r.name_length == 0) && is_power_of_two(r.alignment) &&
+         r.alignment <= largest_alignment && r.idle_ms >= -1 && r.prefault <= TARN_BUFFER_PREFAULT_AHEAD &&
+         r.huge <= TARN_BUFFER_HUGE_NEVER && (r.locked || !r.wiped_on_fork);
+}
+
+bool buffer_core::claim(const tarn_buffer_request& request) {
+  os::lock_guard guard(lock_);
+  if (used_) return false;
+  used_ = true;
+  ended_ = false;
+  settings_.alignment_pages = std::max(request.alignment, granule()) >> page_shift;
+  if (request.huge == TARN_BUFFER_HUGE_ALWAYS) {
+    settings_.alignment_pages = std::max(settings_.alignment_pages, pages_per_huge_page);
+  }
+  settings_.budget = request.budget;
+  settings_.idle_ms = request.idle_ms;
+  settings_.prefault = static_cast<tarn_buffer_prefault>(request.prefault);
+  settings_.ahead = settings_.prefault == TARN_BUFFER_PREFAULT_AHEAD ? request.ahead : 0;
+  settings_.huge = static_cast<tarn_buffer_huge_pages>(request.huge);
+  settings_.zeroed = request.zeroed;
+  settings_.locked = request.locked;
+  settings_.wiped_on_fork = request.wiped_on_fork;
+  settings_.checked = request.checked;
+  const std::size_t length = std::min(request.name_length, longest_name);
+  std::copy_n(request.name, length, name_);
+  name_[length] = '\0';
+  wanted_pages_ = 0;
+  forked_ = false;
+  gets_ = hits_ = given_back_ = prepared_ = zeroed_by_memset_ = zeroed_by_system_ = 0;
+  return true;
+}
+
+void buffer_core::end() {
+  {
+    os::lock_guard guard(lock_);
+    ended_ = true;
+    wanted_pages_ = 0;
+    evict_locked(0);
+  }
+  discard_leaving(0);
+  os::lock_guard guard(lock_);
+  ++pins_;
+  unpin_locked();
+}
+
+void buffer_core::unpin_locked() {
+  if (--pins_ == 0 && ended_ && live_ == 0) used_ = false;
+}
+
+std::size_t buffer_core::budget_bytes() const { return buffer_registry::budget.of(settings_.budget); }
+
+// 0: no machine has so much.
+std::size_t buffer_core::pages_for_request(std::size_t bytes) const {
+  if (bytes > largest) return 0;
+  const std::size_t guard = settings_.checked ? guard_bytes : 0;
+  return align_up(std::max(bytes, smallest) + guard, granule()) >> page_shift;
+}
+
+std::size_t buffer_core::usable_bytes(const span* s) const {
+  return s->bytes() - (settings_.checked ? guard_bytes : 0);
+}
+
+// ---- taking ----
+
+// A kept span of at least `pages` pages, taken out of its list.
+buffer_core::find_result buffer_core::find_locked(std::size_t pages) {
+  find_result result;
+  result.found = kept_.best(pages);
+  if (result.found != nullptr) {
+    result.since_ms = result.found->kept.since_ms;
+    kept_.remove(result.found);
+  } else {
+    for (span* s = leaving_.front(); s != nullptr && result.found == nullptr; s = s->next) {
+      if (s->pages >= pages) result.found = s;
+    }
+    if (result.found != nullptr) {
+      leaving_.remove(result.found);
+      leaving_bytes_ -= result.found->bytes();
+    }
+  }
+  if (result.found != nullptr) {
+    ++hits_;
+    result.is_longer = !kept_spans::fits(result.found->pages, pages);
+  }
+  ++gets_;
+  result.errands = note_demand_locked(pages);
+  return result;
+}
+
+// Whether buffers of this length should be got ready.
+bool buffer_core::note_demand_locked(std::size_t pages) {
+  if (settings_.ahead == 0 || ended_ || kept_.count_fitting(pages, settings_.ahead) >= settings_.ahead) {
+    return false;
+  }
+  wanted_pages_ = pages;
+  return true;
+}
+
+// Cuts `s`, which is the caller's alone, to its first pages; the rest is kept.
+void buffer_core::cut(span* s, std::size_t pages, std::int64_t since_ms) {
+  const std::size_t first = align_up(pages, settings_.alignment_pages);
+  if (first >= s->pages) return;
+  span* const rest = engine::heap.split(s, first);
+  if (rest == nullptr) return;  // no metadata: the buffer is a longer one
+  if (rest->bytes() < smallest) return release_to_heap(rest);
+  os::lock_guard guard(lock_);
+  kept_.insert_aged(rest, since_ms);
+}
+
+// A miss that the kept spans together could have served: the oldest of them go to the page heap.
+void buffer_core::make_room(std::size_t pages) {
+  for (std::size_t given = 0; given < pages;) {
+    span* oldest = nullptr;
+    {
+      os::lock_guard guard(lock_);
+      if (given == 0 && kept_.pages() < pages) return;
+      oldest = kept_.oldest();
+      if (oldest == nullptr) return;
+      kept_.remove(oldest);
+    }
+    given += oldest->pages;
+    release_to_heap(oldest);
+  }
+}
+
+span* buffer_core::take_fresh_once(std::size_t pages, bool may_reclaim, buffer_failure& failure) {
+  const bool filled = settings_.huge == TARN_BUFFER_HUGE_AUTOMATIC;
+  span* s = nullptr;
+  for (int tries = 0; s == nullptr && tries <= (may_reclaim ? reclaim_tries : 0); ++tries) {
+    if (tries != 0) engine::reclaim();
+    s = engine::middle.take_pages(pages, settings_.alignment_pages, span_state::kept,
+                                  filled ? page_heap::use::filled : page_heap::use::sparse);
+  }
+  if (s == nullptr) {
+    failure = buffer_failure::no_memory;
+    return nullptr;
+  }
+  if (settings_.zeroed || settings_.locked) zero(s, false);
+  if (is_huge()) buffer_memory::advise_huge(s);
+  if (settings_.locked && !buffer_memory::lock(s, settings_.wiped_on_fork)) {
+    engine::heap.deallocate(s);
+    failure = buffer_failure::not_lockable;
+    return nullptr;
+  }
+  s->owner.store(this, std::memory_order_relaxed);
+  return s;
+}
+
+span* buffer_core::take_fresh(std::size_t pages, buffer_failure& failure) {
+  span* s = take_fresh_once(pages, true, failure);
+  if (s == nullptr && failure == buffer_failure::not_lockable) {
+    // What pools keep is locked too.
+    buffer_registry::for_each([](buffer_core& pool) { pool.give_to_heap(true); });
+    s = take_fresh_once(pages, true, failure);
+  }
+  return s;
+}
+
+// What was locked before a fork is locked in the parent only.
+bool buffer_core::lock_again(const span* s) {
+  {
+    os::lock_guard guard(lock_);
+    if (!forked_) return true;
+  }
+  return buffer_memory::lock(s, settings_.wiped_on_fork);
+}
+
+void buffer_core::zero(span* s, bool used) {
+  const auto zeroed = used ? buffer_memory::zero_used(s, may_drop(), is_huge())
+                           : buffer_memory::zero_new(s, may_drop(), is_huge());
+  os::lock_guard guard(lock_);
+  zeroed_by_memset_ += zeroed.by_memset;
+  zeroed_by_system_ += zeroed.by_system;
+}
+
+// From here on it is a buffer.
+void buffer_core::hand_out(span* s) {
+  if (settings_.checked) set_guard(s);
+  pool_memory::announce(memory_of(s), s->bytes());
+  {
+    os::lock_guard guard(lock_);
+    ++live_;
+    live_bytes_ += s->bytes();
+  }
+  // The owner is set before: whoever has the pointer sees both.
+  s->state.store(span_state::buffer, std::memory_order_relaxed);
+}
+
+span* buffer_core::get(std::size_t bytes, std::size_t* capacity, buffer_failure& failure) {
+  const std::size_t pages = pages_for_request(bytes);
+  if (pages == 0) {
+    failure = buffer_failure::no_memory;
+    return nullptr;
+  }
+  find_result result;
+  {
+    os::lock_guard guard(lock_);
+    result = find_locked(pages);
+  }
+  span* s = result.found;
+  if (s != nullptr) {
+    if (result.is_longer) cut(s, pages, result.since_ms);
+    pool_memory::unpoison(memory_of(s), s->bytes());
+    // Those of locked pools were wiped when they came back.
+    if (settings_.zeroed && !settings_.locked) zero(s, true);
+    if (settings_.locked && !lock_again(s)) {
+      release_to_heap(s);
+      s = nullptr;
+      failure = buffer_failure::not_lockable;
+    }
+  } else {
+    make_room(pages);
+    s = take_fresh(pages, failure);
+  }
+  if (s == nullptr) {
+    {
+      os::lock_guard guard(lock_);
+      --gets_;
+      if (result.found != nullptr) --hits_;
+    }
+    return nullptr;
+  }
+  if (result.found == nullptr && settings_.prefault != TARN_BUFFER_PREFAULT_NEVER && !settings_.locked) {
+    buffer_memory::prefault(s);
+  }
+  hand_out(s);
+  *capacity = usable_bytes(s);
+  if (result.errands && !decay::run_errands_soon()) {
+    // Nobody gets buffers ready: those that miss back theirs themselves.
+    os::lock_guard guard(lock_);
+    wanted_pages_ = 0;
+  }
+  return s;
+}
+
+// ---- giving back ----
+
+void buffer_core::take_back(span* s) {
+  if (settings_.checked) check_guard(s);
+  pool_memory::renounce(memory_of(s), s->bytes());
+  if (settings_.locked) buffer_memory::wipe(memory_of(s), s->bytes());
+  pool_memory::poison(memory_of(s), s->bytes());
+  const std::size_t bytes = s->bytes();
+  const std::int64_t now = os::now_ms();
+  bool ended = false;
+  {
+    os::lock_guard guard(lock_);
+    --live_;
+    live_bytes_ -= bytes;
+    ended = ended_;
+    if (ended) {
+      ++pins_;
+    } else {
+      kept_.insert(s, now);
+      evict_locked(budget_bytes());
+    }
+  }
+  if (ended) {
+    discard(s);
+    return;
+  }
+  settle();
+  decay::wake();
+}
+
+// ---- guards ----
+
+void buffer_core::set_guard(const span* s) const {
+  std::memset(reinterpret_cast<void*>(s->end() - guard_bytes), guard_byte, guard_bytes);
+  pool_memory::poison(reinterpret_cast<void*>(s->end() - guard_bytes), guard_bytes);
+}
+
+void buffer_core::check_guard(const span* s) const {
+  pool_memory::unpoison(reinterpret_cast<void*>(s->end() - guard_bytes), guard_bytes);
+  for (std::uintptr_t at = s->end() - guard_bytes; at < s->end(); ++at) {
+    if (*reinterpret_cast<const unsigned char*>(at) == guard_byte) continue;
+    text_buffer<300> line;
+    line.put("write past the end of a buffer of the pool ").put(name_).put('\0');
+    os::fatal(line.data(), reinterpret_cast<const void*>(at));
+  }
+}
+
+}  // namespace tarn

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+// What becomes of buffers that nobody has: kept within the budget and for their time, got ready ahead, given away.
+#include <algorithm>
+
+#include "buffers/buffer_core.hpp"
+#include "os/clock.hpp"
+#include "pool/pool_memory.hpp"
+#include "runtime/decay.hpp"
+#include "runtime/engine.hpp"
+
+namespace tarn {
+
+// ---- one span, the caller's alone ----
+
+// To the system. Returns the bytes. Requires: pinned, which ends here.
+std::size_t buffer_core::discard(span* s) {
+  if (settings_.locked) buffer_memory::unlock(s, settings_.wiped_on_fork);
+  pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
+  s->owner.store(nullptr, std::memory_order_relaxed);
+  const std::size_t bytes = engine::heap.give_back(s);
+  os::lock_guard guard(lock_);
+  given_back_ += bytes;
+  unpin_locked();
+  return bytes;
+}
+
+// To the page heap, as it is.
+void buffer_core::release_to_heap(span* s) {
+  if (settings_.locked) buffer_memory::unlock(s, settings_.wiped_on_fork);
+  pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
+  s->owner.store(nullptr, std::memory_order_relaxed);
+  engine::heap.deallocate(s);
+}
+
+// ---- beyond the budget ----
+
+void buffer_core::evict_locked(std::size_t keep_bytes) {
+  while (kept_.pages() << page_shift > keep_bytes) {
+    span* const oldest = kept_.oldest();
+    kept_.remove(oldest);
+    leaving_bytes_ += oldest->bytes();
+    leaving_.push_back(oldest);
+  }
+}
+
+// Returns the bytes that the system took.
+std::size_t buffer_core::discard_leaving(std::size_t keep_bytes) {
+  std::size_t bytes = 0;
+  for (;;) {
+    span* s = nullptr;
+    {
+      os::lock_guard guard(lock_);
+      if (leaving_bytes_ <= keep_bytes) return bytes;
+      s = leaving_.pop_front();
+      leaving_bytes_ -= s->bytes();
+      ++pins_;
+    }
+    bytes += discard(s);
+  }
+}
+
+// What is leaving is left to the background thread, unless it has fallen behind, or there is none.
+void buffer_core::settle() {
+  std::size_t leaving = 0;
+  std::size_t newest = 0;
+  {
+    os::lock_guard guard(lock_);
+    leaving = leaving_bytes_;
+    if (leaving == 0) return;
+    newest = leaving_.back()->bytes();
+  }
+  discard_leaving(decay::run_errands_soon() ? std::max(newest, most_leaving) : 0);
+}
+
+// ---- by time ----
+
+void buffer_core::age(std::int64_t now_ms) {
+  for (;;) {
+    span* s = nullptr;
+    {
+      os::lock_guard guard(lock_);
+      if (!used_) return;
+      evict_locked(budget_bytes());
+      span* const oldest = kept_.oldest();
+      if (oldest == nullptr || settings_.idle_ms < 0 || now_ms - oldest->kept.since_ms < settings_.idle_ms) {
+        break;
+      }
+      kept_.remove(oldest);
+      ++pins_;
+      s = oldest;
+    }
+    discard(s);
+  }
+  discard_leaving(0);
+}
+
+bool buffer_core::has_work() {
+  os::lock_guard guard(lock_);
+  return !kept_.empty() || leaving_bytes_ != 0 || wanted_pages_ != 0;
+}
+
+std::size_t buffer_core::trim() {
+  {
+    os::lock_guard guard(lock_);
+    evict_locked(0);
+  }
+  return discard_leaving(0);
+}
+
+void buffer_core::give_to_heap(bool only_if_locked) {
+  for (;;) {
+    span* s = nullptr;
+    {
+      os::lock_guard guard(lock_);
+      if (only_if_locked && !settings_.locked) return;
+      evict_locked(0);
+      s = leaving_.pop_front();
+      if (s == nullptr) return;
+      leaving_bytes_ -= s->bytes();
+      ++pins_;
+    }
+    release_to_heap(s);
+    os::lock_guard guard(lock_);
+    unpin_locked();
+  }
+}
+
+// ---- ahead of demand ----
+
+void buffer_core::run_errands() {
+  discard_leaving(0);
+  while (prepare_one()) {
+  }
+}
+
+// False: no more are wanted, or can be had.
+bool buffer_core::prepare_one() {
+  std::size_t pages = 0;
+  {
+    os::lock_guard guard(lock_);
+    pages = wanted_pages_;
+    if (pages == 0 || kept_.count_fitting(pages, settings_.ahead) >= settings_.ahead ||
+        ((kept_.pages() + pages) << page_shift) > budget_bytes()) {
+      wanted_pages_ = 0;
+      return false;
+    }
+    ++pins_;
+  }
+  buffer_failure failure = buffer_failure::none;
+  span* const s = take_fresh_once(pages, false, failure);
+  if (s != nullptr) {
+    {
+      os::lock_guard guard(lock_);
+      preparing_ = s;
+    }
+    buffer_memory::prefault(s);
+  }
+  bool keep = false;
+  {
+    os::lock_guard guard(lock_);
+    preparing_ = nullptr;
+    keep = s != nullptr && !ended_;
+    if (keep) {
+      pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
+      kept_.insert(s, os::now_ms());
+      ++prepared_;
+    } else if (s == nullptr) {
+      wanted_pages_ = 0;
+    }
+  }
+  if (s != nullptr && !keep) release_to_heap(s);
+  os::lock_guard guard(lock_);
+  unpin_locked();
+  return keep;
+}
+
+buffer_failure buffer_core::reserve(std::size_t bytes, std::size_t count) {
+  const std::size_t pages = pages_for_request(bytes);
+  if (pages == 0) return buffer_failure::no_memory;
+  if (count != 0 && (pages << page_shift) > budget_bytes() / count) return buffer_failure::over_budget;
+  // No more than were asked for, whatever other threads take meanwhile.
+  for (std::size_t i = 0; i < count; ++i) {
+    {
+      os::lock_guard guard(lock_);
+      if (kept_.count_fitting(pages, count) >= count) break;
+    }
+    buffer_failure failure = buffer_failure::none;
+    span* const s = take_fresh(pages, failure);
+    if (s == nullptr) return failure;
+    buffer_memory::prefault(s);
+    pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
+    os::lock_guard guard(lock_);
+    kept_.insert(s, os::now_ms());
+    ++prepared_;
+    // The oldest, of other lengths, make room.
+    evict_locked(budget_bytes());
+  }
+  settle();
+  decay::wake();
+  return buffer_failure::none;
+}
+
+// ---- figures, fork ----
+
+bool buffer_core::figures(tarn_buffer_figures& out, char* name) {
+  os::lock_guard guard(lock_);
+  if (!used_ || ended_) return false;
+  out = {};
+  out.gets = gets_;
+  out.hits = hits_;
+  out.misses = gets_ - hits_;
+  out.live = live_;
+  out.live_bytes = live_bytes_;
+  out.kept = kept_.count();
+  out.kept_bytes = kept_.pages() << page_shift;
+  out.leaving_bytes = leaving_bytes_;
+  out.given_back = given_back_;
+  out.prepared = prepared_;
+  out.zeroed_by_memset = zeroed_by_memset_;
+  out.zeroed_by_system = zeroed_by_system_;
+  out.budget = budget_bytes();
+  if (name != nullptr) std::copy_n(name_, sizeof name_, name);
+  return true;
+}
+
+// The background thread does not exist here: what it was getting ready is nobody's.
+void buffer_core::after_fork_in_child() {
+  span* const s = preparing_;
+  preparing_ = nullptr;
+  pins_ = 0;
+  forked_ = true;
+  if (s != nullptr) release_to_heap(s);
+  if (ended_ && live_ == 0) used_ = false;
+}
+
+}  // namespace tarn

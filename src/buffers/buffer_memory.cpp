@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+#include "buffers/buffer_memory.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <ctime>
+
+#include "os/memory.hpp"
+#include "pages/zero_pages.hpp"
+#include "runtime/engine.hpp"
+
+namespace tarn::buffer_memory {
+namespace {
+
+// Threads that fault meanwhile wait for one of these at most.
+constexpr std::size_t populate_slice = 4 * mib;
+constexpr int price_rounds = 3;
+
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
+}
+
+void touch_each_page(std::uintptr_t start, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += os::page_size()) {
+    auto* const byte = reinterpret_cast<volatile unsigned char*>(start + at);
+    *byte = *byte;
+  }
+}
+
+template <class Action>
+std::int64_t best_time(Action action) {
+  std::int64_t best = INT64_MAX;
+  for (int i = 0; i < price_rounds; ++i) {
+    const std::int64_t before = now_ns();
+    action();
+    best = std::min(best, now_ns() - before);
+  }
+  return best;
+}
+
+// Written by measure(); 0: not yet. Threads that measure at once write much the same.
+std::atomic<std::int64_t> memset_price{0};
+std::atomic<std::int64_t> fresh_price{0};
+std::atomic<std::int64_t> fresh_huge_price{0};
+
+void measure() {
+  std::int64_t by_memset = 1;
+  std::int64_t fresh = INT64_MAX;  // without memory to measure on, nothing is dropped
+  std::int64_t fresh_huge = INT64_MAX;
+  span* const s = engine::middle.take_pages(pages_per_huge_page, pages_per_huge_page, span_state::kept,
+                                            page_heap::use::sparse);
+  if (s != nullptr) {
+    auto* const memory = reinterpret_cast<void*>(s->start);
+    std::memset(memory, 1, s->bytes());
+    by_memset = best_time([&] { wipe(memory, s->bytes()); });
+    const auto drop_and_touch = [&] {
+      if (os::purge(memory, s->bytes()) && !os::populate(memory, s->bytes())) {
+        touch_each_page(s->start, s->bytes());
+      }
+    };
+    fresh = best_time(drop_and_touch);
+    if (os::advise_huge(memory, s->bytes())) fresh_huge = best_time(drop_and_touch);
+    os::advise_no_huge(memory, s->bytes());
+    engine::heap.give_back(s);
+  }
+  fresh_price.store(fresh, std::memory_order_relaxed);
+  fresh_huge_price.store(fresh_huge, std::memory_order_relaxed);
+  // release: partner of the acquire in measured_prices().
+  memset_price.store(std::max<std::int64_t>(by_memset, 1), std::memory_order_release);
+}
+
+bool dropping_is_cheaper(bool huge) {
+  const zeroing_prices prices = measured_prices();
+  return (huge ? prices.fresh_huge_ns : prices.fresh_ns) < prices.memset_ns;
+}
+
+bool drop(const span* s) { return os::purge(reinterpret_cast<void*>(s->start), s->bytes()); }
+
+}  // namespace
+
+zeroing_prices measured_prices() {
+  if (memset_price.load(std::memory_order_acquire) == 0) measure();
+  return {memset_price.load(std::memory_order_acquire), fresh_price.load(std::memory_order_relaxed),
+          fresh_huge_price.load(std::memory_order_relaxed)};
+}
+
+void prefault(const span* s) {
+  for (std::uintptr_t at = s->start; at < s->end(); at += populate_slice) {
+    const std::size_t bytes = std::min(s->end() - at, populate_slice);
+    if (!os::populate(reinterpret_cast<void*>(at), bytes)) touch_each_page(at, bytes);
+  }
+}
+
+void advise_huge(const span* s) {
+  const std::uintptr_t start = align_up(s->start, huge_page_size);
+  const std::uintptr_t end = align_down(s->end(), huge_page_size);
+  if (start < end) os::advise_huge(reinterpret_cast<void*>(start), end - start);
+}
+
+bool lock(const span* s, bool wiped_on_fork) {
+  auto* const memory = reinterpret_cast<void*>(s->start);
+  if (!os::lock_in_memory(memory, s->bytes())) return false;
+  os::set_dumped(memory, s->bytes(), false);
+  if (wiped_on_fork) os::set_wiped_on_fork(memory, s->bytes(), true);
+  return true;
+}
+
+void unlock(const span* s, bool wiped_on_fork) {
+  auto* const memory = reinterpret_cast<void*>(s->start);
+  os::unlock_from_memory(memory, s->bytes());
+  os::set_dumped(memory, s->bytes(), true);
+  if (wiped_on_fork) os::set_wiped_on_fork(memory, s->bytes(), false);
+}
+
+void wipe(void* memory, std::size_t bytes) {
+  std::memset(memory, 0, bytes);
+  asm volatile("" : : "r"(memory) : "memory");
+}
+
+zeroed_bytes zero_new(span* s, bool may_drop, bool huge) {
+  if (s->dirty_pages == 0) return {};
+  const std::size_t dirty = std::size_t{s->dirty_pages} << page_shift;
+  if (may_drop && dropping_is_cheaper(huge) && drop(s)) return {0, dirty};
+  return {zero_dirty_pages(engine::map, s), 0};
+}
+
+zeroed_bytes zero_used(span* s, bool may_drop, bool huge) {
+  if (may_drop && dropping_is_cheaper(huge) && drop(s)) return {0, s->bytes()};
+  std::memset(reinterpret_cast<void*>(s->start), 0, s->bytes());
+  return {s->bytes(), 0};
+}
+
+}  // namespace tarn::buffer_memory

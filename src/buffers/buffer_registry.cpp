@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "buffers/buffer_registry.hpp"
+
+#include <new>
+
+#include "os/clock.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/extension.hpp"
+
+namespace tarn::buffer_registry {
+
+constinit buffer_budget budget;
+
+namespace {
+
+constinit os::mutex lock{os::lock_rank::pools};
+std::atomic<buffer_core*> pools{nullptr};  // written under lock
+
+// ---- what the engine asks for ----
+
+void age() {
+  const std::int64_t now = os::now_ms();
+  budget.refresh(now);
+  for_each([now](buffer_core& pool) { pool.age(now); });
+}
+
+bool has_work() {
+  bool work = false;
+  for_each([&work](buffer_core& pool) { work = work || pool.has_work(); });
+  return work;
+}
+
+void reclaim() {
+  for_each([](buffer_core& pool) { pool.give_to_heap(false); });
+}
+
+// Threads have nothing of their own here.
+void nothing() {}
+void no_locks(void (* /*visit*/)(os::mutex&)) {}
+
+void visit_upper_locks(void (*visit)(os::mutex&)) {
+  visit(lock);
+  for_each([visit](buffer_core& pool) { visit(pool.lock()); });
+}
+
+void after_fork_in_child() {
+  for_each([](buffer_core& pool) { pool.after_fork_in_child(); });
+}
+
+void run_errands() {
+  for_each([](buffer_core& pool) { pool.run_errands(); });
+}
+
+constinit engine::extension as_extension{.order = engine::extension::place::buffers,
+                                         .age = age,
+                                         .has_work = has_work,
+                                         .reclaim = reclaim,
+                                         .trim = nothing,
+                                         .thread_adopts = nothing,
+                                         .thread_ends = nothing,
+                                         .visit_upper_locks = visit_upper_locks,
+                                         .visit_lower_locks = no_locks,
+                                         .after_fork_in_child = after_fork_in_child,
+                                         .run_errands = run_errands};
+
+}  // namespace
+
+buffer_core* first() {
+  // acquire: partner of the release in create().
+  return pools.load(std::memory_order_acquire);
+}
+
+tarn_buffer_pool* create(const tarn_buffer_request& request) {
+  engine::attach_thread();
+  engine::attach(as_extension);
+  budget.refresh(os::now_ms());
+  for (buffer_core* pool = first(); pool != nullptr; pool = pool->next) {
+    if (pool->claim(request)) return static_cast<tarn_buffer_pool*>(pool);
+  }
+  void* const memory = engine::metadata.allocate(sizeof(tarn_buffer_pool), alignof(tarn_buffer_pool));
+  if (memory == nullptr) return nullptr;
+  auto* const pool = new (memory) tarn_buffer_pool;
+  pool->claim(request);
+  os::lock_guard guard(lock);
+  pool->next = pools.load(std::memory_order_relaxed);
+  // release: partner of the acquire in first().
+  pools.store(pool, std::memory_order_release);
+  return pool;
+}
+
+}  // namespace tarn::buffer_registry

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT
+#include "os/memory_pressure.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string_view>
+
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "os/clock.hpp"
+#include "os/syscall.hpp"
+
+namespace tarn::os {
+namespace {
+
+constexpr std::uint64_t unlimited = ~std::uint64_t{0};
+// Version 1 writes "no limit" as the largest number of whole pages.
+constexpr std::uint64_t least_unlimited = std::uint64_t{1} << 62;
+constexpr std::uint64_t near_divisor = 16;
+// Hundredths of a percent of the last ten seconds in which some task stood still.
+constexpr std::uint64_t stalled_from = 1000;
+constexpr std::int64_t look_interval_ms = 1000;
+constexpr std::size_t longest_path = 1024;
+
+using path_buffer = text_buffer<longest_path>;
+
+// A file, line by line. What a line has beyond the buffer is left out.
+class line_reader {
+ public:
+  explicit line_reader(const text_writer& path) {
+    if (path.size() >= longest_path) return;
+    char name[longest_path];
+    std::copy_n(path.data(), path.size(), name);
+    name[path.size()] = '\0';
+    descriptor_ = system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(name), O_RDONLY | O_CLOEXEC);
+  }
+  ~line_reader() {
+    if (descriptor_ >= 0) system_call(SYS_close, descriptor_);
+  }
+  line_reader(const line_reader&) = delete;
+  line_reader& operator=(const line_reader&) = delete;
+
+  // False at the end. The line is good until the next call.
+  bool next(std::string_view& line) {
+    std::size_t length = 0;
+    for (;;) {
+      if (at_ == end_ && !fill()) break;
+      const char c = chunk_[at_++];
+      if (c == '\n') {
+        line = {line_, length};
+        return true;
+      }
+      if (length < sizeof line_) line_[length++] = c;
+    }
+    line = {line_, length};
+    return length != 0;
+  }
+
+ private:
+  bool fill() {
+    if (descriptor_ < 0) return false;
+    constexpr long interrupted = -4;
+    long got = interrupted;
+    while (got == interrupted) {
+      got = system_call(SYS_read, descriptor_, reinterpret_cast<long>(chunk_), sizeof chunk_);
+    }
+    at_ = 0;
+    end_ = got > 0 ? static_cast<std::size_t>(got) : 0;
+    return end_ != 0;
+  }
+
+  long descriptor_ = -1;
+  std::size_t at_ = 0;
+  std::size_t end_ = 0;
+  char chunk_[512];
+  char line_[longest_path];
+};
+
+// ---- text ----
+
+// The part before `separator`, which is cut off with it; all of it if there is none.
+std::string_view cut(std::string_view& text, char separator) {
+  const std::size_t at = text.find(separator);
+  const std::string_view part = text.substr(0, at);
+  text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
+  return part;
+}
+
+// `otherwise` where the text does not begin with a digit.
+std::uint64_t number_in(std::string_view text, std::uint64_t otherwise) {
+  if (text.empty() || text[0] < '0' || text[0] > '9') return otherwise;
+  std::uint64_t value = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') break;
+    if (value > unlimited / 10 - 1) return unlimited;
+    value = value * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return value;
+}
+
+bool lists(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    if (cut(list, ',') == word) return true;
+  }
+  return false;
+}
+
+// ---- files ----
+
+std::uint64_t number_in_file(std::string_view folder, const char* file, std::uint64_t otherwise) {
+  path_buffer path;
+  path.put(folder).put(file);
+  line_reader lines(path);
+  std::string_view line;
+  return lines.next(line) ? number_in(line, otherwise) : otherwise;
+}
+
+// Of a file of lines "key 123", or "key:   123 kB".
+std::uint64_t number_behind(const text_writer& path, std::string_view key, std::uint64_t otherwise) {
+  line_reader lines(path);
+  std::string_view line;
+  while (lines.next(line)) {
+    if (!line.starts_with(key)) continue;
+    line.remove_prefix(key.size());
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    return number_in(line, otherwise);
+  }
+  return otherwise;
+}
+
+// "some avg10=12.34 avg60=…": whether that is much.
+bool is_stalled(std::string_view folder, const char* file) {
+  path_buffer path;
+  path.put(folder).put(file);
+  line_reader lines(path);
+  std::string_view line;
+  constexpr std::string_view start = "some avg10=";
+  while (lines.next(line)) {
+    if (!line.starts_with(start)) continue;
+    line.remove_prefix(start.size());
+    const std::uint64_t percent = number_in(cut(line, '.'), 0);
+    return percent * 100 + number_in(line.substr(0, 2), 0) >= stalled_from;
+  }
+  return false;
+}
+
+// ---- control groups ----
+
+// The names of one version's files.
+struct group_files {
+  std::string_view type;  // of the file system
+  const char* limit;
+  const char* soft_limit;
+  const char* used;
+  std::string_view idle;  // in memory.stat
+  const char* pressure;
+};
+constexpr group_files version_1 = {
+    "cgroup", "/memory.limit_in_bytes", nullptr, "/memory.usage_in_bytes", "total_inactive_file", nullptr};
+constexpr group_files version_2 = {"cgroup2",         "/memory.max",   "/memory.high",
+                                   "/memory.current", "inactive_file", "/memory.pressure"};
+
+// The path of the process's group in its hierarchy: "0::/path" or "5:cpu,memory:/path". Empty: none.
+void find_group(const char* root, bool second, path_buffer& out) {
+  path_buffer path;
+  path.put(root).put("/proc/self/cgroup");
+  line_reader lines(path);
+  std::string_view line;
+  while (lines.next(line)) {
+    const std::string_view number = cut(line, ':');
+    const std::string_view controllers = cut(line, ':');
+    if (second ? number == "0" && controllers.empty() : lists(controllers, "memory")) {
+      out.put(line);
+      return;
+    }
+  }
+}
+
+// The folder of the group `group`, whose hierarchy is mounted somewhere, goes to `out`. Returns the length of the mount
+// point's part of it; 0 if it is not mounted.
+// A line is: number, parent, device, root of the mount, mount point, options, …, "-", type, source, its options.
+std::size_t find_folder(const char* root, const group_files& files, std::string_view group,
+                        path_buffer& out) {
+  path_buffer path;
+  path.put(root).put("/proc/self/mountinfo");
+  line_reader lines(path);
+  std::string_view line;
+  while (lines.next(line)) {
+    for (int i = 0; i < 3; ++i) cut(line, ' ');
+    const std::string_view mounted_root = cut(line, ' ');
+    const std::string_view mount_point = cut(line, ' ');
+    const std::size_t dash = line.find(" - ");
+    if (dash == std::string_view::npos) continue;
+    line.remove_prefix(dash + 3);
+    if (cut(line, ' ') != files.type) continue;
+    cut(line, ' ');
+    if (&files == &version_1 && !lists(line, "memory")) continue;
+    out.put(root).put(mount_point);
+    const std::size_t top = out.size();
+    // A container sees its group as the root, or a root that the path does not lie in.
+    std::string_view below = group;
+    if (mounted_root != "/") {
+      below = below.starts_with(mounted_root) ? below.substr(mounted_root.size()) : std::string_view();
+    }
+    if (below.find("..") == std::string_view::npos && below != "/") out.put(below);
+    return out.size() < longest_path ? top : 0;
+  }
+  return 0;
+}
+
+void note_limit(memory_state& state, std::uint64_t limit, std::uint64_t used) {
+  if (limit < state.limits.limit) state.limits = {limit, used};
+  if (used >= limit - limit / near_divisor) state.pressed = true;
+}
+
+void look_at_group(std::string_view folder, const group_files& files, memory_state& state) {
+  std::uint64_t limit = number_in_file(folder, files.limit, unlimited);
+  if (files.soft_limit != nullptr) {
+    limit = std::min(limit, number_in_file(folder, files.soft_limit, unlimited));
+  }
+  if (limit >= least_unlimited) return;
+  const std::uint64_t used = number_in_file(folder, files.used, 0);
+  path_buffer statistics;
+  statistics.put(folder).put("/memory.stat");
+  note_limit(state, limit, used - std::min(number_behind(statistics, files.idle, 0), used));
+}
+
+void look_at_groups(const char* root, const group_files& files, memory_state& state) {
+  path_buffer group;
+  find_group(root, &files == &version_2, group);
+  if (group.size() == 0 || group.size() >= longest_path) return;
+  path_buffer path;
+  const std::size_t top = find_folder(root, files, {group.data(), group.size()}, path);
+  if (top == 0) return;
+  std::string_view folder(path.data(), path.size());
+  if (files.pressure != nullptr && is_stalled(folder, files.pressure)) state.pressed = true;
+  for (;;) {
+    look_at_group(folder, files, state);
+    if (folder.size() <= top) return;
+    folder = folder.substr(0, std::max(folder.rfind('/'), top));
+  }
+}
+
+void look_at_machine(const char* root, memory_state& state) {
+  path_buffer path;
+  path.put(root).put("/proc/meminfo");
+  const std::uint64_t total = number_behind(path, "MemTotal:", 0) * kib;
+  const std::uint64_t available = number_behind(path, "MemAvailable:", 0) * kib;
+  if (total != 0 && available != 0) note_limit(state, total, total - std::min(available, total));
+  path_buffer folder;
+  folder.put(root).put("/proc/pressure");
+  if (is_stalled({folder.data(), folder.size()}, "/memory")) state.pressed = true;
+}
+
+}  // namespace
+
+memory_state look_at_memory(const char* root) {
+  memory_state state{{unlimited, 0}, false};
+  look_at_machine(root, state);
+  look_at_groups(root, version_1, state);
+  look_at_groups(root, version_2, state);
+  return state;
+}
+
+memory_limits read_memory_limits() { return look_at_memory("").limits; }
+
+bool under_pressure() {
+  static std::atomic<std::int64_t> next_look{0};
+  static std::atomic<bool> answer{false};
+  const std::int64_t now = now_ms();
+  std::int64_t due = next_look.load(std::memory_order_relaxed);
+  // Of several threads one looks, and the others take the last answer.
+  if (now >= due &&
+      next_look.compare_exchange_strong(due, now + look_interval_ms, std::memory_order_relaxed)) {
+    answer.store(look_at_memory("").pressed, std::memory_order_relaxed);
+  }
+  return answer.load(std::memory_order_relaxed);
+}
+
+}  // namespace tarn::os

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "buffers/buffer_budget.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/units.hpp"
+
+namespace tarn {
+namespace {
+
+os::memory_state calm(std::uint64_t limit) { return {{limit, 0}, false}; }
+os::memory_state pressed(std::uint64_t limit) { return {{limit, limit}, true}; }
+
+TEST(buffer_budget, follows_the_limit) {
+  buffer_budget budget;
+  EXPECT_EQ(budget.of(3 * mib), 3 * mib);
+  budget.note(calm(8 * gib));
+  EXPECT_EQ(budget.of(0), 1 * gib);
+  EXPECT_EQ(budget.of(3 * gib), 3 * gib);
+  EXPECT_EQ(budget.of(5 * gib), 4 * gib);
+  budget.note(calm(256 * mib));
+  EXPECT_EQ(budget.of(0), 32 * mib);
+  EXPECT_EQ(budget.of(1 * gib), 128 * mib);
+  budget.note(calm(0));
+  EXPECT_EQ(budget.of(0), 0U);
+  EXPECT_EQ(budget.of(1 * mib), 0U);
+}
+
+TEST(buffer_budget, halves_under_pressure_and_recovers_slowly) {
+  buffer_budget budget;
+  budget.note(calm(8 * gib));
+  budget.note(pressed(8 * gib));
+  EXPECT_EQ(budget.of(64 * mib), 32 * mib);
+  budget.note(pressed(8 * gib));
+  EXPECT_EQ(budget.of(64 * mib), 16 * mib);
+  for (unsigned i = 0; i < buffer_budget::most_halvings; ++i) budget.note(pressed(8 * gib));
+  EXPECT_EQ(budget.of(64 * mib), 0U);
+  for (int i = 0; i < buffer_budget::calm_looks; ++i) {
+    budget.note(calm(8 * gib));
+    EXPECT_EQ(budget.of(64 * mib), 0U);
+  }
+  budget.note(calm(8 * gib));
+  EXPECT_EQ(budget.of(64 * mib), 64 * mib >> (buffer_budget::most_halvings - 1));
+  for (unsigned i = 1; i < buffer_budget::most_halvings; ++i) budget.note(calm(8 * gib));
+  EXPECT_EQ(budget.of(64 * mib), 64 * mib);
+  budget.note(calm(8 * gib));
+  EXPECT_EQ(budget.of(64 * mib), 64 * mib);
+}
+
+TEST(buffer_budget, looks_at_the_system_once_a_second) {
+  buffer_budget budget;
+  budget.refresh(100000);
+  const std::size_t seen = budget.of(0);
+  EXPECT_LT(seen, std::size_t{1} << 60);
+  budget.note(calm(8 * mib));
+  budget.refresh(100000 + buffer_budget::interval_ms - 1);
+  EXPECT_EQ(budget.of(0), 1 * mib);
+  budget.refresh(100000 + buffer_budget::interval_ms);
+  EXPECT_NE(budget.of(0), 1 * mib);
+}
+
+}  // namespace
+}  // namespace tarn
