@@ -195,6 +195,8 @@ int measure(cost_arguments& arguments) {
   std::vector<std::string> notes;
   settings.sizes = sizes_of(arguments.sizes);
   const bool table = !takes_standard_output(arguments);
+  // From here on files may have to be removed before the end; the experiment looks for what came meanwhile.
+  const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   const auto svg = open_output("--svg", arguments.svg);
   const auto html = open_output("--html", arguments.html);
   const auto json = open_output("--json", arguments.json);

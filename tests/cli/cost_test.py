@@ -89,7 +89,9 @@ class cost(Base):
         whole = sum(mapped[key]["median"] for key in ("allocate_seconds", "first_write_seconds",
                                                        "second_write_seconds", "free_seconds"))
         self.assertGreater(ways["mmap"]["true_total_seconds"], ways["mmap"]["timer_seconds"])
-        self.assertLess(ways["mmap"]["true_total_seconds"], whole)
+        # Of two rounds, medians add up as means do.
+        writes = sum(recycled[key]["median"] for key in ("first_write_seconds", "second_write_seconds"))
+        self.assertAlmostEqual(ways["mmap"]["true_total_seconds"], whole - writes, delta=1e-8)
         self.assertGreaterEqual(recycled["kept_bytes"]["median"], 16 * MIB)
         self.assertLess(mapped["kept_bytes"]["median"], 8 * MIB)
 
@@ -97,13 +99,13 @@ class cost(Base):
         """Measured apart, by a program that knows nothing of the steps, it must come out alike."""
         ratios = []
         # Others may disturb one attempt or two; the median of more must come out.
-        while len(ratios) < 7:
+        while len(ratios) < 9:
             apart = [self.loop("mmap", 32 * MIB)]
             report = json.loads(tarn("cost", "-n", "5", "--only", "mmap", "--json", "-", "32M").stdout)
             apart.append(self.loop("mmap", 32 * MIB))
             total = next(one["true_total_seconds"] for one in report["results"] if one["way"] == "mmap")
             ratios.append(total / statistics.mean(apart))
-            if len(ratios) >= 3 and abs(statistics.median(ratios) - 1) < 0.1:
+            if len(ratios) >= 5 and abs(statistics.median(ratios) - 1) < 0.1:
                 return
         self.fail(f"true total over the loop's, again and again: {ratios}")
 
@@ -193,8 +195,7 @@ class cost(Base):
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
             deadline = time.monotonic() + 20
             while not os.path.exists(target) and time.monotonic() < deadline:
-                time.sleep(0.02)
-            time.sleep(1)
+                time.sleep(0.001)
             process.send_signal(signal.SIGINT)
             errors = process.communicate(timeout=30)[1]
         self.assertEqual(process.returncode, -signal.SIGINT)
