@@ -12,6 +12,7 @@
 #include "base/compiler.hpp"
 #include "os/clock.hpp"
 #include "os/futex.hpp"
+#include "os/memory_pressure.hpp"
 #include "recycler/recycler_registry.hpp"
 #include "runtime/options.hpp"
 
@@ -40,7 +41,8 @@ void* thread_main(void* /*nothing*/) {
   for (;;) {
     const std::uint32_t seen = alarm.load(std::memory_order_relaxed);
     const bool goes_on = now.load(std::memory_order_relaxed) == phase::running;
-    const std::int64_t next = goes_on ? recycler_registry::end_due_generations(os::now_ms(), false) : -1;
+    const std::int64_t next =
+        goes_on ? recycler_registry::end_due_generations(os::now_ms(), os::under_pressure()) : -1;
     bool ends = false;
     {
       os::lock_guard guard(lock);
@@ -123,7 +125,7 @@ void lend_a_hand() {
   constexpr std::int64_t least_pause_ms = 10;
   if (ms - last < least_pause_ms || !lent_ms.compare_exchange_strong(last, ms, std::memory_order_relaxed))
     return;
-  recycler_registry::end_due_generations(ms, false);
+  recycler_registry::end_due_generations(ms, os::under_pressure());
 }
 
 void stop_at_exit() {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <new>
 
 #include "os/clock.hpp"
@@ -377,19 +378,21 @@ std::size_t end_generation(recycler_core* recycler, bool all) {
 std::int64_t end_due_generations(std::int64_t now_ms, bool all) {
   std::int64_t next = -1;
   for_each([&](recycler_core& r) {
-    if (!r.watched.load(std::memory_order_relaxed) || (r.cycle_ms() == 0 && !all)) return;
+    if (!r.watched.load(std::memory_order_relaxed)) return;
+    // Pressure ends the generations of all.
+    constexpr std::int64_t pressure_ms = 1000;
+    const std::int64_t cycle = r.cycle_ms() != 0 ? r.cycle_ms() : std::numeric_limits<std::int64_t>::max();
     std::int64_t since = 0;
     {
       os::lock_guard guard(lock);
       since = now_ms - r.turned_ms;
     }
-    if (all || since >= r.cycle_ms()) {
+    if (all || since >= cycle) {
       end_generation(&r, all);
       since = 0;
       if (!r.watched.load(std::memory_order_relaxed)) return;
     }
-    if (r.cycle_ms() == 0) return;
-    const std::int64_t left = r.cycle_ms() - since;
+    const std::int64_t left = std::min(cycle - since, pressure_ms);
     next = next < 0 ? left : std::min(next, left);
   });
   return next;
