@@ -158,7 +158,8 @@ class pool_core {
   std::atomic<bool> touched_{false};                      // since the last period of decay
   std::atomic<unsigned> idle_periods_{periods_to_purge};  // as far as that
   std::atomic<std::uint8_t> walks_{0};
-  std::atomic<std::size_t> bytes_{0};
+  // Written with every magazine; what stands above is read by all threads and hardly ever written.
+  alignas(separation) std::atomic<std::size_t> bytes_{0};
   std::atomic<std::size_t> moving_{0};
   std::atomic<std::uint64_t> refills_{0};
   std::atomic<std::uint64_t> hits_{0};
