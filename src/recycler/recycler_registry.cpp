@@ -260,16 +260,16 @@ void after_fork_in_child() {
     bin->claimed.store(0, std::memory_order_relaxed);
     link_locked(bin, recycler);
   }
-  bool waits = false;
   for (recycler_core* r = recyclers; r != nullptr; r = r->next) {
     std::size_t bytes = 0;
     std::size_t objects = 0;
     for (const recycler_bin* b = r->bins; b != nullptr; b = b->next) b->add_payments(bytes, objects);
     r->restart_budget(bytes, objects);
-    waits = waits || r->watched.load(std::memory_order_relaxed);
+    // Most children run another program at once: no thread is started for them. The first object that misses its place
+    // sets this again.
+    r->watched.store(false, std::memory_order_relaxed);
   }
   caretaker::after_fork_in_child();
-  if (waits) caretaker::wake();
 }
 
 constinit engine::extension as_extension{.order = engine::extension::place::recyclers,
