@@ -62,7 +62,8 @@ inline namespace TARN_POOL_MODE {
 template <class T>
 class buffer_allocator {
   // Pages are aligned to so much in any pool.
-  static_assert(alignof(T) <= 4096, "buffer_allocator: T is aligned to more than a page; use a pool of its own");
+  static_assert(alignof(T) <= 4096,
+                "buffer_allocator: T is aligned to more than a page; use a pool of its own");
 
  public:
   using value_type = T;
@@ -126,11 +127,10 @@ class buffer_allocator {
 class buffer_resource : public std::pmr::memory_resource {
  public:
   // From the process-wide pool. Requires, of both: upstream is not null and outlives the resource.
-  explicit buffer_resource(
-      std::pmr::memory_resource* upstream = std::pmr::get_default_resource()) noexcept
+  explicit buffer_resource(std::pmr::memory_resource* upstream = std::pmr::get_default_resource()) noexcept
       : upstream_(upstream) {}
-  explicit buffer_resource(const buffer_pool& pool, std::pmr::memory_resource* upstream =
-                                                        std::pmr::get_default_resource()) noexcept
+  explicit buffer_resource(const buffer_pool& pool,
+                           std::pmr::memory_resource* upstream = std::pmr::get_default_resource()) noexcept
       : pool_(pool.handle()), upstream_(upstream) {}
 
   [[nodiscard]] std::pmr::memory_resource* upstream_resource() const noexcept { return upstream_; }

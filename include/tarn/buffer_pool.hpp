@@ -45,13 +45,13 @@ inline namespace TARN_POOL_MODE {
 enum class buffer_prefault : std::uint8_t {
   never,   // the program's first writes, page by page
   in_get,  // get() does, in one call: cheaper by a quarter, but all of it, whether it will be used or not
-  ahead,   // tarn's background thread: get() finds `ahead` buffers of the length last asked for ready. Where there is no
-           // such thread (TARN_BACKGROUND=off, sanitizers), as in_get
+  ahead,  // tarn's background thread: get() finds `ahead` buffers of the length last asked for ready. Where there is no
+  // such thread (TARN_BACKGROUND=off, sanitizers), as in_get
 };
 
 enum class buffer_huge_pages : std::uint8_t {
   automatic,  // as malloc: for whole ones inside blocks of 4 MiB and more, in a heap of 16 MiB, while they are cheap
-  always,     // asked for in all buffers, which are then aligned to 2 MiB
+  always,  // asked for in all buffers, which are then aligned to 2 MiB
   never,
 };
 
@@ -80,19 +80,19 @@ struct locked_buffer_pool_options {
 };
 
 struct buffer_pool_stats {
-  std::uint64_t gets;        // buffers handed out: hits + misses
-  std::uint64_t hits;        // from what the pool had kept
-  std::uint64_t misses;      // from the page heap, whose free memory may be warm too, or from the system
-  std::size_t live;          // buffers in the program's hands
-  std::size_t live_bytes;    // their capacities
-  std::size_t kept;          // idle buffers
-  std::size_t kept_bytes;    // of them
+  std::uint64_t gets;         // buffers handed out: hits + misses
+  std::uint64_t hits;         // from what the pool had kept
+  std::uint64_t misses;       // from the page heap, whose free memory may be warm too, or from the system
+  std::size_t live;           // buffers in the program's hands
+  std::size_t live_bytes;     // their capacities
+  std::size_t kept;           // idle buffers
+  std::size_t kept_bytes;     // of them
   std::size_t leaving_bytes;  // idle beyond the budget, on their way to the system
-  std::uint64_t given_back;  // bytes given to the system so far
-  std::uint64_t prepared;    // buffers made ready ahead
+  std::uint64_t given_back;   // bytes given to the system so far
+  std::uint64_t prepared;     // buffers made ready ahead
   std::uint64_t zeroed_by_memset;  // bytes
   std::uint64_t zeroed_by_system;  // bytes, by fresh pages in place of used ones
-  std::size_t budget;        // what holds now
+  std::size_t budget;              // what holds now
 };
 
 // A buffer, or none. Movable, not copyable; gives itself back when it ends.
@@ -186,9 +186,8 @@ inline tarn_buffer_pool* make_buffer_pool(tarn_buffer_request request, const cha
 }
 
 inline buffer_pool_stats stats_of(const tarn_buffer_figures& f) noexcept {
-  return {f.gets,          f.hits,       f.misses,   f.live,
-          f.live_bytes,    f.kept,       f.kept_bytes, f.leaving_bytes,
-          f.given_back,    f.prepared,   f.zeroed_by_memset, f.zeroed_by_system,
+  return {f.gets,       f.hits,          f.misses,     f.live,     f.live_bytes,       f.kept,
+          f.kept_bytes, f.leaving_bytes, f.given_back, f.prepared, f.zeroed_by_memset, f.zeroed_by_system,
           f.budget};
 }
 
@@ -236,7 +235,8 @@ class buffer_pool {
     if (tarn_buffer_reserve(pool_, bytes, count)) return;
     if (errno == EDQUOT) {
       detail::throw_system_error(EDQUOT, "tarn: " + std::to_string(count) + " buffers of " +
-                                             std::to_string(bytes) + " bytes are more than the pool's budget of " +
+                                             std::to_string(bytes) +
+                                             " bytes are more than the pool's budget of " +
                                              std::to_string(stats().budget) + " bytes");
     }
     detail::throw_bad_alloc();

@@ -53,8 +53,7 @@ template <class... Parts>
 
 // `s` is what the page map knows of the address, or null.
 [[noreturn]] void misused(const void* buffer, const span* s) {
-  const span_state state =
-      s != nullptr ? s->state.load(std::memory_order_relaxed) : span_state::free;
+  const span_state state = s != nullptr ? s->state.load(std::memory_order_relaxed) : span_state::free;
   const auto* const owner =
       s != nullptr ? static_cast<buffer_core*>(s->owner.load(std::memory_order_relaxed)) : nullptr;
   if (owner != nullptr && s->contains(address_of(buffer))) {

@@ -128,18 +128,18 @@ class buffer_core {
   void check_guard(const span* s) const;
 
   os::mutex lock_{os::lock_rank::pools};
-  bool used_ = false;               // guarded by lock_
-  bool ended_ = false;              // guarded by lock_
+  bool used_ = false;   // guarded by lock_
+  bool ended_ = false;  // guarded by lock_
   // guarded by lock_; whoever works on the pool, with the lock free, for nobody who uses it
   std::size_t pins_ = 0;
-  bool forked_ = false;             // guarded by lock_; what is kept may not be locked any more
-  settings settings_;               // written by claim() only
+  bool forked_ = false;               // guarded by lock_; what is kept may not be locked any more
+  settings settings_;                 // written by claim() only
   char name_[longest_name + 1] = {};  // likewise
-  kept_spans kept_;                 // guarded by lock_
-  span_list leaving_;               // guarded by lock_; in state `kept`, oldest first
-  std::size_t leaving_bytes_ = 0;   // guarded by lock_
-  std::size_t wanted_pages_ = 0;    // guarded by lock_; of the buffers to get ready; 0: none
-  span* preparing_ = nullptr;       // guarded by lock_; by the background thread, found by a forked child
+  kept_spans kept_;                   // guarded by lock_
+  span_list leaving_;                 // guarded by lock_; in state `kept`, oldest first
+  std::size_t leaving_bytes_ = 0;     // guarded by lock_
+  std::size_t wanted_pages_ = 0;      // guarded by lock_; of the buffers to get ready; 0: none
+  span* preparing_ = nullptr;         // guarded by lock_; by the background thread, found by a forked child
   // guarded by lock_
   std::uint64_t gets_ = 0;
   std::uint64_t hits_ = 0;

@@ -46,25 +46,22 @@ std::atomic<std::int64_t> memset_price{0};
 std::atomic<std::int64_t> fresh_price{0};
 std::atomic<std::int64_t> fresh_huge_price{0};
 
+// On memory of its own: the page heap's would lose what it has warm.
 void measure() {
+  constexpr std::size_t bytes = huge_page_size;
   std::int64_t by_memset = 1;
   std::int64_t fresh = INT64_MAX;  // without memory to measure on, nothing is dropped
   std::int64_t fresh_huge = INT64_MAX;
-  span* const s = engine::middle.take_pages(pages_per_huge_page, pages_per_huge_page, span_state::kept,
-                                            page_heap::use::sparse);
-  if (s != nullptr) {
-    auto* const memory = reinterpret_cast<void*>(s->start);
-    std::memset(memory, 1, s->bytes());
-    by_memset = best_time([&] { wipe(memory, s->bytes()); });
+  if (void* const memory = os::reserve(bytes, huge_page_size)) {
+    std::memset(memory, 1, bytes);
+    by_memset = best_time([&] { wipe(memory, bytes); });
     const auto drop_and_touch = [&] {
-      if (os::purge(memory, s->bytes()) && !os::populate(memory, s->bytes())) {
-        touch_each_page(s->start, s->bytes());
-      }
+      if (os::purge(memory, bytes) && !os::populate(memory, bytes))
+        touch_each_page(address_of(memory), bytes);
     };
     fresh = best_time(drop_and_touch);
-    if (os::advise_huge(memory, s->bytes())) fresh_huge = best_time(drop_and_touch);
-    os::advise_no_huge(memory, s->bytes());
-    engine::heap.give_back(s);
+    if (os::advise_huge(memory, bytes)) fresh_huge = best_time(drop_and_touch);
+    os::release(memory, bytes);
   }
   fresh_price.store(fresh, std::memory_order_relaxed);
   fresh_huge_price.store(fresh_huge, std::memory_order_relaxed);
@@ -77,9 +74,7 @@ bool dropping_is_cheaper(bool huge) {
   return (huge ? prices.fresh_huge_ns : prices.fresh_ns) < prices.memset_ns;
 }
 
-bool drop(const span* s) {
-  return os::purge(reinterpret_cast<void*>(s->start), s->bytes());
-}
+bool drop(const span* s) { return os::purge(reinterpret_cast<void*>(s->start), s->bytes()); }
 
 }  // namespace
 

@@ -52,16 +52,9 @@ void run_errands() {
   for_each([](buffer_core& pool) { pool.run_errands(); });
 }
 
-constinit engine::extension as_extension{age,
-                                         has_work,
-                                         reclaim,
-                                         nothing,
-                                         nothing,
-                                         visit_upper_locks,
-                                         no_locks,
-                                         after_fork_in_child,
-                                         nullptr,
-                                         run_errands};
+constinit engine::extension as_extension{age,     has_work,          reclaim,  nothing,
+                                         nothing, visit_upper_locks, no_locks, after_fork_in_child,
+                                         nullptr, run_errands};
 
 }  // namespace
 

@@ -27,32 +27,32 @@ enum tarn_buffer_huge_pages : std::uint8_t {
 struct tarn_buffer_request {
   const char* name;  // copied, up to 127 bytes; need not end with a null byte
   std::size_t name_length;
-  std::size_t alignment;   // a power of two up to 1 GiB; at least 8 KiB and the system's page in any case
-  std::size_t budget;      // most bytes of kept buffers; 0: an eighth of the memory that the process may use
-  std::int64_t idle_ms;    // how long a kept buffer stays; -1: for ever
-  std::size_t ahead;       // with TARN_BUFFER_PREFAULT_AHEAD: how many buffers are to be ready
-  std::uint8_t prefault;   // tarn_buffer_prefault
-  std::uint8_t huge;       // tarn_buffer_huge_pages
-  bool zeroed;             // all buffers are zero when they are handed out
-  bool locked;             // kept in memory, out of dumps, wiped when they come back
-  bool wiped_on_fork;      // with `locked`: a forked child finds zeroes
-  bool checked;            // with a guard behind each buffer
+  std::size_t alignment;  // a power of two up to 1 GiB; at least 8 KiB and the system's page in any case
+  std::size_t budget;     // most bytes of kept buffers; 0: an eighth of the memory that the process may use
+  std::int64_t idle_ms;   // how long a kept buffer stays; -1: for ever
+  std::size_t ahead;      // with TARN_BUFFER_PREFAULT_AHEAD: how many buffers are to be ready
+  std::uint8_t prefault;  // tarn_buffer_prefault
+  std::uint8_t huge;      // tarn_buffer_huge_pages
+  bool zeroed;            // all buffers are zero when they are handed out
+  bool locked;            // kept in memory, out of dumps, wiped when they come back
+  bool wiped_on_fork;     // with `locked`: a forked child finds zeroes
+  bool checked;           // with a guard behind each buffer
 };
 
 struct tarn_buffer_figures {
-  std::uint64_t gets;            // buffers handed out
-  std::uint64_t hits;            // of them, from what the pool had kept
-  std::uint64_t misses;          // from the page heap or the system
-  std::uint64_t live;            // buffers in the program's hands
-  std::uint64_t live_bytes;      // of them
-  std::uint64_t kept;            // buffers that wait for the next user
-  std::uint64_t kept_bytes;      // of them
-  std::uint64_t leaving_bytes;   // beyond the budget, on their way to the system
-  std::uint64_t given_back;      // bytes given to the system so far
-  std::uint64_t prepared;        // buffers made ready ahead of demand
+  std::uint64_t gets;              // buffers handed out
+  std::uint64_t hits;              // of them, from what the pool had kept
+  std::uint64_t misses;            // from the page heap or the system
+  std::uint64_t live;              // buffers in the program's hands
+  std::uint64_t live_bytes;        // of them
+  std::uint64_t kept;              // buffers that wait for the next user
+  std::uint64_t kept_bytes;        // of them
+  std::uint64_t leaving_bytes;     // beyond the budget, on their way to the system
+  std::uint64_t given_back;        // bytes given to the system so far
+  std::uint64_t prepared;          // buffers made ready ahead of demand
   std::uint64_t zeroed_by_memset;  // bytes
   std::uint64_t zeroed_by_system;  // bytes, by fresh pages in place of used ones
-  std::uint64_t budget;          // what holds now: as asked for, less under pressure
+  std::uint64_t budget;            // what holds now: as asked for, less under pressure
 };
 
 extern "C" {

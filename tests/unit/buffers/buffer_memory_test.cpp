@@ -21,7 +21,8 @@ span* take(std::size_t bytes) {
 std::size_t resident_pages(const span* s) {
   std::vector<unsigned char> pages(s->bytes() / os::page_size());
   EXPECT_EQ(mincore(reinterpret_cast<void*>(s->start), s->bytes(), pages.data()), 0);
-  return static_cast<std::size_t>(std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return (p & 1) != 0; }));
+  return static_cast<std::size_t>(
+      std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return (p & 1) != 0; }));
 }
 bool all_are(const span* s, unsigned char value) {
   const auto* const bytes = reinterpret_cast<const unsigned char*>(s->start);

@@ -15,8 +15,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "buffers/buffer_registry.hpp"
 #include "base/compiler.hpp"
+#include "buffers/buffer_registry.hpp"
 #include "os/clock.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
@@ -33,7 +33,8 @@ constexpr bool has_background_thread = !TARN_TSAN && !TARN_ASAN;
 
 void fill(const buffer& b, int value) { std::memset(b.data(), value, b.size()); }
 bool all_are(const buffer& b, int value) {
-  return std::all_of(b.data(), b.data() + b.size(), [value](std::byte byte) { return byte == std::byte(value); });
+  return std::all_of(b.data(), b.data() + b.size(),
+                     [value](std::byte byte) { return byte == std::byte(value); });
 }
 template <class Condition>
 bool wait_until(Condition condition) {
@@ -162,7 +163,8 @@ TEST_F(buffer_pool_test, moved_and_released) {
 }
 
 TEST_F(buffer_pool_test, alignment) {
-  for (const std::size_t alignment : {std::size_t{1}, std::size_t{512}, std::size_t{4096}, 2 * mib, 64 * mib}) {
+  for (const std::size_t alignment :
+       {std::size_t{1}, std::size_t{512}, std::size_t{4096}, 2 * mib, 64 * mib}) {
     buffer_pool pool({.alignment = alignment});
     buffer longer = pool.get(20 * mib);
     EXPECT_EQ(address_of(longer.data()) % alignment, 0U);
@@ -191,7 +193,8 @@ TEST_F(buffer_pool_test, alignments_that_are_none_are_refused) {
 
 TEST_F(buffer_pool_test, more_than_there_is) {
   buffer_pool pool;
-  for (const std::size_t bytes : {std::size_t{1} << 50, ~std::size_t{0}, ~std::size_t{0} - 65536, std::size_t{1} << 46}) {
+  for (const std::size_t bytes :
+       {std::size_t{1} << 50, ~std::size_t{0}, ~std::size_t{0} - 65536, std::size_t{1} << 46}) {
     EXPECT_THROW((void)pool.get(bytes), std::bad_alloc);
     errno = 0;
     EXPECT_FALSE(pool.try_get(bytes));

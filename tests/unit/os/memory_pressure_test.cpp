@@ -31,15 +31,16 @@ class memory_pressure_test : public testing::Test {
     std::ofstream(whole) << text;
   }
   void machine(std::uint64_t total_mib, std::uint64_t available_mib) {
-    write("/proc/meminfo", "MemTotal:       " + std::to_string(total_mib * 1024) +
-                               " kB\nMemFree:  1 kB\nMemAvailable:   " + std::to_string(available_mib * 1024) +
-                               " kB\n");
+    write("/proc/meminfo",
+          "MemTotal:       " + std::to_string(total_mib * 1024) +
+              " kB\nMemFree:  1 kB\nMemAvailable:   " + std::to_string(available_mib * 1024) + " kB\n");
   }
   void second_version(const std::string& group, const std::string& mounted_root = "/") {
     write("/proc/self/cgroup", "0::" + group + "\n");
     write("/proc/self/mountinfo",
           "22 1 0:21 / /proc rw,nosuid shared:12 - proc proc rw\n"
-          "30 23 0:26 " + mounted_root + " /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
+          "30 23 0:26 " +
+              mounted_root + " /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
   }
   void group(const std::string& folder, const std::string& most, const std::string& high,
              std::uint64_t current, std::uint64_t idle = 0) {
@@ -134,7 +135,8 @@ TEST_F(memory_pressure_test, version_one) {
 }
 
 TEST_F(memory_pressure_test, stalls) {
-  write("/proc/pressure/memory", "some avg10=9.99 avg60=80.00 avg300=1.00 total=5\nfull avg10=9.00 avg60=1.00\n");
+  write("/proc/pressure/memory",
+        "some avg10=9.99 avg60=80.00 avg300=1.00 total=5\nfull avg10=9.00 avg60=1.00\n");
   EXPECT_FALSE(look().pressed);
   write("/proc/pressure/memory", "some avg10=10.00 avg60=0.00 avg300=1.00 total=5\nfull avg10=0.00\n");
   EXPECT_TRUE(look().pressed);
