@@ -16,7 +16,8 @@
 //
 // Thread safety: all members of pools may be called by any thread, but for the destructor; a buffer is one thread's at a
 // time, and may be given back by any. Lifetime: a buffer may outlive its pool; its memory goes when it is given back.
-// After fork both processes have a whole pool.
+// After fork both processes have a whole pool. Once a pool exists, files below /proc and /sys/fs/cgroup are read once a second
+// while buffers come and go or are kept: a sandbox must allow openat, read and close, or fail them, not kill for them.
 // Failure: std::bad_alloc, or an empty buffer from try_get. Nothing is lost by a failed call.
 // Cost: a hit takes two short locks; a miss a few µs and a fault for each page (or one call, see buffer_prefault).
 // Units are bytes. A buffer's content is not defined unless the pool is zeroed.

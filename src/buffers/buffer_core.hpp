@@ -90,6 +90,7 @@ class buffer_core {
     bool locked = false;
     bool wiped_on_fork = false;
     bool checked = false;
+    std::size_t guard = 0;  // bytes
   };
 
   // What get() found, under one lock.
@@ -97,6 +98,7 @@ class buffer_core {
     span* found = nullptr;
     bool is_longer = false;  // to be cut
     std::int64_t since_ms = 0;
+    bool is_zero = false;
     bool errands = false;
   };
 
@@ -108,7 +110,7 @@ class buffer_core {
 
   find_result find_locked(std::size_t pages);
   bool note_demand_locked(std::size_t pages);
-  void cut(span* s, std::size_t pages, std::int64_t since_ms);
+  void cut(span* s, std::size_t pages, const find_result& of);
   void make_room(std::size_t pages);
   span* take_fresh(std::size_t pages, buffer_failure& failure);
   span* take_fresh_once(std::size_t pages, bool may_reclaim, buffer_failure& failure);

@@ -11,7 +11,7 @@
 namespace {
 
 constexpr std::size_t size = 200000;
-const int forks = pools_test::under_tsan || pools_test::under_asan ? 20 : 100;
+const int forks = pools_test::under_asan ? 20 : 100;
 
 tarn::buffer_pool pool({.name = "forked",
                         .prefault = tarn::buffer_prefault::ahead,
@@ -57,6 +57,7 @@ int in_child(int depth) {
 
 int main() {
   guarantee::start();
+  if (pools_test::under_tsan) guarantee::skip("ThreadSanitizer does not allow threads in forked children");
   std::atomic<bool> done{false};
   std::vector<std::jthread> threads;
   for (int t = 0; t < 3; ++t) {
