@@ -16,7 +16,8 @@
 //
 // Thread safety: all members of pools may be called by any thread, but for the destructor; a buffer is one thread's at a
 // time, and may be given back by any. Lifetime: a buffer may outlive its pool; its memory goes when it is given back.
-// After fork both processes have a whole pool.
+// After fork both processes have a whole pool. Once a pool exists, files below /proc and /sys/fs/cgroup are read once a second
+// while buffers come and go or are kept: a sandbox must allow openat, read and close, or fail them, not kill for them.
 // Failure: std::bad_alloc, or an empty buffer from try_get. Nothing is lost by a failed call.
 // Cost: a hit takes two short locks; a miss a few µs and a fault for each page (or one call, see buffer_prefault).
 // Units are bytes. A buffer's content is not defined unless the pool is zeroed.
@@ -161,7 +162,8 @@ namespace detail {
 inline namespace TARN_POOL_MODE {
 
 // A request without sense is a mistake of the program's, said as such.
-[[noreturn]] TARN_DETAIL_COLD inline void throw_system_error(int error, const std::string& what) {
+[[noreturn]] TARN_DETAIL_COLD inline void throw_system_error([[maybe_unused]] int error,
+                                                             [[maybe_unused]] const std::string& what) {
 #if defined(__cpp_exceptions)
   throw std::system_error(error, std::generic_category(), what);
 #else
@@ -267,7 +269,7 @@ class locked_buffer_pool {
     tarn_buffer_request request{};
     request.alignment = options.alignment;
     request.budget = options.budget;
-    request.huge = TARN_BUFFER_HUGE_NEVER;
+    request.huge = tarn_buffer_huge_never;
     request.locked = true;
     request.wiped_on_fork = options.wiped_on_fork;
     pool_ = detail::make_buffer_pool(request, options.name, options.idle_time);

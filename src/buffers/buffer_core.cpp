@@ -29,8 +29,8 @@ void* memory_of(const span* s) { return reinterpret_cast<void*>(s->start); }
 
 bool buffer_core::makes_sense(const tarn_buffer_request& r) {
   return (r.name != nullptr || r.name_length == 0) && is_power_of_two(r.alignment) &&
-         r.alignment <= largest_alignment && r.idle_ms >= -1 && r.prefault <= TARN_BUFFER_PREFAULT_AHEAD &&
-         r.huge <= TARN_BUFFER_HUGE_NEVER && (r.locked || !r.wiped_on_fork);
+         r.alignment <= largest_alignment && r.idle_ms >= -1 && r.prefault <= tarn_buffer_prefault_ahead &&
+         r.huge <= tarn_buffer_huge_never && (r.locked || !r.wiped_on_fork);
 }
 
 bool buffer_core::claim(const tarn_buffer_request& request) {
@@ -39,18 +39,20 @@ bool buffer_core::claim(const tarn_buffer_request& request) {
   used_ = true;
   ended_ = false;
   settings_.alignment_pages = std::max(request.alignment, granule()) >> page_shift;
-  if (request.huge == TARN_BUFFER_HUGE_ALWAYS) {
+  if (request.huge == tarn_buffer_huge_always) {
     settings_.alignment_pages = std::max(settings_.alignment_pages, pages_per_huge_page);
   }
   settings_.budget = request.budget;
   settings_.idle_ms = request.idle_ms;
   settings_.prefault = static_cast<tarn_buffer_prefault>(request.prefault);
-  settings_.ahead = settings_.prefault == TARN_BUFFER_PREFAULT_AHEAD ? request.ahead : 0;
+  settings_.ahead = settings_.prefault == tarn_buffer_prefault_ahead ? request.ahead : 0;
   settings_.huge = static_cast<tarn_buffer_huge_pages>(request.huge);
   settings_.zeroed = request.zeroed;
   settings_.locked = request.locked;
   settings_.wiped_on_fork = request.wiped_on_fork;
   settings_.checked = request.checked;
+  // What a fork wipes would look like a write behind the end.
+  settings_.guard = request.checked && !request.wiped_on_fork ? guard_bytes : 0;
   const std::size_t length = std::min(request.name_length, longest_name);
   std::copy_n(request.name, length, name_);
   name_[length] = '\0';
@@ -82,13 +84,10 @@ std::size_t buffer_core::budget_bytes() const { return buffer_registry::budget.o
 // 0: no machine has so much.
 std::size_t buffer_core::pages_for_request(std::size_t bytes) const {
   if (bytes > largest) return 0;
-  const std::size_t guard = settings_.checked ? guard_bytes : 0;
-  return align_up(std::max(bytes, smallest) + guard, granule()) >> page_shift;
+  return align_up(std::max(bytes, smallest) + settings_.guard, granule()) >> page_shift;
 }
 
-std::size_t buffer_core::usable_bytes(const span* s) const {
-  return s->bytes() - (settings_.checked ? guard_bytes : 0);
-}
+std::size_t buffer_core::usable_bytes(const span* s) const { return s->bytes() - settings_.guard; }
 
 // ---- taking ----
 
@@ -98,6 +97,7 @@ buffer_core::find_result buffer_core::find_locked(std::size_t pages) {
   result.found = kept_.best(pages);
   if (result.found != nullptr) {
     result.since_ms = result.found->kept.since_ms;
+    result.is_zero = result.found->kept.is_zero;
     kept_.remove(result.found);
   } else {
     for (span* s = leaving_.front(); s != nullptr && result.found == nullptr; s = s->next) {
@@ -119,7 +119,8 @@ buffer_core::find_result buffer_core::find_locked(std::size_t pages) {
 
 // Whether buffers of this length should be got ready.
 bool buffer_core::note_demand_locked(std::size_t pages) {
-  if (settings_.ahead == 0 || ended_ || kept_.count_fitting(pages, settings_.ahead) >= settings_.ahead) {
+  if (settings_.ahead == 0 || ended_ || ((kept_.pages() + pages) << page_shift) > budget_bytes() ||
+      kept_.count_fitting(pages, settings_.ahead) >= settings_.ahead) {
     return false;
   }
   wanted_pages_ = pages;
@@ -127,14 +128,19 @@ bool buffer_core::note_demand_locked(std::size_t pages) {
 }
 
 // Cuts `s`, which is the caller's alone, to its first pages; the rest is kept.
-void buffer_core::cut(span* s, std::size_t pages, std::int64_t since_ms) {
+void buffer_core::cut(span* s, std::size_t pages, const find_result& of) {
   const std::size_t first = align_up(pages, settings_.alignment_pages);
   if (first >= s->pages) return;
   span* const rest = engine::heap.split(s, first);
   if (rest == nullptr) return;  // no metadata: the buffer is a longer one
   if (rest->bytes() < smallest) return release_to_heap(rest);
-  os::lock_guard guard(lock_);
-  kept_.insert_aged(rest, since_ms);
+  {
+    os::lock_guard guard(lock_);
+    kept_.insert_aged(rest, of.since_ms, of.is_zero);
+    // It may be of one that was leaving.
+    evict_locked(budget_bytes());
+  }
+  settle();
 }
 
 // A miss that the kept spans together could have served: the oldest of them go to the page heap.
@@ -154,7 +160,7 @@ void buffer_core::make_room(std::size_t pages) {
 }
 
 span* buffer_core::take_fresh_once(std::size_t pages, bool may_reclaim, buffer_failure& failure) {
-  const bool filled = settings_.huge == TARN_BUFFER_HUGE_AUTOMATIC;
+  const bool filled = settings_.huge == tarn_buffer_huge_automatic;
   span* s = nullptr;
   for (int tries = 0; s == nullptr && tries <= (may_reclaim ? reclaim_tries : 0); ++tries) {
     if (tries != 0) engine::reclaim();
@@ -205,7 +211,7 @@ void buffer_core::zero(span* s, bool used) {
 
 // From here on it is a buffer.
 void buffer_core::hand_out(span* s) {
-  if (settings_.checked) set_guard(s);
+  if (settings_.guard != 0) set_guard(s);
   pool_memory::announce(memory_of(s), s->bytes());
   {
     os::lock_guard guard(lock_);
@@ -229,10 +235,9 @@ span* buffer_core::get(std::size_t bytes, std::size_t* capacity, buffer_failure&
   }
   span* s = result.found;
   if (s != nullptr) {
-    if (result.is_longer) cut(s, pages, result.since_ms);
+    if (result.is_longer) cut(s, pages, result);
     pool_memory::unpoison(memory_of(s), s->bytes());
-    // Those of locked pools were wiped when they came back.
-    if (settings_.zeroed && !settings_.locked) zero(s, true);
+    if (settings_.zeroed && !result.is_zero) zero(s, true);
     if (settings_.locked && !lock_again(s)) {
       release_to_heap(s);
       s = nullptr;
@@ -250,7 +255,7 @@ span* buffer_core::get(std::size_t bytes, std::size_t* capacity, buffer_failure&
     }
     return nullptr;
   }
-  if (result.found == nullptr && settings_.prefault != TARN_BUFFER_PREFAULT_NEVER && !settings_.locked) {
+  if (result.found == nullptr && settings_.prefault != tarn_buffer_prefault_never && !settings_.locked) {
     buffer_memory::prefault(s);
   }
   hand_out(s);
@@ -266,7 +271,7 @@ span* buffer_core::get(std::size_t bytes, std::size_t* capacity, buffer_failure&
 // ---- giving back ----
 
 void buffer_core::take_back(span* s) {
-  if (settings_.checked) check_guard(s);
+  if (settings_.guard != 0) check_guard(s);
   pool_memory::renounce(memory_of(s), s->bytes());
   if (settings_.locked) buffer_memory::wipe(memory_of(s), s->bytes());
   pool_memory::poison(memory_of(s), s->bytes());
@@ -281,7 +286,7 @@ void buffer_core::take_back(span* s) {
     if (ended) {
       ++pins_;
     } else {
-      kept_.insert(s, now);
+      kept_.insert(s, now, settings_.locked);  // wiped
       evict_locked(budget_bytes());
     }
   }

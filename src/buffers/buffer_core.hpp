@@ -84,12 +84,13 @@ class buffer_core {
     std::size_t budget = 0;
     std::int64_t idle_ms = 0;
     std::size_t ahead = 0;
-    tarn_buffer_prefault prefault = TARN_BUFFER_PREFAULT_NEVER;
-    tarn_buffer_huge_pages huge = TARN_BUFFER_HUGE_AUTOMATIC;
+    tarn_buffer_prefault prefault = tarn_buffer_prefault_never;
+    tarn_buffer_huge_pages huge = tarn_buffer_huge_automatic;
     bool zeroed = false;
     bool locked = false;
     bool wiped_on_fork = false;
     bool checked = false;
+    std::size_t guard = 0;  // bytes
   };
 
   // What get() found, under one lock.
@@ -97,18 +98,19 @@ class buffer_core {
     span* found = nullptr;
     bool is_longer = false;  // to be cut
     std::int64_t since_ms = 0;
+    bool is_zero = false;
     bool errands = false;
   };
 
   [[nodiscard]] std::size_t pages_for_request(std::size_t bytes) const;
   [[nodiscard]] std::size_t usable_bytes(const span* s) const;
   [[nodiscard]] bool may_drop() const { return !settings_.locked; }
-  [[nodiscard]] bool is_huge() const { return settings_.huge == TARN_BUFFER_HUGE_ALWAYS; }
+  [[nodiscard]] bool is_huge() const { return settings_.huge == tarn_buffer_huge_always; }
   [[nodiscard]] std::size_t budget_bytes() const;
 
   find_result find_locked(std::size_t pages);
   bool note_demand_locked(std::size_t pages);
-  void cut(span* s, std::size_t pages, std::int64_t since_ms);
+  void cut(span* s, std::size_t pages, const find_result& of);
   void make_room(std::size_t pages);
   span* take_fresh(std::size_t pages, buffer_failure& failure);
   span* take_fresh_once(std::size_t pages, bool may_reclaim, buffer_failure& failure);

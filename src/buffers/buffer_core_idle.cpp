@@ -162,7 +162,7 @@ bool buffer_core::prepare_one() {
     keep = s != nullptr && !ended_;
     if (keep) {
       pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
-      kept_.insert(s, os::now_ms());
+      kept_.insert(s, os::now_ms(), settings_.zeroed || settings_.locked);
       ++prepared_;
     } else if (s == nullptr) {
       wanted_pages_ = 0;
@@ -190,7 +190,7 @@ buffer_failure buffer_core::reserve(std::size_t bytes, std::size_t count) {
     buffer_memory::prefault(s);
     pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
     os::lock_guard guard(lock_);
-    kept_.insert(s, os::now_ms());
+    kept_.insert(s, os::now_ms(), settings_.zeroed || settings_.locked);
     ++prepared_;
     // The oldest, of other lengths, make room.
     evict_locked(budget_bytes());

@@ -41,40 +41,33 @@ std::int64_t best_time(Action action) {
   return best;
 }
 
-// Written by measure(); 0: not yet. Threads that measure at once write much the same.
-std::atomic<std::int64_t> memset_price{0};
-std::atomic<std::int64_t> fresh_price{0};
-std::atomic<std::int64_t> fresh_huge_price{0};
+// Without memory to measure on, and until it has been measured, nothing is dropped.
+constexpr zeroing_prices unknown{1, INT64_MAX, INT64_MAX};
+zeroing_prices prices = unknown;  // written by measure()
+enum class measuring : std::uint8_t { not_yet, now, done };
+std::atomic<measuring> progress{measuring::not_yet};
 
+// On memory of its own: the page heap's would lose what it has warm.
 void measure() {
-  std::int64_t by_memset = 1;
-  std::int64_t fresh = INT64_MAX;  // without memory to measure on, nothing is dropped
-  std::int64_t fresh_huge = INT64_MAX;
-  span* const s = engine::middle.take_pages(pages_per_huge_page, pages_per_huge_page, span_state::kept,
-                                            page_heap::use::sparse);
-  if (s != nullptr) {
-    auto* const memory = reinterpret_cast<void*>(s->start);
-    std::memset(memory, 1, s->bytes());
-    by_memset = best_time([&] { wipe(memory, s->bytes()); });
+  constexpr std::size_t bytes = huge_page_size;
+  if (void* const memory = os::reserve(bytes, huge_page_size)) {
+    std::memset(memory, 1, bytes);
+    prices.memset_ns = best_time([&] { wipe(memory, bytes); });
     const auto drop_and_touch = [&] {
-      if (os::purge(memory, s->bytes()) && !os::populate(memory, s->bytes())) {
-        touch_each_page(s->start, s->bytes());
-      }
+      if (os::purge(memory, bytes) && !os::populate(memory, bytes))
+        touch_each_page(address_of(memory), bytes);
     };
-    fresh = best_time(drop_and_touch);
-    if (os::advise_huge(memory, s->bytes())) fresh_huge = best_time(drop_and_touch);
-    os::advise_no_huge(memory, s->bytes());
-    engine::heap.give_back(s);
+    prices.fresh_ns = best_time(drop_and_touch);
+    if (os::advise_huge(memory, bytes)) prices.fresh_huge_ns = best_time(drop_and_touch);
+    os::release(memory, bytes);
   }
-  fresh_price.store(fresh, std::memory_order_relaxed);
-  fresh_huge_price.store(fresh_huge, std::memory_order_relaxed);
   // release: partner of the acquire in measured_prices().
-  memset_price.store(std::max<std::int64_t>(by_memset, 1), std::memory_order_release);
+  progress.store(measuring::done, std::memory_order_release);
 }
 
 bool dropping_is_cheaper(bool huge) {
-  const zeroing_prices prices = measured_prices();
-  return (huge ? prices.fresh_huge_ns : prices.fresh_ns) < prices.memset_ns;
+  const zeroing_prices known = measured_prices();
+  return (huge ? known.fresh_huge_ns : known.fresh_ns) < known.memset_ns;
 }
 
 bool drop(const span* s) { return os::purge(reinterpret_cast<void*>(s->start), s->bytes()); }
@@ -82,9 +75,10 @@ bool drop(const span* s) { return os::purge(reinterpret_cast<void*>(s->start), s
 }  // namespace
 
 zeroing_prices measured_prices() {
-  if (memset_price.load(std::memory_order_acquire) == 0) measure();
-  return {memset_price.load(std::memory_order_acquire), fresh_price.load(std::memory_order_relaxed),
-          fresh_huge_price.load(std::memory_order_relaxed)};
+  measuring expected = measuring::not_yet;
+  if (progress.compare_exchange_strong(expected, measuring::now, std::memory_order_acquire)) measure();
+  // acquire, above too: partner of the release in measure(). Who comes while another thread measures does not wait.
+  return progress.load(std::memory_order_acquire) == measuring::done ? prices : unknown;
 }
 
 void prefault(const span* s) {

@@ -75,6 +75,7 @@ const char* fault_of(const void* block) {
     if (state == span_state::large) os::fatal("invalid free of a pointer into a block", block);
     if (state == span_state::pooled) os::fatal("invalid free of an object of a typed pool", block);
     if (state == span_state::arena) os::fatal("invalid free of a pointer that is no block", block);
+    if (state == span_state::buffer) os::fatal("invalid free of a buffer of a buffer pool", block);
     os::fatal("double free, or a pointer into memory that is free", block);
   }
   os::fatal("invalid free of a pointer that tarn did not allocate", block);

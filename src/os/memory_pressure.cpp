@@ -80,10 +80,15 @@ class line_reader {
 
 // ---- text ----
 
+// string_view::substr may throw.
+std::string_view first_of(std::string_view text, std::size_t length) {
+  return {text.data(), std::min(length, text.size())};
+}
+
 // The part before `separator`, which is cut off with it; all of it if there is none.
 std::string_view cut(std::string_view& text, char separator) {
   const std::size_t at = text.find(separator);
-  const std::string_view part = text.substr(0, at);
+  const std::string_view part = first_of(text, at);
   text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
   return part;
 }
@@ -141,7 +146,7 @@ bool is_stalled(std::string_view folder, const char* file) {
     if (!line.starts_with(start)) continue;
     line.remove_prefix(start.size());
     const std::uint64_t percent = number_in(cut(line, '.'), 0);
-    return percent * 100 + number_in(line.substr(0, 2), 0) >= stalled_from;
+    return percent * 100 + number_in(first_of(line, 2), 0) >= stalled_from;
   }
   return false;
 }
@@ -202,7 +207,7 @@ std::size_t find_folder(const char* root, const group_files& files, std::string_
     // A container sees its group as the root, or a root that the path does not lie in.
     std::string_view below = group;
     if (mounted_root != "/") {
-      below = below.starts_with(mounted_root) ? below.substr(mounted_root.size()) : std::string_view();
+      below.remove_prefix(below.starts_with(mounted_root) ? mounted_root.size() : below.size());
     }
     if (below.find("..") == std::string_view::npos && below != "/") out.put(below);
     return out.size() < longest_path ? top : 0;
@@ -239,7 +244,7 @@ void look_at_groups(const char* root, const group_files& files, memory_state& st
   for (;;) {
     look_at_group(folder, files, state);
     if (folder.size() <= top) return;
-    folder = folder.substr(0, std::max(folder.rfind('/'), top));
+    folder = first_of(folder, std::max(folder.rfind('/'), top));
   }
 }
 

@@ -32,23 +32,23 @@ class kept_spans {
   [[nodiscard]] std::size_t count() const { return count_; }
 
   // As the newest one. `now_ms` does not fall from call to call but by what clocks of several threads differ.
-  void insert(span* s, std::int64_t now_ms) {
+  void insert(span* s, std::int64_t now_ms, bool is_zero = false) {
     if (newest_ != nullptr) now_ms = std::max(now_ms, newest_->kept.since_ms);
-    s->kept = {newest_, nullptr, now_ms};
+    s->kept = {newest_, nullptr, now_ms, is_zero};
     (newest_ != nullptr ? newest_->kept.newer : oldest_) = s;
     newest_ = s;
     take_in(s);
   }
 
   // As one that has lain here since `since_ms`: the rest of a span that was cut.
-  void insert_aged(span* s, std::int64_t since_ms) {
+  void insert_aged(span* s, std::int64_t since_ms, bool is_zero = false) {
     span* newer = nullptr;
     span* older = newest_;
     while (older != nullptr && older->kept.since_ms > since_ms) {
       newer = older;
       older = older->kept.older;
     }
-    s->kept = {older, newer, since_ms};
+    s->kept = {older, newer, since_ms, is_zero};
     (older != nullptr ? older->kept.newer : oldest_) = s;
     (newer != nullptr ? newer->kept.older : newest_) = s;
     take_in(s);

@@ -113,7 +113,7 @@ void page_heap::coalesce_locked(span* s) {
 }
 
 // Cuts `s`, which is in no list, to its first pages; the rest becomes a free span. A structure is at hand.
-void page_heap::split_tail_locked(span* s, std::size_t pages) {
+void page_heap::split_tail_locked(span* s, std::size_t pages, head known) {
   span* rest = new_span_locked();
   rest->start = s->start + (pages << page_shift);
   rest->pages = static_cast<std::uint32_t>(s->pages - pages);
@@ -121,7 +121,7 @@ void page_heap::split_tail_locked(span* s, std::size_t pages) {
   if (s->dirty_pages == 0) {
     rest->dirty_pages = 0;
   } else {
-    const std::size_t dirty = map_.count_dirty(s->start, pages);
+    const std::size_t dirty = known == head::clean ? 0 : map_.count_dirty(s->start, pages);
     rest->dirty_pages = static_cast<std::uint32_t>(s->dirty_pages - dirty);
     s->dirty_pages = static_cast<std::uint32_t>(dirty);
   }
@@ -156,7 +156,8 @@ span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source fr
   remove_locked(s);
   if (const std::size_t before = (aligned - s->start) >> page_shift; before != 0) {
     // The front stays free; what follows it is split off and taken out again.
-    split_tail_locked(s, before);
+    // Unless it had to be aligned, what is taken begins with the first dirty page, or before it.
+    split_tail_locked(s, before, alignment == 1 ? head::clean : head::unknown);
     span* tail = map_.span_of(aligned);
     insert_locked(s);
     remove_locked(tail);

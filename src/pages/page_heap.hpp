@@ -110,7 +110,8 @@ class page_heap {
   [[nodiscard]] std::uintptr_t place_in(const span* s, std::size_t pages, std::size_t alignment,
                                         use how) const;
   span* take_locked(std::size_t pages, std::size_t alignment, source from, use how);
-  void split_tail_locked(span* s, std::size_t pages);
+  enum class head : std::uint8_t { unknown, clean };
+  void split_tail_locked(span* s, std::size_t pages, head known = head::unknown);
   void insert_locked(span* s);
   void remove_locked(span* s);
   static bool may_join(const span* a, const span* b);

@@ -69,12 +69,12 @@ std::uintptr_t page_map::first_dirty(std::uintptr_t start, std::size_t pages) co
   std::uintptr_t at = start;
   for_each_leaf(start, pages, [&](const leaf& l, std::size_t first, std::size_t count) {
     std::size_t i = first;
-    std::uint64_t eight = 0;
+    std::uint64_t words[4] = {};
     while (found == 0 && i < first + count) {
-      if (i + sizeof eight <= first + count) {
-        std::memcpy(&eight, &l.backing[i], sizeof eight);
-        if (eight == 0) {
-          i += sizeof eight;
+      if (i + sizeof words <= first + count) {
+        std::memcpy(words, &l.backing[i], sizeof words);
+        if ((words[0] | words[1] | words[2] | words[3]) == 0) {
+          i += sizeof words;
           continue;
         }
       }
@@ -89,7 +89,16 @@ std::uintptr_t page_map::first_dirty(std::uintptr_t start, std::size_t pages) co
 std::size_t page_map::count_dirty(std::uintptr_t start, std::size_t pages) const {
   std::size_t dirty = 0;
   for_each_leaf(start, pages, [&dirty](const leaf& l, std::size_t first, std::size_t count) {
-    for (std::size_t i = first; i < first + count; ++i) dirty += l.backing[i] != page_backing::clean ? 1 : 0;
+    std::size_t i = first;
+    // Eight at a time: a long span that a block is cut from is counted each time. A backing has a bit set in its two
+    // lowest ones, unless it is clean. The product adds the eight bytes up in its highest one.
+    constexpr std::uint64_t ones = 0x0101010101010101U;
+    static_assert(static_cast<int>(page_backing::young) < 4 && static_cast<int>(page_backing::old) < 4);
+    for (std::uint64_t eight = 0; i + sizeof eight <= first + count; i += sizeof eight) {
+      std::memcpy(&eight, &l.backing[i], sizeof eight);
+      dirty += static_cast<std::size_t>((((eight | eight >> 1) & ones) * ones) >> 56);
+    }
+    for (; i < first + count; ++i) dirty += l.backing[i] != page_backing::clean ? 1 : 0;
   });
   return dirty;
 }

@@ -31,11 +31,12 @@ enum class span_state : std::uint8_t {
 
 struct span;
 
-// Of a kept span: its place in the order of age, and since when it lies there.
+// Of a kept span: its place in the order of age, since when it lies there, and whether all its bytes are zero.
 struct kept_place {
   span* older;
   span* newer;
   std::int64_t since_ms;
+  bool is_zero;
 };
 
 struct alignas(separation) span {

@@ -14,8 +14,8 @@ dev_help() {
                                     programs, and the first two under sanitizers. --long adds what takes hours
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
-  bench [--pools] [ARG…]            build and run the benchmarks, of malloc or of the typed pools;
-                                    ./dev bench --help and ./dev bench --pools --help list ARG…
+  bench [--pools|--buffers] [ARG…]  build and run the benchmarks, of malloc, of the typed pools or of buffer
+                                    pools; ./dev bench --help, ./dev bench --pools --help … list ARG…
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
   help                              this text
 
@@ -76,6 +76,9 @@ dev_bench() {
   local program=bench/run.py wants=$wants_bench
   if [ "${1:-}" = --pools ]; then
     program=bench/run_pools.py wants=$wants_pools
+    shift
+  elif [ "${1:-}" = --buffers ]; then
+    program=bench/run_buffers.py wants=
     shift
   fi
   need "$needs_build$needs_bench" "$wants_peers$wants"

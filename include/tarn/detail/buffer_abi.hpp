@@ -13,15 +13,15 @@
 struct tarn_buffer_pool;  // the library's
 
 enum tarn_buffer_prefault : std::uint8_t {
-  TARN_BUFFER_PREFAULT_NEVER,   // the program's first writes fault
-  TARN_BUFFER_PREFAULT_IN_GET,  // the caller of get backs a fresh buffer in one call
-  TARN_BUFFER_PREFAULT_AHEAD,   // the same, and the background thread has some more ready
+  tarn_buffer_prefault_never,   // the program's first writes fault
+  tarn_buffer_prefault_in_get,  // the caller of get backs a fresh buffer in one call
+  tarn_buffer_prefault_ahead,   // the same, and the background thread has some more ready
 };
 
 enum tarn_buffer_huge_pages : std::uint8_t {
-  TARN_BUFFER_HUGE_AUTOMATIC,
-  TARN_BUFFER_HUGE_ALWAYS,
-  TARN_BUFFER_HUGE_NEVER,
+  tarn_buffer_huge_automatic,
+  tarn_buffer_huge_always,
+  tarn_buffer_huge_never,
 };
 
 struct tarn_buffer_request {
@@ -30,7 +30,7 @@ struct tarn_buffer_request {
   std::size_t alignment;  // a power of two up to 1 GiB; at least 8 KiB and the system's page in any case
   std::size_t budget;     // most bytes of kept buffers; 0: an eighth of the memory that the process may use
   std::int64_t idle_ms;   // how long a kept buffer stays; -1: for ever
-  std::size_t ahead;      // with TARN_BUFFER_PREFAULT_AHEAD: how many buffers are to be ready
+  std::size_t ahead;      // with tarn_buffer_prefault_ahead: how many buffers are to be ready
   std::uint8_t prefault;  // tarn_buffer_prefault
   std::uint8_t huge;      // tarn_buffer_huge_pages
   bool zeroed;            // all buffers are zero when they are handed out

@@ -229,6 +229,21 @@ TEST_F(buffer_pool_test, zeroed_also_where_others_have_written) {
   EXPECT_TRUE(all_are(pool.get(20 * mib), 0));
 }
 
+// What was got ready for a zeroed pool is not zeroed again.
+TEST_F(buffer_pool_test, zeroed_in_advance) {
+  buffer_pool pool({.zeroed = true, .budget = 64 * mib});
+  pool.reserve(20 * mib, 1);
+  const std::uint64_t before = pool.stats().zeroed_by_memset + pool.stats().zeroed_by_system;
+  buffer first = pool.get(8 * mib);
+  buffer second = pool.get(8 * mib);
+  EXPECT_EQ(pool.stats().hits, 2U);
+  EXPECT_EQ(pool.stats().zeroed_by_memset + pool.stats().zeroed_by_system, before);
+  EXPECT_TRUE(all_are(first, 0) && all_are(second, 0));
+  fill(first, 1);
+  first.reset();
+  EXPECT_TRUE(all_are(pool.get(8 * mib), 0));
+}
+
 TEST_F(buffer_pool_test, the_budget_holds) {
   buffer_pool pool({.budget = 20 * mib});
   std::vector<buffer> all;

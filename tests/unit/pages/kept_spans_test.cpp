@@ -42,7 +42,8 @@ TEST_F(kept_spans_test, a_quarter_may_be_wasted) {
 
 TEST_F(kept_spans_test, a_kept_span_counts_as_backed_and_leaves_no_trace) {
   span* const s = make(10);
-  kept_.insert(s, 5);
+  kept_.insert(s, 5, true);
+  EXPECT_TRUE(s->kept.is_zero);
   EXPECT_EQ(s->state.load(), span_state::kept);
   EXPECT_EQ(s->dirty_pages, 10U);
   EXPECT_EQ(kept_.pages(), 10U);
