@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <latch>
 #include <memory>
 #include <new>
 #include <random>
@@ -335,6 +336,8 @@ TEST(object_pool, threads_that_exchange_nothing_get_back_their_own_slots) {
   constexpr int threads = 4;
   constexpr int rounds = 6;
   std::vector<std::size_t> foreign(threads);
+  // The spans of a thread that has ended are for the others.
+  std::latch all_done(threads);
   in_threads(threads, [&](int index) {
     std::mt19937 random(static_cast<unsigned>(index));
     std::vector<counted_line*> objects(20000);
@@ -349,6 +352,7 @@ TEST(object_pool, threads_that_exchange_nothing_get_back_their_own_slots) {
       // A slot keeps its mark.
       for (counted_line* each : objects) pool.deallocate(each);
     }
+    all_done.arrive_and_wait();
   });
   for (const std::size_t each : foreign) EXPECT_EQ(each, 0U);
 }
