@@ -5,6 +5,7 @@
 //   from the other processor's chain; Netty's sends each back to the thread that it came from.
 // Method: the ring and its lengths are the same in Go and in Java (bench/peers/go/ring.go, bench/peers/netty/…/Ring.java):
 //   1,024 objects at most are on their way; who has to wait yields. The consumer checks each object's number.
+// Pointers travel, not handles: by take() and give_back().
 // Output: one JSON object, ns per object.
 #include "variants.hpp"
 
@@ -14,7 +15,7 @@ constexpr std::size_t batch_length = 32;
 constexpr std::size_t ring_length = 32;
 constexpr std::size_t batches_per_look = 64;
 
-using variants = bench::contender_list<bench::fresh, bench::recycled_bare>;
+using variants = bench::contender_list<bench::fresh, bench::recycled>;
 using message_recycler = tarn::recycler<bench::message>;
 
 struct batch {
@@ -31,8 +32,8 @@ struct pipeline {
 
 bench::message* take(bench::fresh /*variant*/, message_recycler& /*pool*/) { return new bench::message; }
 void give(bench::fresh /*variant*/, message_recycler& /*pool*/, bench::message* each) { delete each; }
-bench::message* take(bench::recycled_bare /*variant*/, message_recycler& pool) { return pool.take(); }
-void give(bench::recycled_bare /*variant*/, message_recycler& pool, bench::message* each) {
+bench::message* take(bench::recycled /*variant*/, message_recycler& pool) { return pool.take(); }
+void give(bench::recycled /*variant*/, message_recycler& pool, bench::message* each) {
   pool.give_back(each);
 }
 

@@ -7,6 +7,14 @@ import "testing"
 // What a benchmark stores here is neither removed nor kept on the stack.
 var sink *message
 
+// newMessage is not inlined, so that the object has to be on the heap without a store that all threads share.
+//
+//go:noinline
+func newMessage() *message { return new(message) }
+
+//go:noinline
+func keep(*message) {}
+
 func BenchmarkGetReleaseFresh(b *testing.B) {
 	for i := 0; i < b.N; i++ {
 		m := new(message)
@@ -23,6 +31,18 @@ func BenchmarkGetReleaseRecycled(b *testing.B) {
 		m.reset()
 		pool.Put(m)
 	}
+}
+
+func BenchmarkParallelFresh(b *testing.B) {
+	b.RunParallel(func(each *testing.PB) {
+		var last *message
+		for i := uint64(0); each.Next(); i++ {
+			m := newMessage()
+			m.words[0] = i
+			last = m
+		}
+		keep(last)
+	})
 }
 
 func BenchmarkParallelRecycled(b *testing.B) {
