@@ -2,34 +2,14 @@
 """What tarn's pools have to reach, each line with the figure that was measured; and every figure in which somebody
 else was ahead."""
 
-from dataclasses import dataclass
-
+from report import goals as scene_goals
 from report import statistics
+from report.goals import OTHERS, Goal, over
 from report.pool_results import PoolResults
 
 POOL, LOCAL, ALLOCATOR = "tarn::pool_of", "tarn::local_pool", "tarn::pooled_allocator"
 CLASSIC, GLIBC = "classic object pool", "new/delete, glibc"
 ARRAY, LIMIT = "bare thread-local array", "no allocation at all"
-OTHERS = ("peer", "malloc")
-
-
-@dataclass(frozen=True)
-class Goal:
-    text: str
-    figure: float | None  # None: not measured
-    limit: float
-    at_most: bool = True
-    remark: str = ""
-
-    @property
-    def reached(self) -> bool | None:
-        if self.figure is None:
-            return None
-        return self.figure <= self.limit if self.at_most else self.figure >= self.limit
-
-
-def over(value: float | None, reference: float | None) -> float | None:
-    return value / reference if value is not None and reference else None
 
 
 def pair_goals(results: PoolResults) -> list[Goal]:
@@ -126,8 +106,7 @@ def all_goals(results: PoolResults) -> list[Goal]:
     return [goal for scene, part in parts.items() if results.cells(scene) for goal in part(results)]
 
 
-# Scene: its figures that compare, and whether more is better.
-COMPARED = {
+COMPARED: scene_goals.Compared = {
     "pairs": (("pair1", "pair64", "batch1", "batch64"), False),
     "containers": (("insert", "erase", "again", "sum", "grown"), False),
     "threads": (("ns",), False),
@@ -137,33 +116,5 @@ COMPARED = {
 }
 
 
-BYTES = ("grown", "live", "idle", "ended")
-NOTICED_BYTES = 0.5e6  # a difference below is the granularity of pages and spans
-
-
-def shown(figure: str, value: float) -> str:
-    return f"{value / 1e6:.1f} MB" if figure in BYTES else f"{value:.2f}"
-
-
 def lost(results: PoolResults) -> list[str]:
-    """In words: every figure in which a peer was ahead of the best of tarn's contenders, the worst first."""
-    found = []
-    for scene, (figures, more_is_better) in COMPARED.items():
-        for cell in results.cells(scene):
-            for figure in figures:
-                more = more_is_better and figure not in BYTES
-                own = results.column(scene, cell, figure, "tarn")
-                others = results.column(scene, cell, figure, *OTHERS)
-                if not own or not others:
-                    continue
-                choose = max if more else min
-                mine, theirs = choose(own, key=own.get), choose(others, key=others.get)
-                behind = over(others[theirs], own[mine]) if more else over(own[mine], others[theirs])
-                if behind is None or behind <= 1.0:
-                    continue
-                if figure in BYTES and own[mine] - others[theirs] < NOTICED_BYTES:
-                    continue
-                place = " ".join(word for word in (scene, cell, figure) if word)
-                values = f"{theirs} {shown(figure, others[theirs])}, {mine} {shown(figure, own[mine])}"
-                found.append((behind, f"{place}: {values} ({behind:.2f})"))
-    return [text for _, text in sorted(found, reverse=True)]
+    return scene_goals.lost(results, COMPARED)

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 
-from report import pool_goals, statistics
+from report import goals, pool_goals, statistics
 from report.markdown import machine_line
 from report.pool_results import PoolResults
 from report.tables import Table, number
@@ -122,20 +122,6 @@ def slots_table(results: PoolResults) -> Table:
     return table
 
 
-def goals_table(results: PoolResults) -> Table:
-    table = Table("What has to be reached", ["figure", "measured", "wanted", "reached", "against"])
-    goals = pool_goals.all_goals(results)
-    for goal in goals:
-        sign = "at most" if goal.at_most else "at least"
-        verdict = {True: "yes", False: "NO", None: "not measured"}[goal.reached]
-        table.rows.append(
-            [goal.text, number(goal.figure, 3), f"{sign} {goal.limit:.2f}", verdict, goal.remark or "-"]
-        )
-    reached = sum(goal.reached is True for goal in goals)
-    table.remarks.append(f"{reached} of {len(goals)} reached")
-    return table
-
-
 def lost_table(results: PoolResults) -> Table:
     table = Table(
         "Where a peer was ahead of tarn", ["figure: who was ahead, the best of tarn's (by what factor)"]
@@ -158,7 +144,7 @@ def all_tables(results: PoolResults) -> list[Table]:
     tables += [
         build(results) for scene, build in by_scene.items() if scene != "pairs" and results.cells(scene)
     ]
-    return [*tables, goals_table(results), lost_table(results)] if results.runs else []
+    return [*tables, goals.table_of(pool_goals.all_goals(results)), lost_table(results)] if results.runs else []
 
 
 def summary(results: PoolResults) -> list[str]:

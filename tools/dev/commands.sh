@@ -14,8 +14,9 @@ dev_help() {
                                     programs, and the first two under sanitizers. --long adds what takes hours
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
-  bench [--pools|--buffers] [ARG…]  build and run the benchmarks, of malloc, of the typed pools or of buffer
-                                    pools; ./dev bench --help, ./dev bench --pools --help … list ARG…
+  bench [--pools | --recyclers | --buffers] [ARG…]
+                                    build and run the benchmarks, of malloc, of the typed pools, of the recycler
+                                    or of buffer pools; --help after it lists ARG…
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
   help                              this text
 
@@ -73,15 +74,22 @@ dev_build() {
 }
 
 dev_bench() {
-  local program=bench/run.py wants=$wants_bench
-  if [ "${1:-}" = --pools ]; then
-    program=bench/run_pools.py wants=$wants_pools
-    shift
-  elif [ "${1:-}" = --buffers ]; then
-    program=bench/run_buffers.py wants=
-    shift
-  fi
-  need "$needs_build$needs_bench" "$wants_peers$wants"
+  local program=bench/run.py wants=$wants_peers$wants_bench
+  case ${1:-} in
+    --pools)
+      program=bench/run_pools.py wants=$wants_peers$wants_pools
+      shift
+      ;;
+    --recyclers)
+      program=bench/run_recyclers.py wants=$wants_recyclers
+      shift
+      ;;
+    --buffers)
+      program=bench/run_buffers.py wants=$wants_peers
+      shift
+      ;;
+  esac
+  need "$needs_build$needs_bench" "$wants"
   build bench || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
   exec "$(python_with matplotlib || echo python3)" "$program" "$@"
 }

@@ -67,6 +67,12 @@ wants_pools='
 <boost/pool/object_pool.hpp>                                            libboost-dev
 /usr/lib/*/libboost_container.so                                        libboost-container-dev
 /usr/include/foonathan_memory/foonathan/memory/memory_pool.hpp          libfoonathan-memory-dev'
+# What its recycler is measured beside and with. Maven fetches Netty and JMH itself.
+wants_recyclers='
+<simdjson.h>  libsimdjson-dev
+go            golang-go
+javac         default-jdk-headless
+mvn           maven'
 
 is_there() {
   local choice name

@@ -1,0 +1,3 @@
+module tarn.bench/recyclers
+
+go 1.19
