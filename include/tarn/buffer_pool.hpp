@@ -161,8 +161,9 @@ namespace detail {
 
 inline namespace TARN_POOL_MODE {
 
-// A request without sense is a mistake of the program's, said as such.
-[[noreturn]] TARN_DETAIL_COLD inline void throw_system_error(int error, const std::string& what) {
+// Where exceptions are off, there is nobody to catch one.
+[[noreturn]] TARN_DETAIL_COLD inline void throw_system_error([[maybe_unused]] int error,
+                                                             [[maybe_unused]] const std::string& what) {
 #if defined(__cpp_exceptions)
   throw std::system_error(error, std::generic_category(), what);
 #else

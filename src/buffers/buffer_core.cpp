@@ -285,6 +285,10 @@ void buffer_core::take_back(span* s) {
     ended = ended_;
     if (ended) {
       ++pins_;
+    } else if (bytes > budget_bytes()) {
+      // The others need not go for one that cannot stay.
+      s->dirty_pages = s->pages;
+      leave_locked(s);
     } else {
       kept_.insert(s, now, settings_.locked);  // wiped
       evict_locked(budget_bytes());
