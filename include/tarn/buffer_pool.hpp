@@ -161,7 +161,7 @@ namespace detail {
 
 inline namespace TARN_POOL_MODE {
 
-// A request without sense is a mistake of the program's, said as such.
+// Where exceptions are off, there is nobody to catch one.
 [[noreturn]] TARN_DETAIL_COLD inline void throw_system_error([[maybe_unused]] int error,
                                                              [[maybe_unused]] const std::string& what) {
 #if defined(__cpp_exceptions)

@@ -212,9 +212,10 @@ void buffer_core::zero(span* s, bool used) {
 // From here on it is a buffer.
 void buffer_core::hand_out(span* s) {
   if (settings_.guard != 0) set_guard(s);
-  pool_memory::announce(memory_of(s), s->bytes());
   {
     os::lock_guard guard(lock_);
+    // Under the lock, which fork takes: LeakSanitizer has one of its own here, which no fork may find taken.
+    pool_memory::announce(memory_of(s), s->bytes());
     ++live_;
     live_bytes_ += s->bytes();
   }
@@ -272,7 +273,6 @@ span* buffer_core::get(std::size_t bytes, std::size_t* capacity, buffer_failure&
 
 void buffer_core::take_back(span* s) {
   if (settings_.guard != 0) check_guard(s);
-  pool_memory::renounce(memory_of(s), s->bytes());
   if (settings_.locked) buffer_memory::wipe(memory_of(s), s->bytes());
   pool_memory::poison(memory_of(s), s->bytes());
   const std::size_t bytes = s->bytes();
@@ -280,11 +280,16 @@ void buffer_core::take_back(span* s) {
   bool ended = false;
   {
     os::lock_guard guard(lock_);
+    pool_memory::renounce(memory_of(s), bytes);
     --live_;
     live_bytes_ -= bytes;
     ended = ended_;
     if (ended) {
       ++pins_;
+    } else if (bytes > budget_bytes()) {
+      // The others need not go for one that cannot stay.
+      s->dirty_pages = s->pages;
+      leave_locked(s);
     } else {
       kept_.insert(s, now, settings_.locked);  // wiped
       evict_locked(budget_bytes());

@@ -118,6 +118,7 @@ class buffer_core {
   void zero(span* s, bool used);
   void hand_out(span* s);
 
+  void leave_locked(span* s);
   void evict_locked(std::size_t keep_bytes);
   void settle();
   std::size_t discard(span* s);

@@ -34,12 +34,16 @@ void buffer_core::release_to_heap(span* s) {
 
 // ---- beyond the budget ----
 
+void buffer_core::leave_locked(span* s) {
+  leaving_bytes_ += s->bytes();
+  leaving_.push_back(s);
+}
+
 void buffer_core::evict_locked(std::size_t keep_bytes) {
   while (kept_.pages() << page_shift > keep_bytes) {
     span* const oldest = kept_.oldest();
     kept_.remove(oldest);
-    leaving_bytes_ += oldest->bytes();
-    leaving_.push_back(oldest);
+    leave_locked(oldest);
   }
 }
 
