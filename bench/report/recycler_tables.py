@@ -19,7 +19,7 @@ def in_order(results: RecyclerResults, scenes: tuple[str, ...]) -> list[str]:
 
 
 def small_table(results: RecyclerResults) -> Table:
-    columns = [(scene, cell) for scene in SMALL for cell in results.cells(scene)]
+    columns = [(scene, cell) for scene in SMALL for cell in sorted(results.cells(scene))]
     table = Table(
         "An object of 64 bytes, ns per get and give: median [lowest..highest]",
         ["contender", *(", ".join(word for word in column if word) for column in columns)],
