@@ -33,9 +33,7 @@ struct pipeline {
 bench::message* take(bench::fresh /*variant*/, message_recycler& /*pool*/) { return new bench::message; }
 void give(bench::fresh /*variant*/, message_recycler& /*pool*/, bench::message* each) { delete each; }
 bench::message* take(bench::recycled /*variant*/, message_recycler& pool) { return pool.take(); }
-void give(bench::recycled /*variant*/, message_recycler& pool, bench::message* each) {
-  pool.give_back(each);
-}
+void give(bench::recycled /*variant*/, message_recycler& pool, bench::message* each) { pool.give_back(each); }
 
 template <class Variant>
 void produce(pipeline& line, message_recycler& pool, double limit) {

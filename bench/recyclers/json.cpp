@@ -71,7 +71,8 @@ int main(int count, char** words) {
       []<class Variant>(std::type_identity<Variant>, const bench::scene_arguments& arguments) {
         simdjson::padded_string text;
         if (simdjson::padded_string::load(arguments.rest[0]).get(text) != simdjson::SUCCESS) {
-          std::fprintf(stderr, "cannot read %s; it should be bench/recyclers/order.json\n", arguments.rest[0]);
+          std::fprintf(stderr, "cannot read %s; it should be bench/recyclers/order.json\n",
+                       arguments.rest[0]);
           std::exit(2);
         }
         run(Variant(), text, arguments);
