@@ -231,7 +231,9 @@ class recycler {
     friend class recycler;
     handle(T* object, state* from) noexcept : object_(object), state_(from) {}
 
-    T* object_ = nullptr;
+    // mutable, although nobody changes it in a const handle: GCC 12 keeps constants with a constructor in memory, and
+    // `const auto object = recycler.get()` cost 1.2 ns more.
+    mutable T* object_ = nullptr;
     state* state_ = nullptr;
   };
 
