@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -52,7 +53,8 @@ struct table {
   bool has(std::string_view column_name) const noexcept;
 };
 
-// Appends chunks. Each append() is one write to the file, so that what was appended survives this process.
+// Appends chunks. Each append() is one write to the file, so that what was appended survives this process. A table of
+// more than most_chunk_bytes takes several chunks, and one that replaces counts only when all of them are there.
 class table_writer {
  public:
   explicit table_writer(const std::string& path);  // creates or replaces the file; throws profile_error
@@ -65,9 +67,12 @@ class table_writer {
   std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
+  struct work_space;  // buffers that serve every append
+
   std::string path_;
   int file_ = -1;
   std::uint64_t bytes_ = 0;
+  std::unique_ptr<work_space> work_;
 };
 
 // How far a file could be read.

@@ -160,10 +160,15 @@ struct profile {
   std::string damage;  // of the file; empty: none
 };
 
-// A profile from a file. Throws profile_error.
+// A profile from a file. What of it cannot be read, or does not fit together, is left out and told in `damage`. Throws
+// profile_error where nothing can be shown. store_profile.hpp is the way back.
 profile load_profile(const std::string& path);
 
 // ---- what it costs: one place, so that totals agree in every view. All in ns ----
+//
+// A fault costs prices.fault for its first page, and for each further one what makes a huge page cost prices.huge_fault
+// (where none was measured, prices.zero_page); every page given costs prices.unmap_page once. costly_fault is no part of
+// it: which faults a host had to back first is not known by site.
 
 struct cost {
   double malloc_ns = 0;  // in malloc and free
@@ -174,6 +179,9 @@ struct cost {
 };
 cost cost_of(const profile& p, const site_figures& figures);
 cost cost_of_all(const profile& p);  // the sites, and other and unseen faults
+
+// "?? (module+0x12ab)": what stands for a return address without a symbol; the offset is that in the module's file.
+std::string unknown_function(const profile& p, std::uint64_t address);
 
 // The frames of a call path, innermost first, inlined ones included.
 std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack);
