@@ -25,6 +25,7 @@ constexpr const char* help_text =
     "  run      start a program on tarn\n"
     "  compare  measure a program under the system's malloc, tarn and other allocators\n"
     "  cost     measure what large buffers cost, or watch what page faults cost\n"
+    "  report   a profile as one HTML file that needs no network\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
     "\n"
@@ -46,7 +47,8 @@ struct command {
 };
 
 constexpr command commands[] = {
-    {"run", cmd_run}, {"compare", cmd_compare}, {"cost", cmd_cost}, {"options", cmd_options}};
+    {"run", cmd_run}, {"compare", cmd_compare}, {"cost", cmd_cost}, {"options", cmd_options},
+    {"report", cmd_report}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};
