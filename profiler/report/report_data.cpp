@@ -314,7 +314,7 @@ nlohmann::json report_data(const profile& p, const std::vector<report_action>& a
   path_tree paths(p, strings);
   sites_json sites = describe_rows(p, rows_of(p, costs, named), paths, strings);
   json made = {{"format", 1},
-               {"meta", p.meta},
+               {"meta", p.meta.is_object() ? p.meta : json::object()},
                {"mode", mode_name(p.mode)},
                {"prices", describe_prices(p.prices)},
                {"totals", std::move(sites.totals)},

@@ -42,11 +42,12 @@ std::vector<std::uint32_t> chosen_sites(const profile& p, const std::vector<cost
       figure(&site_figures::live_bytes), [&p](std::uint32_t site) {
         return p.sites[site].figures.checked_bytes - p.sites[site].figures.resident_bytes;
       }};
-  std::vector<bool> chosen(p.sites.size());
+  const measure paid = [&costs](std::uint32_t site) { return costs[site].total(); };
+  const std::size_t least = std::min(limits.least, limits.most / 2);
+  std::vector<bool> chosen(p.sites.size(), p.sites.size() <= least);
+  mark(chosen, paid, 1, least);
   // Half for the cost, the rest shared by the others.
-  mark(
-      chosen, [&costs](std::uint32_t site) { return costs[site].total(); }, limits.cost_share,
-      std::max<std::size_t>(1, limits.most / 2));
+  mark(chosen, paid, limits.cost_share, std::max<std::size_t>(1, limits.most / 2));
   for (const measure& other : others) {
     mark(chosen, other, limits.other_share, std::max<std::size_t>(1, limits.most / 2 / others.size()));
   }

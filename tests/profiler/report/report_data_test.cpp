@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "profiler/report/string_table.hpp"
+#include "profiler/report/whole_column.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
 namespace tarn::profiler {

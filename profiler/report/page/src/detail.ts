@@ -77,7 +77,7 @@ function bars(heading: string, rows: bar_row[]): HTMLElement | null {
   for (const one of rows) {
     list.append(el("li", {}, el("span", {}, one.label), bar(one.value / most), el("span", {}, one.text)));
   }
-  return el("div", {}, el("h4", {}, heading), list);
+  return el("div", {}, el("h3", {}, heading), list);
 }
 
 function sizes(m: model, row: number): HTMLElement | null {
@@ -134,7 +134,7 @@ export function site_details(m: model, row: number): HTMLElement {
       "file holds them all: tarn sites shows them.");
   }
   return el("div", { class: "detail" },
-    el("div", { class: "detail-path" }, el("h4", {}, "Call path, innermost first"), call_path(m, row)),
-    el("div", {}, el("h4", {}, "Figures"), figures(m, row)),
+    el("div", { class: "detail-path" }, el("h3", {}, "Call path, innermost first"), call_path(m, row)),
+    el("div", {}, el("h3", {}, "Figures"), figures(m, row)),
     el("div", { class: "detail-bars" }, sizes(m, row), lifetimes(m, row), threads(m, row)));
 }

@@ -63,7 +63,7 @@ export class sites_view {
   private readonly chip = el("span", {});
   private readonly search = el("input", {
     type: "search", id: "search", placeholder: "Function, file, type or module", autocomplete: "off", spellcheck: "false" });
-  private readonly texts = new Map<number, string>();
+  private found: Uint8Array[] = []; // by word that is searched for: the rows that have it
   private module = "";
   private size = "";
 
@@ -178,24 +178,24 @@ export class sites_view {
     const frame = this.m.kind_of(row) === kind.site ? this.m.title_frame(row) : -1;
     return frame < 0 ? "" : this.m.module_of(frame);
   }
-  private text_of(row: number): string {
-    let made = this.texts.get(row);
-    if (made === undefined) {
-      const parts = [this.m.title_of(row), this.m.type_of(row)];
-      if (this.m.kind_of(row) === kind.site) {
-        for (const frame of this.m.frames_of(row)) {
-          parts.push(this.m.function_of(frame), this.m.place_of(frame), this.m.module_of(frame));
-        }
-      }
-      made = parts.join("\n").toLowerCase();
-      this.texts.set(row, made);
+  // Which rows have the word in their type, title or anywhere in their call path. By node of the tree, so that what paths
+  // share is looked at once.
+  private rows_with(word: string): Uint8Array {
+    const { m } = this;
+    const { frames, stacks, strings, sites } = m.data;
+    const in_text = strings.map((text) => text.toLowerCase().includes(word));
+    const in_frame = frames.function.map((name, frame) => in_text[name]! || in_text[frames.module[frame]!]! ||
+      m.place_of(frame).toLowerCase().includes(word));
+    const in_path = new Uint8Array(stacks.parent.length);
+    for (let node = 1; node < in_path.length; ++node) {
+      in_path[node] = in_path[stacks.parent[node]!]! || (in_frame[stacks.frame[node]!]! ? 1 : 0);
     }
-    return made;
+    return Uint8Array.from(this.rows, (row) => in_path[sites.stack![row]!]! || (in_text[sites.type![row]!]! ? 1 : 0) ||
+      (m.title_of(row).toLowerCase().includes(word) ? 1 : 0));
   }
 
   private fits(row: number): boolean {
-    const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    if (words.length > 0 && !words.every((word) => this.text_of(row).includes(word))) return false;
+    if (!this.found.every((one) => one[row])) return false;
     if (this.module && this.module_of(row) !== this.module) return false;
     if (this.size) {
       const large = this.m.figure(row, "large");
@@ -206,6 +206,7 @@ export class sites_view {
   }
 
   private update(): void {
+    this.found = this.search.value.toLowerCase().split(/\s+/).filter(Boolean).map((word) => this.rows_with(word));
     const rows = this.rows.filter((row) => this.fits(row));
     this.kept = new Set(rows);
     this.sites.set_rows(rows);
@@ -225,6 +226,7 @@ export class sites_view {
     document.querySelector<HTMLInputElement>("#sites input[type=radio][value=sites]")?.click();
     if (!this.fits(row)) {
       this.search.value = "";
+      this.found = [];
       this.module = "";
       this.size = "";
       for (const list of document.querySelectorAll<HTMLSelectElement>("#sites .controls select")) list.value = "";

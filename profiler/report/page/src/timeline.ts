@@ -38,6 +38,9 @@ class timeline_view {
       this.heading, this.figures);
     this.draw();
     on_theme_change(() => this.draw());
+    // A click alone clears what the chart shows as selected; what is selected stays.
+    this.chart_place.addEventListener("click", () => this.mark());
+    this.chart_place.addEventListener("dblclick", () => this.select(0, this.seconds.length - 1));
     new ResizeObserver(() => this.fit()).observe(this.chart_place);
     this.select(0, this.to);
   }
