@@ -73,7 +73,7 @@ test("totals agree in every view", "usual", async (page) => {
 });
 
 test("a column sorts, by mouse and by keyboard", "usual", async (page) => {
-  const head = page.locator("#sites thead th", { hasText: "Allocations" }).first();
+  const head = page.locator("#sites thead th", { hasText: "Calls" }).first();
   const column = async () => (await rows(page).locator("td:nth-child(6)").evaluateAll((cells) =>
     cells.map((cell) => Number(cell.title.replace(/\D/g, "")))));
   await head.locator("button").click();

@@ -83,7 +83,7 @@ function bars(heading: string, rows: bar_row[]): HTMLElement | null {
 function sizes(m: model, row: number): HTMLElement | null {
   const found = m.data.details.sizes.filter((one) => one[0] === row).slice(0, 10);
   return bars("Sizes", found.map(([, size, count, is_exact]) => ({
-    label: is_exact ? exact(size!, "bytes").replace(" bytes", " B") : `${show_bytes(size!)} and more`,
+    label: is_exact ? (size! < 100_000 ? `${size!.toLocaleString("en-US")} B` : show_bytes(size!)) : `from ${show_bytes(size!)}`,
     value: count!,
     text: `${show_count(count!)}, ${show_share(count!, m.figure(row, "allocations"))}`,
   })));

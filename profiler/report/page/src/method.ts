@@ -74,7 +74,7 @@ function price_rows(m: model): [string, string][] {
 
 function system_rows(m: model): [string, string][] {
   const names: [string, string][] = [["allocator", "malloc"], ["kernel", "Kernel"], ["thp", "Transparent huge pages"],
-    ["page_bytes", "Page size, bytes"], ["exit", "End of the program"], ["tarn_version", "tarn"]];
+    ["page_bytes", "Page size, bytes"], ["exit", "Exit status"], ["tarn_version", "tarn"]];
   return names.map(([id, name]) => [name, text_of(m, id)] as [string, string]).filter(([, value]) => value !== "");
 }
 
@@ -96,8 +96,12 @@ export function show_method(m: model): void {
     place.append(el("h3", {}, "What the system refused"), el("ul", {}, ...refused.map((one) => el("li", {}, one))));
   }
   const named = m.data.sites.kind!.filter((one) => one === 0).length;
-  place.append(el("p", { class: "quiet" }, `${named.toLocaleString("en-US")} of ${m.total("sites").toLocaleString("en-US")} sites are named one by one; the ` +
-    `others are in the sums as one row. Sizes, lifetimes and threads are there for the ${m.data.quality.detailed_sites.toLocaleString("en-US")} dearest.`));
+  const all = m.total("sites");
+  const detailed = m.data.quality.detailed_sites;
+  place.append(el("p", { class: "quiet" },
+    named < all ? `${named.toLocaleString("en-US")} of ${all.toLocaleString("en-US")} sites are named one by one; the others are in the sums as one row. `
+      : `All ${all.toLocaleString("en-US")} sites are named one by one. `,
+    detailed < named ? `Sizes, lifetimes and threads are there for the ${detailed.toLocaleString("en-US")} dearest.` : ""));
 }
 
 export function show_about(): void {

@@ -13,7 +13,7 @@ type sum_of = (group: number, id: string) => number;
 
 function figure_column(one: metric, of: sum_of): column {
   return {
-    id: one.id, label: one.label, help: one.help,
+    id: one.id, label: one.head, help: `${one.label}. ${one.help}`,
     sort_by: (group) => of(group, one.id),
     cell: (group) => show(of(group, one.id), one.what),
     title: (group) => exact(of(group, one.id), one.what),
@@ -29,7 +29,8 @@ function figure_columns(m: model, of: sum_of): column[] {
   const whole = m.total_of(cost);
   const columns = ["cost", "hidden", "malloc", "allocations", "bytes", "peak", "live", "faults", "untouched"]
     .map((id) => figure_column(metric_of(id), of));
-  columns[0]!.cell = (group) => [bar(whole > 0 ? of(group, "cost") / whole : 0), show(of(group, "cost"), "ns")];
+  columns[0]!.cell = (group) => [bar(whole > 0 ? of(group, "cost") / whole : 0),
+    el("span", { class: "beside" }, show(of(group, "cost"), "ns"))];
   columns.splice(1, 0, {
     id: "share", label: "Share", help: "Of the true cost",
     sort_by: (group) => of(group, "cost"), cell: (group) => show_share(of(group, "cost"), whole),
@@ -37,7 +38,7 @@ function figure_columns(m: model, of: sum_of): column[] {
   });
   const bytes = columns.findIndex((one) => one.id === "bytes");
   columns.splice(bytes + 1, 0, {
-    id: "mean", label: "Mean size", help: "Bytes requested per allocation",
+    id: "mean", label: "Mean", help: "Bytes requested per allocation",
     sort_by: (group) => of(group, "bytes") / Math.max(1, of(group, "allocations")),
     cell: (group) => show_bytes(of(group, "bytes") / Math.max(1, of(group, "allocations"))),
   });

@@ -127,6 +127,7 @@ class timeline_view {
   // The selection, on all charts; none for the whole run.
   private mark(): void {
     const whole = this.from === 0 && this.to === this.seconds.length - 1;
+    this.chart_place.classList.toggle("whole", whole);
     for (const one of this.charts) {
       const left = one.valToPos(this.seconds[this.from]!, "x");
       const width = one.valToPos(this.seconds[this.to]!, "x") - left;
@@ -163,7 +164,7 @@ class timeline_view {
 }
 
 export function show_timeline(m: model): void {
-  const place = section("timeline", "Over time", "Drag over a chart to select a part of the run.");
+  const place = section("timeline", "Over time", "Drag over a chart, or move the sliders, to select a part of the run.");
   if ((m.data.counters.time_ns?.length ?? 0) < 2) {
     place.append(el("p", { class: "empty" }, "The run was too short for a timeline: fewer than two readings."));
     return;

@@ -3,7 +3,7 @@
 
 // 3 significant digits, never as an exponent.
 function digits(value: number): string {
-  if (value === 0) return "0";
+  if (Number.isInteger(value)) return String(value);
   const places = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value)) + 1e-9));
   return value.toFixed(Math.min(places, 3));
 }

@@ -28,7 +28,7 @@ export function show_untouched(m: model): void {
         title: (row) => (m.kind_of(row) === kind.site && m.title_frame(row) >= 0 ? m.function_of(m.title_frame(row)) : ""),
         sum: (shown) => `${shown.length.toLocaleString("en-US")} rows` },
       { id: "untouched", label: "Never touched", sort_by: (row) => m.figure(row, "untouched_bytes"),
-        cell: (row) => [bar(m.figure(row, "untouched_bytes") / untouched), show_bytes(m.figure(row, "untouched_bytes"))],
+        cell: (row) => [bar(m.figure(row, "untouched_bytes") / untouched), el("span", { class: "beside" }, show_bytes(m.figure(row, "untouched_bytes")))],
         title: (row) => exact(m.figure(row, "untouched_bytes"), "bytes"),
         sum: (shown) => {
           const sum = shown.reduce((so_far, row) => so_far + m.figure(row, "untouched_bytes"), 0);
