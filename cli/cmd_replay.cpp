@@ -82,7 +82,7 @@ std::vector<replay_way> choose_ways(const replay_arguments& arguments, const pro
   for (const contender& who : choose_contenders(arguments.with, arguments.only, {pools_name})) {
     try {
       verify_contender(who, self);
-      ways.push_back({who.name, who, {}, profiler::play_mode::heap, &image});
+      ways.push_back({who.name, who, profiler::play_mode::heap, &image});
     } catch (const cli_error& error) {
       if (who.name == tarn_name) throw;
       notes.push_back(fmt::format("{} left out: {}", who.name, error.what()));
@@ -92,7 +92,7 @@ std::vector<replay_way> choose_ways(const replay_arguments& arguments, const pro
                       std::find(arguments.only.begin(), arguments.only.end(), pools_name) != arguments.only.end();
   if (pools && wanted) {
     const std::vector<contender> tarn_only = choose_contenders(arguments.with, {tarn_name});
-    ways.push_back({pools_name, tarn_only.front(), {}, profiler::play_mode::routes, &image});
+    ways.push_back({pools_name, tarn_only.front(), profiler::play_mode::routes, &image});
   } else if (wanted) {
     notes.emplace_back("no site of this program is advised a pool, so none is replayed from one");
   }

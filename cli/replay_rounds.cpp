@@ -67,7 +67,6 @@ play_figures run_once(const replay_way& way, double timeout_seconds) {
   request.path = own_executable();
   request.arguments = {"tarn", replay_worker_word, std::to_string(way.image->descriptor()), mode_word(way.mode)};
   request.variables = environment_for(way.who);
-  for (const profiler::environment_variable& each : way.variables) request.variables.set(each.name, each.value);
   const captured_output result = run_captured(request, timeout_seconds);
   if (result.timed_out) {
     throw cli_error(exit_code::refused, fmt::format("still running after {:.0f} s", timeout_seconds));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // replay_rounds: does a recorded trace again in a child per way, round after round in random order, and collects what
-// each took. A way is a malloc, with variables set for it, or tarn's pools for the sites that have a route.
+// each took. A way is a malloc, or tarn's pools for the sites that have a route.
 // For a process with one thread.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "contender.hpp"
-#include "profiler/analyze/advice.hpp"
 #include "profiler/replay/player.hpp"
 #include "profiler/replay/trace_image.hpp"
 
@@ -22,7 +22,6 @@ inline constexpr const char* replay_worker_word = "--replay-worker";
 struct replay_way {
   std::string name;
   contender who;
-  std::vector<profiler::environment_variable> variables;
   profiler::play_mode mode = profiler::play_mode::heap;
   const profiler::trace_image* image = nullptr;  // outlives the rounds
 };

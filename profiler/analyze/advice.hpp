@@ -70,6 +70,9 @@ struct advice_settings {
 // Never empty. Requires: `p` is as load_profile made it.
 std::vector<advice> advise(const profile& p, const advice_settings& settings = {});
 
+// The same for advice whose figures have changed since, as by a replay.
+std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates, const advice_settings& settings = {});
+
 // User and system time of the program; its duration where that was not counted. In ns, at least 1.
 double cpu_time_of(const profile& p);
 

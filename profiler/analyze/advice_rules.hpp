@@ -16,7 +16,7 @@ namespace tarn::profiler {
 // What rules ask of a profile again and again.
 struct advice_facts {
   const profile& p;
-  std::vector<site_group> groups;
+  std::vector<site_group> groups = {};
   double cpu_ns = 1;
   double page_bytes = 4096;
   double huge_page_bytes = 2 << 20;
@@ -24,7 +24,7 @@ struct advice_facts {
   double peak_bytes = 0;  // live when most was
   bool glibc = false;     // the program's malloc
   int glibc_minor = 0;    // 36 of 2.36; 0: not known
-  std::string thp;        // "always", "madvise", "never"; "": not known
+  std::string thp = {};   // "always", "madvise", "never"; "": not known
 
   double first_touch_ns() const noexcept { return p.prices.fault + p.prices.unmap_page; }
 };

@@ -14,6 +14,8 @@ namespace {
 constexpr unsigned faults_cost = 1;
 constexpr unsigned calls_cost = 2;
 
+constexpr std::size_t most_remarks = 3;
+
 struct kind_facts {
   const char* name;
   unsigned costs;
@@ -129,17 +131,18 @@ advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& acti
 
 }  // namespace
 
-std::vector<advice> advise(const profile& p, const advice_settings& settings) {
+std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates, const advice_settings& settings) {
   const advice_facts facts = facts_of(p);
-  std::vector<advice> candidates = collect(facts);
+  std::erase_if(candidates, [](const advice& one) { return one.kind == advice_kind::leave_it; });
   std::stable_sort(candidates.begin(), candidates.end(), [](const advice& a, const advice& b) {
     return a.saving_ns * facts_about(a.kind).weight > b.saving_ns * facts_about(b.kind).weight;
   });
   std::vector<advice> actions;
   std::vector<advice> remarks;
-  for (const advice& one : candidates) {
+  for (advice& one : candidates) {
+    one.instead_of = -1;
     if (one.kind == advice_kind::ask_for_less) {
-      if (remarks.size() < 3) remarks.push_back(one);
+      if (remarks.size() < most_remarks) remarks.push_back(one);
     } else if (one.share >= settings.least_share && actions.size() < settings.most) {
       actions.push_back(one);
     }
@@ -149,13 +152,17 @@ std::vector<advice> advise(const profile& p, const advice_settings& settings) {
   if (actions.empty()) {
     std::erase_if(candidates, [](const advice& one) { return one.kind == advice_kind::ask_for_less; });
     result.push_back(leave_everything(facts, candidates, settings));
+    result.insert(result.end(), remarks.begin(), remarks.end());
+    return result;
   }
-  const bool act = !actions.empty();
-  advice rest = act ? leave_the_rest(facts, actions) : advice();
-  result.insert(result.end(), std::make_move_iterator(actions.begin()), std::make_move_iterator(actions.end()));
-  result.insert(result.end(), std::make_move_iterator(remarks.begin()), std::make_move_iterator(remarks.end()));
-  if (act) result.push_back(std::move(rest));
+  result = actions;
+  result.insert(result.end(), remarks.begin(), remarks.end());
+  result.push_back(leave_the_rest(facts, actions));
   return result;
+}
+
+std::vector<advice> advise(const profile& p, const advice_settings& settings) {
+  return arrange_advice(p, collect(facts_of(p)), settings);
 }
 
 const char* kind_name(advice_kind kind) { return facts_about(kind).name; }

@@ -51,9 +51,14 @@ std::string say_bytes(double bytes) {
 std::string say_count(double count) {
   constexpr std::array<unit, 2> units = {{{1e9, "billion"}, {1e6, "million"}}};
   if (std::abs(count) >= 999500) return in_units(count, units);
-  std::string text = std::to_string(std::llround(count));
-  for (std::size_t end = text.size(); end > 3 + (text[0] == '-' ? 1U : 0U); end -= 3) text.insert(end - 3, ",");
-  return text;
+  const std::string text = std::to_string(std::llround(count));
+  std::string grouped;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::size_t left = text.size() - at;
+    if (at > (text[0] == '-' ? 1U : 0U) && left % 3 == 0) grouped += ',';
+    grouped += text[at];
+  }
+  return grouped;
 }
 
 std::string say_share(double part) {
