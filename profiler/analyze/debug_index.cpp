@@ -71,8 +71,10 @@ bool has_scopes(Dwarf_Die& die) {
     case DW_LANG_C89:
     case DW_LANG_C99:
     case DW_LANG_C11:
-    case DW_LANG_Mips_Assembler: return false;
-    default: return true;
+    case DW_LANG_Mips_Assembler:
+      return false;
+    default:
+      return true;
   }
 }
 
@@ -93,7 +95,8 @@ debug_index::debug_index(Dwarf* debug) : debug_(debug) {
     });
     units_.push_back(next);
   }
-  std::sort(unit_ranges_.begin(), unit_ranges_.end(), [](const range& a, const range& b) { return a.start < b.start; });
+  std::sort(unit_ranges_.begin(), unit_ranges_.end(),
+            [](const range& a, const range& b) { return a.start < b.start; });
 }
 
 const debug_index::range* debug_index::find(const range_index& ranges, std::uint64_t address) {
@@ -186,9 +189,9 @@ const debug_index::scope_list& debug_index::scopes_of(Dwarf_Die& die) {
   const auto [place, is_new] = scopes_.try_emplace(die.cu);
   scope_list& scopes = place->second;
   if (is_new) {
-    Dwarf_Die unit;
+    Dwarf_Die whole;
     scopes.push_back({0, ~Dwarf_Off{0}, "", 0});
-    if (dwarf_diecu(&die, &unit, nullptr, nullptr) != nullptr) add_scopes(scopes, unit, 0, 0);
+    if (dwarf_diecu(&die, &whole, nullptr, nullptr) != nullptr) add_scopes(scopes, whole, 0, 0);
   }
   return scopes;
 }
@@ -264,7 +267,8 @@ std::vector<source_frame> debug_index::frames_at(std::uint64_t address) {
       Dwarf_Die& inlined = chain[index + 1];
       frame.line = static_cast<std::uint32_t>(number_of(inlined, DW_AT_call_line));
       const std::uint64_t file = number_of(inlined, DW_AT_call_file);
-      if (files != nullptr && file < file_count) frame.file = or_empty(dwarf_filesrc(files, file, nullptr, nullptr));
+      if (files != nullptr && file < file_count)
+        frame.file = or_empty(dwarf_filesrc(files, file, nullptr, nullptr));
     }
     frames.push_back(std::move(frame));
   }
@@ -292,7 +296,8 @@ std::vector<std::pair<std::uint64_t, std::string>> debug_index::inlined_between(
     });
   };
   visit(visit, function, 0);
-  std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(result.begin(), result.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   return result;
 }
 

@@ -59,7 +59,9 @@ bool has_section(Elf* elf, std::string_view wanted) {
   return false;
 }
 
-bool has_debug_information(Elf* elf) { return has_section(elf, ".debug_info") || has_section(elf, ".zdebug_info"); }
+bool has_debug_information(Elf* elf) {
+  return has_section(elf, ".debug_info") || has_section(elf, ".zdebug_info");
+}
 
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -81,7 +83,8 @@ std::string build_id_of(Elf* elf) {
   return text;
 }
 
-std::unique_ptr<elf_module> elf_module::open(const std::string& path, std::string_view build_id, std::string& problem) {
+std::unique_ptr<elf_module> elf_module::open(const std::string& path, std::string_view build_id,
+                                             std::string& problem) {
   auto file = opened::at(path);
   if (!file) {
     problem = errno == ENOENT ? "the file is no longer there" : std::strerror(errno);
@@ -111,7 +114,8 @@ void elf_module::read_segments() {
   if (elf_getphdrnum(file_->elf, &count) != 0) return;
   for (std::size_t index = 0; index < count; ++index) {
     GElf_Phdr header;
-    if (gelf_getphdr(file_->elf, static_cast<int>(index), &header) == nullptr || header.p_type != PT_LOAD) continue;
+    if (gelf_getphdr(file_->elf, static_cast<int>(index), &header) == nullptr || header.p_type != PT_LOAD)
+      continue;
     segments_.push_back({header.p_offset, header.p_filesz, header.p_vaddr});
   }
 }
@@ -127,8 +131,10 @@ std::vector<std::uint8_t> elf_module::code_at(std::uint64_t address, std::size_t
   for (const segment& each : segments_) {
     const std::uint64_t into = address - each.address;
     if (into >= each.size) continue;
-    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(std::min<std::uint64_t>(count, each.size - into)));
-    const ssize_t got = pread(file_->file, bytes.data(), bytes.size(), static_cast<off_t>(each.offset + into));
+    std::vector<std::uint8_t> bytes(
+        static_cast<std::size_t>(std::min<std::uint64_t>(count, each.size - into)));
+    const ssize_t got =
+        pread(file_->file, bytes.data(), bytes.size(), static_cast<off_t>(each.offset + into));
     bytes.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
     return bytes;
   }
@@ -139,7 +145,8 @@ void elf_module::add_symbols_of(Elf* elf, unsigned section_type) {
   Elf_Scn* section = nullptr;
   while ((section = elf_nextscn(elf, section)) != nullptr) {
     GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != section_type || header.sh_entsize == 0) continue;
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != section_type || header.sh_entsize == 0)
+      continue;
     Elf_Data* data = elf_getdata(section, nullptr);
     if (data == nullptr) continue;
     const auto count = static_cast<int>(data->d_size / header.sh_entsize);
@@ -172,8 +179,9 @@ void elf_module::read_symbols() {
 
 const elf_symbol* elf_module::function_at(std::uint64_t address) {
   if (!symbols_read_) read_symbols();
-  auto next = std::upper_bound(symbols_.begin(), symbols_.end(), address,
-                               [](std::uint64_t value, const elf_symbol& each) { return value < each.start; });
+  auto next =
+      std::upper_bound(symbols_.begin(), symbols_.end(), address,
+                       [](std::uint64_t value, const elf_symbol& each) { return value < each.start; });
   if (next == symbols_.begin()) return nullptr;
   const elf_symbol& found = *(next - 1);
   // One without a size reaches to the next.
@@ -189,8 +197,8 @@ const elf_symbol* elf_module::function_from(std::uint64_t address) {
 std::unique_ptr<elf_module::opened> elf_module::find_debug_file() const {
   std::vector<std::string> candidates;
   if (build_id_.size() > 2) {
-    candidates.push_back(std::string(debug_folder) + "/.build-id/" + build_id_.substr(0, 2) + "/" + build_id_.substr(2) +
-                         ".debug");
+    candidates.push_back(std::string(debug_folder) + "/.build-id/" + build_id_.substr(0, 2) + "/" +
+                         build_id_.substr(2) + ".debug");
   }
   GElf_Word check = 0;
   const char* link = dwelf_elf_gnu_debuglink(file_->elf, &check);
@@ -216,7 +224,8 @@ Dwarf* elf_module::debug_information() {
     debug_file_ = find_debug_file();
     holder = debug_file_ ? debug_file_->elf : nullptr;
   }
-  if (holder != nullptr && has_debug_information(holder)) debug_ = dwarf_begin_elf(holder, DWARF_C_READ, nullptr);
+  if (holder != nullptr && has_debug_information(holder))
+    debug_ = dwarf_begin_elf(holder, DWARF_C_READ, nullptr);
   return debug_;
 }
 

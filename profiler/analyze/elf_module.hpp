@@ -26,7 +26,8 @@ class elf_module {
  public:
   // Where the file cannot be used, `problem` says why in a few words. `build_id` is that of the file that ran; empty: not
   // known.
-  static std::unique_ptr<elf_module> open(const std::string& path, std::string_view build_id, std::string& problem);
+  static std::unique_ptr<elf_module> open(const std::string& path, std::string_view build_id,
+                                          std::string& problem);
   ~elf_module();
   elf_module(const elf_module&) = delete;
   elf_module& operator=(const elf_module&) = delete;

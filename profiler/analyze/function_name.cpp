@@ -15,8 +15,8 @@ namespace {
 constexpr auto npos = std::string_view::npos;
 
 bool is_name_character(char letter) {
-  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
-         letter == '_' || letter == '$';
+  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+         (letter >= '0' && letter <= '9') || letter == '_' || letter == '$';
 }
 
 // Whether `at` is behind "operator", where < and > are the operator's.
@@ -134,7 +134,8 @@ std::string demangled(const char* name) {
   // Its own clones too: "_Zxx.isra.0" becomes "xx [clone .isra.0]".
   if (name[0] != '_' || (name[1] != 'Z' && name[1] != '_')) return name;
   int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> readable(abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
+  const std::unique_ptr<char, void (*)(void*)> readable(abi::__cxa_demangle(name, nullptr, nullptr, &status),
+                                                        std::free);
   return status == 0 && readable ? readable.get() : name;
 }
 
@@ -163,10 +164,10 @@ std::string allocated_type(std::string_view function) {
       return unwrapped_allocator(allocator);
     }
   }
-  for (const std::string_view prefix :
-       {"std::make_unique<", "std::make_unique_for_overwrite<", "std::__1::make_unique<", "std::make_unique[abi:v160006]<"}) {
+  for (const std::string_view prefix : {"std::make_unique<", "std::make_unique_for_overwrite<",
+                                        "std::__1::make_unique<", "std::make_unique[abi:v160006]<"}) {
     std::string type = argument_behind(name, prefix, rest);
-    if (type.ends_with("[]")) type.resize(type.size() - 2);
+    if (type.ends_with("[]")) type = trimmed(std::string_view(type).substr(0, type.size() - 2));
     if (!type.empty() && rest.empty()) return type;
   }
   for (const std::string_view prefix :
@@ -178,9 +179,19 @@ std::string allocated_type(std::string_view function) {
 }
 
 bool is_plain_allocation(std::string_view function) {
-  constexpr std::array names = {"malloc",         "calloc",  "realloc", "reallocarray", "memalign",
-                                "aligned_alloc",  "valloc",  "pvalloc", "__libc_malloc", "__libc_calloc",
-                                "posix_memalign", "std::__libcpp_operator_new", "std::__1::__libcpp_allocate"};
+  constexpr std::array names = {"malloc",
+                                "calloc",
+                                "realloc",
+                                "reallocarray",
+                                "memalign",
+                                "aligned_alloc",
+                                "valloc",
+                                "pvalloc",
+                                "__libc_malloc",
+                                "__libc_calloc",
+                                "posix_memalign",
+                                "std::__libcpp_operator_new",
+                                "std::__1::__libcpp_allocate"};
   if (function.find("operator new") != npos) return true;  // a class's own too
   const std::string_view name = without_parameters(function);
   return std::find(names.begin(), names.end(), name) != names.end();

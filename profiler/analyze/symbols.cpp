@@ -28,8 +28,8 @@ struct source_module {
 
 // Frames that get memory for others, in whose place the next outer one is asked.
 bool is_helper(std::string_view function) {
-  return is_plain_allocation(function) || function.starts_with("std::") || function.starts_with("__gnu_cxx::") ||
-         function.starts_with("void* std::");
+  return is_plain_allocation(function) || function.starts_with("std::") ||
+         function.starts_with("__gnu_cxx::") || function.starts_with("void* std::");
 }
 
 class symboliser {
@@ -60,10 +60,9 @@ class symboliser {
   const module_info* module_at(std::uint64_t address) const {
     const module_info* found = nullptr;
     std::size_t found_index = 0;
-    auto next = std::upper_bound(order_.begin(), order_.end(), address,
-                                 [this](std::uint64_t value, std::size_t index) {
-                                   return value < p_.modules[index].start;
-                                 });
+    auto next = std::upper_bound(
+        order_.begin(), order_.end(), address,
+        [this](std::uint64_t value, std::size_t index) { return value < p_.modules[index].start; });
     // Ranges that overlap are of libraries that came and went: the newest of a few before it.
     for (int steps = 0; next != order_.begin() && steps < 16; ++steps) {
       const std::size_t index = *--next;
@@ -195,7 +194,8 @@ class symboliser {
         target = begin + at + static_cast<std::uint64_t>(std::int64_t{distance});
       } else {
         if (code[at] != 0xe8) continue;  // call, relative to its end
-        target = begin + at + 5 + static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(word_at(at + 1))});
+        target = begin + at + 5 +
+                 static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(word_at(at + 1))});
       }
       const elf_symbol* symbol = file.function_from(target);
       std::string type = symbol == nullptr ? std::string() : constructed_type(demangled(symbol->name));
@@ -212,8 +212,10 @@ class symboliser {
       if (!source.problem.empty() && source.unnamed != 0 && path.starts_with('/')) {
         sentences.push_back(path + ": " + source.problem + ", so its functions are shown as offsets");
       } else if (source.file && !source.debug && program != p_.meta.end() && *program == path) {
-        sentences.push_back(path + " has no debugging information, so lines, inlined functions and types are not known; "
-                            "compile it with -g");
+        sentences.push_back(
+            path +
+            " has no debugging information, so lines, inlined functions and types are not known; "
+            "compile it with -g");
       }
     }
     if (p_.meta.is_object()) p_.meta["symbol_notes"] = sentences;
