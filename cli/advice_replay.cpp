@@ -61,7 +61,7 @@ class advice_replay {
       throw cli_error(exit_code::refused, "the trace cannot be replayed: " + results.front().failure);
     }
     for (const auto& [index, way] : way_of_) set(all[index], results[way], results.front());
-    return profiler::arrange_advice(p_, std::move(all));
+    return all;
   }
 
  private:
@@ -119,8 +119,8 @@ class advice_replay {
 }  // namespace
 
 std::vector<advice> replay_advice(const std::string& path, const profiler::profile& p, std::vector<advice> all,
-                                  const replay_settings& settings, std::vector<std::string>& notes) {
-  return advice_replay(path, p, notes).run(std::move(all), settings);
+                                  const profiler::advice_settings& which, const replay_settings& settings, std::vector<std::string>& notes) {
+  return arrange_advice(p, advice_replay(path, p, notes).run(std::move(all), settings), which);
 }
 
 }  // namespace tarn::cli

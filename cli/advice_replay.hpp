@@ -15,7 +15,8 @@ namespace tarn::cli {
 // each piece of advice alone, and sets savings and grades. What no replay can show keeps its estimate. Appends remarks to
 // `notes`. Throws profile_error where the file has no trace.
 std::vector<profiler::advice> replay_advice(const std::string& path, const profiler::profile& p,
-                                            std::vector<profiler::advice> all, const replay_settings& settings,
+                                            std::vector<profiler::advice> all,
+                                            const profiler::advice_settings& which, const replay_settings& settings,
                                             std::vector<std::string>& notes);
 
 }  // namespace tarn::cli

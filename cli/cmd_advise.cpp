@@ -148,7 +148,7 @@ int cmd_advise(const std::vector<std::string>& words) {
     replay.rounds = arguments.rounds;
     replay.seed = std::random_device{}();
     replay.conditioning_bytes = default_conditioning_bytes();
-    all = replay_advice(arguments.file, p, std::move(all), replay, notes);
+    all = replay_advice(arguments.file, p, std::move(all), settings, replay, notes);
   }
   for (const std::string& note : notes) print_note(note);
   if (!arguments.plan.empty()) {

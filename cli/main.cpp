@@ -26,6 +26,8 @@ constexpr const char* help_text =
     "  run      start a program on tarn\n"
     "  compare  measure a program under the system's malloc, tarn and other allocators\n"
     "  cost     measure what large buffers cost, or watch what page faults cost\n"
+    "  advise   what would make a recorded program's memory allocation cheaper\n"
+    "  apply    try that advice on the program as it is\n"
     "  replay   do what a profile has recorded again, under every malloc and from pools\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
@@ -49,7 +51,7 @@ struct command {
 
 constexpr command commands[] = {
     {"run", cmd_run}, {"compare", cmd_compare}, {"cost", cmd_cost}, {"options", cmd_options},
-    {"replay", cmd_replay}};
+    {"advise", cmd_advise}, {"apply", cmd_apply}, {"replay", cmd_replay}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};
