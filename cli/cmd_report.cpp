@@ -10,6 +10,7 @@
 #include "command_line.hpp"
 #include "commands.hpp"
 #include "output_file.hpp"
+#include "profiler/analyze/advice.hpp"
 #include "profiler/report/report_file.hpp"
 #include "text.hpp"
 
@@ -86,7 +87,7 @@ int cmd_report(const std::vector<std::string>& words) {
   const profiler::profile loaded = load(arguments.profile);
   if (arguments.output.empty()) arguments.output = usual_output(arguments.profile);
   output_file output("-o", arguments.output);
-  const profiler::report_file made = profiler::render_report(loaded, {});
+  const profiler::report_file made = profiler::render_report(loaded, profiler::advise(loaded));
   output.write(made.html);
   if (arguments.output != "-") tell(arguments, made, loaded.damage);
   return exit_code::success;

@@ -11,6 +11,7 @@
 #include "cli_error.hpp"
 #include "commands.hpp"
 #include "cost_worker.hpp"
+#include "replay_rounds.hpp"
 #include "text.hpp"
 
 namespace tarn::cli {
@@ -26,6 +27,9 @@ constexpr const char* help_text =
     "  compare  measure a program under the system's malloc, tarn and other allocators\n"
     "  cost     measure what large buffers cost, or watch what page faults cost\n"
     "  report   a profile as one HTML file that needs no network\n"
+    "  advise   what would make a recorded program's memory allocation cheaper\n"
+    "  apply    try that advice on the program as it is\n"
+    "  replay   do what a profile has recorded again, under every malloc and from pools\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
     "\n"
@@ -48,7 +52,8 @@ struct command {
 
 constexpr command commands[] = {
     {"run", cmd_run}, {"compare", cmd_compare}, {"cost", cmd_cost}, {"options", cmd_options},
-    {"report", cmd_report}};
+    {"report", cmd_report},
+    {"advise", cmd_advise}, {"apply", cmd_apply}, {"replay", cmd_replay}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};
@@ -70,6 +75,7 @@ int dispatch(std::vector<std::string> words) {
   words.erase(words.begin());
   if (first == print_preloaded_options_word) return print_preloaded_options();
   if (first == cost_worker_word) return cost_worker(words);
+  if (first == replay_worker_word) return replay_worker(words);
   if (first == "--version" || first == "-V") {
     fmt::print("tarn {}\n", TARN_CLI_VERSION);
     return exit_code::success;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "profiler/model/figure_columns.hpp"
@@ -261,25 +260,28 @@ json describe_counters(const std::vector<counter_row>& rows, std::size_t most) {
   return made;
 }
 
-json describe_actions(const std::vector<report_action>& actions, const std::vector<std::uint32_t>& named) {
+json describe_action(const advice& one, const std::vector<std::uint32_t>& named) {
+  const auto row = one.sites.empty() ? named.end() : std::find(named.begin(), named.end(), one.site);
+  return {{"kind", kind_name(one.kind)},
+          {"leaves", one.kind == advice_kind::leave_it},
+          {"headline", one.headline},
+          {"place", one.place},
+          {"reason", one.reason},
+          {"change", one.change},
+          {"evidence", one.evidence},
+          {"grade", grade_name(one.grade)},
+          {"saving_ns", sane_figure(one.saving_ns)},
+          {"low_ns", sane_figure(one.low_ns)},
+          {"high_ns", sane_figure(one.high_ns)},
+          {"memory_bytes", sane_figure(one.memory_bytes)},
+          {"instead_of", one.instead_of >= 0 ? json(one.instead_of) : json()},
+          {"sites", one.sites.size()},
+          {"site", row != named.end() ? json(row - named.begin()) : json()}};
+}
+
+json describe_actions(const std::vector<advice>& actions, const std::vector<std::uint32_t>& named) {
   json made = json::array();
-  for (const report_action& one : actions) {
-    std::optional<std::size_t> row;
-    if (one.site) {
-      const auto place = std::find(named.begin(), named.end(), *one.site);
-      if (place != named.end()) row = static_cast<std::size_t>(place - named.begin());
-    }
-    made.push_back({{"title", one.title},
-                    {"reason", one.reason},
-                    {"evidence", one.evidence},
-                    {"how", one.how},
-                    {"grade", one.grade},
-                    {"saved_ns", sane_figure(one.saved_ns)},
-                    {"least_saved_ns", sane_figure(one.least_saved_ns)},
-                    {"most_saved_ns", sane_figure(one.most_saved_ns)},
-                    {"held_bytes", sane_figure(one.held_bytes)},
-                    {"site", row ? json(*row) : json()}});
-  }
+  for (const advice& one : actions) made.push_back(describe_action(one, named));
   return made;
 }
 
@@ -302,8 +304,7 @@ json describe_prices(const price_list& prices) {
 
 }  // namespace
 
-nlohmann::json report_data(const profile& p, const std::vector<report_action>& actions,
-                           const report_limits& limits) {
+nlohmann::json report_data(const profile& p, const std::vector<advice>& actions, const report_limits& limits) {
   std::vector<cost> costs;
   costs.reserve(p.sites.size());
   for (const site& one : p.sites) costs.push_back(cost_of(p, one.figures));

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "profiler/analyze/advice.hpp"
 #include "profiler/model/profile.hpp"
-#include "profiler/report/report_action.hpp"
 #include "profiler/report/site_choice.hpp"
 
 namespace tarn::profiler {
@@ -25,8 +25,7 @@ struct report_limits {
   std::size_t most_detailed = 4000;   // sites with such rows, the dearest
 };
 
-// Members: docs/report.md. Cost: the profile's size; the page's JSON is about a tenth of it.
-nlohmann::json report_data(const profile& p, const std::vector<report_action>& actions,
-                           const report_limits& limits = {});
+// `actions` is what advise() gave. Members: docs/report.md. Cost: the profile's size; the page's JSON is about a tenth of it.
+nlohmann::json report_data(const profile& p, const std::vector<advice>& actions, const report_limits& limits = {});
 
 }  // namespace tarn::profiler

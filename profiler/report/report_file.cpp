@@ -62,7 +62,7 @@ std::string data_text(const nlohmann::json& data) {
 
 }  // namespace
 
-report_file render_report(const profile& p, const std::vector<report_action>& actions, std::size_t most_bytes,
+report_file render_report(const profile& p, const std::vector<advice>& actions, std::size_t most_bytes,
                           report_limits limits) {
   nlohmann::json data = report_data(p, actions, limits);
   std::string text = data_text(data);

@@ -23,7 +23,7 @@ struct report_file {
 };
 
 // With fewer named sites where the data would be larger than `most_bytes`.
-report_file render_report(const profile& p, const std::vector<report_action>& actions,
+report_file render_report(const profile& p, const std::vector<advice>& actions,
                           std::size_t most_bytes = std::size_t{16} << 20, report_limits limits = {});
 
 // A file that begins like a report: one that may be written over.

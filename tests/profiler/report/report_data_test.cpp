@@ -159,16 +159,21 @@ TEST(report_data, a_long_timeline_is_thinned_and_keeps_its_peak_and_its_end) {
 
 TEST(report_data, actions_point_to_their_sites) {
   const profile p = synthetic_profile({.sites = 50});
-  report_action one;
-  one.title = "Use a buffer pool";
+  advice one;
+  one.kind = advice_kind::buffer_pool;
   one.site = 7;
-  report_action all;
-  all.title = "Set a tunable";
+  one.sites = {7, 9};
+  advice all;
+  all.kind = advice_kind::tunable;
+  all.instead_of = 0;
   report_limits limits;
   limits.sites.most = 2;  // site 7 may have no row of its own
   const json many = report_data(p, {one, all});
   ASSERT_TRUE(many["actions"][0]["site"].is_number());
+  EXPECT_EQ(many["actions"][0]["sites"], 2);
+  EXPECT_TRUE(many["actions"][0]["instead_of"].is_null());
   EXPECT_TRUE(many["actions"][1]["site"].is_null());
+  EXPECT_EQ(many["actions"][1]["instead_of"], 0);
   EXPECT_EQ(report_data(p, {one}, limits)["actions"].size(), 1U);
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "profiler/analyze/advice.hpp"
 #include "profiler/report/report_file.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
@@ -62,23 +63,7 @@ void poison(profile& p) {
   p.damage = evil;
 }
 
-report_action pool_action(const std::string& text) {
-  report_action one;
-  one.title = "Keep the frame buffers: tarn::buffer_pool in image::decoder::decode" + text;
-  one.reason = "8 MiB buffers are mapped, faulted in page by page and unmapped for every image.";
-  one.evidence = {"9,000 blocks of 8 MiB, each freed before the next one is asked for", "2,048 page faults per block"};
-  one.how = "tarn::buffer_pool frames({.budget = 32 << 20});\nauto buffer = frames.get(size);";
-  one.grade = "estimated";
-  one.saved_ns = 1.4e10;
-  one.least_saved_ns = 1.1e10;
-  one.most_saved_ns = 1.6e10;
-  one.held_bytes = 16 << 20;
-  one.site = 0;
-  return one;
-}
-
-bool make(const std::string& kind, profile& p, std::vector<report_action>& actions) {
-  actions = {pool_action("")};
+bool make(const std::string& kind, profile& p) {
   if (kind == "usual") {
     p = synthetic_profile();
   } else if (kind == "large") {
@@ -87,7 +72,6 @@ bool make(const std::string& kind, profile& p, std::vector<report_action>& actio
   } else if (kind == "hostile") {
     p = synthetic_profile();
     poison(p);
-    actions = {pool_action("</script><img src=x onerror='window.pwned=1'>")};
   } else if (kind == "faults") {
     p = synthetic_profile({.mode = profile_mode::faults});
     for (site& one : p.sites) {
@@ -96,7 +80,6 @@ bool make(const std::string& kind, profile& p, std::vector<report_action>& actio
     }
   } else if (kind == "empty") {
     p.stacks.resize(1);
-    actions.clear();
   } else if (kind == "damaged") {
     p = synthetic_profile({.mode = profile_mode::sample, .symbols = false});
     p.damage = "chunk 12 ends in the middle";
@@ -111,12 +94,11 @@ bool make(const std::string& kind, profile& p, std::vector<report_action>& actio
 
 int main(int count, char** words) {
   profile p;
-  std::vector<report_action> actions;
-  if (count != 3 || !make(words[1], p, actions)) {
+  if (count != 3 || !make(words[1], p)) {
     std::fprintf(stderr, "usage: %s usual|large|hostile|faults|empty|damaged FILE\n", words[0]);
     return 2;
   }
   std::ofstream file(words[2], std::ios::binary);
-  file << render_report(p, actions).html;
+  file << render_report(p, advise(p)).html;
   return file.good() ? 0 : 1;
 }

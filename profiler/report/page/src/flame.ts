@@ -109,7 +109,14 @@ export class flame_view {
     // Neighbours differ a little, so that their borders are seen.
     const shade = ((Math.imul(label + 7, 2654435761) >>> 24) / 255 - 0.5) * 0.05;
     const light = (dark ? 0.4 : 0.87) + shade;
-    return `oklch(${light.toFixed(3)} ${grey ? 0.008 : dark ? 0.07 : 0.065} ${hue ?? 250})`;
+    return `oklch(${light.toFixed(3)} ${grey ? 0.008 : dark ? 0.07 : 0.065} ${(hue ?? 250) + this.hue_of_file(node)})`;
+  }
+
+  // Files of one module differ a little in hue, so that its parts are told apart.
+  private hue_of_file(node: number): number {
+    const frame = this.tree.frame[node]!;
+    const file = frame < 0 ? 0 : this.m.data.frames.file[frame]!;
+    return ((Math.imul(file + 3, 2246822519) >>> 24) / 255 - 0.5) * 36;
   }
 
   // Which frames are wide enough, from the ancestors of the root, which fill the width, down.

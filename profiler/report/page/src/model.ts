@@ -8,8 +8,9 @@ import type { unit } from "./units";
 type numbers = number[];
 
 export interface action {
-  title: string; reason: string; evidence: string[]; how: string; grade: string;
-  saved_ns: number; least_saved_ns: number; most_saved_ns: number; held_bytes: number; site: number | null;
+  kind: string; leaves: boolean; headline: string; place: string; reason: string; change: string; evidence: string[];
+  grade: string; saving_ns: number; low_ns: number; high_ns: number; memory_bytes: number; instead_of: number | null;
+  sites: number; site: number | null;
 }
 export interface thread { id?: number; name?: string; start_ns?: number; end_ns?: number; others?: number }
 

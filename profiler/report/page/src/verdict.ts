@@ -65,26 +65,30 @@ function key_figures(m: model): HTMLElement {
   return list;
 }
 
-function savings(one: action, cost: number): string {
-  const range = one.most_saved_ns > one.least_saved_ns
-    ? ` (${show_ns(one.least_saved_ns)} to ${show_ns(one.most_saved_ns)})` : "";
-  return `${show_ns(one.saved_ns)}${range}, ${show_share(one.saved_ns, cost)} of the cost`;
+function saving(one: action): string {
+  const range = one.high_ns > one.low_ns ? ` (${show_ns(one.low_ns)} to ${show_ns(one.high_ns)})` : "";
+  return `${show_ns(one.saving_ns)}${range}`;
+}
+
+function evidence(one: action): HTMLElement | null {
+  if (one.evidence.length === 0 && !one.change) return null;
+  return el("details", {}, el("summary", {}, one.change ? "Evidence, and how" : "Evidence"),
+    one.evidence.length > 0 ? el("ul", {}, ...one.evidence.map((line) => el("li", {}, line))) : null,
+    one.change ? el("pre", {}, one.change) : null);
 }
 
 function action_item(one: action, cost: number): HTMLElement {
   const figures = el("p", { class: "action-figures" },
-    one.saved_ns > 0 ? el("span", {}, "saves ", el("strong", {}, savings(one, cost))) : null,
-    one.held_bytes > 0 ? el("span", {}, `keeps ${show_bytes(one.held_bytes)} of memory`) : null,
-    one.grade ? el("span", { class: "grade" }, one.grade) : null);
-  const more = el("details", {}, el("summary", {}, "Evidence"));
-  if (one.evidence.length > 0) more.append(el("ul", {}, ...one.evidence.map((line) => el("li", {}, line))));
-  if (one.how) more.append(el("pre", {}, one.how));
+    one.saving_ns > 0 ? el("span", {}, bar(one.saving_ns / cost), "saves ", el("strong", {}, saving(one)),
+      `, ${show_share(one.saving_ns, cost)} of the cost`) : null,
+    one.memory_bytes > 0 ? el("span", {}, `keeps ${show_bytes(one.memory_bytes)} of memory`) : null,
+    one.leaves ? null : el("span", { class: "grade" }, one.grade),
+    one.instead_of === null ? null : el("span", {}, `instead of ${one.instead_of + 1}: not both`));
   const row = one.site;
-  return el("li", {}, el("p", { class: "action-title" }, one.title),
-    one.saved_ns > 0 ? bar(one.saved_ns / cost, "bar part-fault") : null, figures,
-    one.reason ? el("p", {}, one.reason) : null,
-    one.evidence.length > 0 || one.how ? more : null,
-    row === null ? null : button("Show the site", () => state.reveal(row), { class: "link" }));
+  return el("li", {}, el("p", { class: "action-title" }, one.headline), one.leaves ? null : figures,
+    one.reason ? el("p", {}, one.reason) : null, evidence(one),
+    row === null ? null : button(one.sites > 1 ? `Show the costliest of its ${one.sites} sites` : "Show the site",
+      () => state.reveal(row), { class: "link" }));
 }
 
 function actions(m: model): HTMLElement {
