@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "output_file.hpp"
 #include "profiler/analyze/advice.hpp"
+#include "profiler/model/profile.hpp"
 #include "profiler/report/report_file.hpp"
 #include "text.hpp"
 
@@ -45,14 +46,6 @@ std::string usual_output(const std::string& profile) {
                   "Name another file, or this one to write over it: -o FILE");
 }
 
-profiler::profile load(const std::string& path) {
-  try {
-    return profiler::load_profile(path);
-  } catch (const profiler::profile_error& error) {
-    throw cli_error(exit_code::refused, error.what(), "A profile is what tarn profile writes.");
-  }
-}
-
 void tell(const report_arguments& arguments, const profiler::report_file& made, const std::string& damage) {
   if (arguments.json) {
     const nlohmann::json outcome = {{"report", arguments.output},
@@ -63,7 +56,8 @@ void tell(const report_arguments& arguments, const profiler::report_file& made, 
     fmt::print("{}\n", outcome.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
-  if (!damage.empty()) print_note(fmt::format("the profile is damaged: {}; the report has what could be read", damage));
+  if (!damage.empty())
+    print_note(fmt::format("the profile is damaged: {}; the report has what could be read", damage));
   fmt::print("{}: {}, {} of {} call sites named one by one. Open it in a browser.\n", arguments.output,
              show_bytes(static_cast<double>(made.html.size())).text, made.named_sites, made.all_sites);
 }
@@ -75,16 +69,18 @@ int cmd_report(const std::vector<std::string>& words) {
   CLI::App app{"Write a profile as one HTML file that needs no network.", "report"};
   set_usage(app, "tarn report [-o FILE] [--json] PROFILE");
   app.add_option("profile", arguments.profile, "What tarn profile wrote")->required()->option_text("PROFILE");
-  app.add_option("-o,--output", arguments.output, "The page (PROFILE with the extension .html); - for standard output")
+  app.add_option("-o,--output", arguments.output,
+                 "The page (PROFILE with the extension .html); - for standard output")
       ->option_text("FILE");
   app.add_flag("--json", arguments.json, "Tell what was written as one JSON object");
   app.footer(footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   if (arguments.json && arguments.output == "-") {
-    throw cli_error(exit_code::usage, "--json and -o - cannot both be standard output", "Name a file for the page.");
+    throw cli_error(exit_code::usage, "--json and -o - cannot both be standard output",
+                    "Name a file for the page.");
   }
   // Before the output is opened: a profile that cannot be read leaves everything as it was.
-  const profiler::profile loaded = load(arguments.profile);
+  const profiler::profile loaded = profiler::load_profile(arguments.profile);
   if (arguments.output.empty()) arguments.output = usual_output(arguments.profile);
   output_file output("-o", arguments.output);
   const profiler::report_file made = profiler::render_report(loaded, profiler::advise(loaded));

@@ -32,9 +32,9 @@ std::uint32_t path_tree::node_of(std::uint32_t stack) {
 
 const module_info* path_tree::module_at(std::uint64_t address) const {
   // The last that was loaded there counts.
-  const auto found = std::find_if(profile_.modules.rbegin(), profile_.modules.rend(), [&](const module_info& one) {
-    return address >= one.start && address < one.end;
-  });
+  const auto found =
+      std::find_if(profile_.modules.rbegin(), profile_.modules.rend(),
+                   [&](const module_info& one) { return address >= one.start && address < one.end; });
   return found == profile_.modules.rend() ? nullptr : &*found;
 }
 
@@ -48,7 +48,8 @@ const std::vector<std::uint32_t>& path_tree::frames_at(std::uint64_t address) {
       strings_.number_of(module != nullptr ? file_name(module->path) : std::string_view());
   const auto known = profile_.symbols.find(address);
   if (known == profile_.symbols.end() || known->second.empty()) {
-    numbers.push_back(number_of({strings_.number_of(unknown_function(profile_, address)), 0, 0, module_text, 0}));
+    numbers.push_back(
+        number_of({strings_.number_of(unknown_function(profile_, address)), 0, 0, module_text, 0}));
     return numbers;
   }
   for (auto one = known->second.rbegin(); one != known->second.rend(); ++one) {

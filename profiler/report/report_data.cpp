@@ -82,7 +82,8 @@ std::vector<site_row> rows_of(const profile& p, const std::vector<cost>& costs,
 }
 
 template <typename Value>
-void add_column(json& columns, json& totals, const char* name, const std::vector<site_row>& rows, Value&& value) {
+void add_column(json& columns, json& totals, const char* name, const std::vector<site_row>& rows,
+                Value&& value) {
   whole_column column;
   for (const site_row& row : rows) column.add(value(row));
   columns[name] = column.values();
@@ -105,15 +106,20 @@ sites_json describe_rows(const profile& p, const std::vector<site_row>& rows, pa
     const site* one = is_site ? &p.sites[row.index] : nullptr;
     made.columns["kind"].push_back(static_cast<int>(row.kind));
     made.columns["stack"].push_back(is_site ? paths.node_of(one->stack) : 0);
-    made.columns["type"].push_back(strings.number_of(is_site ? std::string_view(one->type) : std::string_view()));
+    made.columns["type"].push_back(
+        strings.number_of(is_site ? std::string_view(one->type) : std::string_view()));
     made.columns["evidence"].push_back(is_site ? static_cast<int>(one->evidence) : 0);
     made.columns["sites"].push_back(std::llround(row.sites));
     made.columns["peak_bytes"].push_back(std::llround(row.figures.peak_bytes));
   }
-  add_column(made.columns, made.totals, "malloc_ns", rows, [](const site_row& row) { return row.paid.malloc_ns; });
-  add_column(made.columns, made.totals, "fault_ns", rows, [](const site_row& row) { return row.paid.fault_ns; });
-  add_column(made.columns, made.totals, "unmap_ns", rows, [](const site_row& row) { return row.paid.unmap_ns; });
-  add_column(made.columns, made.totals, "untouched_bytes", rows, [](const site_row& row) { return row.untouched; });
+  add_column(made.columns, made.totals, "malloc_ns", rows,
+             [](const site_row& row) { return row.paid.malloc_ns; });
+  add_column(made.columns, made.totals, "fault_ns", rows,
+             [](const site_row& row) { return row.paid.fault_ns; });
+  add_column(made.columns, made.totals, "unmap_ns", rows,
+             [](const site_row& row) { return row.paid.unmap_ns; });
+  add_column(made.columns, made.totals, "untouched_bytes", rows,
+             [](const site_row& row) { return row.untouched; });
   for (const figure_column& figure : figure_columns) {
     if (!is_additive(figure)) continue;
     add_column(made.columns, made.totals, figure.name, rows,
@@ -127,7 +133,8 @@ sites_json describe_rows(const profile& p, const std::vector<site_row>& rows, pa
 
 template <typename Row>
 std::vector<Row> most_of(std::vector<Row> rows, std::size_t most) {
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& left, const Row& right) { return left.count > right.count; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& left, const Row& right) { return left.count > right.count; });
   if (rows.size() > most) rows.resize(most);
   return rows;
 }
@@ -135,8 +142,8 @@ std::vector<Row> most_of(std::vector<Row> rows, std::size_t most) {
 // Thread numbers as the report has them; threads beyond the busiest share one.
 using thread_numbers = std::vector<std::uint32_t>;
 
-json describe_details(const profile& p, const std::vector<std::uint32_t>& named, const thread_numbers& threads,
-                      const report_limits& limits) {
+json describe_details(const profile& p, const std::vector<std::uint32_t>& named,
+                      const thread_numbers& threads, const report_limits& limits) {
   json made = {{"sizes", json::array()}, {"lifetimes", json::array()}, {"threads", json::array()}};
   const std::size_t count = std::min(named.size(), limits.most_detailed);
   for (std::size_t row = 0; row < count; ++row) {
@@ -150,7 +157,8 @@ json describe_details(const profile& p, const std::vector<std::uint32_t>& named,
     }
     for (const thread_pair& pair : most_of(one.threads, limits.most_site_rows)) {
       if (pair.from >= threads.size() || pair.to >= threads.size()) continue;
-      made["threads"].push_back({row, threads[pair.from], threads[pair.to], std::llround(sane_figure(pair.count)),
+      made["threads"].push_back({row, threads[pair.from], threads[pair.to],
+                                 std::llround(sane_figure(pair.count)),
                                  std::llround(sane_figure(pair.bytes))});
     }
   }
@@ -298,13 +306,18 @@ const char* mode_name(profile_mode mode) {
 }
 
 json describe_prices(const price_list& prices) {
-  return {{"fault", prices.fault},           {"huge_fault", prices.huge_fault}, {"costly_fault", prices.costly_fault},
-          {"unmap_page", prices.unmap_page}, {"zero_page", prices.zero_page},   {"malloc_pair", prices.malloc_pair}};
+  return {{"fault", prices.fault},
+          {"huge_fault", prices.huge_fault},
+          {"costly_fault", prices.costly_fault},
+          {"unmap_page", prices.unmap_page},
+          {"zero_page", prices.zero_page},
+          {"malloc_pair", prices.malloc_pair}};
 }
 
 }  // namespace
 
-nlohmann::json report_data(const profile& p, const std::vector<advice>& actions, const report_limits& limits) {
+nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
+                           const report_limits& limits) {
   std::vector<cost> costs;
   costs.reserve(p.sites.size());
   for (const site& one : p.sites) costs.push_back(cost_of(p, one.figures));

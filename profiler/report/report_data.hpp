@@ -19,13 +19,14 @@ namespace tarn::profiler {
 
 struct report_limits {
   choice_limits sites;
-  std::size_t most_counters = 4000;   // rows of the timeline; more are thinned, peaks kept
-  std::size_t most_threads = 31;      // named one by one, the busiest
-  std::size_t most_site_rows = 64;    // of one site's sizes, lifetimes, thread pairs
-  std::size_t most_detailed = 4000;   // sites with such rows, the dearest
+  std::size_t most_counters = 4000;  // rows of the timeline; more are thinned, peaks kept
+  std::size_t most_threads = 31;     // named one by one, the busiest
+  std::size_t most_site_rows = 64;   // of one site's sizes, lifetimes, thread pairs
+  std::size_t most_detailed = 4000;  // sites with such rows, the dearest
 };
 
 // `actions` is what advise() gave. Members: docs/report.md. Cost: the profile's size; the page's JSON is about a tenth of it.
-nlohmann::json report_data(const profile& p, const std::vector<advice>& actions, const report_limits& limits = {});
+nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
+                           const report_limits& limits = {});
 
 }  // namespace tarn::profiler

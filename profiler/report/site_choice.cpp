@@ -34,7 +34,7 @@ void mark(std::vector<bool>& chosen, const measure& value, double share, std::si
 
 std::vector<std::uint32_t> chosen_sites(const profile& p, const std::vector<cost>& costs,
                                         const choice_limits& limits) {
-  const auto figure = [&p](double site_figures::* member) {
+  const auto figure = [&p](double site_figures::*member) {
     return [&p, member](std::uint32_t site) { return p.sites[site].figures.*member; };
   };
   const std::vector<measure> others = {

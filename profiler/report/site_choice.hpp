@@ -12,10 +12,10 @@
 namespace tarn::profiler {
 
 struct choice_limits {
-  double cost_share = 0.999;   // of the cost that named sites bear
-  double other_share = 0.99;   // likewise of bytes, calls, memory at the peak, at the end, and untouched
-  std::size_t least = 2000;    // sites, where there are as many: few of them need no choice
-  std::size_t most = 20'000;   // sites, at most
+  double cost_share = 0.999;  // of the cost that named sites bear
+  double other_share = 0.99;  // likewise of bytes, calls, memory at the peak, at the end, and untouched
+  std::size_t least = 2000;   // sites, where there are as many: few of them need no choice
+  std::size_t most = 20'000;  // sites, at most
 };
 
 // Indices into p.sites, dearest first. `costs` holds cost_of() of each site.

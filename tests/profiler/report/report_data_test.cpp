@@ -83,7 +83,8 @@ TEST(report_data, names_999_of_1000_of_the_cost) {
   double rest = 0;
   for (std::size_t row = 0; row < data["sites"]["kind"].size(); ++row) {
     double paid = 0;
-    for (const char* part : {"malloc_ns", "fault_ns", "unmap_ns"}) paid += data["sites"][part][row].get<double>();
+    for (const char* part : {"malloc_ns", "fault_ns", "unmap_ns"})
+      paid += data["sites"][part][row].get<double>();
     if (data["sites"]["kind"][row] == 0) named += paid;
     if (data["sites"]["kind"][row] == 1) rest += paid;
   }
@@ -95,7 +96,8 @@ TEST(report_data, sites_stand_dearest_first) {
   double before = std::numeric_limits<double>::infinity();
   for (std::size_t row = 0; row < data["sites"]["kind"].size() && data["sites"]["kind"][row] == 0; ++row) {
     double paid = 0;
-    for (const char* part : {"malloc_ns", "fault_ns", "unmap_ns"}) paid += data["sites"][part][row].get<double>();
+    for (const char* part : {"malloc_ns", "fault_ns", "unmap_ns"})
+      paid += data["sites"][part][row].get<double>();
     EXPECT_LE(paid, before + 3);
     before = paid;
   }

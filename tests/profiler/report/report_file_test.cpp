@@ -11,7 +11,8 @@ namespace {
 
 std::size_t count_of(std::string_view text, std::string_view word) {
   std::size_t count = 0;
-  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + word.size())) ++count;
+  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + word.size()))
+    ++count;
   return count;
 }
 

@@ -4,6 +4,7 @@
 //   large    20,000 sites under deep call paths, as a compiler has, ten minutes
 //   hostile  every name tries to become part of the page
 //   faults   mode faults;  empty  nothing was recorded;  damaged  with losses
+//   file     no report, but the profile of `usual`, as tarn profile would write it
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -28,7 +29,8 @@ void deepen(profile& p) {
   const std::uint64_t base = p.modules.front().start + 0x100000;
   const auto address_of = [&](std::uint64_t number) { return base + 16 * number + 1; };
   for (std::uint64_t number = 0; number < 4000; ++number) {
-    const std::string name = "cc::pass_" + std::to_string(number % 97) + "::visitor<cc::node_" + std::to_string(number) +
+    const std::string name = "cc::pass_" + std::to_string(number % 97) + "::visitor<cc::node_" +
+                             std::to_string(number) +
                              ", std::allocator<cc::node> >::walk(cc::tree const&, std::vector<cc::node*>&)";
     p.symbols[address_of(number)] = {{name, "/src/cc/pass_" + std::to_string(number % 97) + ".cpp",
                                       static_cast<std::uint32_t>(number), false}};
@@ -93,9 +95,13 @@ bool make(const std::string& kind, profile& p) {
 }  // namespace
 
 int main(int count, char** words) {
+  if (count == 3 && std::strcmp(words[1], "file") == 0) {
+    write_synthetic_profile(words[2]);
+    return 0;
+  }
   profile p;
   if (count != 3 || !make(words[1], p)) {
-    std::fprintf(stderr, "usage: %s usual|large|hostile|faults|empty|damaged FILE\n", words[0]);
+    std::fprintf(stderr, "usage: %s usual|large|hostile|faults|empty|damaged|file FILE\n", words[0]);
     return 2;
   }
   std::ofstream file(words[2], std::ios::binary);
