@@ -35,7 +35,7 @@ struct report_arguments {
 
 // NAME.html beside the profile. What stands there already is written over only if it is a report.
 std::string usual_output(const std::string& profile) {
-  const std::string path = std::filesystem::path(profile).replace_extension(".html").string();
+  std::string path = std::filesystem::path(profile).replace_extension(".html").string();
   std::ifstream file(path, std::ios::binary);
   if (!file) return path;
   std::string beginning(256, '\0');

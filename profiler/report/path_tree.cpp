@@ -3,11 +3,21 @@
 
 #include <algorithm>
 
+#include "profiler/analyze/site_group.hpp"
+
 namespace tarn::profiler {
 
 namespace {
 
 std::string_view file_name(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
+
+// Those whose functions allocate because they were asked to.
+bool is_library(std::string_view module_name) {
+  constexpr std::string_view names[] = {"libstdc++.", "libc++.", "libc.",    "libc-",
+                                        "ld-linux",   "libtarn", "libgcc_s."};
+  return std::any_of(std::begin(names), std::end(names),
+                     [module_name](std::string_view one) { return module_name.starts_with(one); });
+}
 
 }  // namespace
 
@@ -30,6 +40,25 @@ std::uint32_t path_tree::node_of(std::uint32_t stack) {
   return node;
 }
 
+std::uint32_t path_tree::place_of(std::uint32_t stack) {
+  std::uint32_t innermost = no_frame;
+  std::uint32_t at = stack < node_of_stack_.size() ? stack : 0;
+  while (at != 0) {
+    const std::vector<std::uint32_t>& numbers = frames_at(profile_.stacks[at].address);
+    for (auto one = numbers.rbegin(); one != numbers.rend(); ++one) {
+      if (frames_[*one][5] == 0) return *one;
+      if (innermost == no_frame) innermost = *one;
+    }
+    at = std::min(profile_.stacks[at].parent, at - 1);
+  }
+  return innermost;
+}
+
+std::uint32_t path_tree::node_below(std::string_view text, std::uint32_t frame_number) {
+  const std::uint32_t above = child_of(0, number_of({strings_.number_of(text), 0, 0, 0, 0, 1}));
+  return frame_number == no_frame ? above : child_of(above, frame_number);
+}
+
 const module_info* path_tree::module_at(std::uint64_t address) const {
   // The last that was loaded there counts.
   const auto found =
@@ -44,17 +73,19 @@ const std::vector<std::uint32_t>& path_tree::frames_at(std::uint64_t address) {
   if (!is_new) return numbers;
   // The call stands before the address it returns to.
   const module_info* module = module_at(address - 1);
-  const std::uint32_t module_text =
-      strings_.number_of(module != nullptr ? file_name(module->path) : std::string_view());
+  const std::string_view module_name = module != nullptr ? file_name(module->path) : std::string_view();
+  const std::uint32_t module_text = strings_.number_of(module_name);
+  const bool library = is_library(module_name);
   const auto known = profile_.symbols.find(address);
   if (known == profile_.symbols.end() || known->second.empty()) {
-    numbers.push_back(
-        number_of({strings_.number_of(unknown_function(profile_, address)), 0, 0, module_text, 0}));
+    numbers.push_back(number_of(
+        {strings_.number_of(unknown_function(profile_, address)), 0, 0, module_text, 0, library ? 1U : 0U}));
     return numbers;
   }
   for (auto one = known->second.rbegin(); one != known->second.rend(); ++one) {
-    numbers.push_back(number_of({strings_.number_of(one->function), strings_.number_of(one->file), one->line,
-                                 module_text, one->inlined ? 1U : 0U}));
+    numbers.push_back(
+        number_of({strings_.number_of(one->function), strings_.number_of(one->file), one->line, module_text,
+                   one->inlined ? 1U : 0U, library || is_plumbing(*one) ? 1U : 0U}));
   }
   return numbers;
 }
@@ -73,7 +104,7 @@ std::uint32_t path_tree::child_of(std::uint32_t parent, std::uint32_t frame_numb
 }
 
 nlohmann::json path_tree::frames_json() const {
-  constexpr std::array<const char*, 5> names = {"function", "file", "line", "module", "inlined"};
+  constexpr std::array<const char*, 6> names = {"function", "file", "line", "module", "inlined", "library"};
   nlohmann::json columns = nlohmann::json::object();
   for (std::size_t index = 0; index < names.size(); ++index) {
     nlohmann::json values = nlohmann::json::array();

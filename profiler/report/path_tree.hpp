@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -21,15 +22,24 @@ class path_tree {
  public:
   path_tree(const profile& p, string_table& strings);
 
+  static constexpr std::uint32_t no_frame = UINT32_MAX;
+
   // The node of a call path (an index into profile::stacks), which is added with its callers. 0 for the empty path.
   std::uint32_t node_of(std::uint32_t stack);
 
-  nlohmann::json frames_json() const;  // columns function, file, module (numbers of texts), line, inlined
-  nlohmann::json nodes_json() const;   // columns parent, frame
+  // What a reader would call the path by: its innermost frame that does not allocate for others, or else its innermost.
+  std::uint32_t place_of(std::uint32_t stack);
+
+  // Below a frame that stands for many paths, and has the name `text`.
+  std::uint32_t node_below(std::string_view text, std::uint32_t frame_number);
+
+  // Columns function, file, module (numbers of texts), line, inlined, library: whether it allocates for others.
+  nlohmann::json frames_json() const;
+  nlohmann::json nodes_json() const;  // columns parent, frame
 
  private:
-  // function, file, line, module, inlined: all but line and inlined are numbers of texts.
-  using frame = std::array<std::uint32_t, 5>;
+  // function, file, line, module, inlined, library: the first two and the module are numbers of texts.
+  using frame = std::array<std::uint32_t, 6>;
 
   // Of one address, outermost first.
   const std::vector<std::uint32_t>& frames_at(std::uint64_t address);

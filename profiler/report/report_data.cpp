@@ -32,7 +32,9 @@ double untouched_bytes(const site_figures& figures) {
 // A row of sites before it is rounded.
 struct site_row {
   row_kind kind = row_kind::site;
-  std::uint32_t index = 0;  // into profile::sites
+  std::uint32_t index = 0;                    // into profile::sites
+  std::uint32_t place = path_tree::no_frame;  // a frame
+  std::uint32_t type = 0;                     // a text
   double sites = 1;
   site_figures figures;
   cost paid;
@@ -49,36 +51,76 @@ void add(site_row& sum, const site_figures& figures, const cost& paid) {
   sum.untouched += untouched_bytes(figures);
 }
 
+void add(site_row& sum, const site_row& more) {
+  add(sum, more.figures, more.paid);
+  sum.sites += more.sites;
+}
+
+// The sites that are not named, summed by place and type; sums beyond the `most` dearest ones in one row without a place.
+std::vector<site_row> rest_of(const profile& p, const std::vector<cost>& costs,
+                              const std::vector<bool>& is_named, path_tree& paths, string_table& strings,
+                              std::size_t most) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, site_row> by_place;
+  for (std::uint32_t index = 0; index < p.sites.size(); ++index) {
+    if (is_named[index]) continue;
+    const std::uint32_t place = paths.place_of(p.sites[index].stack);
+    const std::uint32_t type = strings.number_of(p.sites[index].type);
+    site_row& row =
+        by_place.try_emplace({place, type}, site_row{row_kind::rest, 0, place, type, 0, {}, {}, 0})
+            .first->second;
+    add(row, p.sites[index].figures, costs[index]);
+    ++row.sites;
+  }
+  std::vector<site_row> rows;
+  rows.reserve(by_place.size());
+  for (const auto& [place, row] : by_place) rows.push_back(row);
+  std::stable_sort(rows.begin(), rows.end(), [](const site_row& left, const site_row& right) {
+    return left.paid.total() > right.paid.total();
+  });
+  if (rows.size() > most) {
+    site_row beyond{row_kind::rest, 0, path_tree::no_frame, 0, 0, {}, {}, 0};
+    for (std::size_t index = most; index < rows.size(); ++index) add(beyond, rows[index]);
+    rows.resize(most);
+    rows.push_back(beyond);
+  }
+  return rows;
+}
+
 // The named sites, the rest, and what is outside of all sites.
 std::vector<site_row> rows_of(const profile& p, const std::vector<cost>& costs,
-                              const std::vector<std::uint32_t>& named) {
+                              const std::vector<std::uint32_t>& named, path_tree& paths,
+                              string_table& strings, std::size_t most_places) {
   std::vector<site_row> rows;
   std::vector<bool> is_named(p.sites.size());
-  site_row all;
-  site_row rest{row_kind::rest, 0, 0, {}, {}, 0};
   for (const std::uint32_t index : named) {
     is_named[index] = true;
     site_row one;
     one.index = index;
+    one.place = paths.place_of(p.sites[index].stack);
+    one.type = strings.number_of(p.sites[index].type);
     add(one, p.sites[index].figures, costs[index]);
     one.figures.peak_bytes = sane_figure(p.sites[index].figures.peak_bytes);
     rows.push_back(one);
   }
-  for (std::uint32_t index = 0; index < p.sites.size(); ++index) {
-    add(all, p.sites[index].figures, costs[index]);
-    if (is_named[index]) continue;
-    add(rest, p.sites[index].figures, costs[index]);
-    ++rest.sites;
-  }
-  if (rest.sites > 0) rows.push_back(rest);
-  site_row outside{row_kind::outside, 0, 0, {}, {}, 0};
+  const std::vector<site_row> rest = rest_of(p, costs, is_named, paths, strings, most_places);
+  rows.insert(rows.end(), rest.begin(), rest.end());
+  site_row all;
+  for (const site_row& one : rows) add(all, one);
   const cost whole = cost_of_all(p);
+  site_row outside{row_kind::outside, 0, path_tree::no_frame, 0, 0, {}, {}, 0};
   outside.figures.faults = sane_figure(p.other_faults) + sane_figure(p.unseen_faults);
   outside.paid.malloc_ns = sane_figure(whole.malloc_ns - all.paid.malloc_ns);
   outside.paid.fault_ns = sane_figure(whole.fault_ns - all.paid.fault_ns);
   outside.paid.unmap_ns = sane_figure(whole.unmap_ns - all.paid.unmap_ns);
   rows.push_back(outside);
   return rows;
+}
+
+// Of a row's call path; for sites that are summed by place, one that says so.
+std::uint32_t node_of(const profile& p, const site_row& row, path_tree& paths) {
+  if (row.kind == row_kind::outside) return 0;
+  return row.kind == row_kind::site ? paths.node_of(p.sites[row.index].stack)
+                                    : paths.node_below("Smaller sites", row.place);
 }
 
 template <typename Value>
@@ -95,19 +137,18 @@ struct sites_json {
   json totals = json::object();
 };
 
-sites_json describe_rows(const profile& p, const std::vector<site_row>& rows, path_tree& paths,
-                         string_table& strings) {
+sites_json describe_rows(const profile& p, const std::vector<site_row>& rows, path_tree& paths) {
   sites_json made;
-  for (const char* name : {"kind", "stack", "type", "evidence", "sites", "peak_bytes"}) {
+  for (const char* name : {"kind", "stack", "place", "type", "evidence", "sites", "peak_bytes"}) {
     made.columns[name] = json::array();
   }
   for (const site_row& row : rows) {
     const bool is_site = row.kind == row_kind::site;
     const site* one = is_site ? &p.sites[row.index] : nullptr;
     made.columns["kind"].push_back(static_cast<int>(row.kind));
-    made.columns["stack"].push_back(is_site ? paths.node_of(one->stack) : 0);
-    made.columns["type"].push_back(
-        strings.number_of(is_site ? std::string_view(one->type) : std::string_view()));
+    made.columns["stack"].push_back(node_of(p, row, paths));
+    made.columns["place"].push_back(row.place == path_tree::no_frame ? json(-1) : json(row.place));
+    made.columns["type"].push_back(row.type);
     made.columns["evidence"].push_back(is_site ? static_cast<int>(one->evidence) : 0);
     made.columns["sites"].push_back(std::llround(row.sites));
     made.columns["peak_bytes"].push_back(std::llround(row.figures.peak_bytes));
@@ -326,7 +367,7 @@ nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
 
   string_table strings;
   path_tree paths(p, strings);
-  sites_json sites = describe_rows(p, rows_of(p, costs, named), paths, strings);
+  sites_json sites = describe_rows(p, rows_of(p, costs, named, paths, strings, limits.most_places), paths);
   json made = {{"format", 1},
                {"meta", p.meta.is_object() ? p.meta : json::object()},
                {"mode", mode_name(p.mode)},

@@ -69,6 +69,7 @@ report_file render_report(const profile& p, const std::vector<advice>& actions, 
   while (text.size() > most_bytes && limits.sites.most > fewest_sites) {
     limits.sites.most = std::max(fewest_sites, std::min(limits.sites.most, p.sites.size()) / 2);
     limits.most_detailed = limits.sites.most / 4;
+    limits.most_places = limits.sites.most / 4;
     data = report_data(p, actions, limits);
     text = data_text(data);
   }

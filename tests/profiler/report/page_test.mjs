@@ -64,9 +64,11 @@ test("totals agree in every view", "usual", async (page) => {
       assert.equal(await flame_total(page), expected, `flame graph, ${direction}: ${id}`);
     }
   }
-  await page.locator("#sites input[value=types]").check({ force: true });
-  for (const [id, columns] of Object.entries(metric_columns)) {
-    assert.equal(await foot(page, id), sum(columns.map((name) => totals[name])), `types: ${id}`);
+  for (const view of ["sites", "types"]) {
+    await page.locator(`#sites input[value=${view}]`).check({ force: true });
+    for (const [id, columns] of Object.entries(metric_columns)) {
+      assert.equal(await foot(page, id), sum(columns.map((name) => totals[name])), `${view}: ${id}`);
+    }
   }
   const shown = await page.locator("#verdict .split:nth-child(2) strong").getAttribute("title");
   assert.equal(Number(shown.replace(/\D/g, "")), sum(metric_columns.cost.map((name) => totals[name])));
@@ -95,7 +97,7 @@ test("the filter narrows, sums follow, Escape undoes", "usual", async (page) => 
   const names = await rows(page).locator(".name").allTextContents();
   assert.ok(names.length > 0 && names.length < 200);
   assert.ok(await foot(page, "cost") < all);
-  assert.match(await page.locator("#sites .status").textContent(), /6 of \d+ rows/);
+  assert.match(await page.locator("#sites .status").textContent(), /of 201 call paths/);
   await page.keyboard.press("Escape");
   assert.equal(await foot(page, "cost"), all);
   await page.keyboard.type("no such thing anywhere");
@@ -184,7 +186,7 @@ test("a cell of the lifetimes filters the sites", "usual", async (page) => {
   assert.equal(await page.locator("#sites .chip").count(), 1);
   assert.ok(await rows(page).count() > 0);
   const all = data_of("usual").sites.kind.length;
-  assert.match(await page.locator("#sites .status").textContent(), new RegExp(`of ${all} rows`));
+  assert.match(await page.locator("#sites .status").textContent(), new RegExp(`of ${all} call paths`));
 });
 
 test("light and dark, chosen and by the system", "usual", async (page) => {

@@ -84,7 +84,7 @@ export class flame_view {
     const cost = new Map<string, number>();
     const values = this.m.values(metric_of("cost"));
     for (let row = 0; row < this.m.rows; ++row) {
-      const frame = this.m.title_frame(row);
+      const frame = this.m.place(row);
       const module = frame < 0 ? "" : this.m.module_of(frame);
       if (module) cost.set(module, (cost.get(module) ?? 0) + values[row]!);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// model: the data that report_data.cpp wrote, and what every view asks of it. Rows of sites are named by their index; the
-// last ones may be the sum of sites that are not named, and page faults outside of malloc's blocks. Sums of rows are
+// model: the data that report_data.cpp wrote, and what every view asks of it. Rows of sites are named by their index; some
+// are sums of sites that are not named, by place and type, and the last is page faults outside of malloc's blocks. Sums of rows are
 // exact: all figures are whole numbers, and each column adds up to its total.
-import { is_library, short_name } from "./names";
+import { short_name } from "./names";
 import type { unit } from "./units";
 
 type numbers = number[];
@@ -21,7 +21,7 @@ export interface report {
   prices: Record<string, number>;
   totals: Record<string, number>;
   sites: Record<string, numbers>;
-  frames: { function: numbers; file: numbers; line: numbers; module: numbers; inlined: numbers };
+  frames: { function: numbers; file: numbers; line: numbers; module: numbers; inlined: numbers; library: numbers };
   stacks: { parent: numbers; frame: numbers };
   strings: string[];
   details: { sizes: numbers[]; lifetimes: numbers[]; threads: numbers[] };
@@ -66,7 +66,6 @@ export class model {
   readonly rows: number;
   private readonly cached = new Map<string, Float64Array>();
   private readonly shorts = new Map<number, string>();
-  private readonly titles: number[] = [];
 
   constructor(readonly data: report) {
     this.rows = data.sites.kind!.length;
@@ -118,29 +117,16 @@ export class model {
     return made;
   }
   short_of(frame: number): string { return this.short_of_text(this.data.frames.function[frame]!); }
-  in_library(frame: number): boolean { return is_library(this.short_of(frame), this.module_of(frame)); }
+  // Whether what a reader looks for stands further out, in the code that called this function.
+  in_library(frame: number): boolean { return this.data.frames.library[frame] === 1; }
 
-  // The frame that a row is called by: the innermost that is no library's; -1 where there is none at all.
-  title_frame(row: number): number {
-    let found = this.titles[row];
-    if (found === undefined) {
-      found = -1;
-      let innermost = -1;
-      for (let node = this.data.sites.stack![row]!; node !== 0 && found < 0; node = this.data.stacks.parent[node]!) {
-        const frame = this.data.stacks.frame[node]!;
-        if (innermost < 0) innermost = frame;
-        if (!this.in_library(frame)) found = frame;
-      }
-      if (found < 0) found = innermost;
-      this.titles[row] = found;
-    }
-    return found;
-  }
+  // The frame that a row is called by: the innermost that does not allocate for others; -1 where there is none at all.
+  place(row: number): number { return this.data.sites.place![row]!; }
   title_of(row: number): string {
     if (this.kind_of(row) === kind.outside) return "Outside of malloc's blocks";
-    if (this.kind_of(row) === kind.rest) return `${this.figure(row, "sites").toLocaleString("en-US")} smaller sites`;
-    const frame = this.title_frame(row);
-    return frame < 0 ? "Unknown call path" : this.short_of(frame);
+    const frame = this.place(row);
+    if (frame >= 0) return this.short_of(frame);
+    return this.kind_of(row) === kind.rest ? "Smaller sites" : "Unknown call path";
   }
   // User and system time of the whole run, in ns; 0 where it was not recorded.
   cpu_ns(): number {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// names: short forms of demangled C++ names, for places where the whole would not fit; and which functions are those of
-// a library that allocates for its caller.
+// names: short forms of demangled C++ names, for places where the whole would not fit.
 
 // The index behind the bracket that closes the one at `from`, or the end.
 function behind_bracket(name: string, from: number): number {
@@ -61,13 +60,4 @@ export function short_name(name: string): string {
   const blank = text.lastIndexOf(" ", operator >= 0 ? operator : text.length);
   const short = blank >= 0 ? text.slice(blank + 1) : text;
   return short || name;
-}
-
-const library_name =
-  /^(std::|__gnu_cxx::|__cxxabiv1::|operator new|malloc$|calloc$|realloc$|aligned_alloc$|posix_memalign$|memalign$|strn?dup$|__libc_|__GI_|alloc::|core::|hashbrown::|raw_vec)/;
-const library_module = /^(libstdc\+\+|libc\+\+|libc[.-]|ld-linux|libtarn|libgcc_s)/;
-
-// Whether what a reader looks for stands further out: in the code that called this function.
-export function is_library(short: string, module: string): boolean {
-  return library_name.test(short) || library_module.test(module);
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// sites: the tables of sites and of types, with their filters. Sums stand below, so that it can be seen that they agree
+// sites: the tables of places, call paths and types, with their filters. Sums stand below, so that it can be seen that they agree
 // with the verdict.
 import { bar, button, choice, el, replace, section, switcher, type content } from "./dom";
-import { site_details } from "./detail";
+import { rows_details } from "./detail";
 import { kind, type metric, metric_of, type model } from "./model";
 import { state } from "./state";
 import { type column, data_table } from "./table";
 import { exact, show, show_bytes, show_share } from "./units";
 
-// A figure of a group of rows: of one row in the table of sites, of all rows of a type in that of types.
+// A figure of a group of rows.
 type sum_of = (group: number, id: string) => number;
 
 function figure_column(one: metric, of: sum_of): column {
@@ -45,21 +45,105 @@ function figure_columns(m: model, of: sum_of): column[] {
   return columns;
 }
 
-function site_name(m: model, row: number): content[] {
-  const frame = m.title_frame(row);
-  const frames = m.kind_of(row) === kind.site ? m.frames_of(row) : [];
-  const inner = frames[0];
-  const via = inner !== undefined && inner !== frame ? ` via ${m.short_of(inner)}` : "";
-  const place = frame >= 0 ? m.place_of(frame).replace(/^.*\//, "") || m.module_of(frame) : "";
-  return [el("span", { class: "name" }, m.title_of(row)), el("span", { class: "sub" }, `${place}${via}`)];
+// One way to look at the rows: each in a group of its own, or together by place or type.
+class grouped_table {
+  readonly table: data_table;
+  private readonly groups: number[][];
+  private kept: number[][] = []; // of each group, the rows that pass the filters
+
+  constructor(private readonly m: model, head: string, caption: string, key: (row: number) => string | number,
+    private readonly name: (rows: readonly number[]) => content[], title: (row: number) => string) {
+    const found = new Map<string | number, number[]>();
+    for (let row = 0; row < m.rows; ++row) {
+      const group = found.get(key(row));
+      if (group) group.push(row);
+      else found.set(key(row), [row]);
+    }
+    this.groups = [...found.values()];
+    const first = (group: number) => this.groups[group]![0]!;
+    const types = (group: number) => {
+      const all = new Set(this.kept[group]!.map((row) => m.type_of(row)));
+      const [one] = all;
+      return all.size === 1 ? one! : `${all.size} types`;
+    };
+    this.table = new data_table({
+      caption, sort: "cost", details: (group) => rows_details(m, this.kept[group]!),
+      columns: [
+        { id: "name", label: head, text: true, sort_by: (group) => title(first(group)).toLowerCase(),
+          cell: (group) => this.name(this.kept[group]!), title: (group) => this.full_name(first(group)),
+          sum: (groups) => this.sum_label(groups) },
+        ...figure_columns(m, (group, id) => this.kept[group]!.reduce((sum, row) => sum + m.value(row, id), 0)),
+        ...(head === "Type" ? [] : [{
+          id: "type", label: "Type", text: true, help: "What is allocated there, where that is known",
+          sort_by: (group: number) => types(group).toLowerCase() || "\uffff",
+          cell: (group: number) => el("span", { class: "type" }, types(group) || "–"), title: types }]),
+      ],
+    });
+  }
+
+  private full_name(row: number): string {
+    const frame = this.m.place(row);
+    return frame < 0 ? "" : [this.m.function_of(frame), this.m.place_of(frame)].filter(Boolean).join("\n");
+  }
+  private sum_label(groups: readonly number[]): string {
+    const count = groups.reduce((sum, group) =>
+      sum + this.kept[group]!.reduce((so_far, row) => so_far + this.m.figure(row, "sites"), 0), 0);
+    const all = this.m.total("sites");
+    return count === all ? `All ${all.toLocaleString("en-US")} sites` : `${count.toLocaleString("en-US")} of ${all.toLocaleString("en-US")} sites`;
+  }
+
+  show(has: Uint8Array): void {
+    this.kept = this.groups.map((rows) => rows.filter((row) => has[row]));
+    this.table.set_rows(this.groups.map((_, group) => group).filter((group) => this.kept[group]!.length > 0));
+  }
+  reveal(row: number): void { this.table.reveal(this.groups.findIndex((rows) => rows.includes(row))); }
+}
+
+function count_of_paths(m: model, rows: readonly number[]): string {
+  const count = rows.reduce((sum, row) => sum + m.figure(row, "sites"), 0);
+  return count <= 1 ? "" : `${count.toLocaleString("en-US")} call paths`;
+}
+
+function place_name(m: model, rows: readonly number[]): content[] {
+  const frame = m.place(rows[0]!);
+  const where = frame < 0 ? "" : m.place_of(frame).replace(/^.*\//, "") || m.module_of(frame);
+  return [el("span", { class: "name" }, m.title_of(rows[0]!)),
+    el("span", { class: "sub" }, [where, count_of_paths(m, rows)].filter(Boolean).join(", "))];
+}
+
+function path_name(m: model, [row]: readonly number[]): content[] {
+  if (m.kind_of(row!) !== kind.site) return place_name(m, [row!]);
+  const frames = m.frames_of(row!);
+  const at = frames.indexOf(m.place(row!));
+  const caller = frames[at + 1];
+  return [el("span", { class: "name" }, m.title_of(row!)),
+    el("span", { class: "sub" }, caller === undefined ? "" : `from ${m.short_of(caller)}`)];
+}
+
+function type_name(m: model, row: number): string {
+  return m.kind_of(row) === kind.outside ? m.title_of(row) : m.type_of(row) || "Type not known";
+}
+
+function grouped_tables(m: model): Map<string, grouped_table> {
+  const { frames } = m.data;
+  // A line is one place, whether it was inlined or not.
+  const place_key = (row: number) => {
+    const frame = m.place(row);
+    return frame < 0 ? `${m.kind_of(row)}` : `${frames.function[frame]},${frames.file[frame]},${frames.line[frame]}`;
+  };
+  return new Map([
+    ["places", new grouped_table(m, "Place", "Places in the program that allocate", place_key, (rows) => place_name(m, rows),
+      (row) => m.title_of(row))],
+    ["sites", new grouped_table(m, "Call path", "Sites: call paths that allocate", (row) => row, (rows) => path_name(m, rows),
+      (row) => m.title_of(row))],
+    ["types", new grouped_table(m, "Type", "Types: what is allocated", (row) => type_name(m, row),
+      (rows) => [el("span", { class: "name" }, type_name(m, rows[0]!)), el("span", { class: "sub" }, count_of_paths(m, rows))],
+      (row) => type_name(m, row))],
+  ]);
 }
 
 export class sites_view {
-  private readonly rows: number[];
-  private readonly types: number[][];
-  private kept = new Set<number>(); // the rows that pass the filters
-  private readonly sites: data_table;
-  private readonly type_table: data_table;
+  private readonly tables: Map<string, grouped_table>;
   private readonly status = el("p", { class: "status", role: "status" });
   private readonly chip = el("span", {});
   private readonly search = el("input", {
@@ -69,79 +153,18 @@ export class sites_view {
   private size = "";
 
   constructor(private readonly m: model) {
-    this.rows = Array.from({ length: m.rows }, (_, row) => row);
-    this.types = this.group_by_type();
-    this.sites = new data_table({
-      caption: "Sites: call paths that allocate", sort: "cost", details: (row) => site_details(m, row),
-      columns: [
-        { id: "site", label: "Site", text: true, sort_by: (row) => m.title_of(row).toLowerCase(),
-          cell: (row) => site_name(m, row), title: (row) => this.full_name(row), sum: (rows) => this.sum_label(rows) },
-        ...figure_columns(m, (row, id) => m.value(row, id)),
-        { id: "type", label: "Type", text: true, help: "What is allocated there, where that is known",
-          sort_by: (row) => m.type_of(row).toLowerCase() || "\uffff",
-          cell: (row) => el("span", { class: "type" }, m.type_of(row) || "–"), title: (row) => m.type_of(row) },
-      ],
-    });
-    this.type_table = new data_table({
-      caption: "Types: what is allocated", sort: "cost", details: (group) => this.sites_of_type(group),
-      columns: [
-        { id: "type", label: "Type", text: true, sort_by: (group) => this.type_name(group).toLowerCase(),
-          cell: (group) => [el("span", { class: "name" }, this.type_name(group)),
-            el("span", { class: "sub" }, this.count_of_sites(group))],
-          sum: (groups) => `${groups.length.toLocaleString("en-US")} types` },
-        ...figure_columns(m, (group, id) => this.kept_of(group).reduce((sum, row) => sum + m.value(row, id), 0)),
-      ],
-    });
+    this.tables = grouped_tables(m);
     this.build();
     this.update();
     state.on_filter(() => this.update());
     state.on_reveal((row) => this.reveal(row));
   }
 
-  private group_by_type(): number[][] {
-    const groups = new Map<string, number[]>();
-    for (const row of this.rows) {
-      const key = this.m.kind_of(row) === kind.site ? `t${this.m.type_of(row)}` : `k${row}`;
-      const group = groups.get(key);
-      if (group) group.push(row);
-      else groups.set(key, [row]);
-    }
-    return [...groups.values()];
-  }
-  private type_name(group: number): string {
-    const row = this.types[group]![0]!;
-    return this.m.kind_of(row) === kind.site ? this.m.type_of(row) || "Type not known" : this.m.title_of(row);
-  }
-  private kept_of(group: number): number[] { return this.types[group]!.filter((row) => this.kept.has(row)); }
-  private count_of_sites(group: number): string {
-    const count = this.kept_of(group).reduce((sum, row) => sum + this.m.figure(row, "sites"), 0);
-    return count === 0 ? "" : count === 1 ? "1 site" : `${count.toLocaleString("en-US")} sites`;
-  }
-  private sites_of_type(group: number): HTMLElement {
-    const list = el("ul", { class: "detail plain" });
-    const rows = this.kept_of(group).sort((a, b) => this.m.value(b, "cost") - this.m.value(a, "cost"));
-    for (const row of rows.slice(0, 20)) {
-      list.append(el("li", {}, button(this.m.title_of(row), () => this.reveal(row), { class: "link" }),
-        ` ${show(this.m.value(row, "cost"), "ns")}, ${show_bytes(this.m.value(row, "bytes"))} requested`));
-    }
-    if (rows.length > 20) list.append(el("li", {}, `and ${rows.length - 20} more`));
-    return list;
-  }
-
-  private full_name(row: number): string {
-    const frame = this.m.title_frame(row);
-    return frame < 0 ? "" : [this.m.function_of(frame), this.m.place_of(frame)].filter(Boolean).join("\n");
-  }
-  private sum_label(rows: readonly number[]): string {
-    const count = rows.reduce((sum, row) => sum + this.m.figure(row, "sites"), 0);
-    return rows.length === this.rows.length ? `All ${count.toLocaleString("en-US")} sites` : `${count.toLocaleString("en-US")} sites shown`;
-  }
-
   private build(): void {
-    const place = section("sites", "Who pays", "Every call path that allocates, with all its cost, wherever that is paid. Open a row for its " +
-      "call path, sizes and lifetimes.");
+    const place = section("sites", "Who pays", "Every place that allocates, with all its cost, wherever that is paid. Open a row for call " +
+      "paths, sizes and lifetimes.");
     const modules = new Map<string, number>();
-    for (const row of this.rows) {
+    for (let row = 0; row < this.m.rows; ++row) {
       const name = this.module_of(row);
       if (name) modules.set(name, (modules.get(name) ?? 0) + this.m.value(row, "cost"));
     }
@@ -153,12 +176,13 @@ export class sites_view {
       this.update();
     });
     document.addEventListener("keydown", (event) => this.shortcut(event));
-    const tables = el("div", {}, this.sites.element, this.type_table.element);
-    this.type_table.element.hidden = true;
-    const kinds = switcher("Rows", [{ value: "sites", text: "Sites" }, { value: "types", text: "Types" }], "sites", (value) => {
-      this.sites.element.hidden = value !== "sites";
-      this.type_table.element.hidden = value !== "types";
-    });
+    const tables = el("div", {}, ...[...this.tables.values()].map((one) => one.table.element));
+    const choose = (value: string) => {
+      for (const [id, one] of this.tables) one.table.element.hidden = id !== value;
+    };
+    choose("places");
+    const kinds = switcher("Rows", [{ value: "places", text: "Places" }, { value: "sites", text: "Call paths" },
+      { value: "types", text: "Types" }], "places", choose);
     place.append(el("div", { class: "controls" }, kinds,
       el("label", { class: "field grow" }, el("span", {}, "Filter"), this.search),
       choice("Module", [{ value: "", text: "All modules" }, ...by_cost], "", (value) => { this.module = value; this.update(); }),
@@ -176,7 +200,7 @@ export class sites_view {
   }
 
   private module_of(row: number): string {
-    const frame = this.m.kind_of(row) === kind.site ? this.m.title_frame(row) : -1;
+    const frame = this.m.place(row);
     return frame < 0 ? "" : this.m.module_of(frame);
   }
   // Which rows have the word in their type, title or anywhere in their call path. By node of the tree, so that what paths
@@ -191,7 +215,7 @@ export class sites_view {
     for (let node = 1; node < in_path.length; ++node) {
       in_path[node] = in_path[stacks.parent[node]!]! || (in_frame[stacks.frame[node]!]! ? 1 : 0);
     }
-    return Uint8Array.from(this.rows, (row) => in_path[sites.stack![row]!]! || (in_text[sites.type![row]!]! ? 1 : 0) ||
+    return Uint8Array.from({ length: m.rows }, (_, row) => in_path[sites.stack![row]!]! || (in_text[sites.type![row]!]! ? 1 : 0) ||
       (m.title_of(row).toLowerCase().includes(word) ? 1 : 0));
   }
 
@@ -200,7 +224,7 @@ export class sites_view {
     if (this.module && this.module_of(row) !== this.module) return false;
     if (this.size) {
       const large = this.m.figure(row, "large");
-      if (this.m.kind_of(row) !== kind.site) return false;
+      if (this.m.kind_of(row) === kind.outside) return false;
       if (this.size === "large" ? large === 0 : large >= this.m.figure(row, "allocations")) return false;
     }
     return state.filter?.has(row) ?? true;
@@ -208,15 +232,13 @@ export class sites_view {
 
   private update(): void {
     this.found = this.search.value.toLowerCase().split(/\s+/).filter(Boolean).map((word) => this.rows_with(word));
-    const rows = this.rows.filter((row) => this.fits(row));
-    this.kept = new Set(rows);
-    this.sites.set_rows(rows);
-    const groups = this.types.map((_, group) => group);
-    this.type_table.set_rows(groups.filter((group) => this.kept_of(group).length > 0));
+    const has = Uint8Array.from({ length: this.m.rows }, (_, row) => (this.fits(row) ? 1 : 0));
+    for (const one of this.tables.values()) one.show(has);
     const cost = metric_of("cost");
-    const part = rows.reduce((sum, row) => sum + this.m.value(row, "cost"), 0);
-    this.status.textContent = rows.length === this.rows.length ? ""
-      : `${rows.length.toLocaleString("en-US")} of ${this.rows.length.toLocaleString("en-US")} rows, ` +
+    const kept = has.reduce((sum, one) => sum + one, 0);
+    const part = has.reduce((sum, one, row) => sum + one * this.m.value(row, cost.id), 0);
+    this.status.textContent = kept === this.m.rows ? ""
+      : `${kept.toLocaleString("en-US")} of ${this.m.rows.toLocaleString("en-US")} call paths, ` +
         `${show_share(part, this.m.total_of(cost))} of the true cost`;
     const { filter } = state;
     replace(this.chip, filter && button(`${filter.text} ✕`, () => state.set_filter(null),
@@ -233,6 +255,6 @@ export class sites_view {
       for (const list of document.querySelectorAll<HTMLSelectElement>("#sites .controls select")) list.value = "";
       state.set_filter(null);
     }
-    this.sites.reveal(row);
+    this.tables.get("sites")!.reveal(row);
   }
 }

@@ -2,8 +2,8 @@
 // untouched: memory that was asked for and never used: it costs address space and rounding, or hides a size that is too
 // large.
 import { bar, el, section } from "./dom";
-import { site_details } from "./detail";
-import { kind, type model } from "./model";
+import { rows_details } from "./detail";
+import type { model } from "./model";
 import { data_table } from "./table";
 import { exact, show_bytes, show_count, show_share } from "./units";
 
@@ -21,11 +21,11 @@ export function show_untouched(m: model): void {
   if (rows.length === 0) return;
   const mean = (row: number) => m.figure(row, "bytes") / Math.max(1, m.figure(row, "allocations"));
   const table = new data_table({
-    caption: "Sites whose memory is not used", sort: "untouched", piece: 12, details: (row) => site_details(m, row),
+    caption: "Sites whose memory is not used", sort: "untouched", piece: 12, details: (row) => rows_details(m, [row]),
     columns: [
       { id: "site", label: "Site", text: true, sort_by: (row) => m.title_of(row).toLowerCase(),
         cell: (row) => el("span", { class: "name" }, m.title_of(row)),
-        title: (row) => (m.kind_of(row) === kind.site && m.title_frame(row) >= 0 ? m.function_of(m.title_frame(row)) : ""),
+        title: (row) => (m.place(row) >= 0 ? m.function_of(m.place(row)) : ""),
         sum: (shown) => `${shown.length.toLocaleString("en-US")} rows` },
       { id: "untouched", label: "Never touched", sort_by: (row) => m.figure(row, "untouched_bytes"),
         cell: (row) => [bar(m.figure(row, "untouched_bytes") / untouched), el("span", { class: "beside" }, show_bytes(m.figure(row, "untouched_bytes")))],
