@@ -21,8 +21,8 @@ namespace {
 
 constexpr const char* footer =
     "Examples:\n"
-    "  tarn report server.tarn                     writes server.html beside it\n"
-    "  tarn report server.tarn -o report.html\n"
+    "  tarn report tarn-server-4711.prof                 writes tarn-server-4711.html beside it\n"
+    "  tarn report tarn-server-4711.prof -o report.html\n"
     "\n"
     "The page is one file and needs no network. It holds names of functions and files of the\n"
     "program, and its arguments: look before you pass it on.\n";

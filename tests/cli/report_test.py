@@ -19,7 +19,7 @@ SAMPLE = ""
 class report(Base):
     def setUp(self):
         super().setUp()
-        self.profile = os.path.join(self.folder, "server.tarn")
+        self.profile = os.path.join(self.folder, "server.prof")
         subprocess.run([SAMPLE, "file", self.profile], check=True)
         self.page = os.path.join(self.folder, "server.html")
 
@@ -78,8 +78,8 @@ class report(Base):
         self.assertNotEqual(self.data_of(self.read(self.page))["quality"]["damage"], "")
 
     def test_what_is_no_profile_is_refused_and_nothing_written(self):
-        text = self.write("notes.tarn", "no profile at all")
-        for path in (text, self.folder, os.path.join(self.folder, "missing.tarn"), "/dev/null"):
+        text = self.write("notes.prof", "no profile at all")
+        for path in (text, self.folder, os.path.join(self.folder, "missing.prof"), "/dev/null"):
             result = tarn("report", path, "-o", self.page)
             self.assert_refused(result, 125, path)
             self.assertFalse(os.path.exists(self.page))

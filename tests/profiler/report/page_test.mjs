@@ -118,6 +118,23 @@ test("rows open and are walked by keyboard", "usual", async (page) => {
   assert.equal(await page.locator("#sites .path").count(), 0);
 });
 
+test("a place leads to its call paths", "large", async (page) => {
+  const place = rows(page).filter({ hasText: /\d call paths/ }).first();
+  await place.locator("button.toggle").click();
+  const paths = page.locator("#sites .path button");
+  assert.ok(await paths.count() > 1);
+  await paths.first().click();
+  assert.ok(await page.locator("#sites input[value=sites]").isChecked());
+  const open = page.locator("#sites .table:not([hidden]) button[aria-expanded=true]");
+  assert.ok(await open.evaluate((one) => one === document.activeElement));
+});
+
+test("estimates show their samples", "damaged", async (page) => {
+  assert.ok(await page.locator("#sites .table:not([hidden]) thead").getByText("Samples").isVisible());
+  await page.locator("#sites .table:not([hidden]) tbody button.toggle").nth(1).click();
+  assert.match(await page.locator("#sites .detail").first().textContent(), /so ±/);
+});
+
 test("the flame graph is walked by keyboard, zooms, and filters the sites", "usual", async (page) => {
   const whole = await flame_total(page);
   await page.locator("#flame-graph").focus();

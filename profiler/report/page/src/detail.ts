@@ -3,7 +3,7 @@
 import { bar, button, el } from "./dom";
 import { kind, type model } from "./model";
 import { state } from "./state";
-import { exact, show_bytes, show_count, show_ns, show_power, show_share, type unit } from "./units";
+import { exact, narrow, show_bytes, show_count, show_ns, show_power, show_share, type unit } from "./units";
 
 const evidences = ["", "from the allocator's template argument", "from the constructor that follows (heuristic)",
   "from the object's vtable (heuristic)"];
@@ -63,7 +63,12 @@ function figures(m: model, rows: readonly number[]): HTMLElement {
   plain("Malloc and free", "malloc_ns", "ns");
   plain("First touch", "fault_ns", "ns");
   plain("Giving back", "unmap_ns", "ns");
-  plain("Events behind the figures", "samples", "count");
+  // The standard error of a sum of independent samples.
+  const samples = of("samples");
+  if (m.data.mode === "sample" && samples > 0) {
+    put("Samples behind the figures", `${show_count(samples)}, so ±${narrow}${Math.round(100 / Math.sqrt(samples))}${narrow}%`,
+      "One standard error of counts and bytes; figures of few samples may be far off");
+  }
   plain("Allocations", "allocations", "count");
   plain("Frees", "frees", "count");
   plain("Requested", "bytes", "bytes");

@@ -85,7 +85,7 @@ export class flame_view {
     const values = this.m.values(metric_of("cost"));
     for (let row = 0; row < this.m.rows; ++row) {
       const frame = this.m.place(row);
-      const module = frame < 0 ? "" : this.m.module_of(frame);
+      const module = frame < 0 || this.m.in_library(frame) ? "" : this.m.module_of(frame);
       if (module) cost.set(module, (cost.get(module) ?? 0) + values[row]!);
     }
     [...cost].sort((a, b) => b[1] - a[1]).slice(0, hues.length).forEach(([name], index) => this.module_hue.set(name, hues[index]!));

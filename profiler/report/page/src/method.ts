@@ -13,7 +13,9 @@ const modes = {
 
 function text_of(m: model, name: string): string {
   const value = m.data.meta[name];
-  return value === undefined || value === null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (value === undefined || value === null) return "";
+  if (typeof value !== "object") return String(value);
+  return Object.entries(value).map(([key, one]) => `${key} ${String(one)}`).join(", "); // {"signal": 11}
 }
 function number_of(m: model, name: string): number {
   const value = m.data.meta[name];
@@ -74,7 +76,7 @@ function price_rows(m: model): [string, string][] {
 
 function system_rows(m: model): [string, string][] {
   const names: [string, string][] = [["allocator", "malloc"], ["kernel", "Kernel"], ["thp", "Transparent huge pages"],
-    ["page_bytes", "Page size, bytes"], ["exit", "Exit status"], ["tarn_version", "tarn"]];
+    ["page_bytes", "Page size, bytes"], ["exit", "End of the program"], ["tarn_version", "tarn"]];
   return names.map(([id, name]) => [name, text_of(m, id)] as [string, string]).filter(([, value]) => value !== "");
 }
 

@@ -58,8 +58,10 @@ export const metrics: metric[] = [
     help: "In blocks that were looked at when they were freed, or at the end: asked for, and not in memory" },
 ];
 
+const sample_metric: metric = { id: "samples", label: "Samples", head: "Samples", what: "count", columns: ["samples"], help: "" };
+
 export function metric_of(id: string): metric {
-  return metrics.find((one) => one.id === id) ?? metrics[0]!;
+  return metrics.find((one) => one.id === id) ?? (id === "samples" ? sample_metric : metrics[0]!);
 }
 
 export class model {

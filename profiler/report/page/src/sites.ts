@@ -24,6 +24,14 @@ function figure_column(one: metric, of: sum_of): column {
   };
 }
 
+function sample_column(of: sum_of): column {
+  return {
+    id: "samples", label: "Samples", help: "That the estimates of this row rest on; below 100, counts and bytes are uncertain by more than 10 %",
+    sort_by: (group) => of(group, "samples"), cell: (group) => show(of(group, "samples"), "count"),
+    sum: (groups) => show(groups.reduce((sum, group) => sum + of(group, "samples"), 0), "count"),
+  };
+}
+
 function figure_columns(m: model, of: sum_of): column[] {
   const cost = metric_of("cost");
   const whole = m.total_of(cost);
@@ -36,6 +44,7 @@ function figure_columns(m: model, of: sum_of): column[] {
     sort_by: (group) => of(group, "cost"), cell: (group) => show_share(of(group, "cost"), whole),
     sum: (groups) => show_share(groups.reduce((sum, group) => sum + of(group, "cost"), 0), whole),
   });
+  if (m.data.mode === "sample") columns.splice(columns.findIndex((one) => one.id === "allocations"), 0, sample_column(of));
   const bytes = columns.findIndex((one) => one.id === "bytes");
   columns.splice(bytes + 1, 0, {
     id: "mean", label: "Mean", help: "Bytes requested per allocation",

@@ -56,5 +56,5 @@ export function show_threads(m: model): void {
   place.append(el("p", {}, others === 0 ? "Every block was freed by the thread that had allocated it."
     : `${show_share(others, own + others)} of the freed blocks, ${show_bytes(bytes)}, were freed by another thread than the one that had ` +
       "allocated them."));
-  if (m.data.threads.length > 1) place.append(matrix(m));
+  if (m.data.pairs.length > 1) place.append(matrix(m));
 }

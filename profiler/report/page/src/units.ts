@@ -17,7 +17,7 @@ function scaled(value: number, steps: [number, string][]): string {
   return `${digits(value / size)} ${name}`;
 }
 
-const narrow = "\u202f"; // between a figure and its unit, where no line may break
+export const narrow = "\u202f"; // between a figure and its unit, where no line may break
 
 export function show_ns(value: number): string {
   if (value <= 0) return "0";
