@@ -45,11 +45,20 @@ std::string escape_title(std::string_view text) {
   return escaped;
 }
 
-std::string title_of(const profile& p) {
-  std::string program = "a program";
-  if (p.meta.is_object() && p.meta.contains("program") && p.meta["program"].is_string()) {
-    program = p.meta["program"].get<std::string>();
+// As it was called, or else as the file is called.
+std::string program_of(const nlohmann::json& meta) {
+  if (!meta.is_object()) return {};
+  const auto words = meta.find("arguments");
+  if (words != meta.end() && words->is_array() && !words->empty() && words->front().is_string()) {
+    return words->front().get<std::string>();
   }
+  const auto program = meta.find("program");
+  return program != meta.end() && program->is_string() ? program->get<std::string>() : std::string();
+}
+
+std::string title_of(const profile& p) {
+  std::string program = program_of(p.meta);
+  if (program.empty()) program = "a program";
   // Through JSON, which puts right what is no UTF-8.
   const nlohmann::json safe = program.substr(program.find_last_of('/') + 1);
   const std::string quoted = safe.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

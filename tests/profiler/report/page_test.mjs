@@ -42,7 +42,7 @@ const metric_columns = {
   allocations: ["allocations"], live: ["live_bytes"], peak: ["bytes_at_peak"], faults: ["faults"], untouched: ["untouched_bytes"],
 };
 
-for (const kind of ["usual", "large", "faults", "empty", "damaged"]) {
+for (const kind of ["usual", "large", "deep", "faults", "empty", "damaged"]) {
   test(`${kind}: every section is there`, kind, async (page) => {
     const headings = await page.locator("main h2").allTextContents();
     assert.equal(headings.length, 9);
@@ -166,6 +166,19 @@ test("the flame graph by mouse, inverted, highlighted", "usual", async (page) =>
   assert.match(await page.locator("#flame .controls .status").textContent(), /%/);
   await page.fill("#flame-search", "no such thing");
   assert.match(await page.locator("#flame .controls .status").textContent(), /no frame/);
+});
+
+test("deep recursion: the graph ends where the frames end, and is drawn there", "deep", async (page) => {
+  const drawn = () => page.locator("#flame-graph canvas").evaluate((one) =>
+    new Set([...one.getContext("2d").getImageData(10, 30, 1, 300).data]).size);
+  assert.ok(await drawn() > 3);
+  await page.locator("#flame-graph").evaluate((one) => { one.scrollTop = 60_000; });
+  await page.waitForTimeout(50);
+  assert.ok(await page.locator("#flame-graph").evaluate((one) => one.scrollTop) === 60_000);
+  assert.ok(await drawn() > 3);
+  assert.ok(await page.locator("#flame-graph canvas").evaluate((one) => one.height) < 2000);
+  await page.locator("#flame-graph canvas").click({ position: { x: 30, y: 50 } });
+  assert.ok(await page.locator(".flame-path button").count() >= 3);
 });
 
 test("a part of the timeline, by mouse and by keyboard", "usual", async (page) => {

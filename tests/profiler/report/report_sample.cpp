@@ -2,6 +2,7 @@
 // Writes a report of a profile that was made up, for the tests in a browser and for looking at: report_sample KIND FILE
 //   usual    a server of 200 sites, five minutes
 //   large    20,000 sites under deep call paths, as a compiler has, ten minutes
+//   deep     a function that calls itself 5,000 times
 //   hostile  every name tries to become part of the page
 //   faults   mode faults;  empty  nothing was recorded;  damaged  with losses
 //   file     no report, but the profile of `usual`, as tarn profile would write it
@@ -71,6 +72,14 @@ bool make(const std::string& kind, profile& p) {
   } else if (kind == "large") {
     p = synthetic_profile({.sites = 20000, .seconds = 600});
     deepen(p);
+  } else if (kind == "deep") {
+    p = synthetic_profile({.sites = 20});
+    std::uint32_t node = p.sites[0].stack;
+    for (int level = 0; level < 5000; ++level) {
+      p.stacks.push_back({node, p.stacks[p.sites[1].stack].address});
+      node = static_cast<std::uint32_t>(p.stacks.size() - 1);
+    }
+    p.sites[0].stack = node;
   } else if (kind == "hostile") {
     p = synthetic_profile();
     poison(p);
@@ -101,7 +110,7 @@ int main(int count, char** words) {
   }
   profile p;
   if (count != 3 || !make(words[1], p)) {
-    std::fprintf(stderr, "usage: %s usual|large|hostile|faults|empty|damaged|file FILE\n", words[0]);
+    std::fprintf(stderr, "usage: %s usual|large|deep|hostile|faults|empty|damaged|file FILE\n", words[0]);
     return 2;
   }
   std::ofstream file(words[2], std::ios::binary);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// flame: the flame graph. Drawn on a canvas, since a profile of a compiler has more frames than a page bears elements;
+// flame: the flame graph. Drawn on a canvas, what is in sight of it, since a profile of a compiler has more frames than a
+// page bears elements;
 // what a canvas cannot say, the line above it says, also to screen readers, and all of it works by keyboard.
 import { button, choice, el, section, switcher } from "./dom";
 import { flame_tree } from "./flame_tree";
@@ -10,7 +11,7 @@ import { exact, show, show_share } from "./units";
 
 const row_height = 19;
 const narrowest = 0.6; // pixels; what is narrower is not drawn
-const most_rows = 1500; // a canvas has a greatest height
+const most_rows = 100_000; // an element has a greatest height
 const font = "11.5px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace";
 const hues = [250, 45, 150, 310, 95, 200, 20, 275];
 
@@ -29,6 +30,7 @@ export class flame_view {
   private letter_width = 7;
   private readonly module_hue = new Map<string, number>();
   private readonly canvas = el("canvas", { "aria-hidden": "true" });
+  private readonly sizer = el("div", {}, this.canvas); // as high as all of the graph
   private readonly scroller = el("div", {
     class: "flame-scroll", id: "flame-graph", tabindex: "0", role: "application", "aria-roledescription": "flame graph",
     "aria-label": "Flame graph", "aria-describedby": "flame-help flame-line" });
@@ -46,7 +48,9 @@ export class flame_view {
     on_theme_change(() => this.draw());
     new ResizeObserver(() => {
       if (this.scroller.clientWidth !== this.width) this.draw();
+      else this.paint();
     }).observe(this.scroller);
+    this.scroller.addEventListener("scroll", () => this.paint());
     this.rebuild();
   }
 
@@ -68,9 +72,10 @@ export class flame_view {
       this.line, this.path, this.scroller, this.legend,
       el("p", { class: "quiet", id: "flame-help" }, "Arrow keys go from frame to frame, Enter makes one fill the width, Escape goes back, " +
         "s shows its sites in the table."));
-    this.scroller.append(this.canvas, this.tip);
+    this.scroller.append(this.sizer, this.tip);
     this.scroller.addEventListener("keydown", (event) => this.key(event));
     this.scroller.addEventListener("focus", () => this.focus(this.focused));
+    this.scroller.addEventListener("blur", () => this.paint());
     this.canvas.addEventListener("mousemove", (event) => this.hover(event));
     this.canvas.addEventListener("mouseleave", () => this.unhover());
     this.canvas.addEventListener("click", (event) => {
@@ -152,7 +157,15 @@ export class flame_view {
     this.width = this.scroller.clientWidth;
     if (this.width === 0) return;
     this.lay_out();
-    const height = this.boxes.length * row_height + 1;
+    this.sizer.style.height = `${this.boxes.length * row_height + 1}px`;
+    this.paint();
+    this.show_path();
+    this.show_legend(is_dark());
+  }
+
+  private paint(): void {
+    const height = this.scroller.clientHeight;
+    const top = this.scroller.scrollTop;
     const ratio = window.devicePixelRatio || 1;
     this.canvas.width = Math.round(this.width * ratio);
     this.canvas.height = Math.round(height * ratio);
@@ -160,17 +173,17 @@ export class flame_view {
     this.canvas.style.height = `${height}px`;
     const context = this.canvas.getContext("2d")!;
     context.scale(ratio, ratio);
+    context.translate(0, -top);
     context.font = font;
     context.textBaseline = "middle";
     this.letter_width = context.measureText("0123456789").width / 10;
     const dark = is_dark();
     const ink = colour("ink");
-    this.boxes.forEach((level, depth) => {
-      for (const one of level) this.draw_box(context, one, depth, dark, ink);
-    });
+    const last = Math.min(this.boxes.length, Math.ceil((top + height) / row_height));
+    for (let depth = Math.floor(top / row_height); depth < last; ++depth) {
+      for (const one of this.boxes[depth]!) this.draw_box(context, one, depth, dark, ink);
+    }
     this.draw_focus(context);
-    this.show_path();
-    this.show_legend(dark);
   }
 
   private draw_box(context: CanvasRenderingContext2D, one: box, depth: number, dark: boolean, ink: string): void {
@@ -231,7 +244,7 @@ export class flame_view {
   }
 
   private node_at(event: MouseEvent): number | null {
-    const level = this.boxes[Math.floor(event.offsetY / row_height)];
+    const level = this.boxes[Math.floor((event.offsetY + this.scroller.scrollTop) / row_height)];
     const hit = level?.find((one) => event.offsetX >= one.left && event.offsetX < one.left + one.width);
     return hit ? hit.node : null;
   }
@@ -244,7 +257,9 @@ export class flame_view {
     this.tip.textContent = `${this.tree.short_of(node)}\n${this.figures_of(node)}`;
     const left = Math.min(event.offsetX + 14, this.width - this.tip.offsetWidth - 4);
     this.tip.style.left = `${Math.max(0, left)}px`;
-    this.tip.style.top = `${event.offsetY + 18}px`;
+    // Above the pointer where there is no room below it.
+    const above = event.offsetY + 60 > this.scroller.clientHeight;
+    this.tip.style.top = `${this.scroller.scrollTop + event.offsetY + (above ? -this.tip.offsetHeight - 8 : 18)}px`;
     this.describe(node, false);
   }
   private unhover(): void {
@@ -284,11 +299,11 @@ export class flame_view {
   // Only what can be seen takes the focus.
   private focus(node: number): void {
     this.focused = node;
-    this.draw();
-    this.describe(node);
     const top = this.tree.depth[node]! * row_height;
     const { scrollTop, clientHeight } = this.scroller;
     if (top < scrollTop || top + row_height > scrollTop + clientHeight) this.scroller.scrollTop = top - clientHeight / 2;
+    this.paint();
+    this.describe(node);
   }
 
   private key(event: KeyboardEvent): void {

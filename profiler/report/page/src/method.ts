@@ -22,17 +22,23 @@ function number_of(m: model, name: string): number {
   return typeof value === "number" ? value : 0;
 }
 
+// As a shell would take it.
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
 export function show_program(m: model): void {
   const place = document.getElementById("program")!;
-  const words = m.data.meta.arguments;
-  const command = Array.isArray(words) && words.length > 0 ? words.join(" ") : text_of(m, "program");
+  const words = Array.isArray(m.data.meta.arguments) ? m.data.meta.arguments.map(String) : [];
+  const program = text_of(m, "program");
+  const command = words.length > 0 ? words.map(quoted).join(" ") : program;
   const start = number_of(m, "start");
   const facts = [
     start > 0 ? new Date(start * 1000).toISOString().replace("T", " ").slice(0, 16) + " UTC" : "",
     number_of(m, "duration_ns") > 0 ? `ran for ${show_ns(number_of(m, "duration_ns"))}` : "",
     text_of(m, "pid") ? `process ${text_of(m, "pid")}` : "", `mode ${m.data.mode}`,
     text_of(m, "allocator") ? `malloc: ${text_of(m, "allocator")}` : ""];
-  place.append(el("h1", {}, text_of(m, "program").replace(/^.*\//, "") || "A program"),
+  place.append(el("h1", { title: program }, (words[0] || program).replace(/^.*\//, "") || "A program"),
     el("p", { class: "command" }, el("code", {}, command)), el("p", { class: "facts" }, facts.filter(Boolean).join(" · ")));
   if (m.data.quality.damage) {
     place.append(el("p", { class: "notice", role: "alert" }, `The profile's file is damaged: ${m.data.quality.damage}. What could be read is shown; ` +
