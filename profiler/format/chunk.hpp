@@ -15,7 +15,7 @@ namespace tarn::profiler {
 
 // A byte above 127, both line ends and the end-of-file sign: what copies text spoils at least one of them.
 inline constexpr std::array<std::uint8_t, 8> file_magic = {0x89, 'T', 'A', 'R', 'N', '\r', '\n', 0x1a};
-inline constexpr std::size_t file_header_bytes = 16;  // magic, major, minor, four zero bytes
+inline constexpr std::size_t file_header_bytes = 16;      // magic, major, minor, four zero bytes
 inline constexpr std::uint32_t chunk_magic = 0x4b484354;  // "TCHK"
 inline constexpr std::size_t chunk_header_bytes = 28;
 inline constexpr std::size_t most_columns = 4096;

@@ -53,7 +53,8 @@ const std::uint8_t* get_varint(const std::uint8_t* at, const std::uint8_t* end, 
 }
 
 // Most columns are of small numbers: eight single bytes at a time where there are.
-const std::uint8_t* get_varints(const std::uint8_t* at, const std::uint8_t* end, std::span<std::uint64_t> values) {
+const std::uint8_t* get_varints(const std::uint8_t* at, const std::uint8_t* end,
+                                std::span<std::uint64_t> values) {
   std::size_t index = 0;
   while (index < values.size()) {
     while (index + 8 <= values.size() && end - at >= 8) {
@@ -105,7 +106,8 @@ void code_values(std::span<const std::uint64_t> values, coding way, Visit visit)
 void uncode_values(std::span<std::uint64_t> values, coding way) {
   std::uint64_t before = 0;
   switch (way) {
-    case coding::plain: break;
+    case coding::plain:
+      break;
     case coding::difference:
       for (std::uint64_t& value : values) before = value = before + unzigzag(value);
       break;
@@ -219,7 +221,8 @@ decode_result decode_whole(std::span<const std::uint8_t> bytes, std::uint8_t way
   if (way > static_cast<std::uint8_t>(coding::rising)) return decode_result::unknown;
   if (!take_budget(rows, number_bytes, bytes.size(), budget)) return decode_result::damaged;
   auto& values = result.values.emplace<integers>(rows);
-  return decode_numbers(bytes, static_cast<coding>(way), values) ? decode_result::done : decode_result::damaged;
+  return decode_numbers(bytes, static_cast<coding>(way), values) ? decode_result::done
+                                                                 : decode_result::damaged;
 }
 
 decode_result decode_reals(std::span<const std::uint8_t> bytes, std::uint8_t way, std::size_t rows,
@@ -233,7 +236,8 @@ decode_result decode_reals(std::span<const std::uint8_t> bytes, std::uint8_t way
   auto& values = result.values.emplace<reals>(rows);
   if (whole) {
     integers numbers(rows);
-    if (!decode_numbers(bytes, static_cast<coding>(way - whole_reals), numbers)) return decode_result::damaged;
+    if (!decode_numbers(bytes, static_cast<coding>(way - whole_reals), numbers))
+      return decode_result::damaged;
     std::transform(numbers.begin(), numbers.end(), values.begin(),
                    [](std::uint64_t number) { return static_cast<double>(number); });
     return decode_result::done;
@@ -274,8 +278,9 @@ decode_result decode_texts(std::span<const std::uint8_t> bytes, std::uint8_t way
 
 void append_varint(byte_vector& out, std::uint64_t value) {
   std::array<std::uint8_t, most_varint_bytes> bytes;
+  const std::uint8_t* begin = bytes.data();
   const std::uint8_t* end = put_varint(bytes.data(), value);
-  out.insert(out.end(), bytes.data(), end);
+  out.insert(out.end(), begin, end);
 }
 
 bool read_varint(std::span<const std::uint8_t>& bytes, std::uint64_t& value) {
@@ -315,9 +320,12 @@ decode_result decode_column(std::span<const std::uint8_t>& bytes, std::size_t ro
   const auto values = bytes.first(length);
   bytes = bytes.subspan(length);
   switch (static_cast<column_kind>(kind)) {
-    case column_kind::whole: return decode_whole(values, way, rows, budget, result);
-    case column_kind::real: return decode_reals(values, way, rows, budget, result);
-    case column_kind::text: return decode_texts(values, way, rows, budget, result);
+    case column_kind::whole:
+      return decode_whole(values, way, rows, budget, result);
+    case column_kind::real:
+      return decode_reals(values, way, rows, budget, result);
+    case column_kind::text:
+      return decode_texts(values, way, rows, budget, result);
   }
   return decode_result::unknown;
 }

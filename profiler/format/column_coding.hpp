@@ -19,11 +19,13 @@ enum class column_kind : std::uint8_t { whole = 1, real = 2, text = 3 };
 // Varints hold seven bits per byte, the lowest first, the highest bit set in all bytes but the last. Differences are
 // modulo 2^64; where they may be negative, zigzag: 0, -1, 1, -2 become 0, 1, 2, 3.
 enum class coding : std::uint8_t {
-  plain = 0,       // whole: varints. real: the lowest bytes of all values, then the next ones. text: lengths, then bytes
+  plain =
+      0,  // whole: varints. real: the lowest bytes of all values, then the next ones. text: lengths, then bytes
   difference = 1,  // from the value before (at first 0), zigzag
-  highest = 2,     // from one above the highest value so far (at first 0), zigzag: numbers that are given out in order
-                   // come out as 0, and a return to one as its age
-  rising = 3,      // from the value before, which is never greater
+  highest =
+      2,  // from one above the highest value so far (at first 0), zigzag: numbers that are given out in order
+          // come out as 0, and a return to one as its age
+  rising = 3,  // from the value before, which is never greater
 };
 // Reals that are all whole numbers from 0 to 2^53 take a whole column's coding, with this added to its number.
 inline constexpr std::uint8_t whole_reals = 16;

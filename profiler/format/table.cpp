@@ -18,7 +18,8 @@ const Values& values_of(const table& where, std::string_view name, const char* k
   const column* found = find_column(where, name);
   const Values* values = found == nullptr ? nullptr : std::get_if<Values>(&found->values);
   if (values == nullptr) {
-    throw profile_error("the profile's table '" + where.name + "' has no column '" + std::string(name) + "' of " + kind +
+    throw profile_error("the profile's table '" + where.name + "' has no column '" + std::string(name) +
+                        "' of " + kind +
                         "; it may be of another version of tarn: make a new one with tarn profile");
   }
   return *values;
@@ -38,6 +39,8 @@ const texts& table::text(std::string_view column_name) const {
   return values_of<texts>(*this, column_name, "texts");
 }
 
-bool table::has(std::string_view column_name) const noexcept { return find_column(*this, column_name) != nullptr; }
+bool table::has(std::string_view column_name) const noexcept {
+  return find_column(*this, column_name) != nullptr;
+}
 
 }  // namespace tarn::profiler

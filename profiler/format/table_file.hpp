@@ -47,8 +47,9 @@ struct table {
   // A table that replaces all earlier ones of its name (a checkpoint), or is their continuation.
   bool replaces = false;
 
-  const integers& whole(std::string_view column_name) const;  // throws profile_error when it is not there, or of another
-  const reals& real(std::string_view column_name) const;      // kind; likewise
+  const integers& whole(
+      std::string_view column_name) const;  // throws profile_error when it is not there, or of another
+  const reals& real(std::string_view column_name) const;  // kind; likewise
   const texts& text(std::string_view column_name) const;
   bool has(std::string_view column_name) const noexcept;
 };
@@ -62,7 +63,8 @@ class table_writer {
   table_writer(const table_writer&) = delete;
   table_writer& operator=(const table_writer&) = delete;
 
-  void append(const table& contents);  // throws profile_error, e.g. when the disk is full; the file stays readable
+  void append(
+      const table& contents);  // throws profile_error, e.g. when the disk is full; the file stays readable
   void append_json(std::string_view name, std::string_view json);  // a table of one row, column "json"
   std::uint64_t bytes() const noexcept { return bytes_; }
 

@@ -29,7 +29,8 @@ struct zstd_free {
 
 class open_file {
  public:
-  explicit open_file(const std::string& path) : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  explicit open_file(const std::string& path)
+      : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (file_ < 0) {
       const std::string hint = errno == ENOENT ? how_to_make : "";
       throw profile_error("the profile " + path + " cannot be opened: " + std::strerror(errno) + hint);
@@ -69,8 +70,8 @@ class open_file {
 void check_file_header(const open_file& file, const std::string& path) {
   std::array<std::uint8_t, file_header_bytes> bytes{};
   if (file.size() == 0) {
-    throw profile_error("the profile " + path + " is empty: the profiler was stopped before it wrote anything" +
-                        how_to_make);
+    throw profile_error("the profile " + path +
+                        " is empty: the profiler was stopped before it wrote anything" + how_to_make);
   }
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), bytes.size()));
   if (!file.read_at(0, std::span(bytes).first(size)) || size < bytes.size() ||
@@ -107,7 +108,8 @@ bool add_rows(table& whole, table&& more) {
     std::visit(
         [&from](auto& values) {
           auto& added = std::get<std::decay_t<decltype(values)>>(from.values);
-          values.insert(values.end(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
+          values.insert(values.end(), std::make_move_iterator(added.begin()),
+                        std::make_move_iterator(added.end()));
         },
         into.values);
   }
@@ -148,9 +150,11 @@ class chunk_reader {
     chunk_header header;
     if (!unpack_header(bytes.data(), header)) return "no chunk begins where one should";
     if (known < chunk_header_bytes + header.name_bytes) return cut_off;
-    const std::string name(reinterpret_cast<const char*>(bytes.data()) + chunk_header_bytes, header.name_bytes);
+    const std::string name(reinterpret_cast<const char*>(bytes.data()) + chunk_header_bytes,
+                           header.name_bytes);
     if (check_of_header(bytes.data(), name) != header.check) return "a chunk's header is damaged";
-    if (header.unpacked > most_encoded_bytes || header.stored > header.unpacked) return "a chunk announces more than one may hold";
+    if (header.unpacked > most_encoded_bytes || header.stored > header.unpacked)
+      return "a chunk announces more than one may hold";
     const std::uint64_t payload = at_ + chunk_header_bytes + header.name_bytes;
     if (file_.size() - payload < header.stored) return cut_off;
     if (unfinished_ && (unfinished_->name != name)) return "a table's end is missing";

@@ -75,7 +75,8 @@ std::size_t rows_that_fit(const table& contents, std::size_t first, std::size_t&
   }
   bytes += taken;
   if (count == 0 && left != 0) {
-    throw profile_error("table '" + contents.name + "': row " + std::to_string(first) + " is larger than a chunk");
+    throw profile_error("table '" + contents.name + "': row " + std::to_string(first) +
+                        " is larger than a chunk");
   }
   return count;
 }
@@ -100,8 +101,8 @@ struct table_writer::work_space {
     const std::size_t start = packed.size();
     const std::size_t payload = start + chunk_header_bytes + contents.name.size();
     packed.resize(payload + ZSTD_compressBound(plain.size()));
-    std::size_t size = ZSTD_compressCCtx(zstd.get(), packed.data() + payload, packed.size() - payload, plain.data(),
-                                         plain.size(), compression_level);
+    std::size_t size = ZSTD_compressCCtx(zstd.get(), packed.data() + payload, packed.size() - payload,
+                                         plain.data(), plain.size(), compression_level);
     if (ZSTD_isError(size) != 0 || size >= plain.size()) {
       size = plain.size();
       std::memcpy(packed.data() + payload, plain.data(), size);

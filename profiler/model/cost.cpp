@@ -19,8 +19,8 @@ double meta_number(const profile& p, const char* name, double otherwise) {
 // What a fault costs is a fixed part, and a part for each page that it gives: prices.fault is that of one page,
 // prices.huge_fault that of a huge page. Between them it is taken to grow evenly (folios of 16 to 1024 KiB).
 double price_of_further_page(const profile& p) {
-  const double pages =
-      meta_number(p, "huge_page_bytes", usual_huge_page_bytes) / meta_number(p, "page_bytes", usual_page_bytes);
+  const double pages = meta_number(p, "huge_page_bytes", usual_huge_page_bytes) /
+                       meta_number(p, "page_bytes", usual_page_bytes);
   if (p.prices.huge_fault > p.prices.fault && pages > 1) {
     return (p.prices.huge_fault - p.prices.fault) / (pages - 1);
   }

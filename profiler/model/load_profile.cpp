@@ -53,9 +53,9 @@ class loader {
   explicit loader(const std::string& path) : path_(path) { p_.stacks.emplace_back(); }
 
   profile run() {
-    const read_outcome outcome =
-        read_tables(path_, [this](table&& rows) { take(std::move(rows)); },
-                    [](std::string_view name) { return name != "events"; });
+    const read_outcome outcome = read_tables(
+        path_, [this](table&& rows) { take(std::move(rows)); },
+        [](std::string_view name) { return name != "events"; });
     if (!outcome.damage.empty()) {
       remark(outcome.damage + " after " + std::to_string(outcome.good_bytes) + " of " +
              std::to_string(outcome.file_bytes) + " bytes; what comes before it is shown");
@@ -78,14 +78,20 @@ class loader {
   void take(table&& rows) {
     bytes_ += memory_of(rows);
     if (bytes_ > most_profile_bytes) {
-      throw profile_error("the profile " + path_ + " holds more than any profiler writes; it was not made by tarn");
+      throw profile_error("the profile " + path_ +
+                          " holds more than any profiler writes; it was not made by tarn");
     }
     const std::map<std::string_view, void (loader::*)(const table&)> takers = {
-        {"meta", &loader::take_meta},         {"modules", &loader::take_modules},
-        {"stacks", &loader::take_stacks},     {"threads", &loader::take_threads},
-        {"sites", &loader::take_sites},       {"site_sizes", &loader::take_sizes},
-        {"site_lifetimes", &loader::take_lifetimes}, {"site_threads", &loader::take_pairs},
-        {"counters", &loader::take_counters}, {"symbols", &loader::take_symbols}};
+        {"meta", &loader::take_meta},
+        {"modules", &loader::take_modules},
+        {"stacks", &loader::take_stacks},
+        {"threads", &loader::take_threads},
+        {"sites", &loader::take_sites},
+        {"site_sizes", &loader::take_sizes},
+        {"site_lifetimes", &loader::take_lifetimes},
+        {"site_threads", &loader::take_pairs},
+        {"counters", &loader::take_counters},
+        {"symbols", &loader::take_symbols}};
     const auto found = takers.find(rows.name);
     if (found != takers.end()) (this->*found->second)(rows);
     // A checkpoint's memory goes when the next one has taken its place.
@@ -111,9 +117,9 @@ class loader {
     if (mode != p_.meta.end() && *mode == "faults") p_.mode = profile_mode::faults;
     const auto prices = p_.meta.find("prices");
     if (prices != p_.meta.end() && prices->is_object()) {
-      p_.prices = {number_in(*prices, "fault"),      number_in(*prices, "huge_fault"),
+      p_.prices = {number_in(*prices, "fault"),        number_in(*prices, "huge_fault"),
                    number_in(*prices, "costly_fault"), number_in(*prices, "unmap_page"),
-                   number_in(*prices, "zero_page"),  number_in(*prices, "malloc_pair")};
+                   number_in(*prices, "zero_page"),    number_in(*prices, "malloc_pair")};
     }
     p_.other_faults = number_in(p_.meta, "other_faults");
     p_.unseen_faults = number_in(p_.meta, "unseen_faults");
@@ -240,15 +246,16 @@ class loader {
     p_.symbols.clear();
     // In the order of depth, as they were written.
     for (std::size_t row = 0; row < rows.rows; ++row) {
-      const auto line_number =
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(line[row], std::numeric_limits<std::uint32_t>::max()));
+      const auto line_number = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(line[row], std::numeric_limits<std::uint32_t>::max()));
       p_.symbols[address[row]].push_back({function[row], file[row], line_number, inlined[row] != 0});
     }
   }
 
   // Moves each item to its site. `fits` says whether it can be shown there.
   template <typename Item, typename Fits>
-  void hand_out(std::vector<std::pair<std::uint64_t, Item>>& items, std::vector<Item> site::*list, Fits fits) {
+  void hand_out(std::vector<std::pair<std::uint64_t, Item>>& items, std::vector<Item> site::*list,
+                Fits fits) {
     for (auto& [at, item] : items) {
       if (at < sites_.size() && fits(item)) {
         (sites_[at].*list).push_back(item);
@@ -274,8 +281,10 @@ class loader {
       p_.sites.push_back(std::move(sites_[index]));
     }
     if (bad_sites != 0) remark(std::to_string(bad_sites) + " sites refer to call paths that are not there");
-    if (bad_stacks_ != 0) remark(std::to_string(bad_stacks_) + " call paths refer to callers that are not there");
-    if (bad_rows_ != 0) remark(std::to_string(bad_rows_) + " rows refer to sites or threads that are not there");
+    if (bad_stacks_ != 0)
+      remark(std::to_string(bad_stacks_) + " call paths refer to callers that are not there");
+    if (bad_rows_ != 0)
+      remark(std::to_string(bad_rows_) + " rows refer to sites or threads that are not there");
   }
 
   const std::string& path_;

@@ -55,31 +55,31 @@ struct site_figures {
   double samples = 0;      // events that the figures rest on
   double allocations = 0;  // successful ones, of all calls that give memory
   double frees = 0;
-  double bytes = 0;          // requested, over all time
-  double usable_bytes = 0;   // what malloc_usable_size says, likewise
+  double bytes = 0;         // requested, over all time
+  double usable_bytes = 0;  // what malloc_usable_size says, likewise
   double freed_bytes = 0;
   double peak_bytes = 0;     // live at once, of this site alone
   double bytes_at_peak = 0;  // live when the whole program's live bytes were highest
   double live = 0;           // at the end: blocks
   double live_bytes = 0;
-  double lifetime_ns = 0;  // sum over freed blocks
+  double lifetime_ns = 0;    // sum over freed blocks
   double foreign_frees = 0;  // by another thread than the one that allocated
   double lifo_frees = 0;     // of the youngest living block of the thread
   double batch_frees = 0;    // right after a free of the same site by the same thread
   double callocs = 0;
   double calloc_bytes = 0;
-  double reallocs = 0;          // that grew a block of this site
-  double realloc_bytes = 0;     // copied or moved by them, at most
-  double large = 0;             // blocks of 64 KiB and more
+  double reallocs = 0;       // that grew a block of this site
+  double realloc_bytes = 0;  // copied or moved by them, at most
+  double large = 0;          // blocks of 64 KiB and more
   double large_bytes = 0;
-  double faults = 0;            // page faults on this site's blocks, seen or estimated from samples
-  double fault_pages = 0;       // pages that they gave (a huge page counts its small ones)
-  double kernel_faults = 0;     // of them, taken by the kernel itself, e.g. in read()
-  double checked_bytes = 0;     // blocks whose residency was looked at when they were freed, or at the end
-  double resident_bytes = 0;    // of checked_bytes, in memory
-  double maps = 0;              // mmap calls that the program made here itself
+  double faults = 0;          // page faults on this site's blocks, seen or estimated from samples
+  double fault_pages = 0;     // pages that they gave (a huge page counts its small ones)
+  double kernel_faults = 0;   // of them, taken by the kernel itself, e.g. in read()
+  double checked_bytes = 0;   // blocks whose residency was looked at when they were freed, or at the end
+  double resident_bytes = 0;  // of checked_bytes, in memory
+  double maps = 0;            // mmap calls that the program made here itself
   double mapped_bytes = 0;
-  double malloc_ns = 0;         // user time in malloc and free, by the price list
+  double malloc_ns = 0;  // user time in malloc and free, by the price list
 };
 
 struct size_count {
@@ -121,8 +121,8 @@ struct counter_row {
   double live = 0;
   double allocations = 0;  // since the start, as the following
   double frees = 0;
-  double faults = 0;        // ru_minflt: all, those of the kernel too
-  double seen_faults = 0;   // those the fault events showed
+  double faults = 0;       // ru_minflt: all, those of the kernel too
+  double seen_faults = 0;  // those the fault events showed
   double major_faults = 0;
   double user_ns = 0;
   double system_ns = 0;
@@ -130,8 +130,8 @@ struct counter_row {
 
 // What the machine charges, in ns; measured before the run.
 struct price_list {
-  double fault = 0;        // first touch of a page, its zeroing included
-  double huge_fault = 0;   // likewise of a huge page; 0: none was given
+  double fault = 0;         // first touch of a page, its zeroing included
+  double huge_fault = 0;    // likewise of a huge page; 0: none was given
   double costly_fault = 0;  // of memory that a host must first back; 0: none was seen
   double unmap_page = 0;
   double zero_page = 0;
@@ -141,12 +141,13 @@ struct price_list {
 enum class profile_mode : std::uint8_t { sample, full, faults };
 
 struct profile {
-  nlohmann::json meta;  // as in the file: program, arguments, pid, start, duration_ns, mode, sample_bytes, fault_period,
-                        // kernel, page_bytes, thp, allocator, privilege, refused (a list of sentences), tarn_version
+  // As in the file: program, arguments, pid, start, duration_ns, mode, sample_bytes, fault_period, kernel, page_bytes, thp,
+  // allocator, privilege, refused (a list of sentences), tarn_version.
+  nlohmann::json meta;
   profile_mode mode = profile_mode::sample;
   price_list prices;
   std::vector<module_info> modules;
-  std::vector<stack_node> stacks;  // [0] is the empty path
+  std::vector<stack_node> stacks;                              // [0] is the empty path
   std::map<std::uint64_t, std::vector<source_frame>> symbols;  // by address, innermost first
   std::vector<thread_info> threads;
   std::vector<site> sites;

@@ -33,9 +33,12 @@ void add_column(table& into, const char* name, std::size_t first, Value value) {
 void store_meta(table_writer& out, const profile& p) {
   nlohmann::json meta = p.meta.is_object() ? p.meta : nlohmann::json::object();
   meta["mode"] = mode_name(p.mode);
-  meta["prices"] = {{"fault", p.prices.fault},           {"huge_fault", p.prices.huge_fault},
-                    {"costly_fault", p.prices.costly_fault}, {"unmap_page", p.prices.unmap_page},
-                    {"zero_page", p.prices.zero_page},   {"malloc_pair", p.prices.malloc_pair}};
+  meta["prices"] = {{"fault", p.prices.fault},
+                    {"huge_fault", p.prices.huge_fault},
+                    {"costly_fault", p.prices.costly_fault},
+                    {"unmap_page", p.prices.unmap_page},
+                    {"zero_page", p.prices.zero_page},
+                    {"malloc_pair", p.prices.malloc_pair}};
   meta["other_faults"] = p.other_faults;
   meta["unseen_faults"] = p.unseen_faults;
   meta["lost_events"] = p.lost_events;
@@ -52,7 +55,8 @@ void store_modules(table_writer& out, const profile& p, std::size_t first) {
   add_column<texts>(rows, "build_id", first, [&](std::size_t row) { return p.modules[row].build_id; });
   add_column<integers>(rows, "start", first, [&](std::size_t row) { return p.modules[row].start; });
   add_column<integers>(rows, "end", first, [&](std::size_t row) { return p.modules[row].end; });
-  add_column<integers>(rows, "file_offset", first, [&](std::size_t row) { return p.modules[row].file_offset; });
+  add_column<integers>(rows, "file_offset", first,
+                       [&](std::size_t row) { return p.modules[row].file_offset; });
   out.append(rows);
 }
 
@@ -91,7 +95,8 @@ struct site_list {
 
   site_list(const profile& p, std::vector<Item> site::*of) {
     for (std::size_t index = 0; index < p.sites.size(); ++index) {
-      for (const Item& item : p.sites[index].*of) items.emplace_back(static_cast<std::uint32_t>(index), &item);
+      for (const Item& item : p.sites[index].*of)
+        items.emplace_back(static_cast<std::uint32_t>(index), &item);
     }
   }
 
@@ -146,9 +151,12 @@ void store_counters(table_writer& out, const profile& p, std::size_t first) {
 
 const char* mode_name(profile_mode mode) {
   switch (mode) {
-    case profile_mode::full: return "full";
-    case profile_mode::faults: return "faults";
-    case profile_mode::sample: break;
+    case profile_mode::full:
+      return "full";
+    case profile_mode::faults:
+      return "faults";
+    case profile_mode::sample:
+      break;
   }
   return "sample";
 }

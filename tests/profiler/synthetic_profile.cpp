@@ -71,19 +71,24 @@ struct site_plan {
 };
 
 constexpr std::array<site_plan, 14> site_plans = {{
-    {manner::large_refaulted, "image::decoder::decode(std::span<const std::byte>)", "image/decoder.cpp", 8, "", 8 << 20},
-    {manner::large_refaulted, "frame_buffer::frame_buffer(int, int)", "image/frame_buffer.cpp", 8, "unsigned char", 3 << 20},
-    {manner::typed_same_thread, "book::level::add(order const&)", "matching/book.cpp", 6, "std::_Rb_tree_node<std::pair<const long, order> >", 72},
+    {manner::large_refaulted, "image::decoder::decode(std::span<const std::byte>)", "image/decoder.cpp", 8,
+     "", 8 << 20},
+    {manner::large_refaulted, "frame_buffer::frame_buffer(int, int)", "image/frame_buffer.cpp", 8,
+     "unsigned char", 3 << 20},
+    {manner::typed_same_thread, "book::level::add(order const&)", "matching/book.cpp", 6,
+     "std::_Rb_tree_node<std::pair<const long, order> >", 72},
     {manner::typed_same_thread, "book::insert(order&&)", "matching/book.cpp", 6, "order", 64},
     {manner::typed_across_threads, "session::on_message(buffer&)", "server/session.cpp", 0, "message", 192},
     {manner::typed_across_threads, "gateway::dispatch(request)", "server/gateway.cpp", 0, "request", 320},
-    {manner::costly_objects, "connection_pool::open(endpoint const&)", "server/connection.cpp", 0, "tls_connection", 4096},
+    {manner::costly_objects, "connection_pool::open(endpoint const&)", "server/connection.cpp", 0,
+     "tls_connection", 4096},
     {manner::batch, "json::parser::parse_value()", "json/parser.cpp", 7, "json::node", 48},
     {manner::batch, "json::parser::parse_array()", "json/parser.cpp", 7, "json::node*", 128},
     {manner::untouched, "cache::reserve(unsigned long)", "server/cache.cpp", 0, "cache_entry", 64 << 20},
     {manner::growing, "log::line::append(std::string_view)", "log/line.cpp", 9, "char", 64},
     {manner::growing, "report::rows::push_back(row&&)", "server/report.cpp", 0, "row", 48},
-    {manner::leaking, "risk::limits::remember(account const&)", "risk/limits.cpp", 10, "std::_List_node<limit>", 40},
+    {manner::leaking, "risk::limits::remember(account const&)", "risk/limits.cpp", 10,
+     "std::_List_node<limit>", 40},
     {manner::ordinary, "handler_%", "server/handlers.cpp", 0, "std::string", 32},
 }};
 
@@ -151,8 +156,8 @@ class maker {
   }
 
   // The return address in a function: one per function and line, so that paths share nodes.
-  std::uint64_t address_of(const std::string& function, const std::string& file, std::size_t module, std::uint32_t line,
-                           bool inlines) {
+  std::uint64_t address_of(const std::string& function, const std::string& file, std::size_t module,
+                           std::uint32_t line, bool inlines) {
     const std::string key = function + ":" + std::to_string(line);
     const auto found = addresses_.find(key);
     if (found != addresses_.end()) return found->second;
@@ -163,7 +168,8 @@ class maker {
     if (inlines) {
       frames.push_back({"std::__new_allocator<T>::allocate(unsigned long, void const*)",
                         "/usr/include/c++/12/bits/new_allocator.h", 137, true});
-      frames.push_back({"std::vector<T>::_M_realloc_insert(T&&)", "/usr/include/c++/12/bits/vector.tcc", 440, true});
+      frames.push_back(
+          {"std::vector<T>::_M_realloc_insert(T&&)", "/usr/include/c++/12/bits/vector.tcc", 440, true});
     }
     frames.push_back({function, file.empty() ? "" : "/src/exchange/" + file, line, false});
     p_.symbols.emplace(address, std::move(frames));
@@ -229,7 +235,8 @@ class maker {
     const double seconds = static_cast<double>(options_.seconds);
     const double rate = rate_of(plan.how) * weight;
     f.allocations = std::max(1.0, std::floor(rate * seconds));
-    f.samples = options_.mode == profile_mode::sample ? std::max(1.0, std::floor(f.allocations / 1000)) : f.allocations;
+    f.samples = options_.mode == profile_mode::sample ? std::max(1.0, std::floor(f.allocations / 1000))
+                                                      : f.allocations;
     const double kept = kept_of(plan.how);
     f.frees = std::floor(f.allocations * (1 - kept));
     f.live = f.allocations - f.frees;
@@ -254,15 +261,24 @@ class maker {
 
   static double rate_of(manner how) {
     switch (how) {
-      case manner::large_refaulted: return 30;
-      case manner::typed_same_thread: return 90000;
-      case manner::typed_across_threads: return 40000;
-      case manner::costly_objects: return 50;
-      case manner::batch: return 60000;
-      case manner::untouched: return 0.05;
-      case manner::growing: return 20000;
-      case manner::leaking: return 700;
-      case manner::ordinary: return 900;
+      case manner::large_refaulted:
+        return 30;
+      case manner::typed_same_thread:
+        return 90000;
+      case manner::typed_across_threads:
+        return 40000;
+      case manner::costly_objects:
+        return 50;
+      case manner::batch:
+        return 60000;
+      case manner::untouched:
+        return 0.05;
+      case manner::growing:
+        return 20000;
+      case manner::leaking:
+        return 700;
+      case manner::ordinary:
+        return 900;
     }
     return 1;
   }
@@ -295,9 +311,15 @@ class maker {
   static void make_manner(site& one, const site_plan& plan) {
     site_figures& f = one.figures;
     switch (plan.how) {
-      case manner::typed_same_thread: f.lifo_frees = std::floor(f.frees * 0.7); break;
-      case manner::batch: f.batch_frees = std::floor(f.frees * 0.93); break;
-      case manner::typed_across_threads: f.foreign_frees = std::floor(f.frees * 0.96); break;
+      case manner::typed_same_thread:
+        f.lifo_frees = std::floor(f.frees * 0.7);
+        break;
+      case manner::batch:
+        f.batch_frees = std::floor(f.frees * 0.93);
+        break;
+      case manner::typed_across_threads:
+        f.foreign_frees = std::floor(f.frees * 0.96);
+        break;
       case manner::growing:
         f.reallocs = std::floor(f.allocations * 0.6);
         f.realloc_bytes = std::floor(f.bytes * 0.4);
@@ -310,7 +332,9 @@ class maker {
         f.maps = 2;
         f.mapped_bytes = 2.0 * static_cast<double>(plan.size);
         break;
-      default: f.lifo_frees = std::floor(f.frees * 0.3); break;
+      default:
+        f.lifo_frees = std::floor(f.frees * 0.3);
+        break;
     }
   }
 
@@ -373,7 +397,8 @@ class maker {
     const double foreign_bytes = std::floor(f.freed_bytes * (foreign / f.frees));
     if (foreign > 0) one.threads.push_back({from, to, foreign, foreign_bytes});
     const std::uint32_t own = plan.how == manner::growing ? 7 : from;
-    if (f.frees > foreign) one.threads.push_back({own, own, f.frees - foreign, f.freed_bytes - foreign_bytes});
+    if (f.frees > foreign)
+      one.threads.push_back({own, own, f.frees - foreign, f.freed_bytes - foreign_bytes});
   }
 
   void make_meta() {
@@ -468,8 +493,9 @@ table synthetic_events::next(std::size_t rows) {
     const bool frees = !living_.empty() && (living_.size() > most_living || chance % 2 == 0);
     if (frees) {
       // The youngest in most cases, or any.
-      const std::size_t back = (chance >> 20) % 4 != 0 ? std::min<std::size_t>((chance >> 24) % 4, living_.size() - 1)
-                                                       : (chance >> 24) % living_.size();
+      const std::size_t back = (chance >> 20) % 4 != 0
+                                   ? std::min<std::size_t>((chance >> 24) % 4, living_.size() - 1)
+                                   : (chance >> 24) % living_.size();
       const std::size_t at = living_.size() - 1 - back;
       kind.push_back(5);
       block.push_back(living_[at]);
@@ -494,7 +520,8 @@ table synthetic_events::next(std::size_t rows) {
   return result;
 }
 
-void write_synthetic_profile(const std::string& path, const synthetic_options& options, std::size_t event_rows) {
+void write_synthetic_profile(const std::string& path, const synthetic_options& options,
+                             std::size_t event_rows) {
   table_writer out(path);
   synthetic_events events(options.seed);
   constexpr std::size_t rows_each = 1 << 16;

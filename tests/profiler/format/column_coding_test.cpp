@@ -49,25 +49,24 @@ TEST(column_coding, whole_numbers_come_back) {
 }
 
 TEST(column_coding, the_shortest_coding_is_taken) {
-  integers rising, near, handed_out;
+  integers rising, near;
   for (std::uint64_t index = 0; index < 1000; ++index) {
     rising.push_back(5000000000 + 90 * index);
     near.push_back(5000000000 + (index * 7919) % 50);
-    handed_out.push_back(index % 3 == 2 ? 100000 + index / 2 : 100000 + index);
   }
   EXPECT_EQ(way_of(rising), static_cast<int>(coding::rising));
   EXPECT_EQ(way_of(near), static_cast<int>(coding::difference));
   integers blocks;
   for (std::uint64_t index = 1; index <= 1000; ++index) {
     blocks.push_back(1000000 + index);
-    if (index % 2 == 0) blocks.push_back(1000000 + index - (index * 31) % 60);
+    if (index % 2 == 0) blocks.push_back(1000000 + index - (index * 31) % 500);
   }
   EXPECT_EQ(way_of(blocks), static_cast<int>(coding::highest));
   EXPECT_EQ(way_of({3, 1, 2, 7, 1, 3}), static_cast<int>(coding::plain));
 }
 
 TEST(column_coding, reals_come_back_bit_for_bit) {
-  const reals values = {0,    -0.0, 1.5, -1e300, std::numeric_limits<double>::infinity(), std::nan("7"),
+  const reals values = {0,      -0.0, 1.5, -1e300, std::numeric_limits<double>::infinity(), std::nan("7"),
                         1e-310, 3};
   const column again = round_trip({"r", values}, values.size());
   const auto& got = std::get<reals>(again.values);

@@ -162,7 +162,8 @@ TEST(table_file, what_is_no_profile_is_refused_with_advice) {
             std::string::npos);
   file.set(std::span(file_magic).first(7));
   EXPECT_NE(message_of(file.path()).find("is no profile of tarn"), std::string::npos);
-  EXPECT_NE(message_of("/nowhere/at/all.tarn").find("/nowhere/at/all.tarn cannot be opened"), std::string::npos);
+  EXPECT_NE(message_of("/nowhere/at/all.tarn").find("/nowhere/at/all.tarn cannot be opened"),
+            std::string::npos);
   EXPECT_NE(message_of("/").find("no regular file"), std::string::npos);
   EXPECT_NE(message_of("/dev/zero").find("no regular file"), std::string::npos);
 }
@@ -229,7 +230,8 @@ TEST(table_file, announced_lengths_take_no_memory) {
   chunk_header header;
   header.rows = 0xffffffff;
   header.name_bytes = 1;
-  for (const auto& [stored, unpacked] : {std::pair{0xffffffffU, 0xffffffffU}, {0xffffffffU, 1U}, {9U, 0x7ffffffU}}) {
+  for (const auto& [stored, unpacked] :
+       {std::pair{0xffffffffU, 0xffffffffU}, {0xffffffffU, 1U}, {9U, 0x7ffffffU}}) {
     header.stored = stored;
     header.unpacked = unpacked;
     auto with = bytes;
@@ -264,8 +266,8 @@ TEST(table_file, when_the_disk_is_full_the_file_stays_readable) {
     struct rlimit small = old;
     small.rlim_cur = 20000;
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-    EXPECT_THROW(
-        for (; appended < 1000; ++appended) out.append(small_table("t", appended, 100)), profile_error);
+    EXPECT_THROW(for (; appended < 1000; ++appended) out.append(small_table("t", appended, 100)),
+                 profile_error);
     // Once there is room again, it goes on.
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
     out.append(small_table("later", 0, 100));

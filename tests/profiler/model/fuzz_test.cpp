@@ -22,7 +22,8 @@ double walk(const profile& p) {
     sum += static_cast<double>(frames_of(p, one.stack).size()) + one.figures.bytes;
     for (const thread_pair& pair : one.threads) sum += static_cast<double>(p.threads.at(pair.from).id);
     for (const thread_pair& pair : one.threads) sum += static_cast<double>(p.threads.at(pair.to).id);
-    for (const lifetime_count& each : one.lifetimes) sum += static_cast<double>(std::uint64_t{1} << each.lifetime);
+    for (const lifetime_count& each : one.lifetimes)
+      sum += static_cast<double>(std::uint64_t{1} << each.lifetime);
   }
   for (std::size_t node = 1; node < p.stacks.size(); ++node) {
     EXPECT_LT(p.stacks[node].parent, node);
@@ -97,11 +98,21 @@ TEST(fuzz, malformed_payloads) {
     for (std::uint64_t count = 1 + random.below(3); count != 0; --count) {
       plain_chunk& one = changed[random.below(changed.size())];
       switch (random.below(8)) {
-        case 0: one.rows = static_cast<std::uint32_t>(random.below(std::uint64_t{1} << 32)); break;
-        case 1: one.flags ^= static_cast<std::uint8_t>(1U << random.below(3)); break;
-        case 2: one.name = changed[random.below(changed.size())].name; break;
-        case 3: changed.erase(changed.begin() + static_cast<std::ptrdiff_t>(random.below(changed.size()))); break;
-        default: random.mutate(one.payload); break;
+        case 0:
+          one.rows = static_cast<std::uint32_t>(random.below(std::uint64_t{1} << 32));
+          break;
+        case 1:
+          one.flags ^= static_cast<std::uint8_t>(1U << random.below(3));
+          break;
+        case 2:
+          one.name = changed[random.below(changed.size())].name;
+          break;
+        case 3:
+          changed.erase(changed.begin() + static_cast<std::ptrdiff_t>(random.below(changed.size())));
+          break;
+        default:
+          random.mutate(one.payload);
+          break;
       }
       if (changed.empty()) break;
     }

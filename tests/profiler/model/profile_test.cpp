@@ -70,7 +70,8 @@ TEST(profile, comes_back_from_its_file) {
     EXPECT_EQ(again.threads[7].name, "log writer");
     EXPECT_EQ(again.threads[8].end_ns, p.threads[8].end_ns);
     ASSERT_EQ(again.sites.size(), p.sites.size());
-    for (std::size_t index = 0; index < p.sites.size(); ++index) expect_same(again.sites[index], p.sites[index]);
+    for (std::size_t index = 0; index < p.sites.size(); ++index)
+      expect_same(again.sites[index], p.sites[index]);
     ASSERT_EQ(again.counters.size(), p.counters.size());
     EXPECT_EQ(again.counters[100].time_ns, p.counters[100].time_ns);
     EXPECT_EQ(again.counters[100].live_bytes, p.counters[100].live_bytes);
