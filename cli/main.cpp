@@ -25,6 +25,8 @@ constexpr const char* help_text =
     "  run      start a program on tarn\n"
     "  compare  measure a program under the system's malloc, tarn and other allocators\n"
     "  cost     measure what large buffers cost, or watch what page faults cost\n"
+    "  profile  record what a program's memory allocation costs, and who pays it\n"
+    "  doctor   what this system lets a profile see, and how to see more\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
     "\n"
@@ -33,6 +35,7 @@ constexpr const char* help_text =
     "  tarn run --stats -- make\n"
     "  tarn compare -- ./my_program input.dat\n"
     "  tarn cost\n"
+    "  tarn profile -- ./my_program input.dat\n"
     "  TARN_DECAY_MS=5000 tarn options\n"
     "\n"
     "Every command takes --help and --json. tarn --version prints the version.\n"
@@ -46,7 +49,8 @@ struct command {
 };
 
 constexpr command commands[] = {
-    {"run", cmd_run}, {"compare", cmd_compare}, {"cost", cmd_cost}, {"options", cmd_options}};
+    {"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
+    {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"options", cmd_options}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};

@@ -47,6 +47,7 @@ void* move_early(void* block, std::size_t size) {
 
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 void* malloc(std::size_t size) noexcept {
@@ -144,3 +145,4 @@ void free_aligned_sized(void* block, std::size_t alignment, std::size_t size) no
 }
 
 }  // extern "C"
+#pragma GCC visibility pop

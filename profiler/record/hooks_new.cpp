@@ -128,6 +128,8 @@ template <typename call>
 
 }  // namespace
 
+#pragma GCC visibility push(default)
+
 void* operator new(std::size_t size) {
   return told_new([&] { return all().make(size); }, size, 0);
 }
@@ -190,3 +192,5 @@ void operator delete(void* block, std::size_t size, std::align_val_t alignment) 
 void operator delete[](void* block, std::size_t size, std::align_val_t alignment) noexcept {
   told_delete([&] { all().drop_array_sized_aligned(block, size, alignment); }, block);
 }
+
+#pragma GCC visibility pop

@@ -33,6 +33,7 @@ void* map(void* start, std::size_t bytes, int protection, int flags, int file, o
 
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 void* mmap(void* start, std::size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
@@ -89,6 +90,7 @@ int dlclose(void* library) noexcept {
 [[noreturn]] void _Exit(int status) noexcept { _exit(status); }
 
 }  // extern "C"
+#pragma GCC visibility pop
 
 namespace {
 

@@ -14,7 +14,7 @@
 namespace tarn::profiler::recorder {
 
 real_functions real;
-thread_local thread_local_part self __attribute__((tls_model("initial-exec")));
+constinit thread_local thread_local_part self __attribute__((tls_model("initial-exec"))) = {};
 
 namespace {
 

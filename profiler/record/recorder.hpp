@@ -48,7 +48,7 @@ struct thread_local_part {
   std::uint8_t busy;       // a busy_kind
   std::uint8_t in_new;     // inside the program's operator new or delete, which will call malloc or free
 };
-extern thread_local thread_local_part self __attribute__((tls_model("initial-exec")));
+extern constinit thread_local thread_local_part self __attribute__((tls_model("initial-exec")));
 
 // One subtraction and a branch that is nearly never taken where blocks are sampled.
 inline bool wants_allocation(std::size_t size) {
