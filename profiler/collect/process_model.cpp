@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t most_exact_sizes = 24;
 constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;
 constexpr std::uint64_t page_mask = 4095;
+constexpr std::uint64_t header_reach = 128;  // behind a block
+constexpr std::uint64_t allocator_reach = std::uint64_t{1} << 20;
 
 std::uint8_t binary_floor(std::uint64_t value) {
   return static_cast<std::uint8_t>(value == 0 ? 0 : 63 - std::countl_zero(value));
@@ -373,18 +375,25 @@ void process_model::fault(const fault_event& event) {
   if (waiting.size() < most_waiting_faults) waiting.push_back(event);
 }
 
-// `block` is what the thread has allocated meanwhile: faults on its pages are its own, those on the page where it
-// begins, too, as the allocator's header before it is part of its price.
+// Whether a fault just before `block` was given was taken for its sake: on its pages, that of the allocator's header
+// included, or by the allocator's code nearby, as when it prepares what lies behind the block.
+bool process_model::is_for(const fault_event& event, const living_block& block) const {
+  const std::uint64_t begin = block.address & ~page_mask;
+  const std::uint64_t end = block.address + std::max<std::uint64_t>(block.size, 1);
+  if (event.address >= begin && event.address < end + header_reach) return true;
+  const bool by_allocator =
+      event.instruction >= settings_.allocator_start && event.instruction < settings_.allocator_end;
+  return by_allocator && event.address + allocator_reach >= begin && event.address < end + allocator_reach;
+}
+
+// `block` is what the thread has allocated meanwhile.
 void process_model::resolve_waiting(thread_state& thread, const living_block* block) {
   if (block != nullptr) {
-    const std::uint64_t begin = block->address & ~page_mask;
-    const std::uint64_t end = block->address + std::max<std::uint64_t>(block->size, 1);
-    living_site& site = sites_[block->site];
     living_block* changed = blocks_.find(block->address);
     for (const fault_event& event : thread.waiting) {
-      if (event.address < begin || event.address >= end) continue;
-      if (changed != nullptr) changed->faults += event.weight;
-      count_fault(site, event, event.weight * weight_of(block->size));
+      if (!is_for(event, *changed)) continue;
+      changed->faults += event.weight;
+      count_fault(sites_[changed->site], event, event.weight * weight_of(changed->size));
     }
   }
   thread.waiting.clear();

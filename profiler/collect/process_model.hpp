@@ -61,6 +61,8 @@ struct model_settings {
   double malloc_pair_ns = 0;
   double page_bytes = 4096;
   bool join_faults = false;
+  std::uint64_t allocator_start = 0;  // of its malloc's code
+  std::uint64_t allocator_end = 0;
   std::size_t most_events = 0;  // rows of the events table; 0: none are kept
 };
 
@@ -140,6 +142,7 @@ class process_model {
   void count_lifetime(living_site& site, const living_block& block, std::uint64_t lifetime_ns, double weight);
   void count_pair(living_site& site, std::uint32_t from, std::uint32_t to, double bytes, double weight);
   bool was_youngest(thread_state& thread, std::uint64_t number);
+  bool is_for(const fault_event& event, const living_block& block) const;
   bool join(const fault_event& event);
   void count_fault(living_site& site, const fault_event& event, double weight);
   void resolve_waiting(thread_state& thread, const living_block* block);

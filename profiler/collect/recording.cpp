@@ -165,7 +165,10 @@ recording::process_entry& recording::add_process(std::uint32_t slot) {
     earlier->has_last = true;
     end_process(*earlier);
   }
-  auto added = std::make_unique<process_entry>(settings_of_models(), slot);
+  model_settings models = settings_of_models();
+  models.allocator_start = from.allocator_start;
+  models.allocator_end = from.allocator_end;
+  auto added = std::make_unique<process_entry>(models, slot);
   process_entry& entry = *added;
   entry.serial = from.serial;
   entry.parent_serial = from.parent_serial;

@@ -157,6 +157,8 @@ void fill_slot(process_slot& slot) {
   slot.allocator[0] = 0;
   if (find_module(reinterpret_cast<std::uintptr_t>(real.malloc_), allocator) && allocator.path != nullptr) {
     keep_path(slot.allocator, allocator.path, std::strlen(allocator.path));
+    slot.allocator_start = allocator.start;
+    slot.allocator_end = allocator.end;
   }
   last_serial = slot.serial;
   last_pid = pid;

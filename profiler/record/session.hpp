@@ -108,6 +108,8 @@ struct process_slot {
   usage_figures at_start;                       // of the process; an earlier program may have run in it
   usage_figures at_exit;
   std::atomic<std::uint32_t> ended{0};          // release, pairs with the collector's acquire: at_exit is there
+  std::uint64_t allocator_start = 0;            // where its malloc's code lies
+  std::uint64_t allocator_end = 0;
   char program[path_room] = {};                 // /proc/self/exe, its end if it is too long
   char allocator[path_room] = {};               // the file that its malloc is in
 };
