@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <vector>
+
+#include "profiler/analyze/site_label.hpp"
 
 #include "text.hpp"
 
@@ -19,22 +22,36 @@ std::string show_ns(double ns) { return show_short_time(ns / 1e9).text; }
 
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
-// The innermost function that is not the allocator's or the C++ library's own, by name if it is known.
-std::string name_of(const profiler::profile& p, std::uint32_t stack) {
-  const std::vector<profiler::source_frame> frames = profiler::frames_of(p, stack);
-  if (frames.empty()) return "(no call path)";
-  for (const profiler::source_frame& frame : frames) {
-    if (frame.function.starts_with("operator new") || frame.function.starts_with("std::") ||
-        frame.function.starts_with("__gnu_cxx::") || frame.function.starts_with("void std::")) {
-      continue;
-    }
-    std::string where;
-    if (!frame.file.empty()) {
-      where = fmt::format(" ({}:{})", frame.file.substr(frame.file.rfind('/') + 1), frame.line);
-    }
-    return frame.function + where;
+struct paying_place {
+  std::string name;
+  double cost = 0;
+  profiler::site_figures figures;  // counts and bytes only
+};
+
+std::string name_of(const profiler::profile& p, const profiler::site& site) {
+  const profiler::source_frame frame = profiler::site_label(p, site);
+  if (frame.file.empty()) return frame.function;
+  return fmt::format("{} ({}:{})", frame.function, frame.file.substr(frame.file.rfind('/') + 1), frame.line);
+}
+
+// By the place in the program, over all call paths that lead there; costliest first.
+std::vector<paying_place> paying_places(const profiler::profile& p) {
+  std::map<std::string, paying_place> by_name;
+  for (const profiler::site& site : p.sites) {
+    const double cost = profiler::cost_of(p, site.figures).total();
+    if (cost <= 0) continue;
+    const std::string name = name_of(p, site);
+    paying_place& place = by_name[name];
+    place.name = name;
+    place.cost += cost;
+    place.figures.allocations += site.figures.allocations + site.figures.maps;
+    place.figures.bytes += site.figures.bytes + site.figures.mapped_bytes;
   }
-  return frames.front().function;
+  std::vector<paying_place> places;
+  for (auto& [name, place] : by_name) places.push_back(std::move(place));
+  std::sort(places.begin(), places.end(),
+            [](const paying_place& left, const paying_place& right) { return left.cost > right.cost; });
+  return places;
 }
 
 }  // namespace
@@ -59,16 +76,12 @@ std::string render_verdict(const profiler::profile& p) {
   text += fmt::format("  page faults: {} on blocks of a known site, {} elsewhere (images, stacks, the allocator's own), {} not "
                       "seen\n",
                       show_count(joined).text, show_count(p.other_faults).text, show_count(p.unseen_faults).text);
-  std::vector<std::pair<double, const profiler::site*>> sites;
-  for (const profiler::site& site : p.sites) sites.emplace_back(profiler::cost_of(p, site.figures).total(), &site);
-  std::sort(sites.begin(), sites.end(), [](const auto& left, const auto& right) { return left.first > right.first; });
-  if (sites.size() > most_sites) sites.resize(most_sites);
-  for (const auto& [cost, site] : sites) {
-    if (cost <= 0) break;
-    text += fmt::format("  {:>9} {:>4.0f} %  {:>8} x {:>10}  {}\n", show_ns(cost), percent(cost, all.total()),
-                        show_count(site->figures.allocations).text,
-                        show_bytes(site->figures.bytes / std::max(1.0, site->figures.allocations)).text,
-                        name_of(p, site->stack));
+  std::vector<paying_place> places = paying_places(p);
+  if (places.size() > most_sites) places.resize(most_sites);
+  for (const paying_place& place : places) {
+    text += fmt::format("  {:>9} {:>4.0f} %  {:>8} x {:>10}  {}\n", show_ns(place.cost),
+                        percent(place.cost, all.total()), show_count(place.figures.allocations).text,
+                        show_bytes(place.figures.bytes / std::max(1.0, place.figures.allocations)).text, place.name);
   }
   if (p.lost_events > 0) text += fmt::format("  {:.0f} events were lost\n", p.lost_events);
   return text;

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t most_exact_sizes = 24;
 constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;
 constexpr std::uint64_t page_mask = 4095;
+constexpr std::uint64_t sample_call_ns = 10'000;  // a malloc that faults takes less
 constexpr std::uint64_t header_reach = 128;  // behind a block
 constexpr std::uint64_t allocator_reach = std::uint64_t{1} << 20;
 
@@ -380,7 +381,10 @@ void process_model::fault(const fault_event& event) {
 bool process_model::is_for(const fault_event& event, const living_block& block) const {
   const std::uint64_t begin = block.address & ~page_mask;
   const std::uint64_t end = block.address + std::max<std::uint64_t>(block.size, 1);
+  // Of samples only what came just before the one is known to have been for it.
+  if (!settings_.full && event.time_ns + sample_call_ns < block.time_ns) return false;
   if (event.address >= begin && event.address < end + header_reach) return true;
+  if (!settings_.full) return false;
   const bool by_allocator =
       event.instruction >= settings_.allocator_start && event.instruction < settings_.allocator_end;
   return by_allocator && event.address + allocator_reach >= begin && event.address < end + allocator_reach;

@@ -14,6 +14,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "profiler/analyze/symbols.hpp"
+
 namespace fs = std::filesystem;
 
 namespace tarn::profiler {
@@ -429,10 +431,14 @@ void recording::end_process(process_entry& process) {
     small_allocations_ += process.model.allocations();
     if (parent != nullptr) parent->model.absorb(process.model);
   }
-  const bool is_main = process.pid == main_process_ && !process.superseded;
-  if (is_main) main_profile_ = std::make_unique<profile>(std::move(process.result));
   release_shared(process);
-  std::erase_if(processes_, [&process](const auto& one) { return one.get() == &process; });
+  const auto at = std::find_if(processes_.begin(), processes_.end(),
+                               [&process](const auto& one) { return one.get() == &process; });
+  std::unique_ptr<process_entry> kept = std::move(*at);
+  processes_.erase(at);
+  if (kept->path.empty()) return;
+  kept->model = process_model(model_settings{});  // its blocks are of no more use
+  ended_.push_back(std::move(kept));
 }
 
 // ---- files ----
@@ -556,9 +562,27 @@ void recording::write(process_entry& process, bool last) {
   for (finished_file& one : files_) {
     if (one.path == process.path) one.problem = process.problem;
   }
-  if (!last) return;
-  lost_ += process.result.lost_events;
-  process.file.reset();
+  if (last) lost_ += process.result.lost_events;
+}
+
+// Names and types, once nobody waits for this process any more.
+void recording::add_names() {
+  for (const auto& process : ended_) {
+    add_symbols(process->result);
+    if (!process->file) continue;
+    try {
+      store_profile(*process->file, process->result, process->stored);
+    } catch (const profile_error& error) {
+      for (finished_file& one : files_) {
+        if (one.path == process->path) one.problem = error.what();
+      }
+    }
+    process->file.reset();
+    if (process->pid == main_process_ && !process->superseded) {
+      main_profile_ = std::make_unique<profile>(std::move(process->result));
+    }
+  }
+  ended_.clear();
 }
 
 // ---- begin and end ----
@@ -582,6 +606,7 @@ void recording::finish() {
     }
     end_process(*next);
   }
+  add_names();
 }
 
 std::string recording::status_line() const {

@@ -86,6 +86,7 @@ class recording {
   void release_shared(process_entry& process);
   bool is_worth_a_file(const process_entry& process) const;
   void write(process_entry& process, bool last);
+  void add_names();
   void flush_events(process_entry& process);
   void open_file(process_entry& process);
   void fill_meta(process_entry& process);
@@ -97,6 +98,7 @@ class recording {
   std::unique_ptr<session_host> session_;
   fault_events faults_;
   std::vector<std::unique_ptr<process_entry>> processes_;  // all that are not written yet
+  std::vector<std::unique_ptr<process_entry>> ended_;      // written, but for their symbols
   std::vector<ring_entry> rings_;
   std::vector<page_fault> new_faults_;
   std::vector<mapping_event> new_mappings_;
