@@ -11,6 +11,8 @@ namespace tarn::cli {
 int cmd_run(const std::vector<std::string>& words);
 int cmd_compare(const std::vector<std::string>& words);
 int cmd_cost(const std::vector<std::string>& words);
+int cmd_profile(const std::vector<std::string>& words);
+int cmd_doctor(const std::vector<std::string>& words);
 int cmd_options(const std::vector<std::string>& words);
 int cmd_advise(const std::vector<std::string>& words);
 int cmd_apply(const std::vector<std::string>& words);
