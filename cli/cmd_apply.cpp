@@ -218,8 +218,8 @@ std::optional<measured_saving> measure_saving(const comparison_outcome& outcome)
 
 const char* verdict_of(const profiler::plan& plan, const measured_saving& measured) {
   if (plan.saving_ns <= 0) return "nothing was predicted";
-  if (measured.high_ns < plan.low_ns) return "less than predicted";
-  if (measured.low_ns > plan.high_ns) return "more than predicted";
+  if (measured.saving_ns < plan.low_ns) return "less than predicted";
+  if (measured.saving_ns > plan.high_ns) return "more than predicted";
   return "inside the prediction";
 }
 

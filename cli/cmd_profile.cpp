@@ -60,6 +60,7 @@ struct profile_arguments {
   std::string output;
   std::string sample = "512K";
   bool no_events = false;
+  double checkpoint = 5;
   bool quiet = false;
 };
 
@@ -178,7 +179,7 @@ void tell_files(const recording& record) {
 }  // namespace
 
 int cmd_profile(const std::vector<std::string>& words) {
-  const command_line line = split_command_line(words, {"--mode", "-m", "-o", "--output", "--sample"});
+  const command_line line = split_command_line(words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint"});
   CLI::App app{"Record what a program's memory allocation costs, and who pays it.", "profile"};
   profile_arguments arguments;
   set_usage(app, "tarn profile [OPTIONS] -- PROGRAM ARG...");
@@ -189,6 +190,9 @@ int cmd_profile(const std::vector<std::string>& words) {
       ->option_text("FILE");
   app.add_option("--sample", arguments.sample, "Mode sample: bytes from sample to sample, on average (512K)")
       ->option_text("SIZE");
+  app.add_option("--checkpoint", arguments.checkpoint, "Seconds after which the file is brought up to date (5)")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->option_text("SECONDS");
   app.add_flag("--no-events", arguments.no_events, "Leave single events out of the file: smaller, and no replay");
   app.add_flag("-q,--quiet", arguments.quiet, "No progress, and no summary at the end");
   app.footer(footer);
@@ -199,6 +203,7 @@ int cmd_profile(const std::vector<std::string>& words) {
   settings.mode = mode_of(arguments.mode);
   settings.output = arguments.output;
   settings.keep_events = !arguments.no_events;
+  settings.checkpoint_seconds = arguments.checkpoint;
   settings.sample_bytes = parse_byte_size(arguments.sample);
   if (settings.sample_bytes < least_sample_bytes || settings.sample_bytes > most_sample_bytes) {
     throw cli_error(exit_code::refused, fmt::format("--sample {}: from 1K to 1G", arguments.sample),

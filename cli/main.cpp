@@ -31,6 +31,7 @@ constexpr const char* help_text =
     "  advise   what would make a recorded program's memory allocation cheaper\n"
     "  apply    try that advice on the program as it is\n"
     "  replay   do what a profile has recorded again, under every malloc and from pools\n"
+    "  top      what memory allocation costs a program while it runs\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
     "\n"
@@ -55,7 +56,8 @@ struct command {
 constexpr command commands[] = {
     {"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
     {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"options", cmd_options},
-    {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay}};
+    {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
+    {"top", cmd_top}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};

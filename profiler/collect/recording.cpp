@@ -28,6 +28,10 @@ constexpr std::uint64_t counters_every_ns = second_ns;
 constexpr std::uint64_t first_checkpoint_ns = 5 * second_ns;
 // A checkpoint may take one part in so many of the time.
 constexpr std::uint64_t checkpoint_share = 50;
+
+std::uint64_t checkpoint_ns_of(const recording_settings& settings) {
+  return settings.checkpoint_seconds > 0 ? static_cast<std::uint64_t>(settings.checkpoint_seconds * 1e9) : first_checkpoint_ns;
+}
 constexpr std::size_t event_rows_per_chunk = std::size_t{1} << 16;
 constexpr std::size_t most_events = std::size_t{200} << 20;
 constexpr std::uint64_t words_between_reports = 8192;  // to a waiting program that there is room again
@@ -194,7 +198,7 @@ recording::process_entry& recording::add_process(std::uint32_t slot) {
   }
   const std::uint64_t now = raw_clock_ns();
   entry.next_counters_ns = now;
-  entry.next_checkpoint_ns = now + first_checkpoint_ns;
+  entry.next_checkpoint_ns = now + checkpoint_ns_of(settings_);
   processes_.push_back(std::move(added));
   return entry;
 }
@@ -374,7 +378,7 @@ void recording::look_after_processes(bool all) {
     } else if (now >= process->next_checkpoint_ns && is_worth_a_file(*process)) {
       write(*process, false);
       const std::uint64_t took = raw_clock_ns() - now;
-      process->next_checkpoint_ns = now + std::max(first_checkpoint_ns, took * checkpoint_share);
+      process->next_checkpoint_ns = now + std::max(checkpoint_ns_of(settings_), took * checkpoint_share);
     }
   }
   for (process_entry* process : ended) {

@@ -30,6 +30,7 @@ struct recording_settings {
   profile_mode mode = profile_mode::sample;
   std::uint64_t sample_bytes = std::uint64_t{512} << 10;
   bool keep_events = true;
+  double checkpoint_seconds = 5;  // at least so long from one to the next
   std::string output;  // empty: tarn-PROGRAM-PID.prof here
   std::string directory;  // where such files go; empty: here
   price_list prices;
