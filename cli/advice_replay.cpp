@@ -45,6 +45,7 @@ class advice_replay {
   advice_replay(const std::string& path, const profiler::profile& p, std::vector<std::string>& notes)
       : path_(path), p_(p), notes_(notes) {
     profiler::trace plain = profiler::load_trace(path, p, {});
+    duration_ns_ = plain.duration_ns;
     double all = 0;
     for (const profiler::site& one : p.sites) all += one.figures.allocations;
     scale_ = std::max(1.0, all / static_cast<double>(plain.allocations));
@@ -54,7 +55,8 @@ class advice_replay {
     ways_.push_back({"as it was", {system_name, "", {}}, profiler::play_mode::heap, &images_.front()});
   }
 
-  std::vector<advice> run(std::vector<advice> all, const replay_settings& settings) {
+  std::vector<advice> run(std::vector<advice> all, replay_settings settings) {
+    settings.timeout_seconds = replay_timeout(duration_ns_);
     for (std::size_t index = 0; index < all.size(); ++index) add(all[index], index);
     const std::vector<replay_result> results = replay_all(ways_, settings);
     if (!results.front().failure.empty()) {
@@ -109,6 +111,7 @@ class advice_replay {
   const profiler::profile& p_;
   std::vector<std::string>& notes_;
   double scale_ = 1;
+  double duration_ns_ = 0;
   std::string library_;
   std::size_t pools_ = 0;
   std::deque<profiler::trace_image> images_;  // ways point into it

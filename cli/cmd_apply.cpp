@@ -218,8 +218,8 @@ std::optional<measured_saving> measure_saving(const comparison_outcome& outcome)
 
 const char* verdict_of(const profiler::plan& plan, const measured_saving& measured) {
   if (plan.saving_ns <= 0) return "nothing was predicted";
-  if (measured.high_ns < plan.low_ns) return "less than predicted";
-  if (measured.low_ns > plan.high_ns) return "more than predicted";
+  if (measured.saving_ns < plan.low_ns) return "less than predicted";
+  if (measured.saving_ns > plan.high_ns) return "more than predicted";
   return "inside the prediction";
 }
 
@@ -306,16 +306,22 @@ int measure(const profiler::plan& plan, const apply_arguments& arguments, const 
   return exit_code_of(outcome, arguments.settings.ignore_failure);
 }
 
+// PLAN stands before the program: what is behind "--", or else behind PLAN, is the program's.
+command_line split_plan_and_program(const std::vector<std::string>& words) {
+  const auto mark = std::find(words.begin(), words.end(), "--");
+  if (mark != words.end()) return {{words.begin(), mark}, {mark + 1, words.end()}};
+  command_line line =
+      split_command_line(words, {"-n", "--runs", "-w", "--warmup", "--timeout", "--input", "--touch"});
+  if (line.program.empty()) return line;
+  line.options.push_back(line.program.front());
+  line.program.erase(line.program.begin());
+  return line;
+}
+
 }  // namespace
 
 int cmd_apply(const std::vector<std::string>& words) {
-  // PLAN stands before the program: what is behind "--", or else behind PLAN, is the program's.
-  command_line line = split_command_line(words, {"-n", "--runs", "-w", "--warmup", "--timeout", "--input", "--touch"});
-  const bool separated = std::find(words.begin(), words.end(), "--") != words.end();
-  if (!separated && !line.program.empty()) {
-    line.options.push_back(line.program.front());
-    line.program.erase(line.program.begin());
-  }
+  const command_line line = split_plan_and_program(words);
   apply_arguments arguments;
   arguments.settings.seed = std::random_device{}();
   CLI::App app{"Run an unedited program with a plan's changes in place.", "apply"};

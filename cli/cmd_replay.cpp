@@ -140,6 +140,7 @@ int cmd_replay(const std::vector<std::string>& words) {
   const std::vector<replay_way> ways = choose_ways(arguments, image, recorded.routes.size() > 1, notes);
   for (const std::string& note : notes) print_note(note);
   if (ways.empty()) throw cli_error(exit_code::usage, "none of the allocators can be replayed under");
+  arguments.settings.timeout_seconds = replay_timeout(recorded.duration_ns);
   arguments.settings.conditioning_bytes = default_conditioning_bytes();
   const std::vector<replay_result> results = replay_all(ways, arguments.settings);
   if (arguments.json) {

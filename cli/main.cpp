@@ -26,10 +26,13 @@ constexpr const char* help_text =
     "  run      start a program on tarn\n"
     "  compare  measure a program under the system's malloc, tarn and other allocators\n"
     "  cost     measure what large buffers cost, or watch what page faults cost\n"
+    "  profile  record what a program's memory allocation costs, and who pays it\n"
     "  report   a profile as one HTML file that needs no network\n"
+    "  doctor   what this system lets a profile see, and how to see more\n"
     "  advise   what would make a recorded program's memory allocation cheaper\n"
     "  apply    try that advice on the program as it is\n"
     "  replay   do what a profile has recorded again, under every malloc and from pools\n"
+    "  top      what memory allocation costs a program while it runs\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
     "\n"
@@ -38,6 +41,7 @@ constexpr const char* help_text =
     "  tarn run --stats -- make\n"
     "  tarn compare -- ./my_program input.dat\n"
     "  tarn cost\n"
+    "  tarn profile -- ./my_program input.dat\n"
     "  TARN_DECAY_MS=5000 tarn options\n"
     "\n"
     "Every command takes --help and --json. tarn --version prints the version.\n"
@@ -51,9 +55,10 @@ struct command {
 };
 
 constexpr command commands[] = {
-    {"run", cmd_run}, {"compare", cmd_compare}, {"cost", cmd_cost}, {"options", cmd_options},
-    {"report", cmd_report},
-    {"advise", cmd_advise}, {"apply", cmd_apply}, {"replay", cmd_replay}};
+    {"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
+    {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"options", cmd_options},
+    {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
+    {"top", cmd_top},         {"report", cmd_report}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};

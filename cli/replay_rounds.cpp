@@ -102,6 +102,7 @@ class replay_run {
     progress_.clear();
     for (replay_result& result : results_) {
       if (!result.failure.empty()) result.rounds.clear();
+      for (play_figures& figures : result.rounds) take_off(figures, own_);
     }
     return std::move(results_);
   }
@@ -111,34 +112,38 @@ class replay_run {
     std::vector<std::size_t> order(results_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::shuffle(order.begin(), order.end(), random_);
-    const play_figures own = play_nothing();
+    play_nothing(round == 0);
     for (const std::size_t index : order) {
       replay_result& result = results_[index];
       if (!result.failure.empty()) continue;
       progress_.show(fmt::format("replay {}/{}: {}", round + 1, settings_.rounds, result.way.name));
       condition_memory(settings_.conditioning_bytes);
       try {
-        play_figures figures = run_once(result.way, settings_.timeout_seconds);
-        take_off(figures, own);
-        result.rounds.push_back(figures);
+        result.rounds.push_back(run_once(result.way, settings_.timeout_seconds));
       } catch (const cli_error& error) {
         result.failure = error.what();
       }
     }
   }
 
-  play_figures play_nothing() const {
+  // What the replay itself takes: the least of all rounds, as whatever disturbs it makes it more.
+  void play_nothing(bool first) {
     replay_way way;
     way.name = "nothing";
+    way.who.name = system_name;
     way.mode = play_mode::nothing;
     way.image = results_.front().way.image;
-    return run_once(way, settings_.timeout_seconds);
+    const play_figures now = run_once(way, settings_.timeout_seconds);
+    for (double play_figures::*each : {&play_figures::wall_seconds, &play_figures::user_seconds, &play_figures::system_seconds}) {
+      own_.*each = first ? now.*each : std::min(own_.*each, now.*each);
+    }
   }
 
   const replay_settings& settings_;
   progress_line progress_;
   std::mt19937_64 random_;
   std::vector<replay_result> results_;
+  play_figures own_;
 };
 
 struct table_row {

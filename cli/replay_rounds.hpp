@@ -40,6 +40,9 @@ struct replay_settings {
   bool progress = true;
 };
 
+// How long a child may take: far longer than the program did.
+inline double replay_timeout(double recorded_ns) { return 60 + 20e-9 * recorded_ns; }
+
 // In the order of `ways`. A way that fails has its reason and takes no further part. Requires: an image each. Throws
 // cli_error where the replay alone (play_mode::nothing) fails.
 std::vector<replay_result> replay_all(const std::vector<replay_way>& ways, const replay_settings& settings);

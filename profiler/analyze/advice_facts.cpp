@@ -48,6 +48,10 @@ advice_facts facts_of(const profile& p) {
   facts.huge_page_bytes = number_in(p, "huge_page_bytes", 2 << 20);
   facts.duration_ns = number_in(p, "duration_ns", facts.cpu_ns);
   for (const site& one : p.sites) facts.peak_bytes += one.figures.bytes_at_peak;
+  double system_ns = 0;
+  for (const counter_row& row : p.counters) system_ns = std::max(system_ns, row.system_ns);
+  const double hidden = cost_of_all(p).hidden();
+  if (system_ns > 0 && hidden > system_ns) facts.kernel_part = system_ns / hidden;
   facts.thp = text_in(p, "thp");
   set_allocator(facts);
   return facts;

@@ -13,7 +13,7 @@ namespace {
 // What one page costs that is faulted in again, less what writing it warm would cost where the program wants zeroes.
 double price_of_again(const advice_facts& facts, const site_figures& sum) {
   const double zeroed = sum.calloc_bytes / std::max(1.0, sum.bytes);
-  return std::max(0.0, facts.first_touch_ns() - zeroed * facts.p.prices.zero_page);
+  return std::max(0.0, facts.first_touch_ns() - zeroed * facts.kernel_part * facts.p.prices.zero_page);
 }
 
 // Kept memory was found to save from 0.7 times what the prices say (its first touch in a cycle brings it into the cache
@@ -72,8 +72,10 @@ std::optional<advice> advise_keeping_memory(const advice_facts& facts) {
   one.evidence = {
       say_count(sum.pages) + " pages (" + say_bytes(sum.pages * facts.page_bytes) +
           ") were faulted in beyond the " + say_bytes(sum.peak_bytes) + " that these sites ever held",
-      "a page costs " + say_time(facts.p.prices.fault) + " to fault in and " + say_time(facts.p.prices.unmap_page) +
-          " to give back on this machine"};
+      "a page costs " + say_time(facts.first_touch_ns()) + " to fault in and to give back" +
+          (facts.kernel_part < 1 ? ": the price list says " + say_time(facts.p.prices.fault + facts.p.prices.unmap_page) +
+                                       ", but that would be more than the program's time in the kernel"
+                                 : std::string(" on this machine"))};
   return one;
 }
 
@@ -97,7 +99,7 @@ std::optional<advice> advise_huge_pages(const advice_facts& facts) {
     sites.insert(sites.end(), group.sites.begin(), group.sites.end());
   }
   const double per_huge = facts.huge_page_bytes / facts.page_bytes;
-  const double saving = pages * prices.fault - pages / per_huge * prices.huge_fault;
+  const double saving = facts.kernel_part * (pages * prices.fault - pages / per_huge * prices.huge_fault);
   if (sites.empty() || saving <= 0) return std::nullopt;
   advice one;
   one.kind = advice_kind::huge_pages;
@@ -110,7 +112,7 @@ std::optional<advice> advise_huge_pages(const advice_facts& facts) {
   one.reason = "Large blocks are faulted in by small pages, although this system gives huge ones to who asks.";
   one.change = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 PROGRAM ARG...";
   one.evidence = {say_count(pages) + " small pages in blocks of " + say_bytes(2 * facts.huge_page_bytes) +
-                      " and more, at " + say_time(prices.fault) + " each",
+                      " and more, at " + say_time(facts.fault_ns()) + " each",
                   "a huge page for " + say_count(per_huge) + " of them costs " + say_time(prices.huge_fault)};
   return one;
 }

@@ -26,7 +26,12 @@ struct advice_facts {
   int glibc_minor = 0;    // 36 of 2.36; 0: not known
   std::string thp = {};   // "always", "madvise", "never"; "": not known
 
-  double first_touch_ns() const noexcept { return p.prices.fault + p.prices.unmap_page; }
+  // All page faults together cannot have taken more than the program's time in the kernel: what the price list, measured
+  // at another moment, says beyond that is taken off all of them alike.
+  double kernel_part = 1;
+
+  double fault_ns() const noexcept { return kernel_part * p.prices.fault; }
+  double first_touch_ns() const noexcept { return kernel_part * (p.prices.fault + p.prices.unmap_page); }
 };
 advice_facts facts_of(const profile& p);
 

@@ -127,6 +127,7 @@ void open(const apply_sites& sites) noexcept {
     group_pools& made = groups[number];
     if (wanted.buffers) {
       tarn_buffer_request request{};
+      request.alignment = 8192;
       request.name = name;
       request.name_length = sizeof name;
       request.idle_ms = 10000;

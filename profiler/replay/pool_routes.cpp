@@ -42,6 +42,7 @@ std::string route_pools::open(const image_header& image) {
       if (pools_[index] == nullptr) return "no memory for a pool";
     } else if (routes_[index].kind == route_kind::buffers) {
       tarn_buffer_request request{};
+      request.alignment = 8192;
       request.name = "replay";
       request.name_length = 6;
       request.idle_ms = 10000;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <limits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace tarn::profiler {
@@ -113,6 +114,7 @@ class compiler {
 
   void run(const std::vector<event>& events) {
     assign_lanes(events);
+    find_shared(events);
     out_.lanes.resize(empty_places_.size());
     for (row_ = 0; row_ < events.size(); ++row_) compile(events[row_]);
     for (const replay_lane& lane : out_.lanes) out_.operations += lane.ops.size();
@@ -153,6 +155,30 @@ class compiler {
     empty_places_.resize(ends.size());
   }
 
+  // Blocks that a lane touches or ends which did not allocate them. Each has a place of its own: the other lane must not
+  // find there what was in it before.
+  void find_shared(const std::vector<event>& events) {
+    std::unordered_map<std::uint64_t, std::uint32_t> owners;
+    const auto use = [&owners, this](std::uint64_t block, std::uint32_t lane) {
+      const auto owner = owners.find(block);
+      if (owner != owners.end() && owner->second != lane) shared_.insert(block);
+      return owner;
+    };
+    for (const event& e : events) {
+      const std::uint32_t lane = lane_of_.at(e.thread);
+      if (e.kind == event_realloc) {
+        const auto old = use(e.extra, lane);
+        if (old != owners.end()) owners.erase(old);
+      }
+      if (e.kind == event_free || e.kind == event_delete || e.kind == event_munmap || e.kind == event_touch) {
+        const auto owner = use(e.block, lane);
+        if (owner != owners.end() && e.kind != event_touch) owners.erase(owner);
+      } else {
+        owners[e.block] = lane;
+      }
+    }
+  }
+
   void compile(const event& e) {
     lane_ = lane_of_.at(e.thread);
     switch (e.kind) {
@@ -180,7 +206,8 @@ class compiler {
     return out_.lanes[lane_].ops.back();
   }
 
-  std::uint32_t take_place() {
+  std::uint32_t take_place(std::uint64_t number) {
+    if (shared_.contains(number)) return out_.places++;
     std::vector<std::uint32_t>& empty = empty_places_[lane_];
     if (empty.empty()) return out_.places++;
     const std::uint32_t place = empty.back();
@@ -226,7 +253,7 @@ class compiler {
   }
 
   void allocate(const event& e, replay_kind kind) {
-    const std::uint32_t place = take_place();
+    const std::uint32_t place = take_place(e.block);
     replay_op& op = add(kind, place, e.size);
     op.other = kind == replay_kind::map ? 0 : pages_of(e);
     if (kind == replay_kind::aligned && std::has_single_bit(e.extra) && e.extra <= (1U << 30)) {
@@ -268,8 +295,8 @@ class compiler {
 
   std::uint64_t pages_in(std::uint64_t bytes) const { return (bytes + page_bytes_ - 1) / page_bytes_; }
 
-  void give_place_back(const live_block& block) {
-    if (block.lane == lane_) empty_places_[lane_].push_back(block.place);
+  void give_place_back(std::uint64_t number, const live_block& block) {
+    if (!shared_.contains(number)) empty_places_[lane_].push_back(block.place);
   }
 
   void release(const event& e, replay_kind kind) {
@@ -278,7 +305,7 @@ class compiler {
     settle_touches(block);
     replay_op& op = add(block.mapped ? replay_kind::unmap : kind, block.place, block.size);
     op.route = block.route;
-    give_place_back(block);
+    give_place_back(e.block, block);
   }
 
   void reallocate(const event& e) {
@@ -288,14 +315,14 @@ class compiler {
     if (old.route != 0) {  // pools do not resize
       allocate(e, replay_kind::allocate);
       add(replay_kind::free, old.place, old.size).route = old.route;
-      return give_place_back(old);
+      return give_place_back(e.extra, old);
     }
-    const std::uint32_t place = take_place();
+    const std::uint32_t place = take_place(e.block);
     replay_op& op = add(replay_kind::reallocate, place, e.size);
     op.other = old.place;
     remember(e, replay_kind::reallocate, place, 0);
     if (e.size >= page_bytes_) add(replay_kind::touch, place, e.size).other = pages_of(e);
-    give_place_back(old);
+    give_place_back(e.extra, old);
   }
 
   void touch(const event& e) {
@@ -317,7 +344,8 @@ class compiler {
   std::unordered_map<std::uint32_t, std::uint32_t> site_of_stack_;
   std::unordered_map<std::uint32_t, std::uint32_t> lane_of_;
   std::unordered_map<std::uint64_t, live_block> live_;
-  std::vector<std::vector<std::uint32_t>> empty_places_;  // by lane: emptied by the lane itself
+  std::unordered_set<std::uint64_t> shared_;
+  std::vector<std::vector<std::uint32_t>> empty_places_;  // by lane, of blocks that only it used
   std::uint64_t page_bytes_ = 4096;
   std::size_t row_ = 0;
   std::uint32_t lane_ = 0;

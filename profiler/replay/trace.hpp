@@ -2,9 +2,9 @@
 // trace: what a program did with its heap, made ready to be done again: for each thread a list of operations on numbered
 // places, in the order of the recording.
 //
-// Threads of the recording that did not live at once share a lane. A place is used again only by the lane that emptied
-// it itself; a lane that meets an empty place therefore waits for another one, and never for longer than the recording's
-// order makes it: the lane with the oldest operation can always go on.
+// Threads of the recording that did not live at once share a lane. A block that one lane allocates and another one
+// touches or ends has a place of its own; all others share the places of their lane. So a lane that meets an empty place
+// waits for the one that will fill it, as the recording had it: the lane with the oldest operation can always go on.
 // Not thread-safe.
 #pragma once
 
