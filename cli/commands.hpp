@@ -11,6 +11,10 @@ namespace tarn::cli {
 int cmd_run(const std::vector<std::string>& words);
 int cmd_compare(const std::vector<std::string>& words);
 int cmd_cost(const std::vector<std::string>& words);
+int cmd_sites(const std::vector<std::string>& words);
+int cmd_flame(const std::vector<std::string>& words);
+int cmd_diff(const std::vector<std::string>& words);
+int cmd_export(const std::vector<std::string>& words);
 int cmd_options(const std::vector<std::string>& words);
 // Hidden: runs inside the child that cmd_options starts with the library preloaded.
 int print_preloaded_options();

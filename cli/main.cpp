@@ -25,6 +25,10 @@ constexpr const char* help_text =
     "  run      start a program on tarn\n"
     "  compare  measure a program under the system's malloc, tarn and other allocators\n"
     "  cost     measure what large buffers cost, or watch what page faults cost\n"
+    "  sites    the call sites of a profile as a table\n"
+    "  flame    the call paths of a profile as a tree\n"
+    "  diff     what changed from one profile to another, with limits\n"
+    "  export   a profile for pprof, heaptrack, flame graphs, Prometheus, or as JSON\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
     "\n"
@@ -37,7 +41,7 @@ constexpr const char* help_text =
     "\n"
     "Every command takes --help and --json. tarn --version prints the version.\n"
     "Exit codes: run passes the program's on; otherwise 0 success, 1 results differ between\n"
-    "allocators, 2 usage, 3 the program fails under every allocator, 125 tarn refuses,\n"
+    "allocators or a limit of diff is exceeded, 2 usage, 3 the program fails under every allocator, 125 tarn refuses,\n"
     "126 not executable, 127 not found.\n";
 
 struct command {
@@ -45,8 +49,9 @@ struct command {
   int (*run)(const std::vector<std::string>& words);
 };
 
-constexpr command commands[] = {
-    {"run", cmd_run}, {"compare", cmd_compare}, {"cost", cmd_cost}, {"options", cmd_options}};
+constexpr command commands[] = {{"run", cmd_run},       {"compare", cmd_compare}, {"cost", cmd_cost},
+                                {"sites", cmd_sites},   {"flame", cmd_flame},     {"diff", cmd_diff},
+                                {"export", cmd_export}, {"options", cmd_options}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};

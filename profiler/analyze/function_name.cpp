@@ -178,6 +178,22 @@ std::string allocated_type(std::string_view function) {
   return {};
 }
 
+std::string short_name(std::string_view function) {
+  constexpr std::size_t longest_arguments = 24;
+  const std::string_view name = without_return_type(without_parameters(function));
+  std::string result;
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t end = name[at] == '<' && !is_operator(name, at) ? behind_bracket(name, at) : npos;
+    if (end != npos && end - at > longest_arguments) {
+      result += "<...>";
+      at = end;
+    } else {
+      result += name[at++];
+    }
+  }
+  return result;
+}
+
 bool is_plain_allocation(std::string_view function) {
   constexpr std::array names = {"malloc",
                                 "calloc",

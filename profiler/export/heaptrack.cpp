@@ -227,11 +227,14 @@ class heaptrack_writer {
 
   // ---- made up ----
 
-  // `count` allocations of `bytes` together, as one line for about each `scale` of them.
+  // `count` allocations of `bytes` together, as one line for about each `scale` of them, but less where one such line would
+  // be much beside the peak.
   portion make_portion(double count, double bytes, std::uint32_t stack, double scale) {
     portion result;
     if (count <= 0) return result;
-    result.count = static_cast<std::uint64_t>(std::max(1.0, std::llround(count / scale) * 1.0));
+    constexpr double most_of_peak = 1.0 / 32;
+    if (bytes > 0) scale = std::clamp(most_of_peak * peak_bytes_ / (bytes / count), 1.0, scale);
+    result.count = static_cast<std::uint64_t>(std::max(1.0, std::round(count / scale)));
     result.info =
         info_id(static_cast<std::uint64_t>(std::llround(bytes / static_cast<double>(result.count))), stack);
     return result;
@@ -281,7 +284,10 @@ class heaptrack_writer {
   // First what passes, then up to the peak, then down to what stays, then what came after it. Returns the scale.
   double make_up_events() {
     double allocations = 0;
-    for (const site& one : p_.sites) allocations += one.figures.allocations;
+    for (const site& one : p_.sites) {
+      allocations += one.figures.allocations;
+      peak_bytes_ += one.figures.bytes_at_peak;
+    }
     const double scale = std::max(1.0, std::ceil(allocations / most_made_up));
     const std::vector<share> shares = make_shares(scale);
     const auto highest = std::max_element(
@@ -317,6 +323,7 @@ class heaptrack_writer {
   std::unordered_map<std::uint64_t, std::uint64_t> addresses_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> infos_;
   std::unordered_map<std::uint64_t, std::uint64_t> living_;  // block: allocation info
+  double peak_bytes_ = 0;
   std::uint64_t last_ms_ = 0;
   std::size_t next_counter_ = 0;
 };
