@@ -17,11 +17,9 @@ call_tree call_tree::of(const profile& p, const metric& what, bool inverted) {
     const double value = what.of(p, row.figures);
     if (value <= 0) continue;
     std::vector<source_frame> frames = row.frames(p);
-    if (inverted) {
-      frames.erase(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(own_frame(frames)));
-    } else {
-      std::reverse(frames.begin(), frames.end());
-    }
+    // Allocators and containers within say nothing about who pays.
+    frames.erase(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(own_frame(frames)));
+    if (!inverted) std::reverse(frames.begin(), frames.end());
     std::size_t at = 0;
     tree.nodes[0].value += value;
     for (source_frame& frame : frames) {

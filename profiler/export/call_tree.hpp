@@ -23,7 +23,7 @@ struct call_node {
 struct call_tree {
   std::vector<call_node> nodes;  // [0] is the root, without a frame
 
-  // From the program's start down to the sites; or, inverted, from the sites' own frames (site_label.hpp) to their callers.
+  // From the program's start down to the sites' own frames (site_label.hpp); or, inverted, from these to their callers.
   static call_tree of(const profile& p, const metric& what, bool inverted);
 };
 
