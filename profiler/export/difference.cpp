@@ -78,7 +78,7 @@ double factor_of(std::string_view unit, const metric& what, std::string_view tex
 }
 
 std::string share_text(double share) {
-  return std::isinf(share) ? "there was none before" : fmt::format("{:+.1f} %", 100 * share);
+  return std::isinf(share) ? "is new" : fmt::format("changed by {:+.1f} %", 100 * share);
 }
 
 bool is_beyond(const change& value, const change_limit& limit) {
@@ -143,7 +143,7 @@ std::vector<std::string> exceeded(const difference& changes, const change_limit&
   std::vector<std::string> sentences;
   if (!limit.of_each_site) {
     if (is_beyond(total, limit)) {
-      sentences.push_back(fmt::format("{}: {} changed by {}", limit.text, metrics()[limit.metric_index].name,
+      sentences.push_back(fmt::format("{}: {} {}", limit.text, metrics()[limit.metric_index].name,
                                       share_text(total.share())));
     }
     return sentences;
@@ -153,9 +153,8 @@ std::vector<std::string> exceeded(const difference& changes, const change_limit&
     const bool counts =
         value.before >= least_site_share * total.before || value.after >= least_site_share * total.after;
     if (!counts || (value.before <= 0 && value.after <= 0) || !is_beyond(value, limit)) continue;
-    sentences.push_back(fmt::format("{}: {} of {} changed by {}", limit.text,
-                                    metrics()[limit.metric_index].name, one.where.function,
-                                    share_text(value.share())));
+    sentences.push_back(fmt::format("{}: {} of {} {}", limit.text, metrics()[limit.metric_index].name,
+                                    one.where.function, share_text(value.share())));
   }
   return sentences;
 }

@@ -78,10 +78,10 @@ class heaptrack_writer {
     std::uint64_t info = 0;
     std::uint64_t count = 0;
   };
-  // A site's blocks of one size: those that go at once, those of the peak, and those that stay.
+  // A site's blocks of one size: those that come and go before the peak, those that are there only then, then and at the
+  // end, and at the end only.
   struct share {
-    portion passing, at_peak, late;
-    std::uint64_t stay = 0;  // of at_peak
+    portion passing, at_peak, staying, late;
   };
 
   double number_in_meta(const char* name, double otherwise) const {
@@ -266,15 +266,12 @@ class heaptrack_writer {
       for (const auto& [size, count] : sizes_of(one)) {
         share result;
         const double peak = count * at_peak, end = count * stays;
-        const double late = std::max(0.0, end - peak);
-        const double passing = std::max(0.0, count - peak - late);
+        const double staying = std::min(peak, end);
+        const double passing = count - std::max(peak, end);
         result.passing = make_portion(passing >= 0.5 ? passing : 0, passing * size, one.stack, scale);
-        result.at_peak = make_portion(peak, peak * size, one.stack, scale);
-        result.late = make_portion(late, late * size, one.stack, scale);
-        if (peak > 0) {
-          result.stay = static_cast<std::uint64_t>(
-              std::llround(static_cast<double>(result.at_peak.count) * std::min(1.0, end / peak)));
-        }
+        result.at_peak = make_portion(peak - staying, (peak - staying) * size, one.stack, scale);
+        result.staying = make_portion(staying, staying * size, one.stack, scale);
+        result.late = make_portion(end - staying, (end - staying) * size, one.stack, scale);
         shares.push_back(result);
       }
     }
@@ -300,20 +297,17 @@ class heaptrack_writer {
       }
     }
     if (highest != p_.counters.end()) write_time(highest->time_ns);
-    repeat(shares, '+', [](const share& each) { return each.at_peak; });
-    repeat(shares, '-', [](const share& each) {
-      return portion{each.at_peak.info, each.at_peak.count - each.stay};
-    });
+    repeat(shares, '+', &share::at_peak);
+    repeat(shares, '+', &share::staying);
+    repeat(shares, '-', &share::at_peak);
     write_time(static_cast<std::uint64_t>(number_in_meta("duration_ns", 0)));
-    repeat(shares, '+', [](const share& each) { return each.late; });
+    repeat(shares, '+', &share::late);
     return scale;
   }
 
-  template <typename Which>
-  void repeat(const std::vector<share>& shares, char kind, Which which) {
+  void repeat(const std::vector<share>& shares, char kind, portion share::*which) {
     for (const share& each : shares) {
-      const portion what = which(each);
-      for (std::uint64_t count = 0; count < what.count; ++count) out_.line(kind, what.info);
+      for (std::uint64_t count = 0; count < (each.*which).count; ++count) out_.line(kind, (each.*which).info);
     }
   }
 

@@ -26,7 +26,8 @@ double processor_seconds() {
 
 int run(int count, char** words) {
   if (count < 2) {
-    std::fprintf(stderr, "usage: make_profile FILE [EVENTS [SITES [SEED [sample|full|faults [nosymbols]]]]]\n");
+    std::fprintf(stderr,
+                 "usage: make_profile FILE [EVENTS [SITES [SEED [sample|full|faults [nosymbols]]]]]\n");
     return 2;
   }
   const std::string path = words[1];
@@ -69,10 +70,10 @@ int run(int count, char** words) {
       },
       [](std::string_view name) { return name == "events"; });
   const double reading = processor_seconds() - start;
-  std::fprintf(stderr, "%zu events: %.2f bytes each; written at %.1f M/s, read at %.1f M/s%s (%llu)\n", rows_read,
-               static_cast<double>(bytes) / static_cast<double>(events), static_cast<double>(events) / writing / 1e6,
-               static_cast<double>(rows_read) / reading / 1e6, outcome.damage.c_str(),
-               static_cast<unsigned long long>(sum));
+  std::fprintf(stderr, "%zu events: %.2f bytes each; written at %.1f M/s, read at %.1f M/s%s (%llu)\n",
+               rows_read, static_cast<double>(bytes) / static_cast<double>(events),
+               static_cast<double>(events) / writing / 1e6, static_cast<double>(rows_read) / reading / 1e6,
+               outcome.damage.c_str(), static_cast<unsigned long long>(sum));
   return 0;
 }
 
