@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t piece_bytes = 1 << 20;
 constexpr double most_made_up = 2e6;  // allocations; heaptrack reads some 10^6 lines a second
 constexpr double ns_per_ms = 1e6;
+constexpr double largest_size = 9e18;
 
 enum event_kind : std::uint8_t {
   event_malloc = 1,
@@ -235,8 +236,9 @@ class heaptrack_writer {
     constexpr double most_of_peak = 1.0 / 32;
     if (bytes > 0) scale = std::clamp(most_of_peak * peak_bytes_ / (bytes / count), 1.0, scale);
     result.count = static_cast<std::uint64_t>(std::max(1.0, std::round(count / scale)));
-    result.info =
-        info_id(static_cast<std::uint64_t>(std::llround(bytes / static_cast<double>(result.count))), stack);
+    result.info = info_id(static_cast<std::uint64_t>(
+                              std::round(std::min(largest_size, bytes / static_cast<double>(result.count)))),
+                          stack);
     return result;
   }
 
