@@ -33,6 +33,10 @@ constexpr const char* help_text =
     "  apply    try that advice on the program as it is\n"
     "  replay   do what a profile has recorded again, under every malloc and from pools\n"
     "  top      what memory allocation costs a program while it runs\n"
+    "  sites    the call sites of a profile as a table\n"
+    "  flame    the call paths of a profile as a tree\n"
+    "  diff     what changed from one profile to another, with limits\n"
+    "  export   a profile for pprof, heaptrack, flame graphs, Prometheus, or as JSON\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
     "\n"
@@ -46,7 +50,7 @@ constexpr const char* help_text =
     "\n"
     "Every command takes --help and --json. tarn --version prints the version.\n"
     "Exit codes: run passes the program's on; otherwise 0 success, 1 results differ between\n"
-    "allocators, 2 usage, 3 the program fails under every allocator, 125 tarn refuses,\n"
+    "allocators or a limit of diff is exceeded, 2 usage, 3 the program fails under every allocator, 125 tarn refuses,\n"
     "126 not executable, 127 not found.\n";
 
 struct command {
@@ -58,7 +62,8 @@ constexpr command commands[] = {
     {"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
     {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"options", cmd_options},
     {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
-    {"top", cmd_top},         {"report", cmd_report}};
+    {"top", cmd_top},         {"report", cmd_report},   {"sites", cmd_sites},
+    {"flame", cmd_flame},     {"diff", cmd_diff},       {"export", cmd_export}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};
