@@ -58,12 +58,11 @@ struct command {
   int (*run)(const std::vector<std::string>& words);
 };
 
-constexpr command commands[] = {
-    {"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
-    {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"options", cmd_options},
-    {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
-    {"top", cmd_top},         {"report", cmd_report},   {"sites", cmd_sites},
-    {"flame", cmd_flame},     {"diff", cmd_diff},       {"export", cmd_export}};
+constexpr command commands[] = {{"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
+                                {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"options", cmd_options},
+                                {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
+                                {"top", cmd_top},         {"report", cmd_report},   {"sites", cmd_sites},
+                                {"flame", cmd_flame},     {"diff", cmd_diff},       {"export", cmd_export}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};
