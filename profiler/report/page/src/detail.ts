@@ -34,9 +34,8 @@ function call_paths(m: model, rows: readonly number[]): HTMLElement {
       list.append(el("li", {}, `${m.figure(row, "sites").toLocaleString("en-US")} smaller sites`, el("span", {}, figures)));
       continue;
     }
-    const frames = m.frames_of(row);
-    const callers = frames.slice(frames.indexOf(m.place(row)) + 1, frames.indexOf(m.place(row)) + 4);
-    const words = callers.length > 0 ? `from ${callers.map((frame) => m.short_of(frame)).join(" ‹ ")}` : m.title_of(row);
+    const callers = m.callers_of(row, 3);
+    const words = callers.length > 0 ? `from ${callers.join(" ‹ ")}` : m.title_of(row);
     list.append(el("li", {}, button(words, () => state.reveal(row), { class: "link" }), el("span", {}, figures)));
   }
   if (rows.length > most) list.append(el("li", {}, `and ${(rows.length - most).toLocaleString("en-US")} more`));

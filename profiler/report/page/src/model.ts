@@ -130,6 +130,12 @@ export class model {
     if (frame >= 0) return this.short_of(frame);
     return this.kind_of(row) === kind.rest ? "Smaller sites" : "Unknown call path";
   }
+  // The next functions outside of a row's place, each once where a compiler has split or a function has called itself.
+  callers_of(row: number, most: number): string[] {
+    const frames = this.frames_of(row);
+    const names = frames.slice(frames.indexOf(this.place(row))).map((frame) => this.short_of(frame));
+    return names.filter((name, index) => index > 0 && name !== names[index - 1]).slice(0, most);
+  }
   // User and system time of the whole run, in ns; 0 where it was not recorded.
   cpu_ns(): number {
     const { user_ns, system_ns } = this.data.counters;

@@ -122,11 +122,8 @@ function place_name(m: model, rows: readonly number[]): content[] {
 
 function path_name(m: model, [row]: readonly number[]): content[] {
   if (m.kind_of(row!) !== kind.site) return place_name(m, [row!]);
-  const frames = m.frames_of(row!);
-  const at = frames.indexOf(m.place(row!));
-  const caller = frames[at + 1];
-  return [el("span", { class: "name" }, m.title_of(row!)),
-    el("span", { class: "sub" }, caller === undefined ? "" : `from ${m.short_of(caller)}`)];
+  const [caller] = m.callers_of(row!, 1);
+  return [el("span", { class: "name" }, m.title_of(row!)), el("span", { class: "sub" }, caller ? `from ${caller}` : "")];
 }
 
 function type_name(m: model, row: number): string {
