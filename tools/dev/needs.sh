@@ -15,7 +15,11 @@ g++                   g++
 python3               python3
 <CLI/CLI.hpp>         libcli11-dev
 <fmt/core.h>          libfmt-dev
-<nlohmann/json.hpp>   nlohmann-json3-dev'
+<nlohmann/json.hpp>   nlohmann-json3-dev
+<zstd.h>              libzstd-dev
+<zlib.h>              zlib1g-dev
+<elfutils/libdw.h>    libdw-dev
+<gelf.h>              libelf-dev'
 # Allocators that `tarn compare` takes by itself.
 wants_peers='
 lib:libjemalloc.so.2                           libjemalloc2
@@ -33,6 +37,8 @@ git              git
 readelf          binutils'
 # A test whose program is missing says so and counts as skipped.
 wants_tests='
+go               golang-go
+heaptrack_print  heaptrack
 sqlite3     sqlite3
 perl        perl
 gdb         gdb

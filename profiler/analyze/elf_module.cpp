@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/analyze/elf_module.hpp"
+
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace tarn::profiler {
+
+struct elf_module::opened {
+  int file = -1;
+  Elf* elf = nullptr;
+
+  opened() = default;
+  ~opened() {
+    if (elf != nullptr) elf_end(elf);
+    if (file >= 0) close(file);
+  }
+  opened(const opened&) = delete;
+  opened& operator=(const opened&) = delete;
+
+  // Null, with errno, where it is no ELF file that can be read.
+  static std::unique_ptr<opened> at(const std::string& path) {
+    elf_version(EV_CURRENT);
+    auto result = std::make_unique<opened>();
+    result->file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (result->file < 0) return nullptr;
+    struct stat about;
+    errno = EINVAL;
+    if (fstat(result->file, &about) != 0 || !S_ISREG(about.st_mode)) return nullptr;
+    // Not mapped: a file that is cut off meanwhile would end this process.
+    result->elf = elf_begin(result->file, ELF_C_READ, nullptr);
+    errno = ENOEXEC;
+    if (result->elf == nullptr || elf_kind(result->elf) != ELF_K_ELF) return nullptr;
+    return result;
+  }
+};
+
+namespace {
+
+constexpr const char* debug_folder = "/usr/lib/debug";
+
+bool has_section(Elf* elf, std::string_view wanted) {
+  std::size_t names = 0;
+  if (elf_getshdrstrndx(elf, &names) != 0) return false;
+  Elf_Scn* section = nullptr;
+  while ((section = elf_nextscn(elf, section)) != nullptr) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_type == SHT_NOBITS) continue;
+    const char* name = elf_strptr(elf, names, header.sh_name);
+    if (name != nullptr && wanted == name) return true;
+  }
+  return false;
+}
+
+bool has_debug_information(Elf* elf) {
+  return has_section(elf, ".debug_info") || has_section(elf, ".zdebug_info");
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+}  // namespace
+
+std::string build_id_of(Elf* elf) {
+  const void* bytes = nullptr;
+  const ssize_t size = dwelf_elf_gnu_build_id(elf, &bytes);
+  std::string text;
+  for (ssize_t index = 0; index < size; ++index) {
+    constexpr const char* digits = "0123456789abcdef";
+    const unsigned byte = static_cast<const unsigned char*>(bytes)[index];
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
+std::unique_ptr<elf_module> elf_module::open(const std::string& path, std::string_view build_id,
+                                             std::string& problem) {
+  auto file = opened::at(path);
+  if (!file) {
+    problem = errno == ENOENT ? "the file is no longer there" : std::strerror(errno);
+    return nullptr;
+  }
+  std::unique_ptr<elf_module> result(new elf_module(path, std::move(file)));
+  if (!build_id.empty() && result->build_id_ != build_id) {
+    problem = "the file is another one now (its build-id differs)";
+    return nullptr;
+  }
+  return result;
+}
+
+elf_module::elf_module(std::string path, std::unique_ptr<opened> file)
+    : path_(std::move(path)), build_id_(build_id_of(file->elf)), file_(std::move(file)) {
+  read_segments();
+}
+
+elf_module::~elf_module() {
+  if (debug_ != nullptr) dwarf_end(debug_);
+}
+
+void elf_module::read_segments() {
+  GElf_Ehdr about;
+  if (gelf_getehdr(file_->elf, &about) != nullptr) machine_ = about.e_machine;
+  std::size_t count = 0;
+  if (elf_getphdrnum(file_->elf, &count) != 0) return;
+  for (std::size_t index = 0; index < count; ++index) {
+    GElf_Phdr header;
+    if (gelf_getphdr(file_->elf, static_cast<int>(index), &header) == nullptr || header.p_type != PT_LOAD)
+      continue;
+    segments_.push_back({header.p_offset, header.p_filesz, header.p_vaddr});
+  }
+}
+
+std::optional<std::uint64_t> elf_module::address_at(std::uint64_t file_offset) const {
+  for (const segment& each : segments_) {
+    if (file_offset - each.offset < each.size) return each.address + (file_offset - each.offset);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::uint8_t> elf_module::code_at(std::uint64_t address, std::size_t count) const {
+  for (const segment& each : segments_) {
+    const std::uint64_t into = address - each.address;
+    if (into >= each.size) continue;
+    std::vector<std::uint8_t> bytes(
+        static_cast<std::size_t>(std::min<std::uint64_t>(count, each.size - into)));
+    const ssize_t got =
+        pread(file_->file, bytes.data(), bytes.size(), static_cast<off_t>(each.offset + into));
+    bytes.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+    return bytes;
+  }
+  return {};
+}
+
+void elf_module::add_symbols_of(Elf* elf, unsigned section_type) {
+  Elf_Scn* section = nullptr;
+  while ((section = elf_nextscn(elf, section)) != nullptr) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != section_type || header.sh_entsize == 0)
+      continue;
+    Elf_Data* data = elf_getdata(section, nullptr);
+    if (data == nullptr) continue;
+    const auto count = static_cast<int>(data->d_size / header.sh_entsize);
+    for (int index = 0; index < count; ++index) {
+      GElf_Sym symbol;
+      if (gelf_getsym(data, index, &symbol) == nullptr) continue;
+      const auto type = GELF_ST_TYPE(symbol.st_info);
+      if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol.st_shndx == SHN_UNDEF) continue;
+      const char* name = elf_strptr(elf, header.sh_link, symbol.st_name);
+      if (name != nullptr && *name != 0) symbols_.push_back({symbol.st_value, symbol.st_size, name});
+    }
+  }
+}
+
+void elf_module::read_symbols() {
+  symbols_read_ = true;
+  add_symbols_of(file_->elf, SHT_SYMTAB);
+  if (symbols_.empty()) {
+    debug_information();  // which finds the file that may have them
+    if (debug_file_) add_symbols_of(debug_file_->elf, SHT_SYMTAB);
+    add_symbols_of(file_->elf, SHT_DYNSYM);
+  }
+  // Of several at one address the longest; equals by name, for the same answer everywhere.
+  std::sort(symbols_.begin(), symbols_.end(), [](const elf_symbol& a, const elf_symbol& b) {
+    if (a.start != b.start) return a.start < b.start;
+    if (a.size != b.size) return a.size < b.size;
+    return std::strcmp(a.name, b.name) > 0;
+  });
+}
+
+const elf_symbol* elf_module::function_at(std::uint64_t address) {
+  if (!symbols_read_) read_symbols();
+  auto next =
+      std::upper_bound(symbols_.begin(), symbols_.end(), address,
+                       [](std::uint64_t value, const elf_symbol& each) { return value < each.start; });
+  if (next == symbols_.begin()) return nullptr;
+  const elf_symbol& found = *(next - 1);
+  // One without a size reaches to the next.
+  const bool inside = found.size != 0 ? address - found.start < found.size : true;
+  return inside ? &found : nullptr;
+}
+
+const elf_symbol* elf_module::function_from(std::uint64_t address) {
+  const elf_symbol* found = function_at(address);
+  return found != nullptr && found->start == address ? found : nullptr;
+}
+
+std::unique_ptr<elf_module::opened> elf_module::find_debug_file() const {
+  std::vector<std::string> candidates;
+  if (build_id_.size() > 2) {
+    candidates.push_back(std::string(debug_folder) + "/.build-id/" + build_id_.substr(0, 2) + "/" +
+                         build_id_.substr(2) + ".debug");
+  }
+  GElf_Word check = 0;
+  const char* link = dwelf_elf_gnu_debuglink(file_->elf, &check);
+  if (link != nullptr && std::strchr(link, '/') == nullptr) {
+    const std::string folder = folder_of(path_);
+    candidates.push_back(folder + "/" + link);
+    candidates.push_back(folder + "/.debug/" + link);
+    candidates.push_back(debug_folder + folder + "/" + link);
+  }
+  for (const std::string& path : candidates) {
+    auto file = opened::at(path);
+    // A build-id is proof; without one, the link's name must do.
+    if (file && build_id_of(file->elf) == build_id_) return file;
+  }
+  return nullptr;
+}
+
+Dwarf* elf_module::debug_information() {
+  if (debug_looked_for_) return debug_;
+  debug_looked_for_ = true;
+  Elf* holder = file_->elf;
+  if (!has_debug_information(holder)) {
+    debug_file_ = find_debug_file();
+    holder = debug_file_ ? debug_file_->elf : nullptr;
+  }
+  if (holder != nullptr && has_debug_information(holder))
+    debug_ = dwarf_begin_elf(holder, DWARF_C_READ, nullptr);
+  return debug_;
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// elf_module: one ELF file on disk, as a program loaded it: which of its addresses a place in the file has, which
+// function an address belongs to by the symbol table, and its DWARF information, in itself or in a file beside it.
+// Not thread-safe; but two modules may be used by two threads.
+#pragma once
+
+#include <elfutils/libdw.h>
+#include <gelf.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tarn::profiler {
+
+struct elf_symbol {
+  std::uint64_t start = 0;
+  std::uint64_t size = 0;
+  const char* name = "";  // lives as long as the module
+};
+
+class elf_module {
+ public:
+  // Where the file cannot be used, `problem` says why in a few words. `build_id` is that of the file that ran; empty: not
+  // known.
+  static std::unique_ptr<elf_module> open(const std::string& path, std::string_view build_id,
+                                          std::string& problem);
+  ~elf_module();
+  elf_module(const elf_module&) = delete;
+  elf_module& operator=(const elf_module&) = delete;
+
+  // The address that the linker gave to what stands there in the file.
+  std::optional<std::uint64_t> address_at(std::uint64_t file_offset) const;
+  // The function that holds the address; null where none does.
+  const elf_symbol* function_at(std::uint64_t address);
+  // The function that begins there.
+  const elf_symbol* function_from(std::uint64_t address);
+  // Up to `count` bytes of code from the address on.
+  std::vector<std::uint8_t> code_at(std::uint64_t address, std::size_t count) const;
+  unsigned machine() const noexcept { return machine_; }
+
+  // Null where there is none.
+  Dwarf* debug_information();
+
+ private:
+  struct opened;
+  struct segment {
+    std::uint64_t offset, size, address;
+  };
+
+  elf_module(std::string path, std::unique_ptr<opened> file);
+  void read_segments();
+  void read_symbols();
+  void add_symbols_of(Elf* elf, unsigned section_type);
+  std::unique_ptr<opened> find_debug_file() const;
+
+  std::string path_;
+  std::string build_id_;
+  std::unique_ptr<opened> file_;
+  std::unique_ptr<opened> debug_file_;
+  std::vector<segment> segments_;
+  std::vector<elf_symbol> symbols_;  // by start
+  bool symbols_read_ = false;
+  bool debug_looked_for_ = false;
+  Dwarf* debug_ = nullptr;
+  unsigned machine_ = 0;
+};
+
+// Lower-case hexadecimal; empty where there is none.
+std::string build_id_of(Elf* elf);
+
+}  // namespace tarn::profiler

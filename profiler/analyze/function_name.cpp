@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/analyze/function_name.hpp"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr auto npos = std::string_view::npos;
+
+bool is_name_character(char letter) {
+  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+         (letter >= '0' && letter <= '9') || letter == '_' || letter == '$';
+}
+
+// Whether `at` is behind "operator", where < and > are the operator's.
+bool is_operator(std::string_view text, std::size_t at) {
+  std::size_t begin = at;
+  while (begin > 0 && (text[begin - 1] == '<' || text[begin - 1] == '>' || text[begin - 1] == '-' ||
+                       text[begin - 1] == '=')) {
+    --begin;
+  }
+  return text.substr(0, begin).ends_with("operator");
+}
+
+// Calls visit(position) for each character outside of all brackets until it returns true; that position, or npos.
+template <typename Visit>
+std::size_t find_outside(std::string_view text, Visit visit) {
+  int depth = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char letter = text[at];
+    const bool angle = (letter == '<' || letter == '>') && is_operator(text, at);
+    if (depth == 0 && visit(at)) return at;
+    if (!angle && (letter == '<' || letter == '(' || letter == '[' || letter == '{')) ++depth;
+    if (!angle && depth > 0 && (letter == '>' || letter == ')' || letter == ']' || letter == '}')) --depth;
+  }
+  return npos;
+}
+
+// Behind the bracket that closes the one at `open`, or npos.
+std::size_t behind_bracket(std::string_view text, std::size_t open) {
+  int depth = 0;
+  for (std::size_t at = open; at < text.size(); ++at) {
+    const char letter = text[at];
+    if (letter == '<' || letter == '(' || letter == '[' || letter == '{') ++depth;
+    if (letter == '>' || letter == ')' || letter == ']' || letter == '}') {
+      if (letter == '>' && text[at - 1] == '-') continue;  // an arrow
+      if (--depth == 0) return at + 1;
+    }
+  }
+  return npos;
+}
+
+// Without parameters and what follows them: "a::b<c>::d". These are the last brackets; "(anonymous namespace)" and
+// "operator()" are names, and so is a function with its parameters that something lies in: "a(int)::{lambda()#1}".
+std::string_view without_parameters(std::string_view function) {
+  std::size_t end = npos;
+  find_outside(function, [&](std::size_t at) {
+    if (function[at] != '(' || function.substr(0, at).ends_with("operator")) return false;
+    const std::size_t behind = behind_bracket(function, at);
+    if (behind == npos || !function.substr(behind).starts_with("::")) end = at;
+    return false;
+  });
+  return end == 0 ? function : function.substr(0, end);
+}
+
+// Where the last name behind "::" outside of brackets begins; 0 where there is none.
+std::size_t last_name(std::string_view qualified) {
+  std::size_t begin = 0;
+  find_outside(qualified, [&](std::size_t at) {
+    if (qualified.substr(at).starts_with("::")) begin = at + 2;
+    return false;
+  });
+  return begin;
+}
+
+// "allocate<int>[abi:cxx11]" -> "allocate"
+std::string_view bare(std::string_view name) {
+  std::size_t end = 0;
+  while (end < name.size() && is_name_character(name[end])) ++end;
+  return name.substr(0, end);
+}
+
+// A return type stands before the names of template functions: "void a::b<c>". What follows the last blank outside of
+// brackets.
+std::string_view without_return_type(std::string_view qualified) {
+  std::size_t begin = 0;
+  find_outside(qualified, [&](std::size_t at) {
+    if (qualified[at] == ' ' && !qualified.substr(0, at).ends_with("operator")) begin = at + 1;
+    return false;
+  });
+  return qualified.substr(begin);
+}
+
+std::string_view first_argument(std::string_view arguments) {
+  const std::size_t end = find_outside(arguments, [&](std::size_t at) { return arguments[at] == ','; });
+  return arguments.substr(0, end);
+}
+
+std::string trimmed(std::string_view text) {
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  return std::string(text);
+}
+
+// The first template argument behind `prefix`, which stands at the front: T of "std::allocator<T>...".
+std::string argument_behind(std::string_view name, std::string_view prefix, std::string_view& rest) {
+  if (!name.starts_with(prefix)) return {};
+  const std::size_t open = prefix.size() - 1;
+  const std::size_t end = behind_bracket(name, open);
+  if (end == npos) return {};
+  rest = name.substr(end);
+  return trimmed(first_argument(name.substr(open + 1, end - open - 2)));
+}
+
+// T of std::allocator_traits<std::allocator<T> >.
+std::string unwrapped_allocator(const std::string& allocator) {
+  for (const std::string_view prefix :
+       {"std::allocator<", "std::__1::allocator<", "std::__ndk1::allocator<", "std::__cxx1998::allocator<"}) {
+    std::string_view rest;
+    std::string type = argument_behind(allocator, prefix, rest);
+    if (!type.empty()) return type;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string demangled(const char* name) {
+  // Its own clones too: "_Zxx.isra.0" becomes "xx [clone .isra.0]".
+  if (name[0] != '_' || (name[1] != 'Z' && name[1] != '_')) return name;
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> readable(abi::__cxa_demangle(name, nullptr, nullptr, &status),
+                                                        std::free);
+  return status == 0 && readable ? readable.get() : name;
+}
+
+std::string constructed_type(std::string_view function) {
+  const std::string_view qualified = without_parameters(function);
+  const std::size_t name = last_name(qualified);
+  if (name < 3) return {};
+  const std::string_view type = qualified.substr(0, name - 2);
+  const std::string_view type_name = bare(type.substr(last_name(type)));
+  const std::string_view own = bare(qualified.substr(name));
+  return !own.empty() && own == type_name ? std::string(type) : std::string();
+}
+
+std::string allocated_type(std::string_view function) {
+  const std::string_view name = without_return_type(without_parameters(function));
+  std::string_view rest;
+  for (const std::string_view prefix :
+       {"std::__new_allocator<", "__gnu_cxx::new_allocator<", "std::allocator<", "std::__1::allocator<",
+        "std::__ndk1::allocator<", "__gnu_cxx::__mt_alloc<", "__gnu_cxx::malloc_allocator<"}) {
+    std::string type = argument_behind(name, prefix, rest);
+    if (!type.empty() && rest.starts_with("::") && bare(rest.substr(2)) == "allocate") return type;
+  }
+  for (const std::string_view prefix : {"std::allocator_traits<", "std::__1::allocator_traits<"}) {
+    const std::string allocator = argument_behind(name, prefix, rest);
+    if (!allocator.empty() && rest.starts_with("::") && bare(rest.substr(2)) == "allocate") {
+      return unwrapped_allocator(allocator);
+    }
+  }
+  for (const std::string_view prefix : {"std::make_unique<", "std::make_unique_for_overwrite<",
+                                        "std::__1::make_unique<", "std::make_unique[abi:v160006]<"}) {
+    std::string type = argument_behind(name, prefix, rest);
+    if (type.ends_with("[]")) type = trimmed(std::string_view(type).substr(0, type.size() - 2));
+    if (!type.empty() && rest.empty()) return type;
+  }
+  for (const std::string_view prefix :
+       {"std::__cxx11::basic_string<", "std::basic_string<", "std::__1::basic_string<"}) {
+    std::string type = argument_behind(name, prefix, rest);
+    if (!type.empty() && rest.starts_with("::")) return type;
+  }
+  return {};
+}
+
+std::string short_name(std::string_view function) {
+  constexpr std::size_t longest_arguments = 24;
+  const std::string_view name = without_return_type(without_parameters(function));
+  std::string result;
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t end = name[at] == '<' && !is_operator(name, at) ? behind_bracket(name, at) : npos;
+    if (end != npos && end - at > longest_arguments) {
+      result += "<...>";
+      at = end;
+    } else {
+      result += name[at++];
+    }
+  }
+  return result;
+}
+
+bool is_plain_allocation(std::string_view function) {
+  constexpr std::array names = {"malloc",
+                                "calloc",
+                                "realloc",
+                                "reallocarray",
+                                "memalign",
+                                "aligned_alloc",
+                                "valloc",
+                                "pvalloc",
+                                "__libc_malloc",
+                                "__libc_calloc",
+                                "posix_memalign",
+                                "std::__libcpp_operator_new",
+                                "std::__1::__libcpp_allocate"};
+  if (function.find("operator new") != npos) return true;  // a class's own too
+  const std::string_view name = without_parameters(function);
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace tarn::profiler

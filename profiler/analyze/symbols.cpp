@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/analyze/symbols.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "profiler/analyze/debug_index.hpp"
+#include "profiler/analyze/elf_module.hpp"
+#include "profiler/analyze/function_name.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+// How far behind the return address a constructor of the new object is looked for, in bytes of code.
+constexpr std::size_t constructor_distance = 64;
+constexpr std::size_t most_allocating_calls = 4;  // operator new over malloc, and what is put around them
+
+struct source_module {
+  std::unique_ptr<elf_module> file;
+  std::unique_ptr<debug_index> debug;
+  std::string problem;
+  std::size_t unnamed = 0;  // addresses that it should have named
+};
+
+// Frames that get memory for others, in whose place the next outer one is asked.
+bool is_helper(std::string_view function) {
+  return is_plain_allocation(function) || function.starts_with("std::") ||
+         function.starts_with("__gnu_cxx::") || function.starts_with("void* std::");
+}
+
+class symboliser {
+ public:
+  explicit symboliser(profile& p) : p_(p) {
+    for (std::size_t index = 0; index < p.modules.size(); ++index) order_.push_back(index);
+    // The last that was loaded at an address counts.
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&p](std::size_t a, std::size_t b) { return p.modules[a].start < p.modules[b].start; });
+  }
+
+  std::vector<std::string> run() {
+    std::vector<std::uint64_t> addresses;
+    for (std::size_t node = 1; node < p_.stacks.size(); ++node) addresses.push_back(p_.stacks[node].address);
+    std::sort(addresses.begin(), addresses.end());
+    addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+    for (const std::uint64_t address : addresses) add_symbol(address);
+    for (site& one : p_.sites) add_type(one);
+    return notes();
+  }
+
+ private:
+  struct place {
+    source_module* source;
+    std::uint64_t address;  // in the file, as the linker gave it, of the byte before the return address
+  };
+
+  const module_info* module_at(std::uint64_t address) const {
+    const module_info* found = nullptr;
+    std::size_t found_index = 0;
+    auto next = std::upper_bound(
+        order_.begin(), order_.end(), address,
+        [this](std::uint64_t value, std::size_t index) { return value < p_.modules[index].start; });
+    // Ranges that overlap are of libraries that came and went: the newest of a few before it.
+    for (int steps = 0; next != order_.begin() && steps < 16; ++steps) {
+      const std::size_t index = *--next;
+      if (address < p_.modules[index].end && (found == nullptr || index > found_index)) {
+        found = &p_.modules[index];
+        found_index = index;
+      }
+    }
+    return found;
+  }
+
+  source_module& source_of(const module_info& module) {
+    const auto [at, is_new] = sources_.try_emplace({module.path, module.build_id});
+    source_module& source = at->second;
+    if (!is_new) return source;
+    if (!module.path.starts_with('/')) {
+      source.problem = "it is no file";
+      return source;
+    }
+    source.file = elf_module::open(module.path, module.build_id, source.problem);
+    Dwarf* debug = source.file ? source.file->debug_information() : nullptr;
+    if (debug != nullptr) source.debug = std::make_unique<debug_index>(debug);
+    return source;
+  }
+
+  std::optional<place> place_of(std::uint64_t return_address) {
+    if (return_address == 0) return std::nullopt;
+    const std::uint64_t address = return_address - 1;
+    const module_info* module = module_at(address);
+    if (module == nullptr) return std::nullopt;
+    source_module& source = source_of(*module);
+    const auto linked =
+        source.file ? source.file->address_at(address - module->start + module->file_offset) : std::nullopt;
+    if (!linked) {
+      ++source.unnamed;
+      return std::nullopt;
+    }
+    return place{&source, *linked};
+  }
+
+  void add_symbol(std::uint64_t return_address) {
+    const auto at = place_of(return_address);
+    if (!at) return;
+    std::vector<source_frame> frames;
+    if (at->source->debug) frames = at->source->debug->frames_at(at->address);
+    const bool nameless = std::any_of(frames.begin(), frames.end(),
+                                      [](const source_frame& each) { return each.function.empty(); });
+    if (frames.empty() || nameless) {
+      const elf_symbol* symbol = at->source->file->function_at(at->address);
+      if (frames.empty()) frames.emplace_back();
+      // Inlined functions have no symbol of their own.
+      for (source_frame& each : frames) {
+        if (each.function.empty()) each.function = symbol == nullptr ? "" : demangled(symbol->name);
+      }
+      if (symbol == nullptr) {
+        ++at->source->unnamed;
+        return;
+      }
+    }
+    p_.symbols[return_address] = std::move(frames);
+  }
+
+  void add_type(site& one) {
+    std::uint32_t node = one.stack;
+    for (std::size_t calls = 0; node != 0 && calls < most_allocating_calls; ++calls) {
+      const std::uint64_t address = p_.stacks[node].address;
+      const auto found = p_.symbols.find(address);
+      if (found == p_.symbols.end()) return;
+      bool all_plain = true;
+      for (const source_frame& frame : found->second) {
+        std::string type = allocated_type(frame.function);
+        if (!type.empty()) return set_type(one, std::move(type), type_evidence::allocator);
+        all_plain = all_plain && is_plain_allocation(frame.function);
+        if (!is_helper(frame.function)) break;
+      }
+      if (!all_plain) return set_type(one, constructor_behind(address), type_evidence::constructor);
+      node = p_.stacks[node].parent;
+    }
+  }
+
+  static void set_type(site& one, std::string type, type_evidence evidence) {
+    if (type.empty()) return;
+    if (one.evidence != type_evidence::none && one.evidence < evidence) return;
+    one.type = std::move(type);
+    one.evidence = evidence;
+  }
+
+  // Cached: many paths end at one call.
+  std::string constructor_behind(std::uint64_t return_address) {
+    const auto [at, is_new] = constructors_.try_emplace(return_address);
+    if (is_new) at->second = find_constructor(return_address);
+    return at->second;
+  }
+
+  std::string find_constructor(std::uint64_t return_address) {
+    const auto at = place_of(return_address);
+    if (!at) return {};
+    const std::uint64_t begin = at->address + 1;
+    std::uint64_t nearest = begin + constructor_distance;
+    std::string type;
+    if (at->source->debug) {
+      for (const auto& [start, function] : at->source->debug->inlined_between(begin, nearest)) {
+        type = constructed_type(function);
+        if (type.empty()) continue;
+        nearest = start;
+        break;
+      }
+    }
+    std::string called = called_constructor(*at->source->file, begin, nearest);
+    return called.empty() ? type : called;
+  }
+
+  // Of the first call between the two addresses whose target is a constructor's first instruction. Bytes that only look
+  // like a call hardly ever lead there.
+  static std::string called_constructor(elf_module& file, std::uint64_t begin, std::uint64_t end) {
+    const std::vector<std::uint8_t> code = file.code_at(begin, static_cast<std::size_t>(end - begin) + 4);
+    const auto word_at = [&code](std::size_t at) {
+      return std::uint32_t{code[at]} | std::uint32_t{code[at + 1]} << 8 | std::uint32_t{code[at + 2]} << 16 |
+             std::uint32_t{code[at + 3]} << 24;
+    };
+    const bool is_arm = file.machine() == EM_AARCH64;
+    if (!is_arm && file.machine() != EM_X86_64) return {};
+    for (std::size_t at = 0; at + 5 <= code.size(); at += is_arm ? 4 : 1) {
+      std::uint64_t target = 0;
+      if (is_arm) {
+        const std::uint32_t instruction = word_at(at);
+        if (instruction >> 26 != 0x25) continue;  // bl
+        const auto distance = static_cast<std::int32_t>(instruction << 6) >> 4;
+        target = begin + at + static_cast<std::uint64_t>(std::int64_t{distance});
+      } else {
+        if (code[at] != 0xe8) continue;  // call, relative to its end
+        target = begin + at + 5 +
+                 static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(word_at(at + 1))});
+      }
+      const elf_symbol* symbol = file.function_from(target);
+      std::string type = symbol == nullptr ? std::string() : constructed_type(demangled(symbol->name));
+      if (!type.empty()) return type;
+    }
+    return {};
+  }
+
+  std::vector<std::string> notes() {
+    std::vector<std::string> sentences;
+    const auto program = p_.meta.is_object() ? p_.meta.find("program") : p_.meta.end();
+    for (const auto& [key, source] : sources_) {
+      const std::string& path = key.first;
+      if (!source.problem.empty() && source.unnamed != 0 && path.starts_with('/')) {
+        sentences.push_back(path + ": " + source.problem + ", so its functions are shown as offsets");
+      } else if (source.file && !source.debug && program != p_.meta.end() && *program == path) {
+        sentences.push_back(
+            path +
+            " has no debugging information, so lines, inlined functions and types are not known; "
+            "compile it with -g");
+      }
+    }
+    if (p_.meta.is_object()) p_.meta["symbol_notes"] = sentences;
+    return sentences;
+  }
+
+  profile& p_;
+  std::vector<std::size_t> order_;  // of modules, by start
+  std::map<std::pair<std::string, std::string>, source_module> sources_;
+  std::map<std::uint64_t, std::string> constructors_;
+};
+
+}  // namespace
+
+std::vector<std::string> add_symbols(profile& p) { return symboliser(p).run(); }
+
+}  // namespace tarn::profiler

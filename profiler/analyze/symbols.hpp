@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// symbols: what the addresses of a profile mean, and which types its sites allocate, by the files that the program was
+// loaded from. Done after the run, by whoever has these files.
+//
+// Cost: some ms for each file of ordinary size, a second for the largest; memory for the DWARF information of one program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "profiler/model/profile.hpp"
+
+namespace tarn::profiler {
+
+// Fills p.symbols, and `type` and `evidence` of sites where they were not known or are now known better. An address whose
+// file is gone, is another one now (by its build-id), or says nothing about it, stays without a symbol: frames_of then shows
+// module and offset. Debugging information is also looked for in files of its own, by build-id below /usr/lib/debug and by
+// .gnu_debuglink; nothing is fetched.
+//
+// A type is
+//  - allocator: named by the function that got the memory, inlined at the return address or not (std::allocator's and
+//    make_unique's, members of basic_string); certain.
+//  - constructor: that of the first constructor that runs right behind the return address; a guess.
+//
+// Returns what could not be done, as sentences; also in p.meta["symbol_notes"].
+std::vector<std::string> add_symbols(profile& p);
+
+}  // namespace tarn::profiler

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "profiler/export/exports.hpp"
+#include "profiler/format/table_file.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr std::size_t piece_bytes = 1 << 20;
+constexpr double most_made_up = 2e6;  // allocations; heaptrack reads some 10^6 lines a second
+constexpr double ns_per_ms = 1e6;
+constexpr double largest_size = 9e18;
+
+enum event_kind : std::uint8_t {
+  event_malloc = 1,
+  event_calloc = 2,
+  event_aligned = 3,
+  event_new = 4,
+  event_free = 5,
+  event_realloc = 6,
+  event_delete = 10
+};
+
+// Lines of hexadecimal numbers, each led by its kind's letter.
+class line_writer {
+ public:
+  explicit line_writer(const std::function<void(std::string_view)>& take) : take_(take) {}
+
+  template <typename... Numbers>
+  void line(char kind, Numbers... numbers) {
+    text_ += kind;
+    (fmt::format_to(std::back_inserter(text_), " {:x}", static_cast<std::uint64_t>(numbers)), ...);
+    text_ += '\n';
+    if (text_.size() > piece_bytes) flush();
+  }
+
+  void text(std::string_view line) {
+    text_ += line;
+    text_ += '\n';
+  }
+
+  void flush() {
+    if (!text_.empty()) take_(text_);
+    text_.clear();
+  }
+
+ private:
+  const std::function<void(std::string_view)>& take_;
+  std::string text_;
+};
+
+class heaptrack_writer {
+ public:
+  heaptrack_writer(const profile& p, const std::function<void(std::string_view)>& take) : p_(p), out_(take) {}
+
+  heaptrack_outcome run(const std::string& path) {
+    heaptrack_outcome outcome;
+    write_header();
+    write_paths();
+    if (!path.empty() && p_.mode == profile_mode::full) outcome.from_events = write_events(path);
+    if (!outcome.from_events) outcome.each_stands_for = make_up_events();
+    out_.flush();
+    return outcome;
+  }
+
+ private:
+  // What one line '+' stands for.
+  struct portion {
+    std::uint64_t info = 0;
+    std::uint64_t count = 0;
+  };
+  // A site's blocks of one size: those that come and go before the peak, those that are there only then, then and at the
+  // end, and at the end only.
+  struct share {
+    portion passing, at_peak, staying, late;
+  };
+
+  double number_in_meta(const char* name, double otherwise) const {
+    if (!p_.meta.is_object()) return otherwise;
+    const auto found = p_.meta.find(name);
+    return found != p_.meta.end() && found->is_number() && *found > 0 ? found->get<double>() : otherwise;
+  }
+
+  void write_header() {
+    constexpr unsigned version = 0x010400, format = 3;
+    out_.line('v', version, format);
+    std::string words;
+    if (p_.meta.is_object() && p_.meta.contains("arguments") && p_.meta["arguments"].is_array()) {
+      for (const auto& word : p_.meta["arguments"]) {
+        if (word.is_string()) words += " " + word.get<std::string>();
+      }
+    }
+    if (words.empty()) words = " (unknown)";
+    std::replace(words.begin(), words.end(), '\n', ' ');
+    out_.text("X" + words);
+    out_.line('I', number_in_meta("page_bytes", 4096), 0);
+  }
+
+  std::uint64_t string_id(const std::string& text) {
+    if (text.empty()) return 0;
+    const auto [at, is_new] = strings_.try_emplace(text, strings_.size() + 1);
+    if (is_new) {
+      std::string line = text;
+      std::replace(line.begin(), line.end(), '\n', ' ');
+      out_.text(fmt::format("s {:x} {}", line.size(), line));
+    }
+    return at->second;
+  }
+
+  const std::string& module_of(std::uint64_t address) const {
+    static const std::string none;
+    for (std::size_t index = p_.modules.size(); index-- > 0;) {
+      if (address > p_.modules[index].start && address <= p_.modules[index].end)
+        return p_.modules[index].path;
+    }
+    return none;
+  }
+
+  std::uint64_t address_id(std::uint64_t address) {
+    const auto [at, is_new] = addresses_.try_emplace(address, addresses_.size() + 1);
+    if (!is_new) return at->second;
+    const std::uint64_t module = string_id(module_of(address));
+    const auto found = p_.symbols.find(address);
+    std::string line = fmt::format("i {:x} {:x}", address, module);
+    if (found != p_.symbols.end()) {
+      for (const source_frame& frame : found->second) {
+        const std::uint64_t function = string_id(frame.function);
+        const std::uint64_t file = string_id(frame.file);
+        fmt::format_to(std::back_inserter(line), " {:x} {:x} {:x}", function, file, frame.line);
+      }
+    }
+    out_.text(line);
+    return at->second;
+  }
+
+  // All paths: their numbers are those of the profile's nodes.
+  void write_paths() {
+    for (std::size_t node = 1; node < p_.stacks.size(); ++node) {
+      const std::uint64_t address = address_id(p_.stacks[node].address);
+      out_.line('t', address, p_.stacks[node].parent);
+    }
+  }
+
+  std::uint64_t info_id(std::uint64_t size, std::uint64_t stack) {
+    const auto [at, is_new] = infos_.try_emplace({size, stack}, infos_.size());
+    if (is_new) out_.line('a', size, stack);
+    return at->second;
+  }
+
+  // ---- as it ran ----
+
+  // The seconds' resident memory, up to a moment.
+  void write_time(std::uint64_t time_ns) {
+    const auto now = static_cast<std::uint64_t>(static_cast<double>(time_ns) / ns_per_ms);
+    if (now <= last_ms_) return;
+    last_ms_ = now;
+    out_.line('c', now);
+    const double page = number_in_meta("page_bytes", 4096);
+    while (next_counter_ < p_.counters.size() && p_.counters[next_counter_].time_ns <= time_ns) {
+      out_.line('R', p_.counters[next_counter_++].resident_bytes / page);
+    }
+  }
+
+  void write_allocation(std::uint64_t block, std::uint64_t size, std::uint64_t stack) {
+    const std::uint64_t info = info_id(size, stack < p_.stacks.size() ? stack : 0);
+    out_.line('+', info);
+    living_[block] = info;
+  }
+
+  void write_free(std::uint64_t block) {
+    const auto found = living_.find(block);
+    if (found == living_.end()) return;  // it is older than the profile, or its events were lost
+    out_.line('-', found->second);
+    living_.erase(found);
+  }
+
+  void write_event_rows(const table& rows) {
+    const auto& time = rows.whole("time_ns");
+    const auto& kind = rows.whole("kind");
+    const auto& block = rows.whole("block");
+    const auto& size = rows.whole("size");
+    const auto& stack = rows.whole("stack");
+    const auto& extra = rows.whole("extra");
+    for (std::size_t row = 0; row < rows.rows; ++row) {
+      write_time(time[row]);
+      switch (kind[row]) {
+        case event_malloc:
+        case event_calloc:
+        case event_aligned:
+        case event_new:
+          write_allocation(block[row], size[row], stack[row]);
+          break;
+        case event_realloc:
+          write_free(extra[row]);
+          write_allocation(block[row], size[row], stack[row]);
+          break;
+        case event_free:
+        case event_delete:
+          write_free(block[row]);
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+  bool write_events(const std::string& path) {
+    bool any = false;
+    read_tables(
+        path,
+        [&](table&& rows) {
+          any = any || rows.rows != 0;
+          write_event_rows(rows);
+        },
+        [](std::string_view name) { return name == "events"; });
+    return any;
+  }
+
+  // ---- made up ----
+
+  // `count` allocations of `bytes` together, as one line for about each `scale` of them, but less where one such line would
+  // be much beside the peak.
+  portion make_portion(double count, double bytes, std::uint32_t stack, double scale) {
+    portion result;
+    if (count <= 0) return result;
+    constexpr double most_of_peak = 1.0 / 32;
+    if (bytes > 0) scale = std::clamp(most_of_peak * peak_bytes_ / (bytes / count), 1.0, scale);
+    result.count = static_cast<std::uint64_t>(std::max(1.0, std::round(count / scale)));
+    result.info = info_id(static_cast<std::uint64_t>(
+                              std::round(std::min(largest_size, bytes / static_cast<double>(result.count)))),
+                          stack);
+    return result;
+  }
+
+  // The exact sizes, then what is left as one size.
+  static std::vector<std::pair<double, double>> sizes_of(const site& one) {
+    std::vector<std::pair<double, double>> sizes;  // size, count
+    double count = one.figures.allocations;
+    double bytes = one.figures.bytes;
+    for (const size_count& each : one.sizes) {
+      const double more = static_cast<double>(each.size) * each.count;
+      if (!each.exact || each.count > count || more > bytes) continue;
+      sizes.emplace_back(static_cast<double>(each.size), each.count);
+      count -= each.count;
+      bytes -= more;
+    }
+    if (count >= 0.5) sizes.emplace_back(bytes / count, count);
+    return sizes;
+  }
+
+  std::vector<share> make_shares(double scale) {
+    std::vector<share> shares;
+    for (const site& one : p_.sites) {
+      const site_figures& f = one.figures;
+      if (f.allocations <= 0) continue;
+      const double at_peak = f.bytes > 0 ? std::min(1.0, f.bytes_at_peak / f.bytes) : 0;
+      const double stays = f.bytes > 0 ? std::min(1.0, f.live_bytes / f.bytes) : f.live / f.allocations;
+      for (const auto& [size, count] : sizes_of(one)) {
+        share result;
+        const double peak = count * at_peak, end = count * stays;
+        const double staying = std::min(peak, end);
+        const double passing = count - std::max(peak, end);
+        result.passing = make_portion(passing >= 0.5 ? passing : 0, passing * size, one.stack, scale);
+        result.at_peak = make_portion(peak - staying, (peak - staying) * size, one.stack, scale);
+        result.staying = make_portion(staying, staying * size, one.stack, scale);
+        result.late = make_portion(end - staying, (end - staying) * size, one.stack, scale);
+        shares.push_back(result);
+      }
+    }
+    return shares;
+  }
+
+  // First what passes, then up to the peak, then down to what stays, then what came after it. Returns the scale.
+  double make_up_events() {
+    double allocations = 0;
+    for (const site& one : p_.sites) {
+      allocations += one.figures.allocations;
+      peak_bytes_ += one.figures.bytes_at_peak;
+    }
+    const double scale = std::max(1.0, std::ceil(allocations / most_made_up));
+    const std::vector<share> shares = make_shares(scale);
+    const auto highest = std::max_element(
+        p_.counters.begin(), p_.counters.end(),
+        [](const counter_row& a, const counter_row& b) { return a.live_bytes < b.live_bytes; });
+    for (const share& each : shares) {
+      for (std::uint64_t count = 0; count < each.passing.count; ++count) {
+        out_.line('+', each.passing.info);
+        out_.line('-', each.passing.info);
+      }
+    }
+    if (highest != p_.counters.end()) write_time(highest->time_ns);
+    repeat(shares, '+', &share::at_peak);
+    repeat(shares, '+', &share::staying);
+    repeat(shares, '-', &share::at_peak);
+    write_time(static_cast<std::uint64_t>(number_in_meta("duration_ns", 0)));
+    repeat(shares, '+', &share::late);
+    return scale;
+  }
+
+  void repeat(const std::vector<share>& shares, char kind, portion share::*which) {
+    for (const share& each : shares) {
+      for (std::uint64_t count = 0; count < (each.*which).count; ++count) out_.line(kind, (each.*which).info);
+    }
+  }
+
+  const profile& p_;
+  line_writer out_;
+  std::map<std::string, std::uint64_t> strings_;
+  std::unordered_map<std::uint64_t, std::uint64_t> addresses_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> infos_;
+  std::unordered_map<std::uint64_t, std::uint64_t> living_;  // block: allocation info
+  double peak_bytes_ = 0;
+  std::uint64_t last_ms_ = 0;
+  std::size_t next_counter_ = 0;
+};
+
+}  // namespace
+
+heaptrack_outcome export_heaptrack(const profile& p, const std::string& path,
+                                   const std::function<void(std::string_view)>& take) {
+  return heaptrack_writer(p, take).run(path);
+}
+
+}  // namespace tarn::profiler

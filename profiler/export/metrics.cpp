@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/export/metrics.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tarn::profiler {
+
+namespace {
+
+template <double site_figures::*Member>
+double figure(const profile&, const site_figures& figures) {
+  return figures.*Member;
+}
+
+constexpr std::array all = {
+    metric{"cost", metric_unit::nanoseconds,
+           "true cost: malloc and free, and what the kernel does for their memory",
+           [](const profile& p, const site_figures& f) { return cost_of(p, f).total(); }},
+    metric{"malloc", metric_unit::nanoseconds, "time in malloc and free",
+           [](const profile& p, const site_figures& f) { return cost_of(p, f).malloc_ns; }},
+    metric{"hidden", metric_unit::nanoseconds,
+           "what a timer around malloc and free does not see: first touches, unmapping",
+           [](const profile& p, const site_figures& f) { return cost_of(p, f).hidden(); }},
+    metric{"faults", metric_unit::count, "page faults", figure<&site_figures::faults>},
+    metric{"allocations", metric_unit::count, "blocks asked for", figure<&site_figures::allocations>},
+    metric{"bytes", metric_unit::bytes, "bytes asked for", figure<&site_figures::bytes>},
+    metric{"live", metric_unit::count, "blocks alive at the end", figure<&site_figures::live>},
+    metric{"live_bytes", metric_unit::bytes, "bytes alive at the end", figure<&site_figures::live_bytes>},
+    metric{"peak", metric_unit::bytes, "bytes alive when the program had most",
+           figure<&site_figures::bytes_at_peak>},
+};
+
+metric_row faults_of_nobody(std::string_view label, double faults) {
+  metric_row row;
+  row.label = label;
+  row.figures.faults = faults;
+  row.figures.fault_pages = faults;
+  return row;
+}
+
+}  // namespace
+
+std::span<const metric> metrics() { return all; }
+
+const metric* find_metric(std::string_view name) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [name](const metric& each) { return each.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::string metric_names() {
+  std::string names;
+  for (const metric& each : all) {
+    if (!names.empty()) names += ", ";
+    names += each.name;
+  }
+  return names;
+}
+
+std::vector<source_frame> metric_row::frames(const profile& p) const {
+  if (who == nullptr) return {{std::string(label), {}, 0, false}};
+  std::vector<source_frame> path = frames_of(p, who->stack);
+  if (path.empty()) path.push_back({"[no call path]", {}, 0, false});
+  return path;
+}
+
+std::vector<metric_row> metric_rows(const profile& p) {
+  std::vector<metric_row> rows;
+  rows.reserve(p.sites.size() + 2);
+  for (const site& each : p.sites) rows.push_back({&each, {}, each.figures});
+  if (p.other_faults > 0)
+    rows.push_back(faults_of_nobody("[faults outside of allocated memory]", p.other_faults));
+  if (p.unseen_faults > 0)
+    rows.push_back(faults_of_nobody("[faults that only the kernel counted]", p.unseen_faults));
+  return rows;
+}
+
+double sum_of(const profile& p, const metric& what) {
+  double sum = 0;
+  for (const metric_row& row : metric_rows(p)) sum += what.of(p, row.figures);
+  return sum;
+}
+
+}  // namespace tarn::profiler

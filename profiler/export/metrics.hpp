@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// metrics: what a profile can be ranked and drawn by, under the names that users give. Every metric has the same rows: the
+// sites, and the faults of no site, so that its sum is the same in every view; that of `cost` is cost_of_all().
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiler/model/profile.hpp"
+
+namespace tarn::profiler {
+
+enum class metric_unit { count, bytes, nanoseconds };
+
+struct metric {
+  std::string_view name;
+  metric_unit unit;
+  std::string_view meaning;  // a phrase
+  double (*of)(const profile& p, const site_figures& figures);
+};
+
+std::span<const metric> metrics();
+const metric* find_metric(std::string_view name);  // null: there is none
+std::string metric_names();                        // "cost, malloc, ..."
+
+// A row: a site, or faults that no site has, under a label in brackets.
+struct metric_row {
+  const site* who = nullptr;
+  std::string_view label;
+  site_figures figures;
+
+  // Its frames, innermost first; those of no site have one, named by the label.
+  std::vector<source_frame> frames(const profile& p) const;
+};
+
+// The sites in the profile's order, then the faults of no site where there are any.
+std::vector<metric_row> metric_rows(const profile& p);
+double sum_of(const profile& p, const metric& what);
+
+}  // namespace tarn::profiler

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "profiler/export/exports.hpp"
+#include "profiler/format/table_file.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+// Protocol buffers' wire format: a field's number and kind, then a varint, or a length and bytes.
+class message {
+ public:
+  void number(unsigned field, std::uint64_t value) {
+    if (value == 0) return;  // the default
+    varint(field << 3);
+    varint(value);
+  }
+  void bytes(unsigned field, std::string_view value) {
+    varint(field << 3 | 2);
+    varint(value.size());
+    text_ += value;
+  }
+  void numbers(unsigned field, const std::vector<std::uint64_t>& values) {
+    message packed;
+    for (const std::uint64_t value : values) packed.varint(value);
+    bytes(field, packed.text_);
+  }
+  void nested(unsigned field, const message& value) { bytes(field, value.text_); }
+  const std::string& text() const { return text_; }
+
+ private:
+  void varint(std::uint64_t value) {
+    while (value >= 0x80) {
+      text_ += static_cast<char>(value | 0x80);
+      value >>= 7;
+    }
+    text_ += static_cast<char>(value);
+  }
+
+  std::string text_;
+};
+
+const char* unit_name(metric_unit unit) {
+  switch (unit) {
+    case metric_unit::count:
+      return "count";
+    case metric_unit::bytes:
+      return "bytes";
+    case metric_unit::nanoseconds:
+      break;
+  }
+  return "nanoseconds";
+}
+
+std::string gzipped(const std::string& text) {
+  z_stream stream{};
+  constexpr int gzip = 16;
+  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + gzip, 8, Z_DEFAULT_STRATEGY) !=
+      Z_OK) {
+    throw profile_error("no memory to write the profile");
+  }
+  std::string packed;
+  packed.resize(deflateBound(&stream, text.size()));
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  const int result = deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  if (result != Z_STREAM_END) throw profile_error("the profile is too large to be written as one message");
+  return packed;
+}
+
+// The field numbers are those of profile.proto.
+class pprof_writer {
+ public:
+  explicit pprof_writer(const profile& p) : p_(p) { string_id(""); }
+
+  std::string run() {
+    for (const metric& each : metrics()) add_sample_type(each);
+    for (std::size_t index = 0; index < p_.modules.size(); ++index) add_mapping(index);
+    for (const metric_row& row : metric_rows(p_)) add_sample(row);
+    const double start = number_in_meta("start");
+    const double duration = number_in_meta("duration_ns");
+    out_.number(9, static_cast<std::uint64_t>(std::min(start, 9e9) * 1e9));
+    out_.number(10, static_cast<std::uint64_t>(duration));
+    message period;
+    period.number(1, string_id("bytes"));
+    period.number(2, string_id("bytes"));
+    out_.nested(11, period);
+    out_.number(12, static_cast<std::uint64_t>(std::max(1.0, number_in_meta("sample_bytes"))));
+    if (!p_.damage.empty()) out_.number(13, string_id("damaged: " + p_.damage));
+    out_.number(14, string_id(metrics().front().name));
+    for (const std::string& text : strings_in_order_) out_.bytes(6, text);
+    return gzipped(out_.text());
+  }
+
+ private:
+  double number_in_meta(const char* name) const {
+    if (!p_.meta.is_object()) return 0;
+    const auto found = p_.meta.find(name);
+    if (found == p_.meta.end() || !found->is_number()) return 0;
+    const auto value = found->get<double>();
+    return value >= 0 && value < 9e18 ? value : 0;
+  }
+
+  std::uint64_t string_id(std::string_view text) {
+    const auto [at, is_new] = strings_.try_emplace(std::string(text), strings_.size());
+    if (is_new) strings_in_order_.emplace_back(text);
+    return at->second;
+  }
+
+  void add_sample_type(const metric& each) {
+    message type;
+    type.number(1, string_id(each.name));
+    type.number(2, string_id(unit_name(each.unit)));
+    out_.nested(1, type);
+  }
+
+  void add_mapping(std::size_t index) {
+    const module_info& module = p_.modules[index];
+    message mapping;
+    mapping.number(1, index + 1);
+    mapping.number(2, module.start);
+    mapping.number(3, module.end);
+    mapping.number(4, module.file_offset);
+    mapping.number(5, string_id(module.path));
+    mapping.number(6, string_id(module.build_id));
+    // All that is to be known is known: pprof need not look for it.
+    for (const unsigned field : {7U, 8U, 9U, 10U}) mapping.number(field, 1);
+    out_.nested(3, mapping);
+  }
+
+  std::uint64_t function_id(const source_frame& frame) {
+    const auto [at, is_new] = functions_.try_emplace({frame.function, frame.file}, functions_.size() + 1);
+    if (is_new) {
+      message function;
+      function.number(1, at->second);
+      function.number(2, string_id(frame.function));
+      function.number(3, string_id(frame.function));
+      function.number(4, string_id(frame.file));
+      out_.nested(5, function);
+    }
+    return at->second;
+  }
+
+  std::uint64_t mapping_of(std::uint64_t address) const {
+    for (std::size_t index = p_.modules.size(); index-- > 0;) {
+      if (address > p_.modules[index].start && address <= p_.modules[index].end) return index + 1;
+    }
+    return 0;
+  }
+
+  // A location is an address, with the functions inlined there; or a name without one.
+  std::uint64_t add_location(std::uint64_t address, const std::vector<source_frame>& frames) {
+    const std::uint64_t id = ++last_location_;
+    message location;
+    location.number(1, id);
+    location.number(2, address == 0 ? 0 : mapping_of(address));
+    location.number(3, address);
+    for (const source_frame& frame : frames) {
+      message line;
+      line.number(1, function_id(frame));
+      line.number(2, frame.line);
+      location.nested(4, line);
+    }
+    out_.nested(4, location);
+    return id;
+  }
+
+  std::uint64_t location_of(std::uint64_t address) {
+    const auto [at, is_new] = locations_.try_emplace(address, 0);
+    if (!is_new) return at->second;
+    const auto found = p_.symbols.find(address);
+    const std::uint64_t id = found != p_.symbols.end() && !found->second.empty()
+                                 ? add_location(address, found->second)
+                                 : add_location(address, {{unknown_function(p_, address), {}, 0, false}});
+    return locations_[address] = id;
+  }
+
+  void add_sample(const metric_row& row) {
+    std::vector<std::uint64_t> path;
+    if (row.who != nullptr) {
+      for (std::uint32_t node = row.who->stack; node != 0; node = p_.stacks[node].parent) {
+        path.push_back(location_of(p_.stacks[node].address));
+      }
+    }
+    if (path.empty()) path.push_back(add_location(0, row.frames(p_)));
+    std::vector<std::uint64_t> values;
+    for (const metric& each : metrics()) {
+      values.push_back(static_cast<std::uint64_t>(std::llround(std::min(9e18, each.of(p_, row.figures)))));
+    }
+    message sample;
+    sample.numbers(1, path);
+    sample.numbers(2, values);
+    if (row.who != nullptr && !row.who->type.empty()) {
+      message label;
+      label.number(1, string_id("type"));
+      label.number(2, string_id(row.who->type));
+      sample.nested(3, label);
+    }
+    out_.nested(2, sample);
+  }
+
+  const profile& p_;
+  message out_;
+  std::map<std::string, std::uint64_t, std::less<>> strings_;
+  std::vector<std::string> strings_in_order_;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> functions_;
+  std::map<std::uint64_t, std::uint64_t> locations_;
+  std::uint64_t last_location_ = 0;
+};
+
+}  // namespace
+
+std::string export_pprof(const profile& p) { return pprof_writer(p).run(); }
+
+}  // namespace tarn::profiler

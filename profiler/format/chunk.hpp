@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// chunk: the bytes of a profile's file that writer and reader agree on. All numbers are little-endian. docs/format.md
+// says the same for people.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "profiler/format/table_file.hpp"
+
+namespace tarn::profiler {
+
+// A byte above 127, both line ends and the end-of-file sign: what copies text spoils at least one of them.
+inline constexpr std::array<std::uint8_t, 8> file_magic = {0x89, 'T', 'A', 'R', 'N', '\r', '\n', 0x1a};
+inline constexpr std::size_t file_header_bytes = 16;      // magic, major, minor, four zero bytes
+inline constexpr std::uint32_t chunk_magic = 0x4b484354;  // "TCHK"
+inline constexpr std::size_t chunk_header_bytes = 28;
+inline constexpr std::size_t most_columns = 4096;
+inline constexpr std::size_t most_name_bytes = 255;
+// A varint takes up to 10 bytes where its value takes 8.
+inline constexpr std::size_t most_encoded_bytes = 2 * most_chunk_bytes;
+// Of a replacing table, all its chunks together: what such a table may take in memory.
+inline constexpr std::size_t most_table_bytes = 16 * most_chunk_bytes;
+
+enum chunk_flag : std::uint8_t {
+  replaces_flag = 1,   // the table's earlier chunks no longer count
+  stored_flag = 2,     // the payload is not compressed
+  unfinished_flag = 4  // the table goes on in the next chunk, and counts only together with it
+};
+
+// In this order in the file, behind chunk_magic; then the name, then the payload.
+struct chunk_header {
+  std::uint32_t check = 0;     // CRC-32 of the rest of the header and of the name
+  std::uint32_t stored = 0;    // bytes of the payload, as they are in the file
+  std::uint32_t unpacked = 0;  // and before they were compressed
+  std::uint32_t rows = 0;
+  std::uint32_t payload_check = 0;  // CRC-32 of the payload as it is in the file
+  std::uint8_t flags = 0;
+  std::uint8_t name_bytes = 0;
+};
+
+template <typename Number>
+void put_number(std::uint8_t* at, Number value) {
+  for (std::size_t index = 0; index < sizeof(Number); ++index) {
+    at[index] = static_cast<std::uint8_t>(value >> (8 * index));
+  }
+}
+
+template <typename Number>
+Number get_number(const std::uint8_t* at) {
+  Number value = 0;
+  for (std::size_t index = 0; index < sizeof(Number); ++index) {
+    value = static_cast<Number>(value | static_cast<Number>(Number{at[index]} << (8 * index)));
+  }
+  return value;
+}
+
+// What one value takes in memory, beside a text's bytes: the measure of most_chunk_bytes.
+inline constexpr std::size_t number_bytes = sizeof(std::uint64_t);
+inline constexpr std::size_t text_bytes = 32;
+
+// `header` and `name` as bytes, the check included.
+std::array<std::uint8_t, chunk_header_bytes> pack_header(const chunk_header& header, std::string_view name);
+// False where the magic is another. `check` is as it is in the file.
+bool unpack_header(const std::uint8_t* bytes, chunk_header& header);
+std::uint32_t check_of_header(const std::uint8_t* bytes, std::string_view name);
+
+}  // namespace tarn::profiler

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// table_file: the file a profile is kept in. A header, then chunks one after another; each chunk is whole or it is not
+// there, so that a file whose writer was killed can be read up to its last whole chunk. A chunk holds one table, or a
+// part of one: named columns of equal length. docs/format.md has the bytes.
+//
+// Not thread-safe. Errors are profile_error, whose text says which file, where and what to do; a damaged file never
+// makes the reader crash, hang or take more memory than `most_chunk_bytes` for a chunk.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace tarn::profiler {
+
+class profile_error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+inline constexpr std::uint16_t format_major = 1;  // a reader refuses another
+inline constexpr std::uint16_t format_minor = 0;  // a reader skips columns and tables that it does not know
+inline constexpr std::size_t most_chunk_bytes = std::size_t{64} << 20;  // of a table's columns, unpacked
+
+// The three kinds of column. Whole numbers are stored as differences from the row before where that is shorter.
+using integers = std::vector<std::uint64_t>;
+using reals = std::vector<double>;
+using texts = std::vector<std::string>;
+
+struct column {
+  std::string name;
+  std::variant<integers, reals, texts> values;
+};
+
+// Invariant: all columns have `rows` values.
+struct table {
+  std::string name;
+  std::size_t rows = 0;
+  std::vector<column> columns;
+  // A table that replaces all earlier ones of its name (a checkpoint), or is their continuation.
+  bool replaces = false;
+
+  const integers& whole(
+      std::string_view column_name) const;  // throws profile_error when it is not there, or of another
+  const reals& real(std::string_view column_name) const;  // kind; likewise
+  const texts& text(std::string_view column_name) const;
+  bool has(std::string_view column_name) const noexcept;
+};
+
+// Appends chunks. Each append() is one write to the file, so that what was appended survives this process. A table of
+// more than most_chunk_bytes takes several chunks, and one that replaces counts only when all of them are there.
+class table_writer {
+ public:
+  explicit table_writer(const std::string& path);  // creates or replaces the file; throws profile_error
+  ~table_writer();
+  table_writer(const table_writer&) = delete;
+  table_writer& operator=(const table_writer&) = delete;
+
+  void append(
+      const table& contents);  // throws profile_error, e.g. when the disk is full; the file stays readable
+  void append_json(std::string_view name, std::string_view json);  // a table of one row, column "json"
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+ private:
+  struct work_space;  // buffers that serve every append
+
+  std::string path_;
+  int file_ = -1;
+  std::uint64_t bytes_ = 0;
+  std::unique_ptr<work_space> work_;
+};
+
+// How far a file could be read.
+struct read_outcome {
+  std::uint64_t chunks = 0;
+  std::uint64_t good_bytes = 0;
+  std::uint64_t file_bytes = 0;
+  std::string damage;  // empty: the whole file; otherwise what was wrong after good_bytes, in a few words
+};
+
+// Calls `take` with each chunk's table in the file's order; `wanted` may skip tables unread. Throws profile_error where
+// the file is no profile, or of another major version. What cannot be read at the end is in the outcome.
+read_outcome read_tables(const std::string& path, const std::function<void(table&&)>& take,
+                         const std::function<bool(std::string_view name)>& wanted = {});
+
+}  // namespace tarn::profiler

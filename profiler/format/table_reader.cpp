@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "profiler/format/chunk.hpp"
+#include "profiler/format/column_coding.hpp"
+#include "profiler/format/table_file.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr const char* how_to_make = "; tarn profile -- PROGRAM makes one";
+
+struct zstd_free {
+  void operator()(ZSTD_DCtx* context) const noexcept { ZSTD_freeDCtx(context); }
+};
+
+class open_file {
+ public:
+  explicit open_file(const std::string& path)
+      : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (file_ < 0) {
+      const std::string hint = errno == ENOENT ? how_to_make : "";
+      throw profile_error("the profile " + path + " cannot be opened: " + std::strerror(errno) + hint);
+    }
+    struct stat about;
+    if (fstat(file_, &about) != 0 || !S_ISREG(about.st_mode)) {
+      close(file_);
+      throw profile_error(path + " is no regular file; a profile is read from one: copy it to one first");
+    }
+    size_ = static_cast<std::uint64_t>(about.st_size);
+  }
+  ~open_file() { close(file_); }
+  open_file(const open_file&) = delete;
+  open_file& operator=(const open_file&) = delete;
+
+  std::uint64_t size() const noexcept { return size_; }
+
+  // False where the file ends before, having been cut off while it was read.
+  bool read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t size = pread(file_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      if (size < 0 && errno == EINTR) continue;
+      if (size < 0) throw profile_error("the profile " + path_ + " cannot be read: " + std::strerror(errno));
+      if (size == 0) return false;
+      bytes = bytes.subspan(static_cast<std::size_t>(size));
+      offset += static_cast<std::uint64_t>(size);
+    }
+    return true;
+  }
+
+ private:
+  std::string path_;
+  int file_;
+  std::uint64_t size_ = 0;
+};
+
+void check_file_header(const open_file& file, const std::string& path) {
+  std::array<std::uint8_t, file_header_bytes> bytes{};
+  if (file.size() == 0) {
+    throw profile_error("the profile " + path +
+                        " is empty: the profiler was stopped before it wrote anything" + how_to_make);
+  }
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), bytes.size()));
+  if (!file.read_at(0, std::span(bytes).first(size)) || size < bytes.size() ||
+      !std::equal(file_magic.begin(), file_magic.end(), bytes.begin())) {
+    throw profile_error(path + " is no profile of tarn" + how_to_make);
+  }
+  const auto major = get_number<std::uint16_t>(bytes.data() + 8);
+  const auto minor = get_number<std::uint16_t>(bytes.data() + 10);
+  if (major != format_major) {
+    throw profile_error("the profile " + path + " is of format " + std::to_string(major) + "." +
+                        std::to_string(minor) + ", and this tarn reads " + std::to_string(format_major) +
+                        ".x: read it with the version that wrote it, or make a new one");
+  }
+}
+
+std::size_t memory_of(const table& contents) {
+  std::size_t bytes = 0;
+  for (const column& each : contents.columns) {
+    bytes += contents.rows * number_bytes;
+    if (const auto* values = std::get_if<texts>(&each.values)) {
+      for (const std::string& value : *values) bytes += text_bytes - number_bytes + value.size();
+    }
+  }
+  return bytes;
+}
+
+// Adds the rows of `more`; false where its columns are others.
+bool add_rows(table& whole, table&& more) {
+  if (whole.name != more.name || whole.columns.size() != more.columns.size()) return false;
+  for (std::size_t index = 0; index < whole.columns.size(); ++index) {
+    column& into = whole.columns[index];
+    column& from = more.columns[index];
+    if (into.name != from.name || into.values.index() != from.values.index()) return false;
+    std::visit(
+        [&from](auto& values) {
+          auto& added = std::get<std::decay_t<decltype(values)>>(from.values);
+          values.insert(values.end(), std::make_move_iterator(added.begin()),
+                        std::make_move_iterator(added.end()));
+        },
+        into.values);
+  }
+  whole.rows += more.rows;
+  return true;
+}
+
+// One pass over the chunks. Each step returns what is wrong, in a few words, or nothing.
+class chunk_reader {
+ public:
+  chunk_reader(const open_file& file, const std::function<void(table&&)>& take,
+               const std::function<bool(std::string_view)>& wanted)
+      : file_(file), take_(take), wanted_(wanted), zstd_(ZSTD_createDCtx()) {
+    if (!zstd_) throw profile_error("no memory to read a profile");
+  }
+
+  read_outcome run() {
+    read_outcome outcome;
+    outcome.file_bytes = file_.size();
+    outcome.good_bytes = at_ = file_header_bytes;
+    while (at_ < file_.size() && outcome.damage.empty()) {
+      outcome.damage = next();
+      if (!outcome.damage.empty()) break;
+      ++outcome.chunks;
+      if (!unfinished_) outcome.good_bytes = at_;
+    }
+    if (outcome.damage.empty() && unfinished_) outcome.damage = "the file ends within a table";
+    return outcome;
+  }
+
+ private:
+  std::string next() {
+    std::array<std::uint8_t, chunk_header_bytes + most_name_bytes> bytes;
+    const std::uint64_t left = file_.size() - at_;
+    if (left < chunk_header_bytes) return cut_off;
+    const auto known = static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size()));
+    if (!file_.read_at(at_, std::span(bytes).first(known))) return cut_off;
+    chunk_header header;
+    if (!unpack_header(bytes.data(), header)) return "no chunk begins where one should";
+    if (known < chunk_header_bytes + header.name_bytes) return cut_off;
+    const std::string name(reinterpret_cast<const char*>(bytes.data()) + chunk_header_bytes,
+                           header.name_bytes);
+    if (check_of_header(bytes.data(), name) != header.check) return "a chunk's header is damaged";
+    if (header.unpacked > most_encoded_bytes || header.stored > header.unpacked)
+      return "a chunk announces more than one may hold";
+    const std::uint64_t payload = at_ + chunk_header_bytes + header.name_bytes;
+    if (file_.size() - payload < header.stored) return cut_off;
+    if (unfinished_ && (unfinished_->name != name)) return "a table's end is missing";
+    if (wanted_ && !wanted_(name)) {
+      at_ = payload + header.stored;
+      return {};
+    }
+    return take_chunk(header, name, payload);
+  }
+
+  std::string take_chunk(const chunk_header& header, const std::string& name, std::uint64_t payload) {
+    // Not more than the file has.
+    packed_.resize(header.stored);
+    if (!file_.read_at(payload, packed_)) return cut_off;
+    if (static_cast<std::uint32_t>(crc32(0, packed_.data(), static_cast<uInt>(packed_.size()))) !=
+        header.payload_check) {
+      return "a chunk of table '" + name + "' is damaged";
+    }
+    const std::string malformed = "a chunk of table '" + name + "' is malformed";
+    std::span<const std::uint8_t> plain = packed_;
+    if ((header.flags & stored_flag) == 0) {
+      plain_.resize(header.unpacked);
+      const std::size_t size =
+          ZSTD_decompressDCtx(zstd_.get(), plain_.data(), plain_.size(), packed_.data(), packed_.size());
+      if (ZSTD_isError(size) != 0 || size != header.unpacked) return malformed;
+      plain = plain_;
+    }
+    table contents;
+    contents.name = name;
+    contents.rows = header.rows;
+    contents.replaces = (header.flags & replaces_flag) != 0;
+    if (!decode(plain, contents)) return malformed;
+    at_ = payload + header.stored;
+    return deliver(std::move(contents), (header.flags & unfinished_flag) != 0);
+  }
+
+  static bool decode(std::span<const std::uint8_t> bytes, table& contents) {
+    std::uint64_t count = 0;
+    if (!read_varint(bytes, count) || count > most_columns) return false;
+    std::size_t budget = most_chunk_bytes;
+    for (std::uint64_t index = 0; index < count; ++index) {
+      column one;
+      const decode_result result = decode_column(bytes, contents.rows, budget, one);
+      if (result == decode_result::damaged) return false;
+      if (result == decode_result::done) contents.columns.push_back(std::move(one));
+    }
+    return bytes.empty();
+  }
+
+  std::string deliver(table&& contents, bool unfinished) {
+    if (unfinished_) {
+      unfinished_bytes_ += memory_of(contents);
+      if (unfinished_bytes_ > most_table_bytes) return "a table is larger than one may be";
+      if (!add_rows(*unfinished_, std::move(contents))) return "a table's chunks do not fit together";
+    } else {
+      unfinished_bytes_ = unfinished ? memory_of(contents) : 0;
+      unfinished_ = std::move(contents);
+    }
+    if (unfinished) return {};
+    table whole = *std::exchange(unfinished_, std::nullopt);
+    take_(std::move(whole));
+    return {};
+  }
+
+  static constexpr const char* cut_off = "the file ends within a chunk";
+
+  const open_file& file_;
+  const std::function<void(table&&)>& take_;
+  const std::function<bool(std::string_view)>& wanted_;
+  std::unique_ptr<ZSTD_DCtx, zstd_free> zstd_;
+  std::uint64_t at_ = 0;
+  byte_vector packed_;
+  byte_vector plain_;
+  std::optional<table> unfinished_;  // chunks that count only with those that follow
+  std::size_t unfinished_bytes_ = 0;
+};
+
+}  // namespace
+
+read_outcome read_tables(const std::string& path, const std::function<void(table&&)>& take,
+                         const std::function<bool(std::string_view name)>& wanted) {
+  const open_file file(path);
+  check_file_header(file, path);
+  return chunk_reader(file, take, wanted).run();
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+// load_profile: a profile from its file. What does not fit together (a damaged file, one of a program with a fault) is
+// left out and said so in `damage`; only what is no profile at all is an error.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "profiler/format/table_file.hpp"
+#include "profiler/model/figure_columns.hpp"
+#include "profiler/model/profile.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+// Of all tables together, so that a file made to harm has its end too. No profiler comes near it.
+constexpr std::size_t most_profile_bytes = std::size_t{4} << 30;
+
+std::size_t memory_of(const table& rows) {
+  std::size_t bytes = 0;
+  for (const column& each : rows.columns) {
+    if (const auto* values = std::get_if<texts>(&each.values)) {
+      for (const std::string& value : *values) bytes += sizeof value + value.size();
+    } else {
+      bytes += rows.rows * sizeof(double);
+    }
+  }
+  return bytes;
+}
+
+double number_in(const nlohmann::json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_number()) return 0;
+  const auto value = found->get<double>();
+  return std::isfinite(value) && value >= 0 ? value : 0;
+}
+
+// Reals of a column that an older version may not have, or zeros. What is no number, or negative, no view can show.
+reals figures_in(const table& rows, const char* name) {
+  reals values = rows.has(name) ? rows.real(name) : reals(rows.rows);
+  for (double& value : values) {
+    if (!std::isfinite(value) || value < 0) value = 0;
+  }
+  return values;
+}
+
+class loader {
+ public:
+  explicit loader(const std::string& path) : path_(path) { p_.stacks.emplace_back(); }
+
+  profile run() {
+    const read_outcome outcome = read_tables(
+        path_, [this](table&& rows) { take(std::move(rows)); },
+        [](std::string_view name) { return name != "events"; });
+    if (!outcome.damage.empty()) {
+      remark(outcome.damage + " after " + std::to_string(outcome.good_bytes) + " of " +
+             std::to_string(outcome.file_bytes) + " bytes; what comes before it is shown");
+    }
+    if (!has_meta_) {
+      throw profile_error("the profile " + path_ + " holds nothing that can be shown" +
+                          (outcome.damage.empty() ? std::string() : " (" + outcome.damage + ")") +
+                          ": the profiler was stopped too early, or the file is damaged");
+    }
+    drop_what_does_not_fit();
+    return std::move(p_);
+  }
+
+ private:
+  void remark(const std::string& what) {
+    if (!p_.damage.empty()) p_.damage += "; ";
+    p_.damage += what;
+  }
+
+  void take(table&& rows) {
+    bytes_ += memory_of(rows);
+    if (bytes_ > most_profile_bytes) {
+      throw profile_error("the profile " + path_ +
+                          " holds more than any profiler writes; it was not made by tarn");
+    }
+    const std::map<std::string_view, void (loader::*)(const table&)> takers = {
+        {"meta", &loader::take_meta},
+        {"modules", &loader::take_modules},
+        {"stacks", &loader::take_stacks},
+        {"threads", &loader::take_threads},
+        {"sites", &loader::take_sites},
+        {"site_sizes", &loader::take_sizes},
+        {"site_lifetimes", &loader::take_lifetimes},
+        {"site_threads", &loader::take_pairs},
+        {"counters", &loader::take_counters},
+        {"symbols", &loader::take_symbols}};
+    const auto found = takers.find(rows.name);
+    if (found != takers.end()) (this->*found->second)(rows);
+    // A checkpoint's memory goes when the next one has taken its place.
+    if (rows.replaces) {
+      auto& last = replaced_bytes_[rows.name];
+      bytes_ -= last;
+      last = memory_of(rows);
+    }
+  }
+
+  void take_meta(const table& rows) {
+    if (rows.rows == 0) return;
+    nlohmann::json meta = nlohmann::json::parse(rows.text("json").back(), nullptr, false);
+    if (!meta.is_object()) {
+      remark("the table 'meta' is no JSON object");
+      return;
+    }
+    p_.meta = std::move(meta);
+    has_meta_ = true;
+    const auto mode = p_.meta.find("mode");
+    p_.mode = profile_mode::sample;
+    if (mode != p_.meta.end() && *mode == "full") p_.mode = profile_mode::full;
+    if (mode != p_.meta.end() && *mode == "faults") p_.mode = profile_mode::faults;
+    const auto prices = p_.meta.find("prices");
+    if (prices != p_.meta.end() && prices->is_object()) {
+      p_.prices = {number_in(*prices, "fault"),        number_in(*prices, "huge_fault"),
+                   number_in(*prices, "costly_fault"), number_in(*prices, "unmap_page"),
+                   number_in(*prices, "zero_page"),    number_in(*prices, "malloc_pair")};
+    }
+    p_.other_faults = number_in(p_.meta, "other_faults");
+    p_.unseen_faults = number_in(p_.meta, "unseen_faults");
+    p_.lost_events = number_in(p_.meta, "lost_events");
+    p_.unwind_checked = number_in(p_.meta, "unwind_checked");
+    const double wrong = number_in(p_.meta, "unwind_wrong");
+    p_.unwind_error_rate = p_.unwind_checked > 0 ? std::min(1.0, wrong / p_.unwind_checked) : 0;
+  }
+
+  void take_modules(const table& rows) {
+    const auto& path = rows.text("path");
+    const auto& build_id = rows.text("build_id");
+    const auto& start = rows.whole("start");
+    const auto& end = rows.whole("end");
+    const auto& offset = rows.whole("file_offset");
+    if (rows.replaces) p_.modules.clear();
+    for (std::size_t row = 0; row < rows.rows; ++row) {
+      p_.modules.push_back({path[row], build_id[row], start[row], end[row], offset[row]});
+    }
+  }
+
+  void take_stacks(const table& rows) {
+    const auto& parent = rows.whole("parent");
+    const auto& address = rows.whole("address");
+    if (rows.replaces) p_.stacks.resize(1);
+    for (std::size_t row = 0; row < rows.rows; ++row) {
+      const bool fits = parent[row] < p_.stacks.size();
+      if (!fits) ++bad_stacks_;
+      p_.stacks.push_back({fits ? static_cast<std::uint32_t>(parent[row]) : 0, address[row]});
+    }
+  }
+
+  void take_threads(const table& rows) {
+    const auto& id = rows.whole("id");
+    const auto& name = rows.text("name");
+    const auto& start = rows.whole("start_ns");
+    const auto& end = rows.whole("end_ns");
+    if (rows.replaces) p_.threads.clear();
+    for (std::size_t row = 0; row < rows.rows; ++row) {
+      p_.threads.push_back({id[row], name[row], start[row], end[row]});
+    }
+  }
+
+  void take_sites(const table& rows) {
+    const auto& stack = rows.whole("stack");
+    const auto& type = rows.text("type");
+    const auto& evidence = rows.whole("evidence");
+    sites_.assign(rows.rows, {});
+    site_stacks_ = stack;
+    for (std::size_t row = 0; row < rows.rows; ++row) {
+      sites_[row].type = type[row];
+      if (evidence[row] <= static_cast<std::uint64_t>(type_evidence::vtable)) {
+        sites_[row].evidence = static_cast<type_evidence>(evidence[row]);
+      }
+    }
+    for (const figure_column& each : figure_columns) {
+      const reals values = figures_in(rows, each.name);
+      for (std::size_t row = 0; row < rows.rows; ++row) sites_[row].figures.*each.member = values[row];
+    }
+  }
+
+  void take_sizes(const table& rows) {
+    const auto& at = rows.whole("site");
+    const auto& size = rows.whole("size");
+    const reals count = figures_in(rows, "count");
+    const auto& exact = rows.whole("exact");
+    sizes_.clear();
+    for (std::size_t row = 0; row < rows.rows; ++row) {
+      sizes_.push_back({at[row], {size[row], count[row], exact[row] != 0}});
+    }
+  }
+
+  void take_lifetimes(const table& rows) {
+    const auto& at = rows.whole("site");
+    const auto& lifetime = rows.whole("lifetime");
+    const auto& size = rows.whole("size");
+    const reals count = figures_in(rows, "count");
+    const reals bytes = figures_in(rows, "bytes");
+    lifetimes_.clear();
+    for (std::size_t row = 0; row < rows.rows; ++row) {
+      if (lifetime[row] > 63 || size[row] > 63) {
+        ++bad_rows_;
+        continue;
+      }
+      lifetimes_.push_back({at[row],
+                            {static_cast<std::uint8_t>(lifetime[row]), static_cast<std::uint8_t>(size[row]),
+                             count[row], bytes[row]}});
+    }
+  }
+
+  void take_pairs(const table& rows) {
+    const auto& at = rows.whole("site");
+    const auto& from = rows.whole("from");
+    const auto& to = rows.whole("to");
+    const reals count = figures_in(rows, "count");
+    const reals bytes = figures_in(rows, "bytes");
+    constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
+    pairs_.clear();
+    for (std::size_t row = 0; row < rows.rows; ++row) {
+      pairs_.push_back({at[row],
+                        {static_cast<std::uint32_t>(std::min(from[row], most)),
+                         static_cast<std::uint32_t>(std::min(to[row], most)), count[row], bytes[row]}});
+    }
+  }
+
+  void take_counters(const table& rows) {
+    const auto& time = rows.whole("time_ns");
+    if (rows.replaces) p_.counters.clear();
+    const std::size_t first = p_.counters.size();
+    p_.counters.resize(first + rows.rows);
+    for (std::size_t row = 0; row < rows.rows; ++row) p_.counters[first + row].time_ns = time[row];
+    for (const counter_column& each : counter_columns) {
+      const reals values = figures_in(rows, each.name);
+      for (std::size_t row = 0; row < rows.rows; ++row) p_.counters[first + row].*each.member = values[row];
+    }
+  }
+
+  void take_symbols(const table& rows) {
+    const auto& address = rows.whole("address");
+    const auto& function = rows.text("function");
+    const auto& file = rows.text("file");
+    const auto& line = rows.whole("line");
+    const auto& inlined = rows.whole("inlined");
+    p_.symbols.clear();
+    // In the order of depth, as they were written.
+    for (std::size_t row = 0; row < rows.rows; ++row) {
+      const auto line_number = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(line[row], std::numeric_limits<std::uint32_t>::max()));
+      p_.symbols[address[row]].push_back({function[row], file[row], line_number, inlined[row] != 0});
+    }
+  }
+
+  // Moves each item to its site. `fits` says whether it can be shown there.
+  template <typename Item, typename Fits>
+  void hand_out(std::vector<std::pair<std::uint64_t, Item>>& items, std::vector<Item> site::*list,
+                Fits fits) {
+    for (auto& [at, item] : items) {
+      if (at < sites_.size() && fits(item)) {
+        (sites_[at].*list).push_back(item);
+      } else {
+        ++bad_rows_;
+      }
+    }
+  }
+
+  void drop_what_does_not_fit() {
+    hand_out(sizes_, &site::sizes, [](const size_count&) { return true; });
+    hand_out(lifetimes_, &site::lifetimes, [](const lifetime_count&) { return true; });
+    hand_out(pairs_, &site::threads, [this](const thread_pair& pair) {
+      return pair.from < p_.threads.size() && pair.to < p_.threads.size();
+    });
+    std::size_t bad_sites = 0;
+    for (std::size_t index = 0; index < sites_.size(); ++index) {
+      if (site_stacks_[index] >= p_.stacks.size()) {
+        ++bad_sites;
+        continue;
+      }
+      sites_[index].stack = static_cast<std::uint32_t>(site_stacks_[index]);
+      p_.sites.push_back(std::move(sites_[index]));
+    }
+    if (bad_sites != 0) remark(std::to_string(bad_sites) + " sites refer to call paths that are not there");
+    if (bad_stacks_ != 0)
+      remark(std::to_string(bad_stacks_) + " call paths refer to callers that are not there");
+    if (bad_rows_ != 0)
+      remark(std::to_string(bad_rows_) + " rows refer to sites or threads that are not there");
+  }
+
+  const std::string& path_;
+  profile p_;
+  bool has_meta_ = false;
+  // Tables may come in any order: what refers to others is kept apart until all are there.
+  std::vector<site> sites_;
+  integers site_stacks_;
+  std::vector<std::pair<std::uint64_t, size_count>> sizes_;
+  std::vector<std::pair<std::uint64_t, lifetime_count>> lifetimes_;
+  std::vector<std::pair<std::uint64_t, thread_pair>> pairs_;
+  std::size_t bad_stacks_ = 0;
+  std::size_t bad_rows_ = 0;
+  std::size_t bytes_ = 0;
+  std::map<std::string, std::size_t, std::less<>> replaced_bytes_;
+};
+
+}  // namespace
+
+profile load_profile(const std::string& path) { return loader(path).run(); }
+
+}  // namespace tarn::profiler

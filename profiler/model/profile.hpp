@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+// profile: what a profile file says, in memory: who allocated, what it cost, and how it lived. The collector makes one,
+// the file keeps it, and report, export, diff and advise read it. Plain data.
+//
+// A site is a call path that allocates: the node of its innermost frame outside the recorder. Counts are estimates where
+// the mode samples (the sum of 1/probability over samples) and exact in mode full.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace tarn::profiler {
+
+// ---- who ----
+
+struct module_info {
+  std::string path;
+  std::string build_id;  // lower-case hexadecimal; empty: it has none
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  std::uint64_t file_offset = 0;  // of `start`
+};
+
+// A call path; node 0 is the empty one. Invariant: parent < own index.
+struct stack_node {
+  std::uint32_t parent = 0;   // the path to the caller
+  std::uint64_t address = 0;  // the return address in it; symbols are those of address - 1
+};
+
+// What one address means: its function, and those it was inlined into, innermost first.
+struct source_frame {
+  std::string function;  // demangled; "?? (module+0x12ab)" where there is no symbol
+  std::string file;
+  std::uint32_t line = 0;
+  bool inlined = false;  // into the next one
+};
+
+enum class type_evidence : std::uint8_t { none, allocator, constructor, vtable };  // best first after none
+
+struct thread_info {
+  std::uint64_t id = 0;  // the system's
+  std::string name;
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;  // 0: it lived to the end
+};
+
+// ---- what ----
+
+// In the file: table "sites", one real column per member of the same name, and integer columns "stack" and "type".
+struct site_figures {
+  double samples = 0;      // events that the figures rest on
+  double allocations = 0;  // successful ones, of all calls that give memory
+  double frees = 0;
+  double bytes = 0;         // requested, over all time
+  double usable_bytes = 0;  // what malloc_usable_size says, likewise
+  double freed_bytes = 0;
+  double peak_bytes = 0;     // live at once, of this site alone
+  double bytes_at_peak = 0;  // live when the whole program's live bytes were highest
+  double live = 0;           // at the end: blocks
+  double live_bytes = 0;
+  double lifetime_ns = 0;    // sum over freed blocks
+  double foreign_frees = 0;  // by another thread than the one that allocated
+  double lifo_frees = 0;     // of the youngest living block of the thread
+  double batch_frees = 0;    // right after a free of the same site by the same thread
+  double callocs = 0;
+  double calloc_bytes = 0;
+  double reallocs = 0;       // that grew a block of this site
+  double realloc_bytes = 0;  // copied or moved by them, at most
+  double large = 0;          // blocks of 64 KiB and more
+  double large_bytes = 0;
+  double faults = 0;          // page faults on this site's blocks, seen or estimated from samples
+  double fault_pages = 0;     // pages that they gave (a huge page counts its small ones)
+  double kernel_faults = 0;   // of them, taken by the kernel itself, e.g. in read()
+  double checked_bytes = 0;   // blocks whose residency was looked at when they were freed, or at the end
+  double resident_bytes = 0;  // of checked_bytes, in memory
+  double maps = 0;            // mmap calls that the program made here itself
+  double mapped_bytes = 0;
+  double malloc_ns = 0;  // user time in malloc and free, by the price list
+};
+
+struct size_count {
+  std::uint64_t size = 0;  // exact, or the lower end of a power of two where `exact` is false
+  double count = 0;
+  bool exact = true;
+};
+
+// lifetime: floor(log2(ns)); size: floor(log2(bytes)).
+struct lifetime_count {
+  std::uint8_t lifetime = 0;
+  std::uint8_t size = 0;
+  double count = 0;
+  double bytes = 0;
+};
+
+struct thread_pair {
+  std::uint32_t from = 0;  // allocated; indices into profile::threads
+  std::uint32_t to = 0;    // freed
+  double count = 0;
+  double bytes = 0;
+};
+
+struct site {
+  std::uint32_t stack = 0;
+  std::string type;  // "" : not known
+  type_evidence evidence = type_evidence::none;
+  site_figures figures;
+  std::vector<size_count> sizes;          // by count, descending
+  std::vector<lifetime_count> lifetimes;  // of freed blocks
+  std::vector<thread_pair> threads;       // of freed blocks
+};
+
+// The state of the whole program at a moment.
+struct counter_row {
+  std::uint64_t time_ns = 0;  // since the start
+  double resident_bytes = 0;
+  double live_bytes = 0;
+  double live = 0;
+  double allocations = 0;  // since the start, as the following
+  double frees = 0;
+  double faults = 0;       // ru_minflt: all, those of the kernel too
+  double seen_faults = 0;  // those the fault events showed
+  double major_faults = 0;
+  double user_ns = 0;
+  double system_ns = 0;
+};
+
+// What the machine charges, in ns; measured before the run.
+struct price_list {
+  double fault = 0;         // first touch of a page, its zeroing included
+  double huge_fault = 0;    // likewise of a huge page; 0: none was given
+  double costly_fault = 0;  // of memory that a host must first back; 0: none was seen
+  double unmap_page = 0;
+  double zero_page = 0;
+  double malloc_pair = 0;  // a malloc and a free of 64 bytes under the program's malloc
+};
+
+enum class profile_mode : std::uint8_t { sample, full, faults };
+
+struct profile {
+  // As in the file: program, arguments, pid, start, duration_ns, mode, sample_bytes, fault_period, kernel, page_bytes, thp,
+  // allocator, privilege, refused (a list of sentences), tarn_version.
+  nlohmann::json meta;
+  profile_mode mode = profile_mode::sample;
+  price_list prices;
+  std::vector<module_info> modules;
+  std::vector<stack_node> stacks;                              // [0] is the empty path
+  std::map<std::uint64_t, std::vector<source_frame>> symbols;  // by address, innermost first
+  std::vector<thread_info> threads;
+  std::vector<site> sites;
+  std::vector<counter_row> counters;
+  // Faults that belong to no live block: stacks, images, the allocator's own; and those the events did not show.
+  double other_faults = 0;
+  double unseen_faults = 0;
+  double lost_events = 0;
+  double unwind_error_rate = 0;  // of stacks that were verified; 0..1
+  double unwind_checked = 0;
+  std::string damage;  // of the file; empty: none
+};
+
+// A profile from a file. What of it cannot be read, or does not fit together, is left out and told in `damage`. Throws
+// profile_error where nothing can be shown. store_profile.hpp is the way back.
+profile load_profile(const std::string& path);
+
+// ---- what it costs: one place, so that totals agree in every view. All in ns ----
+//
+// A fault costs prices.fault for its first page, and for each further one what makes a huge page cost prices.huge_fault
+// (where none was measured, prices.zero_page); every page given costs prices.unmap_page once. costly_fault is no part of
+// it: which faults a host had to back first is not known by site.
+
+struct cost {
+  double malloc_ns = 0;  // in malloc and free
+  double fault_ns = 0;   // first touches, zeroing included
+  double unmap_ns = 0;   // giving pages back
+  double total() const noexcept { return malloc_ns + fault_ns + unmap_ns; }
+  double hidden() const noexcept { return fault_ns + unmap_ns; }  // what a timer around malloc does not see
+};
+cost cost_of(const profile& p, const site_figures& figures);
+cost cost_of_all(const profile& p);  // the sites, and other and unseen faults
+
+// "?? (module+0x12ab)": what stands for a return address without a symbol; the offset is that in the module's file.
+std::string unknown_function(const profile& p, std::uint64_t address);
+
+// The frames of a call path, innermost first, inlined ones included.
+std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack);
+
+}  // namespace tarn::profiler

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/model/store_profile.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "profiler/model/figure_columns.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+table new_table(const char* name, std::size_t rows, bool replaces) {
+  table result;
+  result.name = name;
+  result.rows = rows;
+  result.replaces = replaces;
+  return result;
+}
+
+// Adds a column of what value(row) gives for the rows [first, first + rows).
+template <typename Values, typename Value>
+void add_column(table& into, const char* name, std::size_t first, Value value) {
+  Values values;
+  values.reserve(into.rows);
+  for (std::size_t row = first; row < first + into.rows; ++row) {
+    values.push_back(static_cast<typename Values::value_type>(value(row)));
+  }
+  into.columns.push_back({name, std::move(values)});
+}
+
+void store_meta(table_writer& out, const profile& p) {
+  nlohmann::json meta = p.meta.is_object() ? p.meta : nlohmann::json::object();
+  meta["mode"] = mode_name(p.mode);
+  meta["prices"] = {{"fault", p.prices.fault},
+                    {"huge_fault", p.prices.huge_fault},
+                    {"costly_fault", p.prices.costly_fault},
+                    {"unmap_page", p.prices.unmap_page},
+                    {"zero_page", p.prices.zero_page},
+                    {"malloc_pair", p.prices.malloc_pair}};
+  meta["other_faults"] = p.other_faults;
+  meta["unseen_faults"] = p.unseen_faults;
+  meta["lost_events"] = p.lost_events;
+  meta["unwind_checked"] = p.unwind_checked;
+  meta["unwind_wrong"] = p.unwind_error_rate * p.unwind_checked;
+  // Paths and arguments may be of any bytes.
+  out.append_json("meta", meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void store_modules(table_writer& out, const profile& p, std::size_t first) {
+  if (first == p.modules.size()) return;
+  table rows = new_table("modules", p.modules.size() - first, false);
+  add_column<texts>(rows, "path", first, [&](std::size_t row) { return p.modules[row].path; });
+  add_column<texts>(rows, "build_id", first, [&](std::size_t row) { return p.modules[row].build_id; });
+  add_column<integers>(rows, "start", first, [&](std::size_t row) { return p.modules[row].start; });
+  add_column<integers>(rows, "end", first, [&](std::size_t row) { return p.modules[row].end; });
+  add_column<integers>(rows, "file_offset", first,
+                       [&](std::size_t row) { return p.modules[row].file_offset; });
+  out.append(rows);
+}
+
+void store_stacks(table_writer& out, const profile& p, std::size_t first) {
+  if (first >= p.stacks.size()) return;
+  table rows = new_table("stacks", p.stacks.size() - first, false);
+  add_column<integers>(rows, "parent", first, [&](std::size_t row) { return p.stacks[row].parent; });
+  add_column<integers>(rows, "address", first, [&](std::size_t row) { return p.stacks[row].address; });
+  out.append(rows);
+}
+
+void store_threads(table_writer& out, const profile& p) {
+  table rows = new_table("threads", p.threads.size(), true);
+  add_column<integers>(rows, "id", 0, [&](std::size_t row) { return p.threads[row].id; });
+  add_column<texts>(rows, "name", 0, [&](std::size_t row) { return p.threads[row].name; });
+  add_column<integers>(rows, "start_ns", 0, [&](std::size_t row) { return p.threads[row].start_ns; });
+  add_column<integers>(rows, "end_ns", 0, [&](std::size_t row) { return p.threads[row].end_ns; });
+  out.append(rows);
+}
+
+void store_sites(table_writer& out, const profile& p) {
+  table rows = new_table("sites", p.sites.size(), true);
+  add_column<integers>(rows, "stack", 0, [&](std::size_t row) { return p.sites[row].stack; });
+  add_column<texts>(rows, "type", 0, [&](std::size_t row) { return p.sites[row].type; });
+  add_column<integers>(rows, "evidence", 0, [&](std::size_t row) { return p.sites[row].evidence; });
+  for (const figure_column& each : figure_columns) {
+    add_column<reals>(rows, each.name, 0, [&](std::size_t row) { return p.sites[row].figures.*each.member; });
+  }
+  out.append(rows);
+}
+
+// A list of each site as one table; `of` says which list.
+template <typename Item>
+struct site_list {
+  std::vector<std::pair<std::uint32_t, const Item*>> items;
+
+  site_list(const profile& p, std::vector<Item> site::*of) {
+    for (std::size_t index = 0; index < p.sites.size(); ++index) {
+      for (const Item& item : p.sites[index].*of)
+        items.emplace_back(static_cast<std::uint32_t>(index), &item);
+    }
+  }
+
+  table start(const char* name) const {
+    table rows = new_table(name, items.size(), true);
+    add_column<integers>(rows, "site", 0, [&](std::size_t row) { return items[row].first; });
+    return rows;
+  }
+
+  template <typename Values, typename Member>
+  void add(table& rows, const char* name, Member Item::*member) const {
+    add_column<Values>(rows, name, 0, [&](std::size_t row) { return items[row].second->*member; });
+  }
+};
+
+void store_site_lists(table_writer& out, const profile& p) {
+  const site_list<size_count> sizes(p, &site::sizes);
+  table rows = sizes.start("site_sizes");
+  sizes.add<integers>(rows, "size", &size_count::size);
+  sizes.add<reals>(rows, "count", &size_count::count);
+  sizes.add<integers>(rows, "exact", &size_count::exact);
+  out.append(rows);
+
+  const site_list<lifetime_count> lifetimes(p, &site::lifetimes);
+  rows = lifetimes.start("site_lifetimes");
+  lifetimes.add<integers>(rows, "lifetime", &lifetime_count::lifetime);
+  lifetimes.add<integers>(rows, "size", &lifetime_count::size);
+  lifetimes.add<reals>(rows, "count", &lifetime_count::count);
+  lifetimes.add<reals>(rows, "bytes", &lifetime_count::bytes);
+  out.append(rows);
+
+  const site_list<thread_pair> threads(p, &site::threads);
+  rows = threads.start("site_threads");
+  threads.add<integers>(rows, "from", &thread_pair::from);
+  threads.add<integers>(rows, "to", &thread_pair::to);
+  threads.add<reals>(rows, "count", &thread_pair::count);
+  threads.add<reals>(rows, "bytes", &thread_pair::bytes);
+  out.append(rows);
+}
+
+void store_counters(table_writer& out, const profile& p, std::size_t first) {
+  if (first == p.counters.size()) return;
+  table rows = new_table("counters", p.counters.size() - first, false);
+  add_column<integers>(rows, "time_ns", first, [&](std::size_t row) { return p.counters[row].time_ns; });
+  for (const counter_column& each : counter_columns) {
+    add_column<reals>(rows, each.name, first, [&](std::size_t row) { return p.counters[row].*each.member; });
+  }
+  out.append(rows);
+}
+
+}  // namespace
+
+const char* mode_name(profile_mode mode) {
+  switch (mode) {
+    case profile_mode::full:
+      return "full";
+    case profile_mode::faults:
+      return "faults";
+    case profile_mode::sample:
+      break;
+  }
+  return "sample";
+}
+
+void store_symbols(table_writer& out, const profile& p) {
+  table rows;
+  rows.name = "symbols";
+  rows.replaces = true;
+  integers addresses, depths, lines, inlined;
+  texts functions, files;
+  for (const auto& [address, frames] : p.symbols) {
+    for (std::size_t depth = 0; depth < frames.size(); ++depth) {
+      addresses.push_back(address);
+      depths.push_back(depth);
+      functions.push_back(frames[depth].function);
+      files.push_back(frames[depth].file);
+      lines.push_back(frames[depth].line);
+      inlined.push_back(frames[depth].inlined ? 1 : 0);
+    }
+  }
+  rows.rows = addresses.size();
+  rows.columns.push_back({"address", std::move(addresses)});
+  rows.columns.push_back({"depth", std::move(depths)});
+  rows.columns.push_back({"function", std::move(functions)});
+  rows.columns.push_back({"file", std::move(files)});
+  rows.columns.push_back({"line", std::move(lines)});
+  rows.columns.push_back({"inlined", std::move(inlined)});
+  out.append(rows);
+}
+
+void store_profile(table_writer& out, const profile& p, stored_rows& already) {
+  // What others refer to comes first: a file that ends anywhere holds nothing that refers to what it lacks.
+  store_modules(out, p, already.modules);
+  store_stacks(out, p, already.stacks);
+  store_threads(out, p);
+  store_sites(out, p);
+  store_site_lists(out, p);
+  store_counters(out, p, already.counters);
+  store_meta(out, p);
+  if (!p.symbols.empty()) store_symbols(out, p);
+  already.modules = p.modules.size();
+  already.stacks = std::max<std::size_t>(1, p.stacks.size());
+  already.counters = p.counters.size();
+}
+
+void store_profile(table_writer& out, const profile& p) {
+  stored_rows none;
+  store_profile(out, p, none);
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/analyze/function_name.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tarn::profiler {
+namespace {
+
+TEST(function_name, demangling) {
+  EXPECT_EQ(demangled("_ZN4book5levelC1ERK5order"), "book::level::level(order const&)");
+  EXPECT_EQ(demangled("main"), "main");
+  EXPECT_EQ(demangled("_Znonsense"), "_Znonsense");
+  EXPECT_EQ(demangled(""), "");
+  EXPECT_EQ(demangled("_"), "_");
+}
+
+TEST(function_name, constructors) {
+  EXPECT_EQ(constructed_type("order::order()"), "order");
+  EXPECT_EQ(constructed_type("book::level::level(order const&)"), "book::level");
+  EXPECT_EQ(constructed_type("a::b<int, c<d> >::b(int, std::function<void (int)>)"), "a::b<int, c<d> >");
+  EXPECT_EQ(constructed_type("a::b<int>::b<long>(long)"), "a::b<int>");
+  EXPECT_EQ(constructed_type("(anonymous namespace)::thing::thing(int)"), "(anonymous namespace)::thing");
+  EXPECT_EQ(constructed_type("a::b::b"), "a::b");
+  EXPECT_EQ(
+      constructed_type("std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::"
+                       "basic_string(char const*, std::allocator<char> const&)"),
+      "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >");
+  for (const char* other :
+       {"order::~order()", "order::make(order)", "make", "main", "", "::", "a::b::c()", "order()",
+        "void order::order_all()", "operator new(unsigned long)", "std::operator<(int, int)"}) {
+    EXPECT_EQ(constructed_type(other), "") << other;
+  }
+}
+
+TEST(function_name, allocators) {
+  EXPECT_EQ(allocated_type("std::__new_allocator<order>::allocate(unsigned long, void const*)"), "order");
+  EXPECT_EQ(allocated_type("__gnu_cxx::new_allocator<order*>::allocate(unsigned long, void const*)"),
+            "order*");
+  EXPECT_EQ(
+      allocated_type("std::__new_allocator<std::_Rb_tree_node<std::pair<int const, a::b<c> > > >::allocate("
+                     "unsigned long, void const*)"),
+      "std::_Rb_tree_node<std::pair<int const, a::b<c> > >");
+  EXPECT_EQ(allocated_type(
+                "std::allocator_traits<std::allocator<order> >::allocate(std::allocator<order>&, unsigned "
+                "long)"),
+            "order");
+  EXPECT_EQ(allocated_type("std::__1::allocator<order>::allocate[abi:v160006](unsigned long)"), "order");
+  EXPECT_EQ(allocated_type("std::__new_allocator<(anonymous namespace)::order>::allocate"),
+            "(anonymous namespace)::order");
+  EXPECT_EQ(allocated_type(
+                "std::__new_allocator<std::function<void (int)> >::allocate(unsigned long, void const*)"),
+            "std::function<void (int)>");
+  EXPECT_EQ(
+      allocated_type("std::__detail::_MakeUniq<order>::__single_object std::make_unique<order, int&>(int&)"),
+      "order");
+  EXPECT_EQ(allocated_type("std::unique_ptr<order[]> std::make_unique<order []>(unsigned long)"), "order");
+  EXPECT_EQ(allocated_type(
+                "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::_M_create("
+                "unsigned long&, unsigned long)"),
+            "char");
+  for (const char* other : {"std::__new_allocator<order>::deallocate(order*, unsigned long)",
+                            "std::__new_allocator<order>::__new_allocator()", "allocate(int)",
+                            "pool<order>::allocate()", "std::__new_allocator<order", "std::allocator<", "",
+                            "std::vector<order, std::allocator<order> >::reserve(unsigned long)"}) {
+    EXPECT_EQ(allocated_type(other), "") << other;
+  }
+}
+
+TEST(function_name, short_ones) {
+  EXPECT_EQ(short_name("main"), "main");
+  EXPECT_EQ(short_name("book::level::add(order const&) const"), "book::level::add");
+  EXPECT_EQ(short_name("(anonymous namespace)::run(int) [clone .isra.0]"), "(anonymous namespace)::run");
+  EXPECT_EQ(short_name("a(int)::{lambda()#1}::operator()() const"), "a(int)::{lambda()#1}::operator()");
+  EXPECT_EQ(short_name("void a::b<int>(int)"), "a::b<int>");
+  EXPECT_EQ(
+      short_name("std::vector<market::order, std::allocator<market::order> >::push_back(market::order&&)"),
+      "std::vector<...>::push_back");
+  EXPECT_EQ(
+      short_name(
+          "decltype (::new((void*)(0)) order((declval<int>)())) std::construct_at<order, int>(order*, int&&)"),
+      "std::construct_at<order, int>");
+  EXPECT_EQ(short_name("operator<<(int, int)"), "operator<<");
+  EXPECT_EQ(short_name(""), "");
+}
+
+TEST(function_name, plain_allocation) {
+  for (const char* name :
+       {"operator new(unsigned long)", "operator new[](unsigned long, std::nothrow_t const&)", "malloc",
+        "posix_memalign", "node::operator new(unsigned long)"}) {
+    EXPECT_TRUE(is_plain_allocation(name)) << name;
+  }
+  for (const char* name : {"main", "my_malloc", "", "std::vector<int>::reserve(unsigned long)"}) {
+    EXPECT_FALSE(is_plain_allocation(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tarn::profiler
