@@ -20,13 +20,22 @@ constexpr double arena_pair_ns = 1.2;
 constexpr double arena_part = 0.4;
 // What tarn's malloc leaves of glibc's time: 0.68 of a hot pair, a third of it over the allocator workloads. On whole
 // programs between nothing and twice the estimate was saved.
-constexpr double tarn_part = 0.6;
+constexpr double tarn_part = 0.6;  // of glibc's
 constexpr double tarn_memory_part = 0.08;
 
 // The price of a pair is that of 64 hot bytes. Where blocks are freed out of order a real one is dearer, and where the
 // program waits for memory anyway, cheaper.
 constexpr double calls_low = 0.3;
 constexpr double calls_high = 2.5;
+
+// A block that another thread frees costs glibc so many pairs more: its lists change hands under locks.
+constexpr double crossing_pairs = 1.5;
+// Above so much live memory the blocks that malloc and free touch are cold, and a pair was found to take some four times
+// its price.
+constexpr double cold_bytes = 0x1p23;
+constexpr double cold_pairs = 4;
+constexpr double allocator_low = 0.1;
+constexpr double allocator_high = 4;
 
 constexpr double fewest_allocations = 10000;
 constexpr double largest_pooled = 8192;
@@ -180,7 +189,8 @@ std::optional<advice> advise_pool(const advice_facts& facts, const site_group& g
   const double pair = std::min(pool_pair_ns, pool_part * facts.p.prices.malloc_pair);
   advice one = for_group(across ? advice_kind::object_pool : advice_kind::typed_pool, group);
   one.memory_bytes = f.peak_bytes;
-  set_saving(one, facts, f.malloc_ns - f.allocations * pair, calls_low, calls_high, f.samples);
+  const double spent = f.malloc_ns * (1 + crossing_pairs * share(f.foreign_frees, f.allocations));
+  set_saving(one, facts, spent - f.allocations * pair, calls_low, calls_high, f.samples);
   const std::string what = group.type.empty() ? "these blocks of " + say_bytes(size) : group.type;
   one.headline = std::string(across ? "An object pool" : "A typed pool") + " for " + what;
   one.reason = across ? "Many objects of one size are freed by other threads than those that take them; a pool hands "
@@ -323,7 +333,9 @@ std::optional<advice> advise_allocator(const advice_facts& facts) {
   one.kind = advice_kind::allocator;
   if (!facts.groups.empty()) one.site = facts.groups.front().sites.front();
   one.memory_bytes = tarn_memory_part * facts.peak_bytes;
-  set_saving(one, facts, calls * (1 - tarn_part) + 0.8 * again * facts.first_touch_ns(), 0.1, 2.5, samples);
+  const double cold = facts.peak_bytes >= cold_bytes ? cold_pairs : 1;
+  set_saving(one, facts, cold * calls * (1 - tarn_part) + 0.8 * again * facts.first_touch_ns(), allocator_low,
+             allocator_high, samples);
   one.headline = "Run it on another malloc: no code changes";
   one.reason = largest < 0.5 * calls
                    ? "The time in malloc and free is spread over many places, so that no pool for one of them would help."
@@ -331,7 +343,10 @@ std::optional<advice> advise_allocator(const advice_facts& facts) {
   one.change = "tarn run -- PROGRAM ARG...       or, to know: tarn compare -- PROGRAM ARG...";
   one.evidence = {say_count(allocations) + " allocations, " + say_time(calls) + " in malloc and free (" +
                       say_of_cpu(facts, calls) + "); the costliest place has " + say_share(share(largest, calls)),
-                  say_count(again) + " pages faulted in again, which tarn would keep for a second"};
+                  say_count(again) + " pages faulted in again, which tarn would keep for a second",
+                  facts.peak_bytes >= cold_bytes
+                      ? say_bytes(facts.peak_bytes) + " live: blocks are cold when malloc and free touch them"
+                      : std::string("how much another malloc saves depends on the program more than on any price: tarn compare")};
   return one;
 }
 
