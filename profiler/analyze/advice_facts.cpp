@@ -31,8 +31,8 @@ double scale_faults(advice_facts& facts) {
   const double part = counted > 0 && placed > counted ? counted / placed : 1;
   double hidden = 0;
   for (site_group& group : facts.groups) {
-    for (double* figure : {&group.sum.faults, &group.sum.fault_pages, &group.sum.kernel_faults, &group.charged.fault_ns,
-                           &group.charged.unmap_ns}) {
+    for (double* figure : {&group.sum.faults, &group.sum.fault_pages, &group.sum.kernel_faults,
+                           &group.charged.fault_ns, &group.charged.unmap_ns}) {
       *figure *= part;
     }
     hidden += group.charged.hidden();
@@ -75,7 +75,8 @@ advice_facts facts_of(const profile& p) {
   return facts;
 }
 
-void set_saving(advice& one, const advice_facts& facts, double saving, double low, double high, double samples) {
+void set_saving(advice& one, const advice_facts& facts, double saving, double low, double high,
+                double samples) {
   // Two standard deviations of a Poisson count.
   const double error = facts.p.mode == profile_mode::full ? 0 : 2 / std::sqrt(std::max(1.0, samples));
   one.saving_ns = std::max(0.0, saving);

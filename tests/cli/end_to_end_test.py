@@ -11,6 +11,7 @@ import os
 import sys
 import unittest
 
+from advice_test import advice, top
 from compare_test import compare
 from cost_test import cost, watch
 from harness import settings
@@ -18,7 +19,7 @@ from refusals_test import refusals
 from run_test import run, signals
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (compare, cost, options, real_library, refusals, run, signals, usage, watch)}
+GROUPS = {group.__name__: group for group in (advice, compare, cost, options, real_library, refusals, run, signals, top, usage, watch)}
 
 
 def main():

@@ -16,7 +16,11 @@ namespace {
 class small_program {
  public:
   small_program() {
-    p.meta = {{"program", "/bin/p"}, {"duration_ns", 1e9}, {"allocator", "glibc 2.36"}, {"thp", "never"}, {"page_bytes", 4096}};
+    p.meta = {{"program", "/bin/p"},
+              {"duration_ns", 1e9},
+              {"allocator", "glibc 2.36"},
+              {"thp", "never"},
+              {"page_bytes", 4096}};
     p.mode = profile_mode::full;
     p.prices = {1000, 0, 0, 100, 200, 10};
     p.stacks.emplace_back();
@@ -57,7 +61,8 @@ class small_program {
 };
 
 const advice* find(const std::vector<advice>& all, advice_kind kind) {
-  const auto found = std::find_if(all.begin(), all.end(), [kind](const advice& one) { return one.kind == kind; });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [kind](const advice& one) { return one.kind == kind; });
   return found != all.end() ? &*found : nullptr;
 }
 
@@ -161,7 +166,8 @@ TEST(Advice, WhatDiesInBatchesIsAnArena) {
 
 TEST(Advice, GrowingStepByStepIsReserve) {
   small_program program;
-  site& one = program.add({"std::string::_M_mutate(unsigned long)", "std::string::push_back(char)", "line()"}, 31, 2e6);
+  site& one = program.add({"std::string::_M_mutate(unsigned long)", "std::string::push_back(char)", "line()"},
+                          31, 2e6);
   one.sizes = {{31, 1e6, true}, {61, 1e6, true}, {121, 1e6, true}};
   one.figures.allocations = one.figures.frees = 3e6;
   one.figures.bytes = 213e6;
@@ -229,16 +235,21 @@ TEST(Advice, OfEveryProfileTheInvariantsHold) {
       EXPECT_FALSE(one.evidence.empty());
       for (const std::uint32_t site : one.sites) EXPECT_LT(site, p.sites.size());
     }
-    EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const advice& one) { return one.kind == advice_kind::leave_it; }), 1);
+    EXPECT_EQ(std::count_if(all.begin(), all.end(),
+                            [](const advice& one) { return one.kind == advice_kind::leave_it; }),
+              1);
   }
 }
 
 TEST(SiteGroup, PlainNames) {
-  EXPECT_EQ(plain_name("void std::vector<int, std::allocator<int> >::push_back(int const&)"), "std::vector::push_back");
+  EXPECT_EQ(plain_name("void std::vector<int, std::allocator<int> >::push_back(int const&)"),
+            "std::vector::push_back");
   EXPECT_EQ(plain_name("order_book::insert(order&&)"), "order_book::insert");
   EXPECT_EQ(plain_name("operator new(unsigned long)"), "operator new");
   EXPECT_EQ(plain_name("(anonymous namespace)::make(int)"), "(anonymous namespace)::make");
   EXPECT_EQ(plain_name("main"), "main");
+  EXPECT_EQ(plain_name("a::b& a::b::operator->()"), "a::b::operator->");
+  EXPECT_EQ(plain_name("void handler::operator()(request const&) const"), "handler::operator()");
   EXPECT_EQ(plain_name("bool operator< <int>(a<int> const&, a<int> const&)"), "operator<");
 }
 

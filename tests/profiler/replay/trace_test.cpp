@@ -28,7 +28,8 @@ void write_events(const std::string& path, const std::vector<row>& rows) {
   integers columns[7];
   std::uint64_t time = 0;
   for (const row& each : rows) {
-    const std::uint64_t values[] = {++time, each.thread, each.kind, each.block, each.size, each.stack, each.extra};
+    const std::uint64_t values[] = {++time,    each.thread, each.kind, each.block,
+                                    each.size, each.stack,  each.extra};
     for (std::size_t index = 0; index < 7; ++index) columns[index].push_back(values[index]);
   }
   table events;
@@ -52,7 +53,8 @@ trace compile(const std::vector<row>& rows, const trace_settings& settings = {})
   return load_trace(file.path(), full_profile(), settings);
 }
 
-std::string refusal(const std::vector<row>& rows, profile p = full_profile(), const trace_settings& settings = {}) {
+std::string refusal(const std::vector<row>& rows, profile p = full_profile(),
+                    const trace_settings& settings = {}) {
   const scratch_file file;
   write_events(file.path(), rows);
   try {
@@ -88,7 +90,8 @@ TEST(Trace, ThreadsOneAfterAnotherShareALane) {
 
 TEST(Trace, TouchesByOtherLanesAndAtTheEndMoveToTheAllocation) {
   // 16 pages: 4 touched by thread 1, which does not free; 2 found when thread 0 frees it.
-  const trace t = compile({{1, 1, 9, 8}, {0, 1, 1, 65536}, {1, 9, 1, 0, 4}, {0, 9, 1, 0, 2}, {0, 5, 1}, {1, 5, 9}});
+  const trace t =
+      compile({{1, 1, 9, 8}, {0, 1, 1, 65536}, {1, 9, 1, 0, 4}, {0, 9, 1, 0, 2}, {0, 5, 1}, {1, 5, 9}});
   ASSERT_EQ(t.lanes.size(), 2U);
   const std::vector<replay_op>& ops = t.lanes[1].ops;  // thread 0 came second
   ASSERT_EQ(ops.size(), 2U);
@@ -121,7 +124,8 @@ TEST(Trace, SaysWhyAFileCannotBeReplayed) {
   EXPECT_NE(refusal({{0, 1, 1, std::uint64_t{1} << 60}}).find("no sense"), std::string::npos);
   trace_settings few;
   few.most_lanes = 1;
-  EXPECT_NE(refusal({{0, 1, 1, 8}, {1, 1, 2, 8}, {0, 5, 1}, {1, 5, 2}}, full_profile(), few).find("at once"), std::string::npos);
+  EXPECT_NE(refusal({{0, 1, 1, 8}, {1, 1, 2, 8}, {0, 5, 1}, {1, 5, 2}}, full_profile(), few).find("at once"),
+            std::string::npos);
 }
 
 TEST(Trace, RoutesFollowTheAdvice) {
