@@ -237,7 +237,7 @@ class top(Base):
                     break
                 text += more
             if b"faults/s" in text and b"main" in text and sent < 4:
-                os.write(terminal, (b"f", b"m", b" ", b"q")[sent:sent + 1])
+                os.write(terminal, (b"f", b"m", b" ", b"q")[sent])
                 sent += 1
         _, status = os.waitpid(child, 0)
         os.close(terminal)
