@@ -49,7 +49,7 @@ constexpr const char* footer =
     "Exit codes: the program's; 125 tarn refuses, 126 not executable, 127 not found.\n"
     "What a profile can and cannot see here: tarn doctor. Modes, privileges, method: docs/profiling.md\n";
 
-constexpr double idle_seconds = 0.02;
+constexpr double idle_seconds = 0.005;  // the kernel's buffers hold some ms of page faults
 constexpr double busy_seconds = 0.0005;
 constexpr double seconds_between_progress = 0.5;
 constexpr std::uint64_t least_sample_bytes = 1024;

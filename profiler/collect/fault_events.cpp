@@ -26,7 +26,7 @@ constexpr std::size_t fewest_buffer_pages = 8;
 // Mode sample: from so many faults a second on only some are taken.
 constexpr double busy_faults_per_second = 20000;
 constexpr std::uint64_t most_period = 64;
-constexpr std::uint64_t look_every_ns = 200'000'000;
+constexpr std::uint64_t look_every_ns = 20'000'000;
 
 int open_event(perf_event_attr& attributes, int processor) {
   return static_cast<int>(syscall(SYS_perf_event_open, &attributes, 0, processor, -1, PERF_FLAG_FD_CLOEXEC));

@@ -376,6 +376,20 @@ void process_model::fault(const fault_event& event) {
   if (waiting.size() < most_waiting_faults) waiting.push_back(event);
 }
 
+void process_model::touched(const fault_event& event, std::uint32_t node, const std::string& place) {
+  seen_faults_ += event.weight;
+  if (event.in_kernel) kernel_faults_ += event.weight;
+  const auto [known, added] = site_of_region_.try_emplace({node, place}, static_cast<std::uint32_t>(sites_.size()));
+  if (added) {
+    living_site& site = sites_.emplace_back();
+    site.stack = node;
+    site.region = place;
+  }
+  living_site& site = sites_[known->second];
+  site.figures.samples += 1;
+  count_fault(site, event, event.weight);
+}
+
 // Whether a fault just before `block` was given was taken for its sake: on its pages, that of the allocator's header
 // included, or by the allocator's code nearby, as when it prepares what lies behind the block.
 bool process_model::is_for(const fault_event& event, const living_block& block) const {
@@ -455,6 +469,7 @@ void process_model::fill(profile& into) const {
     site& to = into.sites[index];
     to.stack = from.stack;
     to.figures = from.figures;
+    if (!from.region.empty()) to.type = from.region;
     if (from.peak_epoch != peak_epoch_) to.figures.bytes_at_peak = from.figures.live_bytes;
     to.sizes = from.sizes;
     std::sort(to.sizes.begin(), to.sizes.end(), [](const size_count& left, const size_count& right) {

@@ -85,6 +85,8 @@ class process_model {
   void mapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes, std::uint32_t node);
   void unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes);
   void fault(const fault_event& event);
+  // In mode faults: who touched it, and where, as nothing else is known.
+  void touched(const fault_event& event, std::uint32_t node, const std::string& region);
   // What has waited for an event that does not come any more.
   void settle();
 
@@ -112,6 +114,7 @@ class process_model {
  private:
   struct living_site {
     std::uint32_t stack = 0;
+    std::string region;  // in mode faults
     std::uint64_t peak_epoch = 0;  // of the program's peak when live_bytes last changed
     site_figures figures;
     std::vector<size_count> sizes;  // the most recently met first
@@ -155,6 +158,7 @@ class process_model {
   std::vector<std::uint32_t> node_table_;  // open addressing over stacks_; 0 is empty
   std::vector<std::uint32_t> site_of_node_;  // + 1
   std::vector<living_site> sites_;
+  std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> site_of_region_;
   std::vector<thread_info> threads_;
   std::vector<thread_state> thread_states_;
   std::unordered_map<std::uint32_t, std::uint32_t> thread_of_id_;

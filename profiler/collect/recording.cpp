@@ -30,6 +30,7 @@ constexpr std::uint64_t first_checkpoint_ns = 5 * second_ns;
 constexpr std::uint64_t checkpoint_share = 50;
 constexpr std::size_t event_rows_per_chunk = std::size_t{1} << 16;
 constexpr std::size_t most_events = std::size_t{200} << 20;
+constexpr std::size_t many_faults = 500;  // in one drain
 constexpr std::uint64_t words_between_reports = 8192;  // to a waiting program that there is room again
 
 // A child that did less than this leaves no file of its own.
@@ -50,6 +51,27 @@ void try_output(const std::string& path) {
   }
   ::close(file);
   if (!there) unlink(path.c_str());
+}
+
+// By its first address.
+struct mapped_region {
+  std::uint64_t end = 0;
+  std::string name;
+};
+
+constexpr std::uint64_t stack_growth = std::uint64_t{8} << 20;
+
+std::string region_at(const std::map<std::uint64_t, mapped_region>& regions, std::uint64_t address) {
+  auto above = regions.upper_bound(address);
+  if (above != regions.end() && above->second.name == "[stack]" && above->first - address < stack_growth) return "[stack]";
+  if (above == regions.begin()) return "[anonymous]";
+  --above;
+  return address < above->second.end ? above->second.name : "[anonymous]";
+}
+
+// As the kernel names it; memory without a file has odd names there.
+std::string region_name(const std::string& path) {
+  return path.empty() || path.starts_with("//") ? "[anonymous]" : path;
 }
 
 }  // namespace
@@ -83,6 +105,7 @@ struct recording::process_entry final : module_sink {
   std::string path;
   std::string problem;
   stored_rows stored;
+  std::map<std::uint64_t, mapped_region> regions;  // mode faults: what lies where
   std::uint64_t next_counters_ns = 0;
   std::uint64_t next_checkpoint_ns = 0;
 
@@ -230,6 +253,10 @@ void recording::take_faults() {
   new_mappings_.clear();
   new_processes_.clear();
   faults_.take(new_faults_, new_mappings_, new_processes_);
+  if (settings_.mode == profile_mode::faults) {
+    follow_processes();
+    return place_faults();
+  }
   for (page_fault& fault : new_faults_) {
     process_entry* owner = by_process(fault.process);
     if (owner == nullptr) {
@@ -239,6 +266,89 @@ void recording::take_faults() {
     } else {
       owner->faults.push_back(std::move(fault));
     }
+  }
+}
+
+recording::process_entry& recording::add_seen_process(std::uint32_t pid, process_entry* parent, std::uint64_t time_ns) {
+  auto added = std::make_unique<process_entry>(settings_of_models(), static_cast<std::uint32_t>(process_slots));
+  process_entry& entry = *added;
+  entry.serial = ++last_serial_;
+  entry.pid = pid;
+  entry.start_ns = time_ns;
+  entry.start_time = std::time(nullptr);
+  if (parent != nullptr) {
+    entry.parent_serial = parent->serial;
+    entry.parent_pid = parent->pid;
+    entry.program = parent->program;
+    entry.arguments = parent->arguments;
+    entry.result.modules = parent->result.modules;
+    entry.regions = parent->regions;
+  }
+  if (const auto status = read_process(pid)) {
+    entry.start_ticks = status->start_ticks;
+    entry.last = *status;
+    entry.has_last = true;
+  }
+  entry.next_counters_ns = time_ns;
+  entry.next_checkpoint_ns = time_ns + first_checkpoint_ns;
+  processes_.push_back(std::move(added));
+  return entry;
+}
+
+// Mode faults: processes and their mappings as the kernel tells of them.
+void recording::follow_processes() {
+  std::sort(new_processes_.begin(), new_processes_.end(),
+            [](const process_event& left, const process_event& right) { return left.time_ns < right.time_ns; });
+  for (const process_event& event : new_processes_) {
+    process_entry* known = by_process(event.process);
+    if (event.kind == process_event::what::forked && event.process != event.parent && known == nullptr) {
+      add_seen_process(event.process, by_process(event.parent), event.time_ns);
+    }
+    if (event.kind == process_event::what::named && known != nullptr) {
+      known->model.name_thread_by_id(event.thread, event.name);
+    }
+    if (event.kind != process_event::what::executed) continue;
+    if (known != nullptr) {
+      known->superseded = true;
+      end_process(*known);
+    }
+    process_entry& entry = add_seen_process(event.process, nullptr, event.time_ns);
+    std::error_code error;
+    entry.program = fs::read_symlink(fmt::format("/proc/{}/exe", event.process), error).string();
+    if (error) entry.program = event.name;
+    entry.arguments = command_line_of(event.process);
+  }
+  for (const mapping_event& mapping : new_mappings_) {
+    process_entry* owner = by_process(mapping.process);
+    if (owner == nullptr) continue;
+    const std::uint64_t end = mapping.start + mapping.bytes;
+    owner->regions.erase(owner->regions.lower_bound(mapping.start), owner->regions.lower_bound(end));
+    owner->regions[mapping.start] = {end, region_name(mapping.path)};
+    if (!mapping.executable || !mapping.path.starts_with('/')) continue;
+    owner->result.modules.push_back(
+        {mapping.path, build_id_of(mapping.path), mapping.start, end, mapping.file_offset});
+  }
+}
+
+// Mode faults: a fault's site is who touched the memory, and what lies there.
+void recording::place_faults() {
+  std::sort(new_faults_.begin(), new_faults_.end(),
+            [](const page_fault& left, const page_fault& right) { return left.time_ns < right.time_ns; });
+  for (const page_fault& fault : new_faults_) {
+    process_entry* owner = by_process(fault.process);
+    if (owner == nullptr) {
+      unplaced_faults_ += fault.weight;
+      continue;
+    }
+    std::uint32_t node = 0;
+    for (auto caller = fault.callers.rbegin(); caller != fault.callers.rend(); ++caller) {
+      // The innermost is the instruction itself: symbols are looked up before a return address.
+      const bool innermost = caller + 1 == fault.callers.rend();
+      node = owner->model.node(node, *caller + (innermost ? 1 : 0));
+    }
+    const std::uint64_t since = fault.time_ns > owner->start_ns ? fault.time_ns - owner->start_ns : 0;
+    owner->model.touched({since, fault.address, fault.instruction, fault.thread, fault.weight, fault.in_kernel}, node,
+                         region_at(owner->regions, fault.address));
   }
 }
 
@@ -314,7 +424,7 @@ bool recording::drain() {
     look_for_rings(nullptr);
   }
   take_faults();
-  bool much = false;
+  bool much = new_faults_.size() > many_faults;
   for (std::size_t index = 0; index < processes_.size(); ++index) {
     much = drain_process(*processes_[index], now) || much;
   }
@@ -384,6 +494,7 @@ void recording::look_after_processes(bool all) {
 }
 
 void recording::release_shared(process_entry& process) {
+  if (!session_) return;
   process_slot& slot = session_->header().processes[process.slot];
   process.result.lost_events = static_cast<double>(slot.lost_nested.load(std::memory_order_relaxed) +
                                                    slot.lost_waiting.load(std::memory_order_relaxed) +
@@ -542,6 +653,9 @@ void recording::fill_meta(process_entry& process) {
       const double all = process.last.minor_faults - static_cast<double>(process.at_start.minor_faults);
       result.unseen_faults = std::max(0.0, all - own - process.model.seen_faults());
     }
+  } else {
+    const double all = process.last.minor_faults - static_cast<double>(process.at_start.minor_faults);
+    result.unseen_faults = std::max(0.0, all - process.model.seen_faults());
   }
   result.other_faults += process.early_faults;
 }

@@ -80,6 +80,9 @@ class recording {
   bool drain_rings(std::uint64_t until_ticks);
   bool drain_process(process_entry& process, std::uint64_t until_ns);
   void take_faults();
+  void follow_processes();
+  void place_faults();
+  process_entry& add_seen_process(std::uint32_t pid, process_entry* parent, std::uint64_t time_ns);
   void look_after_processes(bool all);
   void add_counters(process_entry& process, bool at_end);
   void end_process(process_entry& process);
@@ -109,6 +112,7 @@ class recording {
   int main_status_ = -1;
   std::uint64_t begin_ns_ = 0;
   std::uint64_t last_look_ns_ = 0;
+  std::uint64_t last_serial_ = 0;  // of processes that no recorder numbers
   std::uint64_t small_children_ = 0;
   double small_allocations_ = 0;
   double unplaced_faults_ = 0;
