@@ -2,6 +2,7 @@
 #include "profiler/collect/proc_status.hpp"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
 #include <unistd.h>
 
@@ -10,7 +11,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 namespace fs = std::filesystem;
@@ -82,9 +82,17 @@ elf_parts read_elf(const std::string& path) {
   return parts;
 }
 
+// Empty where it is gone, also while it is read: a process may end at any moment.
 std::string file_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return text;
+  std::array<char, 4096> part{};
+  for (ssize_t size = 0; (size = read(file, part.data(), part.size())) > 0;) {
+    text.append(part.data(), static_cast<std::size_t>(size));
+  }
+  close(file);
+  return text;
 }
 
 }  // namespace

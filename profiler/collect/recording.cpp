@@ -30,6 +30,7 @@ constexpr std::uint64_t first_checkpoint_ns = 5 * second_ns;
 constexpr std::uint64_t checkpoint_share = 50;
 constexpr std::size_t event_rows_per_chunk = std::size_t{1} << 16;
 constexpr std::size_t most_events = std::size_t{200} << 20;
+constexpr std::size_t most_looks = 32;  // at processes, each time
 constexpr std::size_t many_faults = 500;  // in one drain
 constexpr std::uint64_t words_between_reports = 8192;  // to a waiting program that there is room again
 
@@ -447,6 +448,16 @@ void recording::add_counters(process_entry& process, bool at_end) {
       if (status->has_ended()) process.last.resident_bytes = resident;
     }
   }
+  if (at_end && session_) {
+    const process_slot& slot = session_->header().processes[process.slot];
+    // acquire, pairs with the process's release: at_exit is there
+    if (!process.superseded && slot.serial == process.serial && slot.ended.load(std::memory_order_acquire) != 0) {
+      process.last.minor_faults = std::max(process.last.minor_faults, static_cast<double>(slot.at_exit.minor_faults));
+      process.last.major_faults = std::max(process.last.major_faults, static_cast<double>(slot.at_exit.major_faults));
+      process.last.user_ns = std::max(process.last.user_ns, static_cast<double>(slot.at_exit.user_ns));
+      process.last.system_ns = std::max(process.last.system_ns, static_cast<double>(slot.at_exit.system_ns));
+    }
+  }
   if (!at_end) {
     for (const auto& [id, name] : thread_names(process.pid)) process.model.name_thread_by_id(id, name);
   }
@@ -469,7 +480,12 @@ void recording::add_counters(process_entry& process, bool at_end) {
 void recording::look_after_processes(bool all) {
   const std::uint64_t now = raw_clock_ns();
   std::vector<process_entry*> ended;
-  for (const auto& process : processes_) {
+  const std::size_t looks = std::min(processes_.size(), all ? processes_.size() : most_looks);
+  for (std::size_t look = 0; look < looks; ++look) {
+    // The kernel's buffers must not run over meanwhile.
+    if (look % 8 == 7) take_faults();
+    next_look_ = next_look_ + 1 < processes_.size() ? next_look_ + 1 : 0;
+    const auto& process = processes_[next_look_];
     if (now >= process->next_counters_ns) {
       add_counters(*process, false);
       process->next_counters_ns = now + counters_every_ns;
@@ -521,16 +537,6 @@ void recording::end_process(process_entry& process) {
   look_for_rings(&process);
   drain_process(process, ~std::uint64_t{0} >> 1);
   process.model.settle();
-  if (session_) {
-    const process_slot& slot = session_->header().processes[process.slot];
-    // acquire, pairs with the process's release: at_exit is there
-    if (!process.superseded && slot.serial == process.serial && slot.ended.load(std::memory_order_acquire) != 0) {
-      process.last.minor_faults = std::max(process.last.minor_faults, static_cast<double>(slot.at_exit.minor_faults));
-      process.last.major_faults = std::max(process.last.major_faults, static_cast<double>(slot.at_exit.major_faults));
-      process.last.user_ns = std::max(process.last.user_ns, static_cast<double>(slot.at_exit.user_ns));
-      process.last.system_ns = std::max(process.last.system_ns, static_cast<double>(slot.at_exit.system_ns));
-    }
-  }
   if (is_worth_a_file(process)) {
     write(process, true);
   } else {

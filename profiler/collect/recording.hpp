@@ -112,6 +112,7 @@ class recording {
   int main_status_ = -1;
   std::uint64_t begin_ns_ = 0;
   std::uint64_t last_look_ns_ = 0;
+  std::size_t next_look_ = 0;  // into processes_
   std::uint64_t last_serial_ = 0;  // of processes that no recorder numbers
   std::uint64_t small_children_ = 0;
   double small_allocations_ = 0;
