@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -208,6 +209,8 @@ int cmd_profile(const std::vector<std::string>& words) {
   std::vector<std::string> notes;
   settings.prices = find_prices(request.allocator, notes);
   settings.meta = describe_place(notes);
+  // A file that may grow no further is an error to tell, not the end. The program gets its default back by exec.
+  std::signal(SIGXFSZ, [](int) {});
   std::string failure;
   foreground_result result;
   try {

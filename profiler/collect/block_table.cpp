@@ -9,7 +9,7 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr unsigned first_bits = 12;
+constexpr unsigned first_bits = 7;  // many processes have few blocks
 
 }  // namespace
 

@@ -460,6 +460,11 @@ table process_model::take_events() {
   return rows;
 }
 
+void process_model::drop_events() {
+  take_events();
+  settings_.most_events = 0;
+}
+
 void process_model::fill(profile& into) const {
   into.stacks = stacks_;
   into.threads = threads_;

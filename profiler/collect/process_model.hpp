@@ -98,6 +98,7 @@ class process_model {
   const std::vector<stack_node>& stacks() const noexcept { return stacks_; }
   // The rows that have come since the last call.
   table take_events();
+  void drop_events();  // and keep none from here on
   std::size_t waiting_events() const noexcept { return event_rows_; }
   bool events_cut() const noexcept { return events_cut_; }
 

@@ -105,6 +105,8 @@ struct recording::process_entry final : module_sink {
   std::unique_ptr<table_writer> file;
   std::string path;
   std::string problem;
+  std::string without_events;  // why the file holds none although they were wanted
+  bool has_events = false;
   stored_rows stored;
   std::map<std::uint64_t, mapped_region> regions;  // mode faults: what lies where
   std::uint64_t next_counters_ns = 0;
@@ -590,9 +592,39 @@ void recording::open_file(process_entry& process) {
   files_.push_back({process.path, process.program, process.pid, ""});
   try {
     process.file = std::make_unique<table_writer>(process.path);
+    store(process);
   } catch (const profile_error& error) {
     process.problem = error.what();
-    files_.back().problem = error.what();
+    process.file.reset();
+  }
+}
+
+// Throws profile_error.
+void recording::store(process_entry& process) {
+  process.model.fill(process.result);
+  fill_meta(process);
+  store_profile(*process.file, process.result, process.stored);
+}
+
+// Where the disk is full, single events are what a profile can best do without: the file begins anew with the rest.
+void recording::give_up_events(process_entry& process, const std::string& why) {
+  process.model.drop_events();
+  process.stored = {};
+  process.problem = why;
+  if (!process.has_events) {
+    process.file.reset();
+    return;
+  }
+  process.has_events = false;
+  process.without_events = "single events are left out: " + why;
+  try {
+    process.file.reset();
+    process.file = std::make_unique<table_writer>(process.path);
+    store(process);
+    process.problem.clear();
+  } catch (const profile_error& error) {
+    process.problem = error.what();
+    process.file.reset();
   }
 }
 
@@ -601,11 +633,11 @@ void recording::flush_events(process_entry& process) {
   open_file(process);
   const table rows = process.model.take_events();
   if (!process.file) return;
+  process.has_events = true;
   try {
     process.file->append(rows);
   } catch (const profile_error& error) {
-    process.problem = error.what();
-    process.file.reset();
+    give_up_events(process, error.what());
   }
 }
 
@@ -633,6 +665,7 @@ void recording::fill_meta(process_entry& process) {
   if (process.model.events_cut()) {
     refused.push_back(fmt::format("the events table ends after {} events", most_events));
   }
+  if (!process.without_events.empty()) refused.push_back(process.without_events);
   if (!process.problem.empty()) refused.push_back(process.problem);
   meta["refused"] = refused;
   meta["small_children"] = {{"processes", small_children_}, {"allocations", small_allocations_}};
@@ -668,16 +701,16 @@ void recording::fill_meta(process_entry& process) {
 
 void recording::write(process_entry& process, bool last) {
   flush_events(process);
-  process.model.fill(process.result);
-  fill_meta(process);
   open_file(process);
   if (process.file) {
     try {
-      store_profile(*process.file, process.result, process.stored);
+      store(process);
     } catch (const profile_error& error) {
-      process.problem = error.what();
-      process.file.reset();
+      give_up_events(process, error.what());
     }
+  } else {
+    process.model.fill(process.result);
+    fill_meta(process);
   }
   for (finished_file& one : files_) {
     if (one.path == process.path) one.problem = process.problem;
@@ -689,9 +722,8 @@ void recording::write(process_entry& process, bool last) {
 void recording::add_names() {
   for (const auto& process : ended_) {
     add_symbols(process->result);
-    if (!process->file) continue;
     try {
-      store_profile(*process->file, process->result, process->stored);
+      if (process->file) store_profile(*process->file, process->result, process->stored);
     } catch (const profile_error& error) {
       for (finished_file& one : files_) {
         if (one.path == process->path) one.problem = error.what();

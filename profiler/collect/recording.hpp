@@ -92,6 +92,8 @@ class recording {
   void add_names();
   void flush_events(process_entry& process);
   void open_file(process_entry& process);
+  void store(process_entry& process);
+  void give_up_events(process_entry& process, const std::string& why);
   void fill_meta(process_entry& process);
   std::string file_name(const process_entry& process) const;
   model_settings settings_of_models() const;
