@@ -72,9 +72,10 @@ profile_mode mode_of(const std::string& name) {
 // Why a preload does not take effect is told as `tarn run` does; here there is a way out.
 [[noreturn]] void suggest_faults(const cli_error& error) {
   if (error.code() != exit_code::refused) throw error;
-  throw cli_error(error.code(), error.what(),
-                  (error.advice().empty() ? "" : error.advice() + "\n  ") +
-                      std::string("Or see its page faults alone: tarn profile --mode faults -- PROGRAM ARG..."));
+  throw cli_error(
+      error.code(), error.what(),
+      (error.advice().empty() ? "" : error.advice() + "\n  ") +
+          std::string("Or see its page faults alone: tarn profile --mode faults -- PROGRAM ARG..."));
 }
 
 struct start_request {
@@ -113,7 +114,8 @@ profiler::price_list find_prices(const std::string& allocator, std::vector<std::
   profiler::price_list prices;
   prices.fault = 1e9 * measured.fault_seconds;
   prices.huge_fault = 1e9 * measured.huge_fault_seconds;
-  if (static_cast<double>(measured.costly_bytes) >= smallest_costly_part * static_cast<double>(measured.first_bytes)) {
+  if (static_cast<double>(measured.costly_bytes) >=
+      smallest_costly_part * static_cast<double>(measured.first_bytes)) {
     prices.costly_fault = 1e9 * measured.costly_fault_seconds;
   }
   prices.unmap_page = 1e9 * measured.unmapping_per_mib / pages_per_mib;
@@ -183,14 +185,17 @@ int cmd_profile(const std::vector<std::string>& words) {
   CLI::App app{"Record what a program's memory allocation costs, and who pays it.", "profile"};
   profile_arguments arguments;
   set_usage(app, "tarn profile [OPTIONS] -- PROGRAM ARG...");
-  app.add_option("-m,--mode", arguments.mode, "sample (the default), full: every call, faults: page faults alone")
+  app.add_option("-m,--mode", arguments.mode,
+                 "sample (the default), full: every call, faults: page faults alone")
       ->check(CLI::IsMember({"sample", "full", "faults"}))
       ->option_text("MODE");
-  app.add_option("-o,--output", arguments.output, "The file; those of child processes get their numbers into its name")
+  app.add_option("-o,--output", arguments.output,
+                 "The file; those of child processes get their numbers into its name")
       ->option_text("FILE");
   app.add_option("--sample", arguments.sample, "Mode sample: bytes from sample to sample, on average (512K)")
       ->option_text("SIZE");
-  app.add_flag("--no-events", arguments.no_events, "Leave single events out of the file: smaller, and no replay");
+  app.add_flag("--no-events", arguments.no_events,
+               "Leave single events out of the file: smaller, and no replay");
   app.add_flag("-q,--quiet", arguments.quiet, "No progress, and no summary at the end");
   app.footer(footer);
   if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
@@ -227,7 +232,8 @@ int cmd_profile(const std::vector<std::string>& words) {
       tell_files(record);
     }
     if (record.main_profile() == nullptr) {
-      print_note("the program was not recorded: it ended before it allocated, or dropped the recorder's environment");
+      print_note(
+          "the program was not recorded: it ended before it allocated, or dropped the recorder's environment");
     }
   } catch (const profile_error& error) {
     throw cli_error(exit_code::refused, error.what());

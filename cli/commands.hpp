@@ -13,6 +13,10 @@ int cmd_compare(const std::vector<std::string>& words);
 int cmd_cost(const std::vector<std::string>& words);
 int cmd_profile(const std::vector<std::string>& words);
 int cmd_doctor(const std::vector<std::string>& words);
+int cmd_sites(const std::vector<std::string>& words);
+int cmd_flame(const std::vector<std::string>& words);
+int cmd_diff(const std::vector<std::string>& words);
+int cmd_export(const std::vector<std::string>& words);
 int cmd_options(const std::vector<std::string>& words);
 // Hidden: runs inside the child that cmd_options starts with the library preloaded.
 int print_preloaded_options();

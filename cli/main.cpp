@@ -26,6 +26,10 @@ constexpr const char* help_text =
     "  compare  measure a program under the system's malloc, tarn and other allocators\n"
     "  cost     measure what large buffers cost, or watch what page faults cost\n"
     "  profile  record what a program's memory allocation costs, and who pays it\n"
+    "  sites    the call sites of a profile as a table\n"
+    "  flame    the call paths of a profile as a tree\n"
+    "  diff     what changed from one profile to another, with limits\n"
+    "  export   a profile for pprof, heaptrack, flame graphs, Prometheus, or as JSON\n"
     "  doctor   what this system lets a profile see, and how to see more\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
@@ -40,7 +44,7 @@ constexpr const char* help_text =
     "\n"
     "Every command takes --help and --json. tarn --version prints the version.\n"
     "Exit codes: run passes the program's on; otherwise 0 success, 1 results differ between\n"
-    "allocators, 2 usage, 3 the program fails under every allocator, 125 tarn refuses,\n"
+    "allocators or a limit of diff is exceeded, 2 usage, 3 the program fails under every allocator, 125 tarn refuses,\n"
     "126 not executable, 127 not found.\n";
 
 struct command {
@@ -48,9 +52,10 @@ struct command {
   int (*run)(const std::vector<std::string>& words);
 };
 
-constexpr command commands[] = {
-    {"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
-    {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"options", cmd_options}};
+constexpr command commands[] = {{"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
+                                {"profile", cmd_profile}, {"sites", cmd_sites},     {"flame", cmd_flame},
+                                {"diff", cmd_diff},       {"export", cmd_export},   {"doctor", cmd_doctor},
+                                {"options", cmd_options}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};

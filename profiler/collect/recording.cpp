@@ -30,8 +30,8 @@ constexpr std::uint64_t first_checkpoint_ns = 5 * second_ns;
 constexpr std::uint64_t checkpoint_share = 50;
 constexpr std::size_t event_rows_per_chunk = std::size_t{1} << 16;
 constexpr std::size_t most_events = std::size_t{200} << 20;
-constexpr std::size_t most_looks = 32;  // at processes, each time
-constexpr std::size_t many_faults = 500;  // in one drain
+constexpr std::size_t most_looks = 32;                 // at processes, each time
+constexpr std::size_t many_faults = 500;               // in one drain
 constexpr std::uint64_t words_between_reports = 8192;  // to a waiting program that there is room again
 
 // A child that did less than this leaves no file of its own.
@@ -48,7 +48,8 @@ void try_output(const std::string& path) {
   const bool there = access(path.c_str(), F_OK) == 0;
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (file < 0) {
-    throw profile_error(path + ": cannot be written: " + std::strerror(errno) + "; name another file: -o FILE");
+    throw profile_error(path + ": cannot be written: " + std::strerror(errno) +
+                        "; name another file: -o FILE");
   }
   ::close(file);
   if (!there) unlink(path.c_str());
@@ -64,7 +65,8 @@ constexpr std::uint64_t stack_growth = std::uint64_t{8} << 20;
 
 std::string region_at(const std::map<std::uint64_t, mapped_region>& regions, std::uint64_t address) {
   auto above = regions.upper_bound(address);
-  if (above != regions.end() && above->second.name == "[stack]" && above->first - address < stack_growth) return "[stack]";
+  if (above != regions.end() && above->second.name == "[stack]" && above->first - address < stack_growth)
+    return "[stack]";
   if (above == regions.begin()) return "[anonymous]";
   --above;
   return address < above->second.end ? above->second.name : "[anonymous]";
@@ -79,7 +81,8 @@ std::string region_name(const std::string& path) {
 
 // One process image: from a start of recording to exec or the end.
 struct recording::process_entry final : module_sink {
-  process_entry(const model_settings& settings, std::uint32_t slot_index) : model(settings), slot(slot_index) {}
+  process_entry(const model_settings& settings, std::uint32_t slot_index)
+      : model(settings), slot(slot_index) {}
 
   process_model model;
   std::uint32_t slot;
@@ -101,7 +104,7 @@ struct recording::process_entry final : module_sink {
   std::vector<page_fault> faults;
   std::size_t next_fault = 0;
   std::vector<std::size_t> rings;  // indices into rings_
-  profile result;  // modules and counters are kept here
+  profile result;                  // modules and counters are kept here
   std::unique_ptr<table_writer> file;
   std::string path;
   std::string problem;
@@ -134,7 +137,8 @@ recording::recording(const recording_settings& settings) : settings_(settings), 
   if (settings_.output.empty()) {
     const std::string place = settings_.directory.empty() ? "." : settings_.directory;
     if (access(place.c_str(), W_OK) != 0) {
-      throw profile_error(place + ": no file can be made here: " + std::strerror(errno) + "; name one: -o FILE");
+      throw profile_error(place + ": no file can be made here: " + std::strerror(errno) +
+                          "; name one: -o FILE");
     }
   }
   if (settings_.mode != profile_mode::faults) {
@@ -239,11 +243,13 @@ void recording::look_for_rings(process_entry* only) {
     if (only != nullptr && owner != only) continue;
     if (owner == nullptr) {
       // acquire, pairs with the process's release: the slot is filled
-      if (session_->header().processes[slot].state.load(std::memory_order_acquire) != slot_state::live) continue;
+      if (session_->header().processes[slot].state.load(std::memory_order_acquire) != slot_state::live)
+        continue;
       owner = &add_process(slot);
     }
     known.owner = owner;
-    known.stream.reset(session_->words(index), session_->ring_words(), &owner->model, &clock_, owner, owner->start_ns);
+    known.stream.reset(session_->words(index), session_->ring_words(), &owner->model, &clock_, owner,
+                       owner->start_ns);
     known.reported = 0;
     owner->rings.push_back(index);
   }
@@ -272,8 +278,10 @@ void recording::take_faults() {
   }
 }
 
-recording::process_entry& recording::add_seen_process(std::uint32_t pid, process_entry* parent, std::uint64_t time_ns) {
-  auto added = std::make_unique<process_entry>(settings_of_models(), static_cast<std::uint32_t>(process_slots));
+recording::process_entry& recording::add_seen_process(std::uint32_t pid, process_entry* parent,
+                                                      std::uint64_t time_ns) {
+  auto added =
+      std::make_unique<process_entry>(settings_of_models(), static_cast<std::uint32_t>(process_slots));
   process_entry& entry = *added;
   entry.serial = ++last_serial_;
   entry.pid = pid;
@@ -300,8 +308,9 @@ recording::process_entry& recording::add_seen_process(std::uint32_t pid, process
 
 // Mode faults: processes and their mappings as the kernel tells of them.
 void recording::follow_processes() {
-  std::sort(new_processes_.begin(), new_processes_.end(),
-            [](const process_event& left, const process_event& right) { return left.time_ns < right.time_ns; });
+  std::sort(
+      new_processes_.begin(), new_processes_.end(),
+      [](const process_event& left, const process_event& right) { return left.time_ns < right.time_ns; });
   for (const process_event& event : new_processes_) {
     process_entry* known = by_process(event.process);
     if (event.kind == process_event::what::forked && event.process != event.parent && known == nullptr) {
@@ -350,8 +359,9 @@ void recording::place_faults() {
       node = owner->model.node(node, *caller + (innermost ? 1 : 0));
     }
     const std::uint64_t since = fault.time_ns > owner->start_ns ? fault.time_ns - owner->start_ns : 0;
-    owner->model.touched({since, fault.address, fault.instruction, fault.thread, fault.weight, fault.in_kernel}, node,
-                         region_at(owner->regions, fault.address));
+    owner->model.touched(
+        {since, fault.address, fault.instruction, fault.thread, fault.weight, fault.in_kernel}, node,
+        region_at(owner->regions, fault.address));
   }
 }
 
@@ -411,7 +421,8 @@ bool recording::drain_process(process_entry& process, std::uint64_t until_ns) {
     if (process.model.waiting_events() >= event_rows_per_chunk) flush_events(process);
   }
   faults_until(until);
-  process.faults.erase(process.faults.begin(), process.faults.begin() + static_cast<std::ptrdiff_t>(next_fault));
+  process.faults.erase(process.faults.begin(),
+                       process.faults.begin() + static_cast<std::ptrdiff_t>(next_fault));
   for (const std::size_t index : process.rings) {
     if (rings_[index].stream.position() != rings_[index].reported) report(index);
   }
@@ -453,9 +464,12 @@ void recording::add_counters(process_entry& process, bool at_end) {
   if (at_end && session_) {
     const process_slot& slot = session_->header().processes[process.slot];
     // acquire, pairs with the process's release: at_exit is there
-    if (!process.superseded && slot.serial == process.serial && slot.ended.load(std::memory_order_acquire) != 0) {
-      process.last.minor_faults = std::max(process.last.minor_faults, static_cast<double>(slot.at_exit.minor_faults));
-      process.last.major_faults = std::max(process.last.major_faults, static_cast<double>(slot.at_exit.major_faults));
+    if (!process.superseded && slot.serial == process.serial &&
+        slot.ended.load(std::memory_order_acquire) != 0) {
+      process.last.minor_faults =
+          std::max(process.last.minor_faults, static_cast<double>(slot.at_exit.minor_faults));
+      process.last.major_faults =
+          std::max(process.last.major_faults, static_cast<double>(slot.at_exit.major_faults));
       process.last.user_ns = std::max(process.last.user_ns, static_cast<double>(slot.at_exit.user_ns));
       process.last.system_ns = std::max(process.last.system_ns, static_cast<double>(slot.at_exit.system_ns));
     }
@@ -470,7 +484,9 @@ void recording::add_counters(process_entry& process, bool at_end) {
   row.live = process.model.live_blocks();
   row.allocations = process.model.allocations();
   row.frees = process.model.frees();
-  const auto since = [](double now, std::uint64_t start) { return std::max(0.0, now - static_cast<double>(start)); };
+  const auto since = [](double now, std::uint64_t start) {
+    return std::max(0.0, now - static_cast<double>(start));
+  };
   row.faults = since(process.last.minor_faults, process.at_start.minor_faults);
   row.major_faults = since(process.last.major_faults, process.at_start.major_faults);
   row.user_ns = since(process.last.user_ns, process.at_start.user_ns);
@@ -524,7 +540,8 @@ void recording::release_shared(process_entry& process) {
     session_->ring(index).state.store(slot_state::free, std::memory_order_release);
   }
   process.rings.clear();
-  if (slot.serial == process.serial) slot.state.store(slot_state::free, std::memory_order_release);  // likewise
+  if (slot.serial == process.serial)
+    slot.state.store(slot_state::free, std::memory_order_release);  // likewise
 }
 
 bool recording::is_worth_a_file(const process_entry& process) const {
@@ -578,7 +595,8 @@ std::string recording::file_name(const process_entry& process) const {
   const std::string extension =
       settings_.output.empty() ? ".prof" : fs::path(settings_.output).extension().string();
   const auto taken = [this](const std::string& path) {
-    return std::any_of(files_.begin(), files_.end(), [&path](const finished_file& one) { return one.path == path; });
+    return std::any_of(files_.begin(), files_.end(),
+                       [&path](const finished_file& one) { return one.path == path; });
   };
   // A process that has called exec has several.
   std::string path = name + extension;
@@ -661,7 +679,8 @@ void recording::fill_meta(process_entry& process) {
         "page faults that the kernel takes itself, as in read() into fresh memory, are counted, not seen (as root, or at "
         "kernel.perf_event_paranoid 1 they are)");
   }
-  if (faults_.lost() > 0) refused.push_back(fmt::format("{:.0f} page faults were lost: they came too fast", faults_.lost()));
+  if (faults_.lost() > 0)
+    refused.push_back(fmt::format("{:.0f} page faults were lost: they came too fast", faults_.lost()));
   if (process.model.events_cut()) {
     refused.push_back(fmt::format("the events table ends after {} events", most_events));
   }
@@ -671,9 +690,8 @@ void recording::fill_meta(process_entry& process) {
   meta["small_children"] = {{"processes", small_children_}, {"allocations", small_allocations_}};
   meta["odd_events"] = process.model.odd_events();
   if (process.pid == main_process_ && !process.superseded && main_status_ >= 0) {
-    meta["exit"] = WIFEXITED(main_status_)
-                       ? nlohmann::json({{"status", WEXITSTATUS(main_status_)}})
-                       : nlohmann::json({{"signal", WTERMSIG(main_status_)}});
+    meta["exit"] = WIFEXITED(main_status_) ? nlohmann::json({{"status", WEXITSTATUS(main_status_)}})
+                                           : nlohmann::json({{"signal", WTERMSIG(main_status_)}});
   }
   result.meta = std::move(meta);
   result.mode = settings_.mode;
@@ -770,9 +788,10 @@ std::string recording::status_line() const {
     live += process->model.live_bytes();
     faults += process->model.seen_faults();
   }
-  return fmt::format("profiling: {:.1f} s, {} process{}, {:.1f}M allocations, {:.1f} MiB live, {:.0f}k page faults",
-                     static_cast<double>(raw_clock_ns() - begin_ns_) / 1e9, processes_.size(),
-                     processes_.size() == 1 ? "" : "es", allocations / 1e6, live / (1 << 20), faults / 1e3);
+  return fmt::format(
+      "profiling: {:.1f} s, {} process{}, {:.1f}M allocations, {:.1f} MiB live, {:.0f}k page faults",
+      static_cast<double>(raw_clock_ns() - begin_ns_) / 1e9, processes_.size(),
+      processes_.size() == 1 ? "" : "es", allocations / 1e6, live / (1 << 20), faults / 1e3);
 }
 
 }  // namespace tarn::profiler

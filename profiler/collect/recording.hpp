@@ -30,10 +30,11 @@ struct recording_settings {
   profile_mode mode = profile_mode::sample;
   std::uint64_t sample_bytes = std::uint64_t{512} << 10;
   bool keep_events = true;
-  std::string output;  // empty: tarn-PROGRAM-PID.prof here
+  std::string output;     // empty: tarn-PROGRAM-PID.prof here
   std::string directory;  // where such files go; empty: here
   price_list prices;
-  nlohmann::json meta = nlohmann::json::object();  // what the caller knows: kernel, thp, privilege, refused ...
+  nlohmann::json meta =
+      nlohmann::json::object();  // what the caller knows: kernel, thp, privilege, refused ...
 };
 
 struct finished_file {
@@ -114,7 +115,7 @@ class recording {
   int main_status_ = -1;
   std::uint64_t begin_ns_ = 0;
   std::uint64_t last_look_ns_ = 0;
-  std::size_t next_look_ = 0;  // into processes_
+  std::size_t next_look_ = 0;      // into processes_
   std::uint64_t last_serial_ = 0;  // of processes that no recorder numbers
   std::uint64_t small_children_ = 0;
   double small_allocations_ = 0;

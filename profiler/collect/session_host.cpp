@@ -53,9 +53,10 @@ session_host::session_host(record_mode mode, std::uint64_t sample_bytes, const t
   if (memory == MAP_FAILED) {
     const int error = errno;
     if (file_ >= 0) close(file_);
-    throw profile_error(std::string("cannot make the memory for the recording: ") + std::strerror(error) +
-                        " (it takes 1 GiB of address space, and a file in memory of that length, of which only what is "
-                        "used takes memory: see ulimit -v and ulimit -f)");
+    throw profile_error(
+        std::string("cannot make the memory for the recording: ") + std::strerror(error) +
+        " (it takes 1 GiB of address space, and a file in memory of that length, of which only what is "
+        "used takes memory: see ulimit -v and ulimit -f)");
   }
   header_ = new (memory) session_header;
   rings_ = reinterpret_cast<ring_header*>(static_cast<unsigned char*>(memory) + rings_at);

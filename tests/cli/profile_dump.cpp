@@ -19,7 +19,11 @@ nlohmann::json as_json(const profile& p, const site& one) {
   for (const source_frame& frame : frames_of(p, one.stack)) frames.push_back(frame.function);
   nlohmann::json sizes = nlohmann::json::array();
   for (const size_count& each : one.sizes) sizes.push_back({each.size, each.count, each.exact});
-  return {{"label", site_label(p, one).function}, {"type", one.type}, {"frames", frames}, {"figures", figures}, {"sizes", sizes},
+  return {{"label", site_label(p, one).function},
+          {"type", one.type},
+          {"frames", frames},
+          {"figures", figures},
+          {"sizes", sizes},
           {"pairs", one.threads.size()}};
 }
 
@@ -48,12 +52,21 @@ int main(int count, char** words) try {
   nlohmann::json threads = nlohmann::json::array();
   for (const thread_info& one : p.threads) threads.push_back(one.name);
   nlohmann::json modules = nlohmann::json::array();
-  for (const module_info& one : p.modules) modules.push_back({{"path", one.path}, {"build_id", one.build_id}});
-  const nlohmann::json all = {{"meta", p.meta}, {"sites", sites}, {"threads", threads}, {"modules", modules},
-                              {"damage", p.damage}, {"counters", p.counters.size()}, {"other_faults", p.other_faults},
-                              {"unseen_faults", p.unseen_faults}, {"lost_events", p.lost_events},
-                              {"unwind_checked", p.unwind_checked}, {"unwind_wrong", p.unwind_error_rate},
-                              {"malloc_pair", p.prices.malloc_pair}, {"events", events_in(words[1])}};
+  for (const module_info& one : p.modules)
+    modules.push_back({{"path", one.path}, {"build_id", one.build_id}});
+  const nlohmann::json all = {{"meta", p.meta},
+                              {"sites", sites},
+                              {"threads", threads},
+                              {"modules", modules},
+                              {"damage", p.damage},
+                              {"counters", p.counters.size()},
+                              {"other_faults", p.other_faults},
+                              {"unseen_faults", p.unseen_faults},
+                              {"lost_events", p.lost_events},
+                              {"unwind_checked", p.unwind_checked},
+                              {"unwind_wrong", p.unwind_error_rate},
+                              {"malloc_pair", p.prices.malloc_pair},
+                              {"events", events_in(words[1])}};
   std::puts(all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   return 0;
 } catch (const std::exception& error) {
