@@ -62,6 +62,7 @@ struct profile_arguments {
   std::string sample = "512K";
   bool no_events = false;
   bool quiet = false;
+  bool json = false;
 };
 
 profile_mode mode_of(const std::string& name) {
@@ -171,6 +172,20 @@ foreground_result follow(recording& record, const child_request& request, bool q
   return run_in_foreground(request, &each);
 }
 
+nlohmann::json summary_of(const recording& record, int wait_status) {
+  nlohmann::json files = nlohmann::json::array();
+  for (const auto& file : record.files()) {
+    files.push_back(
+        {{"path", file.path}, {"program", file.program}, {"pid", file.process}, {"problem", file.problem}});
+  }
+  nlohmann::json summary = {
+      {"files", files},
+      {"exit_status", WIFEXITED(wait_status) ? nlohmann::json(WEXITSTATUS(wait_status)) : nullptr},
+      {"signal", WIFSIGNALED(wait_status) ? nlohmann::json(WTERMSIG(wait_status)) : nullptr}};
+  if (record.main_profile() != nullptr) summary["program"] = verdict_as_json(*record.main_profile());
+  return summary;
+}
+
 void tell_files(const recording& record) {
   for (const auto& file : record.files()) {
     fmt::print(stderr, "tarn: {} ({}, process {})\n", file.path, file.program, file.process);
@@ -197,6 +212,7 @@ int cmd_profile(const std::vector<std::string>& words) {
   app.add_flag("--no-events", arguments.no_events,
                "Leave single events out of the file: smaller, and no replay");
   app.add_flag("-q,--quiet", arguments.quiet, "No progress, and no summary at the end");
+  app.add_flag("--json", arguments.json, "The summary as one JSON object on stderr");
   app.footer(footer);
   if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
   require_program(line, "profile", exit_code::refused);
@@ -225,13 +241,16 @@ int cmd_profile(const std::vector<std::string>& words) {
     } else if (!record.faults().is_open()) {
       throw cli_error(exit_code::refused, record.faults().refusal(), "tarn doctor says what works here.");
     }
-    result = follow(record, request.child, arguments.quiet, failure);
+    result = follow(record, request.child, arguments.quiet || arguments.json, failure);
     record.finish();
-    if (!arguments.quiet) {
+    if (arguments.json) {
+      const nlohmann::json summary = summary_of(record, result.wait_status);
+      fmt::print(stderr, "{}\n", summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else if (!arguments.quiet) {
       if (record.main_profile() != nullptr) print_verdict(*record.main_profile());
       tell_files(record);
     }
-    if (record.main_profile() == nullptr) {
+    if (record.main_profile() == nullptr && !arguments.json) {
       print_note(
           "the program was not recorded: it ended before it allocated, or dropped the recorder's environment");
     }

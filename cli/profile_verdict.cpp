@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "profiler/analyze/site_label.hpp"
@@ -101,6 +102,31 @@ std::string render_verdict(const profiler::profile& p) {
   }
   if (p.lost_events > 0) text += fmt::format("  {:.0f} events were lost\n", p.lost_events);
   return text;
+}
+
+nlohmann::json verdict_as_json(const profiler::profile& p) {
+  const profiler::cost all = profiler::cost_of_all(p);
+  double allocations = 0;
+  double bytes = 0;
+  for (const profiler::site& site : p.sites) {
+    allocations += site.figures.allocations;
+    bytes += site.figures.bytes;
+  }
+  nlohmann::json places = nlohmann::json::array();
+  for (const paying_place& place : paying_places(p)) {
+    if (places.size() == most_sites) break;
+    places.push_back({{"where", place.name}, {"ns", place.cost}, {"allocations", place.figures.allocations}});
+  }
+  return {{"allocations", allocations},
+          {"bytes", bytes},
+          {"malloc_ns", all.malloc_ns},
+          {"fault_ns", all.fault_ns},
+          {"unmap_ns", all.unmap_ns},
+          {"other_faults", p.other_faults},
+          {"unseen_faults", p.unseen_faults},
+          {"lost_events", p.lost_events},
+          {"places", places},
+          {"meta", p.meta}};
 }
 
 void print_verdict(const profiler::profile& p) {

@@ -193,6 +193,13 @@ class profile(ProfileBase):
         self.profile("exact", "1", options=["--quiet"])
         self.assertEqual(self.result.stderr, "")
 
+    def test_summary_as_json(self):
+        self.profile("exact", "1", options=["--json"])
+        summary = json.loads(self.result.stderr)
+        self.assertEqual(summary["exit_status"], END)
+        self.assertTrue(summary["files"][0]["path"].endswith("x.prof"))
+        self.assertGreater(summary["program"]["allocations"], 20000)
+
     def test_names_of_files(self):
         result = subprocess.run([settings.tarn, "profile", "-q", "--", settings.profile_target, "churn", "10"],
                                 capture_output=True, text=True, check=False, cwd=self.folder, env=self.environment())
