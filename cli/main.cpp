@@ -27,6 +27,10 @@ constexpr const char* help_text =
     "  compare  measure a program under the system's malloc, tarn and other allocators\n"
     "  cost     measure what large buffers cost, or watch what page faults cost\n"
     "  profile  record what a program's memory allocation costs, and who pays it\n"
+    "  sites    the call sites of a profile as a table\n"
+    "  flame    the call paths of a profile as a tree\n"
+    "  diff     what changed from one profile to another, with limits\n"
+    "  export   a profile for pprof, heaptrack, flame graphs, Prometheus, or as JSON\n"
     "  doctor   what this system lets a profile see, and how to see more\n"
     "  advise   what would make a recorded program's memory allocation cheaper\n"
     "  apply    try that advice on the program as it is\n"
@@ -45,7 +49,7 @@ constexpr const char* help_text =
     "\n"
     "Every command takes --help and --json. tarn --version prints the version.\n"
     "Exit codes: run passes the program's on; otherwise 0 success, 1 results differ between\n"
-    "allocators, 2 usage, 3 the program fails under every allocator, 125 tarn refuses,\n"
+    "allocators or a limit of diff is exceeded, 2 usage, 3 the program fails under every allocator, 125 tarn refuses,\n"
     "126 not executable, 127 not found.\n";
 
 struct command {
@@ -53,11 +57,11 @@ struct command {
   int (*run)(const std::vector<std::string>& words);
 };
 
-constexpr command commands[] = {
-    {"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
-    {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"options", cmd_options},
-    {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
-    {"top", cmd_top}};
+constexpr command commands[] = {{"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
+                                {"profile", cmd_profile}, {"sites", cmd_sites},     {"flame", cmd_flame},
+                                {"diff", cmd_diff},       {"export", cmd_export},   {"doctor", cmd_doctor},
+                                {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
+                                {"top", cmd_top},         {"options", cmd_options}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs clang-tidy over src/ and cli/; a file that was clean and has not changed since is not read again.
+"""Runs clang-tidy over src/, cli/ and profiler/; a file that was clean and has not changed since is not read again.
 
 Usage: tidy.py CLANG_TIDY BUILD_FOLDER
 BUILD_FOLDER holds compile_commands.json. What was clean is kept in BUILD_FOLDER/tidy/, one empty file named by
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from project_includes import ROOT, closure_of
 
-FOLDERS = [ROOT / "src", ROOT / "cli"]
+FOLDERS = [ROOT / "src", ROOT / "cli", ROOT / "profiler"]
 SECONDS_PER_FILE = 300
 
 

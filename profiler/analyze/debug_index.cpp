@@ -167,15 +167,17 @@ Dwarf_Off debug_index::add_scopes(scope_list& scopes, Dwarf_Die& parent, std::si
   for_each_child(parent, [&](Dwarf_Die& child) {
     const int tag = dwarf_tag(&child);
     last = dwarf_dieoffset(&child) + 1;
-    const bool named = tag == DW_TAG_namespace || tag == DW_TAG_module || is_class(tag);
-    if (!named && tag != DW_TAG_subprogram && tag != DW_TAG_lexical_block) return true;
+    if (tag == DW_TAG_subprogram && dwarf_haschildren(&child) == 0) return true;
+    const bool named =
+        tag == DW_TAG_namespace || tag == DW_TAG_module || tag == DW_TAG_subprogram || is_class(tag);
+    if (!named && tag != DW_TAG_lexical_block) return true;
     std::size_t inner = index;
     if (named) {
       inner = scopes.size();
       const char* name = dwarf_diename(&child);
       const std::string shown = name != nullptr           ? name
                                 : tag == DW_TAG_namespace ? "(anonymous namespace)"
-                                                          : "(anonymous class)";
+                                                          : "{lambda}";
       scopes.push_back({last - 1, last, shown, index});
     }
     last = add_scopes(scopes, child, inner, depth + 1);
@@ -206,7 +208,8 @@ std::string debug_index::qualified_name(Dwarf_Die& declaration, const char* name
   std::string result = name;
   while (index != 0) {
     const scope& each = scopes[index];
-    if (offset < each.end) result = each.name + "::" + result;
+    // Its own, as the scope of what it has inside, is not among them.
+    if (offset > each.begin && offset < each.end) result = each.name + "::" + result;
     index = each.parent;
   }
   return result;

@@ -57,15 +57,17 @@ std::size_t behind_bracket(std::string_view text, std::size_t open) {
   return npos;
 }
 
-// Without parameters and what follows them: "a::b<c>::d". "(anonymous namespace)" and "operator()" are names.
+// Without parameters and what follows them: "a::b<c>::d". These are the last brackets; "(anonymous namespace)" and
+// "operator()" are names, and so is a function with its parameters that something lies in: "a(int)::{lambda()#1}".
 std::string_view without_parameters(std::string_view function) {
-  const std::size_t end = find_outside(function, [&](std::size_t at) {
-    if (function[at] != '(') return false;
-    const auto before = function.substr(0, at);
-    if (function.substr(at).starts_with("(anonymous ")) return false;
-    return !before.empty() && !before.ends_with("::") && !before.ends_with("operator");
+  std::size_t end = npos;
+  find_outside(function, [&](std::size_t at) {
+    if (function[at] != '(' || function.substr(0, at).ends_with("operator")) return false;
+    const std::size_t behind = behind_bracket(function, at);
+    if (behind == npos || !function.substr(behind).starts_with("::")) end = at;
+    return false;
   });
-  return function.substr(0, end);
+  return end == 0 ? function : function.substr(0, end);
 }
 
 // Where the last name behind "::" outside of brackets begins; 0 where there is none.
@@ -176,6 +178,22 @@ std::string allocated_type(std::string_view function) {
     if (!type.empty() && rest.starts_with("::")) return type;
   }
   return {};
+}
+
+std::string short_name(std::string_view function) {
+  constexpr std::size_t longest_arguments = 24;
+  const std::string_view name = without_return_type(without_parameters(function));
+  std::string result;
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t end = name[at] == '<' && !is_operator(name, at) ? behind_bracket(name, at) : npos;
+    if (end != npos && end - at > longest_arguments) {
+      result += "<...>";
+      at = end;
+    } else {
+      result += name[at++];
+    }
+  }
+  return result;
 }
 
 bool is_plain_allocation(std::string_view function) {

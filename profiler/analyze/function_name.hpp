@@ -19,6 +19,9 @@ std::string constructed_type(std::string_view function);
 // is none of these.
 std::string allocated_type(std::string_view function);
 
+// For where there is little room: without parameters, and "<...>" for template arguments that are long.
+std::string short_name(std::string_view function);
+
 // Whether it only hands on memory without a type: operator new, malloc and their like.
 bool is_plain_allocation(std::string_view function);
 

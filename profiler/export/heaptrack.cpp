@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t piece_bytes = 1 << 20;
 constexpr double most_made_up = 2e6;  // allocations; heaptrack reads some 10^6 lines a second
 constexpr double ns_per_ms = 1e6;
+constexpr double largest_size = 9e18;
 
 enum event_kind : std::uint8_t {
   event_malloc = 1,
@@ -78,10 +79,10 @@ class heaptrack_writer {
     std::uint64_t info = 0;
     std::uint64_t count = 0;
   };
-  // A site's blocks of one size: those that go at once, those of the peak, and those that stay.
+  // A site's blocks of one size: those that come and go before the peak, those that are there only then, then and at the
+  // end, and at the end only.
   struct share {
-    portion passing, at_peak, late;
-    std::uint64_t stay = 0;  // of at_peak
+    portion passing, at_peak, staying, late;
   };
 
   double number_in_meta(const char* name, double otherwise) const {
@@ -227,13 +228,17 @@ class heaptrack_writer {
 
   // ---- made up ----
 
-  // `count` allocations of `bytes` together, as one line for about each `scale` of them.
+  // `count` allocations of `bytes` together, as one line for about each `scale` of them, but less where one such line would
+  // be much beside the peak.
   portion make_portion(double count, double bytes, std::uint32_t stack, double scale) {
     portion result;
     if (count <= 0) return result;
-    result.count = static_cast<std::uint64_t>(std::max(1.0, std::llround(count / scale) * 1.0));
-    result.info =
-        info_id(static_cast<std::uint64_t>(std::llround(bytes / static_cast<double>(result.count))), stack);
+    constexpr double most_of_peak = 1.0 / 32;
+    if (bytes > 0) scale = std::clamp(most_of_peak * peak_bytes_ / (bytes / count), 1.0, scale);
+    result.count = static_cast<std::uint64_t>(std::max(1.0, std::round(count / scale)));
+    result.info = info_id(static_cast<std::uint64_t>(
+                              std::round(std::min(largest_size, bytes / static_cast<double>(result.count)))),
+                          stack);
     return result;
   }
 
@@ -263,15 +268,12 @@ class heaptrack_writer {
       for (const auto& [size, count] : sizes_of(one)) {
         share result;
         const double peak = count * at_peak, end = count * stays;
-        const double late = std::max(0.0, end - peak);
-        const double passing = std::max(0.0, count - peak - late);
+        const double staying = std::min(peak, end);
+        const double passing = count - std::max(peak, end);
         result.passing = make_portion(passing >= 0.5 ? passing : 0, passing * size, one.stack, scale);
-        result.at_peak = make_portion(peak, peak * size, one.stack, scale);
-        result.late = make_portion(late, late * size, one.stack, scale);
-        if (peak > 0) {
-          result.stay = static_cast<std::uint64_t>(
-              std::llround(static_cast<double>(result.at_peak.count) * std::min(1.0, end / peak)));
-        }
+        result.at_peak = make_portion(peak - staying, (peak - staying) * size, one.stack, scale);
+        result.staying = make_portion(staying, staying * size, one.stack, scale);
+        result.late = make_portion(end - staying, (end - staying) * size, one.stack, scale);
         shares.push_back(result);
       }
     }
@@ -281,7 +283,10 @@ class heaptrack_writer {
   // First what passes, then up to the peak, then down to what stays, then what came after it. Returns the scale.
   double make_up_events() {
     double allocations = 0;
-    for (const site& one : p_.sites) allocations += one.figures.allocations;
+    for (const site& one : p_.sites) {
+      allocations += one.figures.allocations;
+      peak_bytes_ += one.figures.bytes_at_peak;
+    }
     const double scale = std::max(1.0, std::ceil(allocations / most_made_up));
     const std::vector<share> shares = make_shares(scale);
     const auto highest = std::max_element(
@@ -294,20 +299,17 @@ class heaptrack_writer {
       }
     }
     if (highest != p_.counters.end()) write_time(highest->time_ns);
-    repeat(shares, '+', [](const share& each) { return each.at_peak; });
-    repeat(shares, '-', [](const share& each) {
-      return portion{each.at_peak.info, each.at_peak.count - each.stay};
-    });
+    repeat(shares, '+', &share::at_peak);
+    repeat(shares, '+', &share::staying);
+    repeat(shares, '-', &share::at_peak);
     write_time(static_cast<std::uint64_t>(number_in_meta("duration_ns", 0)));
-    repeat(shares, '+', [](const share& each) { return each.late; });
+    repeat(shares, '+', &share::late);
     return scale;
   }
 
-  template <typename Which>
-  void repeat(const std::vector<share>& shares, char kind, Which which) {
+  void repeat(const std::vector<share>& shares, char kind, portion share::*which) {
     for (const share& each : shares) {
-      const portion what = which(each);
-      for (std::uint64_t count = 0; count < what.count; ++count) out_.line(kind, what.info);
+      for (std::uint64_t count = 0; count < (each.*which).count; ++count) out_.line(kind, (each.*which).info);
     }
   }
 
@@ -317,6 +319,7 @@ class heaptrack_writer {
   std::unordered_map<std::uint64_t, std::uint64_t> addresses_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> infos_;
   std::unordered_map<std::uint64_t, std::uint64_t> living_;  // block: allocation info
+  double peak_bytes_ = 0;
   std::uint64_t last_ms_ = 0;
   std::size_t next_counter_ = 0;
 };

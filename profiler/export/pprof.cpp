@@ -91,7 +91,7 @@ class pprof_writer {
     for (const metric_row& row : metric_rows(p_)) add_sample(row);
     const double start = number_in_meta("start");
     const double duration = number_in_meta("duration_ns");
-    out_.number(9, static_cast<std::uint64_t>(start * 1e9));
+    out_.number(9, static_cast<std::uint64_t>(std::min(start, 9e9) * 1e9));
     out_.number(10, static_cast<std::uint64_t>(duration));
     message period;
     period.number(1, string_id("bytes"));

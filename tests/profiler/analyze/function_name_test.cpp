@@ -66,6 +66,23 @@ TEST(function_name, allocators) {
   }
 }
 
+TEST(function_name, short_ones) {
+  EXPECT_EQ(short_name("main"), "main");
+  EXPECT_EQ(short_name("book::level::add(order const&) const"), "book::level::add");
+  EXPECT_EQ(short_name("(anonymous namespace)::run(int) [clone .isra.0]"), "(anonymous namespace)::run");
+  EXPECT_EQ(short_name("a(int)::{lambda()#1}::operator()() const"), "a(int)::{lambda()#1}::operator()");
+  EXPECT_EQ(short_name("void a::b<int>(int)"), "a::b<int>");
+  EXPECT_EQ(
+      short_name("std::vector<market::order, std::allocator<market::order> >::push_back(market::order&&)"),
+      "std::vector<...>::push_back");
+  EXPECT_EQ(
+      short_name(
+          "decltype (::new((void*)(0)) order((declval<int>)())) std::construct_at<order, int>(order*, int&&)"),
+      "std::construct_at<order, int>");
+  EXPECT_EQ(short_name("operator<<(int, int)"), "operator<<");
+  EXPECT_EQ(short_name(""), "");
+}
+
 TEST(function_name, plain_allocation) {
   for (const char* name :
        {"operator new(unsigned long)", "operator new[](unsigned long, std::nothrow_t const&)", "malloc",

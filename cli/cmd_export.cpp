@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// tarn export: a profile in the format of another tool.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "cli_error.hpp"
+#include "command_line.hpp"
+#include "commands.hpp"
+#include "output_file.hpp"
+#include "profile_view.hpp"
+#include "profiler/export/exports.hpp"
+#include "profiler/export/packer.hpp"
+#include "profiler/format/table_file.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  tarn export --pprof server.tarn -o server.pb.gz && go tool pprof -http=: server.pb.gz\n"
+    "  tarn export --heaptrack server.tarn -o server.zst && heaptrack_gui server.zst\n"
+    "  tarn export --collapsed --metric peak server.tarn | flamegraph.pl > peak.svg\n"
+    "  tarn export --prometheus --top 20 server.tarn | curl --data-binary @- http://gateway/metrics/job/server\n"
+    "\n"
+    "pprof's file has one sample type for each metric (-sample_index=NAME): cost, malloc, hidden, faults, allocations,\n"
+    "bytes, live, live_bytes, peak. It is also read by Pyroscope, Parca, Perfetto and speedscope.\n"
+    "Exit codes: 0 written; 2 usage; 125 the file cannot be read, or the output not written.\n";
+
+struct export_arguments {
+  bool pprof = false;
+  bool collapsed = false;
+  bool heaptrack = false;
+  bool json = false;
+  bool prometheus = false;
+  std::string path;
+  std::string output = "-";
+  std::string metric_name = "cost";
+  std::size_t top = 100;
+};
+
+void write_heaptrack(const profiler::profile& p, const export_arguments& arguments, output_file& output) {
+  profiler::packer pack(arguments.output, [&output](const std::string& piece) { output.write(piece); });
+  const profiler::heaptrack_outcome outcome =
+      profiler::export_heaptrack(p, arguments.path, [&pack](std::string_view piece) { pack.write(piece); });
+  pack.finish();
+  if (!outcome.from_events) {
+    print_note(
+        "the profile has no list of all events (tarn profile --mode full keeps it): their order was made up "
+        "from each site's sums; \"temporary\" means nothing here");
+  }
+  if (outcome.each_stands_for > 1) {
+    print_note(fmt::format(
+        "one allocation stands for about {:.0f} of its site together: bytes are right, counts are "
+        "so many times less",
+        outcome.each_stands_for));
+  }
+}
+
+void write_export(const profiler::profile& p, const export_arguments& arguments, output_file& output) {
+  if (arguments.pprof) return output.write(profiler::export_pprof(p));
+  if (arguments.collapsed) {
+    return output.write(profiler::export_collapsed(p, metric_named("--metric", arguments.metric_name)));
+  }
+  if (arguments.json) return output.write(profiler::export_json(p));
+  if (arguments.prometheus) return output.write(profiler::export_prometheus(p, arguments.top));
+  write_heaptrack(p, arguments, output);
+}
+
+}  // namespace
+
+int cmd_export(const std::vector<std::string>& words) {
+  CLI::App app{"Write a profile in the format of another tool.", "export"};
+  set_usage(app, "tarn export --pprof | --collapsed | --heaptrack | --json | --prometheus [OPTIONS] FILE");
+  export_arguments arguments;
+  app.add_flag("--pprof", arguments.pprof, "pprof's profile.proto, gzip'ed");
+  app.add_flag("--collapsed", arguments.collapsed,
+               "Collapsed stacks: a line per call path, for flame graphs");
+  app.add_flag("--heaptrack", arguments.heaptrack,
+               "heaptrack's text; compressed where OUT ends in .zst or .gz");
+  app.add_flag("--json", arguments.json, "All figures of all sites, with names");
+  app.add_flag("--prometheus", arguments.prometheus, "Prometheus' text, by site");
+  app.add_option("file", arguments.path, "A profile that tarn profile wrote")
+      ->required()
+      ->option_text("FILE");
+  app.add_option("-o,--output", arguments.output, "Where to (standard output)")->option_text("OUT");
+  CLI::Option* metric =
+      app.add_option("-m,--metric", arguments.metric_name, "With --collapsed: which metric (cost)")
+          ->option_text("METRIC");
+  CLI::Option* top =
+      app.add_option("--top", arguments.top, "With --prometheus: so many sites, the rest as one (100)")
+          ->check(CLI::Range(1, 100000))
+          ->option_text("N");
+  app.footer(footer);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  const int formats =
+      arguments.pprof + arguments.collapsed + arguments.heaptrack + arguments.json + arguments.prometheus;
+  if (formats != 1) {
+    throw cli_error(exit_code::usage, formats == 0 ? "no format given" : "more than one format given",
+                    "One of --pprof, --collapsed, --heaptrack, --json and --prometheus.");
+  }
+  if (metric->count() > 0 && !arguments.collapsed) {
+    throw cli_error(exit_code::usage, "--metric goes with --collapsed only",
+                    "The other formats have all metrics.");
+  }
+  if (top->count() > 0 && !arguments.prometheus) {
+    throw cli_error(exit_code::usage, "--top goes with --prometheus only",
+                    "The other formats have all sites.");
+  }
+  metric_named("--metric", arguments.metric_name);
+  if (arguments.pprof && arguments.output == "-" && isatty(STDOUT_FILENO) != 0) {
+    throw cli_error(exit_code::usage, "pprof's format is not for terminals", "Name a file: -o profile.pb.gz");
+  }
+  const profiler::profile p = load_for_command(arguments.path);
+  output_file output("--output", arguments.output);
+  try {
+    write_export(p, arguments, output);
+  } catch (const profiler::profile_error& error) {
+    throw cli_error(exit_code::refused, error.what());
+  }
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// tarn flame: the call paths of a profile as a tree, for terminals.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "cli_error.hpp"
+#include "command_line.hpp"
+#include "commands.hpp"
+#include "profile_view.hpp"
+#include "profiler/export/call_tree.hpp"
+#include "text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+using profiler::call_node;
+using profiler::call_tree;
+using profiler::metric;
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  tarn flame server.tarn                   who pays for memory, from main downwards\n"
+    "  tarn flame server.tarn --metric peak     who held it when there was most\n"
+    "  tarn flame server.tarn --inverted        from the sites to their callers\n"
+    "\n"
+    "A path without branches is not indented further. Below --min, branches are summed up, so that what is shown\n"
+    "adds up. Metrics: cost, malloc, hidden, faults, allocations, bytes, live, live_bytes, peak.\n"
+    "Exit codes: 0 shown; 2 usage; 125 the file cannot be read.\n";
+
+constexpr std::size_t bar_columns = 12;
+
+// In eighths of a column.
+std::string bar(double share) {
+  constexpr const char* parts[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const auto eighths = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * 8 * bar_columns));
+  std::string text;
+  for (std::size_t column = 0; column < eighths / 8; ++column) text += "█";
+  text += parts[eighths % 8];
+  return pad_right(text, bar_columns);
+}
+
+struct flame_settings {
+  const metric* what = nullptr;
+  double least = 0;  // of the root's value
+  std::size_t depth = 0;
+  std::size_t width = 0;
+  bool colour = false;
+};
+
+class flame_printer {
+ public:
+  flame_printer(const call_tree& tree, const flame_settings& settings) : tree_(tree), settings_(settings) {}
+
+  void run() { print_children(0, 0, 0); }
+
+ private:
+  double whole() const { return tree_.nodes[0].value; }
+
+  void print_line(double value, std::size_t indent, const std::string& text, style how) {
+    const std::string head =
+        fmt::format("{:>7}  {:>9}  ", show_percent(value, whole()), show_value(settings_.what->unit, value));
+    const std::string share = paint(bar(value / whole()), style::good, settings_.colour);
+    fmt::print("{}{} {}{}\n", head, share, std::string(indent, ' '), paint(text, how, settings_.colour));
+  }
+
+  std::size_t room(std::size_t indent) const {
+    constexpr std::size_t head = 7 + 2 + 9 + 2 + bar_columns + 1;
+    if (settings_.width == 0) return 0;
+    return settings_.width > head + indent + 20 ? settings_.width - head - indent : 20;
+  }
+
+  void print_children(std::size_t at, std::size_t indent, std::size_t depth) {
+    const call_node& node = tree_.nodes[at];
+    double rest = node.own;
+    std::size_t hidden = 0;
+    const bool deep = settings_.depth != 0 && depth >= settings_.depth;
+    std::vector<std::size_t> shown;
+    for (const std::size_t child : node.children) {
+      if (!deep && tree_.nodes[child].value >= settings_.least * whole()) {
+        shown.push_back(child);
+      } else {
+        rest += tree_.nodes[child].value;
+        ++hidden;
+      }
+    }
+    // What does not go down into a shown child is told, where it is more than rounding.
+    const bool has_rest = !shown.empty() && rest >= 0.0005 * whole();
+    const std::size_t inner = indent + (shown.size() > 1 || has_rest ? 2 : 0);
+    for (const std::size_t child : shown) {
+      print_line(tree_.nodes[child].value, inner, show_frame(tree_.nodes[child].frame, room(inner)),
+                 style::plain);
+      print_children(child, inner, depth + 1);
+    }
+    if (has_rest) {
+      const std::string own = node.own > 0 ? "itself" : "";
+      const std::string others =
+          hidden == 0 ? "" : fmt::format("{} smaller {}", hidden, hidden == 1 ? "path" : "paths");
+      print_line(rest, inner, fmt::format("({}{}{})", own, own.empty() || others.empty() ? "" : ", ", others),
+                 style::faint);
+    }
+  }
+
+  const call_tree& tree_;
+  const flame_settings& settings_;
+};
+
+nlohmann::json as_json(const call_tree& tree, std::size_t at, int depth) {
+  constexpr int deepest = 500;  // of what readers of JSON accept
+  const call_node& node = tree.nodes[at];
+  nlohmann::json children = nlohmann::json::array();
+  if (depth < deepest) {
+    for (const std::size_t child : node.children) children.push_back(as_json(tree, child, depth + 1));
+  }
+  return {{"name", at == 0 ? "all" : node.frame.function},
+          {"file", node.frame.file},
+          {"line", node.frame.line},
+          {"value", node.value},
+          {"own", node.own},
+          {"children", children}};
+}
+
+}  // namespace
+
+int cmd_flame(const std::vector<std::string>& words) {
+  CLI::App app{"Show the call paths of a profile as a tree.", "flame"};
+  set_usage(app, "tarn flame [OPTIONS] FILE");
+  std::string path, metric_name = "cost";
+  double least = 1;
+  bool inverted = false, json = false;
+  flame_settings settings;
+  app.add_option("file", path, "A profile that tarn profile wrote")->required()->option_text("FILE");
+  app.add_option("-m,--metric", metric_name, "What the widths are (cost)")->option_text("METRIC");
+  app.add_option("--min", least, "Sum up branches below this share in percent (1)")
+      ->check(CLI::Range(0.0, 100.0))
+      ->option_text("PERCENT");
+  app.add_option("--depth", settings.depth, "Go so deep only")->option_text("N");
+  app.add_flag("-i,--inverted", inverted, "From the sites up to their callers");
+  app.add_flag("--json", json, "Print JSON: name, value, children, as d3-flame-graph takes it");
+  app.footer(footer);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  settings.what = &metric_named("--metric", metric_name);
+  settings.least = least / 100;
+  settings.width = terminal_width(STDOUT_FILENO);
+  settings.colour = wants_colour(STDOUT_FILENO);
+  const profiler::profile p = load_for_command(path);
+  const call_tree tree = call_tree::of(p, *settings.what, inverted);
+  if (json) {
+    fmt::print("{}\n", as_json(tree, 0, 0).dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return exit_code::success;
+  }
+  fmt::print("{}\n\n",
+             paint(fmt::format("{}: {}, {}", settings.what->name,
+                               show_value(settings.what->unit, tree.nodes[0].value), settings.what->meaning),
+                   style::bold, settings.colour));
+  if (tree.nodes[0].value > 0) flame_printer(tree, settings).run();
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include "profile_view.hpp"
+
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cmath>
+#include <vector>
+
+#include "cli_error.hpp"
+#include "profiler/analyze/function_name.hpp"
+#include "profiler/analyze/symbols.hpp"
+#include "profiler/format/table_file.hpp"
+#include "text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+// "what is wrong; what to do" as a problem and its advice.
+cli_error as_cli_error(const profiler::profile_error& error) {
+  const std::string text = error.what();
+  const std::size_t split = text.find("; ");
+  if (split == std::string::npos) return {exit_code::refused, text};
+  std::string advice = text.substr(split + 2) + ".";
+  // A command's name stays as it is.
+  if (!advice.starts_with("tarn "))
+    advice[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(advice[0])));
+  return {exit_code::refused, text.substr(0, split), advice};
+}
+
+std::string with_digits(double value, const char* const* units, std::size_t count, double step) {
+  std::size_t unit = 0;
+  while (unit + 1 < count && std::abs(value) >= 0.9995 * step) {
+    value /= step;
+    ++unit;
+  }
+  const double size = std::abs(value);
+  const int digits = unit == 0 && value == std::floor(value) ? 0 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f}{}", value, digits, units[unit]);
+}
+
+}  // namespace
+
+profiler::profile load_for_command(const std::string& path) {
+  try {
+    profiler::profile p = profiler::load_profile(path);
+    if (!p.damage.empty()) print_note(fmt::format("{}: {}", path, p.damage));
+    if (p.symbols.empty() && p.stacks.size() > 1) {
+      for (const std::string& sentence : profiler::add_symbols(p)) print_note(sentence);
+    }
+    return p;
+  } catch (const profiler::profile_error& error) {
+    throw as_cli_error(error);
+  }
+}
+
+const profiler::metric& metric_named(const std::string& option, const std::string& name) {
+  const profiler::metric* found = profiler::find_metric(name);
+  if (found != nullptr) return *found;
+  std::vector<std::string> names;
+  for (const profiler::metric& each : profiler::metrics()) names.emplace_back(each.name);
+  const std::string near = nearest_word(name, names);
+  throw cli_error(exit_code::usage, fmt::format("{}: there is no metric '{}'", option, name),
+                  near.empty()
+                      ? fmt::format("There are {}.", profiler::metric_names())
+                      : fmt::format("Did you mean '{}'? There are {}.", near, profiler::metric_names()));
+}
+
+std::string show_value(profiler::metric_unit unit, double value) {
+  constexpr const char* times[] = {" ns", " us", " ms", " s"};
+  constexpr const char* sizes[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  constexpr const char* counts[] = {"", "k", "M", "G", "T"};
+  switch (unit) {
+    case profiler::metric_unit::nanoseconds:
+      return with_digits(std::round(value), times, std::size(times), 1000);
+    case profiler::metric_unit::bytes:
+      return with_digits(std::round(value), sizes, std::size(sizes), 1024);
+    case profiler::metric_unit::count:
+      break;
+  }
+  return with_digits(std::round(value), counts, std::size(counts), 1000);
+}
+
+std::string show_percent(double part, double whole) {
+  return fmt::format("{:.1f} %", whole > 0 ? 100 * part / whole : 0.0);
+}
+
+std::string cut_to_width(const std::string& text, std::size_t width) {
+  if (width == 0 || display_width(text) <= width) return text;
+  if (width <= 3) return text.substr(0, width);
+  std::size_t end = 0;
+  for (std::size_t columns = 0; end < text.size(); ++end) {
+    // Not within a character of several bytes.
+    if ((static_cast<unsigned char>(text[end]) & 0xc0U) != 0x80 && ++columns > width - 3) break;
+  }
+  return text.substr(0, end) + "...";
+}
+
+std::string show_frame(const profiler::source_frame& frame, std::size_t width) {
+  std::string place;
+  if (!frame.file.empty()) {
+    place = frame.file.substr(frame.file.rfind('/') + 1);
+    if (frame.line != 0) place += fmt::format(":{}", frame.line);
+  }
+  const bool is_plain = frame.function.starts_with('[') || frame.function.starts_with("??");
+  const std::string function = is_plain ? frame.function : profiler::short_name(frame.function);
+  if (place.empty()) return cut_to_width(function, width);
+  const std::size_t left = width > place.size() + 12 ? width - place.size() - 2 : 0;
+  return cut_to_width(function, width == 0 ? 0 : std::max<std::size_t>(left, 10)) + "  " + place;
+}
+
+std::size_t terminal_width(int descriptor) {
+  struct winsize size {};
+  if (isatty(descriptor) == 0 || ioctl(descriptor, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
+}  // namespace tarn::cli

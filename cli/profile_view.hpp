@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// profile_view: what the commands that show profiles share: loading one, figures in a metric's unit, names that fit.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "profiler/export/metrics.hpp"
+#include "profiler/model/profile.hpp"
+
+namespace tarn::cli {
+
+// The profile, with its symbols: those of the file, or, where the profiler had no time to find them, found now. Tells what
+// is damaged on stderr. Throws cli_error (refused).
+profiler::profile load_for_command(const std::string& path);
+
+// Throws cli_error (usage), with the name that was probably meant.
+const profiler::metric& metric_named(const std::string& option, const std::string& name);
+
+// "1.23 s", "4.00 MiB", "12.3k"; as few digits as a table needs.
+std::string show_value(profiler::metric_unit unit, double value);
+std::string show_percent(double part, double whole);
+
+// "function  file.cpp:12", the file without its folders; at most `width` columns, 0 for all.
+std::string show_frame(const profiler::source_frame& frame, std::size_t width);
+std::string cut_to_width(const std::string& text, std::size_t width);
+
+// Of the terminal that `descriptor` is; 0 where it is none.
+std::size_t terminal_width(int descriptor);
+
+}  // namespace tarn::cli

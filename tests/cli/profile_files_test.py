@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""End-to-end tests of what reads profiles: `tarn sites`, `flame`, `diff` and `export`, on synthetic files.
+
+Usage: profile_files_test.py --tarn BIN --make-profile BIN
+"""
+import argparse
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+from harness import Base, settings, tarn
+
+METRICS = ["cost", "malloc", "hidden", "faults", "allocations", "bytes", "live", "live_bytes", "peak"]
+make_profile = ""
+
+
+class Profiles(Base):
+    def make(self, name, *words):
+        path = os.path.join(self.folder, name)
+        subprocess.run([make_profile, path, *map(str, words)], check=True)
+        return path
+
+    def run_tarn(self, *words, code=0):
+        result = tarn(*words)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def totals(self, path):
+        return json.loads(self.run_tarn("export", "--json", path).stdout)["totals"]
+
+
+class views(Profiles):
+    def test_totals_agree_in_every_view(self):
+        path = self.make("a.tarn")
+        whole = json.loads(self.run_tarn("export", "--json", path).stdout)
+        totals = whole["totals"]
+        self.assertEqual(sorted(totals), sorted(METRICS))
+        by_site = sum(site["cost_ns"]["total"] for site in whole["sites"])
+        self.assertLess(by_site, totals["cost"])  # the faults of no site are in it
+        self.assertGreater(by_site, 0.9 * totals["cost"])
+        for metric in METRICS:
+            sites = json.loads(self.run_tarn("sites", "-n", "0", "--sort", metric, "--json", path).stdout)
+            self.assertAlmostEqual(sites["total"] / totals[metric], 1)
+            self.assertAlmostEqual(sites["shown"] / sites["total"], 1)
+            self.assertAlmostEqual(sum(row[metric] for row in sites["sites"]) / totals[metric], 1)
+            for inverted in ([], ["--inverted"]):
+                tree = json.loads(self.run_tarn("flame", "--metric", metric, "--json", *inverted, path).stdout)
+                self.assertAlmostEqual(tree["value"] / totals[metric], 1)
+                self.check_tree(tree)
+            lines = self.run_tarn("export", "--collapsed", "--metric", metric, path).stdout.splitlines()
+            self.assertAlmostEqual(sum(int(line.rsplit(" ", 1)[1]) for line in lines) / totals[metric], 1, places=4)
+            text = self.run_tarn("export", "--prometheus", path).stdout
+            unit = 1e-9 if metric in ("cost", "malloc", "hidden") else 1
+            name = metric + ("_seconds" if unit != 1 else "_bytes" if metric == "peak" else "")
+            exported = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+                        if line.startswith(f"tarn_profile_{name}{{")]
+            self.assertAlmostEqual(sum(exported) / totals[metric] / unit, 1)
+
+    def check_tree(self, node):
+        children = sum(child["value"] for child in node["children"])
+        self.assertLessEqual(abs(children + node["own"] - node["value"]), 1e-6 * node["value"] + 1)
+        for child in node["children"]:
+            self.check_tree(child)
+
+    def test_sites(self):
+        path = self.make("a.tarn")
+        lines = self.run_tarn("sites", "-n", "3", path).stdout.splitlines()
+        self.assertEqual(len(lines), 5)
+        self.assertEqual(lines[0].split(), [*METRICS, "type", "where"])
+        self.assertIn("image::decoder::decode  decoder.cpp:10", lines[1])
+        self.assertRegex(lines[-1], r"^3 of 202 sites: [\d.]+ s of [\d.]+ s in all \(\d+\.\d %\)$")
+        lines = self.run_tarn("sites", "--filter", "json::parser", path).stdout.splitlines()
+        self.assertTrue(all("json::" in line for line in lines[1:-1]))
+        self.assertIn("sites that match", lines[-1])
+        self.assertIn("0 of 0", self.run_tarn("sites", "--filter", "no such thing", path).stdout)
+
+    def test_flame(self):
+        path = self.make("a.tarn")
+        text = self.run_tarn("flame", path).stdout
+        self.assertIn("main  main.cpp:40", text)
+        self.assertIn("[faults outside of allocated memory]", self.run_tarn("flame", "--min", "0", path).stdout)
+        self.assertNotIn("decode", self.run_tarn("flame", "--depth", "2", path).stdout)
+        inverted = self.run_tarn("flame", "--inverted", "--depth", "1", path).stdout.splitlines()
+        self.assertIn("image::decoder::decode", inverted[2])
+
+    def test_sample_mode_and_no_symbols(self):
+        path = self.make("a.tarn", 100, 50, 1, "sample", "nosymbols")
+        result = self.run_tarn("sites", path)
+        self.assertIn("?? (order_server+0x", result.stdout)
+        self.assertIn("/opt/exchange/bin/order_server: the file is no longer there", result.stderr)
+
+    def test_differences(self):
+        one, same, other = self.make("a.tarn"), self.make("b.tarn"), self.make("c.tarn", 100, 230)
+        result = self.run_tarn("diff", one, same, "--fail-if", "cost>+0%", "--fail-if", "site.bytes>+0%")
+        self.assertNotIn("where", result.stdout)
+        self.run_tarn("diff", one, other, "--fail-if", "cost>+5%", "--fail-if", "bytes>+10%",
+                      "--fail-if", "peak > 100G")
+        result = self.run_tarn("diff", one, other, "--fail-if", "cost>+0%", code=1)
+        self.assertRegex(result.stdout, r"beyond cost>\+0%: cost changed by \+\d")
+        self.run_tarn("diff", other, one, "--fail-if", "allocations<-0.01%", code=1)
+        result = self.run_tarn("diff", other, one, "--fail-if", "live<-10", "--json", code=1)
+        changes = json.loads(result.stdout)
+        self.assertEqual(len(changes["exceeded"]), 1)
+        before, after = self.totals(other), self.totals(one)
+        for metric in METRICS:
+            self.assertAlmostEqual(changes["totals"][metric]["before"] / before[metric], 1)
+            self.assertAlmostEqual(changes["totals"][metric]["after"] / after[metric], 1)
+        gone = [site for site in changes["sites"] if site["cost"]["after"] == 0]
+        self.assertTrue(gone)
+
+    def test_bad_limits(self):
+        path = self.make("a.tarn")
+        for expression, phrase in (("cost", "needs > or <"), ("costs>5%", "there is no metric 'costs'"),
+                                   ("cost>x", "no number"), ("cost>5M", "ns, us, ms or s"),
+                                   ("bytes>5ms", "none, K, M or G"), ("cost>nan", "no number")):
+            self.assert_refused(tarn("diff", path, path, "--fail-if", expression), 2, "--fail-if", phrase)
+
+
+class exports(Profiles):
+    def test_pprof(self):
+        path = self.make("a.tarn")
+        output = os.path.join(self.folder, "a.pb.gz")
+        self.run_tarn("export", "--pprof", path, "-o", output)
+        with gzip.open(output) as file:
+            self.assertIn(b"image::decoder::decode", file.read())
+        if not shutil.which("go"):
+            self.skipTest("go is not installed; apt-get install golang-go")
+        totals = self.totals(path)
+        for metric in METRICS:
+            text = subprocess.run(["go", "tool", "pprof", "-raw", f"-sample_index={metric}", output],
+                                  capture_output=True, text=True, check=True).stdout
+            samples = text[text.index("Samples:"):text.index("Locations")].splitlines()
+            names = [word.split("/")[0] for word in samples[1].split()]
+            self.assertEqual(names, METRICS)
+            column = METRICS.index(metric)
+            rows = [line.split(":")[0].split() for line in samples[2:] if re.match(r"^ *\d", line)]
+            self.assertAlmostEqual(sum(int(row[column]) for row in rows) / totals[metric], 1, places=4)
+            top = subprocess.run(["go", "tool", "pprof", "-top", f"-sample_index={metric}", output],
+                                 capture_output=True, text=True, check=True).stdout
+            self.assertIn("flat%", top)
+        peek = subprocess.run(["go", "tool", "pprof", "-tags", output], capture_output=True, text=True,
+                              check=True).stdout
+        self.assertIn("order", peek)
+
+    def heaptrack(self, path):
+        text = subprocess.run(["heaptrack_print", "-f", path], capture_output=True, text=True, check=True)
+        self.assertNotIn("failed to parse", text.stderr)
+        self.assertNotIn("out of bounds", text.stderr)
+        return text.stdout
+
+    def test_heaptrack(self):
+        for words, name in (((3000,), "a.zst"), ((100, 60, 1, "sample"), "b.gz"), ((100, 60, 1, "sample"), "b.txt")):
+            path = self.make("a.tarn", *words)
+            output = os.path.join(self.folder, name)
+            result = self.run_tarn("export", "--heaptrack", path, "-o", output)
+            self.assertEqual("made up" in result.stderr, len(words) > 1)
+            if not shutil.which("heaptrack_print"):
+                self.skipTest("heaptrack_print is not installed; apt-get install heaptrack")
+            text = self.heaptrack(output)
+            self.assertIn("order_server --port 8080", text)
+            self.assertIn("json::parser::parse_value()", text)
+            if len(words) > 1:
+                self.check_sums(path, text)
+
+    # Made up, but with the profile's peak and what is left at the end.
+    def check_sums(self, path, text):
+        totals = self.totals(path)
+        units = {"B": 1, "K": 1e3, "M": 1e6, "G": 1e9}
+        for phrase, metric in (("peak heap memory consumption", "peak"), ("total memory leaked", "live_bytes")):
+            number, unit = re.search(rf"{phrase}: ([\d.]+)([BKMG])", text).groups()
+            self.assertLess(abs(float(number) * units[unit] / totals[metric] - 1), 0.05, phrase)
+
+    def test_standard_output(self):
+        path = self.make("a.tarn")
+        result = subprocess.run([settings.tarn, "export", "--pprof", path], capture_output=True, check=True)
+        self.assertEqual(result.stdout[:2], b"\x1f\x8b")
+        self.assertTrue(self.run_tarn("export", "--heaptrack", path).stdout.startswith("v 10400 3\n"))
+
+    def test_usage(self):
+        path = self.make("a.tarn")
+        self.assert_refused(tarn("export", path), 2, "no format given", "--pprof")
+        self.assert_refused(tarn("export", "--pprof", "--heaptrack", path), 2, "more than one format")
+        self.assert_refused(tarn("export", "--pprof", "--metric", "peak", path), 2, "--collapsed only")
+        self.assert_refused(tarn("export", "--collapsed", "--metric", "peaks", path), 2, "Did you mean 'peak'?")
+        self.assert_refused(tarn("export", "--pprof", path, "-o", "/nowhere/at/all"), 2, "cannot write there")
+        self.assert_refused(tarn("sites", "--sort", "costt", path), 2, "Did you mean 'cost'?")
+        self.assert_refused(tarn("flame"), 2, "file is required")
+
+
+class damage(Profiles):
+    def test_refused(self):
+        empty = self.write("empty.tarn", "")
+        text = self.write("text.tarn", "no profile\n")
+        gone = os.path.join(self.folder, "gone.tarn")
+        for command in (["sites"], ["flame"], ["diff", text], ["export", "--collapsed"]):
+            self.assert_refused(tarn(*command, empty), 125, "is no profile" if command[0] == "diff" else "is empty",
+                                "tarn profile -- PROGRAM")
+            self.assert_refused(tarn(*command, gone), 125, "tarn profile -- PROGRAM")
+            self.assert_refused(tarn(*command, self.folder), 125)
+        error = json.loads(tarn("export", "--json", empty).stderr)["error"]
+        self.assertEqual(error["exit_code"], 125)
+
+    def test_cut_off(self):
+        path = self.make("a.tarn")
+        with open(path, "rb") as file:
+            whole = file.read()
+        with open(path, "wb") as file:
+            file.write(whole[:-200])
+        result = self.run_tarn("sites", path)
+        self.assertIn("the file ends within a chunk", result.stderr)
+        self.assertIn("20 of 202 sites", result.stdout)  # the names alone are lost
+
+    def test_help(self):
+        for command in ("sites", "flame", "diff", "export"):
+            text = self.run_tarn(command, "--help").stdout
+            self.assertIn(f"Usage: tarn {command}", text)
+            self.assertIn("Exit codes", text)
+            self.assertIn(f"  {command} ", self.run_tarn("help").stdout)
+
+
+def main():
+    global make_profile
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tarn", required=True)
+    parser.add_argument("--make-profile", required=True)
+    arguments = parser.parse_args()
+    settings.tarn = os.path.abspath(arguments.tarn)
+    make_profile = os.path.abspath(arguments.make_profile)
+    suite = unittest.TestSuite()
+    for group in (views, exports, damage):
+        suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(group))
+    result = unittest.TextTestRunner(verbosity=1).run(suite)
+    sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)
+
+
+if __name__ == "__main__":
+    main()
