@@ -25,8 +25,8 @@ namespace {
 constexpr std::size_t most_replayed_pools = 4;
 
 bool has_route(advice_kind kind) {
-  return kind == advice_kind::typed_pool || kind == advice_kind::object_pool || kind == advice_kind::buffer_pool ||
-         kind == advice_kind::arena;
+  return kind == advice_kind::typed_pool || kind == advice_kind::object_pool ||
+         kind == advice_kind::buffer_pool || kind == advice_kind::arena;
 }
 
 // tarn's pools without its malloc, as a program that is edited would use them; with it where that library is missing.
@@ -49,8 +49,12 @@ class advice_replay {
     double all = 0;
     for (const profiler::site& one : p.sites) all += one.figures.allocations;
     scale_ = std::max(1.0, all / static_cast<double>(plain.allocations));
-    if (plain.cut) notes.push_back(fmt::format("a part of the events is replayed; savings are multiplied by {:.2f}", scale_));
-    if (!plain.damage.empty()) notes.push_back(fmt::format("the file is damaged ({}); what comes before it is replayed", plain.damage));
+    if (plain.cut)
+      notes.push_back(
+          fmt::format("a part of the events is replayed; savings are multiplied by {:.2f}", scale_));
+    if (!plain.damage.empty())
+      notes.push_back(
+          fmt::format("the file is damaged ({}); what comes before it is replayed", plain.damage));
     images_.emplace_back(plain);
     ways_.push_back({"as it was", {system_name, "", {}}, profiler::play_mode::heap, &images_.front()});
   }
@@ -70,7 +74,8 @@ class advice_replay {
   void add(const advice& one, std::size_t index) {
     replay_way way{one.headline, {system_name, "", {}}, profiler::play_mode::heap, &images_.front()};
     if (!one.variables.empty()) {
-      for (const profiler::environment_variable& each : one.variables) way.who.variables.emplace_back(each.name, each.value);
+      for (const profiler::environment_variable& each : one.variables)
+        way.who.variables.emplace_back(each.name, each.value);
     } else if (one.kind == advice_kind::allocator) {
       way.who = {tarn_name, find_tarn_library(), {}};
     } else if (has_route(one.kind) && pools_++ < most_replayed_pools) {
@@ -101,10 +106,10 @@ class advice_replay {
     one.low_ns = std::clamp(scale_ * saving->low_ns, 0.0, one.saving_ns);
     one.high_ns = std::max(one.saving_ns, scale_ * saving->high_ns);
     one.share = one.saving_ns / profiler::cpu_time_of(p_);
-    one.evidence.push_back(fmt::format("replayed: {} of CPU time less than as it was, {} page faults instead of {}",
-                                       profiler::say_time(scale_ * saving->saving_ns),
-                                       profiler::say_count(result.rounds.front().faults),
-                                       profiler::say_count(base.rounds.front().faults)));
+    one.evidence.push_back(fmt::format(
+        "replayed: {} of CPU time less than as it was, {} page faults instead of {}",
+        profiler::say_time(scale_ * saving->saving_ns), profiler::say_count(result.rounds.front().faults),
+        profiler::say_count(base.rounds.front().faults)));
   }
 
   const std::string& path_;
@@ -121,8 +126,9 @@ class advice_replay {
 
 }  // namespace
 
-std::vector<advice> replay_advice(const std::string& path, const profiler::profile& p, std::vector<advice> all,
-                                  const profiler::advice_settings& which, const replay_settings& settings, std::vector<std::string>& notes) {
+std::vector<advice> replay_advice(const std::string& path, const profiler::profile& p,
+                                  std::vector<advice> all, const profiler::advice_settings& which,
+                                  const replay_settings& settings, std::vector<std::string>& notes) {
   return arrange_advice(p, advice_replay(path, p, notes).run(std::move(all), settings), which);
 }
 

@@ -16,7 +16,7 @@ namespace tarn::cli {
 // `notes`. Throws profile_error where the file has no trace.
 std::vector<profiler::advice> replay_advice(const std::string& path, const profiler::profile& p,
                                             std::vector<profiler::advice> all,
-                                            const profiler::advice_settings& which, const replay_settings& settings,
-                                            std::vector<std::string>& notes);
+                                            const profiler::advice_settings& which,
+                                            const replay_settings& settings, std::vector<std::string>& notes);
 
 }  // namespace tarn::cli

@@ -57,12 +57,14 @@ void declare_options(CLI::App& app, advise_arguments& arguments) {
       ->check(CLI::Range(1, most_rounds))
       ->needs(replay)
       ->option_text("N");
-  app.add_option("--plan", arguments.plan, "Write what can be tried without editing, for tarn apply; - for standard output")
+  app.add_option("--plan", arguments.plan,
+                 "Write what can be tried without editing, for tarn apply; - for standard output")
       ->option_text("FILE");
   app.add_option("--only", arguments.only, "The plan carries out this one alone")
       ->check(CLI::Range(1, 1000))
       ->option_text("NUMBER");
-  app.add_option("--least", arguments.least_percent, "Percent of CPU time from which on a change is advised (1)")
+  app.add_option("--least", arguments.least_percent,
+                 "Percent of CPU time from which on a change is advised (1)")
       ->check(CLI::Range(0.0, 100.0))
       ->option_text("PERCENT");
   app.add_flag("--json", arguments.json, "As one JSON object on stdout");
@@ -93,7 +95,8 @@ void print_one(const advice& one, std::size_t number, bool colour) {
     fmt::print("{}. {}\n", number, paint(one.headline, style::bold, colour));
     if (one.kind != advice_kind::ask_for_less) print_lines("", paint(say_saving(one), style::good, colour));
   }
-  if (one.instead_of >= 0) print_lines("", fmt::format("instead of {}: both save the same cost", one.instead_of + 1));
+  if (one.instead_of >= 0)
+    print_lines("", fmt::format("instead of {}: both save the same cost", one.instead_of + 1));
   if (!one.place.empty()) print_lines("where", one.place);
   print_lines("why", one.reason);
   bool first = true;
@@ -101,7 +104,8 @@ void print_one(const advice& one, std::size_t number, bool colour) {
     print_lines(first ? "figures" : "", line);
     first = false;
   }
-  if (one.memory_bytes >= 1) print_lines("memory", "up to " + say_bytes(one.memory_bytes) + " stay that go back now");
+  if (one.memory_bytes >= 1)
+    print_lines("memory", "up to " + say_bytes(one.memory_bytes) + " stay that go back now");
   if (!one.change.empty()) print_lines("change", one.change);
   fmt::print("\n");
 }
@@ -119,7 +123,8 @@ void print_all(const profiler::profile& p, const std::vector<advice>& all) {
 void write_plan_file(output_file& file, const advise_arguments& arguments, const profiler::profile& p,
                      const std::vector<advice>& all) {
   if (arguments.only > static_cast<int>(all.size())) {
-    throw cli_error(exit_code::usage, fmt::format("--only {}: there are {} pieces of advice", arguments.only, all.size()),
+    throw cli_error(exit_code::usage,
+                    fmt::format("--only {}: there are {} pieces of advice", arguments.only, all.size()),
                     "Without --plan, tarn advise lists them with their numbers.");
   }
   const profiler::plan plan = plan_of(p, all, arguments.only - 1);

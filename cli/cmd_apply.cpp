@@ -67,17 +67,20 @@ void declare_options(CLI::App& app, apply_arguments& arguments) {
   comparison_settings& settings = arguments.settings;
   set_usage(app, "tarn apply [OPTIONS] PLAN -- PROGRAM ARG...");
   app.add_option("plan", arguments.plan, "From tarn advise --plan")->option_text("PLAN")->required();
-  app.add_option("-n,--runs", arguments.rounds, "Timed rounds; without it 3 to 10, to take about a minute at most")
+  app.add_option("-n,--runs", arguments.rounds,
+                 "Timed rounds; without it 3 to 10, to take about a minute at most")
       ->check(CLI::Range(1, most_rounds))
       ->option_text("N");
   app.add_option("-w,--warmup", settings.warmup_rounds, "Rounds before, not counted (1)")
       ->check(CLI::Range(0, 100))
       ->option_text("N");
-  app.add_option("--timeout", settings.timeout_seconds, "Seconds after which a run is killed and counts as failed")
+  app.add_option("--timeout", settings.timeout_seconds,
+                 "Seconds after which a run is killed and counts as failed")
       ->check(CLI::PositiveNumber)
       ->option_text("SECONDS");
   app.add_option("--input", settings.input, "The program's standard input (/dev/null)")->option_text("FILE");
-  app.add_option("--touch", arguments.touch_mib, "Memory to touch and release before each run, 0 for none (256)")
+  app.add_option("--touch", arguments.touch_mib,
+                 "Memory to touch and release before each run, 0 for none (256)")
       ->check(CLI::Range(0, 1 << 20))
       ->option_text("MIB");
   app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Take any exit status for success");
@@ -92,7 +95,8 @@ class scratch_file {
  public:
   explicit scratch_file(const std::string& text) : path_("/tmp/tarn-apply-XXXXXX") {
     const int file = mkstemp(path_.data());
-    const bool written = file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    const bool written =
+        file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
     const int error = errno;
     if (file >= 0) close(file);
     if (!written) {
@@ -146,11 +150,13 @@ std::string library_text(const profiler::plan& plan) {
   for (const profiler::plan_site& site : plan.sites) {
     const std::size_t group = groups.try_emplace(site.group, groups.size()).first->second;
     if (group >= profiler::most_apply_groups) {
-      throw cli_error(exit_code::refused,
-                      fmt::format("the plan has more than {} groups of sites", profiler::most_apply_groups),
-                      "Take those out that save least, or choose one: tarn advise FILE --plan PLAN --only NUMBER");
+      throw cli_error(
+          exit_code::refused,
+          fmt::format("the plan has more than {} groups of sites", profiler::most_apply_groups),
+          "Take those out that save least, or choose one: tarn advise FILE --plan PLAN --only NUMBER");
     }
-    text += fmt::format("{} {} {}", site.use == profiler::plan_use::pool ? "pool" : "buffers", group, site.size);
+    text +=
+        fmt::format("{} {} {}", site.use == profiler::plan_use::pool ? "pool" : "buffers", group, site.size);
     for (const profiler::plan_frame& frame : site.frames) text += " " + frame_text(frame);
     text += "\n";
   }
@@ -185,7 +191,8 @@ site_report read_report(const std::string& path) {
 
 contender make_applied(const profiler::plan& plan, const scratch_file& sites, const scratch_file& report) {
   contender applied{applied_name, "", {}};
-  for (const profiler::environment_variable& each : plan.variables) applied.variables.emplace_back(each.name, each.value);
+  for (const profiler::environment_variable& each : plan.variables)
+    applied.variables.emplace_back(each.name, each.value);
   if (!plan.sites.empty()) {
     applied.library = find_apply_library();
     applied.variables.emplace_back(profiler::apply_variable, sites.path());
@@ -239,17 +246,18 @@ void print_sites(const profiler::plan& plan, const site_report& report, int runs
                profiler::say_count(count), site.use == profiler::plan_use::pool ? "pool" : "buffer pool");
   }
   if (report.found < report.all) {
-    print_note(fmt::format("{:.0f} of the plan's {:.0f} call paths are in no module that the program loads at its start; was "
-                           "it built anew since it was recorded?",
-                           report.all - report.found, report.all));
+    print_note(fmt::format(
+        "{:.0f} of the plan's {:.0f} call paths are in no module that the program loads at its start; was "
+        "it built anew since it was recorded?",
+        report.all - report.found, report.all));
   }
 }
 
 void print_prediction(const profiler::plan& plan, const measured_saving& measured) {
   fmt::print("\npredicted: {} of CPU time less ({} to {})", say_time(plan.saving_ns), say_time(plan.low_ns),
              say_time(plan.high_ns));
-  fmt::print("\nmeasured:  {} ({} to {} over the rounds): {}\n", say_time(measured.saving_ns), say_time(measured.low_ns),
-             say_time(measured.high_ns), verdict_of(plan, measured));
+  fmt::print("\nmeasured:  {} ({} to {} over the rounds): {}\n", say_time(measured.saving_ns),
+             say_time(measured.low_ns), say_time(measured.high_ns), verdict_of(plan, measured));
 }
 
 // --once: the program takes this process's place.
@@ -288,7 +296,8 @@ int measure(const profiler::plan& plan, const apply_arguments& arguments, const 
     object["program"] = words;
     object["predicted"] = {{"saving_ns", plan.saving_ns}, {"low_ns", plan.low_ns}, {"high_ns", plan.high_ns}};
     if (measured) {
-      object["measured"] = {{"saving_ns", measured->saving_ns}, {"low_ns", measured->low_ns}, {"high_ns", measured->high_ns}};
+      object["measured"] = {
+          {"saving_ns", measured->saving_ns}, {"low_ns", measured->low_ns}, {"high_ns", measured->high_ns}};
       object["verdict"] = verdict_of(plan, *measured);
     }
     object["blocks"] = nlohmann::json::object();

@@ -23,10 +23,14 @@ constexpr const char* footer =
 
 std::string mark(standing how, bool colour) {
   switch (how) {
-    case standing::works: return paint("ok     ", style::good, colour);
-    case standing::partly: return paint("partly ", style::bold, colour);
-    case standing::missing: return paint("missing", style::bad, colour);
-    case standing::note: break;
+    case standing::works:
+      return paint("ok     ", style::good, colour);
+    case standing::partly:
+      return paint("partly ", style::bold, colour);
+    case standing::missing:
+      return paint("missing", style::bad, colour);
+    case standing::note:
+      break;
   }
   return paint("       ", style::faint, colour);
 }
@@ -45,7 +49,8 @@ int cmd_doctor(const std::vector<std::string>& words) {
     return one.how == standing::missing || one.how == standing::partly;
   });
   if (json) {
-    const nlohmann::json object = {{"facilities", as_json(all)}, {"kernel", kernel_name()}, {"complete", whole}};
+    const nlohmann::json object = {
+        {"facilities", as_json(all)}, {"kernel", kernel_name()}, {"complete", whole}};
     fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return whole ? exit_code::success : 1;
   }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -49,7 +50,7 @@ constexpr const char* footer =
     "Exit codes: the program's; 125 tarn refuses, 126 not executable, 127 not found.\n"
     "What a profile can and cannot see here: tarn doctor. Modes, privileges, method: docs/profiling.md\n";
 
-constexpr double idle_seconds = 0.02;
+constexpr double idle_seconds = 0.005;  // the kernel's buffers hold some ms of page faults
 constexpr double busy_seconds = 0.0005;
 constexpr double seconds_between_progress = 0.5;
 constexpr std::uint64_t least_sample_bytes = 1024;
@@ -62,6 +63,7 @@ struct profile_arguments {
   bool no_events = false;
   double checkpoint = 5;
   bool quiet = false;
+  bool json = false;
 };
 
 profile_mode mode_of(const std::string& name) {
@@ -72,9 +74,10 @@ profile_mode mode_of(const std::string& name) {
 // Why a preload does not take effect is told as `tarn run` does; here there is a way out.
 [[noreturn]] void suggest_faults(const cli_error& error) {
   if (error.code() != exit_code::refused) throw error;
-  throw cli_error(error.code(), error.what(),
-                  (error.advice().empty() ? "" : error.advice() + "\n  ") +
-                      std::string("Or see its page faults alone: tarn profile --mode faults -- PROGRAM ARG..."));
+  throw cli_error(
+      error.code(), error.what(),
+      (error.advice().empty() ? "" : error.advice() + "\n  ") +
+          std::string("Or see its page faults alone: tarn profile --mode faults -- PROGRAM ARG..."));
 }
 
 struct start_request {
@@ -113,7 +116,8 @@ profiler::price_list find_prices(const std::string& allocator, std::vector<std::
   profiler::price_list prices;
   prices.fault = 1e9 * measured.fault_seconds;
   prices.huge_fault = 1e9 * measured.huge_fault_seconds;
-  if (static_cast<double>(measured.costly_bytes) >= smallest_costly_part * static_cast<double>(measured.first_bytes)) {
+  if (static_cast<double>(measured.costly_bytes) >=
+      smallest_costly_part * static_cast<double>(measured.first_bytes)) {
     prices.costly_fault = 1e9 * measured.costly_fault_seconds;
   }
   prices.unmap_page = 1e9 * measured.unmapping_per_mib / pages_per_mib;
@@ -169,6 +173,20 @@ foreground_result follow(recording& record, const child_request& request, bool q
   return run_in_foreground(request, &each);
 }
 
+nlohmann::json summary_of(const recording& record, int wait_status) {
+  nlohmann::json files = nlohmann::json::array();
+  for (const auto& file : record.files()) {
+    files.push_back(
+        {{"path", file.path}, {"program", file.program}, {"pid", file.process}, {"problem", file.problem}});
+  }
+  nlohmann::json summary = {
+      {"files", files},
+      {"exit_status", WIFEXITED(wait_status) ? nlohmann::json(WEXITSTATUS(wait_status)) : nullptr},
+      {"signal", WIFSIGNALED(wait_status) ? nlohmann::json(WTERMSIG(wait_status)) : nullptr}};
+  if (record.main_profile() != nullptr) summary["program"] = verdict_as_json(*record.main_profile());
+  return summary;
+}
+
 void tell_files(const recording& record) {
   for (const auto& file : record.files()) {
     fmt::print(stderr, "tarn: {} ({}, process {})\n", file.path, file.program, file.process);
@@ -183,18 +201,22 @@ int cmd_profile(const std::vector<std::string>& words) {
   CLI::App app{"Record what a program's memory allocation costs, and who pays it.", "profile"};
   profile_arguments arguments;
   set_usage(app, "tarn profile [OPTIONS] -- PROGRAM ARG...");
-  app.add_option("-m,--mode", arguments.mode, "sample (the default), full: every call, faults: page faults alone")
+  app.add_option("-m,--mode", arguments.mode,
+                 "sample (the default), full: every call, faults: page faults alone")
       ->check(CLI::IsMember({"sample", "full", "faults"}))
       ->option_text("MODE");
-  app.add_option("-o,--output", arguments.output, "The file; those of child processes get their numbers into its name")
+  app.add_option("-o,--output", arguments.output,
+                 "The file; those of child processes get their numbers into its name")
       ->option_text("FILE");
   app.add_option("--sample", arguments.sample, "Mode sample: bytes from sample to sample, on average (512K)")
       ->option_text("SIZE");
   app.add_option("--checkpoint", arguments.checkpoint, "Seconds after which the file is brought up to date (5)")
       ->check(CLI::Range(0.1, 3600.0))
       ->option_text("SECONDS");
-  app.add_flag("--no-events", arguments.no_events, "Leave single events out of the file: smaller, and no replay");
+  app.add_flag("--no-events", arguments.no_events,
+               "Leave single events out of the file: smaller, and no replay");
   app.add_flag("-q,--quiet", arguments.quiet, "No progress, and no summary at the end");
+  app.add_flag("--json", arguments.json, "The summary as one JSON object on stderr");
   app.footer(footer);
   if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
   require_program(line, "profile", exit_code::refused);
@@ -213,6 +235,8 @@ int cmd_profile(const std::vector<std::string>& words) {
   std::vector<std::string> notes;
   settings.prices = find_prices(request.allocator, notes);
   settings.meta = describe_place(notes);
+  // A file that may grow no further is an error to tell, not the end. The program gets its default back by exec.
+  std::signal(SIGXFSZ, [](int) {});
   std::string failure;
   foreground_result result;
   try {
@@ -222,14 +246,18 @@ int cmd_profile(const std::vector<std::string>& words) {
     } else if (!record.faults().is_open()) {
       throw cli_error(exit_code::refused, record.faults().refusal(), "tarn doctor says what works here.");
     }
-    result = follow(record, request.child, arguments.quiet, failure);
+    result = follow(record, request.child, arguments.quiet || arguments.json, failure);
     record.finish();
-    if (!arguments.quiet) {
+    if (arguments.json) {
+      const nlohmann::json summary = summary_of(record, result.wait_status);
+      fmt::print(stderr, "{}\n", summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else if (!arguments.quiet) {
       if (record.main_profile() != nullptr) print_verdict(*record.main_profile());
       tell_files(record);
     }
-    if (record.main_profile() == nullptr) {
-      print_note("the program was not recorded: it ended before it allocated, or dropped the recorder's environment");
+    if (record.main_profile() == nullptr && !arguments.json) {
+      print_note(
+          "the program was not recorded: it ended before it allocated, or dropped the recorder's environment");
     }
   } catch (const profile_error& error) {
     throw cli_error(exit_code::refused, error.what());

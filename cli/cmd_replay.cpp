@@ -10,11 +10,11 @@
 #include "cli_error.hpp"
 #include "command_line.hpp"
 #include "commands.hpp"
+#include "library_search.hpp"
 #include "memory_conditioner.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/replay/trace.hpp"
 #include "program_target.hpp"
-#include "library_search.hpp"
 #include "replay_rounds.hpp"
 #include "statistics.hpp"
 #include "text.hpp"
@@ -45,7 +45,9 @@ struct replay_arguments {
 
 void declare_options(CLI::App& app, replay_arguments& arguments) {
   set_usage(app, "tarn replay [OPTIONS] FILE");
-  app.add_option("file", arguments.file, "A profile that was recorded with --mode full")->option_text("FILE")->required();
+  app.add_option("file", arguments.file, "A profile that was recorded with --mode full")
+      ->option_text("FILE")
+      ->required();
   app.add_option("--with", arguments.with, "A further allocator, or another file for a known one")
       ->allow_extra_args(false)
       ->option_text("NAME=LIBRARY");
@@ -66,8 +68,11 @@ void declare_options(CLI::App& app, replay_arguments& arguments) {
 
 void note_trace(const profiler::trace& recorded, std::vector<std::string>& notes) {
   using namespace profiler;
-  if (!recorded.damage.empty()) notes.push_back(fmt::format("the file is damaged ({}); what comes before it is replayed", recorded.damage));
-  if (recorded.cut) notes.emplace_back("there are more events; the first ones are replayed (more: --events N)");
+  if (!recorded.damage.empty())
+    notes.push_back(
+        fmt::format("the file is damaged ({}); what comes before it is replayed", recorded.damage));
+  if (recorded.cut)
+    notes.emplace_back("there are more events; the first ones are replayed (more: --events N)");
   if (recorded.unknown > 0) {
     notes.push_back(fmt::format("{} blocks were freed whose allocation is not in the file; left out",
                                 say_count(static_cast<double>(recorded.unknown))));
@@ -75,8 +80,8 @@ void note_trace(const profiler::trace& recorded, std::vector<std::string>& notes
 }
 
 // A way that cannot be is left out with its reason; tarn is not.
-std::vector<replay_way> choose_ways(const replay_arguments& arguments, const profiler::trace_image& image, bool pools,
-                                    std::vector<std::string>& notes) {
+std::vector<replay_way> choose_ways(const replay_arguments& arguments, const profiler::trace_image& image,
+                                    bool pools, std::vector<std::string>& notes) {
   const program_target self = find_program(own_executable(), environment::current());
   std::vector<replay_way> ways;
   for (const contender& who : choose_contenders(arguments.with, arguments.only, {pools_name})) {
@@ -88,8 +93,8 @@ std::vector<replay_way> choose_ways(const replay_arguments& arguments, const pro
       notes.push_back(fmt::format("{} left out: {}", who.name, error.what()));
     }
   }
-  const bool wanted = arguments.only.empty() ||
-                      std::find(arguments.only.begin(), arguments.only.end(), pools_name) != arguments.only.end();
+  const bool wanted = arguments.only.empty() || std::find(arguments.only.begin(), arguments.only.end(),
+                                                          pools_name) != arguments.only.end();
   if (pools && wanted) {
     const std::vector<contender> tarn_only = choose_contenders(arguments.with, {tarn_name});
     ways.push_back({pools_name, tarn_only.front(), profiler::play_mode::routes, &image});
@@ -106,7 +111,8 @@ void print_savings(const std::vector<replay_result>& results, double cpu_ns, boo
     if (&result == &base) continue;
     const auto saving = saving_of(result, base);
     if (!saving) continue;
-    const std::string share = cut ? "" : fmt::format(", {} of the program's CPU time", say_share(saving->saving_ns / cpu_ns));
+    const std::string share =
+        cut ? "" : fmt::format(", {} of the program's CPU time", say_share(saving->saving_ns / cpu_ns));
     fmt::print("{} instead of {}: {} of CPU time less ({} to {}){}\n", result.way.name, base.way.name,
                say_time(saving->saving_ns), say_time(saving->low_ns), say_time(saving->high_ns), share);
   }
@@ -114,7 +120,8 @@ void print_savings(const std::vector<replay_result>& results, double cpu_ns, boo
 
 void print_failures(const std::vector<replay_result>& results) {
   for (const replay_result& result : results) {
-    if (!result.failure.empty()) print_note(fmt::format("{} has no figures: {}", result.way.name, result.failure));
+    if (!result.failure.empty())
+      print_note(fmt::format("{} has no figures: {}", result.way.name, result.failure));
     double failed = 0;
     for (const profiler::play_figures& round : result.rounds) failed = std::max(failed, round.failed);
     if (failed > 0) print_note(fmt::format("{}: {:.0f} allocations failed", result.way.name, failed));

@@ -59,14 +59,25 @@ class profiled_program {
     path_ = keeps_file_ ? arguments.profile_file : scratch_path();
     child_request request;
     request.path = own_executable();
-    request.arguments = {"tarn", "profile", "-q", "--mode", arguments.mode, "--no-events", "--checkpoint",
-                         fmt::format("{:.3f}", arguments.interval), "-o", path_, "--"};
+    request.arguments = {"tarn",
+                         "profile",
+                         "-q",
+                         "--mode",
+                         arguments.mode,
+                         "--no-events",
+                         "--checkpoint",
+                         fmt::format("{:.3f}", arguments.interval),
+                         "-o",
+                         path_,
+                         "--"};
     request.arguments.insert(request.arguments.end(), words.begin(), words.end());
     request.variables = environment::current();
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const int output = open(arguments.output.empty() ? "/dev/null" : arguments.output.c_str(),
                             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (output < 0) throw cli_error(exit_code::usage, fmt::format("--output {}: it cannot be written to", arguments.output));
+    if (output < 0)
+      throw cli_error(exit_code::usage,
+                      fmt::format("--output {}: it cannot be written to", arguments.output));
     request.standard_input = nothing;
     request.standard_output = output;
     // What keeps the program from starting is told by `tarn profile`; on the screen it would be overwritten.
@@ -151,9 +162,9 @@ class top_state {
 
   // False: quit.
   bool take_key(char key) {
-    constexpr std::pair<char, live_order> orders[] = {{'c', live_order::cost},        {'h', live_order::hidden},
-                                                      {'f', live_order::faults},      {'a', live_order::allocations},
-                                                      {'b', live_order::bytes},       {'l', live_order::live}};
+    constexpr std::pair<char, live_order> orders[] = {
+        {'c', live_order::cost},        {'h', live_order::hidden}, {'f', live_order::faults},
+        {'a', live_order::allocations}, {'b', live_order::bytes},  {'l', live_order::live}};
     for (const auto& [letter, order] : orders) {
       if (key == letter) order_ = order;
     }
@@ -166,8 +177,8 @@ class top_state {
   }
 
   std::string render(int rows, bool colour) const {
-    std::string text = paint(fmt::format("tarn top  {}  {:.0f} s{}{}", title_, seconds(), frozen_ ? "  frozen" : "",
-                                         marked_ ? "  since the mark" : ""),
+    std::string text = paint(fmt::format("tarn top  {}  {:.0f} s{}{}", title_, seconds(),
+                                         frozen_ ? "  frozen" : "", marked_ ? "  since the mark" : ""),
                              style::bold, colour) +
                        "\n";
     if (!has_figures()) return text + "waiting for the program's first allocations ...\n" + help();
@@ -287,7 +298,8 @@ int top_process(pid_t process, const top_arguments& arguments) {
   std::string reason;
   const auto path = find_recording_of(process, reason);
   if (!path) {
-    if (!is_alive(process)) throw cli_error(exit_code::refused, fmt::format("there is no process {}", process));
+    if (!is_alive(process))
+      throw cli_error(exit_code::refused, fmt::format("there is no process {}", process));
     print_note(fmt::format("process {}: {}; its page faults:", process, reason));
     watch_settings settings;
     settings.interval_seconds = arguments.interval;
@@ -321,11 +333,14 @@ int cmd_top(const std::vector<std::string>& words) {
   app.add_option("--interval", arguments.interval, "Seconds from look to look (1)")
       ->check(CLI::Range(least_interval, 3600.0))
       ->option_text("SECONDS");
-  app.add_option("--for", arguments.duration, "End after this time")->check(CLI::Range(0.1, 1e9))->option_text("SECONDS");
+  app.add_option("--for", arguments.duration, "End after this time")
+      ->check(CLI::Range(0.1, 1e9))
+      ->option_text("SECONDS");
   app.add_option("--mode", arguments.mode, "How the program is recorded: sample (the default), full, faults")
       ->check(CLI::IsMember({"sample", "full", "faults"}))
       ->option_text("MODE");
-  app.add_option("--output", arguments.output, "Where the program's output and errors go (nowhere)")->option_text("FILE");
+  app.add_option("--output", arguments.output, "Where the program's output and errors go (nowhere)")
+      ->option_text("FILE");
   app.add_option("-o", arguments.profile_file, "Keep the program's profile")->option_text("FILE");
   app.add_flag("--once", arguments.once, "Print one row and end");
   app.add_flag("--json", arguments.json, "One JSON object per look");

@@ -43,7 +43,8 @@ std::optional<long> number_in(const char* path) {
 std::string chosen_word(const std::string& text) {
   const std::size_t begin = text.find('[');
   const std::size_t end = text.find(']');
-  return begin == std::string::npos || end == std::string::npos ? "" : text.substr(begin + 1, end - begin - 1);
+  return begin == std::string::npos || end == std::string::npos ? ""
+                                                                : text.substr(begin + 1, end - begin - 1);
 }
 
 std::string status_field(const char* name) {
@@ -65,20 +66,23 @@ int try_event(std::uint32_t type, std::uint64_t config, bool with_kernel, bool w
   attributes.disabled = 1;
   attributes.exclude_kernel = with_kernel ? 0 : 1;
   attributes.exclude_hv = 1;
-  const long file = syscall(SYS_perf_event_open, &attributes, whole_machine ? -1 : 0, whole_machine ? 0 : -1, -1,
-                            PERF_FLAG_FD_CLOEXEC);
+  const long file = syscall(SYS_perf_event_open, &attributes, whole_machine ? -1 : 0, whole_machine ? 0 : -1,
+                            -1, PERF_FLAG_FD_CLOEXEC);
   if (file < 0) return errno;
   close(static_cast<int>(file));
   return 0;
 }
 
-std::string answer(int error) { return error == 0 ? "works" : std::string("refused: ") + std::strerror(error); }
+std::string answer(int error) {
+  return error == 0 ? "works" : std::string("refused: ") + std::strerror(error);
+}
 
 std::string container_kind() {
   if (access("/.dockerenv", F_OK) == 0) return "docker";
   if (access("/run/.containerenv", F_OK) == 0) return "podman";
   if (const std::string name = text_of("/run/systemd/container"); !name.empty()) return name;
-  if (const std::string group = text_of("/proc/1/cgroup"); group.find("kubepods") != std::string::npos) return "kubernetes";
+  if (const std::string group = text_of("/proc/1/cgroup"); group.find("kubepods") != std::string::npos)
+    return "kubernetes";
   return "";
 }
 
@@ -93,7 +97,8 @@ facility page_faults() {
   if (paranoid && *paranoid > 2) {
     one.remedy = "as root: sysctl kernel.perf_event_paranoid=2";
   } else if (!container_kind().empty() || status_field("Seccomp") == "2") {
-    one.remedy = "start the container with --cap-add PERFMON or --security-opt seccomp=unconfined, or profile outside";
+    one.remedy =
+        "start the container with --cap-add PERFMON or --security-opt seccomp=unconfined, or profile outside";
   }
   return one;
 }
@@ -124,7 +129,8 @@ facility paranoid_level() {
 facility hardware_counters() {
   facility one{"hardware_counters", "hardware counters", standing::note, "", "", ""};
   const int error = try_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false, false);
-  one.state = error == 0 ? "work; tarn does not need them" : "absent, as in most virtual machines; tarn does not need them";
+  one.state = error == 0 ? "work; tarn does not need them"
+                         : "absent, as in most virtual machines; tarn does not need them";
   return one;
 }
 
@@ -138,7 +144,8 @@ facility residency() {
   const bool asked = mincore(memory, 4 * page, states) == 0;
   if (!asked || (states[1] & 1) == 0 || (states[3] & 1) != 0) {
     one.how = standing::missing;
-    one.state = asked ? "does not tell touched pages from others" : std::string("refused: ") + std::strerror(errno);
+    one.state =
+        asked ? "does not tell touched pages from others" : std::string("refused: ") + std::strerror(errno);
     one.missing = "how much of large blocks was in memory when they were freed";
   }
   munmap(memory, 4 * page);
@@ -223,15 +230,17 @@ facility surroundings() {
   const std::string processors{std::istreambuf_iterator<char>(file), {}};
   const bool machine = processors.find(" hypervisor") != std::string::npos;
   one.state = container.empty() ? "no container" : "container (" + container + ")";
-  one.state += machine ? ", virtual machine: first touches of memory that its host has not backed cost many times more"
-                       : ", no virtual machine that could be told";
+  one.state +=
+      machine ? ", virtual machine: first touches of memory that its host has not backed cost many times more"
+              : ", no virtual machine that could be told";
   return one;
 }
 
 facility filters() {
   facility one{"seccomp", "system call filter", standing::note, "none", "", ""};
   const std::string mode = status_field("Seccomp");
-  if (mode == "1" || mode == "2") one.state = "active (seccomp mode " + mode + "); a refusal above may be its doing";
+  if (mode == "1" || mode == "2")
+    one.state = "active (seccomp mode " + mode + "); a refusal above may be its doing";
   return one;
 }
 
@@ -244,7 +253,12 @@ facility tracing() {
 }
 
 facility time_source() {
-  facility one{"clock", "clock", standing::note, text_of("/sys/devices/system/clocksource/clocksource0/current_clocksource"), "", ""};
+  facility one{"clock",
+               "clock",
+               standing::note,
+               text_of("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+               "",
+               ""};
   if (one.state != "tsc" && one.state != "kvm-clock" && one.state != "arch_sys_counter") {
     one.state += ": a slow one; mode full costs more time";
   }
@@ -254,8 +268,9 @@ facility time_source() {
 }  // namespace
 
 std::vector<facility> look_at_facilities() {
-  return {recorder(),     shared_session(), page_faults(),  kernel_faults(),     residency(), paranoid_level(), surroundings(),
-          memory_group(), huge_pages(),     page_map(),     hardware_counters(), filters(),   tracing(),        time_source()};
+  return {recorder(),          shared_session(), page_faults(),  kernel_faults(), residency(),
+          paranoid_level(),    surroundings(),   memory_group(), huge_pages(),    page_map(),
+          hardware_counters(), filters(),        tracing(),      time_source()};
 }
 
 nlohmann::json as_json(const std::vector<facility>& all) {
@@ -276,7 +291,9 @@ std::string privilege_name() {
   const bool sees_kernel = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, true, false) == 0;
   const bool sees_user = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, false, false) == 0;
   return fmt::format("{}, {}", geteuid() == 0 ? "root" : "user",
-                     sees_kernel ? "all page faults seen" : sees_user ? "page faults of user mode seen" : "no page faults seen");
+                     sees_kernel ? "all page faults seen"
+                     : sees_user ? "page faults of user mode seen"
+                                 : "no page faults seen");
 }
 
 std::string kernel_name() {
@@ -285,6 +302,8 @@ std::string kernel_name() {
   return fmt::format("{} {} {}", names.sysname, names.release, names.machine);
 }
 
-std::string huge_page_setting() { return chosen_word(text_of("/sys/kernel/mm/transparent_hugepage/enabled")); }
+std::string huge_page_setting() {
+  return chosen_word(text_of("/sys/kernel/mm/transparent_hugepage/enabled"));
+}
 
 }  // namespace tarn::cli

@@ -25,7 +25,7 @@ nlohmann::json as_json(const std::vector<facility>& all);
 
 // What a profile's figures rest on: "root", "user, page faults seen", "user, no page faults".
 std::string privilege_name();
-std::string kernel_name();            // of uname
-std::string huge_page_setting();      // "always", "madvise", "never"; empty: it is not told
+std::string kernel_name();        // of uname
+std::string huge_page_setting();  // "always", "madvise", "never"; empty: it is not told
 
 }  // namespace tarn::cli

@@ -34,7 +34,9 @@ int wait_for_signal(const held_signals& signals, const double* until, siginfo_t&
 
 void tell_of_end(pid_t child, const std::function<void(int)>& ended) {
   siginfo_t state = {};
-  if (waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) != 0 || state.si_pid != child) return;
+  if (waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      state.si_pid != child)
+    return;
   ended(state.si_code == CLD_EXITED ? W_EXITCODE(state.si_status, 0) : W_EXITCODE(0, state.si_status));
 }
 

@@ -25,8 +25,9 @@ pid_t collector_of(pid_t process, std::string& reason) {
   std::ifstream file(fmt::format("/proc/{}/environ", process));
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file && text.empty()) {
-    reason = fs::exists(fmt::format("/proc/{}", process)) ? "its environment cannot be read: it is another user's"
-                                                           : "there is no such process";
+    reason = fs::exists(fmt::format("/proc/{}", process))
+                 ? "its environment cannot be read: it is another user's"
+                 : "there is no such process";
     return 0;
   }
   const std::string name = std::string(profiler::session_variable) + "=";
@@ -79,10 +80,12 @@ std::optional<std::string> find_recording_of(pid_t process, std::string& reason)
   std::set<std::string> tried;
   for (const fs::directory_entry& each : descriptors) {
     const std::string path = fs::read_symlink(each.path(), error).string();
-    if (error || !path.starts_with('/') || !fs::is_regular_file(path, error) || !tried.insert(path).second) continue;
+    if (error || !path.starts_with('/') || !fs::is_regular_file(path, error) || !tried.insert(path).second)
+      continue;
     if (is_profile_of(path, process)) return path;
   }
-  reason = "its recording has written nothing yet: it does so some seconds after the start, and once enough was allocated";
+  reason =
+      "its recording has written nothing yet: it does so some seconds after the start, and once enough was allocated";
   return std::nullopt;
 }
 
@@ -118,7 +121,8 @@ void live_source::add_names(profiler::profile& p) {
   if (!fresh.sites.empty()) {
     profiler::add_symbols(fresh);
     for (auto& [address, frames] : fresh.symbols) symbols_[address] = frames;
-    for (const profiler::site& one : fresh.sites) types_[fresh.stacks[one.stack].address] = {one.type, one.evidence};
+    for (const profiler::site& one : fresh.sites)
+      types_[fresh.stacks[one.stack].address] = {one.type, one.evidence};
   }
   for (const auto& [address, frames] : symbols_) {
     if (!frames.empty()) p.symbols[address] = frames;

@@ -26,7 +26,9 @@ double duration_of(const profile& p) {
   return p.counters.empty() ? 0 : static_cast<double>(p.counters.back().time_ns);
 }
 
-double per_second(double before, double after, double seconds) { return std::max(0.0, after - before) / seconds; }
+double per_second(double before, double after, double seconds) {
+  return std::max(0.0, after - before) / seconds;
+}
 
 double seconds_between(const profile& before, const profile& after) {
   return std::max(1e-3, (duration_of(after) - duration_of(before)) * 1e-9);
@@ -34,12 +36,18 @@ double seconds_between(const profile& before, const profile& after) {
 
 double member_of(const live_place& place, live_order order) {
   switch (order) {
-    case live_order::cost: return place.total_ns;
-    case live_order::hidden: return place.hidden_ns;
-    case live_order::faults: return place.faults;
-    case live_order::allocations: return place.allocations;
-    case live_order::bytes: return place.bytes;
-    case live_order::live: return place.live_bytes;
+    case live_order::cost:
+      return place.total_ns;
+    case live_order::hidden:
+      return place.hidden_ns;
+    case live_order::faults:
+      return place.faults;
+    case live_order::allocations:
+      return place.allocations;
+    case live_order::bytes:
+      return place.bytes;
+    case live_order::live:
+      return place.live_bytes;
   }
   return 0;
 }
@@ -50,7 +58,8 @@ profile difference_of(const profile& before, const profile& after) {
   for (std::size_t index = 0; index < std::min(before.sites.size(), result.sites.size()); ++index) {
     for (const profiler::figure_column& each : profiler::figure_columns) {
       double& value = result.sites[index].figures.*each.member;
-      if (each.member == &profiler::site_figures::live || each.member == &profiler::site_figures::live_bytes ||
+      if (each.member == &profiler::site_figures::live ||
+          each.member == &profiler::site_figures::live_bytes ||
           each.member == &profiler::site_figures::peak_bytes) {
         continue;
       }
@@ -81,7 +90,8 @@ live_rates rates_between(const profile& before, const profile& after) {
     rates.live_bytes += one.figures.live_bytes;
     if (one.figures.checked_bytes > 0) {
       rates.untouched_bytes +=
-          one.figures.live_bytes * std::clamp(1 - one.figures.resident_bytes / one.figures.checked_bytes, 0.0, 1.0);
+          one.figures.live_bytes *
+          std::clamp(1 - one.figures.resident_bytes / one.figures.checked_bytes, 0.0, 1.0);
     }
   }
   double earlier = 0;
@@ -130,23 +140,25 @@ std::vector<live_place> places_between(const profile& before, const profile& aft
 }
 
 std::string render_rates(const live_rates& rates, bool colour) {
-  const std::string cost = fmt::format("malloc and free {}   hidden {}   of {} CPU", say_rate(rates.visible_ns),
-                                       say_rate(rates.hidden_ns), say_rate(rates.cpu_ns));
+  const std::string cost =
+      fmt::format("malloc and free {}   hidden {}   of {} CPU", say_rate(rates.visible_ns),
+                  say_rate(rates.hidden_ns), say_rate(rates.cpu_ns));
   const std::string memory =
-      fmt::format("{} faults/s   {} allocations/s   resident {}   live {}   untouched {}", say_count(rates.faults),
-                  say_count(rates.allocations), say_bytes(rates.resident_bytes), say_bytes(rates.live_bytes),
-                  say_bytes(rates.untouched_bytes));
+      fmt::format("{} faults/s   {} allocations/s   resident {}   live {}   untouched {}",
+                  say_count(rates.faults), say_count(rates.allocations), say_bytes(rates.resident_bytes),
+                  say_bytes(rates.live_bytes), say_bytes(rates.untouched_bytes));
   return paint(cost, style::bold, colour) + "\n" + memory + "\n";
 }
 
-std::string render_places(const std::vector<live_place>& places, std::size_t most, live_order order, bool colour) {
+std::string render_places(const std::vector<live_place>& places, std::size_t most, live_order order,
+                          bool colour) {
   struct heading {
     const char* name;
     live_order order;
   };
-  constexpr heading headings[] = {{"cost", live_order::cost},          {"hidden", live_order::hidden},
-                                  {"faults/s", live_order::faults},    {"allocs/s", live_order::allocations},
-                                  {"bytes/s", live_order::bytes},      {"live", live_order::live}};
+  constexpr heading headings[] = {{"cost", live_order::cost},       {"hidden", live_order::hidden},
+                                  {"faults/s", live_order::faults}, {"allocs/s", live_order::allocations},
+                                  {"bytes/s", live_order::bytes},   {"live", live_order::live}};
   std::string text;
   for (const heading& each : headings) {
     text += pad_left(fmt::format("{}{}", each.name, each.order == order ? "*" : ""), 13);
@@ -165,16 +177,17 @@ std::string render_places(const std::vector<live_place>& places, std::size_t mos
 }
 
 std::string live_row_heading() {
-  return pad_left("seconds", 8) + pad_left("visible", 13) + pad_left("hidden", 13) + pad_left("faults/s", 12) +
-         pad_left("allocs/s", 13) + pad_left("resident", 11) + pad_left("live", 11) + pad_left("untouched", 11) +
-         "  costliest place";
+  return pad_left("seconds", 8) + pad_left("visible", 13) + pad_left("hidden", 13) +
+         pad_left("faults/s", 12) + pad_left("allocs/s", 13) + pad_left("resident", 11) +
+         pad_left("live", 11) + pad_left("untouched", 11) + "  costliest place";
 }
 
 std::string live_row(double at_seconds, const live_rates& rates, const std::vector<live_place>& places) {
-  std::string text = pad_left(fmt::format("{:.1f}", at_seconds), 8) + pad_left(say_rate(rates.visible_ns), 13) +
-                     pad_left(say_rate(rates.hidden_ns), 13) + pad_left(say_count(rates.faults), 12) +
-                     pad_left(say_count(rates.allocations), 13) + pad_left(say_bytes(rates.resident_bytes), 11) +
-                     pad_left(say_bytes(rates.live_bytes), 11) + pad_left(say_bytes(rates.untouched_bytes), 11);
+  std::string text =
+      pad_left(fmt::format("{:.1f}", at_seconds), 8) + pad_left(say_rate(rates.visible_ns), 13) +
+      pad_left(say_rate(rates.hidden_ns), 13) + pad_left(say_count(rates.faults), 12) +
+      pad_left(say_count(rates.allocations), 13) + pad_left(say_bytes(rates.resident_bytes), 11) +
+      pad_left(say_bytes(rates.live_bytes), 11) + pad_left(say_bytes(rates.untouched_bytes), 11);
   if (!places.empty() && places.front().total_ns > 0) {
     text += "  " + shorten(places.front().place, 60);
     if (!places.front().suggestion.empty()) text += fmt::format(" ({})", places.front().suggestion);

@@ -27,8 +27,8 @@ constexpr const char* help_text =
     "  compare  measure a program under the system's malloc, tarn and other allocators\n"
     "  cost     measure what large buffers cost, or watch what page faults cost\n"
     "  profile  record what a program's memory allocation costs, and who pays it\n"
-    "  report   a profile as one HTML file that needs no network\n"
     "  doctor   what this system lets a profile see, and how to see more\n"
+    "  report   a profile as one HTML file that needs no network\n"
     "  advise   what would make a recorded program's memory allocation cheaper\n"
     "  apply    try that advice on the program as it is\n"
     "  replay   do what a profile has recorded again, under every malloc and from pools\n"
@@ -59,10 +59,10 @@ struct command {
 };
 
 constexpr command commands[] = {{"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
-                                {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"options", cmd_options},
+                                {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"report", cmd_report},
                                 {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
-                                {"top", cmd_top},         {"report", cmd_report},   {"sites", cmd_sites},
-                                {"flame", cmd_flame},     {"diff", cmd_diff},       {"export", cmd_export}};
+                                {"top", cmd_top},         {"sites", cmd_sites},     {"flame", cmd_flame},
+                                {"diff", cmd_diff},       {"export", cmd_export},   {"options", cmd_options}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};

@@ -3,6 +3,7 @@
 // the sites that paid most.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "profiler/model/profile.hpp"
@@ -10,6 +11,7 @@
 namespace tarn::cli {
 
 std::string render_verdict(const profiler::profile& p);
+nlohmann::json verdict_as_json(const profiler::profile& p);
 void print_verdict(const profiler::profile& p);  // on stderr
 
 }  // namespace tarn::cli

@@ -49,9 +49,12 @@ constexpr std::array<named_figure, 6> named_figures = {{
 
 const char* mode_word(play_mode mode) {
   switch (mode) {
-    case play_mode::heap: return "heap";
-    case play_mode::routes: return "routes";
-    case play_mode::nothing: return "nothing";
+    case play_mode::heap:
+      return "heap";
+    case play_mode::routes:
+      return "routes";
+    case play_mode::nothing:
+      return "nothing";
   }
   return "?";
 }
@@ -65,7 +68,8 @@ std::string first_line_of(const captured_output& result) {
 play_figures run_once(const replay_way& way, double timeout_seconds) {
   child_request request;
   request.path = own_executable();
-  request.arguments = {"tarn", replay_worker_word, std::to_string(way.image->descriptor()), mode_word(way.mode)};
+  request.arguments = {"tarn", replay_worker_word, std::to_string(way.image->descriptor()),
+                       mode_word(way.mode)};
   request.variables = environment_for(way.who);
   const captured_output result = run_captured(request, timeout_seconds);
   if (result.timed_out) {
@@ -134,7 +138,8 @@ class replay_run {
     way.mode = play_mode::nothing;
     way.image = results_.front().way.image;
     const play_figures now = run_once(way, settings_.timeout_seconds);
-    for (double play_figures::*each : {&play_figures::wall_seconds, &play_figures::user_seconds, &play_figures::system_seconds}) {
+    for (double play_figures::*each :
+         {&play_figures::wall_seconds, &play_figures::user_seconds, &play_figures::system_seconds}) {
       own_.*each = first ? now.*each : std::min(own_.*each, now.*each);
     }
   }
@@ -177,7 +182,8 @@ std::optional<replayed_saving> saving_of(const replay_result& subject, const rep
   if (rounds == 0) return std::nullopt;
   std::vector<double> differences;
   for (std::size_t round = 0; round < rounds; ++round) {
-    differences.push_back(1e9 * (reference.rounds[round].cpu_seconds() - subject.rounds[round].cpu_seconds()));
+    differences.push_back(1e9 *
+                          (reference.rounds[round].cpu_seconds() - subject.rounds[round].cpu_seconds()));
   }
   const auto [least, most] = std::minmax_element(differences.begin(), differences.end());
   replayed_saving saving;
@@ -209,9 +215,10 @@ std::string render_replay_table(const std::vector<replay_result>& results, bool 
       const double middle = median(values);
       first += pad_left(row.show(middle).text, width);
       const std::string ratio = base > 0 ? fmt::format("{:.2f}", middle / base) : "-";
-      second += pad_left(middle > 0 ? fmt::format("{} \u00b1{:.0f}%", ratio, 100 * half_quartile_range(values) / middle)
-                                    : std::string("-"),
-                         width);
+      second += pad_left(
+          middle > 0 ? fmt::format("{} \u00b1{:.0f}%", ratio, 100 * half_quartile_range(values) / middle)
+                     : std::string("-"),
+          width);
     }
     text += first + "\n" + paint(second, style::faint, colour) + "\n";
   }

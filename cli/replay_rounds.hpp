@@ -28,8 +28,9 @@ struct replay_way {
 
 struct replay_result {
   replay_way way;
-  std::vector<profiler::play_figures> rounds;  // what the replay itself takes is off; the n-th are of one round
-  std::string failure;                         // empty, or why there are no figures
+  std::vector<profiler::play_figures>
+      rounds;           // what the replay itself takes is off; the n-th are of one round
+  std::string failure;  // empty, or why there are no figures
 };
 
 struct replay_settings {

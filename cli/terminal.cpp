@@ -57,13 +57,15 @@ extern "C" void on_end(int number) {
   raise(number);
 }
 
-constexpr std::array<int, 9> ending_signals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGHUP, SIGINT, SIGQUIT};
+constexpr std::array<int, 9> ending_signals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT,
+                                               SIGTERM, SIGHUP, SIGINT, SIGQUIT};
 
 }  // namespace
 
 bool terminal::is_there() {
   const char* const name = std::getenv("TERM");
-  return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && name != nullptr && std::string_view(name) != "dumb";
+  return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && name != nullptr &&
+         std::string_view(name) != "dumb";
 }
 
 terminal::terminal() {

@@ -42,17 +42,17 @@ struct environment_variable {
 struct advice {
   advice_kind kind = advice_kind::leave_it;
   advice_grade grade = advice_grade::estimated;
-  std::uint32_t site = 0;            // the costliest: an index into profile::sites
-  std::vector<std::uint32_t> sites;  // all that it covers
-  std::string type;                  // "": not known, or several
-  std::string place;                 // "file:line function" of what would be changed; "": the whole program
-  std::string headline;              // one line
-  std::string reason;                // a sentence or two
-  std::string change;                // the lines to write, or the command
+  std::uint32_t site = 0;             // the costliest: an index into profile::sites
+  std::vector<std::uint32_t> sites;   // all that it covers
+  std::string type;                   // "": not known, or several
+  std::string place;                  // "file:line function" of what would be changed; "": the whole program
+  std::string headline;               // one line
+  std::string reason;                 // a sentence or two
+  std::string change;                 // the lines to write, or the command
   std::vector<std::string> evidence;  // the figures that led to it, a sentence each
   std::vector<environment_variable> variables;  // what a change without code sets
-  double saving_ns = 0;  // of CPU time, over the whole run
-  double low_ns = 0;     // the interval that it lies in, by the rule's experience
+  double saving_ns = 0;                         // of CPU time, over the whole run
+  double low_ns = 0;                            // the interval that it lies in, by the rule's experience
   double high_ns = 0;
   double share = 0;         // saving_ns of the program's CPU time
   double memory_bytes = 0;  // what would stay in memory that goes back now
@@ -71,12 +71,13 @@ struct advice_settings {
 std::vector<advice> advise(const profile& p, const advice_settings& settings = {});
 
 // The same for advice whose figures have changed since, as by a replay.
-std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates, const advice_settings& settings = {});
+std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates,
+                                   const advice_settings& settings = {});
 
 // User and system time of the program; its duration where that was not counted. In ns, at least 1.
 double cpu_time_of(const profile& p);
 
-const char* kind_name(advice_kind kind);    // "buffer pool"
+const char* kind_name(advice_kind kind);     // "buffer pool"
 const char* grade_name(advice_grade grade);  // "estimated"
 nlohmann::json as_json(const advice& one);
 

@@ -73,16 +73,18 @@ std::optional<advice> advise_keeping_memory(const advice_facts& facts) {
       say_count(sum.pages) + " pages (" + say_bytes(sum.pages * facts.page_bytes) +
           ") were faulted in beyond the " + say_bytes(sum.peak_bytes) + " that these sites ever held",
       "a page costs " + say_time(facts.first_touch_ns()) + " to fault in and to give back" +
-          (facts.kernel_part < 1 ? ": the price list says " + say_time(facts.p.prices.fault + facts.p.prices.unmap_page) +
-                                       ", but that would be more than the program's time in the kernel"
-                                 : std::string(" on this machine"))};
+          (facts.kernel_part < 1
+               ? ": the price list says " + say_time(facts.p.prices.fault + facts.p.prices.unmap_page) +
+                     ", but that would be more than the program's time in the kernel"
+               : std::string(" on this machine"))};
   return one;
 }
 
 std::optional<advice> advise_huge_pages(const advice_facts& facts) {
   const price_list& prices = facts.p.prices;
   const bool offered = facts.thp == "madvise";  // under "always" they are there already
-  if (!facts.glibc || (facts.glibc_minor != 0 && facts.glibc_minor < 35) || !offered || prices.huge_fault <= 0) {
+  if (!facts.glibc || (facts.glibc_minor != 0 && facts.glibc_minor < 35) || !offered ||
+      prices.huge_fault <= 0) {
     return std::nullopt;
   }
   double pages = 0;
@@ -109,7 +111,8 @@ std::optional<advice> advise_huge_pages(const advice_facts& facts) {
   set_saving(one, facts, saving, huge_low, huge_high, samples);
   one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
   one.headline = "Ask for huge pages: no code changes";
-  one.reason = "Large blocks are faulted in by small pages, although this system gives huge ones to who asks.";
+  one.reason =
+      "Large blocks are faulted in by small pages, although this system gives huge ones to who asks.";
   one.change = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 PROGRAM ARG...";
   one.evidence = {say_count(pages) + " small pages in blocks of " + say_bytes(2 * facts.huge_page_bytes) +
                       " and more, at " + say_time(facts.fault_ns()) + " each",
@@ -127,22 +130,23 @@ std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_g
   set_saving(one, facts, again * price_of_again(facts, f), keeping_low, keeping_high, f.samples);
   const std::string size = say_bytes(group.mean_bytes());
   one.headline = "Keep these " + size + " buffers in a buffer pool";
-  one.reason = "Every buffer is faulted in page by page, used and unmapped, and the next one begins anew; a pool keeps " +
-               say_bytes(f.peak_bytes) + " backed and hands it out again.";
+  one.reason =
+      "Every buffer is faulted in page by page, used and unmapped, and the next one begins anew; a pool keeps " +
+      say_bytes(f.peak_bytes) + " backed and hands it out again.";
   one.change = group.in_array_container()
                    ? "#include <tarn/buffer_allocator.hpp>\n"
-                     "std::vector<" + (group.type.empty() ? std::string("T") : group.type) + ", tarn::buffer_allocator<" +
+                     "std::vector<" +
+                         (group.type.empty() ? std::string("T") : group.type) + ", tarn::buffer_allocator<" +
                          (group.type.empty() ? std::string("T") : group.type) + ">> values;"
                    : "#include <tarn/buffer_pool.hpp>\n"
                      "static tarn::buffer_pool buffers;\n"
                      "tarn::buffer one = buffers.get(bytes);  // back to the pool when it ends";
-  one.evidence = {
-      say_count(f.allocations) + " blocks of " + size + " on average, at most " + say_bytes(f.peak_bytes) +
-          " at once",
-      say_count(group.pages()) + " pages faulted in, " + say_count(again) + " of them again, at " +
-          say_time(facts.first_touch_ns()) + " a page",
-      "of its " + say_time(group.charged.total()) + ", a timer around malloc and free would see " +
-          say_time(group.charged.malloc_ns)};
+  one.evidence = {say_count(f.allocations) + " blocks of " + size + " on average, at most " +
+                      say_bytes(f.peak_bytes) + " at once",
+                  say_count(group.pages()) + " pages faulted in, " + say_count(again) +
+                      " of them again, at " + say_time(facts.first_touch_ns()) + " a page",
+                  "of its " + say_time(group.charged.total()) +
+                      ", a timer around malloc and free would see " + say_time(group.charged.malloc_ns)};
   return one;
 }
 
@@ -158,9 +162,11 @@ std::optional<advice> advise_asking_for_less(const advice_facts& facts, const si
   one.reason =
       "Memory that is never touched costs no time and is not resident, but it counts against limits of address space "
       "and commit, and under malloc implementations that use huge pages it can become resident.";
-  one.change = "ask for about " + say_bytes(group.mean_bytes() * (1 - untouched)) + " at first, and grow on demand";
+  one.change =
+      "ask for about " + say_bytes(group.mean_bytes() * (1 - untouched)) + " at first, and grow on demand";
   one.evidence = {say_bytes(f.checked_bytes) + " looked at when freed or at the end, " +
-                  say_bytes(f.resident_bytes) + " of it in memory; " + say_bytes(f.peak_bytes) + " asked for at once"};
+                  say_bytes(f.resident_bytes) + " of it in memory; " + say_bytes(f.peak_bytes) +
+                  " asked for at once"};
   return one;
 }
 

@@ -52,7 +52,8 @@ std::optional<advice> advise_asking_for_less(const advice_facts& facts, const si
 
 // Sets the three figures: `saving` and the interval [low, high] times it, the low end widened by what `samples` leave
 // uncertain. Invariant afterwards: 0 <= low_ns <= saving_ns <= high_ns.
-void set_saving(advice& one, const advice_facts& facts, double saving, double low, double high, double samples);
+void set_saving(advice& one, const advice_facts& facts, double saving, double low, double high,
+                double samples);
 advice for_group(advice_kind kind, const site_group& group);
 // "12 % of the program's CPU time"
 std::string say_of_cpu(const advice_facts& facts, double ns);

@@ -24,17 +24,28 @@ struct kind_facts {
 
 kind_facts facts_about(advice_kind kind) {
   switch (kind) {
-    case advice_kind::leave_it: return {"leave it", 0, 0};
-    case advice_kind::tunable: return {"tunable", faults_cost, 1.3};
-    case advice_kind::huge_pages: return {"huge pages", faults_cost, 1.2};
-    case advice_kind::allocator: return {"another malloc", faults_cost | calls_cost, 1.1};
-    case advice_kind::buffer_pool: return {"buffer pool", faults_cost, 1};
-    case advice_kind::typed_pool: return {"typed pool", calls_cost, 1};
-    case advice_kind::object_pool: return {"object pool", calls_cost, 1};
-    case advice_kind::recycler: return {"recycler", calls_cost | faults_cost, 1};
-    case advice_kind::arena: return {"arena", calls_cost, 1};
-    case advice_kind::ask_for_less: return {"ask for less", 0, 0};
-    case advice_kind::reserve: return {"reserve", calls_cost | faults_cost, 1};
+    case advice_kind::leave_it:
+      return {"leave it", 0, 0};
+    case advice_kind::tunable:
+      return {"tunable", faults_cost, 1.3};
+    case advice_kind::huge_pages:
+      return {"huge pages", faults_cost, 1.2};
+    case advice_kind::allocator:
+      return {"another malloc", faults_cost | calls_cost, 1.1};
+    case advice_kind::buffer_pool:
+      return {"buffer pool", faults_cost, 1};
+    case advice_kind::typed_pool:
+      return {"typed pool", calls_cost, 1};
+    case advice_kind::object_pool:
+      return {"object pool", calls_cost, 1};
+    case advice_kind::recycler:
+      return {"recycler", calls_cost | faults_cost, 1};
+    case advice_kind::arena:
+      return {"arena", calls_cost, 1};
+    case advice_kind::ask_for_less:
+      return {"ask for less", 0, 0};
+    case advice_kind::reserve:
+      return {"reserve", calls_cost | faults_cost, 1};
   }
   return {"?", 0, 0};
 }
@@ -64,7 +75,8 @@ bool overlap(const advice& a, const advice& b) {
   if ((facts_about(a.kind).costs & facts_about(b.kind).costs) == 0) return false;
   if (a.sites.empty() || b.sites.empty()) return true;
   const std::set<std::uint32_t> sites(a.sites.begin(), a.sites.end());
-  return std::any_of(b.sites.begin(), b.sites.end(), [&sites](std::uint32_t site) { return sites.contains(site); });
+  return std::any_of(b.sites.begin(), b.sites.end(),
+                     [&sites](std::uint32_t site) { return sites.contains(site); });
 }
 
 void mark_alternatives(std::vector<advice>& actions) {
@@ -124,14 +136,16 @@ advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& acti
                                  say_of_cpu(facts, rest) + " together, the costliest of them " +
                                  say_share(largest / facts.cpu_ns) + ".";
   const cost all = cost_of_all(facts.p);
-  one.evidence = {say_total(facts, all),
-                  "what is advised above, alternatives not counted twice, would save " + say_of_cpu(facts, saved)};
+  one.evidence = {
+      say_total(facts, all),
+      "what is advised above, alternatives not counted twice, would save " + say_of_cpu(facts, saved)};
   return one;
 }
 
 }  // namespace
 
-std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates, const advice_settings& settings) {
+std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates,
+                                   const advice_settings& settings) {
   const advice_facts facts = facts_of(p);
   std::erase_if(candidates, [](const advice& one) { return one.kind == advice_kind::leave_it; });
   std::stable_sort(candidates.begin(), candidates.end(), [](const advice& a, const advice& b) {
@@ -169,9 +183,12 @@ const char* kind_name(advice_kind kind) { return facts_about(kind).name; }
 
 const char* grade_name(advice_grade grade) {
   switch (grade) {
-    case advice_grade::estimated: return "estimated";
-    case advice_grade::replayed: return "replayed";
-    case advice_grade::proven: return "proven";
+    case advice_grade::estimated:
+      return "estimated";
+    case advice_grade::replayed:
+      return "replayed";
+    case advice_grade::proven:
+      return "proven";
   }
   return "?";
 }
@@ -179,12 +196,23 @@ const char* grade_name(advice_grade grade) {
 nlohmann::json as_json(const advice& one) {
   nlohmann::json variables = nlohmann::json::object();
   for (const environment_variable& each : one.variables) variables[each.name] = each.value;
-  return {{"kind", kind_name(one.kind)}, {"grade", grade_name(one.grade)}, {"site", one.site},
-          {"sites", one.sites},          {"type", one.type},               {"place", one.place},
-          {"headline", one.headline},    {"reason", one.reason},           {"change", one.change},
-          {"evidence", one.evidence},    {"variables", variables},         {"saving_ns", one.saving_ns},
-          {"low_ns", one.low_ns},        {"high_ns", one.high_ns},         {"share", one.share},
-          {"memory_bytes", one.memory_bytes}, {"instead_of", one.instead_of}};
+  return {{"kind", kind_name(one.kind)},
+          {"grade", grade_name(one.grade)},
+          {"site", one.site},
+          {"sites", one.sites},
+          {"type", one.type},
+          {"place", one.place},
+          {"headline", one.headline},
+          {"reason", one.reason},
+          {"change", one.change},
+          {"evidence", one.evidence},
+          {"variables", variables},
+          {"saving_ns", one.saving_ns},
+          {"low_ns", one.low_ns},
+          {"high_ns", one.high_ns},
+          {"share", one.share},
+          {"memory_bytes", one.memory_bytes},
+          {"instead_of", one.instead_of}};
 }
 
 }  // namespace tarn::profiler

@@ -17,7 +17,8 @@ namespace {
 constexpr double negligible = 0.02;
 
 bool can_be_placed(advice_kind kind) {
-  return kind == advice_kind::typed_pool || kind == advice_kind::object_pool || kind == advice_kind::buffer_pool;
+  return kind == advice_kind::typed_pool || kind == advice_kind::object_pool ||
+         kind == advice_kind::buffer_pool;
 }
 
 std::vector<std::uint64_t> addresses_of(const profile& p, std::uint32_t stack) {
@@ -99,7 +100,8 @@ class plan_maker {
     double others = 0;
     for (std::size_t other = 0; other < paths_.size(); ++other) {
       if (meant[other] || paths_[other].size() < depth) continue;
-      if (std::equal(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(depth), paths_[other].begin())) {
+      if (std::equal(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(depth),
+                     paths_[other].begin())) {
         others += p_.sites[other].figures.allocations;
       }
     }
@@ -144,7 +146,8 @@ std::string hexadecimal(std::uint64_t value) {
 }
 
 bool is_hexadecimal(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 plan_frame read_frame(const nlohmann::json& json, const std::string& name) {
@@ -164,7 +167,8 @@ plan_frame read_frame(const nlohmann::json& json, const std::string& name) {
 plan_site read_site(const nlohmann::json& json, const std::string& name) {
   plan_site site;
   const std::string use = json.at("use").get<std::string>();
-  if (use != "pool" && use != "buffers") refuse(name, "a site's use is 'pool' or 'buffers', not '" + use + "'");
+  if (use != "pool" && use != "buffers")
+    refuse(name, "a site's use is 'pool' or 'buffers', not '" + use + "'");
   site.use = use == "pool" ? plan_use::pool : plan_use::buffers;
   site.size = json.value("size", std::uint64_t{0});
   site.group = json.value("group", std::uint32_t{0});
@@ -188,7 +192,8 @@ plan read_object(const nlohmann::json& json, const std::string& name) {
   result.on_tarn = json.value("malloc", std::string()) == "tarn";
   const nlohmann::json variables = json.value("variables", nlohmann::json::object());
   for (const auto& [key, value] : variables.items()) {
-    if (key.empty() || key.find('=') != std::string::npos) refuse(name, "'" + key + "' is no variable's name");
+    if (key.empty() || key.find('=') != std::string::npos)
+      refuse(name, "'" + key + "' is no variable's name");
     result.variables.push_back({key, value.get<std::string>()});
   }
   const nlohmann::json sites = json.value("sites", nlohmann::json::array());
@@ -213,7 +218,8 @@ plan plan_of(const profile& p, const std::vector<advice>& all, int number) {
   plan_maker maker(p);
   for (std::size_t index = 0; index < all.size(); ++index) {
     const advice& one = all[index];
-    const bool chosen = number < 0 ? one.instead_of < 0 || can_be_placed(one.kind) : static_cast<int>(index) == number;
+    const bool chosen =
+        number < 0 ? one.instead_of < 0 || can_be_placed(one.kind) : static_cast<int>(index) == number;
     if (!chosen) continue;
     if (can_be_placed(one.kind) && (number >= 0 || result.variables.empty())) {
       maker.add(result, one, number >= 0);
@@ -250,7 +256,8 @@ std::string write_plan(const plan& what) {
     one["place"] = site.place;
     one["frames"] = nlohmann::ordered_json::array();
     for (const plan_frame& frame : site.frames) {
-      one["frames"].push_back({{"module", frame.module}, {"build_id", frame.build_id}, {"offset", hexadecimal(frame.offset)}});
+      one["frames"].push_back(
+          {{"module", frame.module}, {"build_id", frame.build_id}, {"offset", hexadecimal(frame.offset)}});
     }
     json["sites"].push_back(std::move(one));
   }

@@ -22,16 +22,16 @@ enum class plan_use : std::uint8_t { pool, buffers };
 
 // A return address that holds from run to run.
 struct plan_frame {
-  std::string module;         // its path; the name alone is compared where there is no build-id
-  std::string build_id;       // lower-case hexadecimal; empty: the module has none
-  std::uint64_t offset = 0;   // in the module's file
+  std::string module;        // its path; the name alone is compared where there is no build-id
+  std::string build_id;      // lower-case hexadecimal; empty: the module has none
+  std::uint64_t offset = 0;  // in the module's file
 };
 
 struct plan_site {
   plan_use use = plan_use::pool;
-  std::uint64_t size = 0;     // pool: of a slot; larger blocks are left to malloc
-  std::uint32_t group = 0;    // sites of one group share a pool
-  std::string type;           // for people, as the next
+  std::uint64_t size = 0;   // pool: of a slot; larger blocks are left to malloc
+  std::uint32_t group = 0;  // sites of one group share a pool
+  std::string type;         // for people, as the next
   std::string place;
   std::vector<plan_frame> frames;  // innermost first; as many as tell it from the sites that are not meant
 };
@@ -42,10 +42,10 @@ struct plan {
   bool on_tarn = false;  // start it on libtarn; implied by sites
   std::vector<plan_site> sites;
   std::vector<std::string> headlines;  // of the advice that it carries out
-  double saving_ns = 0;   // what is predicted, over the recorded run
+  double saving_ns = 0;                // what is predicted, over the recorded run
   double low_ns = 0;
   double high_ns = 0;
-  double cpu_ns = 0;      // of the recorded run
+  double cpu_ns = 0;  // of the recorded run
 };
 
 // What of `all` can be done without changing the program: the first kind that applies of (variables), (malloc), (pools).
@@ -53,7 +53,7 @@ struct plan {
 // in all three) when there is none.
 plan plan_of(const profile& p, const std::vector<advice>& all, int number = -1);
 
-std::string write_plan(const plan& what);               // JSON
+std::string write_plan(const plan& what);                          // JSON
 plan read_plan(const std::string& text, const std::string& name);  // `name` is how messages call the file
 
 }  // namespace tarn::profiler

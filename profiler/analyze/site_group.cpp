@@ -17,6 +17,8 @@ std::string lower(std::string text) {
   return text;
 }
 
+constexpr std::string_view operator_word = "operator";
+
 using group_key = std::tuple<std::string, std::string, std::uint32_t, std::string>;
 
 void merge_sizes(std::vector<size_count>& into, const std::vector<size_count>& more) {
@@ -84,10 +86,16 @@ std::string plain_name(std::string_view function) {
   int depth = 0;
   for (std::size_t at = 0; at < function.size(); ++at) {
     const char letter = function[at];
-    if (function.substr(at).starts_with("operator<") || function.substr(at).starts_with("operator>")) {
-      name += "operator";
-      at += 8;
-      while (at + 1 < function.size() && (function[at + 1] == '<' || function[at + 1] == '>')) ++at;
+    if (depth == 0 && function.substr(at).starts_with(operator_word)) {
+      // Its signs are no brackets.
+      const std::size_t begin = at;
+      at += operator_word.size();
+      if (function.substr(at).starts_with("()")) at += 2;
+      while (at < function.size() &&
+             std::string_view("<>=-!+*/%^&|~,[]").find(function[at]) != std::string_view::npos)
+        ++at;
+      name += function.substr(begin, at - begin);
+      --at;
       continue;
     }
     if (letter == '<') ++depth;
@@ -95,6 +103,7 @@ std::string plain_name(std::string_view function) {
     if (depth == 0) name += letter;
     if (letter == '>') depth = std::max(0, depth - 1);
   }
+  while (name.ends_with(' ')) name.pop_back();
   // What is left before the last blank is a return type, but for "operator new" and the anonymous namespace.
   const std::size_t from = std::min(name.find("operator"), name.find("(anonymous"));
   const std::size_t blank = name.rfind(' ', from == std::string::npos ? std::string::npos : from);
@@ -105,7 +114,8 @@ std::string plain_name(std::string_view function) {
 bool is_plumbing(const source_frame& frame) {
   if (frame.function.starts_with("?? (")) return false;
   const std::string name = plain_name(frame.function);
-  if (name.starts_with("std::") || name.starts_with("__gnu_cxx::") || name.starts_with("operator new")) return true;
+  if (name.starts_with("std::") || name.starts_with("__gnu_cxx::") || name.starts_with("operator new"))
+    return true;
   if (frame.file.find("/include/c++/") != std::string::npos) return true;
   const std::string last = lower(name.substr(name.rfind(':') == std::string::npos ? 0 : name.rfind(':') + 1));
   return last.find("alloc") != std::string::npos || last.ends_with("strdup") || last.ends_with("strndup");
@@ -122,7 +132,8 @@ std::vector<site_group> group_sites(const profile& p) {
   for (std::uint32_t index = 0; index < p.sites.size(); ++index) {
     order.emplace_back(cost_of(p, p.sites[index].figures).total(), index);
   }
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [total, index] : order) {
     const std::vector<source_frame> frames = frames_of(p, p.sites[index].stack);
     const std::size_t at = place_in(frames);

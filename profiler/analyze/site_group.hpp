@@ -18,13 +18,14 @@ namespace tarn::profiler {
 struct site_group {
   std::vector<std::uint32_t> sites;  // the costliest first
   std::string type;
-  source_frame place;                // the innermost frame that is neither a library's template nor a wrapper of malloc
-  std::vector<std::string> functions;  // of the costliest site's frames, from the innermost to the place and its caller
+  source_frame place;  // the innermost frame that is neither a library's template nor a wrapper of malloc
+  std::vector<std::string>
+      functions;  // of the costliest site's frames, from the innermost to the place and its caller
   site_figures sum;
   std::vector<size_count> sizes;  // by count, descending
   cost charged;
 
-  double pages() const noexcept;  // given by faults
+  double pages() const noexcept;                   // given by faults
   double again(double page_bytes) const noexcept;  // of them, beyond what was ever live at once
   double mean_bytes() const noexcept;
   bool in_array_container() const noexcept;  // vector, string, deque: blocks of as many objects as fit

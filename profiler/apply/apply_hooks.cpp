@@ -79,7 +79,8 @@ class line {
   if (!ready) return nullptr;
   const auto* slot = static_cast<const std::uintptr_t*>(frame) + 1;
   const int group = sites.find(reinterpret_cast<std::uintptr_t>(caller), slot);
-  if (group == apply_sites::none) [[likely]] return nullptr;
+  if (group == apply_sites::none) [[likely]]
+    return nullptr;
   return apply_pools::take(static_cast<std::size_t>(group), size);
 }
 
@@ -148,7 +149,9 @@ TARN_HOOK void free_aligned_sized(void* block, size_t, size_t) noexcept { releas
 TARN_HOOK int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
   return tarn_posix_memalign(out, alignment, size);
 }
-TARN_HOOK void* aligned_alloc(size_t alignment, size_t size) noexcept { return tarn_aligned_alloc(alignment, size); }
+TARN_HOOK void* aligned_alloc(size_t alignment, size_t size) noexcept {
+  return tarn_aligned_alloc(alignment, size);
+}
 TARN_HOOK void* memalign(size_t alignment, size_t size) noexcept { return tarn_memalign(alignment, size); }
 TARN_HOOK void* valloc(size_t size) noexcept { return tarn_valloc(size); }
 TARN_HOOK void* pvalloc(size_t size) noexcept { return tarn_pvalloc(size); }

@@ -45,7 +45,8 @@ class table_guard {
 };
 
 std::size_t home_of(const void* address) {
-  return static_cast<std::size_t>(((reinterpret_cast<std::uintptr_t>(address) >> 13) * 0x9e3779b97f4a7c15U) >> (64 - 15));
+  return static_cast<std::size_t>(((reinterpret_cast<std::uintptr_t>(address) >> 13) * 0x9e3779b97f4a7c15U) >>
+                                  (64 - 15));
 }
 
 live_buffer* find_locked(void* address) {

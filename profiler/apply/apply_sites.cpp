@@ -241,7 +241,8 @@ bool apply_sites::unwind(path& candidate, const std::uintptr_t* slot) noexcept {
       agreed.store(1, std::memory_order_relaxed);
     } else if (before != varies) {
       const bool same = candidate.distances[frame].load(std::memory_order_relaxed) == distance;
-      if (!same || before < trusted) agreed.store(same ? static_cast<std::uint8_t>(before + 1) : varies, std::memory_order_relaxed);
+      if (!same || before < trusted)
+        agreed.store(same ? static_cast<std::uint8_t>(before + 1) : varies, std::memory_order_relaxed);
     }
     last = stack.places[first + frame];
 #else

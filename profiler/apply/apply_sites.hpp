@@ -31,7 +31,8 @@ class apply_sites {
   // The group of the call that returns to `address`; `slot` is where that address lies on the stack.
   int find(std::uintptr_t address, const std::uintptr_t* slot) noexcept {
     const std::size_t bit = hash(address);
-    if ((filter_[bit / 64] & (std::uint64_t{1} << (bit % 64))) == 0) [[likely]] return none;
+    if ((filter_[bit / 64] & (std::uint64_t{1} << (bit % 64))) == 0) [[likely]]
+      return none;
     return find_path(address, slot);
   }
 

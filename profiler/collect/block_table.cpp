@@ -9,12 +9,15 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr unsigned first_bits = 12;
+constexpr unsigned first_bits = 7;  // many processes have few blocks
 
 }  // namespace
 
 block_table::block_table(bool ranges)
-    : ranges_(ranges), shift_(64 - first_bits), page_shift_(64 - first_bits), entries_(std::size_t{1} << first_bits) {
+    : ranges_(ranges),
+      shift_(64 - first_bits),
+      page_shift_(64 - first_bits),
+      entries_(std::size_t{1} << first_bits) {
   if (ranges) pages_.resize(std::size_t{1} << first_bits);
 }
 
@@ -134,11 +137,13 @@ living_block* block_table::find_small(std::uint64_t address) noexcept {
     if (const page_entry* entry = find_page(page)) {
       for (auto word = static_cast<int>(bit / 64); word >= 0; --word) {
         std::uint64_t starts = entry->starts[word];
-        if (static_cast<std::uint64_t>(word) == bit / 64 && bit % 64 != 63) starts &= (std::uint64_t{2} << (bit % 64)) - 1;
+        if (static_cast<std::uint64_t>(word) == bit / 64 && bit % 64 != 63)
+          starts &= (std::uint64_t{2} << (bit % 64)) - 1;
         if (starts == 0) continue;
         // The nearest that begins below: no other can hold the address.
         const auto nearest = static_cast<std::uint64_t>(63 - std::countl_zero(starts));
-        const std::uint64_t begin = page * page_bytes + (static_cast<std::uint64_t>(word) * 64 + nearest) * granule;
+        const std::uint64_t begin =
+            page * page_bytes + (static_cast<std::uint64_t>(word) * 64 + nearest) * granule;
         for (const std::uint64_t start : {begin + granule / 2, begin}) {
           living_block* block = start <= address ? find(start) : nullptr;
           if (block != nullptr && address - start < block->size) return block;

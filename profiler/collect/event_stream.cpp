@@ -78,11 +78,21 @@ bool event_stream::take_text() {
 void event_stream::take_note() {
   const std::uint64_t figure = word(0) >> 12;
   switch (static_cast<note_kind>(word(0) >> 4 & 255)) {
-    case note_kind::size: notes_.size = figure; break;
-    case note_kind::alignment: notes_.alignment = figure; break;
-    case note_kind::usable: notes_.usable = figure; break;
-    case note_kind::checked_pages: notes_.checked_pages = figure; break;
-    case note_kind::resident_pages: notes_.resident_pages = figure; break;
+    case note_kind::size:
+      notes_.size = figure;
+      break;
+    case note_kind::alignment:
+      notes_.alignment = figure;
+      break;
+    case note_kind::usable:
+      notes_.usable = figure;
+      break;
+    case note_kind::checked_pages:
+      notes_.checked_pages = figure;
+      break;
+    case note_kind::resident_pages:
+      notes_.resident_pages = figure;
+      break;
   }
   ++at_;
 }
@@ -174,10 +184,18 @@ void event_stream::take() {
   ticks_ = next_ticks_;
   std::uint64_t count = 2;
   switch (kind_of(word(0))) {
-    case word_kind::malloc: model_->allocated(thread_, allocation(event_kind::malloc)); break;
-    case word_kind::calloc: model_->allocated(thread_, allocation(event_kind::calloc)); break;
-    case word_kind::aligned: model_->allocated(thread_, allocation(event_kind::aligned)); break;
-    case word_kind::operator_new: model_->allocated(thread_, allocation(event_kind::operator_new)); break;
+    case word_kind::malloc:
+      model_->allocated(thread_, allocation(event_kind::malloc));
+      break;
+    case word_kind::calloc:
+      model_->allocated(thread_, allocation(event_kind::calloc));
+      break;
+    case word_kind::aligned:
+      model_->allocated(thread_, allocation(event_kind::aligned));
+      break;
+    case word_kind::operator_new:
+      model_->allocated(thread_, allocation(event_kind::operator_new));
+      break;
     case word_kind::free:
       model_->freed(thread_, release(event_kind::free));
       count = 1;

@@ -27,8 +27,8 @@ class module_sink {
 class event_stream {
  public:
   // `words` is a ring of `ring_words`, a power of two.
-  void reset(const std::uint64_t* words, std::uint64_t ring_words, process_model* model, const tick_clock* clock,
-             module_sink* modules, std::uint64_t start_ns);
+  void reset(const std::uint64_t* words, std::uint64_t ring_words, process_model* model,
+             const tick_clock* clock, module_sink* modules, std::uint64_t start_ns);
 
   // More has been written, up to `head`.
   void extend(std::uint64_t head) noexcept { head_ = head; }

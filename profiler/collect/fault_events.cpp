@@ -26,7 +26,7 @@ constexpr std::size_t fewest_buffer_pages = 8;
 // Mode sample: from so many faults a second on only some are taken.
 constexpr double busy_faults_per_second = 20000;
 constexpr std::uint64_t most_period = 64;
-constexpr std::uint64_t look_every_ns = 200'000'000;
+constexpr std::uint64_t look_every_ns = 20'000'000;
 
 int open_event(perf_event_attr& attributes, int processor) {
   return static_cast<int>(syscall(SYS_perf_event_open, &attributes, 0, processor, -1, PERF_FLAG_FD_CLOEXEC));
@@ -70,10 +70,12 @@ std::string why(int error) {
            "; as root: sysctl kernel.perf_event_paranoid=2";
   }
   if (error == EPERM || error == EACCES || error == ENOSYS) {
-    return std::string("page faults cannot be seen: perf_event_open is forbidden here (") + std::strerror(error) +
+    return std::string("page faults cannot be seen: perf_event_open is forbidden here (") +
+           std::strerror(error) +
            "), as in most containers; start the container with --cap-add PERFMON, or outside of it";
   }
-  if (error == EMFILE) return "page faults cannot be seen: too few descriptors for one event per processor (ulimit -n)";
+  if (error == EMFILE)
+    return "page faults cannot be seen: too few descriptors for one event per processor (ulimit -n)";
   return std::string("page faults cannot be seen: perf_event_open: ") + std::strerror(error);
 }
 
@@ -179,15 +181,18 @@ void fault_events::adapt(std::size_t faults) {
   last_look_ns_ = now;
   since_look_ = 0;
   std::uint64_t wanted = 1;
-  while (wanted < most_period && per_second > busy_faults_per_second * static_cast<double>(wanted)) wanted *= 4;
+  while (wanted < most_period && per_second > busy_faults_per_second * static_cast<double>(wanted))
+    wanted *= 4;
   // Not back and forth at the border.
-  if (wanted == period_ || (wanted < period_ && 4 * wanted == period_ && per_second * 2 > busy_faults_per_second * static_cast<double>(wanted))) return;
+  if (wanted == period_ || (wanted < period_ && 4 * wanted == period_ &&
+                            per_second * 2 > busy_faults_per_second * static_cast<double>(wanted)))
+    return;
   for (const buffer& one : buffers_) ioctl(one.file, PERF_EVENT_IOC_PERIOD, &wanted);
   period_ = wanted;
 }
 
-void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
-                             std::vector<process_event>& processes) {
+void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
+                             std::vector<mapping_event>& mappings, std::vector<process_event>& processes) {
   auto* page = static_cast<perf_event_mmap_page*>(one.memory);
   const auto* data = static_cast<const unsigned char*>(one.memory) + page_bytes_;
   // acquire, pairs with the kernel's release: the records below are whole
@@ -248,7 +253,8 @@ void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
       case PERF_RECORD_FORK:
       case PERF_RECORD_EXIT: {
         process_event& event = processes.emplace_back();
-        event.kind = header.type == PERF_RECORD_FORK ? process_event::what::forked : process_event::what::ended;
+        event.kind =
+            header.type == PERF_RECORD_FORK ? process_event::what::forked : process_event::what::ended;
         event.process = in.half();
         event.parent = in.half();
         event.thread = in.half();

@@ -65,7 +65,8 @@ class fault_events {
   const std::string& refusal() const noexcept { return refusal_; }
 
   // Appends what has come, in no order between processors.
-  void take(std::vector<page_fault>& faults, std::vector<mapping_event>& mappings, std::vector<process_event>& processes);
+  void take(std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
+            std::vector<process_event>& processes);
   double lost() const noexcept { return lost_; }
   std::uint64_t period() const noexcept { return period_; }
 

@@ -2,6 +2,7 @@
 #include "profiler/collect/proc_status.hpp"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
 #include <unistd.h>
 
@@ -10,7 +11,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 namespace fs = std::filesystem;
@@ -49,7 +49,8 @@ std::string find_build_id(const std::vector<unsigned char>& notes) {
     const std::size_t name = at + sizeof header;
     const std::size_t content = name + ((std::size_t{header.n_namesz} + 3) & ~std::size_t{3});
     if (content + header.n_descsz > notes.size()) return "";
-    if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 && std::memcmp(notes.data() + name, "GNU", 4) == 0) {
+    if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 &&
+        std::memcmp(notes.data() + name, "GNU", 4) == 0) {
       return hexadecimal(notes.data() + content, header.n_descsz);
     }
     at = content + ((std::size_t{header.n_descsz} + 3) & ~std::size_t{3});
@@ -61,8 +62,9 @@ elf_parts read_elf(const std::string& path) {
   elf_parts parts;
   std::ifstream file(path, std::ios::binary);
   elf_header header = {};
-  if (!file.read(reinterpret_cast<char*>(&header), sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_phentsize != sizeof(program_header) || header.e_phnum > 1000) {
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof header) ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(program_header) ||
+      header.e_phnum > 1000) {
     return parts;
   }
   parts.segments.resize(header.e_phnum);
@@ -82,9 +84,17 @@ elf_parts read_elf(const std::string& path) {
   return parts;
 }
 
+// Empty where it is gone, also while it is read: a process may end at any moment.
 std::string file_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return text;
+  std::array<char, 4096> part{};
+  for (ssize_t size = 0; (size = read(file, part.data(), part.size())) > 0;) {
+    text.append(part.data(), static_cast<std::size_t>(size));
+  }
+  close(file);
+  return text;
 }
 
 }  // namespace
@@ -99,7 +109,9 @@ std::optional<process_figures> read_process(std::uint32_t process) {
   for (std::string& value : values) {
     if (!(fields >> value)) return std::nullopt;
   }
-  const auto number = [&values](std::size_t field) { return std::strtod(values[field - 3].c_str(), nullptr); };
+  const auto number = [&values](std::size_t field) {
+    return std::strtod(values[field - 3].c_str(), nullptr);
+  };
   const double ns_per_tick = 1e9 / static_cast<double>(sysconf(_SC_CLK_TCK));
   process_figures figures;
   figures.state = values[0].front();
@@ -115,8 +127,8 @@ std::optional<process_figures> read_process(std::uint32_t process) {
 std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process) {
   std::vector<std::pair<std::uint32_t, std::string>> names;
   std::error_code error;
-  for (fs::directory_iterator entry("/proc/" + std::to_string(process) + "/task", error), end; !error && entry != end;
-       entry.increment(error)) {
+  for (fs::directory_iterator entry("/proc/" + std::to_string(process) + "/task", error), end;
+       !error && entry != end; entry.increment(error)) {
     std::string name = file_text(entry->path() / "comm");
     if (!name.empty() && name.back() == '\n') name.pop_back();
     if (!name.empty()) names.emplace_back(std::strtoul(entry->path().filename().c_str(), nullptr, 10), name);
@@ -139,7 +151,8 @@ std::vector<module_info> modules_of(const std::string& path, std::uint64_t start
   const elf_parts parts = read_elf(path);
   std::uint64_t lowest = ~std::uint64_t{0};
   for (const program_header& segment : parts.segments) {
-    if (segment.p_type == PT_LOAD) lowest = std::min<std::uint64_t>(lowest, segment.p_vaddr & ~(map_page - 1));
+    if (segment.p_type == PT_LOAD)
+      lowest = std::min<std::uint64_t>(lowest, segment.p_vaddr & ~(map_page - 1));
   }
   std::vector<module_info> modules;
   for (const program_header& segment : parts.segments) {

@@ -16,7 +16,7 @@ constexpr std::size_t most_exact_sizes = 24;
 constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;
 constexpr std::uint64_t page_mask = 4095;
 constexpr std::uint64_t sample_call_ns = 10'000;  // a malloc that faults takes less
-constexpr std::uint64_t header_reach = 128;  // behind a block
+constexpr std::uint64_t header_reach = 128;       // behind a block
 constexpr std::uint64_t allocator_reach = std::uint64_t{1} << 20;
 
 std::uint8_t binary_floor(std::uint64_t value) {
@@ -93,11 +93,14 @@ void process_model::end_thread(std::uint32_t thread, std::uint64_t time_ns) {
   threads_[thread].end_ns = time_ns;
 }
 
-void process_model::name_thread(std::uint32_t thread, const std::string& name) { threads_[thread].name = name; }
+void process_model::name_thread(std::uint32_t thread, const std::string& name) {
+  threads_[thread].name = name;
+}
 
 void process_model::name_thread_by_id(std::uint32_t id, const std::string& name) {
   const auto known = thread_of_id_.find(id);
-  if (known != thread_of_id_.end() && threads_[known->second].end_ns == 0) threads_[known->second].name = name;
+  if (known != thread_of_id_.end() && threads_[known->second].end_ns == 0)
+    threads_[known->second].name = name;
 }
 
 // ---- blocks ----
@@ -132,7 +135,9 @@ void process_model::count_size(living_site& site, std::uint64_t size, double wei
   const std::uint64_t key = exact ? size : std::uint64_t{1} << binary_floor(size);
   size_count& met = meet(
       site.sizes, [key](const size_count& one) { return one.size == key; },
-      [key, exact] { return size_count{key, 0, exact}; });
+      [key, exact] {
+        return size_count{key, 0, exact};
+      });
   met.count += weight;
   if (!exact || site.sizes.size() <= most_exact_sizes) return;
   // Too many: by powers of two from here on.
@@ -142,26 +147,34 @@ void process_model::count_size(living_site& site, std::uint64_t size, double wei
     const std::uint64_t floor = std::uint64_t{1} << binary_floor(one.size);
     meet(
         site.sizes, [floor](const size_count& other) { return other.size == floor; },
-        [floor] { return size_count{floor, 0, false}; })
+        [floor] {
+          return size_count{floor, 0, false};
+        })
         .count += one.count;
   }
 }
 
-void process_model::count_lifetime(living_site& site, const living_block& block, std::uint64_t lifetime_ns, double weight) {
+void process_model::count_lifetime(living_site& site, const living_block& block, std::uint64_t lifetime_ns,
+                                   double weight) {
   const std::uint8_t lifetime = binary_floor(lifetime_ns);
   const std::uint8_t size = binary_floor(block.size);
   lifetime_count& met = meet(
       site.lifetimes,
       [lifetime, size](const lifetime_count& one) { return one.lifetime == lifetime && one.size == size; },
-      [lifetime, size] { return lifetime_count{lifetime, size, 0, 0}; });
+      [lifetime, size] {
+        return lifetime_count{lifetime, size, 0, 0};
+      });
   met.count += weight;
   met.bytes += weight * static_cast<double>(block.size);
 }
 
-void process_model::count_pair(living_site& site, std::uint32_t from, std::uint32_t to, double bytes, double weight) {
+void process_model::count_pair(living_site& site, std::uint32_t from, std::uint32_t to, double bytes,
+                               double weight) {
   thread_pair& met = meet(
       site.threads, [from, to](const thread_pair& one) { return one.from == from && one.to == to; },
-      [from, to] { return thread_pair{from, to, 0, 0}; });
+      [from, to] {
+        return thread_pair{from, to, 0, 0};
+      });
   met.count += weight;
   met.bytes += bytes;
 }
@@ -203,7 +216,8 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
     // Told of some blocks only; the others are taken to be like those.
     figures.usable_bytes += weight * static_cast<double>(event.usable);
   } else {
-    figures.usable_bytes += std::max(weight * 24, weight * static_cast<double>(((event.size + 8 + 15) & ~15U) - 8));
+    figures.usable_bytes +=
+        std::max(weight * 24, weight * static_cast<double>(((event.size + 8 + 15) & ~15U) - 8));
   }
   if (event.kind == event_kind::calloc) {
     figures.callocs += weight;
@@ -236,7 +250,8 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   if (!owner.waiting.empty()) resolve_waiting(owner, &added);
 }
 
-void process_model::remove_block(std::uint32_t thread, const living_block& block, const release_event& event) {
+void process_model::remove_block(std::uint32_t thread, const living_block& block,
+                                 const release_event& event) {
   living_site& site = sites_[block.site];
   site_figures& figures = site.figures;
   const double weight = weight_of(block.size);
@@ -259,7 +274,9 @@ void process_model::remove_block(std::uint32_t thread, const living_block& block
   change_live(site, -weight, -bytes);
 }
 
-void process_model::allocated(std::uint32_t thread, const allocation_event& event) { add_block(thread, event, 0); }
+void process_model::allocated(std::uint32_t thread, const allocation_event& event) {
+  add_block(thread, event, 0);
+}
 
 void process_model::freed(std::uint32_t thread, const release_event& event) {
   thread_state& owner = thread_states_[thread];
@@ -310,8 +327,8 @@ void process_model::realloc_ends(std::uint32_t thread, const allocation_event& e
 
 // ---- mappings ----
 
-void process_model::mapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes,
-                           std::uint32_t node) {
+void process_model::mapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address,
+                           std::uint64_t bytes, std::uint32_t node) {
   unmapped(thread, time_ns, address, bytes);
   const std::uint32_t index = site_of(node);
   site_figures& figures = sites_[index].figures;
@@ -323,7 +340,8 @@ void process_model::mapped(std::uint32_t thread, std::uint64_t time_ns, std::uin
 }
 
 // Regions that reach beyond on either side stay there.
-void process_model::unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes) {
+void process_model::unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address,
+                             std::uint64_t bytes) {
   const std::uint64_t end = address + bytes;
   auto at = regions_.upper_bound(address);
   if (at != regions_.begin()) --at;
@@ -376,6 +394,21 @@ void process_model::fault(const fault_event& event) {
   if (waiting.size() < most_waiting_faults) waiting.push_back(event);
 }
 
+void process_model::touched(const fault_event& event, std::uint32_t node, const std::string& place) {
+  seen_faults_ += event.weight;
+  if (event.in_kernel) kernel_faults_ += event.weight;
+  const auto [known, added] =
+      site_of_region_.try_emplace({node, place}, static_cast<std::uint32_t>(sites_.size()));
+  if (added) {
+    living_site& site = sites_.emplace_back();
+    site.stack = node;
+    site.region = place;
+  }
+  living_site& site = sites_[known->second];
+  site.figures.samples += 1;
+  count_fault(site, event, event.weight);
+}
+
 // Whether a fault just before `block` was given was taken for its sake: on its pages, that of the allocator's header
 // included, or by the allocator's code nearby, as when it prepares what lies behind the block.
 bool process_model::is_for(const fault_event& event, const living_block& block) const {
@@ -409,8 +442,9 @@ void process_model::settle() {
 
 // ---- results ----
 
-void process_model::put_event(std::uint64_t time_ns, std::uint32_t thread, event_kind kind, std::uint64_t block,
-                              std::uint64_t size, std::uint32_t node, std::uint64_t extra) {
+void process_model::put_event(std::uint64_t time_ns, std::uint32_t thread, event_kind kind,
+                              std::uint64_t block, std::uint64_t size, std::uint32_t node,
+                              std::uint64_t extra) {
   if (settings_.most_events == 0) return;
   if (all_event_rows_ >= settings_.most_events) {
     events_cut_ = true;
@@ -446,6 +480,11 @@ table process_model::take_events() {
   return rows;
 }
 
+void process_model::drop_events() {
+  take_events();
+  settings_.most_events = 0;
+}
+
 void process_model::fill(profile& into) const {
   into.stacks = stacks_;
   into.threads = threads_;
@@ -455,6 +494,7 @@ void process_model::fill(profile& into) const {
     site& to = into.sites[index];
     to.stack = from.stack;
     to.figures = from.figures;
+    if (!from.region.empty()) to.type = from.region;
     if (from.peak_epoch != peak_epoch_) to.figures.bytes_at_peak = from.figures.live_bytes;
     to.sizes = from.sizes;
     std::sort(to.sizes.begin(), to.sizes.end(), [](const size_count& left, const size_count& right) {
@@ -476,13 +516,14 @@ void process_model::absorb(const process_model& child) {
     const site_figures before = to.figures;
     // All sums; what lives, or lived at a time, was in another process.
     for (double site_figures::*member :
-         {&site_figures::samples, &site_figures::allocations, &site_figures::frees, &site_figures::bytes,
-          &site_figures::usable_bytes, &site_figures::freed_bytes, &site_figures::lifetime_ns,
-          &site_figures::foreign_frees, &site_figures::lifo_frees, &site_figures::batch_frees, &site_figures::callocs,
-          &site_figures::calloc_bytes, &site_figures::reallocs, &site_figures::realloc_bytes, &site_figures::large,
-          &site_figures::large_bytes, &site_figures::faults, &site_figures::fault_pages, &site_figures::kernel_faults,
-          &site_figures::checked_bytes, &site_figures::resident_bytes, &site_figures::maps,
-          &site_figures::mapped_bytes, &site_figures::malloc_ns}) {
+         {&site_figures::samples,       &site_figures::allocations,   &site_figures::frees,
+          &site_figures::bytes,         &site_figures::usable_bytes,  &site_figures::freed_bytes,
+          &site_figures::lifetime_ns,   &site_figures::foreign_frees, &site_figures::lifo_frees,
+          &site_figures::batch_frees,   &site_figures::callocs,       &site_figures::calloc_bytes,
+          &site_figures::reallocs,      &site_figures::realloc_bytes, &site_figures::large,
+          &site_figures::large_bytes,   &site_figures::faults,        &site_figures::fault_pages,
+          &site_figures::kernel_faults, &site_figures::checked_bytes, &site_figures::resident_bytes,
+          &site_figures::maps,          &site_figures::mapped_bytes,  &site_figures::malloc_ns}) {
       to.figures.*member = before.*member + from.figures.*member;
     }
     // What the child left to its end is no leak: the system took it back.
@@ -491,8 +532,12 @@ void process_model::absorb(const process_model& child) {
     for (const lifetime_count& one : from.lifetimes) {
       lifetime_count& met = meet(
           to.lifetimes,
-          [&one](const lifetime_count& other) { return other.lifetime == one.lifetime && other.size == one.size; },
-          [&one] { return lifetime_count{one.lifetime, one.size, 0, 0}; });
+          [&one](const lifetime_count& other) {
+            return other.lifetime == one.lifetime && other.size == one.size;
+          },
+          [&one] {
+            return lifetime_count{one.lifetime, one.size, 0, 0};
+          });
       met.count += one.count;
       met.bytes += one.bytes;
     }

@@ -24,7 +24,15 @@ namespace tarn::profiler {
 
 // Kinds of the events table; docs/format.md.
 enum class event_kind : std::uint8_t {
-  malloc = 1, calloc = 2, aligned = 3, operator_new = 4, free = 5, realloc = 6, mmap = 7, munmap = 8, touch = 9,
+  malloc = 1,
+  calloc = 2,
+  aligned = 3,
+  operator_new = 4,
+  free = 5,
+  realloc = 6,
+  mmap = 7,
+  munmap = 8,
+  touch = 9,
   operator_delete = 10
 };
 
@@ -82,9 +90,12 @@ class process_model {
   void realloc_begins(std::uint32_t thread, const release_event& event);
   // `recorded` false: the new block is not followed; address 0 with a size: it failed, without: it was a free.
   void realloc_ends(std::uint32_t thread, const allocation_event& event, bool recorded);
-  void mapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes, std::uint32_t node);
+  void mapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes,
+              std::uint32_t node);
   void unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes);
   void fault(const fault_event& event);
+  // In mode faults: who touched it, and where, as nothing else is known.
+  void touched(const fault_event& event, std::uint32_t node, const std::string& region);
   // What has waited for an event that does not come any more.
   void settle();
 
@@ -96,6 +107,7 @@ class process_model {
   const std::vector<stack_node>& stacks() const noexcept { return stacks_; }
   // The rows that have come since the last call.
   table take_events();
+  void drop_events();  // and keep none from here on
   std::size_t waiting_events() const noexcept { return event_rows_; }
   bool events_cut() const noexcept { return events_cut_; }
 
@@ -112,6 +124,7 @@ class process_model {
  private:
   struct living_site {
     std::uint32_t stack = 0;
+    std::string region;            // in mode faults
     std::uint64_t peak_epoch = 0;  // of the program's peak when live_bytes last changed
     site_figures figures;
     std::vector<size_count> sizes;  // the most recently met first
@@ -146,15 +159,16 @@ class process_model {
   bool join(const fault_event& event);
   void count_fault(living_site& site, const fault_event& event, double weight);
   void resolve_waiting(thread_state& thread, const living_block* block);
-  void put_event(std::uint64_t time_ns, std::uint32_t thread, event_kind kind, std::uint64_t block, std::uint64_t size,
-                 std::uint32_t node, std::uint64_t extra);
+  void put_event(std::uint64_t time_ns, std::uint32_t thread, event_kind kind, std::uint64_t block,
+                 std::uint64_t size, std::uint32_t node, std::uint64_t extra);
   void put_touch(std::uint64_t time_ns, const living_block& block);
 
   model_settings settings_;
   std::vector<stack_node> stacks_{1};
-  std::vector<std::uint32_t> node_table_;  // open addressing over stacks_; 0 is empty
+  std::vector<std::uint32_t> node_table_;    // open addressing over stacks_; 0 is empty
   std::vector<std::uint32_t> site_of_node_;  // + 1
   std::vector<living_site> sites_;
+  std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> site_of_region_;
   std::vector<thread_info> threads_;
   std::vector<thread_state> thread_states_;
   std::unordered_map<std::uint32_t, std::uint32_t> thread_of_id_;

@@ -34,6 +34,8 @@ std::uint64_t checkpoint_ns_of(const recording_settings& settings) {
 }
 constexpr std::size_t event_rows_per_chunk = std::size_t{1} << 16;
 constexpr std::size_t most_events = std::size_t{200} << 20;
+constexpr std::size_t most_looks = 32;                 // at processes, each time
+constexpr std::size_t many_faults = 500;               // in one drain
 constexpr std::uint64_t words_between_reports = 8192;  // to a waiting program that there is room again
 
 // A child that did less than this leaves no file of its own.
@@ -50,17 +52,41 @@ void try_output(const std::string& path) {
   const bool there = access(path.c_str(), F_OK) == 0;
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (file < 0) {
-    throw profile_error(path + ": cannot be written: " + std::strerror(errno) + "; name another file: -o FILE");
+    throw profile_error(path + ": cannot be written: " + std::strerror(errno) +
+                        "; name another file: -o FILE");
   }
   ::close(file);
   if (!there) unlink(path.c_str());
+}
+
+// By its first address.
+struct mapped_region {
+  std::uint64_t end = 0;
+  std::string name;
+};
+
+constexpr std::uint64_t stack_growth = std::uint64_t{8} << 20;
+
+std::string region_at(const std::map<std::uint64_t, mapped_region>& regions, std::uint64_t address) {
+  auto above = regions.upper_bound(address);
+  if (above != regions.end() && above->second.name == "[stack]" && above->first - address < stack_growth)
+    return "[stack]";
+  if (above == regions.begin()) return "[anonymous]";
+  --above;
+  return address < above->second.end ? above->second.name : "[anonymous]";
+}
+
+// As the kernel names it; memory without a file has odd names there.
+std::string region_name(const std::string& path) {
+  return path.empty() || path.starts_with("//") ? "[anonymous]" : path;
 }
 
 }  // namespace
 
 // One process image: from a start of recording to exec or the end.
 struct recording::process_entry final : module_sink {
-  process_entry(const model_settings& settings, std::uint32_t slot_index) : model(settings), slot(slot_index) {}
+  process_entry(const model_settings& settings, std::uint32_t slot_index)
+      : model(settings), slot(slot_index) {}
 
   process_model model;
   std::uint32_t slot;
@@ -82,11 +108,14 @@ struct recording::process_entry final : module_sink {
   std::vector<page_fault> faults;
   std::size_t next_fault = 0;
   std::vector<std::size_t> rings;  // indices into rings_
-  profile result;  // modules and counters are kept here
+  profile result;                  // modules and counters are kept here
   std::unique_ptr<table_writer> file;
   std::string path;
   std::string problem;
+  std::string without_events;  // why the file holds none although they were wanted
+  bool has_events = false;
   stored_rows stored;
+  std::map<std::uint64_t, mapped_region> regions;  // mode faults: what lies where
   std::uint64_t next_counters_ns = 0;
   std::uint64_t next_checkpoint_ns = 0;
 
@@ -112,7 +141,8 @@ recording::recording(const recording_settings& settings) : settings_(settings), 
   if (settings_.output.empty()) {
     const std::string place = settings_.directory.empty() ? "." : settings_.directory;
     if (access(place.c_str(), W_OK) != 0) {
-      throw profile_error(place + ": no file can be made here: " + std::strerror(errno) + "; name one: -o FILE");
+      throw profile_error(place + ": no file can be made here: " + std::strerror(errno) +
+                          "; name one: -o FILE");
     }
   }
   if (settings_.mode != profile_mode::faults) {
@@ -217,11 +247,13 @@ void recording::look_for_rings(process_entry* only) {
     if (only != nullptr && owner != only) continue;
     if (owner == nullptr) {
       // acquire, pairs with the process's release: the slot is filled
-      if (session_->header().processes[slot].state.load(std::memory_order_acquire) != slot_state::live) continue;
+      if (session_->header().processes[slot].state.load(std::memory_order_acquire) != slot_state::live)
+        continue;
       owner = &add_process(slot);
     }
     known.owner = owner;
-    known.stream.reset(session_->words(index), session_->ring_words(), &owner->model, &clock_, owner, owner->start_ns);
+    known.stream.reset(session_->words(index), session_->ring_words(), &owner->model, &clock_, owner,
+                       owner->start_ns);
     known.reported = 0;
     owner->rings.push_back(index);
   }
@@ -234,6 +266,10 @@ void recording::take_faults() {
   new_mappings_.clear();
   new_processes_.clear();
   faults_.take(new_faults_, new_mappings_, new_processes_);
+  if (settings_.mode == profile_mode::faults) {
+    follow_processes();
+    return place_faults();
+  }
   for (page_fault& fault : new_faults_) {
     process_entry* owner = by_process(fault.process);
     if (owner == nullptr) {
@@ -243,6 +279,93 @@ void recording::take_faults() {
     } else {
       owner->faults.push_back(std::move(fault));
     }
+  }
+}
+
+recording::process_entry& recording::add_seen_process(std::uint32_t pid, process_entry* parent,
+                                                      std::uint64_t time_ns) {
+  auto added =
+      std::make_unique<process_entry>(settings_of_models(), static_cast<std::uint32_t>(process_slots));
+  process_entry& entry = *added;
+  entry.serial = ++last_serial_;
+  entry.pid = pid;
+  entry.start_ns = time_ns;
+  entry.start_time = std::time(nullptr);
+  if (parent != nullptr) {
+    entry.parent_serial = parent->serial;
+    entry.parent_pid = parent->pid;
+    entry.program = parent->program;
+    entry.arguments = parent->arguments;
+    entry.result.modules = parent->result.modules;
+    entry.regions = parent->regions;
+  }
+  if (const auto status = read_process(pid)) {
+    entry.start_ticks = status->start_ticks;
+    entry.last = *status;
+    entry.has_last = true;
+  }
+  entry.next_counters_ns = time_ns;
+  entry.next_checkpoint_ns = time_ns + first_checkpoint_ns;
+  processes_.push_back(std::move(added));
+  return entry;
+}
+
+// Mode faults: processes and their mappings as the kernel tells of them.
+void recording::follow_processes() {
+  std::sort(
+      new_processes_.begin(), new_processes_.end(),
+      [](const process_event& left, const process_event& right) { return left.time_ns < right.time_ns; });
+  for (const process_event& event : new_processes_) {
+    process_entry* known = by_process(event.process);
+    if (event.kind == process_event::what::forked && event.process != event.parent && known == nullptr) {
+      add_seen_process(event.process, by_process(event.parent), event.time_ns);
+    }
+    if (event.kind == process_event::what::named && known != nullptr) {
+      known->model.name_thread_by_id(event.thread, event.name);
+    }
+    if (event.kind != process_event::what::executed) continue;
+    if (known != nullptr) {
+      known->superseded = true;
+      end_process(*known);
+    }
+    process_entry& entry = add_seen_process(event.process, nullptr, event.time_ns);
+    std::error_code error;
+    entry.program = fs::read_symlink(fmt::format("/proc/{}/exe", event.process), error).string();
+    if (error) entry.program = event.name;
+    entry.arguments = command_line_of(event.process);
+  }
+  for (const mapping_event& mapping : new_mappings_) {
+    process_entry* owner = by_process(mapping.process);
+    if (owner == nullptr) continue;
+    const std::uint64_t end = mapping.start + mapping.bytes;
+    owner->regions.erase(owner->regions.lower_bound(mapping.start), owner->regions.lower_bound(end));
+    owner->regions[mapping.start] = {end, region_name(mapping.path)};
+    if (!mapping.executable || !mapping.path.starts_with('/')) continue;
+    owner->result.modules.push_back(
+        {mapping.path, build_id_of(mapping.path), mapping.start, end, mapping.file_offset});
+  }
+}
+
+// Mode faults: a fault's site is who touched the memory, and what lies there.
+void recording::place_faults() {
+  std::sort(new_faults_.begin(), new_faults_.end(),
+            [](const page_fault& left, const page_fault& right) { return left.time_ns < right.time_ns; });
+  for (const page_fault& fault : new_faults_) {
+    process_entry* owner = by_process(fault.process);
+    if (owner == nullptr) {
+      unplaced_faults_ += fault.weight;
+      continue;
+    }
+    std::uint32_t node = 0;
+    for (auto caller = fault.callers.rbegin(); caller != fault.callers.rend(); ++caller) {
+      // The innermost is the instruction itself: symbols are looked up before a return address.
+      const bool innermost = caller + 1 == fault.callers.rend();
+      node = owner->model.node(node, *caller + (innermost ? 1 : 0));
+    }
+    const std::uint64_t since = fault.time_ns > owner->start_ns ? fault.time_ns - owner->start_ns : 0;
+    owner->model.touched(
+        {since, fault.address, fault.instruction, fault.thread, fault.weight, fault.in_kernel}, node,
+        region_at(owner->regions, fault.address));
   }
 }
 
@@ -302,7 +425,8 @@ bool recording::drain_process(process_entry& process, std::uint64_t until_ns) {
     if (process.model.waiting_events() >= event_rows_per_chunk) flush_events(process);
   }
   faults_until(until);
-  process.faults.erase(process.faults.begin(), process.faults.begin() + static_cast<std::ptrdiff_t>(next_fault));
+  process.faults.erase(process.faults.begin(),
+                       process.faults.begin() + static_cast<std::ptrdiff_t>(next_fault));
   for (const std::size_t index : process.rings) {
     if (rings_[index].stream.position() != rings_[index].reported) report(index);
   }
@@ -318,7 +442,7 @@ bool recording::drain() {
     look_for_rings(nullptr);
   }
   take_faults();
-  bool much = false;
+  bool much = new_faults_.size() > many_faults;
   for (std::size_t index = 0; index < processes_.size(); ++index) {
     much = drain_process(*processes_[index], now) || much;
   }
@@ -341,6 +465,19 @@ void recording::add_counters(process_entry& process, bool at_end) {
       if (status->has_ended()) process.last.resident_bytes = resident;
     }
   }
+  if (at_end && session_) {
+    const process_slot& slot = session_->header().processes[process.slot];
+    // acquire, pairs with the process's release: at_exit is there
+    if (!process.superseded && slot.serial == process.serial &&
+        slot.ended.load(std::memory_order_acquire) != 0) {
+      process.last.minor_faults =
+          std::max(process.last.minor_faults, static_cast<double>(slot.at_exit.minor_faults));
+      process.last.major_faults =
+          std::max(process.last.major_faults, static_cast<double>(slot.at_exit.major_faults));
+      process.last.user_ns = std::max(process.last.user_ns, static_cast<double>(slot.at_exit.user_ns));
+      process.last.system_ns = std::max(process.last.system_ns, static_cast<double>(slot.at_exit.system_ns));
+    }
+  }
   if (!at_end) {
     for (const auto& [id, name] : thread_names(process.pid)) process.model.name_thread_by_id(id, name);
   }
@@ -351,7 +488,9 @@ void recording::add_counters(process_entry& process, bool at_end) {
   row.live = process.model.live_blocks();
   row.allocations = process.model.allocations();
   row.frees = process.model.frees();
-  const auto since = [](double now, std::uint64_t start) { return std::max(0.0, now - static_cast<double>(start)); };
+  const auto since = [](double now, std::uint64_t start) {
+    return std::max(0.0, now - static_cast<double>(start));
+  };
   row.faults = since(process.last.minor_faults, process.at_start.minor_faults);
   row.major_faults = since(process.last.major_faults, process.at_start.major_faults);
   row.user_ns = since(process.last.user_ns, process.at_start.user_ns);
@@ -363,7 +502,12 @@ void recording::add_counters(process_entry& process, bool at_end) {
 void recording::look_after_processes(bool all) {
   const std::uint64_t now = raw_clock_ns();
   std::vector<process_entry*> ended;
-  for (const auto& process : processes_) {
+  const std::size_t looks = std::min(processes_.size(), all ? processes_.size() : most_looks);
+  for (std::size_t look = 0; look < looks; ++look) {
+    // The kernel's buffers must not run over meanwhile.
+    if (look % 8 == 7) take_faults();
+    next_look_ = next_look_ + 1 < processes_.size() ? next_look_ + 1 : 0;
+    const auto& process = processes_[next_look_];
     if (now >= process->next_counters_ns) {
       add_counters(*process, false);
       process->next_counters_ns = now + counters_every_ns;
@@ -388,6 +532,7 @@ void recording::look_after_processes(bool all) {
 }
 
 void recording::release_shared(process_entry& process) {
+  if (!session_) return;
   process_slot& slot = session_->header().processes[process.slot];
   process.result.lost_events = static_cast<double>(slot.lost_nested.load(std::memory_order_relaxed) +
                                                    slot.lost_waiting.load(std::memory_order_relaxed) +
@@ -399,7 +544,8 @@ void recording::release_shared(process_entry& process) {
     session_->ring(index).state.store(slot_state::free, std::memory_order_release);
   }
   process.rings.clear();
-  if (slot.serial == process.serial) slot.state.store(slot_state::free, std::memory_order_release);  // likewise
+  if (slot.serial == process.serial)
+    slot.state.store(slot_state::free, std::memory_order_release);  // likewise
 }
 
 bool recording::is_worth_a_file(const process_entry& process) const {
@@ -414,16 +560,6 @@ void recording::end_process(process_entry& process) {
   look_for_rings(&process);
   drain_process(process, ~std::uint64_t{0} >> 1);
   process.model.settle();
-  if (session_) {
-    const process_slot& slot = session_->header().processes[process.slot];
-    // acquire, pairs with the process's release: at_exit is there
-    if (!process.superseded && slot.serial == process.serial && slot.ended.load(std::memory_order_acquire) != 0) {
-      process.last.minor_faults = std::max(process.last.minor_faults, static_cast<double>(slot.at_exit.minor_faults));
-      process.last.major_faults = std::max(process.last.major_faults, static_cast<double>(slot.at_exit.major_faults));
-      process.last.user_ns = std::max(process.last.user_ns, static_cast<double>(slot.at_exit.user_ns));
-      process.last.system_ns = std::max(process.last.system_ns, static_cast<double>(slot.at_exit.system_ns));
-    }
-  }
   if (is_worth_a_file(process)) {
     write(process, true);
   } else {
@@ -463,7 +599,8 @@ std::string recording::file_name(const process_entry& process) const {
   const std::string extension =
       settings_.output.empty() ? ".prof" : fs::path(settings_.output).extension().string();
   const auto taken = [this](const std::string& path) {
-    return std::any_of(files_.begin(), files_.end(), [&path](const finished_file& one) { return one.path == path; });
+    return std::any_of(files_.begin(), files_.end(),
+                       [&path](const finished_file& one) { return one.path == path; });
   };
   // A process that has called exec has several.
   std::string path = name + extension;
@@ -477,9 +614,39 @@ void recording::open_file(process_entry& process) {
   files_.push_back({process.path, process.program, process.pid, ""});
   try {
     process.file = std::make_unique<table_writer>(process.path);
+    store(process);
   } catch (const profile_error& error) {
     process.problem = error.what();
-    files_.back().problem = error.what();
+    process.file.reset();
+  }
+}
+
+// Throws profile_error.
+void recording::store(process_entry& process) {
+  process.model.fill(process.result);
+  fill_meta(process);
+  store_profile(*process.file, process.result, process.stored);
+}
+
+// Where the disk is full, single events are what a profile can best do without: the file begins anew with the rest.
+void recording::give_up_events(process_entry& process, const std::string& why) {
+  process.model.drop_events();
+  process.stored = {};
+  process.problem = why;
+  if (!process.has_events) {
+    process.file.reset();
+    return;
+  }
+  process.has_events = false;
+  process.without_events = "single events are left out: " + why;
+  try {
+    process.file.reset();
+    process.file = std::make_unique<table_writer>(process.path);
+    store(process);
+    process.problem.clear();
+  } catch (const profile_error& error) {
+    process.problem = error.what();
+    process.file.reset();
   }
 }
 
@@ -488,11 +655,11 @@ void recording::flush_events(process_entry& process) {
   open_file(process);
   const table rows = process.model.take_events();
   if (!process.file) return;
+  process.has_events = true;
   try {
     process.file->append(rows);
   } catch (const profile_error& error) {
-    process.problem = error.what();
-    process.file.reset();
+    give_up_events(process, error.what());
   }
 }
 
@@ -516,18 +683,19 @@ void recording::fill_meta(process_entry& process) {
         "page faults that the kernel takes itself, as in read() into fresh memory, are counted, not seen (as root, or at "
         "kernel.perf_event_paranoid 1 they are)");
   }
-  if (faults_.lost() > 0) refused.push_back(fmt::format("{:.0f} page faults were lost: they came too fast", faults_.lost()));
+  if (faults_.lost() > 0)
+    refused.push_back(fmt::format("{:.0f} page faults were lost: they came too fast", faults_.lost()));
   if (process.model.events_cut()) {
     refused.push_back(fmt::format("the events table ends after {} events", most_events));
   }
+  if (!process.without_events.empty()) refused.push_back(process.without_events);
   if (!process.problem.empty()) refused.push_back(process.problem);
   meta["refused"] = refused;
   meta["small_children"] = {{"processes", small_children_}, {"allocations", small_allocations_}};
   meta["odd_events"] = process.model.odd_events();
   if (process.pid == main_process_ && !process.superseded && main_status_ >= 0) {
-    meta["exit"] = WIFEXITED(main_status_)
-                       ? nlohmann::json({{"status", WEXITSTATUS(main_status_)}})
-                       : nlohmann::json({{"signal", WTERMSIG(main_status_)}});
+    meta["exit"] = WIFEXITED(main_status_) ? nlohmann::json({{"status", WEXITSTATUS(main_status_)}})
+                                           : nlohmann::json({{"signal", WTERMSIG(main_status_)}});
   }
   result.meta = std::move(meta);
   result.mode = settings_.mode;
@@ -546,22 +714,25 @@ void recording::fill_meta(process_entry& process) {
       const double all = process.last.minor_faults - static_cast<double>(process.at_start.minor_faults);
       result.unseen_faults = std::max(0.0, all - own - process.model.seen_faults());
     }
+  } else {
+    const double all = process.last.minor_faults - static_cast<double>(process.at_start.minor_faults);
+    result.unseen_faults = std::max(0.0, all - process.model.seen_faults());
   }
   result.other_faults += process.early_faults;
 }
 
 void recording::write(process_entry& process, bool last) {
   flush_events(process);
-  process.model.fill(process.result);
-  fill_meta(process);
   open_file(process);
   if (process.file) {
     try {
-      store_profile(*process.file, process.result, process.stored);
+      store(process);
     } catch (const profile_error& error) {
-      process.problem = error.what();
-      process.file.reset();
+      give_up_events(process, error.what());
     }
+  } else {
+    process.model.fill(process.result);
+    fill_meta(process);
   }
   for (finished_file& one : files_) {
     if (one.path == process.path) one.problem = process.problem;
@@ -573,9 +744,8 @@ void recording::write(process_entry& process, bool last) {
 void recording::add_names() {
   for (const auto& process : ended_) {
     add_symbols(process->result);
-    if (!process->file) continue;
     try {
-      store_profile(*process->file, process->result, process->stored);
+      if (process->file) store_profile(*process->file, process->result, process->stored);
     } catch (const profile_error& error) {
       for (finished_file& one : files_) {
         if (one.path == process->path) one.problem = error.what();
@@ -622,9 +792,10 @@ std::string recording::status_line() const {
     live += process->model.live_bytes();
     faults += process->model.seen_faults();
   }
-  return fmt::format("profiling: {:.1f} s, {} process{}, {:.1f}M allocations, {:.1f} MiB live, {:.0f}k page faults",
-                     static_cast<double>(raw_clock_ns() - begin_ns_) / 1e9, processes_.size(),
-                     processes_.size() == 1 ? "" : "es", allocations / 1e6, live / (1 << 20), faults / 1e3);
+  return fmt::format(
+      "profiling: {:.1f} s, {} process{}, {:.1f}M allocations, {:.1f} MiB live, {:.0f}k page faults",
+      static_cast<double>(raw_clock_ns() - begin_ns_) / 1e9, processes_.size(),
+      processes_.size() == 1 ? "" : "es", allocations / 1e6, live / (1 << 20), faults / 1e3);
 }
 
 }  // namespace tarn::profiler

@@ -31,10 +31,11 @@ struct recording_settings {
   std::uint64_t sample_bytes = std::uint64_t{512} << 10;
   bool keep_events = true;
   double checkpoint_seconds = 5;  // at least so long from one to the next
-  std::string output;  // empty: tarn-PROGRAM-PID.prof here
+  std::string output;     // empty: tarn-PROGRAM-PID.prof here
   std::string directory;  // where such files go; empty: here
   price_list prices;
-  nlohmann::json meta = nlohmann::json::object();  // what the caller knows: kernel, thp, privilege, refused ...
+  nlohmann::json meta =
+      nlohmann::json::object();  // what the caller knows: kernel, thp, privilege, refused ...
 };
 
 struct finished_file {
@@ -81,6 +82,9 @@ class recording {
   bool drain_rings(std::uint64_t until_ticks);
   bool drain_process(process_entry& process, std::uint64_t until_ns);
   void take_faults();
+  void follow_processes();
+  void place_faults();
+  process_entry& add_seen_process(std::uint32_t pid, process_entry* parent, std::uint64_t time_ns);
   void look_after_processes(bool all);
   void add_counters(process_entry& process, bool at_end);
   void end_process(process_entry& process);
@@ -90,6 +94,8 @@ class recording {
   void add_names();
   void flush_events(process_entry& process);
   void open_file(process_entry& process);
+  void store(process_entry& process);
+  void give_up_events(process_entry& process, const std::string& why);
   void fill_meta(process_entry& process);
   std::string file_name(const process_entry& process) const;
   model_settings settings_of_models() const;
@@ -110,6 +116,8 @@ class recording {
   int main_status_ = -1;
   std::uint64_t begin_ns_ = 0;
   std::uint64_t last_look_ns_ = 0;
+  std::size_t next_look_ = 0;      // into processes_
+  std::uint64_t last_serial_ = 0;  // of processes that no recorder numbers
   std::uint64_t small_children_ = 0;
   double small_allocations_ = 0;
   double unplaced_faults_ = 0;

@@ -2,6 +2,7 @@
 #include "profiler/collect/session_host.hpp"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,20 @@ constexpr std::size_t page = std::size_t{64} << 10;  // of any system
 
 std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) & ~(page - 1); }
 
+// The limit on the length of files is meant for disks; as far as it may be lifted, it is for this one.
+bool set_length(int file, std::size_t bytes) {
+  rlimit before = {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  rlimit lifted = before;
+  lifted.rlim_cur = lifted.rlim_max;
+  setrlimit(RLIMIT_FSIZE, &lifted);
+  const bool done = ftruncate(file, static_cast<off_t>(bytes)) == 0;
+  const int error = errno;
+  setrlimit(RLIMIT_FSIZE, &before);
+  errno = error;
+  return done;
+}
+
 }  // namespace
 
 session_host::session_host(record_mode mode, std::uint64_t sample_bytes, const tick_clock& clock)
@@ -32,14 +47,16 @@ session_host::session_host(record_mode mode, std::uint64_t sample_bytes, const t
   bytes_ = words_at + ring_count_ * ring_words_ * 8;
   file_ = memfd_create("tarn-session", MFD_CLOEXEC);
   void* memory = MAP_FAILED;
-  if (file_ >= 0 && ftruncate(file_, static_cast<off_t>(bytes_)) == 0) {
+  if (file_ >= 0 && set_length(file_, bytes_)) {
     memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
   }
   if (memory == MAP_FAILED) {
     const int error = errno;
     if (file_ >= 0) close(file_);
-    throw profile_error(std::string("cannot make the memory for the recording: ") + std::strerror(error) +
-                        " (of address space it takes 1 GiB: see ulimit -v)");
+    throw profile_error(
+        std::string("cannot make the memory for the recording: ") + std::strerror(error) +
+        " (it takes 1 GiB of address space, and a file in memory of that length, of which only what is "
+        "used takes memory: see ulimit -v and ulimit -f)");
   }
   header_ = new (memory) session_header;
   rings_ = reinterpret_cast<ring_header*>(static_cast<unsigned char*>(memory) + rings_at);

@@ -78,12 +78,14 @@ void tick_clock::learn() {
 
 std::uint64_t tick_clock::to_ns(std::uint64_t ticks) const noexcept {
   const auto distance = static_cast<std::int64_t>((ticks << shift_) - last_.ticks);
-  return last_.ns + static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<double>(distance) * ns_per_tick_));
+  return last_.ns +
+         static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<double>(distance) * ns_per_tick_));
 }
 
 std::uint64_t tick_clock::from_ns(std::uint64_t ns) const noexcept {
   const auto distance = static_cast<std::int64_t>(ns - last_.ns);
-  return (last_.ticks + static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<double>(distance) / ns_per_tick_))) >>
+  return (last_.ticks + static_cast<std::uint64_t>(
+                            static_cast<std::int64_t>(static_cast<double>(distance) / ns_per_tick_))) >>
          shift_;
 }
 

@@ -44,7 +44,8 @@ bool step(const frame_rule& rule, std::uintptr_t stack_pointer, std::uintptr_t f
   out.by_frame_pointer = true;
   switch (rule.kind) {
     case rule_kind::usual:
-      cfa = (rule.from_frame_pointer ? frame_pointer : stack_pointer) + 8 * static_cast<std::uintptr_t>(rule.cfa_offset);
+      cfa = (rule.from_frame_pointer ? frame_pointer : stack_pointer) +
+            8 * static_cast<std::uintptr_t>(rule.cfa_offset);
       out.by_frame_pointer = rule.from_frame_pointer;
       break;
     case rule_kind::frame_pointer:
@@ -53,7 +54,8 @@ bool step(const frame_rule& rule, std::uintptr_t stack_pointer, std::uintptr_t f
       saved_return = 1;
       break;
     case rule_kind::realigned: {
-      const std::uintptr_t at = frame_pointer + 8 * static_cast<std::uintptr_t>(static_cast<std::intptr_t>(rule.cfa_offset));
+      const std::uintptr_t at =
+          frame_pointer + 8 * static_cast<std::uintptr_t>(static_cast<std::intptr_t>(rule.cfa_offset));
       if (at < stack_pointer || !readable(at, bounds) || !readable(frame_pointer, bounds)) return false;
       cfa = read_word(at);
       out.frame_pointer_slot = frame_pointer;
@@ -65,7 +67,8 @@ bool step(const frame_rule& rule, std::uintptr_t stack_pointer, std::uintptr_t f
   }
   if (cfa <= stack_pointer || cfa % 8 != 0 || cfa > bounds.high || saved_return == 0) return false;
   out.pc_slot = cfa - 8 * static_cast<std::uintptr_t>(saved_return);
-  if (saved_frame_pointer != 0) out.frame_pointer_slot = cfa - 8 * static_cast<std::uintptr_t>(saved_frame_pointer);
+  if (saved_frame_pointer != 0)
+    out.frame_pointer_slot = cfa - 8 * static_cast<std::uintptr_t>(saved_frame_pointer);
   if (out.pc_slot < stack_pointer || !readable(out.pc_slot, bounds)) return false;
   out.pc = plain(read_word(out.pc_slot));
   out.frame_pointer = frame_pointer;
@@ -183,7 +186,8 @@ std::uint32_t call_path::node_of(const call_origin& origin, const stack_bounds& 
   std::uint32_t valid = not_checked;
   fresh_count_ = 0;
   // Another stack, or this one has been made anew at another size.
-  if (depth_ > 0 && (frames_[0].stack_pointer > bounds.high || frames_[0].stack_pointer < bounds.low)) depth_ = 0;
+  if (depth_ > 0 && (frames_[0].stack_pointer > bounds.high || frames_[0].stack_pointer < bounds.low))
+    depth_ = 0;
   bool taken = false;
   bool cut = false;
   for (;;) {
@@ -197,7 +201,8 @@ std::uint32_t call_path::node_of(const call_origin& origin, const stack_bounds& 
     if (!more) break;
     cut = fresh_count_ == most_frames;
     if (cut) break;
-    now = {next.pc, next.stack_pointer, next.frame_pointer, next.pc_slot, next.frame_pointer_slot, 0, false, false};
+    now = {next.pc, next.stack_pointer, next.frame_pointer, next.pc_slot, next.frame_pointer_slot, 0, false,
+           false};
   }
   if (!taken) depth_ = 0;
   // Of a path that is too long the outermost frames are left out; the next one is then unwound anew.
@@ -208,7 +213,8 @@ std::uint32_t call_path::node_of(const call_origin& origin, const stack_bounds& 
   return node;
 }
 
-bool call_path::verify(const call_origin& origin, const stack_bounds& bounds, rule_table& rules, rule_source& source) {
+bool call_path::verify(const call_origin& origin, const stack_bounds& bounds, rule_table& rules,
+                       rule_source& source) {
   std::uintptr_t pc = origin.return_address;
   std::uintptr_t stack_pointer = origin.stack_pointer;
   std::uintptr_t frame_pointer = origin.frame_pointer;

@@ -79,8 +79,8 @@ class rule_source {
 class call_path {
  public:
   // The node of the path that ends in `origin`. `bounds` are those of the stack it runs on: nothing outside is read.
-  std::uint32_t node_of(const call_origin& origin, const stack_bounds& bounds, rule_table& rules, rule_source& source,
-                        node_sink& sink);
+  std::uint32_t node_of(const call_origin& origin, const stack_bounds& bounds, rule_table& rules,
+                        rule_source& source, node_sink& sink);
   // Unwinds without taking anything over, and tells whether that gives the path that node_of has just given.
   bool verify(const call_origin& origin, const stack_bounds& bounds, rule_table& rules, rule_source& source);
   // Whatever is remembered may be wrong from here on (a library has gone).

@@ -78,14 +78,31 @@ struct reader {
     const auto place = reinterpret_cast<std::uintptr_t>(at);
     std::uintptr_t value = 0;
     switch (encoding & 0x0f) {
-      case 0x00: case 0x04: case 0x0c: value = take<std::uint64_t>(); break;
-      case 0x02: value = take<std::uint16_t>(); break;
-      case 0x03: value = take<std::uint32_t>(); break;
-      case 0x0a: value = static_cast<std::uintptr_t>(static_cast<std::intptr_t>(take<std::int16_t>())); break;
-      case 0x0b: value = static_cast<std::uintptr_t>(static_cast<std::intptr_t>(take<std::int32_t>())); break;
-      case 0x01: value = unsigned_number(); break;
-      case 0x09: value = static_cast<std::uintptr_t>(signed_number()); break;
-      default: failed = true;
+      case 0x00:
+      case 0x04:
+      case 0x0c:
+        value = take<std::uint64_t>();
+        break;
+      case 0x02:
+        value = take<std::uint16_t>();
+        break;
+      case 0x03:
+        value = take<std::uint32_t>();
+        break;
+      case 0x0a:
+        value = static_cast<std::uintptr_t>(static_cast<std::intptr_t>(take<std::int16_t>()));
+        break;
+      case 0x0b:
+        value = static_cast<std::uintptr_t>(static_cast<std::intptr_t>(take<std::int32_t>()));
+        break;
+      case 0x01:
+        value = unsigned_number();
+        break;
+      case 0x09:
+        value = static_cast<std::uintptr_t>(signed_number());
+        break;
+      default:
+        failed = true;
     }
     return (encoding & 0x70) == 0x10 && value != 0 ? value + place : value;
   }
@@ -173,54 +190,88 @@ class interpreter {
   bool step(reader& in, std::uint8_t opcode) {
     const unsigned operand = opcode & 0x3f;
     switch (opcode & 0xc0) {
-      case 0x40: return advance(operand);
-      case 0x80: return set_offset(operand, static_cast<std::int64_t>(in.unsigned_number()));
-      case 0xc0: return restore(operand);
-      default: break;
+      case 0x40:
+        return advance(operand);
+      case 0x80:
+        return set_offset(operand, static_cast<std::int64_t>(in.unsigned_number()));
+      case 0xc0:
+        return restore(operand);
+      default:
+        break;
     }
     switch (operand) {
-      case 0x00: return true;                                        // nop
-      case 0x02: return advance(in.take<std::uint8_t>());
-      case 0x03: return advance(in.take<std::uint16_t>());
-      case 0x04: return advance(in.take<std::uint32_t>());
-      case 0x05: { const auto number = in.unsigned_number();         // offset_extended
-                   return set_offset(number, static_cast<std::int64_t>(in.unsigned_number())); }
-      case 0x06: return restore(in.unsigned_number());
-      case 0x07: return set(in.unsigned_number(), {saved::lost, 0});  // undefined
-      case 0x08: return set(in.unsigned_number(), {});                // same_value
-      case 0x09: { const auto number = in.unsigned_number();          // register
-                   in.unsigned_number();
-                   return set(number, {saved::lost, 0}); }
-      case 0x0a: if (depth_ == deepest_state) return false;
-                 states_[depth_++] = now;
-                 return true;
-      case 0x0b: if (depth_ == 0) return false;
-                 now = states_[--depth_];
-                 return true;
-      case 0x0c: now.cfa_register = in.unsigned_number();
-                 return set_cfa_offset(static_cast<std::int64_t>(in.unsigned_number()));
-      case 0x0d: now.cfa_register = in.unsigned_number();
-                 return true;
-      case 0x0e: return set_cfa_offset(static_cast<std::int64_t>(in.unsigned_number()));
-      case 0x0f: now.expression_bytes = in.unsigned_number();
-                 now.cfa_expression = in.at;
-                 in.skip(now.expression_bytes);
-                 return true;
-      case 0x10: case 0x16: { const auto number = in.unsigned_number();
-                 in.skip(in.unsigned_number());
-                 return set(number, {saved::lost, 0}); }
-      case 0x11: { const auto number = in.unsigned_number();
-                   return set_offset(number, in.signed_number()); }
-      case 0x12: now.cfa_register = in.unsigned_number();
-                 return set_cfa_offset(in.signed_number() * common_.data_step);
-      case 0x13: return set_cfa_offset(in.signed_number() * common_.data_step);
-      case 0x14: case 0x15: { const auto number = in.unsigned_number();
-                 in.signed_number();
-                 return set(number, {saved::lost, 0}); }
-      case 0x2d: return true;  // aarch64: from here on the return address is signed, or no longer
-      case 0x2e: in.unsigned_number();
-                 return true;
-      default: return false;
+      case 0x00:
+        return true;  // nop
+      case 0x02:
+        return advance(in.take<std::uint8_t>());
+      case 0x03:
+        return advance(in.take<std::uint16_t>());
+      case 0x04:
+        return advance(in.take<std::uint32_t>());
+      case 0x05: {
+        const auto number = in.unsigned_number();  // offset_extended
+        return set_offset(number, static_cast<std::int64_t>(in.unsigned_number()));
+      }
+      case 0x06:
+        return restore(in.unsigned_number());
+      case 0x07:
+        return set(in.unsigned_number(), {saved::lost, 0});  // undefined
+      case 0x08:
+        return set(in.unsigned_number(), {});  // same_value
+      case 0x09: {
+        const auto number = in.unsigned_number();  // register
+        in.unsigned_number();
+        return set(number, {saved::lost, 0});
+      }
+      case 0x0a:
+        if (depth_ == deepest_state) return false;
+        states_[depth_++] = now;
+        return true;
+      case 0x0b:
+        if (depth_ == 0) return false;
+        now = states_[--depth_];
+        return true;
+      case 0x0c:
+        now.cfa_register = in.unsigned_number();
+        return set_cfa_offset(static_cast<std::int64_t>(in.unsigned_number()));
+      case 0x0d:
+        now.cfa_register = in.unsigned_number();
+        return true;
+      case 0x0e:
+        return set_cfa_offset(static_cast<std::int64_t>(in.unsigned_number()));
+      case 0x0f:
+        now.expression_bytes = in.unsigned_number();
+        now.cfa_expression = in.at;
+        in.skip(now.expression_bytes);
+        return true;
+      case 0x10:
+      case 0x16: {
+        const auto number = in.unsigned_number();
+        in.skip(in.unsigned_number());
+        return set(number, {saved::lost, 0});
+      }
+      case 0x11: {
+        const auto number = in.unsigned_number();
+        return set_offset(number, in.signed_number());
+      }
+      case 0x12:
+        now.cfa_register = in.unsigned_number();
+        return set_cfa_offset(in.signed_number() * common_.data_step);
+      case 0x13:
+        return set_cfa_offset(in.signed_number() * common_.data_step);
+      case 0x14:
+      case 0x15: {
+        const auto number = in.unsigned_number();
+        in.signed_number();
+        return set(number, {saved::lost, 0});
+      }
+      case 0x2d:
+        return true;  // aarch64: from here on the return address is signed, or no longer
+      case 0x2e:
+        in.unsigned_number();
+        return true;
+      default:
+        return false;
     }
   }
   bool advance(std::uint64_t units) {
@@ -262,7 +313,8 @@ class interpreter {
 
 // The entry of the sorted table whose function begins at or before `pc`; null if there is none.
 const unsigned char* find_entry(std::uintptr_t pc, const unsigned char* header) {
-  if (header == nullptr || header[0] != 1 || header[3] != table_of_offsets || header[2] == encoding_omitted) return nullptr;
+  if (header == nullptr || header[0] != 1 || header[3] != table_of_offsets || header[2] == encoding_omitted)
+    return nullptr;
   reader in{header + 4, header + 64};
   in.pointer(header[1]);
   const std::uint64_t count = in.pointer(header[2]);
@@ -394,7 +446,8 @@ bool find_module(std::uintptr_t pc, loaded_module& found) {
   static std::atomic<object_finder> known{nullptr};
   static std::atomic<bool> looked{false};
   if (!looked.load(std::memory_order_acquire)) {  // pairs with the release below: known is set
-    known.store(reinterpret_cast<object_finder>(dlsym(RTLD_DEFAULT, "_dl_find_object")), std::memory_order_relaxed);
+    known.store(reinterpret_cast<object_finder>(dlsym(RTLD_DEFAULT, "_dl_find_object")),
+                std::memory_order_relaxed);
     looked.store(true, std::memory_order_release);
   }
   if (const object_finder find = known.load(std::memory_order_relaxed)) {
@@ -420,8 +473,8 @@ std::uint64_t pack(const frame_rule& rule) {
   const auto field = [](std::int32_t value, unsigned shift) {
     return (static_cast<std::uint64_t>(static_cast<std::int64_t>(value)) & twenty_bits) << shift;
   };
-  return static_cast<std::uint64_t>(rule.kind) | (rule.from_frame_pointer ? 8U : 0U) | field(rule.cfa_offset, 4) |
-         field(rule.saved_frame_pointer, 24) | field(rule.saved_return, 44);
+  return static_cast<std::uint64_t>(rule.kind) | (rule.from_frame_pointer ? 8U : 0U) |
+         field(rule.cfa_offset, 4) | field(rule.saved_frame_pointer, 24) | field(rule.saved_return, 44);
 }
 
 frame_rule unpack(std::uint64_t packed) {

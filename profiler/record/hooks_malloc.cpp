@@ -22,7 +22,8 @@ void* early(std::size_t size, std::size_t alignment) {
 }
 
 // A block that a hook got from the program's malloc, if it is to be told.
-[[gnu::always_inline]] inline void* told(word_kind kind, void* block, std::size_t size, std::size_t alignment) {
+[[gnu::always_inline]] inline void* told(word_kind kind, void* block, std::size_t size,
+                                         std::size_t alignment) {
   if (block == nullptr) return nullptr;
   if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true)) return block;
   if (wants_allocation(size)) allocated(kind, block, size, alignment, caller());
@@ -71,7 +72,8 @@ void* realloc(void* block, std::size_t size) noexcept {
   if (is_early(block)) return move_early(block, size);
   if (!ready()) return early(size, 16);
   if (block == nullptr) return told(word_kind::malloc, real.realloc_(nullptr, size), size, 0);
-  if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true)) return real.realloc_(block, size);
+  if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true))
+    return real.realloc_(block, size);
   const bool begun = wants_free(block) && realloc_begins(block);
   void* moved = real.realloc_(block, size);
   if (wants_allocation(size) || begun) realloc_ends(begun, moved, size, caller());

@@ -79,8 +79,10 @@ void look_up_all() {
   look_up(found.make_array_nothrow, "_ZnamRKSt9nothrow_t", library, found.make_nothrow);
   look_up(found.make_aligned, "_ZnwmSt11align_val_t", library, plain_new_aligned);
   look_up(found.make_array_aligned, "_ZnamSt11align_val_t", library, found.make_aligned);
-  look_up(found.make_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t", library, plain_new_aligned_nothrow);
-  look_up(found.make_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t", library, found.make_aligned_nothrow);
+  look_up(found.make_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t", library,
+          plain_new_aligned_nothrow);
+  look_up(found.make_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t", library,
+          found.make_aligned_nothrow);
   look_up(found.drop, "_ZdlPv", library, plain_delete);
   look_up(found.drop_array, "_ZdaPv", library, found.drop);
   look_up(found.drop_sized, "_ZdlPvm", library, plain_delete_sized);
@@ -111,13 +113,15 @@ template <typename call>
   self.in_new = 1;
   void* block = forward();
   self.in_new = 0;
-  if (block != nullptr && wants_allocation(size)) allocated(word_kind::operator_new, block, size, alignment, caller());
+  if (block != nullptr && wants_allocation(size))
+    allocated(word_kind::operator_new, block, size, alignment, caller());
   return block;
 }
 
 template <typename call>
 [[gnu::always_inline]] inline void told_delete(call forward, void* block) {
-  if (block == nullptr || (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), false))) {
+  if (block == nullptr ||
+      (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), false))) {
     return forward();
   }
   if (wants_free(block)) freeing(word_kind::operator_delete, block);
@@ -143,10 +147,12 @@ void* operator new[](std::size_t size, nothrow tag) noexcept {
   return told_new([&] { return all().make_array_nothrow(size, tag); }, size, 0);
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
-  return told_new([&] { return all().make_aligned(size, alignment); }, size, static_cast<std::size_t>(alignment));
+  return told_new([&] { return all().make_aligned(size, alignment); }, size,
+                  static_cast<std::size_t>(alignment));
 }
 void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return told_new([&] { return all().make_array_aligned(size, alignment); }, size, static_cast<std::size_t>(alignment));
+  return told_new([&] { return all().make_array_aligned(size, alignment); }, size,
+                  static_cast<std::size_t>(alignment));
 }
 void* operator new(std::size_t size, std::align_val_t alignment, nothrow tag) noexcept {
   return told_new([&] { return all().make_aligned_nothrow(size, alignment, tag); }, size,

@@ -23,9 +23,10 @@ long checked(long result) {
   return -1;
 }
 
-void* map(void* start, std::size_t bytes, int protection, int flags, int file, off_t offset, const call_origin& origin) {
-  const long result = checked(tarn::os::system_call(SYS_mmap, reinterpret_cast<long>(start), static_cast<long>(bytes),
-                                                    protection, flags, file, offset));
+void* map(void* start, std::size_t bytes, int protection, int flags, int file, off_t offset,
+          const call_origin& origin) {
+  const long result = checked(tarn::os::system_call(
+      SYS_mmap, reinterpret_cast<long>(start), static_cast<long>(bytes), protection, flags, file, offset));
   auto* memory = reinterpret_cast<void*>(result);
   if (memory != MAP_FAILED) mapped(memory, bytes, (flags & MAP_ANONYMOUS) != 0, origin);
   return memory;
@@ -46,7 +47,8 @@ void* mmap64(void* start, std::size_t bytes, int protection, int flags, int file
 
 int munmap(void* start, std::size_t bytes) noexcept {
   unmapped(start, bytes);
-  return static_cast<int>(checked(tarn::os::system_call(SYS_munmap, reinterpret_cast<long>(start), static_cast<long>(bytes))));
+  return static_cast<int>(
+      checked(tarn::os::system_call(SYS_munmap, reinterpret_cast<long>(start), static_cast<long>(bytes))));
 }
 
 void* mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, ...) noexcept {

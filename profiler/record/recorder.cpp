@@ -212,9 +212,12 @@ bool is_sampled(thread_state& thread, std::size_t size) {
 
 // ---- events ----
 
-std::size_t usable_size(void* block) { return real.malloc_usable_size_ != nullptr ? real.malloc_usable_size_(block) : 0; }
+std::size_t usable_size(void* block) {
+  return real.malloc_usable_size_ != nullptr ? real.malloc_usable_size_(block) : 0;
+}
 
-void put_block(thread_state& thread, word_kind kind, std::uintptr_t block, std::size_t size, std::uint32_t node) {
+void put_block(thread_state& thread, word_kind kind, std::uintptr_t block, std::size_t size,
+               std::uint32_t node) {
   if (!thread.reserve(4)) return;
   if (size >= size_elsewhere) thread.put(note_word(note_kind::size, size));
   const std::uint64_t ticks = thread.ticks_since_last();
@@ -352,7 +355,8 @@ std::size_t early_size(const void* block) {
   return size;
 }
 
-void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignment, const call_origin& origin) {
+void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignment,
+               const call_origin& origin) {
   const section here;
   if (here.thread == nullptr) return;
   thread_state& thread = *here.thread;
@@ -393,7 +397,8 @@ void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& 
   if (block == nullptr) {
     if (!begun) return;
     std::size_t old_size = usable_size(reinterpret_cast<void*>(thread.old_block));
-    if (size != 0 && !is_full()) process->samples.insert(reinterpret_cast<void*>(thread.old_block), old_size, filter);
+    if (size != 0 && !is_full())
+      process->samples.insert(reinterpret_cast<void*>(thread.old_block), old_size, filter);
     put_block(thread, word_kind::realloc_end, 0, size, 0);
     return;
   }

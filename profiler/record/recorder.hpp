@@ -62,7 +62,8 @@ inline bool wants_free(const void* block) {
 }
 
 // The program has got `block`. `alignment` is 0 where it did not ask for one.
-void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignment, const call_origin& origin);
+void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignment,
+               const call_origin& origin);
 // It is about to give `block` back: told before, as another thread may have it at once.
 void freeing(word_kind kind, void* block);
 // The two halves of realloc; the second with null when it failed. False: the old block was not recorded.
@@ -78,8 +79,8 @@ void library_closed();
 bool is_inner_call(std::uintptr_t return_address, bool consume);
 void set_new_module(std::uintptr_t address_within);
 
-void start();           // when the library is loaded
-void process_ends();    // at exit
+void start();         // when the library is loaded
+void process_ends();  // at exit
 
 // ---- the store that serves before the program's malloc is known ----
 void* early_allocate(std::size_t size, std::size_t alignment);

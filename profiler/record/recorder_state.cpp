@@ -56,7 +56,8 @@ void count_own_faults(std::size_t bytes) {
 void* map_wiped(std::size_t bytes) {
   void* memory = map_pages(bytes);
   if (memory == nullptr) return nullptr;
-  if (failed(os::system_call(SYS_madvise, reinterpret_cast<long>(memory), static_cast<long>(bytes), MADV_WIPEONFORK))) {
+  if (failed(os::system_call(SYS_madvise, reinterpret_cast<long>(memory), static_cast<long>(bytes),
+                             MADV_WIPEONFORK))) {
     unmap_pages(memory, bytes);
     return nullptr;
   }
@@ -100,7 +101,8 @@ bool map_session(const char* place) {
   const bool known = fstat(static_cast<int>(file), &status) == 0 && status.st_ino == inode;
   long memory = -1;
   if (known) {
-    memory = os::system_call(SYS_mmap, 0, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    memory = os::system_call(SYS_mmap, 0, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                             file, 0);
   }
   os::system_call(SYS_close, file);
   if (failed(memory)) return false;
@@ -128,10 +130,11 @@ usage_figures usage_now() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   const auto ns = [](const timeval& time) {
-    return static_cast<std::uint64_t>(time.tv_sec) * 1000000000U + static_cast<std::uint64_t>(time.tv_usec) * 1000U;
+    return static_cast<std::uint64_t>(time.tv_sec) * 1000000000U +
+           static_cast<std::uint64_t>(time.tv_usec) * 1000U;
   };
-  return {static_cast<std::uint64_t>(usage.ru_minflt), static_cast<std::uint64_t>(usage.ru_majflt), ns(usage.ru_utime),
-          ns(usage.ru_stime)};
+  return {static_cast<std::uint64_t>(usage.ru_minflt), static_cast<std::uint64_t>(usage.ru_majflt),
+          ns(usage.ru_utime), ns(usage.ru_stime)};
 }
 
 std::uint64_t ticks_now() { return read_ticks(shared.header->ticks) >> shared.header->tick_shift; }
@@ -143,8 +146,8 @@ void fill_slot(process_slot& slot) {
   slot.serial = shared.header->next_serial.fetch_add(1, std::memory_order_relaxed);
   slot.parent_serial = last_pid != pid ? last_serial : 0;
   slot.start_ticks = ticks_now();
-  for (auto* count : {&slot.lost_waiting, &slot.lost_nested, &slot.lost_threads, &slot.own_faults, &slot.unwind_checked,
-                      &slot.unwind_wrong}) {
+  for (auto* count : {&slot.lost_waiting, &slot.lost_nested, &slot.lost_threads, &slot.own_faults,
+                      &slot.unwind_checked, &slot.unwind_wrong}) {
     count->store(0, std::memory_order_relaxed);
   }
   slot.at_start = usage_now();
@@ -288,7 +291,8 @@ void introduce(thread_state& state) {
   if (!state.reserve(2)) return;
   state.last_ticks = ticks_now();
   state.put(static_cast<std::uint64_t>(word_kind::time) | state.last_ticks << kind_bits);
-  state.put(static_cast<std::uint64_t>(word_kind::thread) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(state.id)) << 32);
+  state.put(static_cast<std::uint64_t>(word_kind::thread) |
+            static_cast<std::uint64_t>(static_cast<std::uint32_t>(state.id)) << 32);
   state.publish();
   char name[17] = {};
   if (!failed(os::system_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
@@ -331,8 +335,8 @@ void populate_more(thread_state& thread, std::uint64_t ring_words) {
   if (thread.populated >= ring_words || thread.head + most_words < thread.populated) return;
   constexpr std::uint64_t step = populate_bytes / 8;
   const std::uint64_t words = step < ring_words - thread.populated ? step : ring_words - thread.populated;
-  os::system_call(SYS_madvise, reinterpret_cast<long>(thread.words + thread.populated), static_cast<long>(words * 8),
-                  MADV_POPULATE_WRITE);
+  os::system_call(SYS_madvise, reinterpret_cast<long>(thread.words + thread.populated),
+                  static_cast<long>(words * 8), MADV_POPULATE_WRITE);
   thread.populated += words;
   count_own_faults(words * 8);
 }
@@ -340,7 +344,8 @@ void populate_more(thread_state& thread, std::uint64_t ring_words) {
 // Looks up the mapping around `address` in /proc/self/maps.
 stack_bounds find_mapping(std::uintptr_t address) {
   stack_bounds found;
-  const long file = os::system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>("/proc/self/maps"), O_RDONLY | O_CLOEXEC);
+  const long file =
+      os::system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>("/proc/self/maps"), O_RDONLY | O_CLOEXEC);
   if (failed(file)) return found;
   char buffer[1024];
   std::uintptr_t numbers[2] = {0, 0};
@@ -357,7 +362,8 @@ stack_bounds find_mapping(std::uintptr_t address) {
       } else if (field < 2 && (unit == '-' || unit == ' ')) {
         ++field;
       } else if (field < 2) {
-        numbers[field] = numbers[field] << 4 | static_cast<std::uintptr_t>(unit <= '9' ? unit - '0' : unit - 'a' + 10);
+        numbers[field] =
+            numbers[field] << 4 | static_cast<std::uintptr_t>(unit <= '9' ? unit - '0' : unit - 'a' + 10);
       }
     }
     if (found.high != 0) break;
@@ -391,7 +397,8 @@ bool thread_state::make_room(std::uint64_t count) {
   unsigned waits = 0;
   for (;;) {
     // relaxed: see attach
-    if (header.recording.load(std::memory_order_relaxed) == 0 || process->detached.load(std::memory_order_relaxed) != 0) {
+    if (header.recording.load(std::memory_order_relaxed) == 0 ||
+        process->detached.load(std::memory_order_relaxed) != 0) {
       detach();
       return false;
     }
@@ -429,12 +436,14 @@ thread_state* find_thread() {
   return state;
 }
 
-void put_text(thread_state& thread, text_kind kind, const char* text, const std::uint64_t* tail, unsigned tail_words) {
+void put_text(thread_state& thread, text_kind kind, const char* text, const std::uint64_t* tail,
+              unsigned tail_words) {
   std::size_t length = std::strlen(text);
   if (length > most_text_bytes) length = most_text_bytes;
   const std::size_t words = (length + 7) / 8;
   if (!thread.reserve(1 + words + tail_words)) return;
-  thread.put(static_cast<std::uint64_t>(word_kind::text) | static_cast<std::uint64_t>(kind) << 4 | length << 16);
+  thread.put(static_cast<std::uint64_t>(word_kind::text) | static_cast<std::uint64_t>(kind) << 4 |
+             length << 16);
   for (std::size_t index = 0; index < words; ++index) {
     std::uint64_t word = 0;
     std::memcpy(&word, text + 8 * index, length - 8 * index < 8 ? length - 8 * index : 8);
@@ -477,7 +486,9 @@ void start() {
 }
 
 void process_ends() {
-  if (process == nullptr || process->slot == nullptr || process->detached.load(std::memory_order_relaxed) != 0) return;
+  if (process == nullptr || process->slot == nullptr ||
+      process->detached.load(std::memory_order_relaxed) != 0)
+    return;
   if (process->slot->pid != pid_now()) return;  // a child by vfork, in its parent's memory
   const int error = errno;
   process->slot->at_exit = usage_now();

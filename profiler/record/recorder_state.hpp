@@ -86,7 +86,8 @@ struct thread_state {
 thread_state* find_thread();
 // For this process and its threads, for good.
 void detach();
-void put_text(thread_state& thread, text_kind kind, const char* text, const std::uint64_t* tail, unsigned tail_words);
+void put_text(thread_state& thread, text_kind kind, const char* text, const std::uint64_t* tail,
+              unsigned tail_words);
 const stack_bounds& bounds_of(thread_state& thread, std::uintptr_t stack_pointer);
 void stack_may_have_gone();
 

@@ -5,7 +5,8 @@
 
 namespace tarn::profiler {
 
-bool sampled_blocks::insert(void* block, std::size_t size, std::atomic<const block_filter*>& filter) noexcept {
+bool sampled_blocks::insert(void* block, std::size_t size,
+                            std::atomic<const block_filter*>& filter) noexcept {
   const lock_holder hold(lock_);
   if (2 * count_ >= size_ && !grow(filter)) return false;
   place(block, size);

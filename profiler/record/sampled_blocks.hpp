@@ -23,7 +23,8 @@ struct block_filter {
 };
 
 inline std::uint32_t filter_hash(const void* block) {
-  return static_cast<std::uint32_t>((reinterpret_cast<std::uintptr_t>(block) >> 4) * 0x9e3779b97f4a7c15U >> 40);
+  return static_cast<std::uint32_t>((reinterpret_cast<std::uintptr_t>(block) >> 4) * 0x9e3779b97f4a7c15U >>
+                                    40);
 }
 
 // Zeroed memory is an empty one.

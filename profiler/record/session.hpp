@@ -26,7 +26,10 @@ inline constexpr std::size_t process_slots = 4096;
 inline constexpr std::size_t path_room = 208;
 
 enum class record_mode : std::uint32_t { full, sample };
-enum class tick_source : std::uint32_t { counter, system_clock };  // the processor's, or CLOCK_MONOTONIC_RAW in ns
+enum class tick_source : std::uint32_t {
+  counter,
+  system_clock
+};  // the processor's, or CLOCK_MONOTONIC_RAW in ns
 
 // Blocks from here on are always recorded, and looked at when they are freed.
 inline constexpr std::size_t large_block_bytes = std::size_t{64} << 10;
@@ -53,8 +56,17 @@ enum class word_kind : std::uint8_t {
   unmap = 15,   // word 1: bytes
 };
 
-enum class text_kind : std::uint8_t { thread_name = 1, module = 2 };  // module: words start and end behind the path
-enum class note_kind : std::uint8_t { size = 1, alignment = 2, usable = 3, checked_pages = 4, resident_pages = 5 };
+enum class text_kind : std::uint8_t {
+  thread_name = 1,
+  module = 2
+};  // module: words start and end behind the path
+enum class note_kind : std::uint8_t {
+  size = 1,
+  alignment = 2,
+  usable = 3,
+  checked_pages = 4,
+  resident_pages = 5
+};
 
 inline constexpr unsigned kind_bits = 4;
 inline constexpr unsigned ticks_bits = 15;
@@ -77,10 +89,11 @@ constexpr std::uint64_t note_word(note_kind what, std::uint64_t figure) {
 enum class slot_state : std::uint32_t { free, claimed, live };
 
 struct ring_header {
-  alignas(64) std::atomic<std::uint64_t> head{0};  // in words, ever growing; release, pairs with the collector's acquire
+  alignas(64) std::atomic<std::uint64_t> head{
+      0};  // in words, ever growing; release, pairs with the collector's acquire
   alignas(64) std::atomic<std::uint64_t> tail{0};  // release, pairs with the producer's acquire
   alignas(64) std::atomic<slot_state> state{slot_state::free};
-  std::atomic<std::uint32_t> process{0};           // index of its process_slot
+  std::atomic<std::uint32_t> process{0};  // index of its process_slot
   std::atomic<std::uint64_t> process_serial{0};
 };
 
@@ -99,37 +112,37 @@ struct process_slot {
   std::uint64_t serial = 0;         // of this start of recording; never twice in a session
   std::uint64_t parent_serial = 0;  // forked without exec: whose call paths and modules it has; else 0
   std::uint64_t start_ticks = 0;
-  std::atomic<std::uint64_t> lost_waiting{0};   // events given up because the collector did not make room
-  std::atomic<std::uint64_t> lost_nested{0};    // in signal handlers that interrupted the recorder
-  std::atomic<std::uint64_t> lost_threads{0};   // of threads that got no ring
-  std::atomic<std::uint64_t> own_faults{0};     // page faults of the recorder's own
+  std::atomic<std::uint64_t> lost_waiting{0};  // events given up because the collector did not make room
+  std::atomic<std::uint64_t> lost_nested{0};   // in signal handlers that interrupted the recorder
+  std::atomic<std::uint64_t> lost_threads{0};  // of threads that got no ring
+  std::atomic<std::uint64_t> own_faults{0};    // page faults of the recorder's own
   std::atomic<std::uint64_t> unwind_checked{0};
   std::atomic<std::uint64_t> unwind_wrong{0};
-  usage_figures at_start;                       // of the process; an earlier program may have run in it
+  usage_figures at_start;  // of the process; an earlier program may have run in it
   usage_figures at_exit;
-  std::atomic<std::uint32_t> ended{0};          // release, pairs with the collector's acquire: at_exit is there
-  std::uint64_t allocator_start = 0;            // where its malloc's code lies
+  std::atomic<std::uint32_t> ended{0};  // release, pairs with the collector's acquire: at_exit is there
+  std::uint64_t allocator_start = 0;    // where its malloc's code lies
   std::uint64_t allocator_end = 0;
-  char program[path_room] = {};                 // /proc/self/exe, its end if it is too long
-  char allocator[path_room] = {};               // the file that its malloc is in
+  char program[path_room] = {};    // /proc/self/exe, its end if it is too long
+  char allocator[path_room] = {};  // the file that its malloc is in
 };
 
 struct session_header {
   std::uint64_t magic = session_magic;
   record_mode mode = record_mode::full;
   tick_source ticks = tick_source::counter;
-  std::uint32_t tick_shift = 0;     // ticks are the source's >> this
+  std::uint32_t tick_shift = 0;  // ticks are the source's >> this
   std::uint32_t rings = 0;
-  std::uint32_t ring_words = 0;     // a power of two
-  std::int32_t collector = 0;       // its pid
+  std::uint32_t ring_words = 0;  // a power of two
+  std::int32_t collector = 0;    // its pid
   std::uint64_t sample_bytes = 0;
-  std::uint64_t rings_offset = 0;   // bytes from the session's start: ring_header[rings]
-  std::uint64_t words_offset = 0;   // the rings' words
-  std::uint64_t bytes = 0;          // of the whole session
+  std::uint64_t rings_offset = 0;                       // bytes from the session's start: ring_header[rings]
+  std::uint64_t words_offset = 0;                       // the rings' words
+  std::uint64_t bytes = 0;                              // of the whole session
   alignas(64) std::atomic<std::uint32_t> recording{1};  // 0: the collector takes nothing more
   std::atomic<std::uint64_t> beat{0};                   // grows as long as the collector works
   std::atomic<std::uint64_t> next_serial{1};
-  std::atomic<std::uint32_t> next_ring{0};              // where to look for a free one first
+  std::atomic<std::uint32_t> next_ring{0};  // where to look for a free one first
   process_slot processes[process_slots];
 };
 

@@ -35,8 +35,8 @@ void* const no_block = reinterpret_cast<void*>(std::uintptr_t{1});  // stands fo
 
 // Memory of the replay's own, backed at once, so that it takes no part in what is measured.
 void* take_memory(std::size_t bytes) {
-  void* const memory =
-      mmap(nullptr, std::max<std::size_t>(bytes, 4096), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void* const memory = mmap(nullptr, std::max<std::size_t>(bytes, 4096), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) fail(std::string("no memory for its places: ") + std::strerror(errno));
   return memory;
 }
@@ -53,8 +53,9 @@ void pause_briefly(unsigned& round) {
 }
 
 struct alignas(cache_line) lane_progress {
-  std::atomic<std::uint32_t> order{0};  // of the operation that comes next, or of an earlier one; only for pacing
-  double failed = 0;                    // written by its lane, read when all have ended
+  std::atomic<std::uint32_t> order{
+      0};             // of the operation that comes next, or of an earlier one; only for pacing
+  double failed = 0;  // written by its lane, read when all have ended
 };
 
 struct shared_state {
@@ -146,14 +147,19 @@ class lane_player {
       return block;
     }
     switch (op.kind) {
-      case replay_kind::zeroed: return std::calloc(1, op.size);
-      case replay_kind::by_new: return ::operator new(op.size, std::nothrow);
-      case replay_kind::aligned: return aligned(op);
+      case replay_kind::zeroed:
+        return std::calloc(1, op.size);
+      case replay_kind::by_new:
+        return ::operator new(op.size, std::nothrow);
+      case replay_kind::aligned:
+        return aligned(op);
       case replay_kind::map: {
-        void* const block = mmap(nullptr, std::max<std::uint64_t>(op.size, 1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void* const block = mmap(nullptr, std::max<std::uint64_t>(op.size, 1), PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         return block == MAP_FAILED ? nullptr : block;
       }
-      default: return std::malloc(op.size);
+      default:
+        return std::malloc(op.size);
     }
   }
 
@@ -192,7 +198,8 @@ class lane_player {
       case replay_kind::zeroed:
       case replay_kind::aligned:
       case replay_kind::by_new:
-      case replay_kind::map: return put(op, obtain(op));
+      case replay_kind::map:
+        return put(op, obtain(op));
       case replay_kind::free:
       case replay_kind::by_delete:
       case replay_kind::unmap: {
@@ -200,10 +207,12 @@ class lane_player {
         empty(op.place);
         return release(op, block);
       }
-      case replay_kind::reallocate: return reallocate(op);
+      case replay_kind::reallocate:
+        return reallocate(op);
       case replay_kind::touch:
         if (op.place == no_place) return;
-        if (void* const block = take_from(op, op.place); block != no_block && shared_.mode != play_mode::nothing) {
+        if (void* const block = take_from(op, op.place);
+            block != no_block && shared_.mode != play_mode::nothing) {
           write_pages(block, op.size, op.other, page_bytes_);
         }
     }
@@ -291,7 +300,8 @@ play_figures measure(shared_state& shared, lane_start* starts, pthread_t* thread
   figures.wall_seconds = end - begin;
   figures.user_seconds = seconds_of(after.ru_utime) - seconds_of(before.ru_utime);
   figures.system_seconds = seconds_of(after.ru_stime) - seconds_of(before.ru_stime);
-  figures.faults = static_cast<double>(after.ru_minflt - before.ru_minflt + after.ru_majflt - before.ru_majflt);
+  figures.faults =
+      static_cast<double>(after.ru_minflt - before.ru_minflt + after.ru_majflt - before.ru_majflt);
   figures.peak_bytes = std::max(0.0, status_bytes("VmHWM:") - resident);
   for (std::uint32_t lane = 0; lane < lanes; ++lane) figures.failed += shared.progress[lane].failed;
   return figures;
@@ -310,10 +320,12 @@ play_figures play(int descriptor, play_mode mode) {
   shared_state shared;
   shared.image = static_cast<const std::byte*>(memory);
   shared.header = reinterpret_cast<const image_header*>(shared.image);
-  if (shared.header->magic != image_magic || shared.header->bytes != bytes) fail("what it was given is no trace");
+  if (shared.header->magic != image_magic || shared.header->bytes != bytes)
+    fail("what it was given is no trace");
   shared.mode = mode;
   const auto lanes = static_cast<std::size_t>(shared.header->lanes);
-  shared.places = static_cast<std::atomic<void*>*>(take_memory(shared.header->places * sizeof(std::atomic<void*>)));
+  shared.places =
+      static_cast<std::atomic<void*>*>(take_memory(shared.header->places * sizeof(std::atomic<void*>)));
   shared.progress = static_cast<lane_progress*>(take_memory(lanes * sizeof(lane_progress)));
   route_pools pools;
   if (mode == play_mode::routes) {

@@ -14,11 +14,11 @@ enum class play_mode {
 
 struct play_figures {
   double wall_seconds = 0;
-  double user_seconds = 0;    // of all lanes
+  double user_seconds = 0;  // of all lanes
   double system_seconds = 0;
-  double faults = 0;          // minor and major
-  double peak_bytes = 0;      // resident, above what was before the first operation
-  double failed = 0;          // allocations that gave null
+  double faults = 0;      // minor and major
+  double peak_bytes = 0;  // resident, above what was before the first operation
+  double failed = 0;      // allocations that gave null
 
   double cpu_seconds() const { return user_seconds + system_seconds; }
 };

@@ -27,7 +27,8 @@ std::string route_pools::open(const image_header& image) {
   const bool there = find(make_pool, "tarn_pool_create") && find(allocate_slow_, "tarn_pool_allocate_slow") &&
                      find(deallocate_slow_, "tarn_pool_deallocate_slow") &&
                      find(make_buffers, "tarn_buffer_pool_create") && find(buffer_get_, "tarn_buffer_get") &&
-                     find(buffer_give_, "tarn_buffer_give") && dlsym(RTLD_DEFAULT, "tarn_pages_take") != nullptr;
+                     find(buffer_give_, "tarn_buffer_give") &&
+                     dlsym(RTLD_DEFAULT, "tarn_pages_take") != nullptr;
   if (!there) return "the libtarn in use has no pools";
   count_ = image.routes;
   for (std::size_t index = 0; index < count_; ++index) {
@@ -72,7 +73,8 @@ void* route_set::take(std::size_t route, std::size_t bytes) {
       if (block != nullptr) ++in_arena_[route];
       return block;
     }
-    case route_kind::heap: break;
+    case route_kind::heap:
+      break;
   }
   return nullptr;
 }
@@ -84,12 +86,15 @@ void route_set::give(std::size_t route, void* block) {
         pools_.deallocate_slow_(pools_.pools_[route], &bins_[route], block);
       }
       break;
-    case route_kind::buffers: pools_.buffer_give_(pools_.buffers_[route], block); break;
+    case route_kind::buffers:
+      pools_.buffer_give_(pools_.buffers_[route], block);
+      break;
     case route_kind::arena:
       // Blocks that another lane ends stay until the replay is over.
       if (in_arena_[route] > 0 && --in_arena_[route] == 0) arenas_[route].reset();
       break;
-    case route_kind::heap: break;
+    case route_kind::heap:
+      break;
   }
 }
 

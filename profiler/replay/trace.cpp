@@ -72,12 +72,14 @@ class event_reader {
         cut_ = true;
         return;
       }
-      if (thread[row] > std::numeric_limits<std::uint32_t>::max() || kind[row] > 255 || size[row] > most_size) {
+      if (thread[row] > std::numeric_limits<std::uint32_t>::max() || kind[row] > 255 ||
+          size[row] > most_size) {
         refuse(path_, "row " + std::to_string(row_) + " of its events makes no sense",
                "record the program again: tarn profile --mode full");
       }
-      events_.push_back({time[row], block[row], size[row], extra[row], static_cast<std::uint32_t>(thread[row]),
-                         static_cast<std::uint32_t>(stack[row]), static_cast<std::uint8_t>(kind[row])});
+      events_.push_back({time[row], block[row], size[row], extra[row],
+                         static_cast<std::uint32_t>(thread[row]), static_cast<std::uint32_t>(stack[row]),
+                         static_cast<std::uint8_t>(kind[row])});
     }
   }
 
@@ -147,8 +149,9 @@ class compiler {
       lane_of_[one.thread] = static_cast<std::uint32_t>(lane - ends.begin());
     }
     if (ends.size() > settings_.most_lanes) {
-      refuse(path_, std::to_string(ends.size()) + " of its threads lived at once, more than the " +
-                        std::to_string(settings_.most_lanes) + " that can be replayed",
+      refuse(path_,
+             std::to_string(ends.size()) + " of its threads lived at once, more than the " +
+                 std::to_string(settings_.most_lanes) + " that can be replayed",
              "record a run with fewer threads");
     }
     out_.threads = lives.size();
@@ -182,17 +185,28 @@ class compiler {
   void compile(const event& e) {
     lane_ = lane_of_.at(e.thread);
     switch (e.kind) {
-      case event_malloc: return allocate(e, replay_kind::allocate);
-      case event_calloc: return allocate(e, replay_kind::zeroed);
-      case event_aligned: return allocate(e, replay_kind::aligned);
-      case event_new: return allocate(e, replay_kind::by_new);
-      case event_mmap: return allocate(e, replay_kind::map);
-      case event_free: return release(e, replay_kind::free);
-      case event_delete: return release(e, replay_kind::by_delete);
-      case event_munmap: return release(e, replay_kind::unmap);
-      case event_realloc: return reallocate(e);
-      case event_touch: return touch(e);
-      default: break;  // a newer writer's
+      case event_malloc:
+        return allocate(e, replay_kind::allocate);
+      case event_calloc:
+        return allocate(e, replay_kind::zeroed);
+      case event_aligned:
+        return allocate(e, replay_kind::aligned);
+      case event_new:
+        return allocate(e, replay_kind::by_new);
+      case event_mmap:
+        return allocate(e, replay_kind::map);
+      case event_free:
+        return release(e, replay_kind::free);
+      case event_delete:
+        return release(e, replay_kind::by_delete);
+      case event_munmap:
+        return release(e, replay_kind::unmap);
+      case event_realloc:
+        return reallocate(e);
+      case event_touch:
+        return touch(e);
+      default:
+        break;  // a newer writer's
     }
   }
 
@@ -245,8 +259,10 @@ class compiler {
     block.route = route;
     block.mapped = kind == replay_kind::map;
     if (!live_.emplace(e.block, block).second) {
-      refuse(path_, "event " + std::to_string(row_) + " allocates block " + std::to_string(e.block) + " a second time",
-             "its events contradict each other; record the program again");
+      refuse(
+          path_,
+          "event " + std::to_string(row_) + " allocates block " + std::to_string(e.block) + " a second time",
+          "its events contradict each other; record the program again");
     }
     ++out_.allocations;
     out_.bytes += static_cast<double>(e.size);
@@ -289,7 +305,8 @@ class compiler {
     }
     replay_op& allocation = out_.lanes[block.lane].ops[block.op];
     if (allocation.kind != replay_kind::reallocate) {
-      allocation.other = static_cast<std::uint32_t>(std::min<std::uint64_t>(allocation.other + moved, pages_in(block.size)));
+      allocation.other =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(allocation.other + moved, pages_in(block.size)));
     }
   }
 
@@ -330,7 +347,8 @@ class compiler {
     if (found == live_.end() || e.extra == 0) return;
     live_block& block = found->second;
     replay_op& allocation = out_.lanes[block.lane].ops[block.op];
-    if (!block.touched && allocation.kind != replay_kind::reallocate) allocation.other = 0;  // it is told exactly
+    if (!block.touched && allocation.kind != replay_kind::reallocate)
+      allocation.other = 0;  // it is told exactly
     block.touched = true;
     add(replay_kind::touch, block.place, block.size).other =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(e.extra, pages_in(block.size)));
@@ -368,7 +386,8 @@ void add_routes(trace_settings& settings, const profile& p, const std::vector<ad
     } else if (one.kind == advice_kind::arena) {
       route.kind = route_kind::arena;
     }
-    const bool possible = route.kind != route_kind::heap && (route.kind != route_kind::pool || route.size != 0);
+    const bool possible =
+        route.kind != route_kind::heap && (route.kind != route_kind::pool || route.size != 0);
     if (!possible || settings.routes.size() == most_routes) continue;
     const auto number = static_cast<std::uint8_t>(settings.routes.size());
     bool used = false;
@@ -383,13 +402,15 @@ void add_routes(trace_settings& settings, const profile& p, const std::vector<ad
 
 trace load_trace(const std::string& path, const profile& p, const trace_settings& settings) {
   if (p.mode != profile_mode::full) {
-    refuse(path, "it holds samples, of which no run can be made again", "record every event: tarn profile --mode full");
+    refuse(path, "it holds samples, of which no run can be made again",
+           "record every event: tarn profile --mode full");
   }
   trace out;
   event_reader reader(path, settings.most_events);
   const std::vector<event> events = reader.read(out);
   if (events.empty()) {
-    refuse(path, out.damage.empty() ? "it holds no events" : "it is damaged before its first event: " + out.damage,
+    refuse(path,
+           out.damage.empty() ? "it holds no events" : "it is damaged before its first event: " + out.damage,
            "record every event: tarn profile --mode full");
   }
   out.routes = settings.routes;

@@ -20,7 +20,18 @@
 
 namespace tarn::profiler {
 
-enum class replay_kind : std::uint8_t { allocate, zeroed, aligned, by_new, free, by_delete, reallocate, map, unmap, touch };
+enum class replay_kind : std::uint8_t {
+  allocate,
+  zeroed,
+  aligned,
+  by_new,
+  free,
+  by_delete,
+  reallocate,
+  map,
+  unmap,
+  touch
+};
 
 // Where a block comes from instead of malloc.
 enum class route_kind : std::uint8_t { heap, pool, buffers, arena };
@@ -35,10 +46,11 @@ inline constexpr std::size_t most_routes = 64;
 struct replay_op {
   std::uint64_t size = 0;
   std::uint32_t place = 0;
-  std::uint32_t other = 0;  // reallocate: the old block's place; allocations and touch: pages that were written
+  std::uint32_t other =
+      0;  // reallocate: the old block's place; allocations and touch: pages that were written
   std::uint32_t order = 0;  // in the recording: its row / order_step
   replay_kind kind = replay_kind::free;
-  std::uint8_t route = 0;      // index into the routes: where the block comes from or goes to; of a reallocate: 0
+  std::uint8_t route = 0;  // index into the routes: where the block comes from or goes to; of a reallocate: 0
   std::uint8_t alignment = 0;  // its binary logarithm
 };
 static_assert(sizeof(replay_op) == 24);
@@ -53,14 +65,14 @@ struct trace {
   std::vector<replay_lane> lanes;
   std::vector<replay_route> routes;  // [0]: the heap
   std::uint32_t places = 0;
-  std::size_t threads = 0;      // of the recording
+  std::size_t threads = 0;  // of the recording
   std::uint64_t operations = 0;
   std::uint64_t allocations = 0;
-  double bytes = 0;             // asked for, over all
-  double duration_ns = 0;       // from the first event to the last
-  std::uint64_t unknown = 0;    // frees of blocks whose allocation is not in the file
-  bool cut = false;             // there were more events than were wanted
-  std::string damage;           // of the file; empty: none
+  double bytes = 0;           // asked for, over all
+  double duration_ns = 0;     // from the first event to the last
+  std::uint64_t unknown = 0;  // frees of blocks whose allocation is not in the file
+  bool cut = false;           // there were more events than were wanted
+  std::string damage;         // of the file; empty: none
 };
 
 struct trace_settings {

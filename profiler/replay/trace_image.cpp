@@ -48,7 +48,8 @@ trace_image::trace_image(const trace& from) {
   try {
     write_all(descriptor_, &header, sizeof header);
     write_all(descriptor_, lanes.data(), lanes.size() * sizeof(image_lane));
-    for (const replay_lane& lane : from.lanes) write_all(descriptor_, lane.ops.data(), lane.ops.size() * sizeof(replay_op));
+    for (const replay_lane& lane : from.lanes)
+      write_all(descriptor_, lane.ops.data(), lane.ops.size() * sizeof(replay_op));
   } catch (...) {
     close(descriptor_);
     throw;

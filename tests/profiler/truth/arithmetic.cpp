@@ -15,7 +15,8 @@ constexpr unsigned end = 3000000;
   for (unsigned at = 2; at < end; ++at) {
     if (composite[at]) continue;
     primes.push_back(at);
-    for (unsigned long next = static_cast<unsigned long>(at) * at; next < end; next += at) composite[next] = true;
+    for (unsigned long next = static_cast<unsigned long>(at) * at; next < end; next += at)
+      composite[next] = true;
   }
 }
 

@@ -44,7 +44,8 @@ int main(int count, char** words) {
   std::thread consumer([batches, &sum] {
     for (int index = 0; index < batches; ++index) {
       hand_over& place = places[index % 4];
-      while (!place.full.load(std::memory_order_acquire)) std::this_thread::yield();  // pairs with the producer's store
+      while (!place.full.load(std::memory_order_acquire))
+        std::this_thread::yield();  // pairs with the producer's store
       for (message* one : place.messages) {
         sum += one->number;
         end(one);
