@@ -122,6 +122,8 @@ nlohmann::json verdict_as_json(const profiler::profile& p) {
           {"malloc_ns", all.malloc_ns},
           {"fault_ns", all.fault_ns},
           {"unmap_ns", all.unmap_ns},
+          {"user_ns", p.counters.empty() ? 0 : p.counters.back().user_ns},
+          {"system_ns", p.counters.empty() ? 0 : p.counters.back().system_ns},
           {"other_faults", p.other_faults},
           {"unseen_faults", p.unseen_faults},
           {"lost_events", p.lost_events},

@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "os/syscall.hpp"
 #include "profiler/record/origin.hpp"
@@ -75,7 +77,7 @@ int pthread_setname_np(pthread_t thread, const char* name) noexcept {
   return result;
 }
 
-int dlclose(void* library) noexcept {
+int dlclose(void* library) {
   using closer = int (*)(void*);
   static const auto forward = reinterpret_cast<closer>(dlsym(RTLD_NEXT, "dlclose"));
   const int result = forward(library);
@@ -84,12 +86,12 @@ int dlclose(void* library) noexcept {
 }
 
 // Ends a process without exit handlers, as forked children do.
-[[noreturn]] void _exit(int status) noexcept {
+[[gnu::noreturn]] void _exit(int status) {
   process_ends();
   for (;;) tarn::os::system_call(SYS_exit_group, status);
 }
 
-[[noreturn]] void _Exit(int status) noexcept { _exit(status); }
+[[gnu::noreturn]] void _Exit(int status) noexcept { _exit(status); }
 
 }  // extern "C"
 #pragma GCC visibility pop

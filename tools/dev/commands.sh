@@ -14,7 +14,7 @@ dev_help() {
                                     programs, and the first two under sanitizers. --long adds what takes hours
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
-  bench [--pools | --recyclers | --buffers] [ARG…]
+  bench [--pools | --recyclers | --buffers | --profiler] [ARG…]
                                     build and run the benchmarks, of malloc, of the typed pools, of the recycler
                                     or of buffer pools; --help after it lists ARG…
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
@@ -86,6 +86,10 @@ dev_bench() {
       ;;
     --buffers)
       program=bench/run_buffers.py wants=$wants_peers
+      shift
+      ;;
+    --profiler)
+      program=bench/run_profiler.py wants=$wants_profiler
       shift
       ;;
   esac

@@ -73,6 +73,10 @@ wants_pools='
 <boost/pool/object_pool.hpp>                                            libboost-dev
 /usr/lib/*/libboost_container.so                                        libboost-container-dev
 /usr/include/foonathan_memory/foonathan/memory/memory_pool.hpp          libfoonathan-memory-dev'
+# What the profiler is measured with and beside.
+wants_profiler='
+sqlite3                                        sqlite3
+/usr/lib/heaptrack/libheaptrack_preload.so     heaptrack'
 # What its recycler is measured beside and with. Maven fetches Netty and JMH itself.
 wants_recyclers='
 <simdjson.h>  libsimdjson-dev

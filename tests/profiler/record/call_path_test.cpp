@@ -105,10 +105,10 @@ class fixture {
 
 // A frame that aligns its stack.
 [[gnu::noinline]] void aligned(fixture& f) {
-  alignas(128) volatile char room[128];
-  room[0] = 1;
+  alignas(128) char room[128];
+  asm volatile("" : : "r"(room) : "memory");
   once(f);
-  room[1] = 2;
+  asm volatile("" : : "r"(room) : "memory");
 }
 
 [[gnu::noinline]] void wander(fixture& f, std::mt19937& random, int depth) {
@@ -136,7 +136,7 @@ class fixture {
 TEST(call_path, agrees_with_libc_wherever_the_program_goes) {
   fixture f;
   std::mt19937 random(3);
-  for (int round = 0; round < 300 && !::testing::Test::HasFatalFailure(); ++round) wander(f, random, 12);
+  for (int round = 0; round < 1000 && !::testing::Test::HasFatalFailure(); ++round) wander(f, random, 12);
   EXPECT_GT(f.looks, 1000);
 }
 
@@ -156,8 +156,9 @@ TEST(call_path, repeated_paths_ask_for_no_rules) {
   const int asked = f.source.asked;
   const std::size_t nodes = f.nodes.nodes.size();
   for (int round = 0; round < 1000; ++round) once(f);
-  EXPECT_LE(f.source.asked, asked + 1);
-  EXPECT_LE(f.nodes.nodes.size(), nodes + 1);
+  // The second loop's call is another one, and the call within is one more path.
+  EXPECT_LE(f.source.asked, asked + 2);
+  EXPECT_LE(f.nodes.nodes.size(), nodes + 2);
 }
 
 TEST(call_path, reads_nothing_outside_of_the_stack) {
