@@ -180,6 +180,18 @@ std::string allocated_type(std::string_view function) {
   return {};
 }
 
+class_template class_template_of(std::string_view function) {
+  const std::string_view qualified = without_return_type(without_parameters(function));
+  const std::size_t name = last_name(qualified);
+  if (name < 3) return {};
+  const std::string_view type = qualified.substr(0, name - 2);
+  const std::size_t own = last_name(type);
+  const std::size_t open = type.find('<', own);
+  if (open == npos || !type.ends_with('>')) return {};
+  return {std::string(type.substr(0, open)),
+          trimmed(first_argument(type.substr(open + 1, type.size() - open - 2)))};
+}
+
 std::string short_name(std::string_view function) {
   constexpr std::size_t longest_arguments = 24;
   const std::string_view name = without_return_type(without_parameters(function));

@@ -66,6 +66,20 @@ TEST(function_name, allocators) {
   }
 }
 
+TEST(function_name, class_templates) {
+  const auto is = [](const char* function, const char* name, const char* first) {
+    const class_template got = class_template_of(function);
+    EXPECT_EQ(got.name, name) << function;
+    EXPECT_EQ(got.first_argument, first) << function;
+  };
+  is("std::vector<order, std::allocator<order> >::push_back(order&&)", "std::vector", "order");
+  is("void std::vector<a<b, c>, d>::_M_realloc_insert<int>(int)", "std::vector", "a<b, c>");
+  is("std::_Rb_tree<int, x>::_M_insert_", "std::_Rb_tree", "int");
+  is("x::y<int>::z::f()", "", "");
+  is("f<int>(int)", "", "");
+  is("", "", "");
+}
+
 TEST(function_name, short_ones) {
   EXPECT_EQ(short_name("main"), "main");
   EXPECT_EQ(short_name("book::level::add(order const&) const"), "book::level::add");
