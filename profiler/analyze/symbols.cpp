@@ -132,14 +132,17 @@ class symboliser {
       const auto found = p_.symbols.find(address);
       if (found == p_.symbols.end()) return;
       bool all_plain = true;
+      std::string type;
       for (const source_frame& frame : found->second) {
-        std::string type = allocated_type(frame.function);
-        if (!type.empty()) {
-          const type_evidence evidence = check_folding(type, found->second, p_.stacks[node].parent);
-          return set_type(one, std::move(type), evidence);
-        }
+        // Of allocators that call one another the outermost: inner ones may be others' with equal code.
+        std::string named = allocated_type(frame.function);
+        if (!named.empty() && (type.empty() || is_allocate(frame.function))) type = std::move(named);
         all_plain = all_plain && is_plain_allocation(frame.function);
-        if (!is_helper(frame.function)) break;
+        if (!is_helper(frame.function) || (!type.empty() && !is_allocate(frame.function))) break;
+      }
+      if (!type.empty()) {
+        const type_evidence evidence = check_folding(type, found->second, p_.stacks[node].parent);
+        return set_type(one, std::move(type), evidence);
       }
       if (!all_plain) return set_type(one, constructor_behind(address), type_evidence::constructor);
       node = p_.stacks[node].parent;
