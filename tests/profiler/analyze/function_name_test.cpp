@@ -58,6 +58,10 @@ TEST(function_name, allocators) {
                 "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::_M_create("
                 "unsigned long&, unsigned long)"),
             "char");
+  EXPECT_EQ(allocated_type("std::_Vector_base<order, std::allocator<order> >::_M_allocate(unsigned long)"),
+            "order");
+  EXPECT_TRUE(is_allocate("std::_Vector_base<order, std::allocator<order> >::_M_allocate(unsigned long)"));
+  EXPECT_FALSE(is_allocate("std::allocator<order>::deallocate(order*, unsigned long)"));
   for (const char* other : {"std::__new_allocator<order>::deallocate(order*, unsigned long)",
                             "std::__new_allocator<order>::__new_allocator()", "allocate(int)",
                             "pool<order>::allocate()", "std::__new_allocator<order", "std::allocator<", "",
