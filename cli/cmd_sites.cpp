@@ -79,6 +79,9 @@ void print_table(const profile& p, const std::vector<site_line>& lines, const me
   const std::size_t terminal = terminal_width(STDOUT_FILENO);
   const std::size_t left =
       terminal == 0 ? 0 : std::max<std::size_t>(terminal > used ? terminal - used : 0, 30);
+  std::vector<std::vector<profiler::source_frame>> paths;
+  for (const site_line& line : lines) paths.push_back(line.row->frames(p));
+  const std::vector<std::string> places = show_paths(paths, left);
   for (std::size_t index = 0; index < cells.size(); ++index) {
     std::string text;
     for (std::size_t column = 0; column < widths.size(); ++column) {
@@ -89,7 +92,7 @@ void print_table(const profile& p, const std::vector<site_line>& lines, const me
       text +=
           (column == 0 ? "" : "  ") + paint(cell, is_key && index > 0 ? style::bold : style::plain, colour);
     }
-    text += index == 0 ? "  where" : "  " + show_frame(lines[index - 1].where, left);
+    text += index == 0 ? "  where" : "  " + places[index - 1];
     fmt::print("{}\n", index == 0 ? paint(text, style::bold, colour) : text);
   }
 }

@@ -7,10 +7,12 @@
 
 #include <cctype>
 #include <cmath>
+#include <map>
 #include <vector>
 
 #include "cli_error.hpp"
 #include "profiler/analyze/function_name.hpp"
+#include "profiler/analyze/site_label.hpp"
 #include "profiler/analyze/symbols.hpp"
 #include "profiler/format/table_file.hpp"
 #include "text.hpp"
@@ -40,6 +42,11 @@ std::string with_digits(double value, const char* const* units, std::size_t coun
   const double size = std::abs(value);
   const int digits = unit == 0 && value == std::floor(value) ? 0 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
   return fmt::format("{:.{}f}{}", value, digits, units[unit]);
+}
+
+std::string show_function(const profiler::source_frame& frame) {
+  const bool is_plain = frame.function.starts_with('[') || frame.function.starts_with("??");
+  return is_plain ? frame.function : profiler::short_name(frame.function);
 }
 
 }  // namespace
@@ -105,11 +112,28 @@ std::string show_frame(const profiler::source_frame& frame, std::size_t width) {
     place = frame.file.substr(frame.file.rfind('/') + 1);
     if (frame.line != 0) place += fmt::format(":{}", frame.line);
   }
-  const bool is_plain = frame.function.starts_with('[') || frame.function.starts_with("??");
-  const std::string function = is_plain ? frame.function : profiler::short_name(frame.function);
+  const std::string function = show_function(frame);
   if (place.empty()) return cut_to_width(function, width);
   const std::size_t left = width > place.size() + 12 ? width - place.size() - 2 : 0;
   return cut_to_width(function, width == 0 ? 0 : std::max<std::size_t>(left, 10)) + "  " + place;
+}
+
+std::vector<std::string> show_paths(const std::vector<std::vector<profiler::source_frame>>& paths,
+                                    std::size_t width) {
+  constexpr std::size_t most_callers = 3;
+  std::vector<std::string> shown;
+  for (const auto& path : paths) shown.push_back(show_frame(path[profiler::own_frame(path)], 0));
+  for (std::size_t callers = 1; callers <= most_callers; ++callers) {
+    std::map<std::string, int> alike;
+    for (const std::string& text : shown) ++alike[text];
+    for (std::size_t index = 0; index < paths.size(); ++index) {
+      const std::size_t caller = profiler::own_frame(paths[index]) + callers;
+      if (alike[shown[index]] < 2 || caller >= paths[index].size()) continue;
+      shown[index] += " < " + show_function(paths[index][caller]);
+    }
+  }
+  for (std::string& text : shown) text = cut_to_width(text, width);
+  return shown;
 }
 
 std::size_t terminal_width(int descriptor) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "profiler/export/metrics.hpp"
 #include "profiler/model/profile.hpp"
@@ -23,6 +24,10 @@ std::string show_percent(double part, double whole);
 
 // "function  file.cpp:12", the file without its folders; at most `width` columns, 0 for all.
 std::string show_frame(const profiler::source_frame& frame, std::size_t width);
+// The same for each of several paths (frames innermost first, none empty); where two come out alike, with as many callers
+// as tell them apart, at most three: "allocate  memory.cpp:12 < parse < load".
+std::vector<std::string> show_paths(const std::vector<std::vector<profiler::source_frame>>& paths,
+                                    std::size_t width);
 std::string cut_to_width(const std::string& text, std::size_t width);
 
 // Of the terminal that `descriptor` is; 0 where it is none.

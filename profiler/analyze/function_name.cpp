@@ -160,6 +160,8 @@ std::string allocated_type(std::string_view function) {
     std::string type = argument_behind(name, prefix, rest);
     if (!type.empty() && rest.starts_with("::") && bare(rest.substr(2)) == "allocate") return type;
   }
+  std::string element = argument_behind(name, "std::_Vector_base<", rest);
+  if (!element.empty() && rest.starts_with("::") && bare(rest.substr(2)) == "_M_allocate") return element;
   for (const std::string_view prefix : {"std::allocator_traits<", "std::__1::allocator_traits<"}) {
     const std::string allocator = argument_behind(name, prefix, rest);
     if (!allocator.empty() && rest.starts_with("::") && bare(rest.substr(2)) == "allocate") {
@@ -178,6 +180,24 @@ std::string allocated_type(std::string_view function) {
     if (!type.empty() && rest.starts_with("::")) return type;
   }
   return {};
+}
+
+bool is_allocate(std::string_view function) {
+  const std::string_view name = without_parameters(function);
+  const std::string_view own = bare(name.substr(last_name(name)));
+  return own == "allocate" || own == "_M_allocate";
+}
+
+class_template class_template_of(std::string_view function) {
+  const std::string_view qualified = without_return_type(without_parameters(function));
+  const std::size_t name = last_name(qualified);
+  if (name < 3) return {};
+  const std::string_view type = qualified.substr(0, name - 2);
+  const std::size_t own = last_name(type);
+  const std::size_t open = type.find('<', own);
+  if (open == npos || !type.ends_with('>')) return {};
+  return {std::string(type.substr(0, open)),
+          trimmed(first_argument(type.substr(open + 1, type.size() - open - 2)))};
 }
 
 std::string short_name(std::string_view function) {

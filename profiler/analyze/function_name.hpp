@@ -19,6 +19,16 @@ std::string constructed_type(std::string_view function);
 // is none of these.
 std::string allocated_type(std::string_view function);
 
+// Whether its own name is that of an allocator's function, as `allocate`.
+bool is_allocate(std::string_view function);
+
+// Of a class template's member: "std::vector" and "order" of "std::vector<order, ...>::push_back(order&&)". Empty: it is none.
+struct class_template {
+  std::string name;
+  std::string first_argument;
+};
+class_template class_template_of(std::string_view function);
+
 // For where there is little room: without parameters, and "<...>" for template arguments that are long.
 std::string short_name(std::string_view function);
 

@@ -132,15 +132,45 @@ class symboliser {
       const auto found = p_.symbols.find(address);
       if (found == p_.symbols.end()) return;
       bool all_plain = true;
+      std::string type;
       for (const source_frame& frame : found->second) {
-        std::string type = allocated_type(frame.function);
-        if (!type.empty()) return set_type(one, std::move(type), type_evidence::allocator);
+        // Of allocators that call one another the outermost: inner ones may be others' with equal code.
+        std::string named = allocated_type(frame.function);
+        if (!named.empty() && (type.empty() || is_allocate(frame.function))) type = std::move(named);
         all_plain = all_plain && is_plain_allocation(frame.function);
-        if (!is_helper(frame.function)) break;
+        if (!is_helper(frame.function) || (!type.empty() && !is_allocate(frame.function))) break;
+      }
+      if (!type.empty()) {
+        const type_evidence evidence = check_folding(type, found->second, p_.stacks[node].parent);
+        return set_type(one, std::move(type), evidence);
       }
       if (!all_plain) return set_type(one, constructor_behind(address), type_evidence::constructor);
       node = p_.stacks[node].parent;
     }
+  }
+
+  // Compilers make one function of two whose code is equal: push_back of vector<double> may run as that of vector<long>.
+  // But the place it is called from, where the caller's part is inlined, names the right one: then the type is
+  // corrected. Where caller and function do not fit together otherwise, it is only a guess.
+  type_evidence check_folding(std::string& type, const std::vector<source_frame>& frames,
+                              std::uint32_t caller) const {
+    const class_template held = class_template_of(frames.back().function);
+    const auto found = p_.symbols.find(p_.stacks[caller].address);
+    if (held.first_argument.empty() || caller == 0 || found == p_.symbols.end())
+      return type_evidence::allocator;
+    const std::string& direct = found->second.front().function;
+    if (!is_helper(direct) || direct.find(held.first_argument) != std::string::npos)
+      return type_evidence::allocator;
+    for (const source_frame& frame : found->second) {
+      if (!is_helper(frame.function)) break;
+      const class_template calling = class_template_of(frame.function);
+      if (calling.name != held.name) continue;
+      const std::size_t at = type.find(held.first_argument);
+      if (at == std::string::npos) break;
+      type.replace(at, held.first_argument.size(), calling.first_argument);
+      return type_evidence::allocator;
+    }
+    return type_evidence::constructor;
   }
 
   static void set_type(site& one, std::string type, type_evidence evidence) {

@@ -20,7 +20,8 @@ namespace tarn::profiler {
 // A type is
 //  - allocator: named by the function that got the memory, inlined at the return address or not (std::allocator's and
 //    make_unique's, members of basic_string); certain.
-//  - constructor: that of the first constructor that runs right behind the return address; a guess.
+//  - constructor: that of the first constructor that runs right behind the return address; a guess. So is one of a function
+//    that the compiler seems to have put in the place of another with equal code.
 //
 // Returns what could not be done, as sentences; also in p.meta["symbol_notes"].
 std::vector<std::string> add_symbols(profile& p);

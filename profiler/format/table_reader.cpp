@@ -173,7 +173,7 @@ class chunk_reader {
         header.payload_check) {
       return "a chunk of table '" + name + "' is damaged";
     }
-    const std::string malformed = "a chunk of table '" + name + "' is malformed";
+    std::string malformed = "a chunk of table '" + name + "' is malformed";
     std::span<const std::uint8_t> plain = packed_;
     if ((header.flags & stored_flag) == 0) {
       plain_.resize(header.unpacked);

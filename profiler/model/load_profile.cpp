@@ -24,7 +24,7 @@ std::size_t memory_of(const table& rows) {
   std::size_t bytes = 0;
   for (const column& each : rows.columns) {
     if (const auto* values = std::get_if<texts>(&each.values)) {
-      for (const std::string& value : *values) bytes += sizeof value + value.size();
+      for (const std::string& value : *values) bytes += sizeof(std::string) + value.size();
     } else {
       bytes += rows.rows * sizeof(double);
     }
@@ -81,7 +81,7 @@ class loader {
       throw profile_error("the profile " + path_ +
                           " holds more than any profiler writes; it was not made by tarn");
     }
-    const std::map<std::string_view, void (loader::*)(const table&)> takers = {
+    static const std::map<std::string_view, void (loader::*)(const table&)> takers = {
         {"meta", &loader::take_meta},
         {"modules", &loader::take_modules},
         {"stacks", &loader::take_stacks},

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A program that fills containers of many kinds, and tells from where operator new was called for what: a line
-// "CALL address count WHAT kind" each, and its mappings. types_test.cpp compares what is found out about the addresses.
+// "CALL count kind WHAT" each, below it "PATH address...", innermost first, and its mappings. types_test.cpp compares what is found out about the addresses.
+#include <execinfo.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -25,19 +28,31 @@
 
 namespace {
 
+constexpr int most_frames = 6;
+using call_path = std::array<void*, most_frames>;
+
 struct call {
-  void* from;
+  call_path from;
   const char* what;
   const char* kind;
   std::uint64_t count;
 };
 std::array<call, 4096> calls;
 std::size_t call_count = 0;
+bool noting = false;
 const char* expected = "";
 const char* kind = "";
 
-void note(void* from) {
-  if (*expected == 0) return;
+void note(void* caller) {
+  if (*expected == 0 || noting) return;
+  noting = true;
+  std::array<void*, most_frames + 6> frames{};
+  backtrace(frames.data(), static_cast<int>(frames.size()));
+  noting = false;
+  // Behind this function and operator new.
+  const auto* begin = std::find(frames.begin(), frames.end(), caller);
+  call_path from{};
+  std::copy_n(begin, std::min<std::ptrdiff_t>(frames.end() - begin, most_frames), from.begin());
   for (std::size_t index = 0; index < call_count; ++index) {
     if (calls[index].from == from && calls[index].what == expected) {
       ++calls[index].count;
@@ -273,9 +288,12 @@ void print_results() {
   while (std::getline(maps, line)) std::printf("MAP %s\n", line.c_str());
   for (std::size_t index = 0; index < call_count; ++index) {
     const call& one = calls[index];
-    std::printf("CALL %llx %llu %s %s\n",
-                static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(one.from)),
-                static_cast<unsigned long long>(one.count), one.kind, one.what);
+    std::printf("CALL %llu %s %s\nPATH", static_cast<unsigned long long>(one.count), one.kind, one.what);
+    for (void* address : one.from) {
+      if (address == nullptr) break;
+      std::printf(" %llx", static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(address)));
+    }
+    std::printf("\n");
   }
 }
 

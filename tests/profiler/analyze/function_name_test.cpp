@@ -58,12 +58,30 @@ TEST(function_name, allocators) {
                 "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::_M_create("
                 "unsigned long&, unsigned long)"),
             "char");
+  EXPECT_EQ(allocated_type("std::_Vector_base<order, std::allocator<order> >::_M_allocate(unsigned long)"),
+            "order");
+  EXPECT_TRUE(is_allocate("std::_Vector_base<order, std::allocator<order> >::_M_allocate(unsigned long)"));
+  EXPECT_FALSE(is_allocate("std::allocator<order>::deallocate(order*, unsigned long)"));
   for (const char* other : {"std::__new_allocator<order>::deallocate(order*, unsigned long)",
                             "std::__new_allocator<order>::__new_allocator()", "allocate(int)",
                             "pool<order>::allocate()", "std::__new_allocator<order", "std::allocator<", "",
                             "std::vector<order, std::allocator<order> >::reserve(unsigned long)"}) {
     EXPECT_EQ(allocated_type(other), "") << other;
   }
+}
+
+TEST(function_name, class_templates) {
+  const auto is = [](const char* function, const char* name, const char* first) {
+    const class_template got = class_template_of(function);
+    EXPECT_EQ(got.name, name) << function;
+    EXPECT_EQ(got.first_argument, first) << function;
+  };
+  is("std::vector<order, std::allocator<order> >::push_back(order&&)", "std::vector", "order");
+  is("void std::vector<a<b, c>, d>::_M_realloc_insert<int>(int)", "std::vector", "a<b, c>");
+  is("std::_Rb_tree<int, x>::_M_insert_", "std::_Rb_tree", "int");
+  is("x::y<int>::z::f()", "", "");
+  is("f<int>(int)", "", "");
+  is("", "", "");
 }
 
 TEST(function_name, short_ones) {

@@ -19,7 +19,6 @@ namespace tarn::profiler {
 namespace {
 
 struct wanted_call {
-  std::uint64_t address = 0;
   double count = 0;
   std::string kind;
   std::string what;
@@ -49,6 +48,22 @@ void add_module(profile& p, const std::string& line) {
   p.modules.push_back({line.substr(static_cast<std::size_t>(path_at)), "", start, end, offset});
 }
 
+// The line "PATH address...", innermost first.
+std::uint32_t add_path(profile& p, std::stringstream& lines) {
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_TRUE(line.starts_with("PATH "));
+  std::stringstream words(line.substr(5));
+  std::vector<std::uint64_t> addresses;
+  for (std::uint64_t address = 0; words >> std::hex >> address;) addresses.push_back(address);
+  std::uint32_t node = 0;
+  for (auto address = addresses.rbegin(); address != addresses.rend(); ++address) {
+    p.stacks.push_back({node, *address});
+    node = static_cast<std::uint32_t>(p.stacks.size() - 1);
+  }
+  return node;
+}
+
 watched_run watch(const std::string& program) {
   watched_run run;
   run.p.meta = {{"program", program}};
@@ -65,12 +80,11 @@ watched_run watch(const std::string& program) {
     if (!line.starts_with("CALL ")) continue;
     wanted_call call;
     std::stringstream words(line.substr(5));
-    words >> std::hex >> call.address >> std::dec >> call.count >> call.kind >> std::ws;
+    words >> call.count >> call.kind >> std::ws;
     std::getline(words, call.what);
     site one;
-    one.stack = static_cast<std::uint32_t>(run.p.stacks.size());
+    one.stack = add_path(run.p, lines);
     one.figures.allocations = call.count;
-    run.p.stacks.push_back({0, call.address});
     run.p.sites.push_back(one);
     run.calls.push_back(call);
   }
@@ -106,7 +120,7 @@ class containers : public testing::TestWithParam<std::string> {};
 
 TEST_P(containers, element_types_are_named) {
   watched_run run = watch(GetParam());
-  ASSERT_GT(run.calls.size(), 30U);
+  ASSERT_GT(run.calls.size(), 30U) << "other options than these inline less";
   const auto start = std::chrono::steady_clock::now();
   const auto notes = add_symbols(run.p);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -131,14 +145,13 @@ TEST_P(containers, lines_and_inlined_functions) {
     const auto frames = frames_of(run.p, one.stack);
     ASSERT_FALSE(frames.empty());
     EXPECT_FALSE(frames.back().inlined);
-    for (std::size_t index = 0; index + 1 < frames.size(); ++index) EXPECT_TRUE(frames[index].inlined);
     for (const source_frame& frame : frames) {
       if (!frame.file.ends_with("containers.cpp")) continue;
       EXPECT_GT(frame.line, 60U) << frame.function;
       ++in_source;
     }
   }
-  EXPECT_GT(in_source, run.p.sites.size() / 2);
+  EXPECT_GT(in_source, run.p.sites.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(compilers, containers, testing::ValuesIn(programs()), [](const auto& each) {

@@ -173,7 +173,8 @@ TEST(packer, compresses_as_the_name_says) {
   for (const auto& [name, magic] : {std::pair{"a.gz", "\x1f\x8b"}, {"a.zst", "\x28\xb5"}, {"a", "xx"}}) {
     std::string packed;
     packer pack(name, [&packed](const std::string& piece) { packed += piece; });
-    for (int part = 0; part < 3; ++part) pack.write(std::string_view(text).substr(1000000 * part, 1000000));
+    for (std::size_t part = 0; part < 3; ++part)
+      pack.write(std::string_view(text).substr(1000000 * part, 1000000));
     pack.finish();
     EXPECT_EQ(packed.substr(0, 2), magic) << name;
     EXPECT_EQ(packed.size() == text.size(), std::string_view(name) == "a") << name;
