@@ -100,6 +100,7 @@ std::string render_verdict(const profiler::profile& p) {
                         show_bytes(place.figures.bytes / std::max(1.0, place.figures.allocations)).text,
                         place.name);
   }
+  // What would help, by advise(p), belongs here.
   if (p.lost_events > 0) text += fmt::format("  {:.0f} events were lost\n", p.lost_events);
   return text;
 }

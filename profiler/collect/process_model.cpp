@@ -183,7 +183,8 @@ bool process_model::was_youngest(thread_state& thread, std::uint64_t number) {
   for (std::uint32_t back = 1; back <= thread.depth; ++back) {
     const std::uint32_t at = thread.depth - back;
     if (thread.youngest[at] != number) continue;
-    std::copy(thread.youngest + at + 1, thread.youngest + thread.depth, thread.youngest + at);
+    std::copy(thread.youngest.begin() + at + 1, thread.youngest.begin() + thread.depth,
+              thread.youngest.begin() + at);
     --thread.depth;
     return back == 1;
   }
@@ -241,7 +242,7 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   block.thread = thread;
   const living_block& added = blocks_.insert(block);
   if (owner.depth == stack_depth) {
-    std::copy(owner.youngest + 1, owner.youngest + stack_depth, owner.youngest);
+    std::copy(owner.youngest.begin() + 1, owner.youngest.end(), owner.youngest.begin());
     --owner.depth;
   }
   owner.youngest[owner.depth++] = block.number;
@@ -464,7 +465,7 @@ void process_model::put_event(std::uint64_t time_ns, std::uint32_t thread, event
 void process_model::put_touch(std::uint64_t time_ns, const living_block& block) {
   if (block.faults < 0.5) return;
   put_event(time_ns, block.thread, event_kind::touch, block.number, block.size, 0,
-            static_cast<std::uint64_t>(block.faults + 0.5));
+            static_cast<std::uint64_t>(std::llround(block.faults)));
 }
 
 table process_model::take_events() {

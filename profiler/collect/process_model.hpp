@@ -9,6 +9,7 @@
 // Not thread-safe.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -95,7 +96,7 @@ class process_model {
   void unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes);
   void fault(const fault_event& event);
   // In mode faults: who touched it, and where, as nothing else is known.
-  void touched(const fault_event& event, std::uint32_t node, const std::string& region);
+  void touched(const fault_event& event, std::uint32_t node, const std::string& place);
   // What has waited for an event that does not come any more.
   void settle();
 
@@ -133,7 +134,7 @@ class process_model {
   };
   static constexpr std::size_t stack_depth = 32;
   struct thread_state {
-    std::uint64_t youngest[stack_depth] = {};  // numbers of its living blocks, the last ones
+    std::array<std::uint64_t, stack_depth> youngest{};  // numbers of its living blocks, the last ones
     std::uint32_t depth = 0;
     std::uint32_t last_free_site = 0;  // + 1; 0: its last event was none
     living_block moving;               // of a realloc that has begun; address 0: none
@@ -191,7 +192,7 @@ class process_model {
   std::size_t event_rows_ = 0;
   std::size_t all_event_rows_ = 0;
   bool events_cut_ = false;
-  integers event_columns_[7];
+  std::array<integers, 7> event_columns_;
 };
 
 }  // namespace tarn::profiler

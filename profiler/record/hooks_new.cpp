@@ -43,23 +43,23 @@ std::atomic<bool> looked{false};
 
 // What serves where there is no C++ library. Nobody there could throw.
 void* plain_new(std::size_t size) {
-  void* block = real.malloc_(size != 0 ? size : 1);
+  void* block = real.malloc(size != 0 ? size : 1);
   if (block == nullptr) std::abort();
   return block;
 }
 void* plain_new_aligned(std::size_t size, std::align_val_t alignment) {
-  void* block = real.aligned_alloc_(static_cast<std::size_t>(alignment), size != 0 ? size : 1);
+  void* block = real.aligned_alloc(static_cast<std::size_t>(alignment), size != 0 ? size : 1);
   if (block == nullptr) std::abort();
   return block;
 }
-void* plain_new_nothrow(std::size_t size, nothrow) { return real.malloc_(size != 0 ? size : 1); }
+void* plain_new_nothrow(std::size_t size, nothrow) { return real.malloc(size != 0 ? size : 1); }
 void* plain_new_aligned_nothrow(std::size_t size, std::align_val_t alignment, nothrow) {
-  return real.aligned_alloc_(static_cast<std::size_t>(alignment), size != 0 ? size : 1);
+  return real.aligned_alloc(static_cast<std::size_t>(alignment), size != 0 ? size : 1);
 }
-void plain_delete(void* block) { real.free_(block); }
-void plain_delete_sized(void* block, std::size_t) { real.free_(block); }
-void plain_delete_aligned(void* block, std::align_val_t) { real.free_(block); }
-void plain_delete_sized_aligned(void* block, std::size_t, std::align_val_t) { real.free_(block); }
+void plain_delete(void* block) { real.free(block); }
+void plain_delete_sized(void* block, std::size_t) { real.free(block); }
+void plain_delete_aligned(void* block, std::align_val_t) { real.free(block); }
+void plain_delete_sized_aligned(void* block, std::size_t, std::align_val_t) { real.free(block); }
 
 template <typename function>
 void look_up(function& into, const char* name, void* library, function otherwise) {
@@ -69,7 +69,7 @@ void look_up(function& into, const char* name, void* library, function otherwise
 }
 
 void look_up_all() {
-  if (real.malloc_ == nullptr) find_real_functions();
+  if (real.malloc == nullptr) find_real_functions();
   void* library = nullptr;
   if (dlsym(RTLD_NEXT, "_Znwm") == nullptr) library = dlopen("libstdc++.so.6", RTLD_NOLOAD | RTLD_LAZY);
   operators found;

@@ -36,6 +36,7 @@ void* map(void* start, std::size_t bytes, int protection, int flags, int file, o
 
 }  // namespace
 
+// Parameters have the project's names, not libc's. NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -70,7 +71,7 @@ void* mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, .
 
 int pthread_setname_np(pthread_t thread, const char* name) noexcept {
   using setter = int (*)(pthread_t, const char*);
-  static const auto forward = reinterpret_cast<setter>(dlsym(RTLD_NEXT, "pthread_setname_np"));
+  const auto forward = reinterpret_cast<setter>(dlsym(RTLD_NEXT, "pthread_setname_np"));
   if (forward == nullptr) return ENOSYS;
   const int result = forward(thread, name);
   if (result == 0 && pthread_equal(thread, pthread_self()) != 0) thread_named(name);
@@ -79,7 +80,7 @@ int pthread_setname_np(pthread_t thread, const char* name) noexcept {
 
 int dlclose(void* library) {
   using closer = int (*)(void*);
-  static const auto forward = reinterpret_cast<closer>(dlsym(RTLD_NEXT, "dlclose"));
+  const auto forward = reinterpret_cast<closer>(dlsym(RTLD_NEXT, "dlclose"));
   const int result = forward(library);
   library_closed();
   return result;
@@ -95,6 +96,7 @@ int dlclose(void* library) {
 
 }  // extern "C"
 #pragma GCC visibility pop
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
 namespace {
 

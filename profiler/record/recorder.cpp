@@ -13,7 +13,7 @@
 
 namespace tarn::profiler::recorder {
 
-real_functions real;
+constinit real_functions real = {};
 constinit thread_local thread_local_part self __attribute__((tls_model("initial-exec"))) = {};
 
 namespace {
@@ -213,7 +213,7 @@ bool is_sampled(thread_state& thread, std::size_t size) {
 // ---- events ----
 
 std::size_t usable_size(void* block) {
-  return real.malloc_usable_size_ != nullptr ? real.malloc_usable_size_(block) : 0;
+  return real.malloc_usable_size != nullptr ? real.malloc_usable_size(block) : 0;
 }
 
 void put_block(thread_state& thread, word_kind kind, std::uintptr_t block, std::size_t size,
@@ -278,7 +278,7 @@ bool is_allocators(const call_origin& origin) {
 
 }  // namespace
 
-std::atomic<const block_filter*> filter{&no_blocks};
+constinit std::atomic<const block_filter*> filter{&no_blocks};
 
 bool find_real_functions() {
   // acquire, pairs with the release below: the functions are there
@@ -290,22 +290,22 @@ bool find_real_functions() {
   self.busy = calling;
   const int error = errno;
   real_functions found;
-  look_up(found.malloc_, "malloc");
-  look_up(found.calloc_, "calloc");
-  look_up(found.realloc_, "realloc");
-  look_up(found.reallocarray_, "reallocarray");
-  look_up(found.free_, "free");
-  look_up(found.free_sized_, "free_sized");
-  look_up(found.free_aligned_sized_, "free_aligned_sized");
-  look_up(found.posix_memalign_, "posix_memalign");
-  look_up(found.aligned_alloc_, "aligned_alloc");
-  look_up(found.memalign_, "memalign");
-  look_up(found.valloc_, "valloc");
-  look_up(found.pvalloc_, "pvalloc");
-  look_up(found.malloc_usable_size_, "malloc_usable_size");
+  look_up(found.malloc, "malloc");
+  look_up(found.calloc, "calloc");
+  look_up(found.realloc, "realloc");
+  look_up(found.reallocarray, "reallocarray");
+  look_up(found.free, "free");
+  look_up(found.free_sized, "free_sized");
+  look_up(found.free_aligned_sized, "free_aligned_sized");
+  look_up(found.posix_memalign, "posix_memalign");
+  look_up(found.aligned_alloc, "aligned_alloc");
+  look_up(found.memalign, "memalign");
+  look_up(found.valloc, "valloc");
+  look_up(found.pvalloc, "pvalloc");
+  look_up(found.malloc_usable_size, "malloc_usable_size");
   real = found;
   loaded_module module;
-  if (find_module(reinterpret_cast<std::uintptr_t>(real.malloc_), module)) {
+  if (find_module(reinterpret_cast<std::uintptr_t>(real.malloc), module)) {
     allocator_start = module.start;
     allocator_end = module.end;
   }

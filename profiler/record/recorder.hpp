@@ -20,27 +20,27 @@ namespace tarn::profiler::recorder {
 
 // The program's own functions. Null where there is none.
 struct real_functions {
-  void* (*malloc_)(std::size_t);
-  void* (*calloc_)(std::size_t, std::size_t);
-  void* (*realloc_)(void*, std::size_t);
-  void* (*reallocarray_)(void*, std::size_t, std::size_t);
-  void (*free_)(void*);
-  void (*free_sized_)(void*, std::size_t);
-  void (*free_aligned_sized_)(void*, std::size_t, std::size_t);
-  int (*posix_memalign_)(void**, std::size_t, std::size_t);
-  void* (*aligned_alloc_)(std::size_t, std::size_t);
-  void* (*memalign_)(std::size_t, std::size_t);
-  void* (*valloc_)(std::size_t);
-  void* (*pvalloc_)(std::size_t);
-  std::size_t (*malloc_usable_size_)(void*);
+  void* (*malloc)(std::size_t);
+  void* (*calloc)(std::size_t, std::size_t);
+  void* (*realloc)(void*, std::size_t);
+  void* (*reallocarray)(void*, std::size_t, std::size_t);
+  void (*free)(void*);
+  void (*free_sized)(void*, std::size_t);
+  void (*free_aligned_sized)(void*, std::size_t, std::size_t);
+  int (*posix_memalign)(void**, std::size_t, std::size_t);
+  void* (*aligned_alloc)(std::size_t, std::size_t);
+  void* (*memalign)(std::size_t, std::size_t);
+  void* (*valloc)(std::size_t);
+  void* (*pvalloc)(std::size_t);
+  std::size_t (*malloc_usable_size)(void*);
 };
-extern real_functions real;
+extern constinit real_functions real;
 
 // Fills `real`; until it is done a small store of the recorder's own serves. True: it is done.
 bool find_real_functions();
 
 // In mode full a filter of one count that is never 0.
-extern std::atomic<const block_filter*> filter;
+extern constinit std::atomic<const block_filter*> filter;
 
 struct thread_local_part {
   struct thread_state* state;

@@ -18,16 +18,16 @@
 #include "os/syscall.hpp"
 
 // ld.so's: near the end of the main thread's stack, above all frames.
-extern "C" [[gnu::weak]] void* __libc_stack_end;
+extern "C" [[gnu::weak]] void* __libc_stack_end;  // NOLINT(readability-identifier-naming): its name
 
 namespace tarn::profiler::recorder {
 
-shared_memory shared;
-rule_table rules;
-process_state* process = nullptr;
-bool started = false;
-std::atomic<std::uint32_t> stack_generation{0};
-std::atomic<std::uint32_t> library_generation{0};
+constinit shared_memory shared;
+constinit rule_table rules;
+constinit process_state* process = nullptr;
+constinit bool started = false;
+constinit std::atomic<std::uint32_t> stack_generation{0};
+constinit std::atomic<std::uint32_t> library_generation{0};
 
 namespace {
 
@@ -158,7 +158,7 @@ void fill_slot(process_slot& slot) {
   keep_path(slot.program, path, failed(length) ? 0 : static_cast<std::size_t>(length));
   loaded_module allocator;
   slot.allocator[0] = 0;
-  if (find_module(reinterpret_cast<std::uintptr_t>(real.malloc_), allocator) && allocator.path != nullptr) {
+  if (find_module(reinterpret_cast<std::uintptr_t>(real.malloc), allocator) && allocator.path != nullptr) {
     keep_path(slot.allocator, allocator.path, std::strlen(allocator.path));
     slot.allocator_start = allocator.start;
     slot.allocator_end = allocator.end;
@@ -467,7 +467,7 @@ const stack_bounds& bounds_of(thread_state& thread, std::uintptr_t stack_pointer
 
 void start() {
   // Before libc is ready there is no environment; then a later call starts.
-  if (started || real.malloc_ == nullptr || environ == nullptr) return;
+  if (started || real.malloc == nullptr || environ == nullptr) return;
   started = true;
   const char* place = std::getenv(session_variable);
   if (place == nullptr || *place == 0) return;

@@ -28,8 +28,8 @@ struct shared_memory {
   ring_header* rings = nullptr;
   std::uint64_t* words = nullptr;
 };
-extern shared_memory shared;
-extern rule_table rules;
+extern constinit shared_memory shared;
+extern constinit rule_table rules;
 
 // In memory that a forked child finds wiped; zeroed is the beginning.
 struct process_state {
@@ -44,8 +44,8 @@ struct process_state {
   std::uint32_t module_count;
   std::uintptr_t module_starts[512];
 };
-extern process_state* process;  // null before start, and where there is no session
-extern bool started;
+extern constinit process_state* process;  // null before start, and where there is no session
+extern constinit bool started;
 
 struct thread_state {
   ring_header* ring;  // null: a forked child has found it wiped
@@ -91,7 +91,7 @@ void put_text(thread_state& thread, text_kind kind, const char* text, const std:
 const stack_bounds& bounds_of(thread_state& thread, std::uintptr_t stack_pointer);
 void stack_may_have_gone();
 
-extern std::atomic<std::uint32_t> stack_generation;
-extern std::atomic<std::uint32_t> library_generation;
+extern constinit std::atomic<std::uint32_t> stack_generation;
+extern constinit std::atomic<std::uint32_t> library_generation;
 
 }  // namespace tarn::profiler::recorder
