@@ -147,8 +147,8 @@ constinit thread_local bool unwinding = false;
 
 }  // namespace
 
-bool apply_sites::load(const char* name) {
-  const int file = open(name, O_RDONLY | O_CLOEXEC);
+bool apply_sites::load(const char* path_of_plan) {
+  const int file = open(path_of_plan, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
   struct stat status = {};
   void* memory = MAP_FAILED;

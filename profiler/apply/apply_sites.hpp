@@ -26,7 +26,7 @@ class apply_sites {
   static constexpr int none = -1;
 
   // Reads the plan and finds its modules among those loaded. False where there is no plan that can be read.
-  bool load(const char* path);
+  bool load(const char* path_of_plan);
 
   // The group of the call that returns to `address`; `slot` is where that address lies on the stack.
   int find(std::uintptr_t address, const std::uintptr_t* slot) noexcept {

@@ -30,7 +30,8 @@ constexpr std::uint64_t first_checkpoint_ns = 5 * second_ns;
 constexpr std::uint64_t checkpoint_share = 50;
 
 std::uint64_t checkpoint_ns_of(const recording_settings& settings) {
-  return settings.checkpoint_seconds > 0 ? static_cast<std::uint64_t>(settings.checkpoint_seconds * 1e9) : first_checkpoint_ns;
+  return settings.checkpoint_seconds > 0 ? static_cast<std::uint64_t>(settings.checkpoint_seconds * 1e9)
+                                         : first_checkpoint_ns;
 }
 constexpr std::size_t event_rows_per_chunk = std::size_t{1} << 16;
 constexpr std::size_t most_events = std::size_t{200} << 20;

@@ -34,6 +34,8 @@ std::uintptr_t allocator_start = 0;
 std::uintptr_t allocator_end = 0;
 std::uintptr_t new_start = 0;
 std::uintptr_t new_end = 0;
+std::uintptr_t own_start = 0;  // the recorder's
+std::uintptr_t own_end = 0;
 std::atomic<std::uint32_t> functions_found{0};  // 0 no, 1 being looked for, 2 yes
 
 template <typename function>
@@ -320,10 +322,16 @@ void set_new_module(std::uintptr_t address_within) {
   if (!find_module(address_within, module)) return;
   new_start = module.start;
   new_end = module.end;
+  if (!find_module(reinterpret_cast<std::uintptr_t>(&set_new_module), module)) return;
+  own_start = module.start;
+  own_end = module.end;
 }
 
 bool is_inner_call(std::uintptr_t return_address, bool consume) {
-  if (self.in_new == 0 || return_address < new_start || return_address >= new_end) return false;
+  if (self.in_new == 0) return false;
+  // operator new[] may end in a jump to operator new, which then returns to the recorder itself.
+  const bool jumped = return_address >= own_start && return_address < own_end;
+  if (!jumped && (return_address < new_start || return_address >= new_end)) return false;
   if (consume) self.in_new = 0;
   return true;
 }
