@@ -197,7 +197,8 @@ void tell_files(const recording& record) {
 }  // namespace
 
 int cmd_profile(const std::vector<std::string>& words) {
-  const command_line line = split_command_line(words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint"});
+  const command_line line =
+      split_command_line(words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint"});
   CLI::App app{"Record what a program's memory allocation costs, and who pays it.", "profile"};
   profile_arguments arguments;
   set_usage(app, "tarn profile [OPTIONS] -- PROGRAM ARG...");
@@ -210,7 +211,8 @@ int cmd_profile(const std::vector<std::string>& words) {
       ->option_text("FILE");
   app.add_option("--sample", arguments.sample, "Mode sample: bytes from sample to sample, on average (512K)")
       ->option_text("SIZE");
-  app.add_option("--checkpoint", arguments.checkpoint, "Seconds after which the file is brought up to date (5)")
+  app.add_option("--checkpoint", arguments.checkpoint,
+                 "Seconds after which the file is brought up to date (5)")
       ->check(CLI::Range(0.1, 3600.0))
       ->option_text("SECONDS");
   app.add_flag("--no-events", arguments.no_events,

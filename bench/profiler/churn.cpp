@@ -18,7 +18,8 @@ int main(int count, char** words) {
     const std::size_t size = 16 + (state >> 20 & 255);
     std::free(blocks[slot]);
     blocks[slot] = static_cast<unsigned char*>(std::malloc(size));
-    for (std::size_t at = 0; at < size; at += 4) blocks[slot][at] = static_cast<unsigned char>(state >> (at & 31));
+    for (std::size_t at = 0; at < size; at += 4)
+      blocks[slot][at] = static_cast<unsigned char>(state >> (at & 31));
     for (std::size_t at = 0; at < size; at += 4) sum += blocks[slot][at];
   }
   std::printf("%llu\n", static_cast<unsigned long long>(sum));

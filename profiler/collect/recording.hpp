@@ -31,8 +31,8 @@ struct recording_settings {
   std::uint64_t sample_bytes = std::uint64_t{512} << 10;
   bool keep_events = true;
   double checkpoint_seconds = 5;  // at least so long from one to the next
-  std::string output;     // empty: tarn-PROGRAM-PID.prof here
-  std::string directory;  // where such files go; empty: here
+  std::string output;             // empty: tarn-PROGRAM-PID.prof here
+  std::string directory;          // where such files go; empty: here
   price_list prices;
   nlohmann::json meta =
       nlohmann::json::object();  // what the caller knows: kernel, thp, privilege, refused ...
