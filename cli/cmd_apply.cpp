@@ -35,7 +35,6 @@
 
 namespace tarn::cli {
 
-using profiler::say_share;
 using profiler::say_time;
 
 namespace {
