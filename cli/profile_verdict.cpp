@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/site_label.hpp"
 
 #include "text.hpp"
@@ -18,6 +19,7 @@ namespace tarn::cli {
 namespace {
 
 constexpr std::size_t most_sites = 5;
+constexpr std::size_t most_advice = 5;
 
 std::string show_ns(double ns) { return show_short_time(ns / 1e9).text; }
 
@@ -54,6 +56,25 @@ std::vector<paying_place> paying_places(const profiler::profile& p) {
   std::sort(places.begin(), places.end(),
             [](const paying_place& left, const paying_place& right) { return left.cost > right.cost; });
   return places;
+}
+
+// The pieces of advice that save most, and whether the rest is better left alone.
+std::string render_advice(const profiler::profile& p) {
+  std::string text = "  what would help, estimated (all of it, with the reasons: tarn advise FILE):\n";
+  std::size_t shown = 0;
+  for (const profiler::advice& one : profiler::advise(p)) {
+    if (one.instead_of >= 0) continue;
+    if (one.kind == profiler::advice_kind::leave_it) {
+      text += fmt::format("    {}\n", one.headline);
+      continue;
+    }
+    if (++shown > most_advice) continue;
+    text += fmt::format("    {}: saves {} ({} to {})", one.headline, show_ns(one.saving_ns),
+                        show_ns(one.low_ns), show_ns(one.high_ns));
+    if (one.memory_bytes > 0) text += fmt::format(", keeps up to {}", show_bytes(one.memory_bytes).text);
+    text += '\n';
+  }
+  return text;
 }
 
 }  // namespace
@@ -100,7 +121,7 @@ std::string render_verdict(const profiler::profile& p) {
                         show_bytes(place.figures.bytes / std::max(1.0, place.figures.allocations)).text,
                         place.name);
   }
-  // What would help, by advise(p), belongs here.
+  if (p.mode != profiler::profile_mode::faults) text += render_advice(p);
   if (p.lost_events > 0) text += fmt::format("  {:.0f} events were lost\n", p.lost_events);
   return text;
 }
@@ -112,6 +133,10 @@ nlohmann::json verdict_as_json(const profiler::profile& p) {
   for (const profiler::site& site : p.sites) {
     allocations += site.figures.allocations;
     bytes += site.figures.bytes;
+  }
+  nlohmann::json advice = nlohmann::json::array();
+  if (p.mode != profiler::profile_mode::faults) {
+    for (const profiler::advice& one : profiler::advise(p)) advice.push_back(profiler::as_json(one));
   }
   nlohmann::json places = nlohmann::json::array();
   for (const paying_place& place : paying_places(p)) {
@@ -129,6 +154,7 @@ nlohmann::json verdict_as_json(const profiler::profile& p) {
           {"unseen_faults", p.unseen_faults},
           {"lost_events", p.lost_events},
           {"places", places},
+          {"advice", advice},
           {"meta", p.meta}};
 }
 

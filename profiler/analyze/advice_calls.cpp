@@ -14,6 +14,7 @@ namespace {
 
 // A pair of calls to a pool, and to an arena: cycles of docs/which-pool.md at 2.6 GHz, in ns; never more than these
 // parts of what the program's malloc takes.
+constexpr std::size_t deepest_constructor = 24;  // frames from the block to it
 constexpr double pool_pair_ns = 2.0;
 constexpr double pool_part = 0.6;
 constexpr double arena_pair_ns = 1.2;
@@ -171,8 +172,8 @@ void add_site(construction& into, const profile& p, std::uint32_t index, const s
 std::map<std::string, construction> find_constructions(const profile& p) {
   std::map<std::string, construction> found;
   for (std::uint32_t index = 0; index < p.sites.size(); ++index) {
-    const std::vector<source_frame> frames = frames_of(p, p.sites[index].stack);
-    for (std::size_t depth = 0; depth < std::min<std::size_t>(frames.size(), 24); ++depth) {
+    const std::vector<source_frame> frames = frames_of(p, p.sites[index].stack, deepest_constructor);
+    for (std::size_t depth = 0; depth < std::min(frames.size(), deepest_constructor); ++depth) {
       const std::string name = constructed_class(frames[depth]);
       if (name.empty()) continue;
       construction& one = found[name];

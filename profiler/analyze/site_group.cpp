@@ -18,6 +18,8 @@ std::string lower(std::string text) {
 }
 
 constexpr std::string_view operator_word = "operator";
+// Whoever is further out than this has not asked for the block himself. Paths may have thousands of frames.
+constexpr std::size_t deepest_place = 48;
 
 using group_key = std::tuple<std::string, std::string, std::uint32_t, std::string>;
 
@@ -135,7 +137,7 @@ std::vector<site_group> group_sites(const profile& p) {
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [total, index] : order) {
-    const std::vector<source_frame> frames = frames_of(p, p.sites[index].stack);
+    const std::vector<source_frame> frames = frames_of(p, p.sites[index].stack, deepest_place);
     const std::size_t at = place_in(frames);
     const source_frame none;
     const source_frame& place = frames.empty() ? none : frames[at];

@@ -27,10 +27,10 @@ std::string unknown_function(const profile& p, std::uint64_t address) {
   return "?? (" + hexadecimal(address) + ")";
 }
 
-std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack) {
+std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack, std::size_t most) {
   std::vector<source_frame> frames;
   // A parent's index is less than its child's: this ends.
-  while (stack != 0 && stack < p.stacks.size()) {
+  for (; most != 0 && stack != 0 && stack < p.stacks.size(); --most) {
     const stack_node& node = p.stacks[stack];
     const auto found = p.symbols.find(node.address);
     if (found != p.symbols.end() && !found->second.empty()) {

@@ -184,7 +184,7 @@ cost cost_of_all(const profile& p);  // the sites, and other and unseen faults
 // "?? (module+0x12ab)": what stands for a return address without a symbol; the offset is that in the module's file.
 std::string unknown_function(const profile& p, std::uint64_t address);
 
-// The frames of a call path, innermost first, inlined ones included.
-std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack);
+// The frames of a call path, innermost first, inlined ones included; of so many addresses at most.
+std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack, std::size_t most = SIZE_MAX);
 
 }  // namespace tarn::profiler
