@@ -11,11 +11,17 @@ namespace tarn::cli {
 int cmd_run(const std::vector<std::string>& words);
 int cmd_compare(const std::vector<std::string>& words);
 int cmd_cost(const std::vector<std::string>& words);
+int cmd_profile(const std::vector<std::string>& words);
+int cmd_doctor(const std::vector<std::string>& words);
 int cmd_sites(const std::vector<std::string>& words);
 int cmd_flame(const std::vector<std::string>& words);
 int cmd_diff(const std::vector<std::string>& words);
 int cmd_export(const std::vector<std::string>& words);
 int cmd_options(const std::vector<std::string>& words);
+int cmd_advise(const std::vector<std::string>& words);
+int cmd_apply(const std::vector<std::string>& words);
+int cmd_replay(const std::vector<std::string>& words);
+int cmd_top(const std::vector<std::string>& words);
 // Hidden: runs inside the child that cmd_options starts with the library preloaded.
 int print_preloaded_options();
 

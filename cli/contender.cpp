@@ -135,6 +135,7 @@ environment environment_for(const contender& who) {
   variables.set_preloads(kept);
   variables.unset("TARN_LIBRARY");
   if (!who.library.empty()) variables.prepend_preload(who.library);
+  for (const auto& [name, value] : who.variables) variables.set(name, value);
   return variables;
 }
 

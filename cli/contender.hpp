@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "environment.hpp"
@@ -14,6 +15,7 @@ namespace tarn::cli {
 struct contender {
   std::string name;
   std::string library;  // empty: the program as it is, on the system's malloc
+  std::vector<std::pair<std::string, std::string>> variables = {};  // set for it besides
 };
 
 inline constexpr const char* system_name = "system";

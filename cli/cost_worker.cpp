@@ -23,6 +23,7 @@
 #include "cli_error.hpp"
 #include "library_search.hpp"
 #include "memory_prices.hpp"
+#include "statistics.hpp"
 #include "text.hpp"
 
 namespace tarn::cli {
@@ -141,11 +142,35 @@ cost_figures measure_cycles(buffer_source source, std::size_t size, double secon
   return figures;
 }
 
+double measure_malloc_pair() {
+  constexpr std::size_t blocks = 64;
+  constexpr int passes = 15;
+  constexpr int rounds = 1000;
+  std::array<void*, blocks> all{};
+  std::vector<double> seconds;
+  for (int pass = 0; pass < passes; ++pass) {
+    const double start = monotonic_seconds();
+    for (int round = 0; round < rounds; ++round) {
+      for (void*& block : all) {
+        block = std::malloc(64);
+        keep_writes(&block);
+      }
+      for (void* block : all) std::free(block);
+    }
+    seconds.push_back((monotonic_seconds() - start) / (blocks * rounds));
+  }
+  return median(seconds);
+}
+
 int cost_worker(const std::vector<std::string>& words) {
   // Nobody waits for the figures once the command is gone.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (words.size() == 2 && words[0] == prices_word) {
     fmt::print("{}\n", as_json(measure_prices(parse_byte_size(words[1]))).dump());
+    return exit_code::success;
+  }
+  if (words.size() == 1 && words[0] == pair_word) {
+    fmt::print("{}\n", nlohmann::json{{"seconds", measure_malloc_pair()}}.dump());
     return exit_code::success;
   }
   if (words.size() != 3) {

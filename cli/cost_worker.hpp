@@ -36,11 +36,15 @@ struct cost_figures {
 // The hidden words by which this command starts itself as a worker.
 inline constexpr const char* cost_worker_word = "--cost-worker";
 inline constexpr const char* prices_word = "prices";
+inline constexpr const char* pair_word = "pair";
 
 // Measures for about `seconds`, at least a few cycles. Throws cli_error when a buffer cannot be had.
 cost_figures measure_cycles(buffer_source source, std::size_t size, double seconds);
 
-// The worker's main: `words` is "prices BYTES" or "SOURCE BYTES SECONDS". Prints one JSON object on stdout.
+// What a malloc and a free of 64 bytes take together, over many that live side by side.
+double measure_malloc_pair();
+
+// The worker's main: `words` is "prices BYTES", "pair" or "SOURCE BYTES SECONDS". Prints one JSON object on stdout.
 int cost_worker(const std::vector<std::string>& words);
 
 // Starts a worker under `who` and returns what it prints. Throws cli_error with the reason when it fails.

@@ -32,6 +32,14 @@ int wait_for_signal(const held_signals& signals, const double* until, siginfo_t&
   return sigtimedwait(&signals.held(), &signal, &wait);
 }
 
+void tell_of_end(pid_t child, const std::function<void(int)>& ended) {
+  siginfo_t state = {};
+  if (waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      state.si_pid != child)
+    return;
+  ended(state.si_code == CLD_EXITED ? W_EXITCODE(state.si_status, 0) : W_EXITCODE(0, state.si_status));
+}
+
 }  // namespace
 
 foreground_result run_in_foreground(const child_request& request, const foreground_look* each) {
@@ -53,6 +61,7 @@ foreground_result run_in_foreground(const child_request& request, const foregrou
       if (must_be_forwarded(signal, child)) kill(child, signal.si_signo);
       continue;
     }
+    if (each != nullptr && each->ended) tell_of_end(child, each->ended);
     // One SIGCHLD may stand for several changes of state.
     for (;;) {
       int status = 0;

@@ -23,6 +23,8 @@ struct foreground_result {
 struct foreground_look {
   double interval_seconds = 1;
   std::function<void(pid_t program)> look;  // must not throw
+  std::function<void(int wait_status)>
+      ended;  // while /proc still has the program; likewise. Empty: nobody asks
 };
 
 foreground_result run_in_foreground(const child_request& request, const foreground_look* each = nullptr);

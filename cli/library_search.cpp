@@ -87,18 +87,21 @@ std::string own_executable() {
   return path.string();
 }
 
-std::string find_tarn_library() {
-  const char* named = std::getenv("TARN_LIBRARY");
+namespace {
+
+// `variable` when it is set; else the first of `names` in the libraries' folders beside this executable.
+std::string find_own_library(const char* variable, const std::vector<const char*>& names) {
+  const char* named = std::getenv(variable);
   if (named != nullptr && *named != '\0') {
     std::error_code error;
     std::string path = fs::absolute(named, error).string();
-    require_usable_library(path, "TARN_LIBRARY");
+    require_usable_library(path, variable);
     return path;
   }
   const fs::path prefix = fs::path(own_executable()).parent_path().parent_path();
   std::string tried;
   for (const fs::path& folder : {prefix / "lib", prefix / "lib" / multiarch, prefix / "lib64"}) {
-    for (const char* name : {"libtarn.so.1", "libtarn.so"}) {
+    for (const char* name : names) {
       const fs::path candidate = folder / name;
       std::error_code error;
       if (fs::exists(candidate, error)) {
@@ -108,8 +111,17 @@ std::string find_tarn_library() {
     }
     tried += (tried.empty() ? "" : ", ") + folder.string();
   }
-  throw cli_error(exit_code::refused, "cannot find libtarn.so.1 (looked in " + tried + ")",
-                  "Build or install it there, or name it: TARN_LIBRARY=/path/to/libtarn.so.1");
+  throw cli_error(
+      exit_code::refused, fmt::format("cannot find {} (looked in {})", names.front(), tried),
+      fmt::format("Build or install it there, or name it: {}=/path/to/{}", variable, names.front()));
+}
+
+}  // namespace
+
+std::string find_tarn_library() { return find_own_library("TARN_LIBRARY", {"libtarn.so.1", "libtarn.so"}); }
+
+std::string find_recorder() {
+  return find_own_library("TARN_RECORDER", {"libtarn_record.so.1", "libtarn_record.so"});
 }
 
 std::vector<std::string> loader_directories() {

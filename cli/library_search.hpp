@@ -13,6 +13,8 @@ namespace tarn::cli {
 // The path of libtarn: TARN_LIBRARY when set, else beside this executable (../lib). Throws
 // cli_error when there is none, or when it is not a library for this machine.
 std::string find_tarn_library();
+// Likewise that of libtarn_record, which TARN_RECORDER names.
+std::string find_recorder();
 
 // The directories in which the loader looks: LD_LIBRARY_PATH, ld.so.conf, the built-in ones.
 std::vector<std::string> loader_directories();

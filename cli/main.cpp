@@ -11,6 +11,7 @@
 #include "cli_error.hpp"
 #include "commands.hpp"
 #include "cost_worker.hpp"
+#include "replay_rounds.hpp"
 #include "text.hpp"
 
 namespace tarn::cli {
@@ -25,10 +26,16 @@ constexpr const char* help_text =
     "  run      start a program on tarn\n"
     "  compare  measure a program under the system's malloc, tarn and other allocators\n"
     "  cost     measure what large buffers cost, or watch what page faults cost\n"
+    "  profile  record what a program's memory allocation costs, and who pays it\n"
     "  sites    the call sites of a profile as a table\n"
     "  flame    the call paths of a profile as a tree\n"
     "  diff     what changed from one profile to another, with limits\n"
     "  export   a profile for pprof, heaptrack, flame graphs, Prometheus, or as JSON\n"
+    "  doctor   what this system lets a profile see, and how to see more\n"
+    "  advise   what would make a recorded program's memory allocation cheaper\n"
+    "  apply    try that advice on the program as it is\n"
+    "  replay   do what a profile has recorded again, under every malloc and from pools\n"
+    "  top      what memory allocation costs a program while it runs\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
     "\n"
@@ -37,6 +44,7 @@ constexpr const char* help_text =
     "  tarn run --stats -- make\n"
     "  tarn compare -- ./my_program input.dat\n"
     "  tarn cost\n"
+    "  tarn profile -- ./my_program input.dat\n"
     "  TARN_DECAY_MS=5000 tarn options\n"
     "\n"
     "Every command takes --help and --json. tarn --version prints the version.\n"
@@ -49,9 +57,11 @@ struct command {
   int (*run)(const std::vector<std::string>& words);
 };
 
-constexpr command commands[] = {{"run", cmd_run},       {"compare", cmd_compare}, {"cost", cmd_cost},
-                                {"sites", cmd_sites},   {"flame", cmd_flame},     {"diff", cmd_diff},
-                                {"export", cmd_export}, {"options", cmd_options}};
+constexpr command commands[] = {{"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
+                                {"profile", cmd_profile}, {"sites", cmd_sites},     {"flame", cmd_flame},
+                                {"diff", cmd_diff},       {"export", cmd_export},   {"doctor", cmd_doctor},
+                                {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
+                                {"top", cmd_top},         {"options", cmd_options}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};
@@ -73,6 +83,7 @@ int dispatch(std::vector<std::string> words) {
   words.erase(words.begin());
   if (first == print_preloaded_options_word) return print_preloaded_options();
   if (first == cost_worker_word) return cost_worker(words);
+  if (first == replay_worker_word) return replay_worker(words);
   if (first == "--version" || first == "-V") {
     fmt::print("tarn {}\n", TARN_CLI_VERSION);
     return exit_code::success;

@@ -11,14 +11,17 @@ import os
 import sys
 import unittest
 
+from advice_test import advice, top
 from compare_test import compare
 from cost_test import cost, watch
 from harness import settings
+from profile_test import profile, profile_life
 from refusals_test import refusals
 from run_test import run, signals
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (compare, cost, options, real_library, refusals, run, signals, usage, watch)}
+GROUPS = {group.__name__: group for group in (advice, compare, cost, options, profile, profile_life, real_library, refusals,
+                                              run, signals, top, usage, watch)}
 
 
 def main():
@@ -28,6 +31,8 @@ def main():
     parser.add_argument("--library")
     parser.add_argument("--compiler", default="c++")
     parser.add_argument("--cost-loop")
+    for word in ("--recorder", "--profile-target", "--profile-dump"):
+        parser.add_argument(word)
     parser.add_argument("groups", nargs="+", choices=sorted(GROUPS))
     arguments = parser.parse_args()
     if not arguments.library and not arguments.stand_in:
@@ -38,6 +43,9 @@ def main():
     settings.library = os.path.abspath(arguments.library or arguments.stand_in)
     settings.compiler = arguments.compiler
     settings.cost_loop = arguments.cost_loop
+    settings.recorder = arguments.recorder
+    settings.profile_target = arguments.profile_target
+    settings.profile_dump = arguments.profile_dump
     suite = unittest.TestSuite()
     for group in arguments.groups:
         suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(GROUPS[group]))

@@ -14,6 +14,9 @@ class Settings:
     stand_in = None
     compiler = "c++"
     cost_loop = None
+    recorder = None
+    profile_target = None
+    profile_dump = None
 
 
 settings = Settings()

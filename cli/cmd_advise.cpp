@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+// tarn advise: what would make a recorded program's memory allocation cheaper, by how much, and what to leave alone.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "advice_replay.hpp"
+#include "cli_error.hpp"
+#include "command_line.hpp"
+#include "commands.hpp"
+#include "memory_conditioner.hpp"
+#include "output_file.hpp"
+#include "profiler/analyze/advice.hpp"
+#include "profiler/analyze/plan.hpp"
+#include "profiler/analyze/quantity.hpp"
+#include "statistics.hpp"
+#include "text.hpp"
+
+namespace tarn::cli {
+
+using profiler::advice;
+using profiler::advice_kind;
+using profiler::say_bytes;
+using profiler::say_share;
+using profiler::say_time;
+
+namespace {
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  tarn profile -o run.tarn -- ./my_program; tarn advise run.tarn\n"
+    "  tarn advise run.tarn --replay                  figures from the recorded trace instead of the price list\n"
+    "  tarn advise run.tarn --plan plan.json          to try it without editing: tarn apply plan.json -- ./my_program\n"
+    "  tarn advise run.tarn --plan plan.json --only 2\n"
+    "\n"
+    "Exit codes: 0 advised; 2 usage; 125 the file cannot be read or replayed.\n"
+    "Rules and their figures: docs/advice.md\n";
+
+struct advise_arguments {
+  std::string file;
+  std::string plan;
+  int only = 0;
+  int rounds = 3;
+  double least_percent = 1;
+  bool replay = false;
+  bool json = false;
+};
+
+void declare_options(CLI::App& app, advise_arguments& arguments) {
+  set_usage(app, "tarn advise [OPTIONS] FILE");
+  app.add_option("file", arguments.file, "A profile")->option_text("FILE")->required();
+  CLI::Option* replay =
+      app.add_flag("--replay", arguments.replay, "Replay the trace with each change (needs --mode full)");
+  app.add_option("-n,--rounds", arguments.rounds, "With --replay: rounds (3)")
+      ->check(CLI::Range(1, most_rounds))
+      ->needs(replay)
+      ->option_text("N");
+  app.add_option("--plan", arguments.plan,
+                 "Write what can be tried without editing, for tarn apply; - for standard output")
+      ->option_text("FILE");
+  app.add_option("--only", arguments.only, "The plan carries out this one alone")
+      ->check(CLI::Range(1, 1000))
+      ->option_text("NUMBER");
+  app.add_option("--least", arguments.least_percent,
+                 "Percent of CPU time from which on a change is advised (1)")
+      ->check(CLI::Range(0.0, 100.0))
+      ->option_text("PERCENT");
+  app.add_flag("--json", arguments.json, "As one JSON object on stdout");
+  app.footer(footer);
+}
+
+// Lines behind a label, the first one beside it.
+void print_lines(const char* label, const std::string& text) {
+  std::size_t begin = 0;
+  bool first = true;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    fmt::print("   {:<9} {}\n", first ? label : "", text.substr(begin, end - begin));
+    first = false;
+    begin = end + 1;
+  }
+}
+
+std::string say_saving(const advice& one) {
+  return fmt::format("saves {} ({} to {}), {} of CPU time, {}", say_time(one.saving_ns), say_time(one.low_ns),
+                     say_time(one.high_ns), say_share(one.share), profiler::grade_name(one.grade));
+}
+
+void print_one(const advice& one, std::size_t number, bool colour) {
+  if (one.kind == advice_kind::leave_it) {
+    fmt::print("{}\n", paint(one.headline, style::bold, colour));
+  } else {
+    fmt::print("{}. {}\n", number, paint(one.headline, style::bold, colour));
+    if (one.kind != advice_kind::ask_for_less) print_lines("", paint(say_saving(one), style::good, colour));
+  }
+  if (one.instead_of >= 0)
+    print_lines("", fmt::format("instead of {}: both save the same cost", one.instead_of + 1));
+  if (!one.place.empty()) print_lines("where", one.place);
+  print_lines("why", one.reason);
+  bool first = true;
+  for (const std::string& line : one.evidence) {
+    print_lines(first ? "figures" : "", line);
+    first = false;
+  }
+  if (one.memory_bytes >= 1)
+    print_lines("memory", "up to " + say_bytes(one.memory_bytes) + " stay that go back now");
+  if (!one.change.empty()) print_lines("change", one.change);
+  fmt::print("\n");
+}
+
+void print_all(const profiler::profile& p, const std::vector<advice>& all) {
+  const bool colour = wants_colour(STDOUT_FILENO);
+  const profiler::cost total = cost_of_all(p);
+  const double cpu = profiler::cpu_time_of(p);
+  const std::string program = p.meta.is_object() ? p.meta.value("program", std::string("?")) : "?";
+  fmt::print("{}: {} of CPU time, {} of it ({}) for memory allocation\n\n", program, say_time(cpu),
+             say_time(total.total()), say_share(total.total() / cpu));
+  for (std::size_t index = 0; index < all.size(); ++index) print_one(all[index], index + 1, colour);
+}
+
+void write_plan_file(output_file& file, const advise_arguments& arguments, const profiler::profile& p,
+                     const std::vector<advice>& all) {
+  if (arguments.only > static_cast<int>(all.size())) {
+    throw cli_error(exit_code::usage,
+                    fmt::format("--only {}: there are {} pieces of advice", arguments.only, all.size()),
+                    "Without --plan, tarn advise lists them with their numbers.");
+  }
+  const profiler::plan plan = plan_of(p, all, arguments.only - 1);
+  if (plan.variables.empty() && plan.sites.empty() && !plan.on_tarn) {
+    throw cli_error(exit_code::refused, "nothing of this advice can be tried without editing the program",
+                    arguments.only > 0 ? "Choose another number, or none." : "There is no plan to write.");
+  }
+  file.write(write_plan(plan));
+}
+
+}  // namespace
+
+int cmd_advise(const std::vector<std::string>& words) {
+  advise_arguments arguments;
+  CLI::App app{"What would make a recorded program's memory allocation cheaper.", "advise"};
+  declare_options(app, arguments);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  const profiler::profile p = profiler::load_profile(arguments.file);
+  std::vector<std::string> notes;
+  if (!p.damage.empty()) notes.push_back("the file is damaged: " + p.damage);
+  profiler::advice_settings settings;
+  settings.least_share = arguments.least_percent / 100;
+  std::vector<advice> all = profiler::advise(p, settings);
+  if (arguments.replay) {
+    replay_settings replay;
+    replay.rounds = arguments.rounds;
+    replay.seed = std::random_device{}();
+    replay.conditioning_bytes = default_conditioning_bytes();
+    all = replay_advice(arguments.file, p, std::move(all), settings, replay, notes);
+  }
+  for (const std::string& note : notes) print_note(note);
+  if (!arguments.plan.empty()) {
+    output_file file("--plan", arguments.plan);
+    write_plan_file(file, arguments, p, all);
+    if (arguments.plan == "-") return exit_code::success;
+  }
+  if (arguments.json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const advice& one : all) list.push_back(as_json(one));
+    const nlohmann::json object = {{"file", arguments.file},
+                                   {"cpu_ns", profiler::cpu_time_of(p)},
+                                   {"allocation_ns", cost_of_all(p).total()},
+                                   {"notes", notes},
+                                   {"advice", list}};
+    fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    print_all(p, all);
+  }
+  std::fflush(stdout);
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

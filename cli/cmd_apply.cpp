@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: MIT
+// tarn apply: runs a program that nobody has edited with a plan's changes in place, beside the program as it is, and says
+// whether they save what was predicted.
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "child_process.hpp"
+#include "cli_error.hpp"
+#include "command_line.hpp"
+#include "commands.hpp"
+#include "comparison.hpp"
+#include "comparison_report.hpp"
+#include "contender.hpp"
+#include "library_search.hpp"
+#include "memory_conditioner.hpp"
+#include "profiler/analyze/plan.hpp"
+#include "profiler/analyze/quantity.hpp"
+#include "profiler/apply/apply_format.hpp"
+#include "program_target.hpp"
+#include "statistics.hpp"
+#include "text.hpp"
+
+namespace tarn::cli {
+
+using profiler::say_share;
+using profiler::say_time;
+
+namespace {
+
+constexpr const char* applied_name = "applied";
+constexpr const char* plain_name = "plain";
+constexpr const char* apply_library = "libtarn_apply.so";
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  tarn profile -o run.tarn -- ./my_program; tarn advise run.tarn --plan plan.json\n"
+    "  tarn apply plan.json -- ./my_program\n"
+    "  tarn apply plan.json --once -- ./my_program     just run it so, as tarn run does\n"
+    "\n"
+    "Exit codes: 0 measured; 1 the program ends differently with the plan; 2 usage; 3 it fails either way;\n"
+    "125 tarn refuses; 126 not executable, 127 not found; with --once, the program's.\n"
+    "Method: docs/commands.md\n";
+
+struct apply_arguments {
+  std::string plan;
+  comparison_settings settings;
+  int rounds = 0;
+  std::int64_t touch_mib = -1;
+  bool once = false;
+  bool json = false;
+};
+
+void declare_options(CLI::App& app, apply_arguments& arguments) {
+  comparison_settings& settings = arguments.settings;
+  set_usage(app, "tarn apply [OPTIONS] PLAN -- PROGRAM ARG...");
+  app.add_option("plan", arguments.plan, "From tarn advise --plan")->option_text("PLAN")->required();
+  app.add_option("-n,--runs", arguments.rounds,
+                 "Timed rounds; without it 3 to 10, to take about a minute at most")
+      ->check(CLI::Range(1, most_rounds))
+      ->option_text("N");
+  app.add_option("-w,--warmup", settings.warmup_rounds, "Rounds before, not counted (1)")
+      ->check(CLI::Range(0, 100))
+      ->option_text("N");
+  app.add_option("--timeout", settings.timeout_seconds,
+                 "Seconds after which a run is killed and counts as failed")
+      ->check(CLI::PositiveNumber)
+      ->option_text("SECONDS");
+  app.add_option("--input", settings.input, "The program's standard input (/dev/null)")->option_text("FILE");
+  app.add_option("--touch", arguments.touch_mib,
+                 "Memory to touch and release before each run, 0 for none (256)")
+      ->check(CLI::Range(0, 1 << 20))
+      ->option_text("MIB");
+  app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Take any exit status for success");
+  app.add_flag("--show-output", settings.show_output, "Let the program's output through");
+  app.add_flag("--once", arguments.once, "Only run the program with the plan, and end as it does");
+  app.add_flag("--json", arguments.json, "All figures as one JSON object on stdout");
+  app.footer(footer);
+}
+
+// A file that goes with its owner.
+class scratch_file {
+ public:
+  explicit scratch_file(const std::string& text) : path_("/tmp/tarn-apply-XXXXXX") {
+    const int file = mkstemp(path_.data());
+    const bool written =
+        file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    const int error = errno;
+    if (file >= 0) close(file);
+    if (!written) {
+      if (file >= 0) unlink(path_.c_str());
+      throw cli_error(exit_code::refused, fmt::format("cannot write to /tmp: {}", std::strerror(error)));
+    }
+  }
+  ~scratch_file() { unlink(path_.c_str()); }
+  scratch_file(const scratch_file&) = delete;
+  scratch_file& operator=(const scratch_file&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+profiler::plan load_plan(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) {
+    throw cli_error(exit_code::usage, fmt::format("cannot read {}: {}", path, std::strerror(errno)),
+                    "A plan is written by: tarn advise FILE --plan PLAN");
+  }
+  return profiler::read_plan(text.str(), path);
+}
+
+std::string find_apply_library() {
+  const std::filesystem::path tarn = find_tarn_library();
+  const std::filesystem::path path = tarn.parent_path() / apply_library;
+  if (!std::filesystem::exists(path)) {
+    throw cli_error(exit_code::refused, fmt::format("{} is not beside {}", apply_library, tarn.string()),
+                    "Both are built and installed together; TARN_LIBRARY names libtarn's path.");
+  }
+  return path.string();
+}
+
+std::string frame_text(const profiler::plan_frame& frame) {
+  if (!frame.build_id.empty()) return fmt::format("b{}:{:x}", frame.build_id, frame.offset);
+  std::string name;
+  for (const char letter : frame.module.substr(frame.module.rfind('/') + 1)) {
+    name += fmt::format("{:02x}", static_cast<unsigned char>(letter));
+  }
+  return fmt::format("n{}:{:x}", name, frame.offset);
+}
+
+// As apply_format.hpp says. Throws cli_error for more groups than the library takes.
+std::string library_text(const profiler::plan& plan) {
+  std::map<std::uint32_t, std::size_t> groups;
+  std::string text;
+  for (const profiler::plan_site& site : plan.sites) {
+    const std::size_t group = groups.try_emplace(site.group, groups.size()).first->second;
+    if (group >= profiler::most_apply_groups) {
+      throw cli_error(
+          exit_code::refused,
+          fmt::format("the plan has more than {} groups of sites", profiler::most_apply_groups),
+          "Take those out that save least, or choose one: tarn advise FILE --plan PLAN --only NUMBER");
+    }
+    text +=
+        fmt::format("{} {} {}", site.use == profiler::plan_use::pool ? "pool" : "buffers", group, site.size);
+    for (const profiler::plan_frame& frame : site.frames) text += " " + frame_text(frame);
+    text += "\n";
+  }
+  return text;
+}
+
+struct site_report {
+  double processes = 0;
+  double found = 0;  // of the plan's sites, in the process that had most of their modules
+  double all = 0;
+  std::map<std::size_t, double> blocks;  // by group
+};
+
+site_report read_report(const std::string& path) {
+  site_report report;
+  std::ifstream file(path);
+  std::string word;
+  while (file >> word) {
+    double first = 0;
+    double second = 0;
+    if (!(file >> first >> second)) break;
+    if (word == "sites") {
+      report.processes += 1;
+      report.found = std::max(report.found, first);
+      report.all = second;
+    } else if (word == "group") {
+      report.blocks[static_cast<std::size_t>(first)] += second;
+    }
+  }
+  return report;
+}
+
+contender make_applied(const profiler::plan& plan, const scratch_file& sites, const scratch_file& report) {
+  contender applied{applied_name, "", {}};
+  for (const profiler::environment_variable& each : plan.variables)
+    applied.variables.emplace_back(each.name, each.value);
+  if (!plan.sites.empty()) {
+    applied.library = find_apply_library();
+    applied.variables.emplace_back(profiler::apply_variable, sites.path());
+    applied.variables.emplace_back(profiler::apply_report_variable, report.path());
+  } else if (plan.on_tarn) {
+    applied.library = find_tarn_library();
+  }
+  return applied;
+}
+
+struct measured_saving {
+  double saving_ns = 0;
+  double low_ns = 0;
+  double high_ns = 0;
+};
+
+// CPU time, as the prediction: round by round, so that what disturbs both cancels out.
+std::optional<measured_saving> measure_saving(const comparison_outcome& outcome) {
+  const contender_result& applied = outcome.results[0];
+  const contender_result& plain = outcome.results[1];
+  const std::size_t rounds = std::min(applied.rounds.size(), plain.rounds.size());
+  if (rounds == 0) return std::nullopt;
+  std::vector<double> differences;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    differences.push_back(1e9 * (plain.rounds[round].cpu_seconds - applied.rounds[round].cpu_seconds));
+  }
+  return measured_saving{median(differences), *std::min_element(differences.begin(), differences.end()),
+                         *std::max_element(differences.begin(), differences.end())};
+}
+
+const char* verdict_of(const profiler::plan& plan, const measured_saving& measured) {
+  if (plan.saving_ns <= 0) return "nothing was predicted";
+  if (measured.saving_ns < plan.low_ns) return "less than predicted";
+  if (measured.saving_ns > plan.high_ns) return "more than predicted";
+  return "inside the prediction";
+}
+
+void print_sites(const profiler::plan& plan, const site_report& report, int runs) {
+  if (plan.sites.empty()) return;
+  if (report.processes == 0) {
+    print_note("no process told how many blocks its pools gave: they ended without exit handlers");
+    return;
+  }
+  std::map<std::uint32_t, std::size_t> groups;
+  for (const profiler::plan_site& site : plan.sites) {
+    const auto [entry, is_new] = groups.try_emplace(site.group, groups.size());
+    if (!is_new) continue;
+    const auto blocks = report.blocks.find(entry->second);
+    const double count = blocks != report.blocks.end() ? blocks->second / std::max(1, runs) : 0;
+    fmt::print("{}: {} blocks per run from a {}\n", site.place.empty() ? site.type : site.place,
+               profiler::say_count(count), site.use == profiler::plan_use::pool ? "pool" : "buffer pool");
+  }
+  if (report.found < report.all) {
+    print_note(fmt::format(
+        "{:.0f} of the plan's {:.0f} call paths are in no module that the program loads at its start; was "
+        "it built anew since it was recorded?",
+        report.all - report.found, report.all));
+  }
+}
+
+void print_prediction(const profiler::plan& plan, const measured_saving& measured) {
+  fmt::print("\npredicted: {} of CPU time less ({} to {})", say_time(plan.saving_ns), say_time(plan.low_ns),
+             say_time(plan.high_ns));
+  fmt::print("\nmeasured:  {} ({} to {} over the rounds): {}\n", say_time(measured.saving_ns),
+             say_time(measured.low_ns), say_time(measured.high_ns), verdict_of(plan, measured));
+}
+
+// --once: the program takes this process's place.
+[[noreturn]] void become_applied(const profiler::plan& plan, const program_target& target,
+                                 const std::vector<std::string>& words) {
+  const scratch_file sites(library_text(plan));
+  const scratch_file report("");
+  const contender applied = make_applied(plan, sites, report);
+  child_request request;
+  request.path = target.path;
+  request.arguments = words;
+  request.variables = environment_for(applied);
+  const held_signals signals{};
+  const pid_t child = start_child(request, signals.before());
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  unlink(sites.path().c_str());
+  unlink(report.path().c_str());
+  end_like(status);
+}
+
+int measure(const profiler::plan& plan, const apply_arguments& arguments, const program_target& target,
+            const std::vector<std::string>& words) {
+  const scratch_file sites(library_text(plan));
+  const scratch_file report("");
+  std::vector<contender> contenders = {make_applied(plan, sites, report), {plain_name, "", {}}};
+  if (!contenders[0].library.empty()) verify_contender(contenders[0], target);
+  // What of it is tarn's malloc alone.
+  if (!plan.sites.empty()) contenders.push_back({"tarn alone", find_tarn_library(), {}});
+  const comparison_outcome outcome = comparison(contenders, target, words, arguments.settings).run();
+  const site_report told = read_report(report.path());
+  const auto measured = measure_saving(outcome);
+  if (arguments.json) {
+    nlohmann::json object = as_json(outcome);
+    object["program"] = words;
+    object["predicted"] = {{"saving_ns", plan.saving_ns}, {"low_ns", plan.low_ns}, {"high_ns", plan.high_ns}};
+    if (measured) {
+      object["measured"] = {
+          {"saving_ns", measured->saving_ns}, {"low_ns", measured->low_ns}, {"high_ns", measured->high_ns}};
+      object["verdict"] = verdict_of(plan, *measured);
+    }
+    object["blocks"] = nlohmann::json::object();
+    for (const auto& [group, blocks] : told.blocks) object["blocks"][std::to_string(group)] = blocks;
+    fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return exit_code_of(outcome, arguments.settings.ignore_failure);
+  }
+  const bool colour = wants_colour(STDOUT_FILENO);
+  fmt::print("{}", render_table(outcome, colour));
+  for (const std::string& line : render_verdict(outcome)) fmt::print("{}\n", line);
+  if (measured) print_prediction(plan, *measured);
+  print_sites(plan, told, outcome.rounds + arguments.settings.warmup_rounds);
+  std::fflush(stdout);
+  fmt::print(stderr, "{}", render_failures(outcome));
+  return exit_code_of(outcome, arguments.settings.ignore_failure);
+}
+
+// PLAN stands before the program: what is behind "--", or else behind PLAN, is the program's.
+command_line split_plan_and_program(const std::vector<std::string>& words) {
+  const auto mark = std::find(words.begin(), words.end(), "--");
+  if (mark != words.end()) return {{words.begin(), mark}, {mark + 1, words.end()}};
+  command_line line =
+      split_command_line(words, {"-n", "--runs", "-w", "--warmup", "--timeout", "--input", "--touch"});
+  if (line.program.empty()) return line;
+  line.options.push_back(line.program.front());
+  line.program.erase(line.program.begin());
+  return line;
+}
+
+}  // namespace
+
+int cmd_apply(const std::vector<std::string>& words) {
+  const command_line line = split_plan_and_program(words);
+  apply_arguments arguments;
+  arguments.settings.seed = std::random_device{}();
+  CLI::App app{"Run an unedited program with a plan's changes in place.", "apply"};
+  declare_options(app, arguments);
+  if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
+  require_program(line, "apply", exit_code::usage);
+  const profiler::plan plan = load_plan(arguments.plan);
+  if (plan.sites.empty() && plan.variables.empty() && !plan.on_tarn) {
+    throw cli_error(exit_code::usage, fmt::format("{} changes nothing", arguments.plan),
+                    "Make another: tarn advise FILE --plan PLAN");
+  }
+  const program_target target = find_program(line.program.front(), environment::current());
+  if (arguments.once) become_applied(plan, target, line.program);
+  if (arguments.rounds > 0) arguments.settings.rounds = arguments.rounds;
+  arguments.settings.conditioning_bytes = arguments.touch_mib < 0
+                                              ? default_conditioning_bytes()
+                                              : static_cast<std::uint64_t>(arguments.touch_mib) << 20;
+  try {
+    return measure(plan, arguments, target, line.program);
+  } catch (const interrupted& stop) {
+    print_note("interrupted; no figures");
+    end_like(W_EXITCODE(0, stop.signal));
+  }
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+// tarn profile: starts a program under the recorder, follows it and its descendants, and writes what their memory
+// allocation costs, and who pays it, into a file for each of them.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "byte_size.hpp"
+#include "child_process.hpp"
+#include "cli_error.hpp"
+#include "command_line.hpp"
+#include "commands.hpp"
+#include "contender.hpp"
+#include "cost_worker.hpp"
+#include "facilities.hpp"
+#include "foreground.hpp"
+#include "library_search.hpp"
+#include "memory_prices.hpp"
+#include "preload_check.hpp"
+#include "profile_verdict.hpp"
+#include "profiler/collect/recording.hpp"
+#include "program_target.hpp"
+#include "progress_line.hpp"
+#include "text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+using profiler::profile_error;
+using profiler::profile_mode;
+using profiler::recording;
+using profiler::recording_settings;
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  tarn profile -- ./server --port 80          sampled: a few per cent of time; writes tarn-server-PID.prof\n"
+    "  tarn profile --mode full -- ./batch in.dat  every call: exact counts, peak and leaks; up to half as slow again\n"
+    "  tarn profile --mode faults -- ./go-program  page faults alone: static programs and other runtimes, too\n"
+    "  tarn report tarn-server-4711.prof           the profile as one page\n"
+    "\n"
+    "The program's input, output, signals and exit status are its own; what tarn has to say goes to stderr.\n"
+    "Each process that allocates much leaves a file of its own. Nothing is sent anywhere.\n"
+    "Exit codes: the program's; 125 tarn refuses, 126 not executable, 127 not found.\n"
+    "What a profile can and cannot see here: tarn doctor. Modes, privileges, method: docs/profiling.md\n";
+
+constexpr double idle_seconds = 0.005;  // the kernel's buffers hold some ms of page faults
+constexpr double busy_seconds = 0.0005;
+constexpr double seconds_between_progress = 0.5;
+constexpr std::uint64_t least_sample_bytes = 1024;
+constexpr std::uint64_t most_sample_bytes = std::uint64_t{1} << 30;
+
+struct profile_arguments {
+  std::string mode = "sample";
+  std::string output;
+  std::string sample = "512K";
+  bool no_events = false;
+  double checkpoint = 5;
+  bool quiet = false;
+  bool json = false;
+};
+
+profile_mode mode_of(const std::string& name) {
+  if (name == "full") return profile_mode::full;
+  return name == "faults" ? profile_mode::faults : profile_mode::sample;
+}
+
+// Why a preload does not take effect is told as `tarn run` does; here there is a way out.
+[[noreturn]] void suggest_faults(const cli_error& error) {
+  if (error.code() != exit_code::refused) throw error;
+  throw cli_error(
+      error.code(), error.what(),
+      (error.advice().empty() ? "" : error.advice() + "\n  ") +
+          std::string("Or see its page faults alone: tarn profile --mode faults -- PROGRAM ARG..."));
+}
+
+struct start_request {
+  child_request child;
+  std::string allocator;  // the file that the program's malloc is in; empty: not known
+};
+
+start_request prepare(const std::vector<std::string>& words, profile_mode mode) {
+  start_request request;
+  request.child.arguments = words;
+  request.child.variables = environment::current();
+  if (mode == profile_mode::faults) {
+    request.child.path = locate_program(words.front(), request.child.variables);
+    return request;
+  }
+  try {
+    const std::string library = find_recorder();
+    const program_target target = find_program(words.front(), request.child.variables);
+    request.child.path = target.path;
+    if (!target.programs.empty()) {
+      const loader_trace trace = trace_program(target.programs.back(), request.child.variables);
+      request.allocator = malloc_provider(target.programs.back(), trace).value_or("");
+    }
+    request.child.variables.prepend_preload(library);
+    request.child.variables.unset("TARN_RECORDER");
+    require_preload_in_use(target, library, "tarn's recorder", request.child.variables);
+  } catch (const cli_error& error) {
+    suggest_faults(error);
+  }
+  return request;
+}
+
+profiler::price_list find_prices(const std::string& allocator, std::vector<std::string>& notes) {
+  const memory_prices measured = calibrate_prices();
+  const double pages_per_mib = static_cast<double>(1 << 20) / static_cast<double>(measured.page_bytes);
+  profiler::price_list prices;
+  prices.fault = 1e9 * measured.fault_seconds;
+  prices.huge_fault = 1e9 * measured.huge_fault_seconds;
+  if (static_cast<double>(measured.costly_bytes) >=
+      smallest_costly_part * static_cast<double>(measured.first_bytes)) {
+    prices.costly_fault = 1e9 * measured.costly_fault_seconds;
+  }
+  prices.unmap_page = 1e9 * measured.unmapping_per_mib / pages_per_mib;
+  prices.zero_page = 1e9 * measured.zeroing_per_mib / pages_per_mib;
+  const contender who{"the program's malloc", is_system_libc(allocator) ? "" : allocator};
+  const auto pair_under = [](const contender& one) {
+    return 1e9 * nlohmann::json::parse(run_cost_worker(one, {pair_word}, 60)).at("seconds").get<double>();
+  };
+  try {
+    prices.malloc_pair = pair_under(who);
+  } catch (const cli_error& error) {
+    notes.push_back(fmt::format("malloc and free are priced by the system's malloc: {}", error.what()));
+    prices.malloc_pair = pair_under({system_name, ""});
+  }
+  return prices;
+}
+
+nlohmann::json describe_place(const std::vector<std::string>& notes) {
+  return {{"kernel", kernel_name()},
+          {"thp", huge_page_setting()},
+          {"privilege", privilege_name()},
+          {"refused", notes},
+          {"tarn_version", TARN_CLI_VERSION}};
+}
+
+foreground_result follow(recording& record, const child_request& request, bool quiet, std::string& failure) {
+  progress_line line(!quiet && isatty(STDERR_FILENO) == 1);
+  double next_line = monotonic_seconds() + seconds_between_progress;
+  foreground_look each;
+  each.interval_seconds = busy_seconds;
+  bool started = false;
+  each.look = [&](pid_t program) {
+    if (!failure.empty()) return;
+    try {
+      if (!std::exchange(started, true)) record.program_started(static_cast<std::uint32_t>(program));
+      const bool much = record.drain();
+      each.interval_seconds = much ? busy_seconds : std::min(idle_seconds, 2 * each.interval_seconds);
+      if (monotonic_seconds() < next_line) return;
+      next_line = monotonic_seconds() + seconds_between_progress;
+      line.show(record.status_line());
+    } catch (const std::exception& error) {
+      failure = error.what();  // the program goes on without being recorded
+    }
+  };
+  each.ended = [&](int wait_status) {
+    if (!failure.empty()) return;
+    try {
+      record.program_ended(wait_status);
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+  };
+  return run_in_foreground(request, &each);
+}
+
+nlohmann::json summary_of(const recording& record, int wait_status) {
+  nlohmann::json files = nlohmann::json::array();
+  for (const auto& file : record.files()) {
+    files.push_back(
+        {{"path", file.path}, {"program", file.program}, {"pid", file.process}, {"problem", file.problem}});
+  }
+  nlohmann::json summary = {
+      {"files", files},
+      {"exit_status", WIFEXITED(wait_status) ? nlohmann::json(WEXITSTATUS(wait_status)) : nullptr},
+      {"signal", WIFSIGNALED(wait_status) ? nlohmann::json(WTERMSIG(wait_status)) : nullptr}};
+  if (record.main_profile() != nullptr) summary["program"] = verdict_as_json(*record.main_profile());
+  return summary;
+}
+
+void tell_files(const recording& record) {
+  for (const auto& file : record.files()) {
+    fmt::print(stderr, "tarn: {} ({}, process {})\n", file.path, file.program, file.process);
+    if (!file.problem.empty()) print_note(fmt::format("it ends early: {}", file.problem));
+  }
+}
+
+}  // namespace
+
+int cmd_profile(const std::vector<std::string>& words) {
+  const command_line line = split_command_line(words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint"});
+  CLI::App app{"Record what a program's memory allocation costs, and who pays it.", "profile"};
+  profile_arguments arguments;
+  set_usage(app, "tarn profile [OPTIONS] -- PROGRAM ARG...");
+  app.add_option("-m,--mode", arguments.mode,
+                 "sample (the default), full: every call, faults: page faults alone")
+      ->check(CLI::IsMember({"sample", "full", "faults"}))
+      ->option_text("MODE");
+  app.add_option("-o,--output", arguments.output,
+                 "The file; those of child processes get their numbers into its name")
+      ->option_text("FILE");
+  app.add_option("--sample", arguments.sample, "Mode sample: bytes from sample to sample, on average (512K)")
+      ->option_text("SIZE");
+  app.add_option("--checkpoint", arguments.checkpoint, "Seconds after which the file is brought up to date (5)")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->option_text("SECONDS");
+  app.add_flag("--no-events", arguments.no_events,
+               "Leave single events out of the file: smaller, and no replay");
+  app.add_flag("-q,--quiet", arguments.quiet, "No progress, and no summary at the end");
+  app.add_flag("--json", arguments.json, "The summary as one JSON object on stderr");
+  app.footer(footer);
+  if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
+  require_program(line, "profile", exit_code::refused);
+
+  recording_settings settings;
+  settings.mode = mode_of(arguments.mode);
+  settings.output = arguments.output;
+  settings.keep_events = !arguments.no_events;
+  settings.checkpoint_seconds = arguments.checkpoint;
+  settings.sample_bytes = parse_byte_size(arguments.sample);
+  if (settings.sample_bytes < least_sample_bytes || settings.sample_bytes > most_sample_bytes) {
+    throw cli_error(exit_code::refused, fmt::format("--sample {}: from 1K to 1G", arguments.sample),
+                    "512K costs little and sees what matters.");
+  }
+  start_request request = prepare(line.program, settings.mode);
+  std::vector<std::string> notes;
+  settings.prices = find_prices(request.allocator, notes);
+  settings.meta = describe_place(notes);
+  // A file that may grow no further is an error to tell, not the end. The program gets its default back by exec.
+  std::signal(SIGXFSZ, [](int) {});
+  std::string failure;
+  foreground_result result;
+  try {
+    recording record(settings);
+    if (settings.mode != profile_mode::faults) {
+      request.child.variables.set(profiler::session_variable, record.place());
+    } else if (!record.faults().is_open()) {
+      throw cli_error(exit_code::refused, record.faults().refusal(), "tarn doctor says what works here.");
+    }
+    result = follow(record, request.child, arguments.quiet || arguments.json, failure);
+    record.finish();
+    if (arguments.json) {
+      const nlohmann::json summary = summary_of(record, result.wait_status);
+      fmt::print(stderr, "{}\n", summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else if (!arguments.quiet) {
+      if (record.main_profile() != nullptr) print_verdict(*record.main_profile());
+      tell_files(record);
+    }
+    if (record.main_profile() == nullptr && !arguments.json) {
+      print_note(
+          "the program was not recorded: it ended before it allocated, or dropped the recorder's environment");
+    }
+  } catch (const profile_error& error) {
+    throw cli_error(exit_code::refused, error.what());
+  }
+  if (!failure.empty()) print_note(fmt::format("the recording ended early: {}", failure));
+  end_like(result.wait_status);
+}
+
+}  // namespace tarn::cli

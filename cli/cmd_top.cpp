@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT
+// tarn top: what memory allocation costs a program while it runs, and who pays: a view of the whole terminal, or rows.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "child_process.hpp"
+#include "cli_error.hpp"
+#include "command_line.hpp"
+#include "commands.hpp"
+#include "cost_watch.hpp"
+#include "library_search.hpp"
+#include "live_source.hpp"
+#include "live_view.hpp"
+#include "memory_prices.hpp"
+#include "profiler/model/store_profile.hpp"
+#include "terminal.hpp"
+#include "text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  tarn top -- ./server --port 80    starts it under tarn profile and shows what it does\n"
+    "  tarn top 4711                     a process that was started under tarn profile; of another one, its faults\n"
+    "  tarn top --once 4711              one row, for scripts; so is what a pipe gets\n"
+    "\n"
+    "Keys: c cost, h hidden, f faults, a allocations, b bytes, l live bytes: sort; space: freeze; m: figures since now,\n"
+    "      once more: per moment again; w: write the profile to a file, for tarn report; q: quit; ^Z: suspend.\n"
+    "Exit codes: the program's; 0 of a process; 2 usage; 125 tarn refuses, 126 not executable, 127 not found.\n";
+
+constexpr double seconds_between_keys = 0.05;
+constexpr double least_interval = 0.2;
+constexpr int lines_per_heading = 20;
+
+struct top_arguments {
+  double interval = 1;
+  double duration = 0;
+  std::string output;
+  std::string profile_file;
+  std::string mode = "sample";
+  bool once = false;
+  bool json = false;
+};
+
+// The program, started by `tarn profile`: a process of its own, so that drawing never holds the recording up.
+class profiled_program {
+ public:
+  profiled_program(const std::vector<std::string>& words, const top_arguments& arguments) {
+    keeps_file_ = !arguments.profile_file.empty();
+    path_ = keeps_file_ ? arguments.profile_file : scratch_path();
+    child_request request;
+    request.path = own_executable();
+    request.arguments = {"tarn",
+                         "profile",
+                         "-q",
+                         "--mode",
+                         arguments.mode,
+                         "--no-events",
+                         "--checkpoint",
+                         fmt::format("{:.3f}", arguments.interval),
+                         "-o",
+                         path_,
+                         "--"};
+    request.arguments.insert(request.arguments.end(), words.begin(), words.end());
+    request.variables = environment::current();
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int output = open(arguments.output.empty() ? "/dev/null" : arguments.output.c_str(),
+                            O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (output < 0)
+      throw cli_error(exit_code::usage,
+                      fmt::format("--output {}: it cannot be written to", arguments.output));
+    request.standard_input = nothing;
+    request.standard_output = output;
+    // What keeps the program from starting is told by `tarn profile`; on the screen it would be overwritten.
+    errors_path_ = path_ + ".err";
+    const int errors = open(errors_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    request.standard_error = arguments.output.empty() ? errors : output;
+    request.own_group = true;  // ^C is a key here
+    const held_signals signals{};
+    child_ = start_child(request, signals.before());
+    for (const int each : {nothing, output, errors}) {
+      if (each >= 0) close(each);
+    }
+  }
+  ~profiled_program() {
+    if (!ended()) {
+      kill(-child_, SIGTERM);
+      const double give_up = monotonic_seconds() + 5;
+      while (!ended() && monotonic_seconds() < give_up) usleep(20000);
+      if (!ended()) kill(-child_, SIGKILL);
+    }
+    std::error_code ignored;
+    if (!keeps_file_) std::filesystem::remove(path_, ignored);
+    std::filesystem::remove(errors_path_, ignored);
+  }
+  profiled_program(const profiled_program&) = delete;
+  profiled_program& operator=(const profiled_program&) = delete;
+
+  bool ended() {
+    if (!status_) {
+      int status = 0;
+      if (waitpid(child_, &status, WNOHANG) == child_) status_ = status;
+    }
+    return status_.has_value();
+  }
+  int status() const { return status_.value_or(0); }
+  const std::string& path() const { return path_; }
+  // The end of what it wrote to its standard error, if that was kept.
+  std::string errors() const {
+    std::string text;
+    if (std::FILE* file = std::fopen(errors_path_.c_str(), "r")) {
+      char buffer[2000];
+      text.assign(buffer, std::fread(buffer, 1, sizeof buffer, file));
+      std::fclose(file);
+    }
+    return text;
+  }
+
+ private:
+  static std::string scratch_path() {
+    std::string path = "/tmp/tarn-top-XXXXXX";
+    const int file = mkstemp(path.data());
+    if (file < 0) throw cli_error(exit_code::refused, "cannot write to /tmp");
+    close(file);
+    return path;
+  }
+
+  std::string path_;
+  std::string errors_path_;
+  bool keeps_file_ = false;
+  pid_t child_ = 0;
+  std::optional<int> status_;
+};
+
+// What is shown, and what keys change of it.
+class top_state {
+ public:
+  explicit top_state(std::string title) : title_(std::move(title)) {}
+
+  void add(profiler::profile&& p) {
+    ++snapshots_;
+    previous_ = std::move(latest_);
+    latest_ = std::make_unique<profiler::profile>(std::move(p));
+    if (!frozen_) refresh();
+  }
+  bool has_figures() const { return latest_ != nullptr; }
+  int snapshots() const { return snapshots_; }
+  const live_rates& rates() const { return rates_; }
+  const std::vector<live_place>& places() const { return places_; }
+  double seconds() const {
+    return latest_ && latest_->meta.is_object() ? latest_->meta.value("duration_ns", 0.0) * 1e-9 : 0;
+  }
+
+  // False: quit.
+  bool take_key(char key) {
+    constexpr std::pair<char, live_order> orders[] = {
+        {'c', live_order::cost},        {'h', live_order::hidden}, {'f', live_order::faults},
+        {'a', live_order::allocations}, {'b', live_order::bytes},  {'l', live_order::live}};
+    for (const auto& [letter, order] : orders) {
+      if (key == letter) order_ = order;
+    }
+    message_.clear();
+    if (key == ' ') frozen_ = !frozen_;
+    if (key == 'm') toggle_mark();
+    if (key == 'w') write();
+    if (has_figures() && !(frozen_ && key == ' ')) refresh();
+    return key != 'q' && key != 3;  // ^C
+  }
+
+  std::string render(int rows, bool colour) const {
+    std::string text = paint(fmt::format("tarn top  {}  {:.0f} s{}{}", title_, seconds(),
+                                         frozen_ ? "  frozen" : "", marked_ ? "  since the mark" : ""),
+                             style::bold, colour) +
+                       "\n";
+    if (!has_figures()) return text + "waiting for the program's first allocations ...\n" + help();
+    text += render_rates(rates_, colour);
+    text += "\n" + render_places(places_, static_cast<std::size_t>(std::max(1, rows - 7)), order_, colour);
+    return text + "\n" + (message_.empty() ? help() : message_);
+  }
+
+ private:
+  static std::string help() {
+    return "sort: c cost  h hidden  f faults  a allocations  b bytes  l live   space freeze  m mark  w write  q quit";
+  }
+
+  void refresh() {
+    const profiler::profile none;
+    const profiler::profile& before = marked_ ? *marked_ : (previous_ ? *previous_ : none);
+    rates_ = rates_between(before, *latest_);
+    places_ = places_between(before, *latest_, order_);
+  }
+
+  void toggle_mark() {
+    if (marked_ || !latest_) {
+      marked_.reset();
+    } else {
+      marked_ = std::make_unique<profiler::profile>(*latest_);
+    }
+  }
+
+  void write() {
+    if (!latest_) return;
+    const std::string path = fmt::format("tarn-top-{}-{:.0f}s.prof", getpid(), seconds());
+    try {
+      profiler::table_writer file(path);
+      profiler::store_profile(file, *latest_);
+      message_ = fmt::format("written: {}   tarn report {}", path, path);
+    } catch (const profiler::profile_error& error) {
+      message_ = error.what();
+    }
+  }
+
+  std::string title_;
+  std::string message_;
+  std::unique_ptr<profiler::profile> previous_;
+  std::unique_ptr<profiler::profile> latest_;
+  std::unique_ptr<profiler::profile> marked_;
+  live_rates rates_;
+  std::vector<live_place> places_;
+  live_order order_ = live_order::cost;
+  bool frozen_ = false;
+  int snapshots_ = 0;
+};
+
+// Draws, or prints rows, until there is nothing to follow any more. `over` says when that is.
+template <class Over>
+void follow(live_source& source, top_state& state, const top_arguments& arguments, Over over) {
+  const bool drawn = terminal::is_there() && !arguments.once && !arguments.json;
+  std::unique_ptr<terminal> screen = drawn ? std::make_unique<terminal>() : nullptr;
+  const bool colour = wants_colour(STDOUT_FILENO);
+  const double begin = monotonic_seconds();
+  double next_look = begin;
+  int lines = 0;
+  bool last = false;
+  if (drawn) screen->draw(state.render(screen->rows(), colour));
+  while (true) {
+    bool changed = false;
+    if (monotonic_seconds() >= next_look || last) {
+      next_look = monotonic_seconds() + arguments.interval;
+      if (auto p = source.next()) {
+        state.add(std::move(*p));
+        changed = true;
+      }
+    }
+    if (drawn) {
+      while (const auto key = screen->key()) {
+        if (!state.take_key(*key)) return;
+        changed = true;
+      }
+      if (changed) screen->draw(state.render(screen->rows(), colour));
+    } else if (changed) {
+      if (arguments.json) {
+        fmt::print("{}\n", as_json(state.seconds(), state.rates(), state.places()).dump());
+      } else {
+        if (lines++ % lines_per_heading == 0) fmt::print("{}\n", live_row_heading());
+        fmt::print("{}\n", live_row(state.seconds(), state.rates(), state.places()));
+      }
+      std::fflush(stdout);
+      if (arguments.once) return;
+    }
+    if (last) return;
+    last = over() || (arguments.duration > 0 && monotonic_seconds() - begin >= arguments.duration);
+    if (!last) usleep(static_cast<useconds_t>(seconds_between_keys * 1e6));
+  }
+}
+
+int top_program(const std::vector<std::string>& words, const top_arguments& arguments) {
+  int status = 0;
+  std::string errors;
+  bool nothing = false;
+  {
+    profiled_program program(words, arguments);
+    live_source source(program.path());
+    top_state state(join(words, " "));
+    follow(source, state, arguments, [&program] { return program.ended(); });
+    nothing = !state.has_figures();
+    if (!program.ended()) return exit_code::success;  // told to quit: the program goes, too
+    status = program.status();
+    errors = program.errors();
+  }
+  if (!errors.empty() && (nothing || status != 0)) fmt::print(stderr, "{}", errors);
+  if (nothing && status == 0) print_note("the program ended before it had allocated enough to be shown");
+  end_like(status);
+}
+
+bool is_alive(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
+
+int top_process(pid_t process, const top_arguments& arguments) {
+  std::string reason;
+  const auto path = find_recording_of(process, reason);
+  if (!path) {
+    if (!is_alive(process))
+      throw cli_error(exit_code::refused, fmt::format("there is no process {}", process));
+    print_note(fmt::format("process {}: {}; its page faults:", process, reason));
+    watch_settings settings;
+    settings.interval_seconds = arguments.interval;
+    if (arguments.duration > 0) settings.duration_seconds = arguments.duration;
+    if (arguments.once) settings.duration_seconds = arguments.interval;
+    watch_process(process, calibrate_prices(), settings);
+    return exit_code::success;
+  }
+  live_source source(*path);
+  top_state state(fmt::format("process {}", process));
+  follow(source, state, arguments, [process] { return !is_alive(process); });
+  return exit_code::success;
+}
+
+std::optional<pid_t> process_in(const std::vector<std::string>& words) {
+  if (words.size() != 1) return std::nullopt;
+  pid_t process = 0;
+  const std::string& word = words.front();
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), process);
+  if (error != std::errc() || end != word.data() + word.size() || process <= 0) return std::nullopt;
+  return process;
+}
+
+}  // namespace
+
+int cmd_top(const std::vector<std::string>& words) {
+  const command_line line = split_command_line(words, {"--interval", "--for", "--output", "-o", "--mode"});
+  top_arguments arguments;
+  CLI::App app{"What memory allocation costs a program while it runs, and who pays.", "top"};
+  set_usage(app, "tarn top [OPTIONS] [PID | [--] PROGRAM ARG...]");
+  app.add_option("--interval", arguments.interval, "Seconds from look to look (1)")
+      ->check(CLI::Range(least_interval, 3600.0))
+      ->option_text("SECONDS");
+  app.add_option("--for", arguments.duration, "End after this time")
+      ->check(CLI::Range(0.1, 1e9))
+      ->option_text("SECONDS");
+  app.add_option("--mode", arguments.mode, "How the program is recorded: sample (the default), full, faults")
+      ->check(CLI::IsMember({"sample", "full", "faults"}))
+      ->option_text("MODE");
+  app.add_option("--output", arguments.output, "Where the program's output and errors go (nowhere)")
+      ->option_text("FILE");
+  app.add_option("-o", arguments.profile_file, "Keep the program's profile")->option_text("FILE");
+  app.add_flag("--once", arguments.once, "Print one row and end");
+  app.add_flag("--json", arguments.json, "One JSON object per look");
+  app.footer(footer);
+  if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
+  require_program(line, "top", exit_code::usage);
+  const bool separated = std::find(words.begin(), words.end(), "--") != words.end();
+  const auto process = separated ? std::nullopt : process_in(line.program);
+  return process ? top_process(*process, arguments) : top_program(line.program, arguments);
+}
+
+}  // namespace tarn::cli

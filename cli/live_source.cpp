@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+#include "live_source.hpp"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "profiler/analyze/symbols.hpp"
+#include "profiler/format/table_file.hpp"
+#include "profiler/record/session.hpp"
+
+namespace tarn::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// The collector's id, from "PID:…" in the environment of a recorded process. 0: there is none.
+pid_t collector_of(pid_t process, std::string& reason) {
+  std::ifstream file(fmt::format("/proc/{}/environ", process));
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file && text.empty()) {
+    reason = fs::exists(fmt::format("/proc/{}", process))
+                 ? "its environment cannot be read: it is another user's"
+                 : "there is no such process";
+    return 0;
+  }
+  const std::string name = std::string(profiler::session_variable) + "=";
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find('\0', at), text.size());
+    if (text.compare(at, name.size(), name) == 0) {
+      pid_t collector = 0;
+      std::from_chars(text.data() + at + name.size(), text.data() + end, collector);
+      return collector;
+    }
+    at = end + 1;
+  }
+  reason = "it was not started under tarn profile, so which place pays is not known";
+  return 0;
+}
+
+// Whether the file is the process's profile.
+bool is_profile_of(const std::string& path, pid_t process) {
+  try {
+    bool found = false;
+    profiler::read_tables(
+        path,
+        [&](profiler::table&& meta) {
+          const nlohmann::json json = nlohmann::json::parse(meta.text("json").at(0), nullptr, false);
+          found = json.is_object() && json.value("pid", 0) == process;
+        },
+        [](std::string_view name) { return name == "meta"; });
+    return found;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+double duration_of(const profiler::profile& p) {
+  return p.meta.is_object() ? p.meta.value("duration_ns", 0.0) : 0.0;
+}
+
+}  // namespace
+
+std::optional<std::string> find_recording_of(pid_t process, std::string& reason) {
+  const pid_t collector = collector_of(process, reason);
+  if (collector == 0) return std::nullopt;
+  std::error_code error;
+  fs::directory_iterator descriptors(fmt::format("/proc/{}/fd", collector), error);
+  if (error) {
+    reason = "its recording has ended, or is another user's";
+    return std::nullopt;
+  }
+  std::set<std::string> tried;
+  for (const fs::directory_entry& each : descriptors) {
+    const std::string path = fs::read_symlink(each.path(), error).string();
+    if (error || !path.starts_with('/') || !fs::is_regular_file(path, error) || !tried.insert(path).second)
+      continue;
+    if (is_profile_of(path, process)) return path;
+  }
+  reason =
+      "its recording has written nothing yet: it does so some seconds after the start, and once enough was allocated";
+  return std::nullopt;
+}
+
+std::optional<profiler::profile> live_source::next() {
+  std::error_code error;
+  const std::uint64_t size = fs::file_size(path_, error);
+  if (error || size == last_size_) return std::nullopt;
+  last_size_ = size;
+  try {
+    profiler::profile p = profiler::load_profile(path_);
+    const double time = duration_of(p);
+    if (time <= last_time_) return std::nullopt;
+    last_time_ = time;
+    p.damage.clear();  // it is still being written
+    add_names(p);
+    return p;
+  } catch (const profiler::profile_error&) {
+    return std::nullopt;  // no whole checkpoint yet
+  }
+}
+
+void live_source::add_names(profiler::profile& p) {
+  profiler::profile fresh;
+  fresh.modules = p.modules;
+  fresh.stacks.emplace_back();
+  for (const profiler::stack_node& node : p.stacks) {
+    if (node.address == 0 || !symbols_.try_emplace(node.address).second) continue;
+    fresh.stacks.push_back({0, node.address});
+    profiler::site one;
+    one.stack = static_cast<std::uint32_t>(fresh.stacks.size() - 1);
+    fresh.sites.push_back(std::move(one));
+  }
+  if (!fresh.sites.empty()) {
+    profiler::add_symbols(fresh);
+    for (auto& [address, frames] : fresh.symbols) symbols_[address] = frames;
+    for (const profiler::site& one : fresh.sites)
+      types_[fresh.stacks[one.stack].address] = {one.type, one.evidence};
+  }
+  for (const auto& [address, frames] : symbols_) {
+    if (!frames.empty()) p.symbols[address] = frames;
+  }
+  for (profiler::site& one : p.sites) {
+    const auto type = one.stack < p.stacks.size() ? types_.find(p.stacks[one.stack].address) : types_.end();
+    if (type == types_.end() || !one.type.empty()) continue;
+    one.type = type->second.name;
+    one.evidence = type->second.evidence;
+  }
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// live_view: what `tarn top` shows of a running program: figures per second from two snapshots, and the places that pay.
+// Pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "profiler/model/profile.hpp"
+
+namespace tarn::cli {
+
+// What the whole program did between two snapshots, per second, and where it stands.
+struct live_rates {
+  double seconds = 0;      // between the two
+  double visible_ns = 0;   // per second: in malloc and free
+  double hidden_ns = 0;    // per second: in page faults and giving memory back
+  double faults = 0;       // per second
+  double allocations = 0;  // per second
+  double cpu_ns = 0;       // per second
+  double resident_bytes = 0;
+  double live_bytes = 0;
+  double untouched_bytes = 0;  // live, and not in memory, as far as it was looked at
+};
+
+struct live_place {
+  std::string place;
+  std::string type;
+  std::string suggestion;  // "buffer pool"; "": leave it
+  double total_ns = 0;     // per second, as the next four
+  double hidden_ns = 0;
+  double faults = 0;
+  double allocations = 0;
+  double bytes = 0;
+  double live_bytes = 0;
+};
+
+enum class live_order : std::uint8_t { cost, hidden, faults, allocations, bytes, live };
+
+live_rates rates_between(const profiler::profile& before, const profiler::profile& after);
+// Requires: `after` is a later snapshot of the same program: its first sites are those of `before`.
+std::vector<live_place> places_between(const profiler::profile& before, const profiler::profile& after,
+                                       live_order order);
+
+// "  12.3 ms/s visible, …"; the two header lines of the view.
+std::string render_rates(const live_rates& rates, bool colour);
+std::string render_places(const std::vector<live_place>& places, std::size_t most, live_order order,
+                          bool colour);
+// One line for where there is no terminal.
+std::string live_row_heading();
+std::string live_row(double at_seconds, const live_rates& rates, const std::vector<live_place>& places);
+nlohmann::json as_json(double at_seconds, const live_rates& rates, const std::vector<live_place>& places);
+
+}  // namespace tarn::cli

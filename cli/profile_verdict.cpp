@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+#include "profile_verdict.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "profiler/analyze/site_label.hpp"
+
+#include "text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr std::size_t most_sites = 5;
+
+std::string show_ns(double ns) { return show_short_time(ns / 1e9).text; }
+
+double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+struct paying_place {
+  std::string name;
+  double cost = 0;
+  profiler::site_figures figures;  // counts and bytes only
+};
+
+std::string name_of(const profiler::profile& p, const profiler::site& site) {
+  const profiler::source_frame frame = profiler::site_label(p, site);
+  if (frame.file.empty()) return frame.function;
+  return fmt::format("{} ({}:{})", frame.function, frame.file.substr(frame.file.rfind('/') + 1), frame.line);
+}
+
+// By the place in the program, over all call paths that lead there; costliest first.
+std::vector<paying_place> paying_places(const profiler::profile& p) {
+  std::map<std::string, paying_place> by_name;
+  for (const profiler::site& site : p.sites) {
+    const double cost = profiler::cost_of(p, site.figures).total();
+    if (cost <= 0) continue;
+    const std::string name = name_of(p, site);
+    paying_place& place = by_name[name];
+    place.name = name;
+    place.cost += cost;
+    place.figures.allocations += site.figures.allocations + site.figures.maps;
+    place.figures.faults += site.figures.faults;
+    place.figures.bytes += site.figures.bytes + site.figures.mapped_bytes;
+  }
+  std::vector<paying_place> places;
+  for (auto& [name, place] : by_name) places.push_back(std::move(place));
+  std::sort(places.begin(), places.end(),
+            [](const paying_place& left, const paying_place& right) { return left.cost > right.cost; });
+  return places;
+}
+
+}  // namespace
+
+std::string render_verdict(const profiler::profile& p) {
+  const profiler::cost all = profiler::cost_of_all(p);
+  double allocations = 0;
+  double bytes = 0;
+  double joined = 0;
+  for (const profiler::site& site : p.sites) {
+    allocations += site.figures.allocations;
+    bytes += site.figures.bytes;
+    joined += site.figures.faults;
+  }
+  const double user = p.counters.empty() ? 0 : p.counters.back().user_ns + p.counters.back().system_ns;
+  std::string text =
+      p.mode == profiler::profile_mode::faults
+          ? fmt::format("{} page faults", show_count(joined).text)
+          : fmt::format("{} allocations of {}", show_count(allocations).text, show_bytes(bytes).text);
+  text +=
+      fmt::format("; memory truly cost about {} of {} processor time\n", show_ns(all.total()), show_ns(user));
+  if (p.mode != profiler::profile_mode::faults) {
+    text += fmt::format(
+        "  in malloc and free {} ({:.0f} %), which a timer around them sees; afterwards in the kernel {} of "
+        "page faults and {} of giving back ({:.0f} %), which it does not\n",
+        show_ns(all.malloc_ns), percent(all.malloc_ns, all.total()), show_ns(all.fault_ns),
+        show_ns(all.unmap_ns), percent(all.hidden(), all.total()));
+  }
+  text += fmt::format(
+      "  page faults: {} on blocks of a known site, {} elsewhere (images, stacks, the allocator's own), {} not "
+      "seen\n",
+      show_count(joined).text, show_count(p.other_faults).text, show_count(p.unseen_faults).text);
+  std::vector<paying_place> places = paying_places(p);
+  if (places.size() > most_sites) places.resize(most_sites);
+  for (const paying_place& place : places) {
+    if (place.figures.allocations == 0) {
+      text +=
+          fmt::format("  {:>9} {:>4.0f} %  {:>8} page faults  {}\n", show_ns(place.cost),
+                      percent(place.cost, all.total()), show_count(place.figures.faults).text, place.name);
+      continue;
+    }
+    text += fmt::format("  {:>9} {:>4.0f} %  {:>8} x {:>10}  {}\n", show_ns(place.cost),
+                        percent(place.cost, all.total()), show_count(place.figures.allocations).text,
+                        show_bytes(place.figures.bytes / std::max(1.0, place.figures.allocations)).text,
+                        place.name);
+  }
+  if (p.lost_events > 0) text += fmt::format("  {:.0f} events were lost\n", p.lost_events);
+  return text;
+}
+
+nlohmann::json verdict_as_json(const profiler::profile& p) {
+  const profiler::cost all = profiler::cost_of_all(p);
+  double allocations = 0;
+  double bytes = 0;
+  for (const profiler::site& site : p.sites) {
+    allocations += site.figures.allocations;
+    bytes += site.figures.bytes;
+  }
+  nlohmann::json places = nlohmann::json::array();
+  for (const paying_place& place : paying_places(p)) {
+    if (places.size() == most_sites) break;
+    places.push_back({{"where", place.name}, {"ns", place.cost}, {"allocations", place.figures.allocations}});
+  }
+  return {{"allocations", allocations},
+          {"bytes", bytes},
+          {"malloc_ns", all.malloc_ns},
+          {"fault_ns", all.fault_ns},
+          {"unmap_ns", all.unmap_ns},
+          {"other_faults", p.other_faults},
+          {"unseen_faults", p.unseen_faults},
+          {"lost_events", p.lost_events},
+          {"places", places},
+          {"meta", p.meta}};
+}
+
+void print_verdict(const profiler::profile& p) {
+  fmt::print(stderr, "tarn: {}", render_verdict(p));
+  if (!p.meta.contains("refused")) return;
+  for (const auto& sentence : p.meta["refused"]) {
+    if (sentence.is_string()) fmt::print(stderr, "  not seen: {}\n", sentence.get<std::string>());
+  }
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: MIT
+// The rules about the time in malloc and free themselves.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "profiler/analyze/advice_rules.hpp"
+#include "profiler/analyze/quantity.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+// A pair of calls to a pool, and to an arena: cycles of docs/which-pool.md at 2.6 GHz, in ns; never more than these
+// parts of what the program's malloc takes.
+constexpr double pool_pair_ns = 2.0;
+constexpr double pool_part = 0.6;
+constexpr double arena_pair_ns = 1.2;
+constexpr double arena_part = 0.4;
+// What tarn's malloc leaves of glibc's time: 0.68 of a hot pair, a third of it over the allocator workloads. On whole
+// programs between nothing and twice the estimate was saved.
+constexpr double tarn_part = 0.6;  // of glibc's
+constexpr double tarn_memory_part = 0.08;
+
+// The price of a pair is that of 64 hot bytes. Where blocks are freed out of order a real one is dearer, and where the
+// program waits for memory anyway, cheaper.
+constexpr double calls_low = 0.3;
+constexpr double calls_high = 2.5;
+
+// A block that another thread frees costs glibc so many pairs more: its lists change hands under locks.
+constexpr double crossing_pairs = 1.5;
+// Above so much live memory the blocks that malloc and free touch are cold, and a pair was found to take some four times
+// its price.
+constexpr double cold_bytes = 0x1p23;
+constexpr double cold_pairs = 4;
+constexpr double allocator_low = 0.1;
+constexpr double allocator_high = 4;
+// Where blocks lie, and on pages of which size, is felt by the whole program then: perl was seen to gain ten times this.
+constexpr double cold_allocator_high = 12;
+
+constexpr double fewest_allocations = 10000;
+constexpr double largest_pooled = 8192;
+constexpr double one_size = 0.8;    // of the allocations
+constexpr double foreign = 0.05;    // of the frees: more is "across threads"
+constexpr double in_batches = 0.8;  // of the frees
+
+bool is_node(const std::string& type) {
+  for (const char* part : {"_Rb_tree_node<", "_List_node<", "_Hash_node<", "_Fwd_list_node<", "__tree_node<",
+                           "__list_node<", "__hash_node<"}) {
+    if (type.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+std::string pool_change(const site_group& group, bool across) {
+  const std::string type = group.type.empty() ? "T" : group.type;
+  if (is_node(group.type)) {
+    return "#include <tarn/pooled_allocator.hpp>\n"
+           "give the container tarn::pooled_allocator<value_type> as its allocator";
+  }
+  if (group.type.empty()) {
+    return "#include <tarn/object_pool.hpp>\n"
+           "T* one = tarn::pool_of<T>().create(…);  tarn::pool_of<T>().destroy(one);  // T: the struct of " +
+           say_bytes(static_cast<double>(group.sizes.front().size)) + " made here";
+  }
+  if (across) {
+    return "#include <tarn/object_pool.hpp>\n"
+           "static tarn::object_pool<" +
+           type +
+           "> pool;  // or, without changing callers:\n"
+           "struct " +
+           type + " : tarn::pooled<" + type + "> { … };  // <tarn/pooled.hpp>";
+  }
+  return "#include <tarn/pooled.hpp>\n"
+         "struct " +
+         type + " : tarn::pooled<" + type +
+         "> { … };\n"
+         "// or tarn::local_pool<" +
+         type + "> where one function or request owns them: <tarn/local_pool.hpp>";
+}
+
+// Blocks of growing arrays double: each size of a chain is about twice the one before.
+bool sizes_double(const site_group& group) {
+  std::vector<double> sizes;
+  double covered = 0;
+  for (const size_count& each : group.sizes) {
+    if (each.size == 0) continue;
+    sizes.push_back(static_cast<double>(each.size));
+    covered += each.count;
+  }
+  if (sizes.size() < 3 || covered < 0.7 * group.sum.allocations) return false;
+  std::sort(sizes.begin(), sizes.end());
+  std::size_t doubled = 0;
+  for (std::size_t index = 1; index < sizes.size(); ++index) {
+    const double ratio = sizes[index] / sizes[index - 1];
+    if (ratio > 1.3 && ratio < 2.3) ++doubled;
+  }
+  return 10 * doubled >= 7 * (sizes.size() - 1);
+}
+
+bool grows_by_name(const site_group& group) {
+  for (const std::string& function : group.functions) {
+    const std::string name = plain_name(function);
+    for (const char* part :
+         {"::_M_realloc_", "::_M_mutate", "::_M_default_append", "::_M_fill_insert", "::_M_range_insert",
+          "::_M_append", "::_M_replace", "::__push_back_slow_path", "::__append", "::push_back"}) {
+      if (name.find(part) != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
+// How many arrays were grown, and what the last block of each has: the counts fall from the first size of a chain on.
+struct growth {
+  double chains = 0;
+  double final_bytes = 0;
+};
+growth growth_of(const site_group& group) {
+  std::vector<size_count> sizes = group.sizes;
+  std::sort(sizes.begin(), sizes.end(),
+            [](const size_count& a, const size_count& b) { return a.size < b.size; });
+  growth found;
+  for (std::size_t index = 0; index < sizes.size(); ++index) {
+    found.chains = std::max(found.chains, sizes[index].count);
+    const double next = index + 1 < sizes.size() ? sizes[index + 1].count : 0;
+    found.final_bytes += std::max(0.0, sizes[index].count - next) * static_cast<double>(sizes[index].size);
+  }
+  return found;
+}
+
+struct construction {
+  std::set<std::string> places;
+  std::vector<std::uint32_t> sites;
+  double total_ns = 0;
+  double made = 0;  // of its most frequent site: one per object at least
+  double peak_bytes = 0;
+  double lifetime_ns = 0;
+  double frees = 0;
+  double foreign_frees = 0;
+  double samples = 0;
+  std::string where;
+};
+
+// "ns::parser" of "ns::parser::parser", else "".
+std::string constructed_class(const source_frame& frame) {
+  const std::string name = plain_name(frame.function);
+  const std::size_t end = name.rfind("::");
+  if (end == std::string::npos || name.starts_with("std::")) return {};
+  const std::string class_name = name.substr(0, end);
+  const std::size_t begin = class_name.rfind("::");
+  const std::string last = begin == std::string::npos ? class_name : class_name.substr(begin + 2);
+  return last == name.substr(end + 2) ? class_name : std::string();
+}
+
+void add_site(construction& into, const profile& p, std::uint32_t index, const source_frame& innermost) {
+  const site_figures& f = p.sites[index].figures;
+  into.places.insert(innermost.function + ":" + std::to_string(innermost.line));
+  into.sites.push_back(index);
+  into.total_ns += cost_of(p, f).total();
+  into.made = std::max(into.made, f.allocations);
+  into.peak_bytes += f.peak_bytes;
+  into.lifetime_ns += f.lifetime_ns;
+  into.frees += f.frees;
+  into.foreign_frees += f.foreign_frees;
+  into.samples += f.samples;
+}
+
+std::map<std::string, construction> find_constructions(const profile& p) {
+  std::map<std::string, construction> found;
+  for (std::uint32_t index = 0; index < p.sites.size(); ++index) {
+    const std::vector<source_frame> frames = frames_of(p, p.sites[index].stack);
+    for (std::size_t depth = 0; depth < std::min<std::size_t>(frames.size(), 24); ++depth) {
+      const std::string name = constructed_class(frames[depth]);
+      if (name.empty()) continue;
+      construction& one = found[name];
+      if (one.where.empty()) one.where = say_place(frames[depth]);
+      add_site(one, p, index, frames.front());
+      break;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<advice> advise_pool(const advice_facts& facts, const site_group& group) {
+  const site_figures& f = group.sum;
+  if (f.allocations < fewest_allocations || group.sizes.empty() || group.in_array_container())
+    return std::nullopt;
+  const size_count& most = group.sizes.front();
+  const auto size = static_cast<double>(most.size);
+  if (!most.exact || most.count < one_size * f.allocations || size > largest_pooled) return std::nullopt;
+  // What is never freed is made once; a pool has nothing to hand out again.
+  if (f.frees < 0.5 * f.allocations) return std::nullopt;
+  const bool across = f.foreign_frees >= foreign * f.frees;
+  const double pair = std::min(pool_pair_ns, pool_part * facts.p.prices.malloc_pair);
+  advice one = for_group(across ? advice_kind::object_pool : advice_kind::typed_pool, group);
+  one.memory_bytes = f.peak_bytes;
+  const double spent = f.malloc_ns * (1 + crossing_pairs * share(f.foreign_frees, f.allocations));
+  set_saving(one, facts, spent - f.allocations * pair, calls_low, calls_high, f.samples);
+  const std::string what = group.type.empty() ? "these blocks of " + say_bytes(size) : group.type;
+  one.headline = std::string(across ? "An object pool" : "A typed pool") + " for " + what;
+  one.reason =
+      across
+          ? "Many objects of one size are freed by other threads than those that take them; a pool hands "
+            "them back by whole arrays."
+          : "Many objects of one size come and go in the same thread; a pool's hit is three to six cycles.";
+  one.change = pool_change(group, across);
+  one.evidence = {say_count(f.allocations) + " allocations, " + say_share(share(most.count, f.allocations)) +
+                      " of them of " + say_bytes(size) + "; " + say_bytes(f.peak_bytes) + " at once",
+                  say_share(share(f.foreign_frees, f.frees)) + " of the frees by another thread, " +
+                      say_share(share(f.lifo_frees, f.frees)) + " of the youngest block",
+                  say_time(f.malloc_ns) + " in malloc and free; a pool's pair takes " + say_time(pair) +
+                      ", malloc's " + say_time(facts.p.prices.malloc_pair)};
+  return one;
+}
+
+std::vector<advice> advise_arenas(const advice_facts& facts) {
+  // What dies together is usually written in one file: a parser, a request.
+  std::map<std::string, std::vector<const site_group*>> files;
+  for (const site_group& group : facts.groups) {
+    const site_figures& f = group.sum;
+    if (f.frees < fewest_allocations || f.batch_frees < in_batches * f.frees) continue;
+    if (f.foreign_frees >= foreign * f.frees || f.frees < 0.9 * f.allocations || group.mean_bytes() > 65536)
+      continue;
+    files[group.place.file.empty() ? group.place.function : group.place.file].push_back(&group);
+  }
+  std::vector<advice> found;
+  for (const auto& [file, groups] : files) {
+    advice one = for_group(advice_kind::arena, *groups.front());
+    one.sites.clear();
+    one.type = groups.size() == 1 ? groups.front()->type : std::string();
+    double saving = 0, allocations = 0, batch = 0, frees = 0, peak = 0, samples = 0, spent = 0;
+    const double pair = std::min(arena_pair_ns, arena_part * facts.p.prices.malloc_pair);
+    for (const site_group* group : groups) {
+      const site_figures& f = group->sum;
+      one.sites.insert(one.sites.end(), group->sites.begin(), group->sites.end());
+      saving += f.malloc_ns - f.allocations * pair;
+      spent += f.malloc_ns;
+      allocations += f.allocations;
+      batch += f.batch_frees;
+      frees += f.frees;
+      peak += f.peak_bytes;
+      samples += f.samples;
+    }
+    one.memory_bytes = peak;
+    set_saving(one, facts, saving, calls_low, calls_high, samples);
+    one.headline = "An arena for what is made and dies together at " + one.place;
+    one.reason =
+        "The blocks are freed one after another, as when a tree or a request ends; an arena frees them at once.";
+    one.change =
+        "#include <tarn/arena_resource.hpp>\n"
+        "tarn::arena arena;  // one per tree or request; std::pmr containers take tarn::arena_resource(arena)\n"
+        "auto* node = arena.create<T>(…);  // no delete: the arena's end frees all";
+    one.evidence = {say_count(allocations) + " allocations at " +
+                        say_count(static_cast<double>(groups.size())) +
+                        (groups.size() == 1 ? " place" : " places") + ", " + say_share(share(batch, frees)) +
+                        " of the frees right after another of the same site",
+                    say_time(spent) + " in malloc and free; an arena's pair takes " + say_time(pair)};
+    found.push_back(std::move(one));
+  }
+  return found;
+}
+
+std::optional<advice> advise_reserve(const advice_facts& facts, const site_group& group) {
+  const site_figures& f = group.sum;
+  const bool by_realloc = f.reallocs >= 0.3 * f.allocations && f.reallocs >= 1000;
+  const bool by_copy = !by_realloc && f.allocations >= 1000 && grows_by_name(group) && sizes_double(group);
+  if (!by_realloc && !by_copy) return std::nullopt;
+  const growth grown = growth_of(group);
+  const double calls =
+      by_realloc ? std::min(f.reallocs, f.allocations) : std::max(0.0, f.allocations - grown.chains);
+  const double copied = by_realloc ? f.realloc_bytes : std::max(0.0, f.bytes - grown.final_bytes);
+  const double copy_ns = copied * facts.p.prices.zero_page / facts.page_bytes;
+  const double pages = group.again(facts.page_bytes) * share(copied, f.bytes);
+  const double saving = f.malloc_ns * share(calls, f.allocations) + copy_ns + pages * facts.first_touch_ns();
+  advice one = for_group(advice_kind::reserve, group);
+  set_saving(one, facts, saving, calls_low, calls_high, f.samples);
+  one.headline = "Reserve what will be needed: this grows step by step";
+  one.reason =
+      by_realloc
+          ? "realloc makes the same blocks larger again and again."
+          : "Each growth takes a block of about twice the size, copies everything and frees the old one.";
+  one.change =
+      by_realloc
+          ? "ask for the final size at once, or double the size at each growth"
+          : "call reserve(n) before the loop that fills it; keep and clear() what is filled again and again";
+  one.evidence = {
+      by_realloc ? say_count(f.reallocs) + " growing reallocs of " + say_count(f.allocations) + " allocations"
+                 : say_count(f.allocations) + " allocations for about " + say_count(grown.chains) +
+                       " arrays: " + say_count(calls) + " were outgrown",
+      "about " + say_bytes(copied) + " copied, " + say_time(f.malloc_ns) + " in malloc and free, " +
+          say_count(pages) + " pages faulted in for blocks that were outgrown"};
+  return one;
+}
+
+std::vector<advice> advise_recyclers(const advice_facts& facts) {
+  std::vector<advice> found;
+  for (const auto& [name, one] : find_constructions(facts.p)) {
+    if (one.places.size() < 2 || one.made < 1000 || one.frees <= 0) continue;
+    const double alive = one.peak_bytes;
+    double bytes = 0;
+    for (const std::uint32_t index : one.sites) bytes += facts.p.sites[index].figures.bytes;
+    // Few live, and not for long: otherwise the next one finds none to take over.
+    if (alive > 0.05 * bytes || one.lifetime_ns / one.frees > 0.05 * facts.duration_ns) continue;
+    advice next;
+    next.kind = advice_kind::recycler;
+    next.sites = one.sites;
+    std::stable_sort(next.sites.begin(), next.sites.end(), [&facts](std::uint32_t a, std::uint32_t b) {
+      return cost_of(facts.p, facts.p.sites[a].figures).total() >
+             cost_of(facts.p, facts.p.sites[b].figures).total();
+    });
+    next.site = next.sites.front();
+    next.type = name;
+    next.place = one.where;
+    next.memory_bytes = alive;
+    // What the constructor does besides is saved too, but not known here.
+    set_saving(next, facts, one.total_ns, calls_low, calls_high, one.samples);
+    next.headline = "Recycle objects of " + name;
+    next.reason =
+        "Its constructor allocates at several places, and the objects soon end: kept ones are ready at once.";
+    next.change =
+        "#include <tarn/recycler.hpp>\n"
+        "static tarn::recycler<" +
+        name +
+        "> objects;\n"
+        "auto one = objects.get();  // reset() in its hooks";
+    next.evidence = {
+        say_count(static_cast<double>(one.places.size())) + " places below its constructor, " +
+            say_count(one.made) + " objects at most, " + say_time(one.lifetime_ns / one.frees) +
+            " old on average",
+        say_time(one.total_ns) + " in malloc, free and page faults; the constructor's own time comes on top"};
+    found.push_back(std::move(next));
+  }
+  return found;
+}
+
+std::optional<advice> advise_allocator(const advice_facts& facts) {
+  if (!facts.glibc) return std::nullopt;
+  double calls = 0;
+  double again = 0;
+  double samples = 0;
+  double largest = 0;
+  double allocations = 0;
+  for (const site_group& group : facts.groups) {
+    calls += group.sum.malloc_ns;
+    samples += group.sum.samples;
+    allocations += group.sum.allocations;
+    largest = std::max(largest, group.sum.malloc_ns);
+    // tarn keeps up to 256 MiB of what was freed.
+    if (group.sum.peak_bytes <= 0x1p28) again += group.again(facts.page_bytes);
+  }
+  if (calls <= 0) return std::nullopt;
+  advice one;
+  one.kind = advice_kind::allocator;
+  if (!facts.groups.empty()) one.site = facts.groups.front().sites.front();
+  one.memory_bytes = tarn_memory_part * facts.peak_bytes;
+  const double cold = facts.peak_bytes >= cold_bytes ? cold_pairs : 1;
+  set_saving(one, facts, cold * calls * (1 - tarn_part) + 0.8 * again * facts.first_touch_ns(), allocator_low,
+             cold > 1 ? cold_allocator_high : allocator_high, samples);
+  one.headline = "Run it on another malloc: no code changes";
+  one.reason =
+      largest < 0.5 * calls
+          ? "The time in malloc and free is spread over many places, so that no pool for one of them would help."
+          : "A faster malloc helps every place at once; a pool would help the first ones more.";
+  one.change = "tarn run -- PROGRAM ARG...       or, to know: tarn compare -- PROGRAM ARG...";
+  one.evidence = {
+      say_count(allocations) + " allocations, " + say_time(calls) + " in malloc and free (" +
+          say_of_cpu(facts, calls) + "); the costliest place has " + say_share(share(largest, calls)),
+      say_count(again) + " pages faulted in again, which tarn would keep for a second",
+      facts.peak_bytes >= cold_bytes
+          ? say_bytes(facts.peak_bytes) + " live: blocks are cold when malloc and free touch them"
+          : std::string(
+                "how much another malloc saves depends on the program more than on any price: tarn compare")};
+  return one;
+}
+
+}  // namespace tarn::profiler

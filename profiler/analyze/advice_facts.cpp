@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "profiler/analyze/advice_rules.hpp"
+#include "profiler/analyze/quantity.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+double number_in(const profile& p, const char* name, double otherwise) {
+  if (!p.meta.is_object()) return otherwise;
+  const auto found = p.meta.find(name);
+  return found != p.meta.end() && found->is_number() && *found > 0 ? found->get<double>() : otherwise;
+}
+
+std::string text_in(const profile& p, const char* name) {
+  if (!p.meta.is_object()) return {};
+  const auto found = p.meta.find(name);
+  return found != p.meta.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Faults of sampled blocks, multiplied by what each block stands for, may add up to more than the program had in all.
+double scale_faults(advice_facts& facts) {
+  double counted = 0;
+  for (const counter_row& row : facts.p.counters) counted = std::max(counted, row.faults);
+  double placed = 0;
+  for (const site_group& group : facts.groups) placed += group.sum.faults;
+  const double part = counted > 0 && placed > counted ? counted / placed : 1;
+  double hidden = 0;
+  for (site_group& group : facts.groups) {
+    for (double* figure : {&group.sum.faults, &group.sum.fault_pages, &group.sum.kernel_faults,
+                           &group.charged.fault_ns, &group.charged.unmap_ns}) {
+      *figure *= part;
+    }
+    hidden += group.charged.hidden();
+  }
+  return hidden;
+}
+
+// "glibc 2.36", or the path of the library that malloc is in.
+void set_allocator(advice_facts& facts) {
+  const std::string name = text_in(facts.p, "allocator");
+  const std::string file = name.substr(name.rfind('/') == std::string::npos ? 0 : name.rfind('/') + 1);
+  facts.glibc = name.starts_with("glibc") || file.starts_with("libc.so") || file.starts_with("libc-2");
+  const std::size_t version = name.find("2.");
+  if (facts.glibc && version != std::string::npos) facts.glibc_minor = std::atoi(name.c_str() + version + 2);
+}
+
+}  // namespace
+
+double cpu_time_of(const profile& p) {
+  double cpu = 0;
+  for (const counter_row& row : p.counters) cpu = std::max(cpu, row.user_ns + row.system_ns);
+  if (cpu <= 0) cpu = number_in(p, "duration_ns", 0);
+  return std::max(1.0, cpu);
+}
+
+advice_facts facts_of(const profile& p) {
+  advice_facts facts{p};
+  facts.groups = group_sites(p);
+  facts.cpu_ns = cpu_time_of(p);
+  facts.page_bytes = number_in(p, "page_bytes", 4096);
+  facts.huge_page_bytes = number_in(p, "huge_page_bytes", 2 << 20);
+  facts.duration_ns = number_in(p, "duration_ns", facts.cpu_ns);
+  for (const site& one : p.sites) facts.peak_bytes += one.figures.bytes_at_peak;
+  double system_ns = 0;
+  for (const counter_row& row : p.counters) system_ns = std::max(system_ns, row.system_ns);
+  const double hidden = scale_faults(facts);
+  if (system_ns > 0 && hidden > system_ns) facts.kernel_part = system_ns / hidden;
+  facts.thp = text_in(p, "thp");
+  set_allocator(facts);
+  return facts;
+}
+
+void set_saving(advice& one, const advice_facts& facts, double saving, double low, double high,
+                double samples) {
+  // Two standard deviations of a Poisson count.
+  const double error = facts.p.mode == profile_mode::full ? 0 : 2 / std::sqrt(std::max(1.0, samples));
+  one.saving_ns = std::max(0.0, saving);
+  one.low_ns = one.saving_ns * std::clamp(low * (1 - error), 0.0, 1.0);
+  one.high_ns = one.saving_ns * std::max(1.0, high * (1 + error));
+  one.share = one.saving_ns / facts.cpu_ns;
+}
+
+advice for_group(advice_kind kind, const site_group& group) {
+  advice one;
+  one.kind = kind;
+  one.sites = group.sites;
+  one.site = group.sites.front();
+  one.type = group.type;
+  one.place = say_place(group.place);
+  return one;
+}
+
+std::string say_of_cpu(const advice_facts& facts, double ns) {
+  return say_share(ns / facts.cpu_ns) + " of the program's CPU time";
+}
+
+}  // namespace tarn::profiler

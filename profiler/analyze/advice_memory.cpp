@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+// The rules about page faults: memory that goes back to the system and is faulted in again.
+#include <algorithm>
+#include <cmath>
+
+#include "profiler/analyze/advice_rules.hpp"
+#include "profiler/analyze/quantity.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+// What one page costs that is faulted in again, less what writing it warm would cost where the program wants zeroes.
+double price_of_again(const advice_facts& facts, const site_figures& sum) {
+  const double zeroed = sum.calloc_bytes / std::max(1.0, sum.bytes);
+  return std::max(0.0, facts.first_touch_ns() - zeroed * facts.kernel_part * facts.p.prices.zero_page);
+}
+
+// Kept memory was found to save from 0.7 times what the prices say (its first touch in a cycle brings it into the cache
+// too) to 1.6 times (a host that backs memory anew, shootdowns on other processors).
+constexpr double keeping_low = 0.6;
+constexpr double keeping_high = 1.7;
+
+// Of huge pages little is certain: whether there are free ones, and how much of them is used.
+constexpr double huge_low = 0.2;
+constexpr double huge_high = 1.3;
+
+struct refaults {
+  double pages = 0;
+  double saving_ns = 0;
+  double peak_bytes = 0;
+  double samples = 0;
+  std::vector<std::uint32_t> sites;
+};
+
+refaults sum_refaults(const advice_facts& facts) {
+  refaults sum;
+  for (const site_group& group : facts.groups) {
+    const double again = group.again(facts.page_bytes);
+    if (again < 1) continue;
+    sum.pages += again;
+    sum.saving_ns += again * price_of_again(facts, group.sum);
+    sum.peak_bytes += group.sum.peak_bytes;
+    sum.samples += group.sum.samples;
+    sum.sites.insert(sum.sites.end(), group.sites.begin(), group.sites.end());
+  }
+  return sum;
+}
+
+double round_up(double bytes, double step) { return std::ceil(bytes / step) * step; }
+
+}  // namespace
+
+std::optional<advice> advise_keeping_memory(const advice_facts& facts) {
+  if (!facts.glibc) return std::nullopt;
+  const refaults sum = sum_refaults(facts);
+  if (sum.pages < 1000) return std::nullopt;
+  advice one;
+  one.kind = advice_kind::tunable;
+  one.sites = sum.sites;
+  one.site = sum.sites.front();
+  one.memory_bytes = sum.peak_bytes;
+  set_saving(one, facts, sum.saving_ns, keeping_low, keeping_high, sum.samples);
+  const double keep = round_up(std::max(2 * sum.peak_bytes, 0x1p26), 0x1p20);
+  one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=" +
+                                          std::to_string(static_cast<unsigned long long>(keep))}};
+  one.headline = "Let glibc keep memory that the program frees and takes again: no code changes";
+  one.reason =
+      "glibc maps large blocks one by one and unmaps them when they are freed, and trims its heap; each time the "
+      "program takes the memory again, the kernel faults it in and zeroes it page by page.";
+  one.change = one.variables[0].name + "=" + one.variables[0].value + " PROGRAM ARG...";
+  one.evidence = {
+      say_count(sum.pages) + " pages (" + say_bytes(sum.pages * facts.page_bytes) +
+          ") were faulted in beyond the " + say_bytes(sum.peak_bytes) + " that these sites ever held",
+      "a page costs " + say_time(facts.first_touch_ns()) + " to fault in and to give back" +
+          (facts.kernel_part < 1
+               ? ": the price list says " + say_time(facts.p.prices.fault + facts.p.prices.unmap_page) +
+                     ", but that would be more than the program's time in the kernel"
+               : std::string(" on this machine"))};
+  return one;
+}
+
+std::optional<advice> advise_huge_pages(const advice_facts& facts) {
+  const price_list& prices = facts.p.prices;
+  const bool offered = facts.thp == "madvise";  // under "always" they are there already
+  if (!facts.glibc || (facts.glibc_minor != 0 && facts.glibc_minor < 35) || !offered ||
+      prices.huge_fault <= 0) {
+    return std::nullopt;
+  }
+  double pages = 0;
+  double peak_bytes = 0;
+  double blocks = 0;
+  double samples = 0;
+  std::vector<std::uint32_t> sites;
+  for (const site_group& group : facts.groups) {
+    if (group.mean_bytes() < 2 * facts.huge_page_bytes || group.sum.faults < 512) continue;
+    pages += group.pages();
+    peak_bytes += group.sum.peak_bytes;
+    blocks += group.sum.peak_bytes / group.mean_bytes();
+    samples += group.sum.samples;
+    sites.insert(sites.end(), group.sites.begin(), group.sites.end());
+  }
+  const double per_huge = facts.huge_page_bytes / facts.page_bytes;
+  const double saving = facts.kernel_part * (pages * prices.fault - pages / per_huge * prices.huge_fault);
+  if (sites.empty() || saving <= 0) return std::nullopt;
+  advice one;
+  one.kind = advice_kind::huge_pages;
+  one.sites = sites;
+  one.site = sites.front();
+  one.memory_bytes = blocks * facts.huge_page_bytes;
+  set_saving(one, facts, saving, huge_low, huge_high, samples);
+  one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
+  one.headline = "Ask for huge pages: no code changes";
+  one.reason =
+      "Large blocks are faulted in by small pages, although this system gives huge ones to who asks.";
+  one.change = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 PROGRAM ARG...";
+  one.evidence = {say_count(pages) + " small pages in blocks of " + say_bytes(2 * facts.huge_page_bytes) +
+                      " and more, at " + say_time(facts.fault_ns()) + " each",
+                  "a huge page for " + say_count(per_huge) + " of them costs " + say_time(prices.huge_fault)};
+  return one;
+}
+
+std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_group& group) {
+  const site_figures& f = group.sum;
+  const double again = group.again(facts.page_bytes);
+  const bool mostly_large = f.large_bytes >= 0.9 * f.bytes && group.mean_bytes() >= 65536;
+  if (!mostly_large || f.allocations < 2 || again < 0.5 * group.pages() || again < 256) return std::nullopt;
+  advice one = for_group(advice_kind::buffer_pool, group);
+  one.memory_bytes = f.peak_bytes;
+  set_saving(one, facts, again * price_of_again(facts, f), keeping_low, keeping_high, f.samples);
+  const std::string size = say_bytes(group.mean_bytes());
+  one.headline = "Keep these " + size + " buffers in a buffer pool";
+  one.reason =
+      "Every buffer is faulted in page by page, used and unmapped, and the next one begins anew; a pool keeps " +
+      say_bytes(f.peak_bytes) + " backed and hands it out again.";
+  one.change = group.in_array_container()
+                   ? "#include <tarn/buffer_allocator.hpp>\n"
+                     "std::vector<" +
+                         (group.type.empty() ? std::string("T") : group.type) + ", tarn::buffer_allocator<" +
+                         (group.type.empty() ? std::string("T") : group.type) + ">> values;"
+                   : "#include <tarn/buffer_pool.hpp>\n"
+                     "static tarn::buffer_pool buffers;\n"
+                     "tarn::buffer one = buffers.get(bytes);  // back to the pool when it ends";
+  one.evidence = {say_count(f.allocations) + " blocks of " + size + " on average, at most " +
+                      say_bytes(f.peak_bytes) + " at once",
+                  say_count(group.pages()) + " pages faulted in, " + say_count(again) +
+                      " of them again, at " + say_time(facts.first_touch_ns()) + " a page",
+                  "of its " + say_time(group.charged.total()) +
+                      ", a timer around malloc and free would see " + say_time(group.charged.malloc_ns)};
+  return one;
+}
+
+std::optional<advice> advise_asking_for_less(const advice_facts& facts, const site_group& group) {
+  const site_figures& f = group.sum;
+  if (f.checked_bytes < 0x1p24 || f.resident_bytes > 0.5 * f.checked_bytes) return std::nullopt;
+  const double untouched = 1 - f.resident_bytes / f.checked_bytes;
+  if (untouched * f.peak_bytes < std::max(0x1p25, 0.25 * facts.peak_bytes)) return std::nullopt;
+  advice one = for_group(advice_kind::ask_for_less, group);
+  // Pages that nobody touches are never given: asking for less saves address space and overcommit, not time.
+  set_saving(one, facts, 0, 0, 1, f.samples);
+  one.headline = "Ask for less: " + say_share(untouched) + " of these blocks is never touched";
+  one.reason =
+      "Memory that is never touched costs no time and is not resident, but it counts against limits of address space "
+      "and commit, and under malloc implementations that use huge pages it can become resident.";
+  one.change =
+      "ask for about " + say_bytes(group.mean_bytes() * (1 - untouched)) + " at first, and grow on demand";
+  one.evidence = {say_bytes(f.checked_bytes) + " looked at when freed or at the end, " +
+                  say_bytes(f.resident_bytes) + " of it in memory; " + say_bytes(f.peak_bytes) +
+                  " asked for at once"};
+  return one;
+}
+
+}  // namespace tarn::profiler

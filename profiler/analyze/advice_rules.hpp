@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// advice_rules: one function per kind of advice. Each looks at a group of sites, or at the whole program, and says what a
+// change would save, or nothing. docs/advice.md explains the figures, which are constants here.
+// Pure functions; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profiler/analyze/advice.hpp"
+#include "profiler/analyze/site_group.hpp"
+
+namespace tarn::profiler {
+
+// What rules ask of a profile again and again.
+struct advice_facts {
+  const profile& p;
+  std::vector<site_group> groups = {};
+  double cpu_ns = 1;
+  double page_bytes = 4096;
+  double huge_page_bytes = 2 << 20;
+  double duration_ns = 1;
+  double peak_bytes = 0;  // live when most was
+  bool glibc = false;     // the program's malloc
+  int glibc_minor = 0;    // 36 of 2.36; 0: not known
+  std::string thp = {};   // "always", "madvise", "never"; "": not known
+
+  // All page faults together cannot have taken more than the program's time in the kernel: what the price list, measured
+  // at another moment, says beyond that is taken off all of them alike.
+  double kernel_part = 1;
+
+  double fault_ns() const noexcept { return kernel_part * p.prices.fault; }
+  double first_touch_ns() const noexcept { return kernel_part * (p.prices.fault + p.prices.unmap_page); }
+};
+advice_facts facts_of(const profile& p);
+
+// ---- the whole program ----
+std::optional<advice> advise_keeping_memory(const advice_facts& facts);  // glibc's thresholds
+std::optional<advice> advise_huge_pages(const advice_facts& facts);
+std::optional<advice> advise_allocator(const advice_facts& facts);
+std::vector<advice> advise_recyclers(const advice_facts& facts);
+std::vector<advice> advise_arenas(const advice_facts& facts);
+
+// ---- one group ----
+std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_group& group);
+std::optional<advice> advise_pool(const advice_facts& facts, const site_group& group);
+std::optional<advice> advise_reserve(const advice_facts& facts, const site_group& group);
+std::optional<advice> advise_asking_for_less(const advice_facts& facts, const site_group& group);
+
+// ---- what the rules share ----
+
+// Sets the three figures: `saving` and the interval [low, high] times it, the low end widened by what `samples` leave
+// uncertain. Invariant afterwards: 0 <= low_ns <= saving_ns <= high_ns.
+void set_saving(advice& one, const advice_facts& facts, double saving, double low, double high,
+                double samples);
+advice for_group(advice_kind kind, const site_group& group);
+// "12 % of the program's CPU time"
+std::string say_of_cpu(const advice_facts& facts, double ns);
+
+}  // namespace tarn::profiler

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+// Puts the rules' answers in order, and says what to leave alone.
+#include <algorithm>
+#include <set>
+
+#include "profiler/analyze/advice_rules.hpp"
+#include "profiler/analyze/quantity.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+// Which cost a change saves.
+constexpr unsigned faults_cost = 1;
+constexpr unsigned calls_cost = 2;
+
+constexpr std::size_t most_remarks = 3;
+
+struct kind_facts {
+  const char* name;
+  unsigned costs;
+  double weight;  // in sorting: what changes no code comes before what saves a little more
+};
+
+kind_facts facts_about(advice_kind kind) {
+  switch (kind) {
+    case advice_kind::leave_it:
+      return {"leave it", 0, 0};
+    case advice_kind::tunable:
+      return {"tunable", faults_cost, 1.3};
+    case advice_kind::huge_pages:
+      return {"huge pages", faults_cost, 1.2};
+    case advice_kind::allocator:
+      return {"another malloc", faults_cost | calls_cost, 1.1};
+    case advice_kind::buffer_pool:
+      return {"buffer pool", faults_cost, 1};
+    case advice_kind::typed_pool:
+      return {"typed pool", calls_cost, 1};
+    case advice_kind::object_pool:
+      return {"object pool", calls_cost, 1};
+    case advice_kind::recycler:
+      return {"recycler", calls_cost | faults_cost, 1};
+    case advice_kind::arena:
+      return {"arena", calls_cost, 1};
+    case advice_kind::ask_for_less:
+      return {"ask for less", 0, 0};
+    case advice_kind::reserve:
+      return {"reserve", calls_cost | faults_cost, 1};
+  }
+  return {"?", 0, 0};
+}
+
+void add(std::vector<advice>& to, std::optional<advice>&& one) {
+  if (one) to.push_back(std::move(*one));
+}
+
+std::vector<advice> collect(const advice_facts& facts) {
+  std::vector<advice> all;
+  add(all, advise_keeping_memory(facts));
+  add(all, advise_huge_pages(facts));
+  add(all, advise_allocator(facts));
+  for (advice& one : advise_recyclers(facts)) all.push_back(std::move(one));
+  for (advice& one : advise_arenas(facts)) all.push_back(std::move(one));
+  for (const site_group& group : facts.groups) {
+    add(all, advise_buffer_pool(facts, group));
+    add(all, advise_pool(facts, group));
+    add(all, advise_reserve(facts, group));
+    add(all, advise_asking_for_less(facts, group));
+  }
+  return all;
+}
+
+// Whether both would save the same cost of the same sites. No sites: the whole program.
+bool overlap(const advice& a, const advice& b) {
+  if ((facts_about(a.kind).costs & facts_about(b.kind).costs) == 0) return false;
+  if (a.sites.empty() || b.sites.empty()) return true;
+  const std::set<std::uint32_t> sites(a.sites.begin(), a.sites.end());
+  return std::any_of(b.sites.begin(), b.sites.end(),
+                     [&sites](std::uint32_t site) { return sites.contains(site); });
+}
+
+void mark_alternatives(std::vector<advice>& actions) {
+  for (std::size_t index = 0; index < actions.size(); ++index) {
+    for (std::size_t earlier = 0; earlier < index && actions[index].instead_of < 0; ++earlier) {
+      if (actions[earlier].instead_of < 0 && overlap(actions[earlier], actions[index])) {
+        actions[index].instead_of = static_cast<int>(earlier);
+      }
+    }
+  }
+}
+
+std::string say_total(const advice_facts& facts, const cost& all) {
+  return "memory allocation costs " + say_time(all.total()) + ", " + say_of_cpu(facts, all.total()) + ": " +
+         say_time(all.malloc_ns) + " in malloc and free, " + say_time(all.hidden()) +
+         " in page faults and giving memory back";
+}
+
+advice leave_everything(const advice_facts& facts, const std::vector<advice>& candidates,
+                        const advice_settings& settings) {
+  const cost all = cost_of_all(facts.p);
+  advice one;
+  one.headline = "Leave it: no change to memory allocation is worth its while here";
+  one.share = 0;
+  if (candidates.empty()) {
+    one.reason = "No rule finds anything that would save time.";
+  } else {
+    const advice& best = candidates.front();
+    one.reason = std::string("The best that could be had is ") + kind_name(best.kind) +
+                 (best.place.empty() ? "" : " at " + best.place) + ": " + say_of_cpu(facts, best.saving_ns) +
+                 ", below the " + say_share(settings.least_share) + " from which on a change is advised.";
+  }
+  one.evidence = {say_total(facts, all)};
+  return one;
+}
+
+advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& actions) {
+  std::set<std::uint32_t> covered;
+  double saved = 0;
+  for (const advice& one : actions) {
+    if (one.kind != advice_kind::allocator) covered.insert(one.sites.begin(), one.sites.end());
+    if (one.instead_of < 0) saved += one.saving_ns;
+  }
+  std::size_t places = 0;
+  double rest = 0;
+  double largest = 0;
+  for (const site_group& group : facts.groups) {
+    if (covered.contains(group.sites.front())) continue;
+    ++places;
+    rest += group.charged.total();
+    largest = std::max(largest, group.charged.total());
+  }
+  advice one;
+  one.headline = "Leave the rest as it is";
+  one.reason = places == 0 ? "There is no other place that allocates."
+                           : "The other " + say_count(static_cast<double>(places)) + " places cost " +
+                                 say_of_cpu(facts, rest) + " together, the costliest of them " +
+                                 say_share(largest / facts.cpu_ns) + ".";
+  const cost all = cost_of_all(facts.p);
+  one.evidence = {
+      say_total(facts, all),
+      "what is advised above, alternatives not counted twice, would save " + say_of_cpu(facts, saved)};
+  return one;
+}
+
+}  // namespace
+
+std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates,
+                                   const advice_settings& settings) {
+  const advice_facts facts = facts_of(p);
+  std::erase_if(candidates, [](const advice& one) { return one.kind == advice_kind::leave_it; });
+  std::stable_sort(candidates.begin(), candidates.end(), [](const advice& a, const advice& b) {
+    return a.saving_ns * facts_about(a.kind).weight > b.saving_ns * facts_about(b.kind).weight;
+  });
+  std::vector<advice> actions;
+  std::vector<advice> remarks;
+  for (advice& one : candidates) {
+    one.instead_of = -1;
+    if (one.kind == advice_kind::ask_for_less) {
+      if (remarks.size() < most_remarks) remarks.push_back(one);
+    } else if (one.share >= settings.least_share && actions.size() < settings.most) {
+      actions.push_back(one);
+    }
+  }
+  mark_alternatives(actions);
+  std::vector<advice> result;
+  if (actions.empty()) {
+    std::erase_if(candidates, [](const advice& one) { return one.kind == advice_kind::ask_for_less; });
+    result.push_back(leave_everything(facts, candidates, settings));
+    result.insert(result.end(), remarks.begin(), remarks.end());
+    return result;
+  }
+  result = actions;
+  result.insert(result.end(), remarks.begin(), remarks.end());
+  result.push_back(leave_the_rest(facts, actions));
+  return result;
+}
+
+std::vector<advice> advise(const profile& p, const advice_settings& settings) {
+  return arrange_advice(p, collect(facts_of(p)), settings);
+}
+
+const char* kind_name(advice_kind kind) { return facts_about(kind).name; }
+
+const char* grade_name(advice_grade grade) {
+  switch (grade) {
+    case advice_grade::estimated:
+      return "estimated";
+    case advice_grade::replayed:
+      return "replayed";
+    case advice_grade::proven:
+      return "proven";
+  }
+  return "?";
+}
+
+nlohmann::json as_json(const advice& one) {
+  nlohmann::json variables = nlohmann::json::object();
+  for (const environment_variable& each : one.variables) variables[each.name] = each.value;
+  return {{"kind", kind_name(one.kind)},
+          {"grade", grade_name(one.grade)},
+          {"site", one.site},
+          {"sites", one.sites},
+          {"type", one.type},
+          {"place", one.place},
+          {"headline", one.headline},
+          {"reason", one.reason},
+          {"change", one.change},
+          {"evidence", one.evidence},
+          {"variables", variables},
+          {"saving_ns", one.saving_ns},
+          {"low_ns", one.low_ns},
+          {"high_ns", one.high_ns},
+          {"share", one.share},
+          {"memory_bytes", one.memory_bytes},
+          {"instead_of", one.instead_of}};
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/analyze/plan.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "profiler/format/table_file.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+// A site that is not meant may share the frames of one that is, if it allocates less than this part of what that does.
+constexpr double negligible = 0.02;
+
+bool can_be_placed(advice_kind kind) {
+  return kind == advice_kind::typed_pool || kind == advice_kind::object_pool ||
+         kind == advice_kind::buffer_pool;
+}
+
+std::vector<std::uint64_t> addresses_of(const profile& p, std::uint32_t stack) {
+  std::vector<std::uint64_t> addresses;
+  while (stack != 0 && stack < p.stacks.size() && addresses.size() < most_plan_frames) {
+    addresses.push_back(p.stacks[stack].address);
+    if (p.stacks[stack].parent >= stack) break;
+    stack = p.stacks[stack].parent;
+  }
+  return addresses;
+}
+
+bool frame_of(const profile& p, std::uint64_t address, plan_frame& frame) {
+  for (auto each = p.modules.rbegin(); each != p.modules.rend(); ++each) {
+    if (address < each->start || address > each->end) continue;
+    frame = {each->path, each->build_id, address - each->start + each->file_offset};
+    return true;
+  }
+  return false;
+}
+
+class plan_maker {
+ public:
+  explicit plan_maker(const profile& p) : p_(p) {
+    for (const site& one : p.sites) paths_.push_back(addresses_of(p, one.stack));
+  }
+
+  void add(plan& into, const advice& one, bool alone) {
+    const std::vector<bool> meant = flags_of(one.sites);
+    std::vector<plan_site> added;
+    for (const std::uint32_t index : one.sites) {
+      plan_site next;
+      next.use = one.kind == advice_kind::buffer_pool ? plan_use::buffers : plan_use::pool;
+      next.size = next.use == plan_use::pool ? size_of(one) : 0;
+      next.group = group_;
+      next.type = one.type;
+      next.place = one.place;
+      if (!set_frames(next, index, meant) || is_there(added, next)) continue;
+      added.push_back(std::move(next));
+      if (into.sites.size() + added.size() >= most_plan_sites) break;
+    }
+    if (added.empty()) return;
+    ++group_;
+    into.sites.insert(into.sites.end(), added.begin(), added.end());
+    into.on_tarn = true;
+    if (alone || one.instead_of < 0) note(into, one);
+  }
+
+  // An alternative's saving is in that of the advice it stands for.
+  static void note(plan& into, const advice& one) {
+    into.headlines.push_back(one.headline);
+    into.saving_ns += one.saving_ns;
+    into.low_ns += one.low_ns;
+    into.high_ns += one.high_ns;
+  }
+
+ private:
+  std::vector<bool> flags_of(const std::vector<std::uint32_t>& sites) const {
+    std::vector<bool> flags(p_.sites.size(), false);
+    for (const std::uint32_t site : sites) flags[site] = true;
+    return flags;
+  }
+
+  std::uint64_t size_of(const advice& one) const {
+    std::map<std::uint64_t, double> counts;
+    for (const std::uint32_t site : one.sites) {
+      for (const size_count& each : p_.sites[site].sizes) {
+        if (each.exact) counts[each.size] += each.count;
+      }
+    }
+    const auto most = std::max_element(counts.begin(), counts.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most != counts.end() ? most->first : 0;
+  }
+
+  // Whether another site's blocks would be taken for those of `index` by its first `depth` frames.
+  bool is_ambiguous(std::uint32_t index, std::size_t depth, const std::vector<bool>& meant) const {
+    const std::vector<std::uint64_t>& path = paths_[index];
+    double others = 0;
+    for (std::size_t other = 0; other < paths_.size(); ++other) {
+      if (meant[other] || paths_[other].size() < depth) continue;
+      if (std::equal(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(depth),
+                     paths_[other].begin())) {
+        others += p_.sites[other].figures.allocations;
+      }
+    }
+    return others > negligible * p_.sites[index].figures.allocations;
+  }
+
+  bool set_frames(plan_site& site, std::uint32_t index, const std::vector<bool>& meant) const {
+    const std::vector<std::uint64_t>& path = paths_[index];
+    std::size_t depth = 1;
+    while (depth < path.size() && is_ambiguous(index, depth, meant)) ++depth;
+    if (path.empty()) return false;
+    for (std::size_t frame = 0; frame < depth; ++frame) {
+      plan_frame next;
+      if (!frame_of(p_, path[frame], next)) return false;
+      site.frames.push_back(std::move(next));
+    }
+    return site.use == plan_use::buffers || site.size != 0;
+  }
+
+  static bool is_there(const std::vector<plan_site>& sites, const plan_site& one) {
+    return std::any_of(sites.begin(), sites.end(), [&one](const plan_site& other) {
+      return std::equal(other.frames.begin(), other.frames.end(), one.frames.begin(), one.frames.end(),
+                        [](const plan_frame& a, const plan_frame& b) {
+                          return a.module == b.module && a.offset == b.offset;
+                        });
+    });
+  }
+
+  const profile& p_;
+  std::vector<std::vector<std::uint64_t>> paths_;
+  std::uint32_t group_ = 0;
+};
+
+std::string hexadecimal(std::uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+[[noreturn]] void refuse(const std::string& name, const std::string& problem) {
+  throw profile_error(name + ": " + problem + "; make a plan anew: tarn advise FILE --plan " + name);
+}
+
+bool is_hexadecimal(const std::string& text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+plan_frame read_frame(const nlohmann::json& json, const std::string& name) {
+  plan_frame frame;
+  frame.module = json.at("module").get<std::string>();
+  frame.build_id = json.value("build_id", std::string());
+  const std::string offset = json.at("offset").get<std::string>();
+  char* end = nullptr;
+  frame.offset = std::strtoull(offset.c_str(), &end, 16);
+  if (end == offset.c_str() || *end != 0) refuse(name, "'" + offset + "' is no offset");
+  if (!is_hexadecimal(frame.build_id) || frame.build_id.size() > 128) {
+    refuse(name, "'" + frame.build_id + "' is no build-id");
+  }
+  return frame;
+}
+
+plan_site read_site(const nlohmann::json& json, const std::string& name) {
+  plan_site site;
+  const std::string use = json.at("use").get<std::string>();
+  if (use != "pool" && use != "buffers")
+    refuse(name, "a site's use is 'pool' or 'buffers', not '" + use + "'");
+  site.use = use == "pool" ? plan_use::pool : plan_use::buffers;
+  site.size = json.value("size", std::uint64_t{0});
+  site.group = json.value("group", std::uint32_t{0});
+  site.type = json.value("type", std::string());
+  site.place = json.value("place", std::string());
+  for (const nlohmann::json& frame : json.at("frames")) site.frames.push_back(read_frame(frame, name));
+  if (site.use == plan_use::pool && (site.size == 0 || site.size > 65536)) {
+    refuse(name, "a pool's size is from 1 to 65536 bytes, not " + std::to_string(site.size));
+  }
+  if (site.frames.empty() || site.frames.size() > most_plan_frames) {
+    refuse(name, "a site has 1 to " + std::to_string(most_plan_frames) + " frames");
+  }
+  return site;
+}
+
+plan read_object(const nlohmann::json& json, const std::string& name) {
+  if (!json.is_object() || !json.contains("tarn_plan")) refuse(name, "it is no plan");
+  if (json.at("tarn_plan") != plan_version) refuse(name, "it is a plan of another version");
+  plan result;
+  result.program = json.value("program", std::string());
+  result.on_tarn = json.value("malloc", std::string()) == "tarn";
+  const nlohmann::json variables = json.value("variables", nlohmann::json::object());
+  for (const auto& [key, value] : variables.items()) {
+    if (key.empty() || key.find('=') != std::string::npos)
+      refuse(name, "'" + key + "' is no variable's name");
+    result.variables.push_back({key, value.get<std::string>()});
+  }
+  const nlohmann::json sites = json.value("sites", nlohmann::json::array());
+  if (sites.size() > most_plan_sites) {
+    refuse(name, "it has more than " + std::to_string(most_plan_sites) + " sites");
+  }
+  for (const nlohmann::json& site : sites) result.sites.push_back(read_site(site, name));
+  result.headlines = json.value("advice", std::vector<std::string>());
+  result.saving_ns = json.value("saving_ns", 0.0);
+  result.low_ns = json.value("low_ns", 0.0);
+  result.high_ns = json.value("high_ns", 0.0);
+  result.cpu_ns = json.value("cpu_ns", 0.0);
+  return result;
+}
+
+}  // namespace
+
+plan plan_of(const profile& p, const std::vector<advice>& all, int number) {
+  plan result;
+  if (p.meta.is_object()) result.program = p.meta.value("program", std::string());
+  result.cpu_ns = cpu_time_of(p);
+  plan_maker maker(p);
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    const advice& one = all[index];
+    const bool chosen =
+        number < 0 ? one.instead_of < 0 || can_be_placed(one.kind) : static_cast<int>(index) == number;
+    if (!chosen) continue;
+    if (can_be_placed(one.kind) && (number >= 0 || result.variables.empty())) {
+      maker.add(result, one, number >= 0);
+    } else if (one.kind == advice_kind::allocator && result.variables.empty() && !result.on_tarn) {
+      result.on_tarn = true;
+      plan_maker::note(result, one);
+    } else if (!one.variables.empty() && result.variables.empty() && !result.on_tarn) {
+      result.variables = one.variables;
+      plan_maker::note(result, one);
+    }
+  }
+  return result;
+}
+
+std::string write_plan(const plan& what) {
+  nlohmann::ordered_json json;
+  json["tarn_plan"] = plan_version;
+  json["program"] = what.program;
+  json["advice"] = what.headlines;
+  json["saving_ns"] = what.saving_ns;
+  json["low_ns"] = what.low_ns;
+  json["high_ns"] = what.high_ns;
+  json["cpu_ns"] = what.cpu_ns;
+  json["variables"] = nlohmann::ordered_json::object();
+  for (const environment_variable& each : what.variables) json["variables"][each.name] = each.value;
+  json["malloc"] = what.on_tarn ? "tarn" : "";
+  json["sites"] = nlohmann::ordered_json::array();
+  for (const plan_site& site : what.sites) {
+    nlohmann::ordered_json one;
+    one["use"] = site.use == plan_use::pool ? "pool" : "buffers";
+    if (site.use == plan_use::pool) one["size"] = site.size;
+    one["group"] = site.group;
+    one["type"] = site.type;
+    one["place"] = site.place;
+    one["frames"] = nlohmann::ordered_json::array();
+    for (const plan_frame& frame : site.frames) {
+      one["frames"].push_back(
+          {{"module", frame.module}, {"build_id", frame.build_id}, {"offset", hexadecimal(frame.offset)}});
+    }
+    json["sites"].push_back(std::move(one));
+  }
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+plan read_plan(const std::string& text, const std::string& name) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_discarded()) refuse(name, "it is not JSON");
+  try {
+    return read_object(json, name);
+  } catch (const nlohmann::json::exception& error) {
+    refuse(name, std::string("it is no plan (") + error.what() + ")");
+  }
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/analyze/site_group.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <tuple>
+
+#include "profiler/model/figure_columns.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+std::string lower(std::string text) {
+  for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
+}
+
+constexpr std::string_view operator_word = "operator";
+
+using group_key = std::tuple<std::string, std::string, std::uint32_t, std::string>;
+
+void merge_sizes(std::vector<size_count>& into, const std::vector<size_count>& more) {
+  for (const size_count& each : more) {
+    const auto same = std::find_if(into.begin(), into.end(), [&each](const size_count& one) {
+      return one.size == each.size && one.exact == each.exact;
+    });
+    if (same != into.end()) {
+      same->count += each.count;
+    } else {
+      into.push_back(each);
+    }
+  }
+}
+
+void add_site(site_group& group, const profile& p, std::uint32_t index) {
+  const site& one = p.sites[index];
+  group.sites.push_back(index);
+  for (const figure_column& each : figure_columns) group.sum.*each.member += one.figures.*each.member;
+  merge_sizes(group.sizes, one.sizes);
+  const cost more = cost_of(p, one.figures);
+  group.charged.malloc_ns += more.malloc_ns;
+  group.charged.fault_ns += more.fault_ns;
+  group.charged.unmap_ns += more.unmap_ns;
+}
+
+void set_place(site_group& group, const std::vector<source_frame>& frames, std::size_t at) {
+  if (frames.empty()) {
+    group.place.function = "?? (no call path)";
+    return;
+  }
+  group.place = frames[at];
+  const std::size_t end = std::min(frames.size(), at + 2);
+  for (std::size_t index = 0; index < end; ++index) group.functions.push_back(frames[index].function);
+}
+
+std::size_t place_in(const std::vector<source_frame>& frames) {
+  for (std::size_t index = 0; index < frames.size(); ++index) {
+    if (!is_plumbing(frames[index])) return index;
+  }
+  return 0;
+}
+
+}  // namespace
+
+double site_group::pages() const noexcept { return std::max(sum.faults, sum.fault_pages); }
+
+double site_group::again(double page_bytes) const noexcept {
+  return std::max(0.0, pages() - sum.peak_bytes / page_bytes);
+}
+
+double site_group::mean_bytes() const noexcept { return sum.bytes / std::max(1.0, sum.allocations); }
+
+bool site_group::in_array_container() const noexcept {
+  return std::any_of(functions.begin(), functions.end(), [](const std::string& function) {
+    const std::string name = plain_name(function);
+    return name.starts_with("std::vector::") || name.starts_with("std::_Vector_base::") ||
+           name.find("basic_string::") != std::string::npos || name.starts_with("std::deque::") ||
+           name.starts_with("std::_Deque_base::");
+  });
+}
+
+std::string plain_name(std::string_view function) {
+  std::string name;
+  int depth = 0;
+  for (std::size_t at = 0; at < function.size(); ++at) {
+    const char letter = function[at];
+    if (depth == 0 && function.substr(at).starts_with(operator_word)) {
+      // Its signs are no brackets.
+      const std::size_t begin = at;
+      at += operator_word.size();
+      if (function.substr(at).starts_with("()")) at += 2;
+      while (at < function.size() &&
+             std::string_view("<>=-!+*/%^&|~,[]").find(function[at]) != std::string_view::npos)
+        ++at;
+      name += function.substr(begin, at - begin);
+      --at;
+      continue;
+    }
+    if (letter == '<') ++depth;
+    if (depth == 0 && letter == '(' && !function.substr(at).starts_with("(anonymous namespace)")) break;
+    if (depth == 0) name += letter;
+    if (letter == '>') depth = std::max(0, depth - 1);
+  }
+  while (name.ends_with(' ')) name.pop_back();
+  // What is left before the last blank is a return type, but for "operator new" and the anonymous namespace.
+  const std::size_t from = std::min(name.find("operator"), name.find("(anonymous"));
+  const std::size_t blank = name.rfind(' ', from == std::string::npos ? std::string::npos : from);
+  if (blank != std::string::npos && (from == std::string::npos || blank < from)) name.erase(0, blank + 1);
+  return name;
+}
+
+bool is_plumbing(const source_frame& frame) {
+  if (frame.function.starts_with("?? (")) return false;
+  const std::string name = plain_name(frame.function);
+  if (name.starts_with("std::") || name.starts_with("__gnu_cxx::") || name.starts_with("operator new"))
+    return true;
+  if (frame.file.find("/include/c++/") != std::string::npos) return true;
+  const std::string last = lower(name.substr(name.rfind(':') == std::string::npos ? 0 : name.rfind(':') + 1));
+  return last.find("alloc") != std::string::npos || last.ends_with("strdup") || last.ends_with("strndup");
+}
+
+std::string say_place(const source_frame& frame) {
+  if (frame.file.empty()) return frame.function;
+  return frame.file + (frame.line != 0 ? ":" + std::to_string(frame.line) : "") + " " + frame.function;
+}
+
+std::vector<site_group> group_sites(const profile& p) {
+  std::map<group_key, site_group> found;
+  std::vector<std::pair<double, std::uint32_t>> order;
+  for (std::uint32_t index = 0; index < p.sites.size(); ++index) {
+    order.emplace_back(cost_of(p, p.sites[index].figures).total(), index);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [total, index] : order) {
+    const std::vector<source_frame> frames = frames_of(p, p.sites[index].stack);
+    const std::size_t at = place_in(frames);
+    const source_frame none;
+    const source_frame& place = frames.empty() ? none : frames[at];
+    const auto [entry, is_new] =
+        found.try_emplace({place.function, place.file, place.line, p.sites[index].type});
+    if (is_new) {
+      entry->second.type = p.sites[index].type;
+      set_place(entry->second, frames, at);
+    }
+    add_site(entry->second, p, index);
+  }
+  std::vector<site_group> groups;
+  groups.reserve(found.size());
+  for (auto& [key, group] : found) groups.push_back(std::move(group));
+  for (site_group& group : groups) {
+    std::stable_sort(group.sizes.begin(), group.sizes.end(),
+                     [](const size_count& a, const size_count& b) { return a.count > b.count; });
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const site_group& a, const site_group& b) {
+    return a.charged.total() > b.charged.total();
+  });
+  return groups;
+}
+
+}  // namespace tarn::profiler

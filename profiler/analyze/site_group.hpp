@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// site_group: the sites that one change in the code would reach: those that allocate the same type at the same place,
+// whatever path led there.
+// Pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiler/model/profile.hpp"
+
+namespace tarn::profiler {
+
+// Invariant: `sum` adds up the sites' figures. Peaks of several sites need not have been at once: sum.peak_bytes is a
+// bound then.
+struct site_group {
+  std::vector<std::uint32_t> sites;  // the costliest first
+  std::string type;
+  source_frame place;  // the innermost frame that is neither a library's template nor a wrapper of malloc
+  std::vector<std::string>
+      functions;  // of the costliest site's frames, from the innermost to the place and its caller
+  site_figures sum;
+  std::vector<size_count> sizes;  // by count, descending
+  cost charged;
+
+  double pages() const noexcept;                   // given by faults
+  double again(double page_bytes) const noexcept;  // of them, beyond what was ever live at once
+  double mean_bytes() const noexcept;
+  bool in_array_container() const noexcept;  // vector, string, deque: blocks of as many objects as fit
+};
+
+// All groups, the costliest first.
+std::vector<site_group> group_sites(const profile& p);
+
+// "file:line function", as much of it as is known.
+std::string say_place(const source_frame& frame);
+
+// The function's name without return type, template arguments and parameters: "std::vector::push_back".
+std::string plain_name(std::string_view function);
+
+// Whether a change belongs further out: in std, in allocators of other libraries, in wrappers of malloc.
+bool is_plumbing(const source_frame& frame);
+
+}  // namespace tarn::profiler

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+// The malloc family, with a plan's sites served from pools and everything else by libtarn. Preloaded above libtarn.so.
+// Until the plan is read, and where there is none, everything is libtarn's.
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <new>
+
+#include "profiler/apply/apply_format.hpp"
+#include "profiler/apply/apply_pools.hpp"
+#include "profiler/apply/apply_sites.hpp"
+#include "tarn/malloc.h"
+
+using namespace tarn::profiler;
+
+namespace {
+
+constinit apply_sites sites;
+constinit bool ready = false;  // set once, before the program's first thread
+
+// Text for the report, cut where it would not fit.
+class line {
+ public:
+  line& put(const char* text) {
+    while (*text != 0 && length_ < sizeof text_) text_[length_++] = *text++;
+    return *this;
+  }
+  line& put(unsigned long value) {
+    char digits[24];
+    std::size_t count = 0;
+    do {
+      digits[count++] = static_cast<char>('0' + value % 10);
+      value /= 10;
+    } while (value != 0);
+    while (count > 0 && length_ < sizeof text_) text_[length_++] = digits[--count];
+    return *this;
+  }
+  void write_to(int file) const {
+    const ssize_t written = write(file, text_, length_);
+    (void)written;  // a report that cannot be written is missed by nobody but its reader, who says so
+  }
+
+ private:
+  char text_[2048];
+  std::size_t length_ = 0;
+};
+
+[[gnu::constructor]] void begin() {
+  const char* const path = getenv(apply_variable);
+  if (path == nullptr || *path == 0) return;
+  if (!sites.load(path)) {
+    line().put("tarn: libtarn_apply.so cannot read the plan ").put(path).put("\n").write_to(STDERR_FILENO);
+  }
+  apply_pools::open(sites);
+  ready = true;
+}
+
+[[gnu::destructor]] void end() {
+  const char* const path = getenv(apply_report_variable);
+  if (!ready || path == nullptr || *path == 0) return;
+  line text;
+  text.put("sites ").put(sites.found()).put(" ").put(sites.sites()).put("\n");
+  for (std::size_t number = 0; number < most_apply_groups; ++number) {
+    if (!sites.group(number).used) continue;
+    text.put("group ").put(number).put(" ").put(apply_pools::taken(number)).put("\n");
+  }
+  const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  text.write_to(file);
+  close(file);
+}
+
+// From a pool, if the call that returns to `caller` is a site of the plan.
+[[gnu::always_inline]] inline void* from_pool(std::size_t size, void* caller, void* frame) {
+  if (!ready) return nullptr;
+  const auto* slot = static_cast<const std::uintptr_t*>(frame) + 1;
+  const int group = sites.find(reinterpret_cast<std::uintptr_t>(caller), slot);
+  if (group == apply_sites::none) [[likely]]
+    return nullptr;
+  return apply_pools::take(static_cast<std::size_t>(group), size);
+}
+
+#define TARN_FROM_POOL(size) from_pool(size, __builtin_return_address(0), __builtin_frame_address(0))
+
+void release(void* block) {
+  if (block != nullptr && !(ready && apply_pools::give(block))) tarn_free(block);
+}
+
+// A pool's block does not grow; its successor is malloc's.
+void* resize(void* block, std::size_t size) {
+  const std::size_t capacity = block != nullptr && ready ? apply_pools::capacity_of(block) : 0;
+  if (capacity == 0) return tarn_realloc(block, size);
+  if (size == 0) {
+    release(block);
+    return nullptr;
+  }
+  if (size <= capacity) return block;
+  void* const next = tarn_malloc(size);
+  if (next == nullptr) return nullptr;
+  std::memcpy(next, block, capacity);
+  release(block);
+  return next;
+}
+
+// Out of memory: libtarn's own operator new knows what to do then.
+template <class Function, class... Args>
+void* new_by_libtarn(const char* name, Args... args) {
+  void* const library = dlopen("libtarn.so.1", RTLD_NOW | RTLD_NOLOAD);
+  auto* const function = library != nullptr ? reinterpret_cast<Function>(dlsym(library, name)) : nullptr;
+  if (function == nullptr) abort();
+  return function(args...);
+}
+
+}  // namespace
+
+#define TARN_HOOK extern "C" __attribute__((visibility("default"), noinline))
+
+// libc's headers name the parameters with reserved names.
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
+TARN_HOOK void* malloc(size_t size) noexcept {
+  void* const block = TARN_FROM_POOL(size);
+  return block != nullptr ? block : tarn_malloc(size);
+}
+TARN_HOOK void* calloc(size_t count, size_t size) noexcept {
+  size_t bytes = 0;
+  void* const block = __builtin_mul_overflow(count, size, &bytes) ? nullptr : TARN_FROM_POOL(bytes);
+  return block != nullptr ? std::memset(block, 0, bytes) : tarn_calloc(count, size);
+}
+TARN_HOOK void* realloc(void* block, size_t size) noexcept {
+  if (block == nullptr) {
+    void* const fresh = TARN_FROM_POOL(size);
+    return fresh != nullptr ? fresh : tarn_malloc(size);
+  }
+  return resize(block, size);
+}
+TARN_HOOK void* reallocarray(void* block, size_t count, size_t size) noexcept {
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size, &bytes)) return tarn_reallocarray(block, count, size);
+  return resize(block, bytes);
+}
+TARN_HOOK void free(void* block) noexcept { release(block); }
+TARN_HOOK void cfree(void* block) noexcept { release(block); }
+TARN_HOOK void free_sized(void* block, size_t) noexcept { release(block); }
+TARN_HOOK void free_aligned_sized(void* block, size_t, size_t) noexcept { release(block); }
+TARN_HOOK int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
+  return tarn_posix_memalign(out, alignment, size);
+}
+TARN_HOOK void* aligned_alloc(size_t alignment, size_t size) noexcept {
+  return tarn_aligned_alloc(alignment, size);
+}
+TARN_HOOK void* memalign(size_t alignment, size_t size) noexcept { return tarn_memalign(alignment, size); }
+TARN_HOOK void* valloc(size_t size) noexcept { return tarn_valloc(size); }
+TARN_HOOK void* pvalloc(size_t size) noexcept { return tarn_pvalloc(size); }
+TARN_HOOK size_t malloc_usable_size(void* block) noexcept {
+  const std::size_t capacity = block != nullptr && ready ? apply_pools::capacity_of(block) : 0;
+  return capacity != 0 ? capacity : tarn_usable_size(block);
+}
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
+
+#define TARN_NEW __attribute__((visibility("default"), noinline))
+
+TARN_NEW void* operator new(std::size_t size) {
+  void* block = TARN_FROM_POOL(size);
+  if (block == nullptr) block = tarn_malloc(size);
+  return block != nullptr ? block : new_by_libtarn<void* (*)(std::size_t)>("_Znwm", size);
+}
+TARN_NEW void* operator new[](std::size_t size) {
+  void* block = TARN_FROM_POOL(size);
+  if (block == nullptr) block = tarn_malloc(size);
+  return block != nullptr ? block : new_by_libtarn<void* (*)(std::size_t)>("_Znam", size);
+}
+TARN_NEW void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  void* const block = TARN_FROM_POOL(size);
+  return block != nullptr ? block : tarn_malloc(size);
+}
+TARN_NEW void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  void* const block = TARN_FROM_POOL(size);
+  return block != nullptr ? block : tarn_malloc(size);
+}
+using aligned_new = void* (*)(std::size_t, std::align_val_t);
+TARN_NEW void* operator new(std::size_t size, std::align_val_t a) {
+  void* const block = tarn_memalign(static_cast<std::size_t>(a), size);
+  return block != nullptr ? block : new_by_libtarn<aligned_new>("_ZnwmSt11align_val_t", size, a);
+}
+TARN_NEW void* operator new[](std::size_t size, std::align_val_t a) {
+  void* const block = tarn_memalign(static_cast<std::size_t>(a), size);
+  return block != nullptr ? block : new_by_libtarn<aligned_new>("_ZnamSt11align_val_t", size, a);
+}
+TARN_NEW void* operator new(std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return tarn_memalign(static_cast<std::size_t>(a), size);
+}
+TARN_NEW void* operator new[](std::size_t size, std::align_val_t a, const std::nothrow_t&) noexcept {
+  return tarn_memalign(static_cast<std::size_t>(a), size);
+}
+
+TARN_NEW void operator delete(void* p) noexcept { release(p); }
+TARN_NEW void operator delete[](void* p) noexcept { release(p); }
+TARN_NEW void operator delete(void* p, std::size_t) noexcept { release(p); }
+TARN_NEW void operator delete[](void* p, std::size_t) noexcept { release(p); }
+TARN_NEW void operator delete(void* p, const std::nothrow_t&) noexcept { release(p); }
+TARN_NEW void operator delete[](void* p, const std::nothrow_t&) noexcept { release(p); }
+TARN_NEW void operator delete(void* p, std::align_val_t) noexcept { release(p); }
+TARN_NEW void operator delete[](void* p, std::align_val_t) noexcept { release(p); }
+TARN_NEW void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
+TARN_NEW void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { release(p); }
+TARN_NEW void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept { release(p); }
+TARN_NEW void operator delete[](void* p, std::align_val_t, const std::nothrow_t&) noexcept { release(p); }

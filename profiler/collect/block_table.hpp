@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// block_table: the living blocks of a program, found by their first address, or by any address within them.
+// Invariant: large_ holds exactly the blocks of large_range bytes and more; of each page the bits in pages_ tell where
+// the others begin, to 16 bytes.
+//
+// Not thread-safe. References stay good until the next insert or erase.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace tarn::profiler {
+
+struct living_block {
+  std::uint64_t address = 0;  // 0: an empty entry
+  std::uint64_t size = 0;
+  std::uint64_t time_ns = 0;
+  std::uint64_t number = 0;  // of its allocation, from 1
+  std::uint32_t site = 0;
+  std::uint32_t thread = 0;
+  double faults = 0;  // on it so far, as weighed
+};
+
+class block_table {
+ public:
+  // `ranges`: whether find_within will be asked, which costs more to keep ready.
+  explicit block_table(bool ranges);
+
+  living_block* find(std::uint64_t address) noexcept;
+  // Requires that none of that address is there.
+  living_block& insert(const living_block& block);
+  void erase(std::uint64_t address);
+  // The block that holds `address`; null if there is none, or the table was made without ranges.
+  living_block* find_within(std::uint64_t address) noexcept;
+  std::size_t size() const noexcept { return count_; }
+
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (const living_block& block : entries_) {
+      if (block.address != 0) visit(block);
+    }
+  }
+
+  static constexpr std::uint64_t large_range = 16384;
+
+ private:
+  static constexpr std::uint64_t page_bytes = 4096;
+  static constexpr std::uint64_t granule = 16;
+
+  struct page_entry {
+    std::uint64_t page = 0;  // number + 1; 0: empty
+    std::uint64_t starts[page_bytes / granule / 64] = {};
+  };
+
+  std::size_t index_of(std::uint64_t address) const noexcept {
+    return static_cast<std::size_t>((address * 0x9e3779b97f4a7c15U) >> shift_);
+  }
+  std::size_t page_index(std::uint64_t page) const noexcept {
+    return static_cast<std::size_t>((page * 0x9e3779b97f4a7c15U) >> page_shift_);
+  }
+  page_entry* find_page(std::uint64_t page) noexcept;
+  page_entry& add_page(std::uint64_t page);
+  void mark(std::uint64_t address, bool there);
+  living_block* find_small(std::uint64_t address) noexcept;
+  void grow();
+  void grow_pages();
+
+  bool ranges_;
+  unsigned shift_;
+  unsigned page_shift_;
+  std::size_t count_ = 0;
+  std::size_t page_count_ = 0;
+  std::vector<living_block> entries_;
+  std::vector<page_entry> pages_;
+  std::map<std::uint64_t, std::uint64_t> large_;  // address -> end
+};
+
+}  // namespace tarn::profiler

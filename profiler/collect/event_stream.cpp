@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/event_stream.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tarn::profiler {
+
+namespace {
+
+word_kind kind_of(std::uint64_t word) { return static_cast<word_kind>(word & 15); }
+
+std::uint64_t address_of(std::uint64_t word) { return word >> address_shift << 3; }
+
+constexpr std::uint64_t unrecorded_block = 8;
+constexpr std::size_t most_nodes = std::size_t{1} << 24;
+
+}  // namespace
+
+void event_stream::reset(const std::uint64_t* words, std::uint64_t ring_words, process_model* model,
+                         const tick_clock* clock, module_sink* modules, std::uint64_t start_ns) {
+  *this = {};
+  words_ = words;
+  mask_ = ring_words - 1;
+  model_ = model;
+  clock_ = clock;
+  modules_ = modules;
+  start_ns_ = start_ns;
+  nodes_.assign(1, 0);
+}
+
+bool event_stream::needs(std::uint64_t count) {
+  if (head_ - at_ >= count) return true;
+  broken_ = true;
+  at_ = head_;
+  return false;
+}
+
+std::uint64_t event_stream::ns_of(std::uint64_t ticks) const {
+  const std::uint64_t ns = clock_->to_ns(ticks);
+  return ns > start_ns_ ? ns - start_ns_ : 0;
+}
+
+std::uint32_t event_stream::node_at(std::uint64_t id) const { return id < nodes_.size() ? nodes_[id] : 0; }
+
+void event_stream::begin_thread(std::uint32_t id) {
+  const std::uint64_t now = ns_of(ticks_);
+  if (has_thread_) model_->end_thread(thread_, now);
+  thread_ = model_->begin_thread(id, now);
+  has_thread_ = true;
+}
+
+bool event_stream::take_text() {
+  const std::uint64_t first = word(0);
+  const auto what = static_cast<text_kind>(first >> 4 & 255);
+  const std::uint64_t length = first >> 16 & 65535;
+  const std::uint64_t text_words = (length + 7) / 8;
+  const std::uint64_t count = 1 + text_words + (what == text_kind::module ? 2 : 0);
+  if (length > most_text_bytes || !needs(count)) {
+    broken_ = true;
+    at_ = head_;
+    return false;
+  }
+  std::string text;
+  for (std::uint64_t index = 0; index < text_words; ++index) {
+    const std::uint64_t part = word(1 + index);
+    text.append(reinterpret_cast<const char*>(&part), std::min<std::uint64_t>(8, length - 8 * index));
+  }
+  if (what == text_kind::module) {
+    if (modules_ != nullptr) modules_->loaded(text, word(1 + text_words), word(2 + text_words));
+  } else if (has_thread_) {
+    model_->name_thread(thread_, text);
+  }
+  at_ += count;
+  return true;
+}
+
+void event_stream::take_note() {
+  const std::uint64_t figure = word(0) >> 12;
+  switch (static_cast<note_kind>(word(0) >> 4 & 255)) {
+    case note_kind::size:
+      notes_.size = figure;
+      break;
+    case note_kind::alignment:
+      notes_.alignment = figure;
+      break;
+    case note_kind::usable:
+      notes_.usable = figure;
+      break;
+    case note_kind::checked_pages:
+      notes_.checked_pages = figure;
+      break;
+    case note_kind::resident_pages:
+      notes_.resident_pages = figure;
+      break;
+  }
+  ++at_;
+}
+
+// True: it was something without a time of its own, and the next word may be looked at.
+bool event_stream::take_untimed(word_kind kind) {
+  switch (kind) {
+    case word_kind::time:
+      ticks_ = word(0) >> kind_bits;
+      ++at_;
+      return true;
+    case word_kind::node:
+      if (!needs(2)) return false;
+      if (nodes_.size() < most_nodes) nodes_.push_back(model_->node(node_at(word(0) >> 32), word(1)));
+      at_ += 2;
+      return true;
+    case word_kind::thread:
+      begin_thread(static_cast<std::uint32_t>(word(0) >> 32));
+      ++at_;
+      return true;
+    case word_kind::text:
+      return take_text();
+    case word_kind::note:
+      take_note();
+      return true;
+    default:
+      break;
+  }
+  broken_ = true;
+  at_ = head_;
+  return false;
+}
+
+bool event_stream::peek(std::uint64_t& time_ns) {
+  while (at_ != head_) {
+    const std::uint64_t first = word(0);
+    const word_kind kind = kind_of(first);
+    std::uint64_t count = 0;
+    switch (kind) {
+      case word_kind::malloc:
+      case word_kind::calloc:
+      case word_kind::aligned:
+      case word_kind::operator_new:
+      case word_kind::realloc_end:
+      case word_kind::unmap:
+        count = 2;
+        break;
+      case word_kind::free:
+      case word_kind::operator_delete:
+      case word_kind::realloc_begin:
+        count = 1;
+        break;
+      case word_kind::map:
+        count = 3;
+        break;
+      default:
+        if (!take_untimed(kind)) return false;
+        continue;
+    }
+    if (!needs(count)) return false;
+    // An event of no thread: the ring does not begin as one does.
+    if (!has_thread_) begin_thread(0);
+    next_ticks_ = ticks_ + (first >> kind_bits & most_ticks);
+    next_ns_ = ns_of(next_ticks_);
+    time_ns = next_ns_;
+    return true;
+  }
+  return false;
+}
+
+allocation_event event_stream::allocation(event_kind kind) const {
+  allocation_event event;
+  event.kind = kind;
+  event.time_ns = next_ns_;
+  event.address = address_of(word(0));
+  const std::uint64_t size = word(1) >> 32;
+  event.size = size == size_elsewhere ? notes_.size : size;
+  event.usable = notes_.usable;
+  event.alignment = notes_.alignment;
+  event.node = node_at(word(1) & 0xffffffff);
+  return event;
+}
+
+release_event event_stream::release(event_kind kind) const {
+  return {next_ns_, address_of(word(0)), notes_.checked_pages, notes_.resident_pages, kind};
+}
+
+void event_stream::take() {
+  ticks_ = next_ticks_;
+  std::uint64_t count = 2;
+  switch (kind_of(word(0))) {
+    case word_kind::malloc:
+      model_->allocated(thread_, allocation(event_kind::malloc));
+      break;
+    case word_kind::calloc:
+      model_->allocated(thread_, allocation(event_kind::calloc));
+      break;
+    case word_kind::aligned:
+      model_->allocated(thread_, allocation(event_kind::aligned));
+      break;
+    case word_kind::operator_new:
+      model_->allocated(thread_, allocation(event_kind::operator_new));
+      break;
+    case word_kind::free:
+      model_->freed(thread_, release(event_kind::free));
+      count = 1;
+      break;
+    case word_kind::operator_delete:
+      model_->freed(thread_, release(event_kind::operator_delete));
+      count = 1;
+      break;
+    case word_kind::realloc_begin:
+      model_->realloc_begins(thread_, release(event_kind::realloc));
+      count = 1;
+      break;
+    case word_kind::realloc_end: {
+      const allocation_event event = allocation(event_kind::realloc);
+      model_->realloc_ends(thread_, event, event.address != unrecorded_block);
+      break;
+    }
+    case word_kind::map:
+      model_->mapped(thread_, next_ns_, address_of(word(0)), word(1), node_at(word(2) & 0xffffffff));
+      count = 3;
+      break;
+    case word_kind::unmap:
+      model_->unmapped(thread_, next_ns_, address_of(word(0)), word(1));
+      break;
+    default:
+      break;
+  }
+  notes_ = {};
+  at_ += count;
+}
+
+}  // namespace tarn::profiler

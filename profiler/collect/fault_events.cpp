@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/fault_events.hpp"
+
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "profiler/collect/ticks.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+// What an ordinary user may lock is 516 KiB per processor; a power of two of pages, and one.
+constexpr std::size_t most_buffer_pages = 128;
+constexpr std::size_t fewest_buffer_pages = 8;
+
+// Mode sample: from so many faults a second on only some are taken.
+constexpr double busy_faults_per_second = 20000;
+constexpr std::uint64_t most_period = 64;
+constexpr std::uint64_t look_every_ns = 20'000'000;
+
+int open_event(perf_event_attr& attributes, int processor) {
+  return static_cast<int>(syscall(SYS_perf_event_open, &attributes, 0, processor, -1, PERF_FLAG_FD_CLOEXEC));
+}
+
+perf_event_attr attributes_for(const fault_settings& settings, std::uint64_t period, bool with_kernel) {
+  perf_event_attr attributes = {};
+  attributes.size = sizeof attributes;
+  attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.config = PERF_COUNT_SW_PAGE_FAULTS;
+  attributes.sample_period = period;
+  attributes.sample_type =
+      PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_PERIOD;
+  if (settings.mappings) {
+    attributes.sample_type |= PERF_SAMPLE_CALLCHAIN;
+    attributes.exclude_callchain_kernel = 1;
+    attributes.mmap = 1;
+    attributes.mmap2 = 1;
+    attributes.mmap_data = 1;
+    attributes.comm = 1;
+    attributes.comm_exec = 1;
+    attributes.task = 1;
+  }
+  attributes.sample_id_all = 1;
+  attributes.disabled = 1;
+  attributes.enable_on_exec = 1;
+  attributes.inherit = 1;
+  attributes.exclude_kernel = with_kernel ? 0 : 1;
+  attributes.exclude_hv = 1;
+  attributes.use_clockid = 1;
+  attributes.clockid = CLOCK_MONOTONIC_RAW;
+  return attributes;
+}
+
+std::string why(int error) {
+  std::ifstream file("/proc/sys/kernel/perf_event_paranoid");
+  int paranoid = 0;
+  const bool known = static_cast<bool>(file >> paranoid);
+  if ((error == EACCES || error == EPERM) && known && paranoid > 2) {
+    return "page faults cannot be seen: kernel.perf_event_paranoid is " + std::to_string(paranoid) +
+           "; as root: sysctl kernel.perf_event_paranoid=2";
+  }
+  if (error == EPERM || error == EACCES || error == ENOSYS) {
+    return std::string("page faults cannot be seen: perf_event_open is forbidden here (") +
+           std::strerror(error) +
+           "), as in most containers; start the container with --cap-add PERFMON, or outside of it";
+  }
+  if (error == EMFILE)
+    return "page faults cannot be seen: too few descriptors for one event per processor (ulimit -n)";
+  return std::string("page faults cannot be seen: perf_event_open: ") + std::strerror(error);
+}
+
+// Reads fields of a record one after another; 0 beyond its end.
+struct record_reader {
+  const unsigned char* at;
+  const unsigned char* end;
+  std::uint64_t word() {
+    std::uint64_t value = 0;
+    if (end - at < 8) return 0;
+    std::memcpy(&value, at, 8);
+    at += 8;
+    return value;
+  }
+  std::uint32_t half() {
+    std::uint32_t value = 0;
+    if (end - at < 4) return 0;
+    std::memcpy(&value, at, 4);
+    at += 4;
+    return value;
+  }
+  std::string text() {
+    const auto* begin = reinterpret_cast<const char*>(at);
+    const std::size_t most = static_cast<std::size_t>(end - at);
+    return {begin, strnlen(begin, most)};
+  }
+};
+
+// At the end of every record that is no sample: pid, tid, time.
+std::uint64_t time_at_end(const unsigned char* end) {
+  std::uint64_t time = 0;
+  std::memcpy(&time, end - 8, 8);
+  return time;
+}
+
+}  // namespace
+
+bool fault_events::open(const fault_settings& settings) {
+  settings_ = settings;
+  page_bytes_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  for (const bool with_kernel : {true, false}) {
+    if (open_all(1, with_kernel)) {
+      sees_kernel_ = with_kernel;
+      refusal_.clear();
+      return true;
+    }
+  }
+  return false;
+}
+
+bool fault_events::open_all(std::uint64_t period, bool with_kernel) {
+  const long processors = sysconf(_SC_NPROCESSORS_CONF);
+  for (std::size_t pages = most_buffer_pages; pages >= fewest_buffer_pages; pages /= 2) {
+    int error = 0;
+    for (int processor = 0; processor < processors; ++processor) {
+      perf_event_attr attributes = attributes_for(settings_, period, with_kernel);
+      const int file = open_event(attributes, processor);
+      if (file < 0 && errno == ENODEV) continue;  // that processor is off
+      if (file < 0) {
+        error = errno;
+        break;
+      }
+      void* memory = mmap(nullptr, (pages + 1) * page_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+      if (memory == MAP_FAILED) {
+        error = errno;
+        ::close(file);
+        break;
+      }
+      buffers_.push_back({file, memory});
+    }
+    buffer_bytes_ = pages * page_bytes_;
+    if (error == 0 && !buffers_.empty()) return true;
+    close();
+    refusal_ = why(error);
+    if (error != EPERM && error != ENOMEM && error != EAGAIN) return false;
+    // EPERM of mmap: more than may be locked; of perf_event_open it stays.
+  }
+  return false;
+}
+
+void fault_events::close() {
+  for (const buffer& one : buffers_) {
+    munmap(one.memory, buffer_bytes_ + page_bytes_);
+    ::close(one.file);
+  }
+  buffers_.clear();
+}
+
+void fault_events::take(std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
+                        std::vector<process_event>& processes) {
+  const std::size_t before = faults.size();
+  for (const buffer& one : buffers_) take_from(one, faults, mappings, processes);
+  if (!settings_.everything) adapt(faults.size() - before);
+}
+
+// Takes fewer while there are many. Each fault carries the period that it was taken at.
+void fault_events::adapt(std::size_t faults) {
+  since_look_ += static_cast<double>(faults) * static_cast<double>(period_);
+  const std::uint64_t now = raw_clock_ns();
+  if (last_look_ns_ == 0) last_look_ns_ = now;
+  if (now - last_look_ns_ < look_every_ns) return;
+  const double per_second = since_look_ * 1e9 / static_cast<double>(now - last_look_ns_);
+  last_look_ns_ = now;
+  since_look_ = 0;
+  std::uint64_t wanted = 1;
+  while (wanted < most_period && per_second > busy_faults_per_second * static_cast<double>(wanted))
+    wanted *= 4;
+  // Not back and forth at the border.
+  if (wanted == period_ || (wanted < period_ && 4 * wanted == period_ &&
+                            per_second * 2 > busy_faults_per_second * static_cast<double>(wanted)))
+    return;
+  for (const buffer& one : buffers_) ioctl(one.file, PERF_EVENT_IOC_PERIOD, &wanted);
+  period_ = wanted;
+}
+
+void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
+                             std::vector<mapping_event>& mappings, std::vector<process_event>& processes) {
+  auto* page = static_cast<perf_event_mmap_page*>(one.memory);
+  const auto* data = static_cast<const unsigned char*>(one.memory) + page_bytes_;
+  // acquire, pairs with the kernel's release: the records below are whole
+  const std::uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+  std::uint64_t tail = page->data_tail;
+  while (tail < head) {
+    const std::size_t at = tail % buffer_bytes_;
+    perf_event_header header = {};
+    std::memcpy(&header, data + at, sizeof header);  // aligned to 8: never across the end
+    if (header.size < sizeof header || tail + header.size > head) break;
+    const unsigned char* begin = data + at;
+    if (at + header.size > buffer_bytes_) {
+      record_.resize(header.size);
+      const std::size_t first = buffer_bytes_ - at;
+      std::memcpy(record_.data(), data + at, first);
+      std::memcpy(record_.data() + first, data, header.size - first);
+      begin = record_.data();
+    }
+    record_reader in{begin + sizeof header, begin + header.size};
+    switch (header.type) {
+      case PERF_RECORD_SAMPLE: {
+        page_fault& fault = faults.emplace_back();
+        fault.instruction = in.word();
+        fault.process = in.half();
+        fault.thread = in.half();
+        fault.time_ns = in.word();
+        fault.address = in.word();
+        fault.weight = static_cast<double>(std::max<std::uint64_t>(1, in.word()));
+        fault.in_kernel = (header.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
+        if (settings_.mappings) {
+          for (std::uint64_t left = in.word(); left > 0 && in.at < in.end; --left) {
+            const std::uint64_t caller = in.word();
+            if (caller < PERF_CONTEXT_MAX) fault.callers.push_back(caller);
+          }
+        }
+        break;
+      }
+      case PERF_RECORD_LOST:
+        in.word();
+        lost_ += static_cast<double>(in.word());
+        break;
+      case PERF_RECORD_MMAP2: {
+        mapping_event& mapping = mappings.emplace_back();
+        mapping.process = in.half();
+        in.half();
+        mapping.start = in.word();
+        mapping.bytes = in.word();
+        mapping.file_offset = in.word();
+        in.word();  // device or build-id
+        in.word();
+        in.word();
+        mapping.executable = (in.half() & PROT_EXEC) != 0;
+        in.half();
+        mapping.path = in.text();
+        mapping.time_ns = time_at_end(begin + header.size);
+        break;
+      }
+      case PERF_RECORD_FORK:
+      case PERF_RECORD_EXIT: {
+        process_event& event = processes.emplace_back();
+        event.kind =
+            header.type == PERF_RECORD_FORK ? process_event::what::forked : process_event::what::ended;
+        event.process = in.half();
+        event.parent = in.half();
+        event.thread = in.half();
+        event.time_ns = time_at_end(begin + header.size);
+        break;
+      }
+      case PERF_RECORD_COMM: {
+        process_event& event = processes.emplace_back();
+        event.kind = (header.misc & PERF_RECORD_MISC_COMM_EXEC) != 0 ? process_event::what::executed
+                                                                     : process_event::what::named;
+        event.process = in.half();
+        event.thread = in.half();
+        event.name = in.text();
+        event.time_ns = time_at_end(begin + header.size);
+        break;
+      }
+      default:
+        break;
+    }
+    tail += header.size;
+  }
+  // release, pairs with the kernel's acquire: the records have been read
+  __atomic_store_n(&page->data_tail, tail, __ATOMIC_RELEASE);
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/proc_status.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace fs = std::filesystem;
+
+namespace tarn::profiler {
+
+namespace {
+
+using elf_header = ElfW(Ehdr);
+using program_header = ElfW(Phdr);
+using note_header = ElfW(Nhdr);
+
+constexpr std::size_t most_note_bytes = 65536;
+constexpr std::uint64_t map_page = 4096;  // what segments' starts are rounded to, at least
+
+struct elf_parts {
+  std::vector<program_header> segments;
+  std::string build_id;
+};
+
+std::string hexadecimal(const unsigned char* bytes, std::size_t count) {
+  constexpr const char* digits = "0123456789abcdef";
+  std::string text;
+  for (std::size_t index = 0; index < count; ++index) {
+    text += digits[bytes[index] >> 4];
+    text += digits[bytes[index] & 15];
+  }
+  return text;
+}
+
+std::string find_build_id(const std::vector<unsigned char>& notes) {
+  std::size_t at = 0;
+  while (at + sizeof(note_header) <= notes.size()) {
+    note_header header = {};
+    std::memcpy(&header, notes.data() + at, sizeof header);
+    const std::size_t name = at + sizeof header;
+    const std::size_t content = name + ((std::size_t{header.n_namesz} + 3) & ~std::size_t{3});
+    if (content + header.n_descsz > notes.size()) return "";
+    if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 &&
+        std::memcmp(notes.data() + name, "GNU", 4) == 0) {
+      return hexadecimal(notes.data() + content, header.n_descsz);
+    }
+    at = content + ((std::size_t{header.n_descsz} + 3) & ~std::size_t{3});
+  }
+  return "";
+}
+
+elf_parts read_elf(const std::string& path) {
+  elf_parts parts;
+  std::ifstream file(path, std::ios::binary);
+  elf_header header = {};
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof header) ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(program_header) ||
+      header.e_phnum > 1000) {
+    return parts;
+  }
+  parts.segments.resize(header.e_phnum);
+  file.seekg(static_cast<std::streamoff>(header.e_phoff));
+  if (!file.read(reinterpret_cast<char*>(parts.segments.data()),
+                 static_cast<std::streamsize>(parts.segments.size() * sizeof(program_header)))) {
+    return {};
+  }
+  for (const program_header& segment : parts.segments) {
+    if (segment.p_type != PT_NOTE || segment.p_filesz > most_note_bytes) continue;
+    std::vector<unsigned char> notes(segment.p_filesz);
+    file.seekg(static_cast<std::streamoff>(segment.p_offset));
+    if (!file.read(reinterpret_cast<char*>(notes.data()), static_cast<std::streamsize>(notes.size()))) break;
+    parts.build_id = find_build_id(notes);
+    if (!parts.build_id.empty()) break;
+  }
+  return parts;
+}
+
+// Empty where it is gone, also while it is read: a process may end at any moment.
+std::string file_text(const fs::path& path) {
+  std::string text;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return text;
+  std::array<char, 4096> part{};
+  for (ssize_t size = 0; (size = read(file, part.data(), part.size())) > 0;) {
+    text.append(part.data(), static_cast<std::size_t>(size));
+  }
+  close(file);
+  return text;
+}
+
+}  // namespace
+
+std::optional<process_figures> read_process(std::uint32_t process) {
+  const std::string text = file_text("/proc/" + std::to_string(process) + "/stat");
+  // A name may hold blanks and parentheses.
+  const std::size_t after_name = text.rfind(')');
+  if (after_name == std::string::npos) return std::nullopt;
+  std::istringstream fields(text.substr(after_name + 1));
+  std::array<std::string, 22> values;  // from field 3 on
+  for (std::string& value : values) {
+    if (!(fields >> value)) return std::nullopt;
+  }
+  const auto number = [&values](std::size_t field) {
+    return std::strtod(values[field - 3].c_str(), nullptr);
+  };
+  const double ns_per_tick = 1e9 / static_cast<double>(sysconf(_SC_CLK_TCK));
+  process_figures figures;
+  figures.state = values[0].front();
+  figures.minor_faults = number(10);
+  figures.major_faults = number(12);
+  figures.user_ns = number(14) * ns_per_tick;
+  figures.system_ns = number(15) * ns_per_tick;
+  figures.start_ticks = static_cast<std::uint64_t>(number(22));
+  figures.resident_bytes = number(24) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  return figures;
+}
+
+std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process) {
+  std::vector<std::pair<std::uint32_t, std::string>> names;
+  std::error_code error;
+  for (fs::directory_iterator entry("/proc/" + std::to_string(process) + "/task", error), end;
+       !error && entry != end; entry.increment(error)) {
+    std::string name = file_text(entry->path() / "comm");
+    if (!name.empty() && name.back() == '\n') name.pop_back();
+    if (!name.empty()) names.emplace_back(std::strtoul(entry->path().filename().c_str(), nullptr, 10), name);
+  }
+  return names;
+}
+
+std::vector<std::string> command_line_of(std::uint32_t process) {
+  const std::string text = file_text("/proc/" + std::to_string(process) + "/cmdline");
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\0', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
+std::vector<module_info> modules_of(const std::string& path, std::uint64_t start, std::uint64_t end) {
+  const elf_parts parts = read_elf(path);
+  std::uint64_t lowest = ~std::uint64_t{0};
+  for (const program_header& segment : parts.segments) {
+    if (segment.p_type == PT_LOAD)
+      lowest = std::min<std::uint64_t>(lowest, segment.p_vaddr & ~(map_page - 1));
+  }
+  std::vector<module_info> modules;
+  for (const program_header& segment : parts.segments) {
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+    module_info& module = modules.emplace_back();
+    const std::uint64_t lead = segment.p_vaddr & (map_page - 1);
+    module.path = path;
+    module.build_id = parts.build_id;
+    module.start = start + (segment.p_vaddr - lead - lowest);
+    module.end = module.start + lead + segment.p_memsz;
+    module.file_offset = segment.p_offset - lead;
+  }
+  if (modules.empty()) modules.push_back({path, parts.build_id, start, end, 0});
+  return modules;
+}
+
+std::string build_id_of(const std::string& path) { return read_elf(path).build_id; }
+
+}  // namespace tarn::profiler

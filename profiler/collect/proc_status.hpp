@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// proc_status: what /proc tells of a process: its counters, memory, names of its threads, and the ELF files it maps.
+// Each of these may be gone at any moment; then there is no answer. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "profiler/model/profile.hpp"
+
+namespace tarn::profiler {
+
+struct process_figures {
+  char state = '?';
+  std::uint64_t start_ticks = 0;  // with the id, tells a process from a later one of the same id
+  double minor_faults = 0;
+  double major_faults = 0;
+  double user_ns = 0;
+  double system_ns = 0;
+  double resident_bytes = 0;
+
+  bool has_ended() const { return state == 'Z' || state == 'X'; }
+};
+
+std::optional<process_figures> read_process(std::uint32_t process);
+std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process);
+std::vector<std::string> command_line_of(std::uint32_t process);
+
+// The executable parts of an ELF file that is mapped in [start, end); one with no path where it cannot be read.
+std::vector<module_info> modules_of(const std::string& path, std::uint64_t start, std::uint64_t end);
+// Its build-id, empty if there is none.
+std::string build_id_of(const std::string& path);
+
+}  // namespace tarn::profiler

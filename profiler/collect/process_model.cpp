@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/process_model.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "profiler/record/session.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr std::size_t most_exact_sizes = 24;
+constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;
+constexpr std::uint64_t page_mask = 4095;
+constexpr std::uint64_t sample_call_ns = 10'000;  // a malloc that faults takes less
+constexpr std::uint64_t header_reach = 128;       // behind a block
+constexpr std::uint64_t allocator_reach = std::uint64_t{1} << 20;
+
+std::uint8_t binary_floor(std::uint64_t value) {
+  return static_cast<std::uint8_t>(value == 0 ? 0 : 63 - std::countl_zero(value));
+}
+
+std::uint64_t node_hash(std::uint32_t parent, std::uint64_t address) {
+  const std::uint64_t mixed = (address ^ (std::uint64_t{parent} << 40 | parent)) * 0x9e3779b97f4a7c15U;
+  return mixed ^ (mixed >> 29);
+}
+
+// Finds the item that `same` accepts and brings it a place nearer to the front, or appends what `make` gives.
+template <typename Item, typename Same, typename Make>
+Item& meet(std::vector<Item>& items, Same same, Make make) {
+  for (std::size_t index = 0; index < items.size(); ++index) {
+    if (!same(items[index])) continue;
+    if (index == 0) return items[0];
+    std::swap(items[index], items[index - 1]);
+    return items[index - 1];
+  }
+  items.push_back(make());
+  return items.back();
+}
+
+}  // namespace
+
+process_model::process_model(const model_settings& settings)
+    : settings_(settings), node_table_(1024), blocks_(settings.join_faults) {}
+
+// ---- call paths and threads ----
+
+std::uint32_t process_model::node(std::uint32_t parent, std::uint64_t address) {
+  if (parent >= stacks_.size()) parent = 0;
+  if (2 * stacks_.size() > node_table_.size()) {
+    node_table_.assign(2 * node_table_.size(), 0);
+    for (std::uint32_t id = 1; id < stacks_.size(); ++id) {
+      std::uint64_t index = node_hash(stacks_[id].parent, stacks_[id].address);
+      while (node_table_[index & (node_table_.size() - 1)] != 0) ++index;
+      node_table_[index & (node_table_.size() - 1)] = id;
+    }
+  }
+  for (std::uint64_t index = node_hash(parent, address);; ++index) {
+    std::uint32_t& id = node_table_[index & (node_table_.size() - 1)];
+    if (id == 0) {
+      id = static_cast<std::uint32_t>(stacks_.size());
+      stacks_.push_back({parent, address});
+      return id;
+    }
+    if (stacks_[id].parent == parent && stacks_[id].address == address) return id;
+  }
+}
+
+std::uint32_t process_model::site_of(std::uint32_t node) {
+  if (node >= stacks_.size()) node = 0;
+  if (site_of_node_.size() < stacks_.size()) site_of_node_.resize(stacks_.size() + stacks_.size() / 2);
+  std::uint32_t& known = site_of_node_[node];
+  if (known == 0) {
+    sites_.emplace_back().stack = node;
+    known = static_cast<std::uint32_t>(sites_.size());
+  }
+  return known - 1;
+}
+
+std::uint32_t process_model::begin_thread(std::uint32_t id, std::uint64_t time_ns) {
+  threads_.push_back({id, "", time_ns, 0});
+  thread_states_.emplace_back();
+  const auto row = static_cast<std::uint32_t>(threads_.size() - 1);
+  thread_of_id_[id] = row;
+  return row;
+}
+
+void process_model::end_thread(std::uint32_t thread, std::uint64_t time_ns) {
+  resolve_waiting(thread_states_[thread], nullptr);
+  threads_[thread].end_ns = time_ns;
+}
+
+void process_model::name_thread(std::uint32_t thread, const std::string& name) {
+  threads_[thread].name = name;
+}
+
+void process_model::name_thread_by_id(std::uint32_t id, const std::string& name) {
+  const auto known = thread_of_id_.find(id);
+  if (known != thread_of_id_.end() && threads_[known->second].end_ns == 0)
+    threads_[known->second].name = name;
+}
+
+// ---- blocks ----
+
+// How many blocks a recorded one stands for.
+double process_model::weight_of(std::uint64_t size) const {
+  if (settings_.full || size >= large_block_bytes) return 1;
+  if (size == 0) return settings_.sample_bytes;  // never sampled
+  return 1 / -std::expm1(-static_cast<double>(size) / settings_.sample_bytes);
+}
+
+// A site's bytes at the program's peak are what it had when the peak came: if nothing has changed since, what it has.
+void process_model::change_live(living_site& site, double blocks, double bytes) {
+  site_figures& figures = site.figures;
+  if (site.peak_epoch != peak_epoch_) {
+    figures.bytes_at_peak = figures.live_bytes;
+    site.peak_epoch = peak_epoch_;
+  }
+  figures.live += blocks;
+  figures.live_bytes += bytes;
+  figures.peak_bytes = std::max(figures.peak_bytes, figures.live_bytes);
+  live_ += blocks;
+  live_bytes_ += bytes;
+  if (live_bytes_ > peak_bytes_) {
+    peak_bytes_ = live_bytes_;
+    ++peak_epoch_;
+  }
+}
+
+void process_model::count_size(living_site& site, std::uint64_t size, double weight) {
+  const bool exact = site.sizes.empty() || site.sizes.front().exact;
+  const std::uint64_t key = exact ? size : std::uint64_t{1} << binary_floor(size);
+  size_count& met = meet(
+      site.sizes, [key](const size_count& one) { return one.size == key; },
+      [key, exact] {
+        return size_count{key, 0, exact};
+      });
+  met.count += weight;
+  if (!exact || site.sizes.size() <= most_exact_sizes) return;
+  // Too many: by powers of two from here on.
+  std::vector<size_count> exact_sizes;
+  std::swap(exact_sizes, site.sizes);
+  for (const size_count& one : exact_sizes) {
+    const std::uint64_t floor = std::uint64_t{1} << binary_floor(one.size);
+    meet(
+        site.sizes, [floor](const size_count& other) { return other.size == floor; },
+        [floor] {
+          return size_count{floor, 0, false};
+        })
+        .count += one.count;
+  }
+}
+
+void process_model::count_lifetime(living_site& site, const living_block& block, std::uint64_t lifetime_ns,
+                                   double weight) {
+  const std::uint8_t lifetime = binary_floor(lifetime_ns);
+  const std::uint8_t size = binary_floor(block.size);
+  lifetime_count& met = meet(
+      site.lifetimes,
+      [lifetime, size](const lifetime_count& one) { return one.lifetime == lifetime && one.size == size; },
+      [lifetime, size] {
+        return lifetime_count{lifetime, size, 0, 0};
+      });
+  met.count += weight;
+  met.bytes += weight * static_cast<double>(block.size);
+}
+
+void process_model::count_pair(living_site& site, std::uint32_t from, std::uint32_t to, double bytes,
+                               double weight) {
+  thread_pair& met = meet(
+      site.threads, [from, to](const thread_pair& one) { return one.from == from && one.to == to; },
+      [from, to] {
+        return thread_pair{from, to, 0, 0};
+      });
+  met.count += weight;
+  met.bytes += bytes;
+}
+
+bool process_model::was_youngest(thread_state& thread, std::uint64_t number) {
+  for (std::uint32_t back = 1; back <= thread.depth; ++back) {
+    const std::uint32_t at = thread.depth - back;
+    if (thread.youngest[at] != number) continue;
+    std::copy(thread.youngest + at + 1, thread.youngest + thread.depth, thread.youngest + at);
+    --thread.depth;
+    return back == 1;
+  }
+  return false;
+}
+
+void process_model::add_block(std::uint32_t thread, const allocation_event& event, std::uint64_t old_number) {
+  thread_state& owner = thread_states_[thread];
+  owner.last_free_site = 0;
+  if (const living_block* odd = blocks_.find(event.address)) {
+    // Its free was not seen: one in a signal handler, or by a way around the hooks.
+    const living_block gone = *odd;
+    ++odd_events_;
+    release_event release;
+    release.time_ns = event.time_ns;
+    release.address = event.address;
+    blocks_.erase(event.address);
+    remove_block(gone.thread, gone, release);
+  }
+  const std::uint32_t index = site_of(event.node);
+  living_site& site = sites_[index];
+  site_figures& figures = site.figures;
+  const double weight = weight_of(event.size);
+  const double bytes = weight * static_cast<double>(event.size);
+  figures.samples += 1;
+  figures.allocations += weight;
+  figures.bytes += bytes;
+  figures.malloc_ns += weight * settings_.malloc_pair_ns / 2;
+  if (event.usable != 0) {
+    // Told of some blocks only; the others are taken to be like those.
+    figures.usable_bytes += weight * static_cast<double>(event.usable);
+  } else {
+    figures.usable_bytes +=
+        std::max(weight * 24, weight * static_cast<double>(((event.size + 8 + 15) & ~15U) - 8));
+  }
+  if (event.kind == event_kind::calloc) {
+    figures.callocs += weight;
+    figures.calloc_bytes += bytes;
+  }
+  if (event.size >= large_block_bytes) {
+    figures.large += weight;
+    figures.large_bytes += bytes;
+  }
+  count_size(site, event.size, weight);
+  allocations_ += weight;
+  bytes_ += bytes;
+  change_live(site, weight, bytes);
+
+  living_block block;
+  block.address = event.address;
+  block.size = event.size;
+  block.time_ns = event.time_ns;
+  block.number = ++last_number_;
+  block.site = index;
+  block.thread = thread;
+  const living_block& added = blocks_.insert(block);
+  if (owner.depth == stack_depth) {
+    std::copy(owner.youngest + 1, owner.youngest + stack_depth, owner.youngest);
+    --owner.depth;
+  }
+  owner.youngest[owner.depth++] = block.number;
+  put_event(event.time_ns, thread, event.kind, block.number, event.size, event.node,
+            event.kind == event_kind::realloc ? old_number : event.alignment);
+  if (!owner.waiting.empty()) resolve_waiting(owner, &added);
+}
+
+void process_model::remove_block(std::uint32_t thread, const living_block& block,
+                                 const release_event& event) {
+  living_site& site = sites_[block.site];
+  site_figures& figures = site.figures;
+  const double weight = weight_of(block.size);
+  const double bytes = weight * static_cast<double>(block.size);
+  const std::uint64_t lifetime = event.time_ns > block.time_ns ? event.time_ns - block.time_ns : 0;
+  figures.frees += weight;
+  figures.freed_bytes += bytes;
+  figures.lifetime_ns += weight * static_cast<double>(lifetime);
+  figures.malloc_ns += weight * settings_.malloc_pair_ns / 2;
+  if (block.thread != thread) figures.foreign_frees += weight;
+  if (was_youngest(thread_states_[block.thread], block.number)) figures.lifo_frees += weight;
+  thread_state& owner = thread_states_[thread];
+  if (owner.last_free_site == block.site + 1) figures.batch_frees += weight;
+  owner.last_free_site = block.site + 1;
+  figures.checked_bytes += weight * static_cast<double>(event.checked_pages) * settings_.page_bytes;
+  figures.resident_bytes += weight * static_cast<double>(event.resident_pages) * settings_.page_bytes;
+  count_lifetime(site, block, lifetime, weight);
+  count_pair(site, block.thread, thread, bytes, weight);
+  frees_ += weight;
+  change_live(site, -weight, -bytes);
+}
+
+void process_model::allocated(std::uint32_t thread, const allocation_event& event) {
+  add_block(thread, event, 0);
+}
+
+void process_model::freed(std::uint32_t thread, const release_event& event) {
+  thread_state& owner = thread_states_[thread];
+  if (!owner.waiting.empty()) resolve_waiting(owner, nullptr);
+  const living_block* found = blocks_.find(event.address);
+  if (found == nullptr) return;  // older than the recording, or a forked child's parent's
+  const living_block block = *found;
+  blocks_.erase(event.address);
+  put_touch(event.time_ns, block);
+  put_event(event.time_ns, thread, event.kind, block.number, block.size, 0, 0);
+  remove_block(thread, block, event);
+}
+
+void process_model::realloc_begins(std::uint32_t thread, const release_event& event) {
+  thread_state& owner = thread_states_[thread];
+  if (!owner.waiting.empty()) resolve_waiting(owner, nullptr);
+  owner.moving = {};
+  const living_block* found = blocks_.find(event.address);
+  if (found == nullptr) return;
+  owner.moving = *found;
+  owner.moving_event = event;
+  blocks_.erase(event.address);
+}
+
+void process_model::realloc_ends(std::uint32_t thread, const allocation_event& event, bool recorded) {
+  thread_state& owner = thread_states_[thread];
+  const living_block old = std::exchange(owner.moving, {});
+  if (event.address == 0 && event.size != 0) {
+    // It failed, and the old block lives on.
+    if (old.address != 0 && blocks_.find(old.address) == nullptr) blocks_.insert(old);
+    return;
+  }
+  if (old.address != 0) {
+    put_touch(event.time_ns, old);
+    if (event.address == 0) {
+      put_event(event.time_ns, thread, event_kind::free, old.number, old.size, 0, 0);
+    } else {
+      const double weight = weight_of(old.size);
+      site_figures& figures = sites_[old.site].figures;
+      figures.reallocs += event.size > old.size ? weight : 0;
+      figures.realloc_bytes += weight * static_cast<double>(event.size > old.size ? old.size : 0);
+      if (!recorded) put_event(event.time_ns, thread, event_kind::free, old.number, old.size, 0, 0);
+    }
+    remove_block(thread, old, owner.moving_event);
+  }
+  if (event.address != 0 && recorded) add_block(thread, event, old.number);
+}
+
+// ---- mappings ----
+
+void process_model::mapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address,
+                           std::uint64_t bytes, std::uint32_t node) {
+  unmapped(thread, time_ns, address, bytes);
+  const std::uint32_t index = site_of(node);
+  site_figures& figures = sites_[index].figures;
+  figures.samples += 1;
+  figures.maps += 1;
+  figures.mapped_bytes += static_cast<double>(bytes);
+  regions_[address] = {address + bytes, index};
+  put_event(time_ns, thread, event_kind::mmap, 0, bytes, node, address);
+}
+
+// Regions that reach beyond on either side stay there.
+void process_model::unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address,
+                             std::uint64_t bytes) {
+  const std::uint64_t end = address + bytes;
+  auto at = regions_.upper_bound(address);
+  if (at != regions_.begin()) --at;
+  bool any = false;
+  while (at != regions_.end() && at->first < end) {
+    const std::uint64_t start = at->first;
+    const region old = at->second;
+    if (old.end <= address) {
+      ++at;
+      continue;
+    }
+    any = true;
+    at = regions_.erase(at);
+    if (start < address) regions_[start] = {address, old.site};
+    if (old.end > end) regions_[end] = {old.end, old.site};
+  }
+  if (any) put_event(time_ns, thread, event_kind::munmap, 0, bytes, 0, address);
+}
+
+// ---- page faults ----
+
+void process_model::count_fault(living_site& site, const fault_event& event, double weight) {
+  site.figures.faults += weight;
+  site.figures.fault_pages += weight;
+  if (event.in_kernel) site.figures.kernel_faults += weight;
+  joined_faults_ += weight;
+}
+
+bool process_model::join(const fault_event& event) {
+  if (living_block* block = blocks_.find_within(event.address)) {
+    block->faults += event.weight;
+    count_fault(sites_[block->site], event, event.weight * weight_of(block->size));
+    return true;
+  }
+  auto above = regions_.upper_bound(event.address);
+  if (above == regions_.begin()) return false;
+  --above;
+  if (event.address >= above->second.end) return false;
+  count_fault(sites_[above->second.site], event, event.weight);
+  return true;
+}
+
+void process_model::fault(const fault_event& event) {
+  seen_faults_ += event.weight;
+  if (event.in_kernel) kernel_faults_ += event.weight;
+  if (join(event)) return;
+  const auto thread = thread_of_id_.find(event.thread);
+  if (thread == thread_of_id_.end()) return;
+  std::vector<fault_event>& waiting = thread_states_[thread->second].waiting;
+  if (waiting.size() < most_waiting_faults) waiting.push_back(event);
+}
+
+void process_model::touched(const fault_event& event, std::uint32_t node, const std::string& place) {
+  seen_faults_ += event.weight;
+  if (event.in_kernel) kernel_faults_ += event.weight;
+  const auto [known, added] =
+      site_of_region_.try_emplace({node, place}, static_cast<std::uint32_t>(sites_.size()));
+  if (added) {
+    living_site& site = sites_.emplace_back();
+    site.stack = node;
+    site.region = place;
+  }
+  living_site& site = sites_[known->second];
+  site.figures.samples += 1;
+  count_fault(site, event, event.weight);
+}
+
+// Whether a fault just before `block` was given was taken for its sake: on its pages, that of the allocator's header
+// included, or by the allocator's code nearby, as when it prepares what lies behind the block.
+bool process_model::is_for(const fault_event& event, const living_block& block) const {
+  const std::uint64_t begin = block.address & ~page_mask;
+  const std::uint64_t end = block.address + std::max<std::uint64_t>(block.size, 1);
+  // Of samples only what came just before the one is known to have been for it.
+  if (!settings_.full && event.time_ns + sample_call_ns < block.time_ns) return false;
+  if (event.address >= begin && event.address < end + header_reach) return true;
+  if (!settings_.full) return false;
+  const bool by_allocator =
+      event.instruction >= settings_.allocator_start && event.instruction < settings_.allocator_end;
+  return by_allocator && event.address + allocator_reach >= begin && event.address < end + allocator_reach;
+}
+
+// `block` is what the thread has allocated meanwhile.
+void process_model::resolve_waiting(thread_state& thread, const living_block* block) {
+  if (block != nullptr) {
+    living_block* changed = blocks_.find(block->address);
+    for (const fault_event& event : thread.waiting) {
+      if (!is_for(event, *changed)) continue;
+      changed->faults += event.weight;
+      count_fault(sites_[changed->site], event, event.weight * weight_of(changed->size));
+    }
+  }
+  thread.waiting.clear();
+}
+
+void process_model::settle() {
+  for (thread_state& thread : thread_states_) thread.waiting.clear();
+}
+
+// ---- results ----
+
+void process_model::put_event(std::uint64_t time_ns, std::uint32_t thread, event_kind kind,
+                              std::uint64_t block, std::uint64_t size, std::uint32_t node,
+                              std::uint64_t extra) {
+  if (settings_.most_events == 0) return;
+  if (all_event_rows_ >= settings_.most_events) {
+    events_cut_ = true;
+    return;
+  }
+  event_columns_[0].push_back(time_ns);
+  event_columns_[1].push_back(thread);
+  event_columns_[2].push_back(static_cast<std::uint64_t>(kind));
+  event_columns_[3].push_back(block);
+  event_columns_[4].push_back(size);
+  event_columns_[5].push_back(node);
+  event_columns_[6].push_back(extra);
+  ++event_rows_;
+  ++all_event_rows_;
+}
+
+void process_model::put_touch(std::uint64_t time_ns, const living_block& block) {
+  if (block.faults < 0.5) return;
+  put_event(time_ns, block.thread, event_kind::touch, block.number, block.size, 0,
+            static_cast<std::uint64_t>(block.faults + 0.5));
+}
+
+table process_model::take_events() {
+  table rows;
+  rows.name = "events";
+  rows.rows = event_rows_;
+  constexpr const char* names[] = {"time_ns", "thread", "kind", "block", "size", "stack", "extra"};
+  for (std::size_t index = 0; index < std::size(names); ++index) {
+    rows.columns.push_back({names[index], std::exchange(event_columns_[index], {})});
+    event_columns_[index].reserve(event_rows_);
+  }
+  event_rows_ = 0;
+  return rows;
+}
+
+void process_model::drop_events() {
+  take_events();
+  settings_.most_events = 0;
+}
+
+void process_model::fill(profile& into) const {
+  into.stacks = stacks_;
+  into.threads = threads_;
+  into.sites.resize(sites_.size());
+  for (std::size_t index = 0; index < sites_.size(); ++index) {
+    const living_site& from = sites_[index];
+    site& to = into.sites[index];
+    to.stack = from.stack;
+    to.figures = from.figures;
+    if (!from.region.empty()) to.type = from.region;
+    if (from.peak_epoch != peak_epoch_) to.figures.bytes_at_peak = from.figures.live_bytes;
+    to.sizes = from.sizes;
+    std::sort(to.sizes.begin(), to.sizes.end(), [](const size_count& left, const size_count& right) {
+      return left.count != right.count ? left.count > right.count : left.size < right.size;
+    });
+    to.lifetimes = from.lifetimes;
+    to.threads = from.threads;
+  }
+  into.other_faults = std::max(0.0, seen_faults_ - joined_faults_);
+}
+
+void process_model::absorb(const process_model& child) {
+  std::vector<std::uint32_t> nodes(child.stacks_.size());
+  for (std::size_t index = 1; index < child.stacks_.size(); ++index) {
+    nodes[index] = node(nodes[child.stacks_[index].parent], child.stacks_[index].address);
+  }
+  for (const living_site& from : child.sites_) {
+    living_site& to = sites_[site_of(nodes[from.stack])];
+    const site_figures before = to.figures;
+    // All sums; what lives, or lived at a time, was in another process.
+    for (double site_figures::*member :
+         {&site_figures::samples,       &site_figures::allocations,   &site_figures::frees,
+          &site_figures::bytes,         &site_figures::usable_bytes,  &site_figures::freed_bytes,
+          &site_figures::lifetime_ns,   &site_figures::foreign_frees, &site_figures::lifo_frees,
+          &site_figures::batch_frees,   &site_figures::callocs,       &site_figures::calloc_bytes,
+          &site_figures::reallocs,      &site_figures::realloc_bytes, &site_figures::large,
+          &site_figures::large_bytes,   &site_figures::faults,        &site_figures::fault_pages,
+          &site_figures::kernel_faults, &site_figures::checked_bytes, &site_figures::resident_bytes,
+          &site_figures::maps,          &site_figures::mapped_bytes,  &site_figures::malloc_ns}) {
+      to.figures.*member = before.*member + from.figures.*member;
+    }
+    // What the child left to its end is no leak: the system took it back.
+    to.figures.frees += from.figures.live;
+    to.figures.freed_bytes += from.figures.live_bytes;
+    for (const lifetime_count& one : from.lifetimes) {
+      lifetime_count& met = meet(
+          to.lifetimes,
+          [&one](const lifetime_count& other) {
+            return other.lifetime == one.lifetime && other.size == one.size;
+          },
+          [&one] {
+            return lifetime_count{one.lifetime, one.size, 0, 0};
+          });
+      met.count += one.count;
+      met.bytes += one.bytes;
+    }
+    for (const size_count& one : from.sizes) count_size(to, one.size, one.count);
+  }
+  allocations_ += child.allocations_;
+  frees_ += child.allocations_;
+  bytes_ += child.bytes_;
+  seen_faults_ += child.seen_faults_;
+  kernel_faults_ += child.kernel_faults_;
+  joined_faults_ += child.joined_faults_;
+  odd_events_ += child.odd_events_;
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// process_model: one process of the recorded program, as its events tell it: its call paths, sites, living blocks and
+// threads. Events come in the order of their times; a page fault is joined to the block that lives at its address then.
+//
+// Of a fault at an address where nothing lives yet, the thread's next allocation may be the reason: malloc writes to
+// what it is about to give. So it waits for the thread's next event.
+//
+// Invariant: live bytes and blocks of all sites together are those of `blocks_`, weighed.
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "profiler/collect/block_table.hpp"
+#include "profiler/format/table_file.hpp"
+#include "profiler/model/profile.hpp"
+
+namespace tarn::profiler {
+
+// Kinds of the events table; docs/format.md.
+enum class event_kind : std::uint8_t {
+  malloc = 1,
+  calloc = 2,
+  aligned = 3,
+  operator_new = 4,
+  free = 5,
+  realloc = 6,
+  mmap = 7,
+  munmap = 8,
+  touch = 9,
+  operator_delete = 10
+};
+
+struct allocation_event {
+  std::uint64_t time_ns = 0;
+  std::uint64_t address = 0;
+  std::uint64_t size = 0;
+  std::uint64_t usable = 0;     // 0: not told
+  std::uint64_t alignment = 0;  // likewise
+  std::uint32_t node = 0;
+  event_kind kind = event_kind::malloc;
+};
+
+struct release_event {
+  std::uint64_t time_ns = 0;
+  std::uint64_t address = 0;
+  std::uint64_t checked_pages = 0;
+  std::uint64_t resident_pages = 0;
+  event_kind kind = event_kind::free;
+};
+
+struct fault_event {
+  std::uint64_t time_ns = 0;
+  std::uint64_t address = 0;
+  std::uint64_t instruction = 0;
+  std::uint32_t thread = 0;  // the system's number
+  double weight = 1;
+  bool in_kernel = false;
+};
+
+struct model_settings {
+  bool full = true;
+  double sample_bytes = 0;  // mean distance of samples
+  double malloc_pair_ns = 0;
+  double page_bytes = 4096;
+  bool join_faults = false;
+  std::uint64_t allocator_start = 0;  // of its malloc's code
+  std::uint64_t allocator_end = 0;
+  std::size_t most_events = 0;  // rows of the events table; 0: none are kept
+};
+
+class process_model {
+ public:
+  explicit process_model(const model_settings& settings);
+
+  std::uint32_t node(std::uint32_t parent, std::uint64_t address);
+  // A thread that begins, by its row; ends the ring's thread before it, if any.
+  std::uint32_t begin_thread(std::uint32_t id, std::uint64_t time_ns);
+  void end_thread(std::uint32_t thread, std::uint64_t time_ns);
+  void name_thread(std::uint32_t thread, const std::string& name);
+  void name_thread_by_id(std::uint32_t id, const std::string& name);
+
+  void allocated(std::uint32_t thread, const allocation_event& event);
+  void freed(std::uint32_t thread, const release_event& event);
+  void realloc_begins(std::uint32_t thread, const release_event& event);
+  // `recorded` false: the new block is not followed; address 0 with a size: it failed, without: it was a free.
+  void realloc_ends(std::uint32_t thread, const allocation_event& event, bool recorded);
+  void mapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes,
+              std::uint32_t node);
+  void unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes);
+  void fault(const fault_event& event);
+  // In mode faults: who touched it, and where, as nothing else is known.
+  void touched(const fault_event& event, std::uint32_t node, const std::string& region);
+  // What has waited for an event that does not come any more.
+  void settle();
+
+  // Takes the figures of a forked child in, at the same call paths, but for what lives at its end.
+  void absorb(const process_model& child);
+
+  // Everything but meta and modules, as it stands now.
+  void fill(profile& into) const;
+  const std::vector<stack_node>& stacks() const noexcept { return stacks_; }
+  // The rows that have come since the last call.
+  table take_events();
+  void drop_events();  // and keep none from here on
+  std::size_t waiting_events() const noexcept { return event_rows_; }
+  bool events_cut() const noexcept { return events_cut_; }
+
+  double allocations() const noexcept { return allocations_; }
+  double frees() const noexcept { return frees_; }
+  double requested_bytes() const noexcept { return bytes_; }
+  double live_bytes() const noexcept { return live_bytes_; }
+  double live_blocks() const noexcept { return live_; }
+  double seen_faults() const noexcept { return seen_faults_; }
+  double kernel_faults() const noexcept { return kernel_faults_; }
+  double joined_faults() const noexcept { return joined_faults_; }
+  double odd_events() const noexcept { return odd_events_; }
+
+ private:
+  struct living_site {
+    std::uint32_t stack = 0;
+    std::string region;            // in mode faults
+    std::uint64_t peak_epoch = 0;  // of the program's peak when live_bytes last changed
+    site_figures figures;
+    std::vector<size_count> sizes;  // the most recently met first
+    std::vector<lifetime_count> lifetimes;
+    std::vector<thread_pair> threads;
+  };
+  static constexpr std::size_t stack_depth = 32;
+  struct thread_state {
+    std::uint64_t youngest[stack_depth] = {};  // numbers of its living blocks, the last ones
+    std::uint32_t depth = 0;
+    std::uint32_t last_free_site = 0;  // + 1; 0: its last event was none
+    living_block moving;               // of a realloc that has begun; address 0: none
+    double moving_weight = 0;
+    release_event moving_event;
+    std::vector<fault_event> waiting;
+  };
+  struct region {
+    std::uint64_t end = 0;
+    std::uint32_t site = 0;
+  };
+
+  double weight_of(std::uint64_t size) const;
+  std::uint32_t site_of(std::uint32_t node);
+  void add_block(std::uint32_t thread, const allocation_event& event, std::uint64_t old_number);
+  void remove_block(std::uint32_t thread, const living_block& block, const release_event& event);
+  void change_live(living_site& site, double blocks, double bytes);
+  void count_size(living_site& site, std::uint64_t size, double weight);
+  void count_lifetime(living_site& site, const living_block& block, std::uint64_t lifetime_ns, double weight);
+  void count_pair(living_site& site, std::uint32_t from, std::uint32_t to, double bytes, double weight);
+  bool was_youngest(thread_state& thread, std::uint64_t number);
+  bool is_for(const fault_event& event, const living_block& block) const;
+  bool join(const fault_event& event);
+  void count_fault(living_site& site, const fault_event& event, double weight);
+  void resolve_waiting(thread_state& thread, const living_block* block);
+  void put_event(std::uint64_t time_ns, std::uint32_t thread, event_kind kind, std::uint64_t block,
+                 std::uint64_t size, std::uint32_t node, std::uint64_t extra);
+  void put_touch(std::uint64_t time_ns, const living_block& block);
+
+  model_settings settings_;
+  std::vector<stack_node> stacks_{1};
+  std::vector<std::uint32_t> node_table_;    // open addressing over stacks_; 0 is empty
+  std::vector<std::uint32_t> site_of_node_;  // + 1
+  std::vector<living_site> sites_;
+  std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> site_of_region_;
+  std::vector<thread_info> threads_;
+  std::vector<thread_state> thread_states_;
+  std::unordered_map<std::uint32_t, std::uint32_t> thread_of_id_;
+  block_table blocks_;
+  std::map<std::uint64_t, region> regions_;
+
+  std::uint64_t last_number_ = 0;
+  std::uint64_t peak_epoch_ = 0;
+  double peak_bytes_ = 0;
+  double allocations_ = 0;
+  double frees_ = 0;
+  double bytes_ = 0;
+  double live_ = 0;
+  double live_bytes_ = 0;
+  double seen_faults_ = 0;
+  double kernel_faults_ = 0;
+  double joined_faults_ = 0;
+  double odd_events_ = 0;  // an allocation where a block lived
+
+  std::size_t event_rows_ = 0;
+  std::size_t all_event_rows_ = 0;
+  bool events_cut_ = false;
+  integers event_columns_[7];
+};
+
+}  // namespace tarn::profiler

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// recording: follows a program and all its descendants, and leaves a file for each that allocated enough to be looked at.
+//
+// Each drain takes the time first, then looks how far the rings and the fault events have come, and handles only what
+// is older than that time, in the order of times. An event may arrive late, but nothing that it made possible (another
+// thread's reuse of a block it freed) can have been handled before it: a free is published before the block goes, an
+// allocation before the program has it.
+//
+// For one thread, which calls drain() as often as it can; a program whose ring is full waits for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "profiler/collect/event_stream.hpp"
+#include "profiler/collect/fault_events.hpp"
+#include "profiler/collect/proc_status.hpp"
+#include "profiler/collect/process_model.hpp"
+#include "profiler/collect/session_host.hpp"
+#include "profiler/model/profile.hpp"
+#include "profiler/model/store_profile.hpp"
+
+namespace tarn::profiler {
+
+struct recording_settings {
+  profile_mode mode = profile_mode::sample;
+  std::uint64_t sample_bytes = std::uint64_t{512} << 10;
+  bool keep_events = true;
+  double checkpoint_seconds = 5;  // at least so long from one to the next
+  std::string output;     // empty: tarn-PROGRAM-PID.prof here
+  std::string directory;  // where such files go; empty: here
+  price_list prices;
+  nlohmann::json meta =
+      nlohmann::json::object();  // what the caller knows: kernel, thp, privilege, refused ...
+};
+
+struct finished_file {
+  std::string path;
+  std::string program;
+  std::uint32_t process = 0;
+  std::string problem;  // why it ends early; empty: it does not
+};
+
+class recording {
+ public:
+  // Throws profile_error. The settings' output is tried at once, so that a name that cannot be written to is told.
+  explicit recording(const recording_settings& settings);
+  ~recording();
+  recording(const recording&) = delete;
+  recording& operator=(const recording&) = delete;
+
+  // What the program must find in its environment; empty in mode faults.
+  std::string place() const;
+  const fault_events& faults() const noexcept { return faults_; }
+
+  // Takes what has come. True: there was much, and the next drain should come soon.
+  bool drain();
+  // The program itself; and what it was when it ended, before its parent has waited for it.
+  void program_started(std::uint32_t process);
+  void program_ended(int wait_status);
+  // The last drain; writes all files. What still runs is written as it stands.
+  void finish();
+
+  const std::vector<finished_file>& files() const noexcept { return files_; }
+  // The program's own, after finish(); null: it was never seen.
+  const profile* main_profile() const noexcept { return main_profile_.get(); }
+  std::string status_line() const;
+  double lost_events() const noexcept { return lost_; }
+
+ private:
+  struct process_entry;
+  struct ring_entry;
+
+  process_entry* entry_of(std::uint32_t slot);
+  process_entry& add_process(std::uint32_t slot);
+  process_entry* by_process(std::uint32_t process);
+  void look_for_rings(process_entry* only);
+  bool drain_rings(std::uint64_t until_ticks);
+  bool drain_process(process_entry& process, std::uint64_t until_ns);
+  void take_faults();
+  void follow_processes();
+  void place_faults();
+  process_entry& add_seen_process(std::uint32_t pid, process_entry* parent, std::uint64_t time_ns);
+  void look_after_processes(bool all);
+  void add_counters(process_entry& process, bool at_end);
+  void end_process(process_entry& process);
+  void release_shared(process_entry& process);
+  bool is_worth_a_file(const process_entry& process) const;
+  void write(process_entry& process, bool last);
+  void add_names();
+  void flush_events(process_entry& process);
+  void open_file(process_entry& process);
+  void store(process_entry& process);
+  void give_up_events(process_entry& process, const std::string& why);
+  void fill_meta(process_entry& process);
+  std::string file_name(const process_entry& process) const;
+  model_settings settings_of_models() const;
+
+  recording_settings settings_;
+  tick_clock clock_;
+  std::unique_ptr<session_host> session_;
+  fault_events faults_;
+  std::vector<std::unique_ptr<process_entry>> processes_;  // all that are not written yet
+  std::vector<std::unique_ptr<process_entry>> ended_;      // written, but for their symbols
+  std::vector<ring_entry> rings_;
+  std::vector<page_fault> new_faults_;
+  std::vector<mapping_event> new_mappings_;
+  std::vector<process_event> new_processes_;
+  std::vector<finished_file> files_;
+  std::unique_ptr<profile> main_profile_;
+  std::uint32_t main_process_ = 0;
+  int main_status_ = -1;
+  std::uint64_t begin_ns_ = 0;
+  std::uint64_t last_look_ns_ = 0;
+  std::size_t next_look_ = 0;      // into processes_
+  std::uint64_t last_serial_ = 0;  // of processes that no recorder numbers
+  std::uint64_t small_children_ = 0;
+  double small_allocations_ = 0;
+  double unplaced_faults_ = 0;
+  double lost_ = 0;
+};
+
+}  // namespace tarn::profiler

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/ticks.hpp"
+
+#include <time.h>
+
+#include <fstream>
+#include <string>
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr unsigned counter_shift = 5;  // about 10 ns of a processor's counter
+constexpr unsigned clock_shift = 4;
+constexpr std::uint64_t first_stretch_ns = 20'000'000;
+
+}  // namespace
+
+std::uint64_t raw_clock_ns() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+tick_source best_tick_source() {
+#if defined(__aarch64__)
+  return tick_source::counter;
+#else
+  std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  std::string name;
+  file >> name;
+  if (name == "tsc") return tick_source::counter;
+  if (name != "kvm-clock") return tick_source::system_clock;
+  std::ifstream processors("/proc/cpuinfo");
+  for (std::string line; std::getline(processors, line);) {
+    if (line.starts_with("flags")) {
+      return line.find(" constant_tsc") != std::string::npos && line.find(" nonstop_tsc") != std::string::npos
+                 ? tick_source::counter
+                 : tick_source::system_clock;
+    }
+  }
+  return tick_source::system_clock;
+#endif
+}
+
+tick_clock::tick_clock(tick_source source) : source_(source), shift_(clock_shift) {
+#if defined(__x86_64__)
+  if (source == tick_source::counter) shift_ = counter_shift;
+#else
+  if (source == tick_source::counter) shift_ = 0;
+#endif
+  first_ = last_ = read();
+  while (raw_clock_ns() - first_.ns < first_stretch_ns) {
+  }
+  learn();
+}
+
+// The two clocks as near together as they can be read: of several tries the one that took least.
+tick_clock::reading tick_clock::read() const {
+  reading best;
+  std::uint64_t least = ~std::uint64_t{0};
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    const std::uint64_t before = read_ticks(source_);
+    const std::uint64_t ns = raw_clock_ns();
+    const std::uint64_t after = read_ticks(source_);
+    if (after - before >= least) continue;
+    least = after - before;
+    best = {before + (after - before) / 2, ns};
+  }
+  return best;
+}
+
+void tick_clock::learn() {
+  last_ = read();
+  const auto ticks = static_cast<double>(last_.ticks - first_.ticks);
+  if (ticks > 0) ns_per_tick_ = static_cast<double>(last_.ns - first_.ns) / ticks;
+}
+
+std::uint64_t tick_clock::to_ns(std::uint64_t ticks) const noexcept {
+  const auto distance = static_cast<std::int64_t>((ticks << shift_) - last_.ticks);
+  return last_.ns +
+         static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<double>(distance) * ns_per_tick_));
+}
+
+std::uint64_t tick_clock::from_ns(std::uint64_t ns) const noexcept {
+  const auto distance = static_cast<std::int64_t>(ns - last_.ns);
+  return (last_.ticks + static_cast<std::uint64_t>(
+                            static_cast<std::int64_t>(static_cast<double>(distance) / ns_per_tick_))) >>
+         shift_;
+}
+
+}  // namespace tarn::profiler

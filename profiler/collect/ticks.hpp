@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// ticks: which clock the recorder stamps its events with, and what its ticks are in ns of CLOCK_MONOTONIC_RAW, by which
+// page faults are stamped.
+#pragma once
+
+#include <cstdint>
+
+#include "profiler/record/session.hpp"
+
+namespace tarn::profiler {
+
+std::uint64_t raw_clock_ns();
+
+// The processor's counter where the kernel itself keeps time by it; else the system's clock.
+tick_source best_tick_source();
+
+// Learns while it runs: the longer the stretch since it was made, the better the ratio. Not thread-safe.
+class tick_clock {
+ public:
+  explicit tick_clock(tick_source source);
+
+  tick_source source() const noexcept { return source_; }
+  unsigned shift() const noexcept { return shift_; }
+  std::uint64_t now() const noexcept { return read_ticks(source_) >> shift_; }  // in the session's ticks
+  void learn();
+  std::uint64_t to_ns(std::uint64_t ticks) const noexcept;
+  std::uint64_t from_ns(std::uint64_t ns) const noexcept;
+
+ private:
+  struct reading {
+    std::uint64_t ticks = 0;
+    std::uint64_t ns = 0;
+  };
+  reading read() const;
+
+  tick_source source_;
+  unsigned shift_;
+  reading first_;
+  reading last_;
+  double ns_per_tick_ = 1;
+};
+
+}  // namespace tarn::profiler

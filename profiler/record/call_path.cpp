@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/record/call_path.hpp"
+
+#include <sys/mman.h>
+
+#include "os/syscall.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+std::uintptr_t read_word(std::uintptr_t address) { return *reinterpret_cast<const std::uintptr_t*>(address); }
+
+// A return address as the program counter uses it: aarch64 may have signed it.
+std::uintptr_t plain(std::uintptr_t address) {
+#if defined(__aarch64__)
+  return address & ((std::uintptr_t{1} << 48) - 1);
+#else
+  return address;
+#endif
+}
+
+constexpr std::uint32_t not_checked = ~std::uint32_t{0};
+
+struct step_result {
+  std::uintptr_t pc = 0;
+  std::uintptr_t stack_pointer = 0;
+  std::uintptr_t frame_pointer = 0;
+  std::uintptr_t pc_slot = 0;
+  std::uintptr_t frame_pointer_slot = 0;
+  bool by_frame_pointer = false;
+};
+
+bool readable(std::uintptr_t address, const stack_bounds& bounds) {
+  return address % 8 == 0 && address >= bounds.low && address < bounds.high && bounds.high - address >= 8;
+}
+
+// To the caller; false at the end. Reads within bounds only, and always moves outwards.
+bool step(const frame_rule& rule, std::uintptr_t stack_pointer, std::uintptr_t frame_pointer,
+          const stack_bounds& bounds, step_result& out) {
+  std::uintptr_t cfa = 0;
+  std::int32_t saved_frame_pointer = rule.saved_frame_pointer;
+  std::int32_t saved_return = rule.saved_return;
+  out.by_frame_pointer = true;
+  switch (rule.kind) {
+    case rule_kind::usual:
+      cfa = (rule.from_frame_pointer ? frame_pointer : stack_pointer) +
+            8 * static_cast<std::uintptr_t>(rule.cfa_offset);
+      out.by_frame_pointer = rule.from_frame_pointer;
+      break;
+    case rule_kind::frame_pointer:
+      cfa = frame_pointer + 16;
+      saved_frame_pointer = 2;
+      saved_return = 1;
+      break;
+    case rule_kind::realigned: {
+      const std::uintptr_t at =
+          frame_pointer + 8 * static_cast<std::uintptr_t>(static_cast<std::intptr_t>(rule.cfa_offset));
+      if (at < stack_pointer || !readable(at, bounds) || !readable(frame_pointer, bounds)) return false;
+      cfa = read_word(at);
+      out.frame_pointer_slot = frame_pointer;
+      break;
+    }
+    case rule_kind::end:
+    case rule_kind::unknown:
+      return false;
+  }
+  if (cfa <= stack_pointer || cfa % 8 != 0 || cfa > bounds.high || saved_return == 0) return false;
+  out.pc_slot = cfa - 8 * static_cast<std::uintptr_t>(saved_return);
+  if (saved_frame_pointer != 0)
+    out.frame_pointer_slot = cfa - 8 * static_cast<std::uintptr_t>(saved_frame_pointer);
+  if (out.pc_slot < stack_pointer || !readable(out.pc_slot, bounds)) return false;
+  out.pc = plain(read_word(out.pc_slot));
+  out.frame_pointer = frame_pointer;
+  if (out.frame_pointer_slot != 0) {
+    if (!readable(out.frame_pointer_slot, bounds)) return false;
+    out.frame_pointer = read_word(out.frame_pointer_slot);
+  }
+  out.stack_pointer = cfa;
+  return out.pc > 4096;
+}
+
+frame_rule rule_of(std::uintptr_t pc, rule_table& rules, rule_source& source) {
+  // The call may be its function's last instruction.
+  frame_rule rule = rules.find(pc - 1);
+  if (rule.kind == rule_kind::unknown) {
+    rule = source.rule_for(pc - 1);
+    rules.insert(pc - 1, rule);
+  }
+  return rule;
+}
+
+}  // namespace
+
+void* map_pages(std::size_t bytes) {
+  const long memory = os::system_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory < 0 && memory > -4096 ? nullptr : reinterpret_cast<void*>(memory);
+}
+
+void unmap_pages(void* memory, std::size_t bytes) {
+  os::system_call(SYS_munmap, reinterpret_cast<long>(memory), static_cast<long>(bytes));
+}
+
+std::uint32_t node_table::find(std::uint32_t parent, std::uintptr_t address) const noexcept {
+  if (size_ == 0) return 0;
+  for (std::uint64_t index = hash(parent, address);; ++index) {
+    const entry& here = entries_[index & (size_ - 1)];
+    if (here.id == 0 || (here.parent == parent && here.address == address)) return here.id;
+  }
+}
+
+bool node_table::grow() noexcept {
+  const std::uint32_t size = size_ == 0 ? first_size : 2 * size_;
+  auto* entries = static_cast<entry*>(map_pages(size * sizeof(entry)));
+  if (entries == nullptr) return false;
+  // A forked child must not find a table whose owner was wiped; the mapping goes with this process.
+  for (std::uint32_t old = 0; old < size_; ++old) {
+    const entry& moved = entries_[old];
+    if (moved.id == 0) continue;
+    std::uint64_t index = hash(moved.parent, moved.address);
+    while (entries[index & (size - 1)].id != 0) ++index;
+    entries[index & (size - 1)] = moved;
+  }
+  if (size_ != 0) unmap_pages(entries_, size_ * sizeof(entry));
+  entries_ = entries;
+  size_ = size;
+  return true;
+}
+
+std::uint32_t node_table::insert(std::uint32_t parent, std::uintptr_t address) noexcept {
+  if (count_ >= most_nodes || (2 * count_ >= size_ && !grow())) return 0;
+  std::uint64_t index = hash(parent, address);
+  while (entries_[index & (size_ - 1)].id != 0) ++index;
+  entries_[index & (size_ - 1)] = {address, parent, ++count_};
+  return count_;
+}
+
+// How many of frames_[0..end) are still what they were, from the outermost on.
+std::uint32_t call_path::checked_depth(std::uint32_t end) const {
+  for (std::uint32_t index = 0; index < end; ++index) {
+    const frame& one = frames_[index];
+    if (plain(read_word(one.pc_slot)) != one.pc) return index;
+    if (one.needs_frame_pointer && one.frame_pointer_slot != 0 &&
+        read_word(one.frame_pointer_slot) != one.frame_pointer) {
+      return index;
+    }
+  }
+  return end;
+}
+
+// Whether `now` is where the remembered path goes on. Drops what is inside of it, as it has returned.
+bool call_path::takes_over(const frame& now, std::uint32_t& valid) {
+  while (depth_ > 0 && frames_[depth_ - 1].stack_pointer < now.stack_pointer) --depth_;
+  if (depth_ == 0) return false;
+  frame& top = frames_[depth_ - 1];
+  if (top.stack_pointer != now.stack_pointer || top.pc != now.pc) return false;
+  if (top.needs_frame_pointer && top.frame_pointer != now.frame_pointer) return false;
+  if (valid == not_checked) valid = checked_depth(depth_ - 1);
+  if (valid < depth_ - 1) {
+    depth_ = valid;
+    return false;
+  }
+  top.pc_slot = now.pc_slot;
+  top.frame_pointer = now.frame_pointer;
+  top.frame_pointer_slot = now.frame_pointer_slot;
+  return true;
+}
+
+void call_path::append(const frame& added, node_sink& sink) {
+  const std::uint32_t parent = depth_ == 0 ? 0 : frames_[depth_ - 1].node;
+  frame& here = frames_[depth_];
+  here = added;
+  here.needs_frame_pointer =
+      added.by_frame_pointer ||
+      (depth_ > 0 && frames_[depth_ - 1].frame_pointer_slot == 0 && frames_[depth_ - 1].needs_frame_pointer);
+  here.node = nodes_.find(parent, added.pc);
+  if (here.node == 0 && sink.announce(parent, added.pc)) here.node = nodes_.insert(parent, added.pc);
+  if (here.node == 0) here.node = parent;
+  ++depth_;
+}
+
+std::uint32_t call_path::node_of(const call_origin& origin, const stack_bounds& bounds, rule_table& rules,
+                                 rule_source& source, node_sink& sink) {
+  frame now = {origin.return_address, origin.stack_pointer, origin.frame_pointer, 0, 0, 0, false, false};
+  std::uint32_t valid = not_checked;
+  fresh_count_ = 0;
+  // Another stack, or this one has been made anew at another size.
+  if (depth_ > 0 && (frames_[0].stack_pointer > bounds.high || frames_[0].stack_pointer < bounds.low))
+    depth_ = 0;
+  bool taken = false;
+  bool cut = false;
+  for (;;) {
+    taken = takes_over(now, valid);
+    if (taken) break;
+    const frame_rule rule = rule_of(now.pc, rules, source);
+    step_result next;
+    const bool more = step(rule, now.stack_pointer, now.frame_pointer, bounds, next);
+    now.by_frame_pointer = next.by_frame_pointer && rule.kind != rule_kind::end;
+    fresh_[fresh_count_++] = now;
+    if (!more) break;
+    cut = fresh_count_ == most_frames;
+    if (cut) break;
+    now = {next.pc, next.stack_pointer, next.frame_pointer, next.pc_slot, next.frame_pointer_slot, 0, false,
+           false};
+  }
+  if (!taken) depth_ = 0;
+  // Of a path that is too long the outermost frames are left out; the next one is then unwound anew.
+  if (depth_ + fresh_count_ > most_frames) depth_ = 0;
+  while (fresh_count_ > 0) append(fresh_[--fresh_count_], sink);
+  const std::uint32_t node = frames_[depth_ - 1].node;
+  if (cut) depth_ = 0;
+  return node;
+}
+
+bool call_path::verify(const call_origin& origin, const stack_bounds& bounds, rule_table& rules,
+                       rule_source& source) {
+  std::uintptr_t pc = origin.return_address;
+  std::uintptr_t stack_pointer = origin.stack_pointer;
+  std::uintptr_t frame_pointer = origin.frame_pointer;
+  for (std::uint32_t left = depth_; left > 0; --left) {
+    if (frames_[left - 1].pc != pc) return false;
+    step_result next;
+    if (!step(rule_of(pc, rules, source), stack_pointer, frame_pointer, bounds, next)) return left == 1;
+    pc = next.pc;
+    stack_pointer = next.stack_pointer;
+    frame_pointer = next.frame_pointer;
+  }
+  return depth_ == 0;
+}
+
+}  // namespace tarn::profiler

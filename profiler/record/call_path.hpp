@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// call_path: a thread's present call path as a node of a tree, cheaply. It remembers the path of the time before, and
+// unwinds only as far as something has changed; all that it takes over is checked against the stack, return address by
+// return address, so that a path is right wherever the unwind information is.
+//
+// Owned by one thread. Zeroed memory is an empty tracker: a forked child finds it wiped, and begins anew.
+// Invariant: frames_[0..depth_) lead from the outermost frame inwards, by falling addresses; frames_[i].node is the
+// node of the path up to i.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "profiler/record/frame_rule.hpp"
+
+namespace tarn::profiler {
+
+// Where a call of a hook came from.
+struct call_origin {
+  std::uintptr_t return_address;
+  std::uintptr_t stack_pointer;  // after the return
+  std::uintptr_t frame_pointer;  // the caller's
+};
+
+struct stack_bounds {
+  std::uintptr_t low = 0;
+  std::uintptr_t high = 0;
+  bool contain(std::uintptr_t address) const { return address >= low && address < high; }
+};
+
+// Memory from the system alone, zeroed; null when there is none.
+void* map_pages(std::size_t bytes);
+void unmap_pages(void* memory, std::size_t bytes);
+
+// (parent, address) -> id, counted from 1.
+class node_table {
+ public:
+  std::uint32_t find(std::uint32_t parent, std::uintptr_t address) const noexcept;  // 0: none
+  // Requires that it is not there. 0: there is no memory, or there are too many.
+  std::uint32_t insert(std::uint32_t parent, std::uintptr_t address) noexcept;
+
+ private:
+  struct entry {
+    std::uint64_t address;
+    std::uint32_t parent;
+    std::uint32_t id;  // 0: empty
+  };
+  static constexpr std::uint32_t first_size = 2048;
+  static constexpr std::uint32_t most_nodes = std::uint32_t{1} << 23;
+  static std::uint64_t hash(std::uint32_t parent, std::uintptr_t address) {
+    const std::uint64_t mixed = (address ^ (std::uint64_t{parent} << 40 | parent)) * 0x9e3779b97f4a7c15U;
+    return mixed ^ (mixed >> 29);
+  }
+  bool grow() noexcept;
+
+  entry* entries_;
+  std::uint32_t size_;
+  std::uint32_t count_;
+};
+
+// Makes a node known to the collector before it gets an id; false: it cannot be now.
+class node_sink {
+ public:
+  virtual bool announce(std::uint32_t parent, std::uintptr_t address) = 0;
+
+ protected:
+  ~node_sink() = default;
+};
+
+// Asked for a rule that is in no table.
+class rule_source {
+ public:
+  virtual frame_rule rule_for(std::uintptr_t pc) = 0;
+
+ protected:
+  ~rule_source() = default;
+};
+
+class call_path {
+ public:
+  // The node of the path that ends in `origin`. `bounds` are those of the stack it runs on: nothing outside is read.
+  std::uint32_t node_of(const call_origin& origin, const stack_bounds& bounds, rule_table& rules,
+                        rule_source& source, node_sink& sink);
+  // Unwinds without taking anything over, and tells whether that gives the path that node_of has just given.
+  bool verify(const call_origin& origin, const stack_bounds& bounds, rule_table& rules, rule_source& source);
+  // Whatever is remembered may be wrong from here on (a library has gone).
+  void forget() noexcept { depth_ = 0; }
+
+  static constexpr std::uint32_t most_frames = 768;
+
+ private:
+  struct frame {
+    std::uintptr_t pc;
+    std::uintptr_t stack_pointer;
+    std::uintptr_t frame_pointer;
+    std::uintptr_t pc_slot;             // where pc was read
+    std::uintptr_t frame_pointer_slot;  // where frame_pointer was read; 0: it is the inner frame's
+    std::uint32_t node;
+    bool needs_frame_pointer;  // this frame or one outside it goes by frame_pointer
+    bool by_frame_pointer;     // this one does
+  };
+
+  std::uint32_t checked_depth(std::uint32_t end) const;
+  bool takes_over(const frame& now, std::uint32_t& valid);
+  void append(const frame& added, node_sink& sink);
+
+  std::uint32_t depth_;
+  std::uint32_t fresh_count_;
+  frame frames_[most_frames];
+  frame fresh_[most_frames];  // innermost first
+  node_table nodes_;
+};
+
+}  // namespace tarn::profiler

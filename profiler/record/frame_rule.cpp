@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/record/frame_rule.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <cstring>
+
+namespace tarn::profiler {
+
+namespace {
+
+#if defined(__x86_64__)
+constexpr unsigned frame_pointer_register = 6;
+constexpr unsigned stack_pointer_register = 7;
+constexpr unsigned return_register = 16;
+#elif defined(__aarch64__)
+constexpr unsigned frame_pointer_register = 29;
+constexpr unsigned stack_pointer_register = 31;
+constexpr unsigned return_register = 30;
+#endif
+
+// Encodings of pointers in .eh_frame.
+constexpr unsigned char encoding_omitted = 0xff;
+constexpr unsigned char table_of_offsets = 0x3b;  // relative to the header, 4 bytes, signed
+constexpr unsigned deepest_state = 8;
+
+// Reads within [at, end); `failed` once something reached beyond, and from there on everything is 0.
+struct reader {
+  const unsigned char* at;
+  const unsigned char* end;
+  bool failed = false;
+
+  template <typename number>
+  number take() {
+    number value = 0;
+    if (static_cast<std::size_t>(end - at) < sizeof value) {
+      failed = true;
+      at = end;
+      return 0;
+    }
+    std::memcpy(&value, at, sizeof value);
+    at += sizeof value;
+    return value;
+  }
+  std::uint64_t unsigned_number() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const auto byte = take<std::uint8_t>();
+      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if ((byte & 0x80) == 0) return value;
+    }
+    failed = true;
+    return 0;
+  }
+  std::int64_t signed_number() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const auto byte = take<std::uint8_t>();
+      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if ((byte & 0x80) != 0) continue;
+      if ((byte & 0x40) != 0 && shift + 7 < 64) value |= ~std::uint64_t{0} << (shift + 7);
+      return static_cast<std::int64_t>(value);
+    }
+    failed = true;
+    return 0;
+  }
+  void skip(std::uint64_t bytes) {
+    if (bytes > static_cast<std::uint64_t>(end - at)) {
+      failed = true;
+      at = end;
+    } else {
+      at += bytes;
+    }
+  }
+  // Absolute or relative to its own place; of other bases nothing here makes use.
+  std::uintptr_t pointer(unsigned char encoding) {
+    const auto place = reinterpret_cast<std::uintptr_t>(at);
+    std::uintptr_t value = 0;
+    switch (encoding & 0x0f) {
+      case 0x00:
+      case 0x04:
+      case 0x0c:
+        value = take<std::uint64_t>();
+        break;
+      case 0x02:
+        value = take<std::uint16_t>();
+        break;
+      case 0x03:
+        value = take<std::uint32_t>();
+        break;
+      case 0x0a:
+        value = static_cast<std::uintptr_t>(static_cast<std::intptr_t>(take<std::int16_t>()));
+        break;
+      case 0x0b:
+        value = static_cast<std::uintptr_t>(static_cast<std::intptr_t>(take<std::int32_t>()));
+        break;
+      case 0x01:
+        value = unsigned_number();
+        break;
+      case 0x09:
+        value = static_cast<std::uintptr_t>(signed_number());
+        break;
+      default:
+        failed = true;
+    }
+    return (encoding & 0x70) == 0x10 && value != 0 ? value + place : value;
+  }
+};
+
+enum class saved : std::uint8_t { not_here, at_offset, lost };
+
+struct register_rule {
+  saved how = saved::not_here;
+  std::int64_t offset = 0;  // from the CFA
+};
+
+struct row {
+  std::uint64_t cfa_register = 0;
+  std::int64_t cfa_offset = 0;
+  const unsigned char* cfa_expression = nullptr;
+  std::uint64_t expression_bytes = 0;
+  register_rule frame_pointer;
+  register_rule return_address;
+};
+
+struct common_entry {  // a CIE
+  std::uint64_t code_step = 1;
+  std::int64_t data_step = 1;
+  unsigned char pointer_encoding = 0;
+  bool signal = false;
+  bool has_data = false;
+  const unsigned char* program = nullptr;
+  const unsigned char* end = nullptr;
+};
+
+bool parse_common_entry(const unsigned char* at, common_entry& out) {
+  reader in{at, at + 4};
+  const auto length = in.take<std::uint32_t>();
+  if (length == 0 || length == 0xffffffff) return false;
+  in.end = in.at + length;
+  out.end = in.end;
+  if (in.take<std::uint32_t>() != 0) return false;
+  const auto version = in.take<std::uint8_t>();
+  if (version != 1 && version != 3) return false;
+  const auto* augmentation = reinterpret_cast<const char*>(in.at);
+  while (!in.failed && in.take<std::uint8_t>() != 0) {
+  }
+  out.code_step = in.unsigned_number();
+  out.data_step = in.signed_number();
+  version == 1 ? static_cast<void>(in.take<std::uint8_t>()) : static_cast<void>(in.unsigned_number());
+  if (*augmentation == 'z') {
+    out.has_data = true;
+    const std::uint64_t bytes = in.unsigned_number();
+    if (in.failed || bytes > static_cast<std::uint64_t>(in.end - in.at)) return false;
+    const unsigned char* after = in.at + bytes;
+    for (const char* letter = augmentation + 1; *letter != 0; ++letter) {
+      if (*letter == 'R') out.pointer_encoding = in.take<std::uint8_t>();
+      if (*letter == 'L') in.skip(1);
+      if (*letter == 'P') in.pointer(in.take<std::uint8_t>());
+      if (*letter == 'S') out.signal = true;
+    }
+    in.at = after;
+  } else if (*augmentation != 0) {
+    return false;
+  }
+  out.program = in.at;
+  return !in.failed;
+}
+
+// Runs call frame instructions up to `offset` bytes behind the function's start.
+class interpreter {
+ public:
+  interpreter(const common_entry& common, std::uint64_t offset) : common_(common), wanted_(offset) {}
+
+  bool run(const unsigned char* begin, const unsigned char* end) {
+    reader in{begin, end};
+    while (in.at < in.end && !in.failed) {
+      const auto opcode = in.take<std::uint8_t>();
+      if (!step(in, opcode)) return !in.failed && done_;
+    }
+    return !in.failed;
+  }
+  void keep_initial() { initial_ = now; }
+
+  row now;
+
+ private:
+  // False once the row is found, or when the instruction is none that is known.
+  bool step(reader& in, std::uint8_t opcode) {
+    const unsigned operand = opcode & 0x3f;
+    switch (opcode & 0xc0) {
+      case 0x40:
+        return advance(operand);
+      case 0x80:
+        return set_offset(operand, static_cast<std::int64_t>(in.unsigned_number()));
+      case 0xc0:
+        return restore(operand);
+      default:
+        break;
+    }
+    switch (operand) {
+      case 0x00:
+        return true;  // nop
+      case 0x02:
+        return advance(in.take<std::uint8_t>());
+      case 0x03:
+        return advance(in.take<std::uint16_t>());
+      case 0x04:
+        return advance(in.take<std::uint32_t>());
+      case 0x05: {
+        const auto number = in.unsigned_number();  // offset_extended
+        return set_offset(number, static_cast<std::int64_t>(in.unsigned_number()));
+      }
+      case 0x06:
+        return restore(in.unsigned_number());
+      case 0x07:
+        return set(in.unsigned_number(), {saved::lost, 0});  // undefined
+      case 0x08:
+        return set(in.unsigned_number(), {});  // same_value
+      case 0x09: {
+        const auto number = in.unsigned_number();  // register
+        in.unsigned_number();
+        return set(number, {saved::lost, 0});
+      }
+      case 0x0a:
+        if (depth_ == deepest_state) return false;
+        states_[depth_++] = now;
+        return true;
+      case 0x0b:
+        if (depth_ == 0) return false;
+        now = states_[--depth_];
+        return true;
+      case 0x0c:
+        now.cfa_register = in.unsigned_number();
+        return set_cfa_offset(static_cast<std::int64_t>(in.unsigned_number()));
+      case 0x0d:
+        now.cfa_register = in.unsigned_number();
+        return true;
+      case 0x0e:
+        return set_cfa_offset(static_cast<std::int64_t>(in.unsigned_number()));
+      case 0x0f:
+        now.expression_bytes = in.unsigned_number();
+        now.cfa_expression = in.at;
+        in.skip(now.expression_bytes);
+        return true;
+      case 0x10:
+      case 0x16: {
+        const auto number = in.unsigned_number();
+        in.skip(in.unsigned_number());
+        return set(number, {saved::lost, 0});
+      }
+      case 0x11: {
+        const auto number = in.unsigned_number();
+        return set_offset(number, in.signed_number());
+      }
+      case 0x12:
+        now.cfa_register = in.unsigned_number();
+        return set_cfa_offset(in.signed_number() * common_.data_step);
+      case 0x13:
+        return set_cfa_offset(in.signed_number() * common_.data_step);
+      case 0x14:
+      case 0x15: {
+        const auto number = in.unsigned_number();
+        in.signed_number();
+        return set(number, {saved::lost, 0});
+      }
+      case 0x2d:
+        return true;  // aarch64: from here on the return address is signed, or no longer
+      case 0x2e:
+        in.unsigned_number();
+        return true;
+      default:
+        return false;
+    }
+  }
+  bool advance(std::uint64_t units) {
+    location_ += units * common_.code_step;
+    done_ = location_ > wanted_;
+    return !done_;
+  }
+  register_rule* rule_of(std::uint64_t number) {
+    if (number == frame_pointer_register) return &now.frame_pointer;
+    if (number == return_register) return &now.return_address;
+    return nullptr;
+  }
+  bool set(std::uint64_t number, register_rule rule) {
+    if (register_rule* known = rule_of(number)) *known = rule;
+    return true;
+  }
+  bool set_offset(std::uint64_t number, std::int64_t units) {
+    return set(number, {saved::at_offset, units * common_.data_step});
+  }
+  bool restore(std::uint64_t number) {
+    if (number == frame_pointer_register) now.frame_pointer = initial_.frame_pointer;
+    if (number == return_register) now.return_address = initial_.return_address;
+    return true;
+  }
+  bool set_cfa_offset(std::int64_t offset) {
+    now.cfa_offset = offset;
+    now.cfa_expression = nullptr;
+    return true;
+  }
+
+  const common_entry& common_;
+  std::uint64_t wanted_;
+  std::uint64_t location_ = 0;
+  bool done_ = false;
+  unsigned depth_ = 0;
+  row initial_;
+  row states_[deepest_state];
+};
+
+// The entry of the sorted table whose function begins at or before `pc`; null if there is none.
+const unsigned char* find_entry(std::uintptr_t pc, const unsigned char* header) {
+  if (header == nullptr || header[0] != 1 || header[3] != table_of_offsets || header[2] == encoding_omitted)
+    return nullptr;
+  reader in{header + 4, header + 64};
+  in.pointer(header[1]);
+  const std::uint64_t count = in.pointer(header[2]);
+  if (in.failed || count == 0) return nullptr;
+  const unsigned char* table = in.at;
+  const auto base = reinterpret_cast<std::uintptr_t>(header);
+  const auto read = [base](const unsigned char* at) {
+    std::int32_t offset = 0;
+    std::memcpy(&offset, at, sizeof offset);
+    return base + static_cast<std::uintptr_t>(static_cast<std::intptr_t>(offset));
+  };
+  if (pc < read(table)) return nullptr;
+  std::uint64_t low = 0;
+  std::uint64_t high = count;
+  while (high - low > 1) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (pc < read(table + 8 * middle) ? high : low) = middle;
+  }
+  return reinterpret_cast<const unsigned char*>(read(table + 8 * low + 4));
+}
+
+bool fits(std::int64_t offset) { return offset % 8 == 0 && offset >= 0 && offset < (std::int64_t{1} << 22); }
+
+// breg FP, offset, deref: where a function that aligned its stack keeps the CFA.
+bool is_realigned(const row& now, std::int32_t& offset) {
+  reader in{now.cfa_expression, now.cfa_expression + now.expression_bytes};
+  if (in.take<std::uint8_t>() != 0x70 + frame_pointer_register) return false;
+  const std::int64_t number = in.signed_number();
+  if (in.take<std::uint8_t>() != 0x06 || in.failed || in.at != in.end || number % 8 != 0) return false;
+  offset = static_cast<std::int32_t>(number / 8);
+  return number > -4096 && number < 4096;
+}
+
+frame_rule as_rule(const row& now) {
+  frame_rule rule;
+  rule.kind = rule_kind::frame_pointer;  // for whatever is too rare to be handled
+  if (now.return_address.how == saved::lost) {
+    rule.kind = rule_kind::end;
+    return rule;
+  }
+  if (now.cfa_expression != nullptr) {
+    if (is_realigned(now, rule.cfa_offset)) {
+      rule.kind = rule_kind::realigned;
+      rule.saved_return = 1;
+    }
+    return rule;
+  }
+  const bool by_frame = now.cfa_register == frame_pointer_register;
+  if (!by_frame && now.cfa_register != stack_pointer_register) return rule;
+  if (!fits(now.cfa_offset) || now.frame_pointer.how == saved::lost) return rule;
+  if (now.frame_pointer.how == saved::at_offset) {
+    if (!fits(-now.frame_pointer.offset)) return rule;
+    rule.saved_frame_pointer = static_cast<std::int32_t>(-now.frame_pointer.offset / 8);
+  }
+  if (now.return_address.how == saved::at_offset) {
+    if (!fits(-now.return_address.offset)) return rule;
+    rule.saved_return = static_cast<std::int32_t>(-now.return_address.offset / 8);
+  }
+  rule.cfa_offset = static_cast<std::int32_t>(now.cfa_offset / 8);
+  rule.from_frame_pointer = by_frame;
+  rule.kind = rule_kind::usual;
+  return rule;
+}
+
+// glibc 2.35 and newer tell without a lock.
+using object_finder = int (*)(void*, dl_find_object*);
+
+struct search {
+  std::uintptr_t pc;
+  loaded_module* found;
+  bool is_there = false;
+};
+
+int look_at_module(dl_phdr_info* info, std::size_t, void* context) {
+  auto& wanted = *static_cast<search*>(context);
+  std::uintptr_t start = ~std::uintptr_t{0};
+  std::uintptr_t end = 0;
+  const unsigned char* header = nullptr;
+  bool inside = false;
+  for (unsigned index = 0; index < info->dlpi_phnum; ++index) {
+    const auto& segment = info->dlpi_phdr[index];
+    const std::uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
+    if (segment.p_type == PT_GNU_EH_FRAME) header = reinterpret_cast<const unsigned char*>(begin);
+    if (segment.p_type != PT_LOAD) continue;
+    if (begin < start) start = begin;
+    if (begin + segment.p_memsz > end) end = begin + segment.p_memsz;
+    inside = inside || (wanted.pc >= begin && wanted.pc < begin + segment.p_memsz);
+  }
+  if (!inside) return 0;
+  *wanted.found = {header, start, end, info->dlpi_name};
+  wanted.is_there = true;
+  return 1;
+}
+
+}  // namespace
+
+frame_rule parse_frame_rule(std::uintptr_t pc, const unsigned char* unwind_header) {
+  frame_rule rule;
+  rule.kind = rule_kind::frame_pointer;
+  const unsigned char* entry = find_entry(pc, unwind_header);
+  if (entry == nullptr) return rule;
+  reader in{entry, entry + 4};
+  const auto length = in.take<std::uint32_t>();
+  if (length == 0 || length == 0xffffffff) return rule;
+  in.end = in.at + length;
+  const unsigned char* common_at = in.at;
+  common_at -= in.take<std::uint32_t>();
+  common_entry common;
+  if (!parse_common_entry(common_at, common)) return rule;
+  const std::uintptr_t begin = in.pointer(common.pointer_encoding);
+  const std::uintptr_t bytes = in.pointer(common.pointer_encoding & 0x0f);
+  if (in.failed || pc < begin || pc - begin >= bytes) return rule;
+  if (common.has_data) in.skip(in.unsigned_number());
+  if (common.signal) {
+    rule.kind = rule_kind::end;  // what the signal interrupted is no caller
+    return rule;
+  }
+  interpreter machine(common, pc - begin);
+#if defined(__x86_64__)
+  machine.now.return_address = {saved::at_offset, -8};
+#endif
+  if (!machine.run(common.program, common.end)) return rule;
+  machine.keep_initial();
+  if (!machine.run(in.at, in.end)) return rule;
+  return as_rule(machine.now);
+}
+
+bool find_module(std::uintptr_t pc, loaded_module& found) {
+  static std::atomic<object_finder> known{nullptr};
+  static std::atomic<bool> looked{false};
+  if (!looked.load(std::memory_order_acquire)) {  // pairs with the release below: known is set
+    known.store(reinterpret_cast<object_finder>(dlsym(RTLD_DEFAULT, "_dl_find_object")),
+                std::memory_order_relaxed);
+    looked.store(true, std::memory_order_release);
+  }
+  if (const object_finder find = known.load(std::memory_order_relaxed)) {
+    dl_find_object result = {};
+    if (find(reinterpret_cast<void*>(pc), &result) != 0) return false;
+    found.unwind_header = static_cast<const unsigned char*>(result.dlfo_eh_frame);
+    found.start = reinterpret_cast<std::uintptr_t>(result.dlfo_map_start);
+    found.end = reinterpret_cast<std::uintptr_t>(result.dlfo_map_end);
+    found.path = result.dlfo_link_map != nullptr ? result.dlfo_link_map->l_name : "";
+    return true;
+  }
+  search wanted{pc, &found};
+  dl_iterate_phdr(look_at_module, &wanted);
+  return wanted.is_there;
+}
+
+// A rule in 64 bits: kind 3, base 1, then three times 20.
+namespace {
+
+constexpr std::uint64_t twenty_bits = (std::uint64_t{1} << 20) - 1;
+
+std::uint64_t pack(const frame_rule& rule) {
+  const auto field = [](std::int32_t value, unsigned shift) {
+    return (static_cast<std::uint64_t>(static_cast<std::int64_t>(value)) & twenty_bits) << shift;
+  };
+  return static_cast<std::uint64_t>(rule.kind) | (rule.from_frame_pointer ? 8U : 0U) |
+         field(rule.cfa_offset, 4) | field(rule.saved_frame_pointer, 24) | field(rule.saved_return, 44);
+}
+
+frame_rule unpack(std::uint64_t packed) {
+  const auto field = [packed](unsigned shift) {
+    return static_cast<std::int32_t>(static_cast<std::int64_t>(packed << (44 - shift)) >> 44);
+  };
+  return {static_cast<rule_kind>(packed & 7), (packed & 8) != 0, field(4), field(24), field(44)};
+}
+
+}  // namespace
+
+frame_rule rule_table::find(std::uintptr_t pc) const noexcept {
+  const entry& here = entries_[index_of(pc)];
+  const std::uint64_t rule = here.rule.load(std::memory_order_relaxed);
+  if ((here.check.load(std::memory_order_relaxed) ^ rule) != pc) return {};
+  return unpack(rule);
+}
+
+void rule_table::insert(std::uintptr_t pc, const frame_rule& rule) noexcept {
+  entry& here = entries_[index_of(pc)];
+  const std::uint64_t packed = pack(rule);
+  here.rule.store(packed, std::memory_order_relaxed);
+  here.check.store(pc ^ packed, std::memory_order_relaxed);
+}
+
+}  // namespace tarn::profiler

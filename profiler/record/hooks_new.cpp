@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+// Every form of operator new and delete, in front of the program's own: of its C++ library, or of its allocator. They
+// are told as what they are, and what they call in turn (malloc, or another form) is not told a second time.
+//
+// A program in C may load C++ libraries later: then this library's operators are found first although libstdc++ is in
+// no scope that dlsym searches; it is asked for by name.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "profiler/record/origin.hpp"
+#include "profiler/record/recorder.hpp"
+
+using namespace tarn::profiler;
+using namespace tarn::profiler::recorder;
+
+namespace {
+
+using nothrow = const std::nothrow_t&;
+
+struct operators {
+  void* (*make)(std::size_t);
+  void* (*make_array)(std::size_t);
+  void* (*make_nothrow)(std::size_t, nothrow);
+  void* (*make_array_nothrow)(std::size_t, nothrow);
+  void* (*make_aligned)(std::size_t, std::align_val_t);
+  void* (*make_array_aligned)(std::size_t, std::align_val_t);
+  void* (*make_aligned_nothrow)(std::size_t, std::align_val_t, nothrow);
+  void* (*make_array_aligned_nothrow)(std::size_t, std::align_val_t, nothrow);
+  void (*drop)(void*);
+  void (*drop_array)(void*);
+  void (*drop_sized)(void*, std::size_t);
+  void (*drop_array_sized)(void*, std::size_t);
+  void (*drop_aligned)(void*, std::align_val_t);
+  void (*drop_array_aligned)(void*, std::align_val_t);
+  void (*drop_sized_aligned)(void*, std::size_t, std::align_val_t);
+  void (*drop_array_sized_aligned)(void*, std::size_t, std::align_val_t);
+};
+operators known;
+std::atomic<bool> looked{false};
+
+// What serves where there is no C++ library. Nobody there could throw.
+void* plain_new(std::size_t size) {
+  void* block = real.malloc_(size != 0 ? size : 1);
+  if (block == nullptr) std::abort();
+  return block;
+}
+void* plain_new_aligned(std::size_t size, std::align_val_t alignment) {
+  void* block = real.aligned_alloc_(static_cast<std::size_t>(alignment), size != 0 ? size : 1);
+  if (block == nullptr) std::abort();
+  return block;
+}
+void* plain_new_nothrow(std::size_t size, nothrow) { return real.malloc_(size != 0 ? size : 1); }
+void* plain_new_aligned_nothrow(std::size_t size, std::align_val_t alignment, nothrow) {
+  return real.aligned_alloc_(static_cast<std::size_t>(alignment), size != 0 ? size : 1);
+}
+void plain_delete(void* block) { real.free_(block); }
+void plain_delete_sized(void* block, std::size_t) { real.free_(block); }
+void plain_delete_aligned(void* block, std::align_val_t) { real.free_(block); }
+void plain_delete_sized_aligned(void* block, std::size_t, std::align_val_t) { real.free_(block); }
+
+template <typename function>
+void look_up(function& into, const char* name, void* library, function otherwise) {
+  into = reinterpret_cast<function>(dlsym(RTLD_NEXT, name));
+  if (into == nullptr && library != nullptr) into = reinterpret_cast<function>(dlsym(library, name));
+  if (into == nullptr) into = otherwise;
+}
+
+void look_up_all() {
+  if (real.malloc_ == nullptr) find_real_functions();
+  void* library = nullptr;
+  if (dlsym(RTLD_NEXT, "_Znwm") == nullptr) library = dlopen("libstdc++.so.6", RTLD_NOLOAD | RTLD_LAZY);
+  operators found;
+  look_up(found.make, "_Znwm", library, plain_new);
+  look_up(found.make_array, "_Znam", library, found.make);
+  look_up(found.make_nothrow, "_ZnwmRKSt9nothrow_t", library, plain_new_nothrow);
+  look_up(found.make_array_nothrow, "_ZnamRKSt9nothrow_t", library, found.make_nothrow);
+  look_up(found.make_aligned, "_ZnwmSt11align_val_t", library, plain_new_aligned);
+  look_up(found.make_array_aligned, "_ZnamSt11align_val_t", library, found.make_aligned);
+  look_up(found.make_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t", library,
+          plain_new_aligned_nothrow);
+  look_up(found.make_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t", library,
+          found.make_aligned_nothrow);
+  look_up(found.drop, "_ZdlPv", library, plain_delete);
+  look_up(found.drop_array, "_ZdaPv", library, found.drop);
+  look_up(found.drop_sized, "_ZdlPvm", library, plain_delete_sized);
+  look_up(found.drop_array_sized, "_ZdaPvm", library, found.drop_sized);
+  look_up(found.drop_aligned, "_ZdlPvSt11align_val_t", library, plain_delete_aligned);
+  look_up(found.drop_array_aligned, "_ZdaPvSt11align_val_t", library, found.drop_aligned);
+  look_up(found.drop_sized_aligned, "_ZdlPvmSt11align_val_t", library, plain_delete_sized_aligned);
+  look_up(found.drop_array_sized_aligned, "_ZdaPvmSt11align_val_t", library, found.drop_sized_aligned);
+  set_new_module(reinterpret_cast<std::uintptr_t>(found.make));
+  known = found;
+  looked.store(true, std::memory_order_release);  // pairs with all()'s acquire
+}
+
+const operators& all() {
+  // acquire, pairs with the release above: known is filled; two threads may both fill it, with the same
+  if (__builtin_expect(!looked.load(std::memory_order_acquire), 0) != 0) {
+    const std::uint8_t before = self.busy;
+    self.busy = 2;  // calling
+    look_up_all();
+    self.busy = before;
+  }
+  return known;
+}
+
+template <typename call>
+[[gnu::always_inline]] inline void* told_new(call forward, std::size_t size, std::size_t alignment) {
+  if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), false)) return forward();
+  self.in_new = 1;
+  void* block = forward();
+  self.in_new = 0;
+  if (block != nullptr && wants_allocation(size))
+    allocated(word_kind::operator_new, block, size, alignment, caller());
+  return block;
+}
+
+template <typename call>
+[[gnu::always_inline]] inline void told_delete(call forward, void* block) {
+  if (block == nullptr ||
+      (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), false))) {
+    return forward();
+  }
+  if (wants_free(block)) freeing(word_kind::operator_delete, block);
+  self.in_new = 1;
+  forward();
+  self.in_new = 0;
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+
+void* operator new(std::size_t size) {
+  return told_new([&] { return all().make(size); }, size, 0);
+}
+void* operator new[](std::size_t size) {
+  return told_new([&] { return all().make_array(size); }, size, 0);
+}
+void* operator new(std::size_t size, nothrow tag) noexcept {
+  return told_new([&] { return all().make_nothrow(size, tag); }, size, 0);
+}
+void* operator new[](std::size_t size, nothrow tag) noexcept {
+  return told_new([&] { return all().make_array_nothrow(size, tag); }, size, 0);
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return told_new([&] { return all().make_aligned(size, alignment); }, size,
+                  static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return told_new([&] { return all().make_array_aligned(size, alignment); }, size,
+                  static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t size, std::align_val_t alignment, nothrow tag) noexcept {
+  return told_new([&] { return all().make_aligned_nothrow(size, alignment, tag); }, size,
+                  static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment, nothrow tag) noexcept {
+  return told_new([&] { return all().make_array_aligned_nothrow(size, alignment, tag); }, size,
+                  static_cast<std::size_t>(alignment));
+}
+void operator delete(void* block) noexcept {
+  told_delete([&] { all().drop(block); }, block);
+}
+void operator delete[](void* block) noexcept {
+  told_delete([&] { all().drop_array(block); }, block);
+}
+void operator delete(void* block, nothrow) noexcept {
+  told_delete([&] { all().drop(block); }, block);
+}
+void operator delete[](void* block, nothrow) noexcept {
+  told_delete([&] { all().drop_array(block); }, block);
+}
+void operator delete(void* block, std::size_t size) noexcept {
+  told_delete([&] { all().drop_sized(block, size); }, block);
+}
+void operator delete[](void* block, std::size_t size) noexcept {
+  told_delete([&] { all().drop_array_sized(block, size); }, block);
+}
+void operator delete(void* block, std::align_val_t alignment) noexcept {
+  told_delete([&] { all().drop_aligned(block, alignment); }, block);
+}
+void operator delete[](void* block, std::align_val_t alignment) noexcept {
+  told_delete([&] { all().drop_array_aligned(block, alignment); }, block);
+}
+void operator delete(void* block, std::align_val_t alignment, nothrow) noexcept {
+  told_delete([&] { all().drop_aligned(block, alignment); }, block);
+}
+void operator delete[](void* block, std::align_val_t alignment, nothrow) noexcept {
+  told_delete([&] { all().drop_array_aligned(block, alignment); }, block);
+}
+void operator delete(void* block, std::size_t size, std::align_val_t alignment) noexcept {
+  told_delete([&] { all().drop_sized_aligned(block, size, alignment); }, block);
+}
+void operator delete[](void* block, std::size_t size, std::align_val_t alignment) noexcept {
+  told_delete([&] { all().drop_array_sized_aligned(block, size, alignment); }, block);
+}
+
+#pragma GCC visibility pop

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// Mappings that the program makes itself, names of threads, libraries that go, and the end of the process. Loading a
+// library is not hooked: dlopen finds libraries by who calls it. New ones are noticed when a call path leads through.
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+
+#include "os/syscall.hpp"
+#include "profiler/record/origin.hpp"
+#include "profiler/record/recorder.hpp"
+
+using namespace tarn::profiler;
+using namespace tarn::profiler::recorder;
+
+namespace {
+
+// libc's own wrappers do no more: set errno.
+long checked(long result) {
+  if (result >= 0 || result <= -4096) return result;
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
+void* map(void* start, std::size_t bytes, int protection, int flags, int file, off_t offset,
+          const call_origin& origin) {
+  const long result = checked(tarn::os::system_call(
+      SYS_mmap, reinterpret_cast<long>(start), static_cast<long>(bytes), protection, flags, file, offset));
+  auto* memory = reinterpret_cast<void*>(result);
+  if (memory != MAP_FAILED) mapped(memory, bytes, (flags & MAP_ANONYMOUS) != 0, origin);
+  return memory;
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+void* mmap(void* start, std::size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
+  return map(start, bytes, protection, flags, file, offset, caller());
+}
+
+void* mmap64(void* start, std::size_t bytes, int protection, int flags, int file, off64_t offset) noexcept {
+  return map(start, bytes, protection, flags, file, offset, caller());
+}
+
+int munmap(void* start, std::size_t bytes) noexcept {
+  unmapped(start, bytes);
+  return static_cast<int>(
+      checked(tarn::os::system_call(SYS_munmap, reinterpret_cast<long>(start), static_cast<long>(bytes))));
+}
+
+void* mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, ...) noexcept {
+  va_list more;
+  va_start(more, flags);
+  void* wanted = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void*) : nullptr;
+  va_end(more);
+  unmapped(start, old_bytes);
+  const long result =
+      checked(tarn::os::system_call(SYS_mremap, reinterpret_cast<long>(start), static_cast<long>(old_bytes),
+                                    static_cast<long>(bytes), flags, reinterpret_cast<long>(wanted)));
+  auto* memory = reinterpret_cast<void*>(result);
+  const bool moved = memory != MAP_FAILED;
+  mapped(moved ? memory : start, moved ? bytes : old_bytes, true, caller());
+  return memory;
+}
+
+int pthread_setname_np(pthread_t thread, const char* name) noexcept {
+  using setter = int (*)(pthread_t, const char*);
+  static const auto forward = reinterpret_cast<setter>(dlsym(RTLD_NEXT, "pthread_setname_np"));
+  if (forward == nullptr) return ENOSYS;
+  const int result = forward(thread, name);
+  if (result == 0 && pthread_equal(thread, pthread_self()) != 0) thread_named(name);
+  return result;
+}
+
+int dlclose(void* library) noexcept {
+  using closer = int (*)(void*);
+  static const auto forward = reinterpret_cast<closer>(dlsym(RTLD_NEXT, "dlclose"));
+  const int result = forward(library);
+  library_closed();
+  return result;
+}
+
+// Ends a process without exit handlers, as forked children do.
+[[noreturn]] void _exit(int status) noexcept {
+  process_ends();
+  for (;;) tarn::os::system_call(SYS_exit_group, status);
+}
+
+[[noreturn]] void _Exit(int status) noexcept { _exit(status); }
+
+}  // extern "C"
+#pragma GCC visibility pop
+
+namespace {
+
+[[gnu::constructor(101)]] void begin() {
+  if (find_real_functions()) start();
+}
+
+[[gnu::destructor(101)]] void end() { process_ends(); }
+
+}  // namespace

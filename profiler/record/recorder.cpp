@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/record/recorder.hpp"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "os/syscall.hpp"
+#include "profiler/record/recorder_state.hpp"
+
+namespace tarn::profiler::recorder {
+
+real_functions real;
+constinit thread_local thread_local_part self __attribute__((tls_model("initial-exec"))) = {};
+
+namespace {
+
+constexpr block_filter no_blocks = {0, 0};
+constexpr std::int64_t never = INT64_MAX / 2;
+constexpr std::uint32_t verify_every = 256;  // a power of two, as the next one
+constexpr std::uint32_t usable_every = 64;
+constexpr std::size_t always_checked_bytes = std::size_t{1} << 20;
+constexpr std::uint32_t check_every = 8;  // of large blocks below that
+
+// What a block is whose size is not told: the new one of a realloc, in mode sample.
+constexpr std::uintptr_t unrecorded_block = 8;
+
+// ---- the program's functions ----
+
+std::uintptr_t allocator_start = 0;
+std::uintptr_t allocator_end = 0;
+std::uintptr_t new_start = 0;
+std::uintptr_t new_end = 0;
+std::atomic<std::uint32_t> functions_found{0};  // 0 no, 1 being looked for, 2 yes
+
+template <typename function>
+void look_up(function& into, const char* name) {
+  into = reinterpret_cast<function>(dlsym(RTLD_NEXT, name));
+}
+
+// ---- the early store ----
+
+constexpr std::size_t early_bytes = std::size_t{64} << 10;
+alignas(64) unsigned char early_store[early_bytes];
+std::atomic<std::size_t> early_used{0};
+
+// ---- rules and nodes ----
+
+class module_rules final : public rule_source {
+ public:
+  explicit module_rules(thread_state& thread) : thread_(thread) {}
+
+  frame_rule rule_for(std::uintptr_t pc) override {
+    loaded_module module;
+    self.busy = calling;
+    const bool known = find_module(pc, module);
+    self.busy = recording;
+    if (!known) {
+      frame_rule unknown;
+      unknown.kind = rule_kind::frame_pointer;
+      return unknown;
+    }
+    announce(module);
+    return parse_frame_rule(pc, module.unwind_header);
+  }
+
+ private:
+  void announce(const loaded_module& module) {
+    {
+      const lock_holder hold(process->modules_lock);
+      for (std::uint32_t index = 0; index < process->module_count; ++index) {
+        if (process->module_starts[index] == module.start) return;
+      }
+      if (process->module_count == std::size(process->module_starts)) return;
+      process->module_starts[process->module_count++] = module.start;
+    }
+    const std::uint64_t tail[2] = {module.start, module.end};
+    put_text(thread_, text_kind::module, module.path != nullptr ? module.path : "", tail, 2);
+  }
+
+  thread_state& thread_;
+};
+
+class ring_nodes final : public node_sink {
+ public:
+  explicit ring_nodes(thread_state& thread) : thread_(thread) {}
+
+  bool announce(std::uint32_t parent, std::uintptr_t address) override {
+    if (!thread_.reserve(2)) return false;
+    thread_.put(static_cast<std::uint64_t>(word_kind::node) | static_cast<std::uint64_t>(parent) << 32);
+    thread_.put(address);
+    thread_.publish();
+    return true;
+  }
+
+ private:
+  thread_state& thread_;
+};
+
+// From here to the end of a hook's work signal handlers' events go unrecorded.
+class section {
+ public:
+  section() {
+    if (self.busy != not_busy) {
+      if (self.busy == recording && process != nullptr && process->slot != nullptr) {
+        process->slot->lost_nested.fetch_add(1, std::memory_order_relaxed);
+      }
+      return;
+    }
+    if (!started) start();
+    if (process == nullptr) {
+      if (started) self.countdown = never;
+      return;
+    }
+    self.busy = recording;
+    entered_ = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    thread = find_thread();
+    // relaxed: nothing depends on it but whether events are still made
+    if (process->detached.load(std::memory_order_relaxed) == 0) return;
+    thread = nullptr;
+    self.countdown = never;
+  }
+  ~section() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (entered_) self.busy = not_busy;
+  }
+  section(const section&) = delete;
+  section& operator=(const section&) = delete;
+
+  thread_state* thread = nullptr;
+
+ private:
+  bool entered_ = false;
+};
+
+std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
+  // relaxed: a library that another thread closes now is not on this thread's stack
+  const std::uint32_t generation = library_generation.load(std::memory_order_relaxed);
+  if (generation != thread.library_generation) {
+    thread.library_generation = generation;
+    thread.path.forget();
+  }
+  const stack_bounds& bounds = bounds_of(thread, origin.stack_pointer);
+  module_rules source(thread);
+  ring_nodes sink(thread);
+  const std::uint32_t node = thread.path.node_of(origin, bounds, rules, source, sink);
+  if ((++thread.events & (verify_every - 1)) == 0) {
+    process->slot->unwind_checked.fetch_add(1, std::memory_order_relaxed);
+    if (!thread.path.verify(origin, bounds, rules, source)) {
+      process->slot->unwind_wrong.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  return node;
+}
+
+// ---- sampling ----
+
+std::uint64_t next_random(thread_state& thread) {
+  std::uint64_t x = thread.random != 0 ? thread.random : 1;
+  x ^= x << 13;
+  x ^= x >> 7;
+  x ^= x << 17;
+  thread.random = x;
+  return x;
+}
+
+// log2 of a number in (0, 1], to about 1e-4: what is drawn by it is as good.
+double binary_logarithm(double value) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  const auto exponent = static_cast<double>(static_cast<int>(bits >> 52) - 1023);
+  bits = (bits & ((std::uint64_t{1} << 52) - 1)) | (std::uint64_t{1023} << 52);
+  double m = 0;
+  std::memcpy(&m, &bits, sizeof m);
+  const double t = (m - 1) / (m + 1);  // log2(m) = 2 / ln 2 * (t + t^3/3 + t^5/5 + ...)
+  const double s = t * t;
+  return exponent + 2.8853900817779268 * t * (1 + s * (1.0 / 3 + s * (1.0 / 5 + s * (1.0 / 7 + s / 9))));
+}
+
+// Bytes to the next sample: exponentially distributed.
+std::int64_t draw(thread_state& thread) {
+  const double uniform = (static_cast<double>(next_random(thread) >> 11) + 1) * 0x1p-53;
+  const double mean = static_cast<double>(shared.header->sample_bytes);
+  return static_cast<std::int64_t>(-binary_logarithm(uniform) * 0.69314718055994531 * mean) + 1;
+}
+
+bool is_full() { return shared.header->mode == record_mode::full; }
+
+// Whether a block of `size` is recorded; wants_allocation has subtracted it.
+bool is_sampled(thread_state& thread, std::size_t size) {
+  if (is_full()) {
+    self.countdown = -1;
+    return true;
+  }
+  const bool large = size >= large_block_bytes;
+  // What is recorded anyway takes no part in the draw.
+  if (large) self.countdown += static_cast<std::int64_t>(size);
+  if (thread.events == 0) {
+    // The thread's first block: only now there is something to draw by.
+    thread.events = 1;
+    self.countdown = draw(thread) - static_cast<std::int64_t>(large ? 0 : size);
+  }
+  if (large) return true;
+  if (self.countdown >= 0) return false;
+  self.countdown = draw(thread);
+  return true;
+}
+
+// ---- events ----
+
+std::size_t usable_size(void* block) {
+  return real.malloc_usable_size_ != nullptr ? real.malloc_usable_size_(block) : 0;
+}
+
+void put_block(thread_state& thread, word_kind kind, std::uintptr_t block, std::size_t size,
+               std::uint32_t node) {
+  if (!thread.reserve(4)) return;
+  if (size >= size_elsewhere) thread.put(note_word(note_kind::size, size));
+  const std::uint64_t ticks = thread.ticks_since_last();
+  thread.put(address_word(kind, ticks, block));
+  thread.put(node | static_cast<std::uint64_t>(size < size_elsewhere ? size : size_elsewhere) << 32);
+  thread.publish();
+}
+
+void put_note(thread_state& thread, note_kind what, std::uint64_t figure) {
+  if (thread.reserve(1)) thread.put(note_word(what, figure));
+}
+
+bool wants_usable(const thread_state& thread, std::size_t size) {
+  return !is_full() || size >= large_block_bytes || (thread.events & (usable_every - 1)) == 1;
+}
+
+// How many pages of a block are in memory, told before it goes.
+void put_residency(thread_state& thread, void* block, std::size_t size) {
+  if (size < large_block_bytes) return;
+  if (size < always_checked_bytes && (next_random(thread) & (check_every - 1)) != 0) return;
+  const std::uintptr_t page = static_cast<std::uintptr_t>(getpagesize());
+  // Whole pages only: those at the ends are shared with other blocks.
+  std::uintptr_t at = (reinterpret_cast<std::uintptr_t>(block) + page - 1) & ~(page - 1);
+  const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(block) + size) & ~(page - 1);
+  unsigned char states[1024];
+  std::uint64_t checked = 0;
+  std::uint64_t resident = 0;
+  while (at < end) {
+    const std::size_t left = (end - at) / page;
+    const std::size_t count = left < sizeof states ? left : sizeof states;
+    if (os::system_call(SYS_mincore, static_cast<long>(at), static_cast<long>(count * page),
+                        reinterpret_cast<long>(states)) != 0) {
+      return;
+    }
+    for (std::size_t index = 0; index < count; ++index) resident += states[index] & 1;
+    checked += count;
+    at += count * page;
+  }
+  put_note(thread, note_kind::checked_pages, checked);
+  put_note(thread, note_kind::resident_pages, resident);
+}
+
+// Whether `block`, about to go, was recorded; tells how much of it is resident.
+bool leaves(thread_state& thread, void* block) {
+  std::size_t size = 0;
+  if (!is_full()) {
+    if (!process->samples.take(block, size)) return false;
+  } else {
+    size = usable_size(block);
+  }
+  put_residency(thread, block, size);
+  return true;
+}
+
+bool is_allocators(const call_origin& origin) {
+  return origin.return_address >= allocator_start && origin.return_address < allocator_end;
+}
+
+}  // namespace
+
+std::atomic<const block_filter*> filter{&no_blocks};
+
+bool find_real_functions() {
+  // acquire, pairs with the release below: the functions are there
+  if (functions_found.load(std::memory_order_acquire) == 2) return true;
+  // The one that looks, or that the looking has called, is served by the early store, and so are those who come
+  // meanwhile.
+  if (functions_found.exchange(1, std::memory_order_acquire) != 0) return false;
+  const std::uint8_t before = self.busy;
+  self.busy = calling;
+  const int error = errno;
+  real_functions found;
+  look_up(found.malloc_, "malloc");
+  look_up(found.calloc_, "calloc");
+  look_up(found.realloc_, "realloc");
+  look_up(found.reallocarray_, "reallocarray");
+  look_up(found.free_, "free");
+  look_up(found.free_sized_, "free_sized");
+  look_up(found.free_aligned_sized_, "free_aligned_sized");
+  look_up(found.posix_memalign_, "posix_memalign");
+  look_up(found.aligned_alloc_, "aligned_alloc");
+  look_up(found.memalign_, "memalign");
+  look_up(found.valloc_, "valloc");
+  look_up(found.pvalloc_, "pvalloc");
+  look_up(found.malloc_usable_size_, "malloc_usable_size");
+  real = found;
+  loaded_module module;
+  if (find_module(reinterpret_cast<std::uintptr_t>(real.malloc_), module)) {
+    allocator_start = module.start;
+    allocator_end = module.end;
+  }
+  functions_found.store(2, std::memory_order_release);
+  errno = error;
+  self.busy = before;
+  return true;
+}
+
+void set_new_module(std::uintptr_t address_within) {
+  loaded_module module;
+  if (!find_module(address_within, module)) return;
+  new_start = module.start;
+  new_end = module.end;
+}
+
+bool is_inner_call(std::uintptr_t return_address, bool consume) {
+  if (self.in_new == 0 || return_address < new_start || return_address >= new_end) return false;
+  if (consume) self.in_new = 0;
+  return true;
+}
+
+void* early_allocate(std::size_t size, std::size_t alignment) {
+  if (alignment < 16) alignment = 16;
+  if (size > early_bytes || alignment > early_bytes) return nullptr;
+  std::size_t used = early_used.load(std::memory_order_relaxed);
+  for (;;) {
+    // The size stands before the block.
+    const auto base = reinterpret_cast<std::uintptr_t>(early_store);
+    const std::size_t start = ((base + used + 16 + alignment - 1) & ~(alignment - 1)) - base;
+    if (start + size > early_bytes) return nullptr;
+    // relaxed: the store's memory is zero from the start, and each block has one owner
+    if (!early_used.compare_exchange_weak(used, start + size, std::memory_order_relaxed)) continue;
+    std::memcpy(early_store + start - 8, &size, sizeof size);
+    return early_store + start;
+  }
+}
+
+bool is_early(const void* block) {
+  const auto* bytes = static_cast<const unsigned char*>(block);
+  return bytes >= early_store && bytes < early_store + early_bytes;
+}
+
+std::size_t early_size(const void* block) {
+  std::size_t size = 0;
+  std::memcpy(&size, static_cast<const unsigned char*>(block) - 8, sizeof size);
+  return size;
+}
+
+void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignment,
+               const call_origin& origin) {
+  const section here;
+  if (here.thread == nullptr) return;
+  thread_state& thread = *here.thread;
+  if (!is_sampled(thread, size)) return;
+  if (!is_full() && !process->samples.insert(block, size, filter)) return;
+  const std::uint32_t node = node_of(thread, origin);
+  if (alignment != 0) put_note(thread, note_kind::alignment, alignment);
+  if (wants_usable(thread, size)) put_note(thread, note_kind::usable, usable_size(block));
+  put_block(thread, kind, reinterpret_cast<std::uintptr_t>(block), size, node);
+}
+
+void freeing(word_kind kind, void* block) {
+  const section here;
+  if (here.thread == nullptr || !leaves(*here.thread, block)) return;
+  thread_state& thread = *here.thread;
+  if (!thread.reserve(2)) return;
+  const std::uint64_t ticks = thread.ticks_since_last();
+  thread.put(address_word(kind, ticks, reinterpret_cast<std::uintptr_t>(block)));
+  thread.publish();
+}
+
+bool realloc_begins(void* block) {
+  const section here;
+  if (here.thread == nullptr || !leaves(*here.thread, block)) return false;
+  thread_state& thread = *here.thread;
+  if (!thread.reserve(2)) return false;
+  const std::uint64_t ticks = thread.ticks_since_last();
+  thread.put(address_word(word_kind::realloc_begin, ticks, reinterpret_cast<std::uintptr_t>(block)));
+  thread.publish();
+  thread.old_block = reinterpret_cast<std::uintptr_t>(block);
+  return true;
+}
+
+void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& origin) {
+  const section here;
+  if (here.thread == nullptr) return;
+  thread_state& thread = *here.thread;
+  if (block == nullptr) {
+    if (!begun) return;
+    std::size_t old_size = usable_size(reinterpret_cast<void*>(thread.old_block));
+    if (size != 0 && !is_full())
+      process->samples.insert(reinterpret_cast<void*>(thread.old_block), old_size, filter);
+    put_block(thread, word_kind::realloc_end, 0, size, 0);
+    return;
+  }
+  bool sampled = is_sampled(thread, size);
+  if (sampled && !is_full()) sampled = process->samples.insert(block, size, filter);
+  if (!sampled && !begun) return;
+  const std::uint32_t node = node_of(thread, origin);
+  if (sampled && wants_usable(thread, size)) put_note(thread, note_kind::usable, usable_size(block));
+  const auto address = sampled ? reinterpret_cast<std::uintptr_t>(block) : unrecorded_block;
+  put_block(thread, word_kind::realloc_end, address, size, node);
+}
+
+void mapped(void* start, std::size_t bytes, bool anonymous, const call_origin& origin) {
+  if (is_allocators(origin)) return;
+  const section here;
+  if (here.thread == nullptr) return;
+  thread_state& thread = *here.thread;
+  const std::uint32_t node = node_of(thread, origin);
+  if (!thread.reserve(4)) return;
+  const std::uint64_t ticks = thread.ticks_since_last();
+  thread.put(address_word(word_kind::map, ticks, reinterpret_cast<std::uintptr_t>(start)));
+  thread.put(bytes);
+  thread.put(node | static_cast<std::uint64_t>(anonymous ? 1 : 0) << 32);
+  thread.publish();
+}
+
+void unmapped(void* start, std::size_t bytes) {
+  const section here;
+  if (here.thread == nullptr) return;
+  // Others' stacks may lie there.
+  stack_generation.fetch_add(1, std::memory_order_relaxed);
+  thread_state& thread = *here.thread;
+  if (!thread.reserve(3)) return;
+  const std::uint64_t ticks = thread.ticks_since_last();
+  thread.put(address_word(word_kind::unmap, ticks, reinterpret_cast<std::uintptr_t>(start)));
+  thread.put(bytes);
+  thread.publish();
+}
+
+void thread_named(const char* name) {
+  const section here;
+  if (here.thread != nullptr) put_text(*here.thread, text_kind::thread_name, name, nullptr, 0);
+}
+
+void library_closed() {
+  // Rules are found anew; where two threads' writes cross, the entry counts as absent.
+  os::system_call(SYS_madvise, reinterpret_cast<long>(&rules), sizeof rules, MADV_DONTNEED);
+  library_generation.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace tarn::profiler::recorder

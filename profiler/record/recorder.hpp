@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// recorder: what the hooks tell the collector. Runs in the profiled program, in front of its malloc: it allocates
+// nothing there, keeps errno, and may be called from before the first constructor until after the last exit handler,
+// in signal handlers, in forked children and in threads with small stacks. Where there is no session, or the collector
+// has gone, it does nothing.
+//
+// What a forked child must not go on using (rings, the process's slot) is in memory that the kernel wipes for it: it
+// then finds zeroes and begins a recording of its own, however it was forked.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "profiler/record/call_path.hpp"
+#include "profiler/record/sampled_blocks.hpp"
+#include "profiler/record/session.hpp"
+
+namespace tarn::profiler::recorder {
+
+// The program's own functions. Null where there is none.
+struct real_functions {
+  void* (*malloc_)(std::size_t);
+  void* (*calloc_)(std::size_t, std::size_t);
+  void* (*realloc_)(void*, std::size_t);
+  void* (*reallocarray_)(void*, std::size_t, std::size_t);
+  void (*free_)(void*);
+  void (*free_sized_)(void*, std::size_t);
+  void (*free_aligned_sized_)(void*, std::size_t, std::size_t);
+  int (*posix_memalign_)(void**, std::size_t, std::size_t);
+  void* (*aligned_alloc_)(std::size_t, std::size_t);
+  void* (*memalign_)(std::size_t, std::size_t);
+  void* (*valloc_)(std::size_t);
+  void* (*pvalloc_)(std::size_t);
+  std::size_t (*malloc_usable_size_)(void*);
+};
+extern real_functions real;
+
+// Fills `real`; until it is done a small store of the recorder's own serves. True: it is done.
+bool find_real_functions();
+
+// In mode full a filter of one count that is never 0.
+extern std::atomic<const block_filter*> filter;
+
+struct thread_local_part {
+  struct thread_state* state;
+  std::int64_t countdown;  // bytes to the next sample; below 0 in mode full
+  std::uint8_t busy;       // a busy_kind
+  std::uint8_t in_new;     // inside the program's operator new or delete, which will call malloc or free
+};
+extern constinit thread_local thread_local_part self __attribute__((tls_model("initial-exec")));
+
+// One subtraction and a branch that is nearly never taken where blocks are sampled.
+inline bool wants_allocation(std::size_t size) {
+  self.countdown -= static_cast<std::int64_t>(size);
+  return __builtin_expect(self.countdown < 0 || size >= large_block_bytes, 0) != 0;
+}
+inline bool wants_free(const void* block) {
+  // acquire, pairs with the release in sampled_blocks: the counts of a new filter are there
+  const block_filter* now = filter.load(std::memory_order_acquire);
+  return now->counts()[filter_hash(block) & now->mask] != 0;
+}
+
+// The program has got `block`. `alignment` is 0 where it did not ask for one.
+void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignment,
+               const call_origin& origin);
+// It is about to give `block` back: told before, as another thread may have it at once.
+void freeing(word_kind kind, void* block);
+// The two halves of realloc; the second with null when it failed. False: the old block was not recorded.
+bool realloc_begins(void* block);
+void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& origin);
+
+void mapped(void* start, std::size_t bytes, bool anonymous, const call_origin& origin);
+void unmapped(void* start, std::size_t bytes);
+void thread_named(const char* name);
+void library_closed();
+
+// A call of malloc or free that operator new or delete of the program's library has made.
+bool is_inner_call(std::uintptr_t return_address, bool consume);
+void set_new_module(std::uintptr_t address_within);
+
+void start();         // when the library is loaded
+void process_ends();  // at exit
+
+// ---- the store that serves before the program's malloc is known ----
+void* early_allocate(std::size_t size, std::size_t alignment);
+bool is_early(const void* block);
+std::size_t early_size(const void* block);
+
+}  // namespace tarn::profiler::recorder

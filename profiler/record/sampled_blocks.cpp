@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/record/sampled_blocks.hpp"
+
+#include "profiler/record/call_path.hpp"
+
+namespace tarn::profiler {
+
+bool sampled_blocks::insert(void* block, std::size_t size,
+                            std::atomic<const block_filter*>& filter) noexcept {
+  const lock_holder hold(lock_);
+  if (2 * count_ >= size_ && !grow(filter)) return false;
+  place(block, size);
+  count(block, 1);
+  return true;
+}
+
+bool sampled_blocks::take(void* block, std::size_t& size) noexcept {
+  const lock_holder hold(lock_);
+  if (size_ == 0) return false;
+  for (std::uint32_t index = filter_hash(block) & (size_ - 1);; index = (index + 1) & (size_ - 1)) {
+    if (entries_[index].block == nullptr) return false;
+    if (entries_[index].block != block) continue;
+    size = entries_[index].size;
+    erase(index);
+    count(block, -1);
+    return true;
+  }
+}
+
+void sampled_blocks::place(void* block, std::size_t size) noexcept {
+  std::uint32_t index = filter_hash(block) & (size_ - 1);
+  while (entries_[index].block != nullptr) index = (index + 1) & (size_ - 1);
+  entries_[index] = {block, size};
+  ++count_;
+}
+
+// Closes the gap, so that every entry can be reached from where its hash leads.
+void sampled_blocks::erase(std::uint32_t index) noexcept {
+  const std::uint32_t mask = size_ - 1;
+  for (std::uint32_t next = (index + 1) & mask; entries_[next].block != nullptr; next = (next + 1) & mask) {
+    const std::uint32_t home = filter_hash(entries_[next].block) & mask;
+    if (((next - home) & mask) < ((next - index) & mask)) continue;
+    entries_[index] = entries_[next];
+    index = next;
+  }
+  entries_[index] = {};
+  --count_;
+}
+
+void sampled_blocks::count(void* block, int change) noexcept {
+  std::uint8_t& here = filter_->counts()[filter_hash(block) & filter_->mask];
+  const std::uint8_t old = __atomic_load_n(&here, __ATOMIC_RELAXED);
+  if (old == 255) return;
+  __atomic_store_n(&here, static_cast<std::uint8_t>(old + change), __ATOMIC_RELAXED);
+}
+
+bool sampled_blocks::grow(std::atomic<const block_filter*>& filter) noexcept {
+  const std::uint32_t size = size_ == 0 ? first_entries : 2 * size_;
+  const std::uint32_t counts = counts_per_entry * size;
+  auto* entries = static_cast<entry*>(map_pages(size * sizeof(entry)));
+  auto* larger = static_cast<block_filter*>(map_pages(sizeof(block_filter) + counts));
+  if (entries == nullptr || larger == nullptr) {
+    if (entries != nullptr) unmap_pages(entries, size * sizeof(entry));
+    return false;
+  }
+  larger->mask = counts - 1;
+  entry* old = entries_;
+  const std::uint32_t old_size = size_;
+  entries_ = entries;
+  size_ = size;
+  count_ = 0;
+  filter_ = larger;
+  for (std::uint32_t index = 0; index < old_size; ++index) {
+    if (old[index].block == nullptr) continue;
+    place(old[index].block, old[index].size);
+    count(old[index].block, 1);
+  }
+  // release, pairs with the acquire of those who free; the old filter stays mapped, as some may be reading it
+  filter.store(larger, std::memory_order_release);
+  if (old != nullptr) unmap_pages(old, old_size * sizeof(entry));
+  return true;
+}
+
+}  // namespace tarn::profiler

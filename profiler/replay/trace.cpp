@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/replay/trace.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr std::uint64_t most_size = std::uint64_t{1} << 46;
+
+// A row of the table "events".
+struct event {
+  std::uint64_t time = 0;
+  std::uint64_t block = 0;
+  std::uint64_t size = 0;
+  std::uint64_t extra = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t stack = 0;
+  std::uint8_t kind = 0;
+};
+
+enum event_kind : std::uint8_t {
+  event_malloc = 1,
+  event_calloc = 2,
+  event_aligned = 3,
+  event_new = 4,
+  event_free = 5,
+  event_realloc = 6,
+  event_mmap = 7,
+  event_munmap = 8,
+  event_touch = 9,
+  event_delete = 10,
+};
+
+[[noreturn]] void refuse(const std::string& path, const std::string& problem, const std::string& advice) {
+  throw profile_error(path + ": " + problem + "; " + advice);
+}
+
+class event_reader {
+ public:
+  event_reader(const std::string& path, std::size_t most) : path_(path), most_(most) {}
+
+  std::vector<event> read(trace& into) {
+    const read_outcome outcome = read_tables(
+        path_, [this](table&& rows) { take(rows); }, [](std::string_view name) { return name == "events"; });
+    into.damage = outcome.damage;
+    into.cut = cut_;
+    const auto earlier = [](const event& a, const event& b) { return a.time < b.time; };
+    if (!std::is_sorted(events_.begin(), events_.end(), earlier)) {
+      std::stable_sort(events_.begin(), events_.end(), earlier);
+    }
+    return std::move(events_);
+  }
+
+ private:
+  void take(const table& rows) {
+    const integers& time = rows.whole("time_ns");
+    const integers& thread = rows.whole("thread");
+    const integers& kind = rows.whole("kind");
+    const integers& block = rows.whole("block");
+    const integers& size = rows.whole("size");
+    const integers& stack = rows.whole("stack");
+    const integers& extra = rows.whole("extra");
+    for (std::size_t row = 0; row < rows.rows; ++row, ++row_) {
+      if (events_.size() == most_) {
+        cut_ = true;
+        return;
+      }
+      if (thread[row] > std::numeric_limits<std::uint32_t>::max() || kind[row] > 255 ||
+          size[row] > most_size) {
+        refuse(path_, "row " + std::to_string(row_) + " of its events makes no sense",
+               "record the program again: tarn profile --mode full");
+      }
+      events_.push_back({time[row], block[row], size[row], extra[row],
+                         static_cast<std::uint32_t>(thread[row]), static_cast<std::uint32_t>(stack[row]),
+                         static_cast<std::uint8_t>(kind[row])});
+    }
+  }
+
+  const std::string& path_;
+  std::size_t most_;
+  std::size_t row_ = 0;
+  bool cut_ = false;
+  std::vector<event> events_;
+};
+
+struct live_block {
+  std::uint32_t place = 0;
+  std::uint32_t lane = 0;
+  std::uint32_t op = 0;  // of the lane: its allocation
+  std::uint64_t size = 0;
+  std::uint8_t route = 0;
+  bool touched = false;  // a touch event has been met
+  bool mapped = false;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> touches;  // lane and operation
+};
+
+// Turns events into operations.
+class compiler {
+ public:
+  compiler(const std::string& path, const profile& p, const trace_settings& settings, trace& out)
+      : path_(path), p_(p), settings_(settings), out_(out) {
+    for (std::size_t index = 0; index < p.sites.size(); ++index) {
+      site_of_stack_.emplace(p.sites[index].stack, static_cast<std::uint32_t>(index));
+    }
+    page_bytes_ = 4096;
+    if (p.meta.is_object()) page_bytes_ = p.meta.value("page_bytes", page_bytes_);
+    if (page_bytes_ < 512) page_bytes_ = 4096;
+  }
+
+  void run(const std::vector<event>& events) {
+    assign_lanes(events);
+    find_shared(events);
+    out_.lanes.resize(empty_places_.size());
+    for (row_ = 0; row_ < events.size(); ++row_) compile(events[row_]);
+    for (const replay_lane& lane : out_.lanes) out_.operations += lane.ops.size();
+    if (!events.empty()) {
+      out_.duration_ns = static_cast<double>(events.back().time) - static_cast<double>(events.front().time);
+    }
+  }
+
+ private:
+  // Threads whose lives, from their first event to their last, do not overlap share a lane.
+  void assign_lanes(const std::vector<event>& events) {
+    struct life {
+      std::size_t first = 0;
+      std::size_t last = 0;
+      std::uint32_t thread = 0;
+    };
+    std::unordered_map<std::uint32_t, life> lives;
+    for (std::size_t row = 0; row < events.size(); ++row) {
+      const auto [found, is_new] = lives.try_emplace(events[row].thread, life{row, row, events[row].thread});
+      found->second.last = row;
+    }
+    std::vector<life> order;
+    for (const auto& [thread, one] : lives) order.push_back(one);
+    std::sort(order.begin(), order.end(), [](const life& a, const life& b) { return a.first < b.first; });
+    std::vector<std::size_t> ends;
+    for (const life& one : order) {
+      auto lane = std::find_if(ends.begin(), ends.end(), [&one](std::size_t end) { return end < one.first; });
+      if (lane == ends.end()) lane = ends.insert(ends.end(), 0);
+      *lane = one.last;
+      lane_of_[one.thread] = static_cast<std::uint32_t>(lane - ends.begin());
+    }
+    if (ends.size() > settings_.most_lanes) {
+      refuse(path_,
+             std::to_string(ends.size()) + " of its threads lived at once, more than the " +
+                 std::to_string(settings_.most_lanes) + " that can be replayed",
+             "record a run with fewer threads");
+    }
+    out_.threads = lives.size();
+    empty_places_.resize(ends.size());
+  }
+
+  // Blocks that a lane touches or ends which did not allocate them. Each has a place of its own: the other lane must not
+  // find there what was in it before.
+  void find_shared(const std::vector<event>& events) {
+    std::unordered_map<std::uint64_t, std::uint32_t> owners;
+    const auto use = [&owners, this](std::uint64_t block, std::uint32_t lane) {
+      const auto owner = owners.find(block);
+      if (owner != owners.end() && owner->second != lane) shared_.insert(block);
+      return owner;
+    };
+    for (const event& e : events) {
+      const std::uint32_t lane = lane_of_.at(e.thread);
+      if (e.kind == event_realloc) {
+        const auto old = use(e.extra, lane);
+        if (old != owners.end()) owners.erase(old);
+      }
+      if (e.kind == event_free || e.kind == event_delete || e.kind == event_munmap || e.kind == event_touch) {
+        const auto owner = use(e.block, lane);
+        if (owner != owners.end() && e.kind != event_touch) owners.erase(owner);
+      } else {
+        owners[e.block] = lane;
+      }
+    }
+  }
+
+  void compile(const event& e) {
+    lane_ = lane_of_.at(e.thread);
+    switch (e.kind) {
+      case event_malloc:
+        return allocate(e, replay_kind::allocate);
+      case event_calloc:
+        return allocate(e, replay_kind::zeroed);
+      case event_aligned:
+        return allocate(e, replay_kind::aligned);
+      case event_new:
+        return allocate(e, replay_kind::by_new);
+      case event_mmap:
+        return allocate(e, replay_kind::map);
+      case event_free:
+        return release(e, replay_kind::free);
+      case event_delete:
+        return release(e, replay_kind::by_delete);
+      case event_munmap:
+        return release(e, replay_kind::unmap);
+      case event_realloc:
+        return reallocate(e);
+      case event_touch:
+        return touch(e);
+      default:
+        break;  // a newer writer's
+    }
+  }
+
+  replay_op& add(replay_kind kind, std::uint32_t place, std::uint64_t size) {
+    replay_op op;
+    op.kind = kind;
+    op.place = place;
+    op.size = size;
+    op.order = static_cast<std::uint32_t>(row_ / order_step);
+    out_.lanes[lane_].ops.push_back(op);
+    return out_.lanes[lane_].ops.back();
+  }
+
+  std::uint32_t take_place(std::uint64_t number) {
+    if (shared_.contains(number)) return out_.places++;
+    std::vector<std::uint32_t>& empty = empty_places_[lane_];
+    if (empty.empty()) return out_.places++;
+    const std::uint32_t place = empty.back();
+    empty.pop_back();
+    return place;
+  }
+
+  // Of the pages that a block has: all, or as many as its site's blocks were found to have in memory.
+  std::uint32_t pages_of(const event& e) const {
+    auto pages = static_cast<double>(pages_in(e.size));
+    const auto site = site_of_stack_.find(e.stack);
+    if (site != site_of_stack_.end()) {
+      const site_figures& f = p_.sites[site->second].figures;
+      if (f.checked_bytes > 0) pages *= std::clamp(f.resident_bytes / f.checked_bytes, 0.0, 1.0);
+    }
+    return static_cast<std::uint32_t>(std::max(1.0, pages));
+  }
+
+  std::uint8_t route_of(const event& e) const {
+    const auto site = site_of_stack_.find(e.stack);
+    if (site == site_of_stack_.end() || site->second >= settings_.route_of_site.size()) return 0;
+    const std::uint8_t route = settings_.route_of_site[site->second];
+    const replay_route& to = settings_.routes[route];
+    if (to.kind == route_kind::pool && (e.size > to.size || e.size == 0)) return 0;
+    if (to.kind == route_kind::buffers && e.size < 65536) return 0;
+    return route;
+  }
+
+  void remember(const event& e, replay_kind kind, std::uint32_t place, std::uint8_t route) {
+    live_block block;
+    block.place = place;
+    block.lane = lane_;
+    block.op = static_cast<std::uint32_t>(out_.lanes[lane_].ops.size() - 1);
+    block.size = e.size;
+    block.route = route;
+    block.mapped = kind == replay_kind::map;
+    if (!live_.emplace(e.block, block).second) {
+      refuse(
+          path_,
+          "event " + std::to_string(row_) + " allocates block " + std::to_string(e.block) + " a second time",
+          "its events contradict each other; record the program again");
+    }
+    ++out_.allocations;
+    out_.bytes += static_cast<double>(e.size);
+  }
+
+  void allocate(const event& e, replay_kind kind) {
+    const std::uint32_t place = take_place(e.block);
+    replay_op& op = add(kind, place, e.size);
+    op.other = kind == replay_kind::map ? 0 : pages_of(e);
+    if (kind == replay_kind::aligned && std::has_single_bit(e.extra) && e.extra <= (1U << 30)) {
+      op.alignment = static_cast<std::uint8_t>(std::countr_zero(e.extra));
+    }
+    op.route = kind == replay_kind::aligned || kind == replay_kind::map ? std::uint8_t{0} : route_of(e);
+    remember(e, kind, place, op.route);
+  }
+
+  // The block that ends; none when its allocation is not in the file.
+  bool take_live(std::uint64_t number, live_block& block) {
+    const auto found = live_.find(number);
+    if (found == live_.end()) {
+      ++out_.unknown;
+      return false;
+    }
+    block = found->second;
+    live_.erase(found);
+    return true;
+  }
+
+  // What was found in memory at the block's end was written while it lived. And a touch by a lane that does not end the
+  // block could come too late in a replay: it moves to the allocation.
+  void settle_touches(const live_block& block) {
+    std::vector<replay_op>& ops = out_.lanes[lane_].ops;
+    std::uint64_t moved = 0;
+    for (const auto& [lane, index] : block.touches) {
+      const bool last = lane == lane_ && index + 1 == ops.size();
+      if (lane == lane_ && !last) continue;
+      moved += out_.lanes[lane].ops[index].other;
+      out_.lanes[lane].ops[index].place = no_place;
+      if (last) ops.pop_back();
+    }
+    replay_op& allocation = out_.lanes[block.lane].ops[block.op];
+    if (allocation.kind != replay_kind::reallocate) {
+      allocation.other =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(allocation.other + moved, pages_in(block.size)));
+    }
+  }
+
+  std::uint64_t pages_in(std::uint64_t bytes) const { return (bytes + page_bytes_ - 1) / page_bytes_; }
+
+  void give_place_back(std::uint64_t number, const live_block& block) {
+    if (!shared_.contains(number)) empty_places_[lane_].push_back(block.place);
+  }
+
+  void release(const event& e, replay_kind kind) {
+    live_block block;
+    if (!take_live(e.block, block)) return;
+    settle_touches(block);
+    replay_op& op = add(block.mapped ? replay_kind::unmap : kind, block.place, block.size);
+    op.route = block.route;
+    give_place_back(e.block, block);
+  }
+
+  void reallocate(const event& e) {
+    live_block old;
+    if (e.extra == 0 || !take_live(e.extra, old)) return allocate(e, replay_kind::allocate);
+    settle_touches(old);
+    if (old.route != 0) {  // pools do not resize
+      allocate(e, replay_kind::allocate);
+      add(replay_kind::free, old.place, old.size).route = old.route;
+      return give_place_back(e.extra, old);
+    }
+    const std::uint32_t place = take_place(e.block);
+    replay_op& op = add(replay_kind::reallocate, place, e.size);
+    op.other = old.place;
+    remember(e, replay_kind::reallocate, place, 0);
+    if (e.size >= page_bytes_) add(replay_kind::touch, place, e.size).other = pages_of(e);
+    give_place_back(e.extra, old);
+  }
+
+  void touch(const event& e) {
+    const auto found = live_.find(e.block);
+    if (found == live_.end() || e.extra == 0) return;
+    live_block& block = found->second;
+    replay_op& allocation = out_.lanes[block.lane].ops[block.op];
+    if (!block.touched && allocation.kind != replay_kind::reallocate)
+      allocation.other = 0;  // it is told exactly
+    block.touched = true;
+    add(replay_kind::touch, block.place, block.size).other =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(e.extra, pages_in(block.size)));
+    block.touches.emplace_back(lane_, static_cast<std::uint32_t>(out_.lanes[lane_].ops.size() - 1));
+  }
+
+  const std::string& path_;
+  const profile& p_;
+  const trace_settings& settings_;
+  trace& out_;
+  std::unordered_map<std::uint32_t, std::uint32_t> site_of_stack_;
+  std::unordered_map<std::uint32_t, std::uint32_t> lane_of_;
+  std::unordered_map<std::uint64_t, live_block> live_;
+  std::unordered_set<std::uint64_t> shared_;
+  std::vector<std::vector<std::uint32_t>> empty_places_;  // by lane, of blocks that only it used
+  std::uint64_t page_bytes_ = 4096;
+  std::size_t row_ = 0;
+  std::uint32_t lane_ = 0;
+};
+
+}  // namespace
+
+void add_routes(trace_settings& settings, const profile& p, const std::vector<advice>& all) {
+  settings.routes.assign(1, {});
+  settings.route_of_site.assign(p.sites.size(), 0);
+  for (const advice& one : all) {
+    replay_route route;
+    if (one.kind == advice_kind::typed_pool || one.kind == advice_kind::object_pool) {
+      route.kind = route_kind::pool;
+      for (const size_count& each : p.sites[one.site].sizes) {
+        if (each.exact && route.size == 0) route.size = each.size;
+      }
+    } else if (one.kind == advice_kind::buffer_pool) {
+      route.kind = route_kind::buffers;
+    } else if (one.kind == advice_kind::arena) {
+      route.kind = route_kind::arena;
+    }
+    const bool possible =
+        route.kind != route_kind::heap && (route.kind != route_kind::pool || route.size != 0);
+    if (!possible || settings.routes.size() == most_routes) continue;
+    const auto number = static_cast<std::uint8_t>(settings.routes.size());
+    bool used = false;
+    for (const std::uint32_t site : one.sites) {
+      if (settings.route_of_site[site] != 0) continue;
+      settings.route_of_site[site] = number;
+      used = true;
+    }
+    if (used) settings.routes.push_back(route);
+  }
+}
+
+trace load_trace(const std::string& path, const profile& p, const trace_settings& settings) {
+  if (p.mode != profile_mode::full) {
+    refuse(path, "it holds samples, of which no run can be made again",
+           "record every event: tarn profile --mode full");
+  }
+  trace out;
+  event_reader reader(path, settings.most_events);
+  const std::vector<event> events = reader.read(out);
+  if (events.empty()) {
+    refuse(path,
+           out.damage.empty() ? "it holds no events" : "it is damaged before its first event: " + out.damage,
+           "record every event: tarn profile --mode full");
+  }
+  out.routes = settings.routes;
+  if (out.routes.empty()) out.routes.emplace_back();
+  compiler(path, p, settings, out).run(events);
+  if (out.allocations == 0) refuse(path, "its events allocate nothing", "there is nothing to replay");
+  return out;
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: MIT
+"""End-to-end: `tarn profile` on programs whose allocations are known, and on ones that end in every way."""
+import errno
+import glob
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from cost_test import NOBODY, forbid_perf_event_open
+from harness import Base, settings
+
+MIB = 1 << 20
+PAGE = os.sysconf("SC_PAGE_SIZE")
+END = 7  # the target's own exit status
+
+
+def sees_faults():
+    """Whether this test may see its programs' page faults, and those that the kernel takes."""
+    result = subprocess.run([settings.tarn, "doctor", "--json"], capture_output=True, text=True, check=False)
+    standing = {one["key"]: one["standing"] for one in json.loads(result.stdout)["facilities"]}
+    return standing["page_faults"] == "works", standing["kernel_faults"] == "works"
+
+
+def small_pages():
+    with open("/sys/kernel/mm/transparent_hugepage/enabled", encoding="utf-8") as file:
+        return "[always]" not in file.read() and PAGE == 4096
+
+
+class ProfileBase(Base):
+    def environment(self, **more):
+        variables = {**os.environ, "TARN_RECORDER": settings.recorder, **more}
+        if "LD_PRELOAD" not in more:
+            variables.pop("LD_PRELOAD", None)
+        return variables
+
+    def profile(self, *words, mode="full", options=(), status=END, **more):
+        """Runs the target with these words; the profile as profile_dump tells it."""
+        path = os.path.join(self.folder, "x.prof")
+        result = subprocess.run([settings.tarn, "profile", "--mode", mode, "-o", path, *options, "--",
+                                 settings.profile_target, *words], capture_output=True, text=True, timeout=100,
+                                check=False, env=self.environment(), **more)
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.result = result
+        return self.dump(path)
+
+    def dump(self, path):
+        result = subprocess.run([settings.profile_dump, path], capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def figures(self, profile, function):
+        """The sums of the sites whose label is this function of the target's."""
+        sums = {}
+        for site in profile["sites"]:
+            if function + "(" not in site["label"] and not site["label"].endswith(function):
+                continue
+            for name, value in site["figures"].items():
+                sums[name] = sums.get(name, 0) + value
+        self.assertTrue(sums, f"no site {function}: {[site['label'] for site in profile['sites']]}")
+        return sums
+
+    def assert_near(self, value, truth, part=0.01):
+        self.assertLessEqual(abs(value - truth), max(1, part * truth), f"{value}, expected {truth}")
+
+
+class profile(ProfileBase):
+    def test_counts_bytes_and_leaks_are_exact(self):
+        known = self.profile("exact", "10")
+        for name, size in (("touch_all", 33), ("touch_tenth", 40), ("touch_none", 40), ("fill_by_read", 35),
+                           ("read_calloc", 36)):
+            site = self.figures(known, name)
+            self.assertEqual((site["allocations"], site["frees"], site["live"]), (10, 10, 0), name)
+            self.assertEqual((site["bytes"], site["peak_bytes"]), (10 * size * MIB, size * MIB), name)
+            self.assertEqual(site["large"], 10)
+        self.assertEqual(self.figures(known, "read_calloc")["callocs"], 10)
+        small = self.figures(known, "small_blocks")
+        self.assertEqual(small["allocations"], 200001)
+        self.assertEqual(small["peak_bytes"], 200000 * 64 + 200000 * 8)
+        vector = self.figures(known, "grow_vector")
+        self.assertEqual((vector["allocations"], vector["bytes"]), (150, 10 * 4 * (2 ** 15 - 1)))
+        leaks = self.figures(known, "leak")
+        self.assertEqual((leaks["live"], leaks["live_bytes"]), (10, 10000))
+        grown = self.figures(known, "grow_by_realloc")
+        self.assertEqual((grown["allocations"], grown["reallocs"], grown["live"]), (100, 99, 0))
+        self.assertEqual(grown["peak_bytes"], 10000)
+        self.assertEqual(known["lost_events"], 0)
+        self.assertEqual(known["meta"]["odd_events"], 0)
+        self.assertEqual(known["unwind_wrong"], 0)
+        self.assertEqual(known["meta"]["exit"], {"status": END})
+        self.assertEqual(known["damage"], "")
+
+    def test_pages_are_those_that_were_touched(self):
+        user, kernel = sees_faults()
+        if not user or not small_pages():
+            self.skipTest("page faults cannot be seen here, or a fault gives more than a page")
+        known = self.profile("exact", "10")
+        # What the program touches, and the page of malloc's own header before each block.
+        for name, mib in (("touch_all", 33), ("touch_tenth", 4), ("touch_none", 0), ("fill_by_read", 35)):
+            site = self.figures(known, name)
+            truth = 10 * (mib * MIB // PAGE + 1)
+            if name == "fill_by_read" and not kernel:
+                self.assertGreaterEqual(known["unseen_faults"], 0.99 * (truth - 10))
+                truth = 10
+            self.assert_near(site["fault_pages"], truth)
+            self.assertEqual(site["checked_bytes"], 10 * {"touch_all": 33, "touch_tenth": 40, "touch_none": 40,
+                                                          "fill_by_read": 35}[name] * MIB)
+            self.assert_near(site["resident_bytes"], 10 * mib * MIB)
+        self.assert_near(self.figures(known, "read_calloc")["fault_pages"], 10 * (922 + 0.1))
+        self.assert_near(self.figures(known, "small_blocks")["fault_pages"], 200000 * 80 // PAGE + 391, 0.02)
+
+    def test_every_entry_point(self):
+        known = self.profile("entries")
+        site = self.figures(known, "every_entry")
+        self.assertEqual((site["allocations"], site["frees"]), (12, 12))
+        self.assertEqual(site["bytes"], 15 + 100 + 256 + 90 + 10 + 10 + 100 + 1 + 10 + 64 + 128 + 4)
+
+    def test_events_are_kept_for_a_replay(self):
+        known = self.profile("churn", "100000")
+        self.assertGreaterEqual(known["events"]["malloc"], 100000)
+        self.assertGreaterEqual(known["events"]["free"], 100000)
+        self.assertEqual(self.profile("churn", "1000", options=["--no-events"])["events"]["rows"], 0)
+
+    def test_threads(self):
+        known = self.profile("threads", "64")
+        self.assertEqual(self.figures(known, "churn")["allocations"], 64 * 5000)
+        self.assertEqual(self.figures(known, "leak")["live"], 64)
+        self.assertEqual(known["threads"].count("worker"), 64)
+        self.assertEqual(known["lost_events"], 0)
+
+    def test_threads_one_after_another(self):
+        known = self.profile("chain", "2000")
+        self.assertEqual(self.figures(known, "churn")["allocations"], 20000)
+        self.assertEqual(len(known["threads"]), 2001)
+
+    def test_small_stacks_and_deep_ones(self):
+        self.assertEqual(self.figures(self.profile("small-stack"), "churn")["allocations"], 1000)
+        known = self.profile("deep", "500")
+        paths = [site["frames"] for site in known["sites"] if "leak" in site["label"]]
+        self.assertEqual(len(paths), 1)
+        self.assertEqual(sum("deep" in frame for frame in paths[0]), 501)
+        self.assertEqual(self.figures(self.profile("deep", "5000"), "leak")["allocations"], 1)
+
+    def test_who_frees(self):
+        site = self.figures(self.profile("hand-over", "5000"), "operator()")
+        self.assertEqual((site["allocations"], site["foreign_frees"]), (5000, 5000))
+
+    def test_own_mappings(self):
+        site = self.figures(self.profile("mappings"), "own_mappings")
+        self.assertEqual((site["maps"], site["mapped_bytes"]), (1, 8 * MIB))
+        if sees_faults()[0] and small_pages():
+            self.assert_near(site["fault_pages"], 4 * MIB // PAGE)
+
+    def test_sampled_sums_are_near(self):
+        known = self.profile("churn", "3000000", mode="sample", options=["--sample", "64K"])
+        site = self.figures(known, "churn")
+        truth = sum(16 + size for size in range(256)) * 3000000 / 256
+        # 6,600 samples: five standard deviations are 6 %.
+        self.assert_near(site["bytes"], truth, 0.07)
+        self.assert_near(site["allocations"], 3000000, 0.07)
+        self.assert_near(site["frees"], site["allocations"], 0.001)
+        large = self.figures(self.profile("exact", "5", mode="sample"), "touch_all")
+        self.assertEqual((large["allocations"], large["bytes"]), (5, 5 * 33 * MIB))
+
+    def test_faults_alone(self):
+        if not sees_faults()[0] or not small_pages():
+            self.skipTest("page faults cannot be seen here")
+        known = self.profile("mappings", mode="faults")
+        faults = sum(site["figures"]["faults"] for site in known["sites"]
+                     if any("own_mappings" in frame for frame in site["frames"]) or "memset" in site["label"])
+        self.assert_near(faults, 4 * MIB // PAGE, 0.05)
+        self.assertIn("[anonymous]", {site["type"] for site in known["sites"]})
+        static = self.compile("static", """#include <cstring>
+            #include <cstdlib>
+            int main() { char* block = static_cast<char*>(malloc(9 << 20)); memset(block, 1, 9 << 20);
+                         return block[77] - 1; }""", "-static", "-O0")
+        path = os.path.join(self.folder, "s.prof")
+        result = subprocess.run([settings.tarn, "profile", "--mode", "faults", "-o", path, "--", static],
+                                capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreaterEqual(sum(site["figures"]["faults"] for site in self.dump(path)["sites"]), 9 * MIB // PAGE)
+
+    def test_summary_and_streams(self):
+        self.profile("exact", "2")
+        self.assertEqual(self.result.stdout, "end\n")
+        self.assertIn("which a timer around them sees", self.result.stderr)
+        self.assertIn("touch_all", self.result.stderr)
+        self.assertIn("x.prof", self.result.stderr)
+        self.profile("exact", "1", options=["--quiet"])
+        self.assertEqual(self.result.stderr, "")
+
+    def test_summary_as_json(self):
+        self.profile("exact", "1", options=["--json"])
+        summary = json.loads(self.result.stderr)
+        self.assertEqual(summary["exit_status"], END)
+        self.assertTrue(summary["files"][0]["path"].endswith("x.prof"))
+        self.assertGreater(summary["program"]["allocations"], 20000)
+
+    def test_names_of_files(self):
+        result = subprocess.run([settings.tarn, "profile", "-q", "--", settings.profile_target, "churn", "10"],
+                                capture_output=True, text=True, check=False, cwd=self.folder, env=self.environment())
+        self.assertEqual(result.returncode, END, result.stderr)
+        self.assertEqual(len(glob.glob(os.path.join(self.folder, "tarn-*-*.prof"))), 1)
+
+    def test_refusals(self):
+        static = self.compile("static", "int main() { return 0; }", "-static")
+        target = settings.profile_target
+
+        def refused(*words, code=125):
+            return subprocess.run([settings.tarn, "profile", *words], capture_output=True, text=True, check=False,
+                                  env=self.environment())
+
+        self.assert_refused(refused("--", static), 125, "statically linked", "--mode faults")
+        self.assert_refused(refused("--mode", "all", "--", target), 125, "--mode")
+        self.assert_refused(refused("--sample", "1", "--", target), 125, "from 1K to 1G")
+        self.assert_refused(refused("-o", "/no/such/x.prof", "--", target), 125, "cannot be written", "-o FILE")
+        self.assert_refused(refused("--", "/no/such"), 127, "no such program")
+        self.assert_refused(refused(), 125, "profile")
+
+
+class profile_life(ProfileBase):
+    def test_program_that_crashes_or_is_killed(self):
+        for what, number in (("crash", signal.SIGSEGV), ("kill", signal.SIGKILL)):
+            known = self.profile(what, "1000", status=-number)
+            self.assertEqual(self.figures(known, "leak")["live"], 1000)
+            self.assertEqual(known["meta"]["exit"], {"signal": number})
+
+    def test_interruption_is_the_programs(self):
+        path = os.path.join(self.folder, "x.prof")
+        with subprocess.Popen([settings.tarn, "profile", "--mode", "full", "-o", path, "--", settings.profile_target,
+                               "wait"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                              env=self.environment()) as process:
+            self.assertEqual(process.stdout.readline(), "waiting\n")
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(30), -signal.SIGINT)
+        self.assertEqual(self.figures(self.dump(path), "churn")["allocations"], 1000)
+
+    def test_many_children(self):
+        for what, count in (("children", 1000), ("children-together", 200)):
+            known = self.profile(what, str(count))
+            self.assertEqual(len(glob.glob(os.path.join(self.folder, "*.prof"))), 1)
+            self.assertEqual(known["meta"]["small_children"]["processes"], count)
+            # They are added to the program that forked them; what they had at their end went with them.
+            self.assertEqual(self.figures(known, "churn")["allocations"], 50 * count)
+            self.assertEqual(self.figures(known, "leak")["allocations"], 10 * count)
+            self.assertEqual(self.figures(known, "leak")["live"], 0)
+
+    def test_a_child_that_allocates_much_has_a_file(self):
+        self.profile("large-child")
+        files = sorted(glob.glob(os.path.join(self.folder, "x*.prof")))
+        self.assertEqual(len(files), 2)
+        counts = sorted(self.figures(self.dump(path), "churn")["allocations"] for path in files)
+        self.assertEqual(counts, [100, 30000])
+
+    def test_exec(self):
+        path = os.path.join(self.folder, "x.prof")
+        script = f"exec {settings.profile_target} churn 500"
+        result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", "sh", "-c", script],
+                                capture_output=True, text=True, check=False, env=self.environment())
+        self.assertEqual(result.returncode, END, result.stderr)
+        self.assertEqual(self.figures(self.dump(path), "churn")["allocations"], 500)
+
+    def test_signal_handlers_that_allocate(self):
+        known = self.profile("handlers", "1000000")
+        site = self.figures(known, "churn")
+        # What interrupted the recorder itself is counted as lost.
+        self.assertLessEqual(1000000, site["allocations"] + known["lost_events"])
+        self.assertEqual(self.result.stdout, "end\n")
+
+    def test_collector_killed(self):
+        path = os.path.join(self.folder, "x.prof")
+        with subprocess.Popen([settings.tarn, "profile", "--mode", "full", "-o", path, "--", settings.profile_target,
+                               "churn", "60000000"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                              env=self.environment()) as process:
+            while not os.path.exists(path) or os.path.getsize(path) < 100000:
+                time.sleep(0.05)
+            process.kill()
+            process.wait()
+            # The program goes on to its end, and what was written can be read.
+            self.assertEqual(process.stdout.read(), "end\n")
+        self.assertGreaterEqual(self.dump(path)["events"]["rows"], 1000)
+
+    def test_full_disk(self):
+        def small_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100000, resource.RLIM_INFINITY))
+
+        known = self.profile("churn", "3000000", preexec_fn=small_files)
+        self.assertEqual(self.figures(known, "churn")["allocations"], 3000000)
+        self.assertEqual(known["events"]["rows"], 0)
+        self.assertTrue(any("single events are left out" in one for one in known["meta"]["refused"]))
+
+    def test_a_program_with_another_malloc(self):
+        jemalloc = glob.glob("/usr/lib/*/libjemalloc.so.2")
+        if not jemalloc:
+            self.skipTest("jemalloc is not installed")
+        program = self.compile("own", """#include <cstdlib>
+            #include <cstdio>
+            [[gnu::noinline]] void site() { void* volatile block = malloc(100); free(block); }
+            int main() { for (int i = 0; i < 1000; ++i) site(); std::puts("end"); }""", "-g", "-O1", "-Wl,--no-as-needed",
+                               "-x", "none", jemalloc[0])
+        path = os.path.join(self.folder, "j.prof")
+        result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", program],
+                                capture_output=True, text=True, check=False, env=self.environment())
+        self.assertEqual((result.returncode, result.stdout), (0, "end\n"), result.stderr)
+        known = self.dump(path)
+        self.assertIn("jemalloc", known["meta"]["allocator"])
+        self.assertEqual(self.figures(known, "site")["allocations"], 1000)
+
+    def test_libraries_loaded_later(self):
+        plugin = self.compile("libplugin.so", """#include <cstdlib>
+            extern "C" [[gnu::noinline]] void in_plugin() { void* volatile block = malloc(321); free(block); }""",
+                              "-shared", "-fPIC", "-g")
+        host = self.compile("host", f"""#include <dlfcn.h>
+            int main() {{ for (int round = 0; round < 20; ++round) {{
+                void* library = dlopen("{plugin}", RTLD_NOW);
+                reinterpret_cast<void (*)()>(dlsym(library, "in_plugin"))();
+                dlclose(library); }} }}""", "-g")
+        path = os.path.join(self.folder, "d.prof")
+        result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", host],
+                                capture_output=True, text=True, check=False, env=self.environment())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        known = self.dump(path)
+        self.assertEqual(self.figures(known, "in_plugin")["allocations"], 20)
+        self.assertIn(os.path.realpath(plugin), {os.path.realpath(one["path"]) for one in known["modules"]})
+
+    def test_without_page_fault_events(self):
+        for error in (errno.EACCES, errno.ENOSYS):
+            known = self.profile("exact", "3", preexec_fn=lambda error=error: forbid_perf_event_open(error))
+            self.assertTrue(any("page faults cannot be seen" in one for one in known["meta"]["refused"]))
+            site = self.figures(known, "touch_tenth")
+            self.assertEqual(site["allocations"], 3)
+            self.assertEqual(site["faults"], 0)
+            if small_pages():
+                # Residency remains, and the total.
+                self.assert_near(site["resident_bytes"], 3 * 4 * MIB)
+                self.assertGreater(known["unseen_faults"], 3 * 33 * MIB // PAGE)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can become another user")
+    def test_as_an_ordinary_user(self):
+        folder = os.path.join(self.folder, "inst")
+        os.makedirs(folder)
+        os.chmod(self.folder, 0o777)
+        names = {name: os.path.join(folder, os.path.basename(source)) for name, source in
+                 (("tarn", settings.tarn), ("recorder", settings.recorder), ("target", settings.profile_target))}
+        for source, copy in zip((settings.tarn, settings.recorder, settings.profile_target), names.values()):
+            shutil.copy(source, copy)
+        path = os.path.join(self.folder, "user.prof")
+        result = subprocess.run([names["tarn"], "profile", "--mode", "full", "-o", path, "--", names["target"], "exact",
+                                 "2"], capture_output=True, text=True, check=False, user=NOBODY, group=NOBODY,
+                                extra_groups=[], cwd="/", env=self.environment(TARN_RECORDER=names["recorder"]))
+        self.assertEqual(result.returncode, END, result.stderr)
+        known = self.dump(path)
+        site = self.figures(known, "touch_all")
+        self.assertEqual(site["allocations"], 2)
+        if "user mode seen" in known["meta"]["privilege"] and small_pages():
+            self.assert_near(site["fault_pages"], 2 * (33 * MIB // PAGE + 1))
+            self.assertGreaterEqual(known["unseen_faults"], 2 * 35 * MIB // PAGE * 0.99)
+
+    def test_doctor(self):
+        result = subprocess.run([settings.tarn, "doctor"], capture_output=True, text=True, check=False,
+                                env=self.environment())
+        self.assertIn(result.returncode, (0, 1))
+        for phrase in ("page faults of a program", "kernel.perf_event_paranoid", "control group", "huge pages"):
+            self.assertIn(phrase, result.stdout)
+        refused = subprocess.run([settings.tarn, "doctor", "--json"], capture_output=True, text=True, check=False,
+                                 env=self.environment(), preexec_fn=lambda: forbid_perf_event_open(errno.EPERM))
+        self.assertEqual(refused.returncode, 1)
+        faults = next(one for one in json.loads(refused.stdout)["facilities"] if one["key"] == "page_faults")
+        self.assertEqual(faults["standing"], "missing")
+        self.assertTrue(faults["missing"])

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/analyze/advice.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "profiler/analyze/site_group.hpp"
+#include "tests/profiler/synthetic_profile.hpp"
+
+namespace tarn::profiler {
+namespace {
+
+// A program of one second of CPU time under glibc, with sites that tests add.
+class small_program {
+ public:
+  small_program() {
+    p.meta = {{"program", "/bin/p"},
+              {"duration_ns", 1e9},
+              {"allocator", "glibc 2.36"},
+              {"thp", "never"},
+              {"page_bytes", 4096}};
+    p.mode = profile_mode::full;
+    p.prices = {1000, 0, 0, 100, 200, 10};
+    p.stacks.emplace_back();
+    counter_row end;
+    end.time_ns = 1000000000;
+    end.user_ns = 5e8;
+    end.system_ns = 5e8;
+    p.counters.push_back(end);
+  }
+
+  // A site below the functions, innermost first.
+  site& add(const std::vector<std::string>& functions, std::uint64_t size, double allocations) {
+    std::uint32_t node = 0;
+    for (auto each = functions.rbegin(); each != functions.rend(); ++each) {
+      const std::uint64_t address = 0x1000 + 16 * p.stacks.size();
+      p.stacks.push_back({node, address});
+      node = static_cast<std::uint32_t>(p.stacks.size() - 1);
+      p.symbols[address] = {{*each, "/src/p.cpp", static_cast<std::uint32_t>(p.stacks.size()), false}};
+    }
+    site one;
+    one.stack = node;
+    one.sizes = {{size, allocations, true}};
+    site_figures& f = one.figures;
+    f.samples = f.allocations = f.frees = allocations;
+    f.bytes = f.freed_bytes = allocations * static_cast<double>(size);
+    f.peak_bytes = f.bytes_at_peak = 10 * static_cast<double>(size);
+    f.lifetime_ns = allocations * 1e4;
+    f.malloc_ns = allocations * 10;
+    if (size >= 65536) {
+      f.large = allocations;
+      f.large_bytes = f.bytes;
+    }
+    p.sites.push_back(one);
+    return p.sites.back();
+  }
+
+  profile p;
+};
+
+const advice* find(const std::vector<advice>& all, advice_kind kind) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [kind](const advice& one) { return one.kind == kind; });
+  return found != all.end() ? &*found : nullptr;
+}
+
+void make_refaulted(site& one) {
+  one.figures.peak_bytes = one.figures.bytes_at_peak = one.figures.bytes / one.figures.allocations;
+  one.figures.faults = one.figures.fault_pages = one.figures.bytes / 4096;
+}
+
+TEST(Advice, NothingRecordedIsLeftAlone) {
+  const std::vector<advice> all = advise(small_program().p);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].kind, advice_kind::leave_it);
+  EXPECT_FALSE(all[0].reason.empty());
+}
+
+TEST(Advice, WhatSavesLessThanAPercentIsLeftAloneAndNamed) {
+  small_program program;
+  program.add({"work()"}, 64, 50000);  // 0.5 ms of a second
+  const std::vector<advice> all = advise(program.p);
+  ASSERT_EQ(all[0].kind, advice_kind::leave_it);
+  EXPECT_NE(all[0].reason.find("typed pool"), std::string::npos) << all[0].reason;
+  EXPECT_NE(all[0].reason.find("1.0 %"), std::string::npos) << all[0].reason;
+}
+
+TEST(Advice, RefaultedBuffersGetTheTunableFirstAndThePoolInsteadOfIt) {
+  small_program program;
+  make_refaulted(program.add({"decode()"}, 1 << 20, 1000));
+  const std::vector<advice> all = advise(program.p);
+  ASSERT_EQ(all[0].kind, advice_kind::tunable);
+  ASSERT_EQ(all[0].variables.size(), 1U);
+  EXPECT_EQ(all[0].variables[0].name, "GLIBC_TUNABLES");
+  const advice* pool = find(all, advice_kind::buffer_pool);
+  ASSERT_NE(pool, nullptr);
+  EXPECT_EQ(pool->instead_of, 0);
+  EXPECT_DOUBLE_EQ(pool->memory_bytes, 1 << 20);
+  // 999 blocks of 256 pages at 1,100 ns, as far as the half second in the kernel goes: 256,000 pages would be 281.6 ms.
+  EXPECT_NEAR(pool->saving_ns, 999.0 * 256 * 1100, 1e3);
+}
+
+TEST(Advice, FaultsNeverCostMoreThanTheTimeInTheKernel) {
+  small_program program;
+  make_refaulted(program.add({"decode()"}, 1 << 20, 1000));
+  program.p.counters[0].system_ns = 2816e5 / 10;
+  const std::vector<advice> all = advise(program.p);
+  EXPECT_NEAR(all[0].saving_ns, 999.0 * 256 * 110, 1e3);
+}
+
+TEST(Advice, OtherMallocsGetNoGlibcTunable) {
+  small_program program;
+  program.p.meta["allocator"] = "/usr/lib/libjemalloc.so.2";
+  make_refaulted(program.add({"decode()"}, 1 << 20, 1000));
+  const std::vector<advice> all = advise(program.p);
+  EXPECT_EQ(find(all, advice_kind::tunable), nullptr);
+  EXPECT_EQ(find(all, advice_kind::allocator), nullptr);
+  EXPECT_NE(find(all, advice_kind::buffer_pool), nullptr);
+}
+
+TEST(Advice, OneSizeInOneThreadIsATypedPool) {
+  small_program program;
+  program.add({"book::insert(order&&)"}, 64, 5e6).type = "order";
+  const advice* pool = find(advise(program.p), advice_kind::typed_pool);
+  ASSERT_NE(pool, nullptr);
+}
+
+TEST(Advice, TypedPoolSaysWhatToWrite) {
+  small_program program;
+  program.add({"book::insert(order&&)"}, 64, 5e6).type = "order";
+  const std::vector<advice> all = advise(program.p);
+  const advice* pool = find(all, advice_kind::typed_pool);
+  ASSERT_NE(pool, nullptr);
+  EXPECT_NE(pool->change.find("tarn::pooled<order>"), std::string::npos) << pool->change;
+  EXPECT_NE(pool->place.find("book::insert"), std::string::npos);
+  EXPECT_NEAR(pool->saving_ns, 5e6 * 8, 1);
+  EXPECT_LE(pool->low_ns, pool->saving_ns);
+  EXPECT_GE(pool->high_ns, pool->saving_ns);
+}
+
+TEST(Advice, AcrossThreadsItIsAnObjectPool) {
+  small_program program;
+  site& one = program.add({"session::on_message()"}, 192, 5e6);
+  one.figures.foreign_frees = 4e6;
+  const std::vector<advice> all = advise(program.p);
+  EXPECT_NE(find(all, advice_kind::object_pool), nullptr);
+  EXPECT_EQ(find(all, advice_kind::typed_pool), nullptr);
+}
+
+TEST(Advice, ArraysOfAContainerGetNoTypedPool) {
+  small_program program;
+  program.add({"std::vector<int>::reserve(unsigned long)", "fill()"}, 64, 5e6);
+  EXPECT_EQ(find(advise(program.p), advice_kind::typed_pool), nullptr);
+}
+
+TEST(Advice, WhatDiesInBatchesIsAnArena) {
+  small_program program;
+  site& one = program.add({"json::parse()"}, 48, 5e6);
+  one.figures.batch_frees = 4.9e6;
+  const std::vector<advice> all = advise(program.p);
+  ASSERT_NE(find(all, advice_kind::arena), nullptr);
+  EXPECT_EQ(all[0].kind, advice_kind::arena);
+}
+
+TEST(Advice, GrowingStepByStepIsReserve) {
+  small_program program;
+  site& one = program.add({"std::string::_M_mutate(unsigned long)", "std::string::push_back(char)", "line()"},
+                          31, 2e6);
+  one.sizes = {{31, 1e6, true}, {61, 1e6, true}, {121, 1e6, true}};
+  one.figures.allocations = one.figures.frees = 3e6;
+  one.figures.bytes = 213e6;
+  one.figures.malloc_ns = 3e7;
+  const std::vector<advice> all = advise(program.p);
+  const advice* reserve = find(all, advice_kind::reserve);
+  ASSERT_NE(reserve, nullptr);
+  EXPECT_NE(reserve->evidence[0].find("1 million arrays"), std::string::npos) << reserve->evidence[0];
+}
+
+TEST(Advice, ConstructorsThatAllocateAreRecycled) {
+  small_program program;
+  program.add({"ns::parser::parser(int)", "serve()"}, 4096, 1e6);
+  program.add({"ns::parser::parser(int)", "serve()"}, 512, 1e6);
+  const advice* recycler = nullptr;
+  const std::vector<advice> all = advise(program.p);
+  recycler = find(all, advice_kind::recycler);
+  ASSERT_NE(recycler, nullptr);
+  EXPECT_EQ(recycler->type, "ns::parser");
+  EXPECT_EQ(recycler->sites.size(), 2U);
+}
+
+TEST(Advice, WhatIsNeverTouchedIsARemarkWithoutASaving) {
+  small_program program;
+  site& one = program.add({"cache::reserve()"}, 64 << 20, 4);
+  one.figures.checked_bytes = one.figures.bytes;
+  one.figures.resident_bytes = one.figures.bytes / 20;
+  const std::vector<advice> all = advise(program.p);
+  const advice* less = find(all, advice_kind::ask_for_less);
+  ASSERT_NE(less, nullptr);
+  EXPECT_EQ(less->saving_ns, 0);
+  EXPECT_EQ(all[0].kind, advice_kind::leave_it);
+}
+
+TEST(Advice, SamplesWidenTheInterval) {
+  small_program program;
+  site& one = program.add({"work()"}, 64, 5e6);
+  one.figures.samples = 100;
+  const advice full = *find(advise(program.p), advice_kind::typed_pool);
+  program.p.mode = profile_mode::sample;
+  const advice sampled = *find(advise(program.p), advice_kind::typed_pool);
+  EXPECT_DOUBLE_EQ(sampled.saving_ns, full.saving_ns);
+  EXPECT_LT(sampled.low_ns, full.low_ns);
+  EXPECT_GT(sampled.high_ns, full.high_ns);
+}
+
+TEST(Advice, OfEveryProfileTheInvariantsHold) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    synthetic_options options;
+    options.seed = seed;
+    options.sites = 10 + 20 * seed;
+    options.symbols = seed % 2 == 0;
+    options.mode = seed % 3 == 0 ? profile_mode::sample : profile_mode::full;
+    const profile p = synthetic_profile(options);
+    const std::vector<advice> all = advise(p, {0.0001, 50});
+    ASSERT_FALSE(all.empty());
+    for (std::size_t index = 0; index < all.size(); ++index) {
+      const advice& one = all[index];
+      EXPECT_LE(0, one.low_ns);
+      EXPECT_LE(one.low_ns, one.saving_ns);
+      EXPECT_LE(one.saving_ns, one.high_ns);
+      EXPECT_LT(one.instead_of, static_cast<int>(index));
+      EXPECT_FALSE(one.headline.empty());
+      EXPECT_FALSE(one.reason.empty());
+      EXPECT_FALSE(one.evidence.empty());
+      for (const std::uint32_t site : one.sites) EXPECT_LT(site, p.sites.size());
+    }
+    EXPECT_EQ(std::count_if(all.begin(), all.end(),
+                            [](const advice& one) { return one.kind == advice_kind::leave_it; }),
+              1);
+  }
+}
+
+TEST(SiteGroup, PlainNames) {
+  EXPECT_EQ(plain_name("void std::vector<int, std::allocator<int> >::push_back(int const&)"),
+            "std::vector::push_back");
+  EXPECT_EQ(plain_name("order_book::insert(order&&)"), "order_book::insert");
+  EXPECT_EQ(plain_name("operator new(unsigned long)"), "operator new");
+  EXPECT_EQ(plain_name("(anonymous namespace)::make(int)"), "(anonymous namespace)::make");
+  EXPECT_EQ(plain_name("main"), "main");
+  EXPECT_EQ(plain_name("a::b& a::b::operator->()"), "a::b::operator->");
+  EXPECT_EQ(plain_name("void handler::operator()(request const&) const"), "handler::operator()");
+  EXPECT_EQ(plain_name("bool operator< <int>(a<int> const&, a<int> const&)"), "operator<");
+}
+
+TEST(SiteGroup, PlumbingIsPassedOver) {
+  EXPECT_TRUE(is_plumbing({"std::__new_allocator<int>::allocate(unsigned long, void const*)", "", 0, true}));
+  EXPECT_TRUE(is_plumbing({"xmalloc", "wrapper.c", 10, false}));
+  EXPECT_TRUE(is_plumbing({"sqlite3MemMalloc", "", 0, false}));
+  EXPECT_FALSE(is_plumbing({"decoder::decode(int)", "decoder.cpp", 3, false}));
+  EXPECT_FALSE(is_plumbing({"?? (libx.so+0x12)", "", 0, false}));
+}
+
+TEST(SiteGroup, PathsToOnePlaceAreOneGroup) {
+  small_program program;
+  program.add({"make()", "a()"}, 64, 100);
+  program.add({"make()", "b()"}, 64, 300);
+  for (auto& [address, frames] : program.p.symbols) {
+    if (frames[0].function == "make()") frames[0].line = 7;
+  }
+  const std::vector<site_group> groups = group_sites(program.p);
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].sites.size(), 2U);
+  EXPECT_DOUBLE_EQ(groups[0].sum.allocations, 400);
+  EXPECT_DOUBLE_EQ(groups[0].sizes[0].count, 400);
+}
+
+}  // namespace
+}  // namespace tarn::profiler

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/analyze/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "profiler/format/table_file.hpp"
+#include "tests/profiler/synthetic_profile.hpp"
+
+namespace tarn::profiler {
+namespace {
+
+// Two sites call malloc by the same wrapper, from two places.
+profile two_callers() {
+  profile p;
+  p.meta = {{"program", "/bin/p"}};
+  p.modules = {{"/bin/p", "abcd01", 0x400000, 0x500000, 0x1000}, {"/lib/l.so", "", 0x700000, 0x800000, 0}};
+  p.stacks = {{0, 0}, {0, 0x400100}, {0, 0x400200}, {1, 0x700010}, {2, 0x700010}};
+  for (const std::uint32_t stack : {3U, 4U}) {
+    site one;
+    one.stack = stack;
+    one.sizes = {{64, 1000, true}};
+    one.figures.allocations = 1000;
+    p.sites.push_back(one);
+  }
+  return p;
+}
+
+advice pool_for(std::vector<std::uint32_t> sites) {
+  advice one;
+  one.kind = advice_kind::typed_pool;
+  one.headline = "pool";
+  one.sites = std::move(sites);
+  one.site = one.sites.front();
+  one.saving_ns = 100;
+  return one;
+}
+
+TEST(Plan, TakesAsManyFramesAsTellTheSiteFromOthers) {
+  const profile p = two_callers();
+  const plan one = plan_of(p, {pool_for({0})});
+  ASSERT_EQ(one.sites.size(), 1U);
+  ASSERT_EQ(one.sites[0].frames.size(), 2U);
+  EXPECT_EQ(one.sites[0].frames[0].module, "/lib/l.so");
+  EXPECT_EQ(one.sites[0].frames[0].offset, 0x10U);
+  EXPECT_EQ(one.sites[0].frames[1].build_id, "abcd01");
+  EXPECT_EQ(one.sites[0].frames[1].offset, 0x1100U);
+  const plan both = plan_of(p, {pool_for({0, 1})});
+  ASSERT_EQ(both.sites.size(), 1U);  // one frame says it for both
+  EXPECT_EQ(both.sites[0].frames.size(), 1U);
+}
+
+TEST(Plan, VariablesAndPoolsDoNotMix) {
+  advice tunable;
+  tunable.kind = advice_kind::tunable;
+  tunable.headline = "tunable";
+  tunable.variables = {{"GLIBC_TUNABLES", "x"}};
+  const plan first = plan_of(two_callers(), {tunable, pool_for({0})});
+  EXPECT_EQ(first.variables.size(), 1U);
+  EXPECT_TRUE(first.sites.empty());
+  const plan chosen = plan_of(two_callers(), {tunable, pool_for({0})}, 1);
+  EXPECT_TRUE(chosen.variables.empty());
+  EXPECT_EQ(chosen.sites.size(), 1U);
+  EXPECT_TRUE(chosen.on_tarn);
+}
+
+TEST(Plan, ComesBackAsItWasWritten) {
+  const profile p = synthetic_profile();
+  const std::vector<advice> all = advise(p, {0.0001, 50});
+  for (int number = -1; number < static_cast<int>(all.size()); ++number) {
+    const plan one = plan_of(p, all, number);
+    const plan back = read_plan(write_plan(one), "plan.json");
+    EXPECT_EQ(write_plan(back), write_plan(one));
+    EXPECT_EQ(back.sites.size(), one.sites.size());
+  }
+}
+
+TEST(Plan, SaysWhatIsWrongWithAFile) {
+  const auto problem = [](const std::string& text) -> std::string {
+    try {
+      read_plan(text, "plan.json");
+    } catch (const profile_error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(problem("").find("not JSON"), std::string::npos);
+  EXPECT_NE(problem("{}").find("no plan"), std::string::npos);
+  EXPECT_NE(problem("[1]").find("no plan"), std::string::npos);
+  EXPECT_NE(problem(R"({"tarn_plan": 2})").find("another version"), std::string::npos);
+  EXPECT_NE(problem(R"({"tarn_plan": 1, "sites": [{"use": "magic", "frames": []}]})").find("'magic'"),
+            std::string::npos);
+  EXPECT_NE(problem(R"({"tarn_plan": 1, "sites": [{"use": "pool", "size": 0, "frames": []}]})").find("size"),
+            std::string::npos);
+  EXPECT_NE(
+      problem(R"({"tarn_plan": 1, "sites": [{"use": "pool", "size": 8, "frames": []}]})").find("frames"),
+      std::string::npos);
+  EXPECT_NE(
+      problem(
+          R"({"tarn_plan": 1, "sites": [{"use": "pool", "size": 8, "frames": [{"module": "a", "offset": "x y"}]}]})")
+          .find("no offset"),
+      std::string::npos);
+  EXPECT_NE(problem(R"({"tarn_plan": 1, "sites": 7})").find("plan.json"), std::string::npos);
+  EXPECT_NE(problem(R"({"tarn_plan": 1, "variables": {"A=B": "c"}})").find("variable"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tarn::profiler

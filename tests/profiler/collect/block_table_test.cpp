@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/block_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace {
+
+using namespace tarn::profiler;
+
+living_block block_at(std::uint64_t address, std::uint64_t size) {
+  living_block block;
+  block.address = address;
+  block.size = size;
+  return block;
+}
+
+TEST(block_table, finds_what_holds_an_address) {
+  block_table table(true);
+  table.insert(block_at(0x10000, 64));
+  table.insert(block_at(0x10050, 24));
+  table.insert(block_at(0x20ff0, 9000));
+  table.insert(block_at(0x100000, 1 << 20));
+  EXPECT_EQ(table.find_within(0x1003f)->address, 0x10000U);
+  EXPECT_EQ(table.find_within(0x10040), nullptr);
+  EXPECT_EQ(table.find_within(0x10051)->address, 0x10050U);
+  EXPECT_EQ(table.find_within(0x22ffe)->address, 0x20ff0U);
+  EXPECT_EQ(table.find_within(0x1fffff)->address, 0x100000U);
+  EXPECT_EQ(table.find_within(0x200000), nullptr);
+  EXPECT_EQ(table.find_within(8), nullptr);
+}
+
+TEST(block_table, without_ranges_it_finds_beginnings_only) {
+  block_table table(false);
+  table.insert(block_at(0x10000, 64));
+  EXPECT_NE(table.find(0x10000), nullptr);
+  EXPECT_EQ(table.find_within(0x10010), nullptr);
+}
+
+TEST(block_table, tells_blocks_of_eight_bytes_apart) {
+  block_table table(true);
+  table.insert(block_at(0x10000, 8));
+  table.insert(block_at(0x10008, 8));
+  EXPECT_EQ(table.find_within(0x10007)->address, 0x10000U);
+  EXPECT_EQ(table.find_within(0x1000f)->address, 0x10008U);
+  table.erase(0x10000);
+  EXPECT_EQ(table.find_within(0x10007), nullptr);
+  EXPECT_EQ(table.find_within(0x1000f)->address, 0x10008U);
+  table.erase(0x10008);
+  EXPECT_EQ(table.find_within(0x1000f), nullptr);
+  EXPECT_EQ(table.size(), 0U);
+}
+
+// Against a map, through growth and many erasures.
+TEST(block_table, agrees_with_a_plain_map) {
+  block_table table(true);
+  std::map<std::uint64_t, std::uint64_t> truth;
+  std::mt19937_64 random(7);
+  for (int step = 0; step < 200000; ++step) {
+    const std::uint64_t address = 0x7f0000000000 + random() % 40000 * 32768 / 8;
+    const auto above = truth.upper_bound(address);
+    const bool within = above != truth.begin() && std::prev(above)->second > address;
+    const living_block* found = table.find_within(address);
+    ASSERT_EQ(found != nullptr, within) << step;
+    if (within) {
+      ASSERT_EQ(found->address, std::prev(above)->first);
+      table.erase(found->address);
+      truth.erase(std::prev(above));
+    } else {
+      std::uint64_t size = 1 + random() % (random() % 8 == 0 ? 100000 : 3000);
+      if (above != truth.end()) size = std::min(size, above->first - address);
+      table.insert(block_at(address / 8 * 8, size));
+      truth[address] = address + size;
+    }
+    ASSERT_EQ(table.size(), truth.size());
+  }
+}
+
+}  // namespace

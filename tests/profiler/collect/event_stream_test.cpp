@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// What a ring holds may be anything, as the program that writes it can overwrite it.
+#include "profiler/collect/event_stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace {
+
+using namespace tarn::profiler;
+
+constexpr std::uint64_t ring_words = 4096;
+
+class modules_seen final : public module_sink {
+ public:
+  void loaded(const std::string& path, std::uint64_t start, std::uint64_t end) override {
+    last = path;
+    ++count;
+    EXPECT_LE(path.size(), most_text_bytes);
+    static_cast<void>(start);
+    static_cast<void>(end);
+  }
+  std::string last;
+  int count = 0;
+};
+
+struct ring {
+  std::vector<std::uint64_t> words = std::vector<std::uint64_t>(ring_words);
+  std::uint64_t head = 0;
+  void put(std::uint64_t word) { words[head++ % ring_words] = word; }
+};
+
+void drain(event_stream& stream) {
+  std::uint64_t time = 0;
+  while (stream.peek(time)) stream.take();
+}
+
+TEST(event_stream, reads_what_a_recorder_writes) {
+  const tick_clock clock(tick_source::system_clock);
+  process_model model(model_settings{});
+  modules_seen modules;
+  ring r;
+  event_stream stream;
+  stream.reset(r.words.data(), ring_words, &model, &clock, &modules, 0);
+  r.put(static_cast<std::uint64_t>(word_kind::time) | 1000U << kind_bits);
+  r.put(static_cast<std::uint64_t>(word_kind::thread) | std::uint64_t{42} << 32);
+  r.put(static_cast<std::uint64_t>(word_kind::text) | 2U << 4 | 9U << 16);
+  r.put(0x2f782f7a2f792f78);
+  r.put('q');
+  r.put(0x1000);
+  r.put(0x2000);
+  r.put(static_cast<std::uint64_t>(word_kind::node));
+  r.put(0x1234);
+  r.put(note_word(note_kind::size, std::uint64_t{5} << 32));
+  r.put(address_word(word_kind::malloc, 10, 0x7f0000000010));
+  r.put(1 | std::uint64_t{size_elsewhere} << 32);
+  r.put(address_word(word_kind::free, 5, 0x7f0000000010));
+  stream.extend(r.head);
+  drain(stream);
+  EXPECT_FALSE(stream.is_broken());
+  EXPECT_EQ(stream.position(), r.head);
+  EXPECT_EQ(modules.last, "x/y/z/x/q");
+  EXPECT_EQ(model.allocations(), 1);
+  EXPECT_EQ(model.requested_bytes(), static_cast<double>(std::uint64_t{5} << 32));
+  EXPECT_EQ(model.frees(), 1);
+  ASSERT_EQ(model.stacks().size(), 2U);
+  EXPECT_EQ(model.stacks()[1].address, 0x1234U);
+}
+
+TEST(event_stream, an_event_that_is_cut_off_ends_it) {
+  const tick_clock clock(tick_source::system_clock);
+  process_model model(model_settings{});
+  ring r;
+  event_stream stream;
+  stream.reset(r.words.data(), ring_words, &model, &clock, nullptr, 0);
+  r.put(address_word(word_kind::malloc, 10, 0x1000));
+  stream.extend(r.head);
+  drain(stream);
+  EXPECT_TRUE(stream.is_broken());
+  EXPECT_EQ(model.allocations(), 0);
+}
+
+TEST(event_stream, anything_at_all_does_no_harm) {
+  const tick_clock clock(tick_source::system_clock);
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 200; ++round) {
+    process_model model(model_settings{});
+    modules_seen modules;
+    ring r;
+    event_stream stream;
+    stream.reset(r.words.data(), ring_words, &model, &clock, &modules, 0);
+    for (int burst = 0; burst < 20; ++burst) {
+      for (std::uint64_t left = random() % 400; left > 0; --left) {
+        // Mostly kinds that exist, with operands of all lengths.
+        r.put(random() >> (random() % 64) << 4 | random() % 16);
+      }
+      stream.extend(r.head);
+      drain(stream);
+      ASSERT_EQ(stream.position(), r.head);
+    }
+    profile p;
+    model.settle();
+    model.fill(p);
+  }
+}
+
+}  // namespace

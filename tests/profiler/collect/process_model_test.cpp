@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/process_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace {
+
+using namespace tarn::profiler;
+
+constexpr std::uint32_t thread_id = 100;
+
+model_settings exact() {
+  model_settings settings;
+  settings.join_faults = true;
+  settings.malloc_pair_ns = 10;
+  settings.most_events = 1000;
+  return settings;
+}
+
+allocation_event allocation(std::uint64_t time, std::uint64_t address, std::uint64_t size,
+                            std::uint32_t node) {
+  allocation_event event;
+  event.time_ns = time;
+  event.address = address;
+  event.size = size;
+  event.node = node;
+  return event;
+}
+
+release_event release(std::uint64_t time, std::uint64_t address) {
+  release_event event;
+  event.time_ns = time;
+  event.address = address;
+  return event;
+}
+
+fault_event fault(std::uint64_t time, std::uint64_t address) {
+  fault_event event;
+  event.time_ns = time;
+  event.address = address;
+  event.thread = thread_id;
+  return event;
+}
+
+const site_figures& figures_of(const profile& p, std::uint32_t node) {
+  for (const site& one : p.sites) {
+    if (one.stack == node) return one.figures;
+  }
+  ADD_FAILURE() << "no site " << node;
+  return p.sites.front().figures;
+}
+
+TEST(process_model, nodes_are_one_per_path) {
+  process_model model(exact());
+  const std::uint32_t outer = model.node(0, 0x1000);
+  const std::uint32_t inner = model.node(outer, 0x2000);
+  EXPECT_EQ(model.node(0, 0x1000), outer);
+  EXPECT_EQ(model.node(outer, 0x2000), inner);
+  EXPECT_NE(model.node(0, 0x2000), inner);
+  for (std::uint64_t address = 1; address < 5000; ++address) model.node(inner, address);
+  EXPECT_EQ(model.node(outer, 0x2000), inner);
+  EXPECT_EQ(model.node(77777777, 0x1000), outer) << "a parent that is not there counts as the empty path";
+}
+
+TEST(process_model, counts_peak_and_what_lives_at_it) {
+  process_model model(exact());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t a = model.node(0, 0x1000);
+  const std::uint32_t b = model.node(0, 0x2000);
+  model.allocated(thread, allocation(10, 0x10000, 100, a));
+  model.allocated(thread, allocation(20, 0x20000, 50, b));  // the peak: 150
+  model.freed(thread, release(30, 0x10000));
+  model.allocated(thread, allocation(40, 0x30000, 80, b));
+  model.freed(thread, release(50, 0x20000));
+  profile p;
+  model.fill(p);
+  const site_figures& first = figures_of(p, a);
+  const site_figures& second = figures_of(p, b);
+  EXPECT_EQ(first.bytes_at_peak, 100);
+  EXPECT_EQ(second.bytes_at_peak, 50);
+  EXPECT_EQ(second.peak_bytes, 130);
+  EXPECT_EQ(second.live_bytes, 80);
+  EXPECT_EQ(first.lifetime_ns, 20);
+  EXPECT_EQ(first.malloc_ns, 10);
+  EXPECT_EQ(first.lifo_frees, 0) << "0x20000 was younger";
+}
+
+TEST(process_model, faults_belong_to_what_lives_there_then) {
+  process_model model(exact());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t a = model.node(0, 0x1000);
+  const std::uint32_t b = model.node(0, 0x2000);
+  model.allocated(thread, allocation(10, 0x100000, 8192, a));
+  model.fault(fault(15, 0x100500));
+  model.freed(thread, release(20, 0x100000));
+  model.allocated(thread, allocation(30, 0x100000, 8192, b));
+  model.fault(fault(35, 0x101500));
+  model.fault(fault(36, 0x500000));  // nothing lives there
+  // Within malloc, before it gives the block: that block's.
+  model.fault(fault(40, 0x700008));
+  model.allocated(thread, allocation(41, 0x700010, 100, a));
+  // The same, but another thread's allocation comes: nobody's.
+  model.fault(fault(50, 0x900008));
+  const std::uint32_t other = model.begin_thread(thread_id + 1, 45);
+  model.allocated(other, allocation(51, 0x900010, 100, a));
+  model.settle();
+  profile p;
+  model.fill(p);
+  EXPECT_EQ(figures_of(p, a).faults, 2);
+  EXPECT_EQ(figures_of(p, b).faults, 1);
+  EXPECT_EQ(p.other_faults, 2);
+  EXPECT_EQ(model.seen_faults(), 5);
+}
+
+TEST(process_model, realloc_moves_a_block_and_may_fail) {
+  process_model model(exact());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t a = model.node(0, 0x1000);
+  const std::uint32_t b = model.node(0, 0x2000);
+  model.allocated(thread, allocation(10, 0x10000, 100, a));
+  model.realloc_begins(thread, release(20, 0x10000));
+  model.realloc_ends(thread, allocation(21, 0, 1000, b), true);  // failed
+  EXPECT_EQ(model.live_bytes(), 100);
+  model.realloc_begins(thread, release(30, 0x10000));
+  model.realloc_ends(thread, allocation(31, 0x20000, 300, b), true);
+  profile p;
+  model.fill(p);
+  EXPECT_EQ(figures_of(p, a).reallocs, 1);
+  EXPECT_EQ(figures_of(p, a).realloc_bytes, 100);
+  EXPECT_EQ(figures_of(p, a).live, 0);
+  EXPECT_EQ(figures_of(p, b).live_bytes, 300);
+  model.realloc_begins(thread, release(40, 0x20000));
+  model.realloc_ends(thread, allocation(41, 0, 0, b), true);  // realloc(p, 0)
+  EXPECT_EQ(model.live_blocks(), 0);
+}
+
+TEST(process_model, samples_stand_for_many) {
+  model_settings settings = exact();
+  settings.full = false;
+  settings.sample_bytes = 1000;
+  process_model model(settings);
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t a = model.node(0, 0x1000);
+  model.allocated(thread, allocation(10, 0x10000, 100, a));
+  model.allocated(thread, allocation(11, 0x200000, 1 << 20, a));
+  profile p;
+  model.fill(p);
+  const double weight = 1 / (1 - std::exp(-0.1));
+  EXPECT_NEAR(figures_of(p, a).allocations, weight + 1, 1e-9);
+  EXPECT_NEAR(figures_of(p, a).bytes, 100 * weight + (1 << 20), 1e-6);
+  EXPECT_EQ(figures_of(p, a).samples, 2);
+}
+
+TEST(process_model, mappings_are_cut_as_they_go) {
+  process_model model(exact());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t a = model.node(0, 0x1000);
+  model.mapped(thread, 1, 0x100000, 0x10000, a);
+  model.unmapped(thread, 2, 0x104000, 0x4000);
+  for (const std::uint64_t address : {0x103fff, 0x104000, 0x107fff, 0x108000}) model.fault(fault(3, address));
+  profile p;
+  model.fill(p);
+  EXPECT_EQ(figures_of(p, a).faults, 2);
+  EXPECT_EQ(figures_of(p, a).mapped_bytes, 0x10000);
+}
+
+TEST(process_model, a_child_is_added_to_its_parent) {
+  process_model parent(exact());
+  process_model child(exact());
+  const std::uint32_t thread = parent.begin_thread(thread_id, 0);
+  const std::uint32_t a = parent.node(parent.node(0, 0x1000), 0x2000);
+  parent.allocated(thread, allocation(1, 0x10000, 10, a));
+  const std::uint32_t other = child.begin_thread(thread_id + 1, 0);
+  const std::uint32_t same = child.node(child.node(0, 0x1000), 0x2000);
+  child.allocated(other, allocation(1, 0x10000, 30, same));
+  parent.absorb(child);
+  profile p;
+  parent.fill(p);
+  EXPECT_EQ(figures_of(p, a).allocations, 2);
+  EXPECT_EQ(figures_of(p, a).bytes, 40);
+  EXPECT_EQ(figures_of(p, a).live_bytes, 10) << "what the child left went with it";
+  EXPECT_EQ(parent.allocations(), 2);
+}
+
+TEST(process_model, an_allocation_where_a_block_lives_ends_that_one) {
+  process_model model(exact());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t a = model.node(0, 0x1000);
+  model.allocated(thread, allocation(1, 0x10000, 10, a));
+  model.allocated(thread, allocation(2, 0x10000, 20, a));
+  EXPECT_EQ(model.odd_events(), 1);
+  EXPECT_EQ(model.live_bytes(), 20);
+}
+
+}  // namespace

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+// The recorder's call paths beside those of libc's unwinder, over calls that change in every way.
+#include "profiler/record/call_path.hpp"
+
+#include <execinfo.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "profiler/record/origin.hpp"
+
+namespace {
+
+using namespace tarn::profiler;
+
+class own_rules final : public rule_source {
+ public:
+  frame_rule rule_for(std::uintptr_t pc) override {
+    ++asked;
+    loaded_module module;
+    frame_rule none;
+    none.kind = rule_kind::frame_pointer;
+    return find_module(pc, module) ? parse_frame_rule(pc, module.unwind_header) : none;
+  }
+  int asked = 0;
+};
+
+class own_nodes final : public node_sink {
+ public:
+  bool announce(std::uint32_t parent, std::uintptr_t address) override {
+    nodes.push_back({parent, address});
+    return true;
+  }
+  std::vector<std::uintptr_t> path(std::uint32_t node) const {
+    std::vector<std::uintptr_t> addresses;
+    for (; node != 0; node = nodes[node].first) addresses.push_back(nodes[node].second);
+    return addresses;
+  }
+  std::vector<std::pair<std::uint32_t, std::uintptr_t>> nodes{{0, 0}};
+};
+
+class fixture {
+ public:
+  fixture()
+      : path(static_cast<call_path*>(map_pages(sizeof(call_path)))), rules(std::make_unique<rule_table>()) {
+    pthread_attr_t attributes;
+    void* low = nullptr;
+    std::size_t bytes = 0;
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_getstack(&attributes, &low, &bytes);
+    pthread_attr_destroy(&attributes);
+    bounds = {reinterpret_cast<std::uintptr_t>(low), reinterpret_cast<std::uintptr_t>(low) + bytes};
+  }
+  ~fixture() { unmap_pages(path, sizeof(call_path)); }
+  fixture(const fixture&) = delete;
+  fixture& operator=(const fixture&) = delete;
+
+  // As a hook does; compares with libc's own, whose first address is this function's.
+  [[gnu::noinline]] void look() {
+    const call_origin origin = recorder::caller();
+    const std::uint32_t node = path->node_of(origin, bounds, *rules, source, nodes);
+    void* addresses[512];
+    const int count = backtrace(addresses, 512);
+    std::vector<std::uintptr_t> truth;
+    for (int index = 1; index < count; ++index)
+      truth.push_back(reinterpret_cast<std::uintptr_t>(addresses[index]));
+    const std::vector<std::uintptr_t> found = nodes.path(node);
+    ASSERT_EQ(found, truth) << "look " << looks;
+    ASSERT_TRUE(path->verify(origin, bounds, *rules, source));
+    ++looks;
+    asm volatile("" : : : "memory");
+  }
+
+  call_path* path;
+  std::unique_ptr<rule_table> rules;
+  stack_bounds bounds;
+  own_rules source;
+  own_nodes nodes;
+  int looks = 0;
+};
+
+[[gnu::noinline]] void once(fixture& f) {
+  f.look();
+  asm volatile("" : : : "memory");
+}
+
+[[gnu::noinline]] void twice(fixture& f) {
+  f.look();
+  once(f);
+  f.look();
+}
+
+// A frame whose length is known only when it runs, so that it goes by its frame pointer.
+[[gnu::noinline]] void with_array(fixture& f, std::size_t length) {
+  auto* array = static_cast<volatile char*>(__builtin_alloca(length));
+  array[0] = 1;
+  once(f);
+  array[length - 1] = 2;
+}
+
+// A frame that aligns its stack.
+[[gnu::noinline]] void aligned(fixture& f) {
+  alignas(128) volatile char room[128];
+  room[0] = 1;
+  once(f);
+  room[1] = 2;
+}
+
+[[gnu::noinline]] void wander(fixture& f, std::mt19937& random, int depth) {
+  switch (depth == 0 ? 0 : random() % 7) {
+    case 0:
+      once(f);
+      break;
+    case 1:
+      twice(f);
+      break;
+    case 2:
+      with_array(f, 16 + random() % 300);
+      break;
+    case 3:
+      aligned(f);
+      break;
+    default:
+      wander(f, random, depth - 1);
+      if (random() % 2 == 0) wander(f, random, depth - 1);
+      break;
+  }
+  asm volatile("" : : : "memory");
+}
+
+TEST(call_path, agrees_with_libc_wherever_the_program_goes) {
+  fixture f;
+  std::mt19937 random(3);
+  for (int round = 0; round < 300 && !::testing::Test::HasFatalFailure(); ++round) wander(f, random, 12);
+  EXPECT_GT(f.looks, 1000);
+}
+
+TEST(call_path, same_stack_pointer_with_other_callers) {
+  fixture f;
+  for (int round = 0; round < 100; ++round) {
+    std::function<void()> call = [&f] { once(f); };
+    if (round % 3 == 1) call = [&f] { twice(f); };
+    if (round % 3 == 2) call = [&f] { with_array(f, 64); };
+    call();
+  }
+}
+
+TEST(call_path, repeated_paths_ask_for_no_rules) {
+  fixture f;
+  for (int round = 0; round < 10; ++round) once(f);
+  const int asked = f.source.asked;
+  const std::size_t nodes = f.nodes.nodes.size();
+  for (int round = 0; round < 1000; ++round) once(f);
+  EXPECT_LE(f.source.asked, asked + 1);
+  EXPECT_LE(f.nodes.nodes.size(), nodes + 1);
+}
+
+TEST(call_path, reads_nothing_outside_of_the_stack) {
+  fixture f;
+  f.bounds.high = f.bounds.low + 64;
+  const call_origin origin = {reinterpret_cast<std::uintptr_t>(&once) + 4, f.bounds.low + 8, 0x10};
+  const std::uint32_t node = f.path->node_of(origin, f.bounds, *f.rules, f.source, f.nodes);
+  EXPECT_EQ(f.nodes.path(node).size(), 1U);
+}
+
+TEST(node_table, finds_what_was_put_in) {
+  auto* table = static_cast<node_table*>(map_pages(sizeof(node_table)));
+  for (std::uint32_t index = 1; index < 100000; ++index) {
+    ASSERT_EQ(table->find(index / 7, index * 16), 0U);
+    ASSERT_EQ(table->insert(index / 7, index * 16), index);
+  }
+  for (std::uint32_t index = 1; index < 100000; ++index) ASSERT_EQ(table->find(index / 7, index * 16), index);
+  unmap_pages(table, sizeof(node_table));
+}
+
+}  // namespace

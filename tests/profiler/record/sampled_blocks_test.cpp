@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/record/sampled_blocks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "profiler/record/call_path.hpp"
+
+namespace {
+
+using namespace tarn::profiler;
+
+bool may_hold(const block_filter* filter, void* block) {
+  return filter->counts()[filter_hash(block) & filter->mask] != 0;
+}
+
+TEST(sampled_blocks, the_filter_never_misses_one) {
+  auto* blocks = static_cast<sampled_blocks*>(map_pages(sizeof(sampled_blocks)));
+  std::atomic<const block_filter*> filter{nullptr};
+  std::map<void*, std::size_t> truth;
+  std::mt19937_64 random(5);
+  int false_alarms = 0;
+  for (int step = 0; step < 100000; ++step) {
+    auto* block = reinterpret_cast<void*>(0x7f0000000000 + random() % 20000 * 48 / 16 * 16);
+    const auto known = truth.find(block);
+    std::size_t size = 0;
+    if (known != truth.end()) {
+      ASSERT_TRUE(may_hold(filter.load(), block));
+      ASSERT_TRUE(blocks->take(block, size));
+      ASSERT_EQ(size, known->second);
+      truth.erase(known);
+    } else if (step % 3 != 0) {
+      ASSERT_TRUE(blocks->insert(block, static_cast<std::size_t>(step), filter));
+      truth[block] = static_cast<std::size_t>(step);
+    } else {
+      if (filter.load() != nullptr) false_alarms += may_hold(filter.load(), block) ? 1 : 0;
+      ASSERT_FALSE(blocks->take(block, size));
+    }
+  }
+  EXPECT_LT(false_alarms, 100000 / 3 / 4);
+  unmap_pages(blocks, sizeof(sampled_blocks));
+}
+
+}  // namespace
