@@ -18,6 +18,7 @@ int cmd_flame(const std::vector<std::string>& words);
 int cmd_diff(const std::vector<std::string>& words);
 int cmd_export(const std::vector<std::string>& words);
 int cmd_options(const std::vector<std::string>& words);
+int cmd_report(const std::vector<std::string>& words);
 int cmd_advise(const std::vector<std::string>& words);
 int cmd_apply(const std::vector<std::string>& words);
 int cmd_replay(const std::vector<std::string>& words);

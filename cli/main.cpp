@@ -31,11 +31,16 @@ constexpr const char* help_text =
     "  flame    the call paths of a profile as a tree\n"
     "  diff     what changed from one profile to another, with limits\n"
     "  export   a profile for pprof, heaptrack, flame graphs, Prometheus, or as JSON\n"
+    "  report   a profile as one HTML file that needs no network\n"
     "  doctor   what this system lets a profile see, and how to see more\n"
     "  advise   what would make a recorded program's memory allocation cheaper\n"
     "  apply    try that advice on the program as it is\n"
     "  replay   do what a profile has recorded again, under every malloc and from pools\n"
     "  top      what memory allocation costs a program while it runs\n"
+    "  sites    the call sites of a profile as a table\n"
+    "  flame    the call paths of a profile as a tree\n"
+    "  diff     what changed from one profile to another, with limits\n"
+    "  export   a profile for pprof, heaptrack, flame graphs, Prometheus, or as JSON\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
     "\n"
@@ -62,6 +67,10 @@ constexpr command commands[] = {{"run", cmd_run},         {"compare", cmd_compar
                                 {"diff", cmd_diff},       {"export", cmd_export},   {"doctor", cmd_doctor},
                                 {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
                                 {"top", cmd_top},         {"options", cmd_options}};
+                                {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"options", cmd_options},
+                                {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
+                                {"top", cmd_top},         {"report", cmd_report},   {"sites", cmd_sites},
+                                {"flame", cmd_flame},     {"diff", cmd_diff},       {"export", cmd_export}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};

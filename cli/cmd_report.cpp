@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// tarn report: a profile as one HTML file that needs no network.
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli_error.hpp"
+#include "command_line.hpp"
+#include "commands.hpp"
+#include "output_file.hpp"
+#include "profiler/analyze/advice.hpp"
+#include "profiler/model/profile.hpp"
+#include "profiler/report/report_file.hpp"
+#include "text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  tarn report tarn-server-4711.prof                 writes tarn-server-4711.html beside it\n"
+    "  tarn report tarn-server-4711.prof -o report.html\n"
+    "\n"
+    "The page is one file and needs no network. It holds names of functions and files of the\n"
+    "program, and its arguments: look before you pass it on.\n";
+
+struct report_arguments {
+  std::string profile;
+  std::string output;
+  bool json = false;
+};
+
+// NAME.html beside the profile. What stands there already is written over only if it is a report.
+std::string usual_output(const std::string& profile) {
+  std::string path = std::filesystem::path(profile).replace_extension(".html").string();
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return path;
+  std::string beginning(256, '\0');
+  file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  beginning.resize(static_cast<std::size_t>(file.gcount()));
+  if (beginning.empty() || profiler::begins_like_report(beginning)) return path;
+  throw cli_error(exit_code::usage, fmt::format("{} is there already and is no report of tarn", path),
+                  "Name another file, or this one to write over it: -o FILE");
+}
+
+void tell(const report_arguments& arguments, const profiler::report_file& made, const std::string& damage) {
+  if (arguments.json) {
+    const nlohmann::json outcome = {{"report", arguments.output},
+                                    {"bytes", made.html.size()},
+                                    {"sites", made.all_sites},
+                                    {"named_sites", made.named_sites},
+                                    {"damage", damage}};
+    fmt::print("{}\n", outcome.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  if (!damage.empty())
+    print_note(fmt::format("the profile is damaged: {}; the report has what could be read", damage));
+  fmt::print("{}: {}, {} of {} call sites named one by one. Open it in a browser.\n", arguments.output,
+             show_bytes(static_cast<double>(made.html.size())).text, made.named_sites, made.all_sites);
+}
+
+}  // namespace
+
+int cmd_report(const std::vector<std::string>& words) {
+  report_arguments arguments;
+  CLI::App app{"Write a profile as one HTML file that needs no network.", "report"};
+  set_usage(app, "tarn report [-o FILE] [--json] PROFILE");
+  app.add_option("profile", arguments.profile, "What tarn profile wrote")->required()->option_text("PROFILE");
+  app.add_option("-o,--output", arguments.output,
+                 "The page (PROFILE with the extension .html); - for standard output")
+      ->option_text("FILE");
+  app.add_flag("--json", arguments.json, "Tell what was written as one JSON object");
+  app.footer(footer);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (arguments.json && arguments.output == "-") {
+    throw cli_error(exit_code::usage, "--json and -o - cannot both be standard output",
+                    "Name a file for the page.");
+  }
+  // Before the output is opened: a profile that cannot be read leaves everything as it was.
+  const profiler::profile loaded = profiler::load_profile(arguments.profile);
+  if (arguments.output.empty()) arguments.output = usual_output(arguments.profile);
+  output_file output("-o", arguments.output);
+  const profiler::report_file made = profiler::render_report(loaded, profiler::advise(loaded));
+  output.write(made.html);
+  if (arguments.output != "-") tell(arguments, made, loaded.damage);
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

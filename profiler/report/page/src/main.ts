@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// main: reads the data and fills the sections of index.html, in their order, before the browser paints for the first time.
+import { el } from "./dom";
+import { flame_view } from "./flame";
+import { show_lifetimes } from "./lifetimes";
+import { show_about, show_method, show_program } from "./method";
+import { model, type report } from "./model";
+import { sites_view } from "./sites";
+import { start_theme } from "./theme";
+import { show_threads } from "./threads";
+import { show_timeline } from "./timeline";
+import { show_untouched } from "./untouched";
+import { show_verdict } from "./verdict";
+
+function start(): void {
+  start_theme();
+  const data = JSON.parse(document.getElementById("data")!.textContent!) as report;
+  document.getElementById("data")!.remove(); // its text takes as much memory as what was made of it
+  const m = new model(data);
+  show_program(m);
+  show_verdict(m);
+  void new sites_view(m);
+  void new flame_view(m);
+  show_timeline(m);
+  show_lifetimes(m);
+  show_threads(m);
+  show_untouched(m);
+  show_method(m);
+  show_about();
+  document.documentElement.dataset.ready = "yes";
+}
+
+try {
+  start();
+} catch (error) {
+  document.getElementById("program")!.append(el("p", { class: "notice", role: "alert" },
+    `This report cannot be shown: ${String(error)}. Is the file whole? tarn report makes it anew.`));
+  throw error;
+}

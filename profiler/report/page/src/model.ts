@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+// model: the data that report_data.cpp wrote, and what every view asks of it. Rows of sites are named by their index; some
+// are sums of sites that are not named, by place and type, and the last is page faults outside of malloc's blocks. Sums of rows are
+// exact: all figures are whole numbers, and each column adds up to its total.
+import { short_name } from "./names";
+import type { unit } from "./units";
+
+type numbers = number[];
+
+export interface action {
+  kind: string; leaves: boolean; headline: string; place: string; reason: string; change: string; evidence: string[];
+  grade: string; saving_ns: number; low_ns: number; high_ns: number; memory_bytes: number; instead_of: number | null;
+  sites: number; site: number | null;
+}
+export interface thread { id?: number; name?: string; start_ns?: number; end_ns?: number; others?: number }
+
+export interface report {
+  format: number;
+  meta: Record<string, unknown>;
+  mode: "sample" | "full" | "faults";
+  prices: Record<string, number>;
+  totals: Record<string, number>;
+  sites: Record<string, numbers>;
+  frames: { function: numbers; file: numbers; line: numbers; module: numbers; inlined: numbers; library: numbers };
+  stacks: { parent: numbers; frame: numbers };
+  strings: string[];
+  details: { sizes: numbers[]; lifetimes: numbers[]; threads: numbers[] };
+  lifetimes: numbers[];
+  threads: thread[];
+  pairs: numbers[];
+  counters: Record<string, numbers>;
+  actions: action[];
+  quality: {
+    other_faults: number; unseen_faults: number; lost_events: number; unwind_error_rate: number;
+    unwind_checked: number; damage: string; detailed_sites: number;
+  };
+}
+
+export const enum kind { site, rest, outside }
+
+export interface metric { id: string; label: string; head: string; what: unit; columns: string[]; help: string } // head: in tables, where room is short
+
+export const metrics: metric[] = [
+  { id: "cost", label: "True cost", head: "True cost", what: "ns", columns: ["malloc_ns", "fault_ns", "unmap_ns"],
+    help: "Time in malloc and free, and what the kernel does for it afterwards" },
+  { id: "hidden", label: "Hidden cost", head: "Hidden", what: "ns", columns: ["fault_ns", "unmap_ns"],
+    help: "What a timer around malloc and free does not see: first touches, zeroing, unmapping" },
+  { id: "malloc", label: "Malloc time", head: "Malloc", what: "ns", columns: ["malloc_ns"],
+    help: "User time in malloc and free, by the price list" },
+  { id: "bytes", label: "Bytes requested", head: "Requested", what: "bytes", columns: ["bytes"], help: "Asked for over the whole run" },
+  { id: "allocations", label: "Allocations", head: "Calls", what: "count", columns: ["allocations"], help: "Successful calls" },
+  { id: "live", label: "Live at the end", head: "At the end", what: "bytes", columns: ["live_bytes"],
+    help: "Asked for and not freed when the program ended" },
+  { id: "peak", label: "Live at the peak", head: "At the peak", what: "bytes", columns: ["bytes_at_peak"],
+    help: "Live at the moment when the whole program's live bytes were highest" },
+  { id: "faults", label: "Page faults", head: "Faults", what: "count", columns: ["faults"], help: "On blocks of the site" },
+  { id: "untouched", label: "Untouched bytes", head: "Untouched", what: "bytes", columns: ["untouched_bytes"],
+    help: "In blocks that were looked at when they were freed, or at the end: asked for, and not in memory" },
+];
+
+const sample_metric: metric = { id: "samples", label: "Samples", head: "Samples", what: "count", columns: ["samples"], help: "" };
+
+export function metric_of(id: string): metric {
+  return metrics.find((one) => one.id === id) ?? (id === "samples" ? sample_metric : metrics[0]!);
+}
+
+export class model {
+  readonly rows: number;
+  private readonly cached = new Map<string, Float64Array>();
+  private readonly shorts = new Map<number, string>();
+
+  constructor(readonly data: report) {
+    this.rows = data.sites.kind!.length;
+  }
+
+  text(number: number): string { return this.data.strings[number] ?? ""; }
+  figure(row: number, column: string): number { return this.data.sites[column]![row] ?? 0; }
+  total(column: string): number { return this.data.totals[column] ?? 0; }
+  kind_of(row: number): kind { return this.data.sites.kind![row]!; }
+  type_of(row: number): string { return this.text(this.data.sites.type![row]!); }
+
+  // One value per row.
+  values(of: metric): Float64Array {
+    let made = this.cached.get(of.id);
+    if (!made) {
+      made = new Float64Array(this.rows);
+      for (const name of of.columns) {
+        const column = this.data.sites[name]!;
+        for (let row = 0; row < this.rows; ++row) made[row]! += column[row]!;
+      }
+      this.cached.set(of.id, made);
+    }
+    return made;
+  }
+  value(row: number, id: string): number { return this.values(metric_of(id))[row]!; }
+  total_of(of: metric): number { return of.columns.reduce((sum, name) => sum + this.total(name), 0); }
+
+  // Frames of a row's call path, innermost first.
+  frames_of(row: number): number[] {
+    const found: number[] = [];
+    for (let node = this.data.sites.stack![row]!; node !== 0; node = this.data.stacks.parent[node]!) {
+      found.push(this.data.stacks.frame[node]!);
+    }
+    return found;
+  }
+  function_of(frame: number): string { return this.text(this.data.frames.function[frame]!); }
+  module_of(frame: number): string { return this.text(this.data.frames.module[frame]!); }
+  place_of(frame: number): string {
+    const file = this.text(this.data.frames.file[frame]!);
+    const line = this.data.frames.line[frame]!;
+    return file === "" ? "" : line > 0 ? `${file}:${line}` : file;
+  }
+  short_of_text(number: number): string {
+    let made = this.shorts.get(number);
+    if (made === undefined) {
+      made = short_name(this.text(number));
+      this.shorts.set(number, made);
+    }
+    return made;
+  }
+  short_of(frame: number): string { return this.short_of_text(this.data.frames.function[frame]!); }
+  // Whether what a reader looks for stands further out, in the code that called this function.
+  in_library(frame: number): boolean { return this.data.frames.library[frame] === 1; }
+
+  // The frame that a row is called by: the innermost that does not allocate for others; -1 where there is none at all.
+  place(row: number): number { return this.data.sites.place![row]!; }
+  title_of(row: number): string {
+    if (this.kind_of(row) === kind.outside) return "Outside of malloc's blocks";
+    const frame = this.place(row);
+    if (frame >= 0) return this.short_of(frame);
+    return this.kind_of(row) === kind.rest ? "Smaller sites" : "Unknown call path";
+  }
+  // The next functions outside of a row's place, each once where a compiler has split or a function has called itself.
+  callers_of(row: number, most: number): string[] {
+    const frames = this.frames_of(row);
+    const names = frames.slice(frames.indexOf(this.place(row))).map((frame) => this.short_of(frame));
+    return names.filter((name, index) => index > 0 && name !== names[index - 1]).slice(0, most);
+  }
+  // User and system time of the whole run, in ns; 0 where it was not recorded.
+  cpu_ns(): number {
+    const { user_ns, system_ns } = this.data.counters;
+    const last = (user_ns?.length ?? 0) - 1;
+    return last < 0 ? 0 : user_ns![last]! + system_ns![last]!;
+  }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// names: short forms of demangled C++ names, for places where the whole would not fit.
+
+// The index behind the bracket that closes the one at `from`, or the end.
+function behind_bracket(name: string, from: number): number {
+  const close: Record<string, string> = { "<": ">", "(": ")", "{": "}", "[": "]" };
+  const open: string[] = [];
+  for (let at = from; at < name.length; ++at) {
+    const letter = name[at]!;
+    if (letter in close) {
+      open.push(close[letter]!);
+    } else if (letter === ">" && name[at - 1] === "-") {
+      continue;
+    } else if (letter === open[open.length - 1]) {
+      open.pop();
+      if (open.length === 0) return at + 1;
+    }
+  }
+  return name.length;
+}
+
+// Without arguments of functions and templates: "a::b<int>::c(char*) const" becomes "a::b<…>::c".
+function without_arguments(name: string): string {
+  let text = "";
+  let at = 0;
+  while (at < name.length) {
+    const rest = name.slice(at);
+    const operator = /^operator\s*(\(\)|\[\]|<=>|<<=?|>>=?|<=?|>=?|->\*?)/.exec(rest);
+    if (operator && !/\w$/.test(text)) {
+      text += operator[0];
+      at += operator[0].length;
+    } else if (rest.startsWith("(anonymous namespace)")) {
+      text += "(anonymous)";
+      at += "(anonymous namespace)".length;
+    } else if (name[at] === "{") {
+      const end = behind_bracket(name, at);
+      const number = /#\d+/.exec(name.slice(end - 6, end));
+      text += rest.startsWith("{lambda") ? `{lambda${number ? number[0] : ""}}` : name.slice(at, end);
+      at = end;
+    } else if (name[at] === "<") {
+      text += "<…>";
+      at = behind_bracket(name, at);
+    } else if (name[at] === "(") {
+      at = behind_bracket(name, at);
+    } else if (name[at] === "[") {
+      at = behind_bracket(name, at); // [clone .part.0], [abi:cxx11]
+    } else {
+      text += name[at];
+      ++at;
+    }
+  }
+  return text.replace(/(\s+(const|volatile|&|&&))+\s*$/, "").trim();
+}
+
+export function short_name(name: string): string {
+  if (name.startsWith("?? ") || !/[<( ]/.test(name)) return name;
+  const text = without_arguments(name);
+  // A template's name begins with the type that it returns; operators have blanks of their own.
+  const operator = text.search(/\boperator\b/);
+  const blank = text.lastIndexOf(" ", operator >= 0 ? operator : text.length);
+  const short = blank >= 0 ? text.slice(blank + 1) : text;
+  return short || name;
+}

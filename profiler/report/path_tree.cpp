@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/report/path_tree.hpp"
+
+#include <algorithm>
+
+#include "profiler/analyze/site_group.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+std::string_view file_name(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
+
+// Those whose functions allocate because they were asked to.
+bool is_library(std::string_view module_name) {
+  constexpr std::string_view names[] = {"libstdc++.", "libc++.", "libc.",    "libc-",
+                                        "ld-linux",   "libtarn", "libgcc_s."};
+  return std::any_of(std::begin(names), std::end(names),
+                     [module_name](std::string_view one) { return module_name.starts_with(one); });
+}
+
+}  // namespace
+
+path_tree::path_tree(const profile& p, string_table& strings)
+    : profile_(p), strings_(strings), node_of_stack_(p.stacks.size()), nodes_(1) {}
+
+std::uint32_t path_tree::node_of(std::uint32_t stack) {
+  // The callers that are not there yet, innermost first.
+  std::vector<std::uint32_t> missing;
+  std::uint32_t at = stack < node_of_stack_.size() ? stack : 0;
+  while (at != 0 && node_of_stack_[at] == 0) {
+    missing.push_back(at);
+    at = std::min(profile_.stacks[at].parent, at - 1);  // a file that says otherwise leads to no loop
+  }
+  std::uint32_t node = at == 0 ? 0 : node_of_stack_[at];
+  for (auto one = missing.rbegin(); one != missing.rend(); ++one) {
+    for (const std::uint32_t number : frames_at(profile_.stacks[*one].address)) node = child_of(node, number);
+    node_of_stack_[*one] = node;
+  }
+  return node;
+}
+
+std::uint32_t path_tree::place_of(std::uint32_t stack) {
+  std::uint32_t innermost = no_frame;
+  std::uint32_t at = stack < node_of_stack_.size() ? stack : 0;
+  while (at != 0) {
+    const std::vector<std::uint32_t>& numbers = frames_at(profile_.stacks[at].address);
+    for (auto one = numbers.rbegin(); one != numbers.rend(); ++one) {
+      if (frames_[*one][5] == 0) return *one;
+      if (innermost == no_frame) innermost = *one;
+    }
+    at = std::min(profile_.stacks[at].parent, at - 1);
+  }
+  return innermost;
+}
+
+std::uint32_t path_tree::node_below(std::string_view text, std::uint32_t frame_number) {
+  const std::uint32_t above = child_of(0, number_of({strings_.number_of(text), 0, 0, 0, 0, 1}));
+  return frame_number == no_frame ? above : child_of(above, frame_number);
+}
+
+const module_info* path_tree::module_at(std::uint64_t address) const {
+  // The last that was loaded there counts.
+  const auto found =
+      std::find_if(profile_.modules.rbegin(), profile_.modules.rend(),
+                   [&](const module_info& one) { return address >= one.start && address < one.end; });
+  return found == profile_.modules.rend() ? nullptr : &*found;
+}
+
+const std::vector<std::uint32_t>& path_tree::frames_at(std::uint64_t address) {
+  const auto [place, is_new] = frames_of_address_.try_emplace(address);
+  std::vector<std::uint32_t>& numbers = place->second;
+  if (!is_new) return numbers;
+  // The call stands before the address it returns to.
+  const module_info* module = module_at(address - 1);
+  const std::string_view module_name = module != nullptr ? file_name(module->path) : std::string_view();
+  const std::uint32_t module_text = strings_.number_of(module_name);
+  const bool library = is_library(module_name);
+  const auto known = profile_.symbols.find(address);
+  if (known == profile_.symbols.end() || known->second.empty()) {
+    numbers.push_back(number_of(
+        {strings_.number_of(unknown_function(profile_, address)), 0, 0, module_text, 0, library ? 1U : 0U}));
+    return numbers;
+  }
+  for (auto one = known->second.rbegin(); one != known->second.rend(); ++one) {
+    numbers.push_back(
+        number_of({strings_.number_of(one->function), strings_.number_of(one->file), one->line, module_text,
+                   one->inlined ? 1U : 0U, library || is_plumbing(*one) ? 1U : 0U}));
+  }
+  return numbers;
+}
+
+std::uint32_t path_tree::number_of(const frame& wanted) {
+  const auto [place, is_new] = frame_numbers_.try_emplace(wanted, static_cast<std::uint32_t>(frames_.size()));
+  if (is_new) frames_.push_back(wanted);
+  return place->second;
+}
+
+std::uint32_t path_tree::child_of(std::uint32_t parent, std::uint32_t frame_number) {
+  const std::uint64_t key = std::uint64_t{parent} << 32 | frame_number;
+  const auto [place, is_new] = children_.try_emplace(key, static_cast<std::uint32_t>(nodes_.size()));
+  if (is_new) nodes_.push_back({parent, frame_number});
+  return place->second;
+}
+
+nlohmann::json path_tree::frames_json() const {
+  constexpr std::array<const char*, 6> names = {"function", "file", "line", "module", "inlined", "library"};
+  nlohmann::json columns = nlohmann::json::object();
+  for (std::size_t index = 0; index < names.size(); ++index) {
+    nlohmann::json values = nlohmann::json::array();
+    for (const frame& one : frames_) values.push_back(one[index]);
+    columns[names[index]] = std::move(values);
+  }
+  return columns;
+}
+
+nlohmann::json path_tree::nodes_json() const {
+  nlohmann::json parents = nlohmann::json::array();
+  nlohmann::json frames = nlohmann::json::array();
+  for (const auto& [parent, frame_number] : nodes_) {
+    parents.push_back(parent);
+    frames.push_back(frame_number);
+  }
+  return {{"parent", std::move(parents)}, {"frame", std::move(frames)}};
+}
+
+}  // namespace tarn::profiler

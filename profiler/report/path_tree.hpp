@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// path_tree: the call paths of a report's sites, as a tree of source frames, outermost at the root; inlined functions
+// are frames of their own. Paths that differ by addresses alone become one. Not thread-safe; holds references to the
+// profile and the table it was made with.
+// Invariant: node 0 is the root, which has no frame; a node's parent has a smaller number than the node.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "profiler/model/profile.hpp"
+#include "profiler/report/string_table.hpp"
+
+namespace tarn::profiler {
+
+class path_tree {
+ public:
+  path_tree(const profile& p, string_table& strings);
+
+  static constexpr std::uint32_t no_frame = UINT32_MAX;
+
+  // The node of a call path (an index into profile::stacks), which is added with its callers. 0 for the empty path.
+  std::uint32_t node_of(std::uint32_t stack);
+
+  // What a reader would call the path by: its innermost frame that does not allocate for others, or else its innermost.
+  std::uint32_t place_of(std::uint32_t stack);
+
+  // Below a frame that stands for many paths, and has the name `text`.
+  std::uint32_t node_below(std::string_view text, std::uint32_t frame_number);
+
+  // Columns function, file, module (numbers of texts), line, inlined, library: whether it allocates for others.
+  nlohmann::json frames_json() const;
+  nlohmann::json nodes_json() const;  // columns parent, frame
+
+ private:
+  // function, file, line, module, inlined, library: the first two and the module are numbers of texts.
+  using frame = std::array<std::uint32_t, 6>;
+
+  // Of one address, outermost first.
+  const std::vector<std::uint32_t>& frames_at(std::uint64_t address);
+  std::uint32_t number_of(const frame& wanted);
+  std::uint32_t child_of(std::uint32_t parent, std::uint32_t frame_number);
+  const module_info* module_at(std::uint64_t address) const;
+
+  const profile& profile_;
+  string_table& strings_;
+  std::vector<std::uint32_t> node_of_stack_;  // 0: not there yet
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> frames_of_address_;
+  std::map<frame, std::uint32_t> frame_numbers_;
+  std::vector<frame> frames_;
+  std::unordered_map<std::uint64_t, std::uint32_t> children_;  // parent << 32 | frame
+  std::vector<std::array<std::uint32_t, 2>> nodes_;            // parent, frame
+};
+
+}  // namespace tarn::profiler

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/report/report_data.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "profiler/model/figure_columns.hpp"
+#include "profiler/report/path_tree.hpp"
+#include "profiler/report/string_table.hpp"
+#include "profiler/report/whole_column.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+using nlohmann::json;
+
+// Of a row of sites.
+enum class row_kind : std::uint8_t { site, rest, outside };
+
+// Sites peak at different times, and malloc_ns is told as a part of the cost.
+bool is_additive(const figure_column& one) {
+  return one.member != &site_figures::peak_bytes && one.member != &site_figures::malloc_ns;
+}
+
+double untouched_bytes(const site_figures& figures) {
+  return sane_figure(figures.checked_bytes - figures.resident_bytes);
+}
+
+// A row of sites before it is rounded.
+struct site_row {
+  row_kind kind = row_kind::site;
+  std::uint32_t index = 0;                    // into profile::sites
+  std::uint32_t place = path_tree::no_frame;  // a frame
+  std::uint32_t type = 0;                     // a text
+  double sites = 1;
+  site_figures figures;
+  cost paid;
+  double untouched = 0;
+};
+
+void add(site_row& sum, const site_figures& figures, const cost& paid) {
+  for (const figure_column& one : figure_columns) {
+    if (is_additive(one)) sum.figures.*one.member += sane_figure(figures.*one.member);
+  }
+  sum.paid.malloc_ns += sane_figure(paid.malloc_ns);
+  sum.paid.fault_ns += sane_figure(paid.fault_ns);
+  sum.paid.unmap_ns += sane_figure(paid.unmap_ns);
+  sum.untouched += untouched_bytes(figures);
+}
+
+void add(site_row& sum, const site_row& more) {
+  add(sum, more.figures, more.paid);
+  sum.sites += more.sites;
+}
+
+// The sites that are not named, summed by place and type; sums beyond the `most` dearest ones in one row without a place.
+std::vector<site_row> rest_of(const profile& p, const std::vector<cost>& costs,
+                              const std::vector<bool>& is_named, path_tree& paths, string_table& strings,
+                              std::size_t most) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, site_row> by_place;
+  for (std::uint32_t index = 0; index < p.sites.size(); ++index) {
+    if (is_named[index]) continue;
+    const std::uint32_t place = paths.place_of(p.sites[index].stack);
+    const std::uint32_t type = strings.number_of(p.sites[index].type);
+    site_row& row =
+        by_place.try_emplace({place, type}, site_row{row_kind::rest, 0, place, type, 0, {}, {}, 0})
+            .first->second;
+    add(row, p.sites[index].figures, costs[index]);
+    ++row.sites;
+  }
+  std::vector<site_row> rows;
+  rows.reserve(by_place.size());
+  for (const auto& [place, row] : by_place) rows.push_back(row);
+  std::stable_sort(rows.begin(), rows.end(), [](const site_row& left, const site_row& right) {
+    return left.paid.total() > right.paid.total();
+  });
+  if (rows.size() > most) {
+    site_row beyond{row_kind::rest, 0, path_tree::no_frame, 0, 0, {}, {}, 0};
+    for (std::size_t index = most; index < rows.size(); ++index) add(beyond, rows[index]);
+    rows.resize(most);
+    rows.push_back(beyond);
+  }
+  return rows;
+}
+
+// The named sites, the rest, and what is outside of all sites.
+std::vector<site_row> rows_of(const profile& p, const std::vector<cost>& costs,
+                              const std::vector<std::uint32_t>& named, path_tree& paths,
+                              string_table& strings, std::size_t most_places) {
+  std::vector<site_row> rows;
+  std::vector<bool> is_named(p.sites.size());
+  for (const std::uint32_t index : named) {
+    is_named[index] = true;
+    site_row one;
+    one.index = index;
+    one.place = paths.place_of(p.sites[index].stack);
+    one.type = strings.number_of(p.sites[index].type);
+    add(one, p.sites[index].figures, costs[index]);
+    one.figures.peak_bytes = sane_figure(p.sites[index].figures.peak_bytes);
+    rows.push_back(one);
+  }
+  const std::vector<site_row> rest = rest_of(p, costs, is_named, paths, strings, most_places);
+  rows.insert(rows.end(), rest.begin(), rest.end());
+  site_row all;
+  for (const site_row& one : rows) add(all, one);
+  const cost whole = cost_of_all(p);
+  site_row outside{row_kind::outside, 0, path_tree::no_frame, 0, 0, {}, {}, 0};
+  outside.figures.faults = sane_figure(p.other_faults) + sane_figure(p.unseen_faults);
+  outside.paid.malloc_ns = sane_figure(whole.malloc_ns - all.paid.malloc_ns);
+  outside.paid.fault_ns = sane_figure(whole.fault_ns - all.paid.fault_ns);
+  outside.paid.unmap_ns = sane_figure(whole.unmap_ns - all.paid.unmap_ns);
+  rows.push_back(outside);
+  return rows;
+}
+
+// Of a row's call path; for sites that are summed by place, one that says so.
+std::uint32_t node_of(const profile& p, const site_row& row, path_tree& paths) {
+  if (row.kind == row_kind::outside) return 0;
+  return row.kind == row_kind::site ? paths.node_of(p.sites[row.index].stack)
+                                    : paths.node_below("Smaller sites", row.place);
+}
+
+template <typename Value>
+void add_column(json& columns, json& totals, const char* name, const std::vector<site_row>& rows,
+                Value&& value) {
+  whole_column column;
+  for (const site_row& row : rows) column.add(value(row));
+  columns[name] = column.values();
+  totals[name] = column.total();
+}
+
+struct sites_json {
+  json columns = json::object();
+  json totals = json::object();
+};
+
+sites_json describe_rows(const profile& p, const std::vector<site_row>& rows, path_tree& paths) {
+  sites_json made;
+  for (const char* name : {"kind", "stack", "place", "type", "evidence", "sites", "peak_bytes"}) {
+    made.columns[name] = json::array();
+  }
+  for (const site_row& row : rows) {
+    const bool is_site = row.kind == row_kind::site;
+    const site* one = is_site ? &p.sites[row.index] : nullptr;
+    made.columns["kind"].push_back(static_cast<int>(row.kind));
+    made.columns["stack"].push_back(node_of(p, row, paths));
+    made.columns["place"].push_back(row.place == path_tree::no_frame ? json(-1) : json(row.place));
+    made.columns["type"].push_back(row.type);
+    made.columns["evidence"].push_back(is_site ? static_cast<int>(one->evidence) : 0);
+    made.columns["sites"].push_back(std::llround(row.sites));
+    made.columns["peak_bytes"].push_back(std::llround(row.figures.peak_bytes));
+  }
+  add_column(made.columns, made.totals, "malloc_ns", rows,
+             [](const site_row& row) { return row.paid.malloc_ns; });
+  add_column(made.columns, made.totals, "fault_ns", rows,
+             [](const site_row& row) { return row.paid.fault_ns; });
+  add_column(made.columns, made.totals, "unmap_ns", rows,
+             [](const site_row& row) { return row.paid.unmap_ns; });
+  add_column(made.columns, made.totals, "untouched_bytes", rows,
+             [](const site_row& row) { return row.untouched; });
+  for (const figure_column& figure : figure_columns) {
+    if (!is_additive(figure)) continue;
+    add_column(made.columns, made.totals, figure.name, rows,
+               [&figure](const site_row& row) { return row.figures.*figure.member; });
+  }
+  made.totals["sites"] = p.sites.size();
+  return made;
+}
+
+// ---- what the dearest sites consist of ----
+
+template <typename Row>
+std::vector<Row> most_of(std::vector<Row> rows, std::size_t most) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& left, const Row& right) { return left.count > right.count; });
+  if (rows.size() > most) rows.resize(most);
+  return rows;
+}
+
+// Thread numbers as the report has them; threads beyond the busiest share one.
+using thread_numbers = std::vector<std::uint32_t>;
+
+json describe_details(const profile& p, const std::vector<std::uint32_t>& named,
+                      const thread_numbers& threads, const report_limits& limits) {
+  json made = {{"sizes", json::array()}, {"lifetimes", json::array()}, {"threads", json::array()}};
+  const std::size_t count = std::min(named.size(), limits.most_detailed);
+  for (std::size_t row = 0; row < count; ++row) {
+    const site& one = p.sites[named[row]];
+    for (const size_count& size : most_of(one.sizes, limits.most_site_rows)) {
+      made["sizes"].push_back({row, size.size, std::llround(sane_figure(size.count)), size.exact ? 1 : 0});
+    }
+    for (const lifetime_count& cell : most_of(one.lifetimes, limits.most_site_rows)) {
+      made["lifetimes"].push_back({row, cell.lifetime, cell.size, std::llround(sane_figure(cell.count)),
+                                   std::llround(sane_figure(cell.bytes))});
+    }
+    for (const thread_pair& pair : most_of(one.threads, limits.most_site_rows)) {
+      if (pair.from >= threads.size() || pair.to >= threads.size()) continue;
+      made["threads"].push_back({row, threads[pair.from], threads[pair.to],
+                                 std::llround(sane_figure(pair.count)),
+                                 std::llround(sane_figure(pair.bytes))});
+    }
+  }
+  return made;
+}
+
+// ---- the program as a whole ----
+
+struct sum_of_blocks {
+  double count = 0;
+  double bytes = 0;
+};
+
+json describe_lifetimes(const profile& p) {
+  std::map<std::pair<unsigned, unsigned>, sum_of_blocks> cells;
+  for (const site& one : p.sites) {
+    for (const lifetime_count& cell : one.lifetimes) {
+      sum_of_blocks& sum = cells[{cell.lifetime, cell.size}];
+      sum.count += sane_figure(cell.count);
+      sum.bytes += sane_figure(cell.bytes);
+    }
+  }
+  json made = json::array();
+  for (const auto& [place, sum] : cells) {
+    made.push_back({place.first, place.second, std::llround(sum.count), std::llround(sum.bytes)});
+  }
+  return made;
+}
+
+// The busiest threads keep a number of their own, in the order of the profile; the others share the last.
+thread_numbers number_threads(const profile& p, std::size_t most) {
+  std::vector<double> blocks(p.threads.size());
+  for (const site& one : p.sites) {
+    for (const thread_pair& pair : one.threads) {
+      if (pair.from < blocks.size()) blocks[pair.from] += sane_figure(pair.count);
+      if (pair.to < blocks.size()) blocks[pair.to] += sane_figure(pair.count);
+    }
+  }
+  std::vector<std::uint32_t> order(p.threads.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t left, std::uint32_t right) { return blocks[left] > blocks[right]; });
+  if (order.size() > most) order.resize(most);
+  std::sort(order.begin(), order.end());
+  thread_numbers numbers(p.threads.size(), static_cast<std::uint32_t>(order.size()));
+  for (std::uint32_t number = 0; number < order.size(); ++number) numbers[order[number]] = number;
+  return numbers;
+}
+
+json describe_threads(const profile& p, const thread_numbers& numbers, std::size_t most) {
+  json made = json::array();
+  std::size_t others = 0;
+  for (std::size_t index = 0; index < p.threads.size(); ++index) {
+    const thread_info& one = p.threads[index];
+    if (numbers[index] >= most) {
+      ++others;
+      continue;
+    }
+    made.push_back({{"id", one.id}, {"name", one.name}, {"start_ns", one.start_ns}, {"end_ns", one.end_ns}});
+  }
+  if (others > 0) made.push_back({{"others", others}});
+  return made;
+}
+
+json describe_pairs(const profile& p, const thread_numbers& numbers) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, sum_of_blocks> pairs;
+  for (const site& one : p.sites) {
+    for (const thread_pair& pair : one.threads) {
+      if (pair.from >= numbers.size() || pair.to >= numbers.size()) continue;
+      sum_of_blocks& sum = pairs[{numbers[pair.from], numbers[pair.to]}];
+      sum.count += sane_figure(pair.count);
+      sum.bytes += sane_figure(pair.bytes);
+    }
+  }
+  json made = json::array();
+  for (const auto& [who, sum] : pairs) {
+    made.push_back({who.first, who.second, std::llround(sum.count), std::llround(sum.bytes)});
+  }
+  return made;
+}
+
+// Of rows first..last: what grows is taken at the end, what goes up and down where memory was highest.
+counter_row merged(const std::vector<counter_row>& rows, std::size_t first, std::size_t last) {
+  counter_row sum = rows[last];
+  for (std::size_t index = first; index < last; ++index) {
+    sum.resident_bytes = std::max(sum.resident_bytes, rows[index].resident_bytes);
+    sum.live_bytes = std::max(sum.live_bytes, rows[index].live_bytes);
+    sum.live = std::max(sum.live, rows[index].live);
+  }
+  return sum;
+}
+
+json describe_counters(const std::vector<counter_row>& rows, std::size_t most) {
+  json made = json::object();
+  made["time_ns"] = json::array();
+  for (const counter_column& one : counter_columns) made[one.name] = json::array();
+  const std::size_t kept = std::min(rows.size(), std::max<std::size_t>(1, most));
+  for (std::size_t index = 0; index < kept; ++index) {
+    const std::size_t first = index * rows.size() / kept;
+    const std::size_t last = (index + 1) * rows.size() / kept - 1;
+    const counter_row row = merged(rows, first, last);
+    made["time_ns"].push_back(row.time_ns);
+    for (const counter_column& one : counter_columns) {
+      made[one.name].push_back(std::llround(sane_figure(row.*one.member)));
+    }
+  }
+  return made;
+}
+
+json describe_action(const advice& one, const std::vector<std::uint32_t>& named) {
+  const auto row = one.sites.empty() ? named.end() : std::find(named.begin(), named.end(), one.site);
+  return {{"kind", kind_name(one.kind)},
+          {"leaves", one.kind == advice_kind::leave_it},
+          {"headline", one.headline},
+          {"place", one.place},
+          {"reason", one.reason},
+          {"change", one.change},
+          {"evidence", one.evidence},
+          {"grade", grade_name(one.grade)},
+          {"saving_ns", sane_figure(one.saving_ns)},
+          {"low_ns", sane_figure(one.low_ns)},
+          {"high_ns", sane_figure(one.high_ns)},
+          {"memory_bytes", sane_figure(one.memory_bytes)},
+          {"instead_of", one.instead_of >= 0 ? json(one.instead_of) : json()},
+          {"sites", one.sites.size()},
+          {"site", row != named.end() ? json(row - named.begin()) : json()}};
+}
+
+json describe_actions(const std::vector<advice>& actions, const std::vector<std::uint32_t>& named) {
+  json made = json::array();
+  for (const advice& one : actions) made.push_back(describe_action(one, named));
+  return made;
+}
+
+const char* mode_name(profile_mode mode) {
+  switch (mode) {
+    case profile_mode::full:
+      return "full";
+    case profile_mode::faults:
+      return "faults";
+    case profile_mode::sample:
+      break;
+  }
+  return "sample";
+}
+
+json describe_prices(const price_list& prices) {
+  return {{"fault", prices.fault},
+          {"huge_fault", prices.huge_fault},
+          {"costly_fault", prices.costly_fault},
+          {"unmap_page", prices.unmap_page},
+          {"zero_page", prices.zero_page},
+          {"malloc_pair", prices.malloc_pair}};
+}
+
+}  // namespace
+
+nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
+                           const report_limits& limits) {
+  std::vector<cost> costs;
+  costs.reserve(p.sites.size());
+  for (const site& one : p.sites) costs.push_back(cost_of(p, one.figures));
+  const std::vector<std::uint32_t> named = chosen_sites(p, costs, limits.sites);
+  const thread_numbers threads = number_threads(p, limits.most_threads);
+
+  string_table strings;
+  path_tree paths(p, strings);
+  sites_json sites = describe_rows(p, rows_of(p, costs, named, paths, strings, limits.most_places), paths);
+  json made = {{"format", 1},
+               {"meta", p.meta.is_object() ? p.meta : json::object()},
+               {"mode", mode_name(p.mode)},
+               {"prices", describe_prices(p.prices)},
+               {"totals", std::move(sites.totals)},
+               {"sites", std::move(sites.columns)},
+               {"frames", paths.frames_json()},
+               {"stacks", paths.nodes_json()},
+               {"strings", strings.texts()},
+               {"details", describe_details(p, named, threads, limits)},
+               {"lifetimes", describe_lifetimes(p)},
+               {"threads", describe_threads(p, threads, limits.most_threads)},
+               {"pairs", describe_pairs(p, threads)},
+               {"counters", describe_counters(p.counters, limits.most_counters)},
+               {"actions", describe_actions(actions, named)}};
+  made["quality"] = {{"other_faults", sane_figure(p.other_faults)},
+                     {"unseen_faults", sane_figure(p.unseen_faults)},
+                     {"lost_events", sane_figure(p.lost_events)},
+                     {"unwind_error_rate", sane_figure(p.unwind_error_rate)},
+                     {"unwind_checked", sane_figure(p.unwind_checked)},
+                     {"damage", p.damage},
+                     {"detailed_sites", std::min(named.size(), limits.most_detailed)}};
+  return made;
+}
+
+}  // namespace tarn::profiler

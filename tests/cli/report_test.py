@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""tarn report, from a profile's file to the page's: report_test.py TARN REPORT_SAMPLE
+
+What the page itself does is tested in a browser: tests/profiler/report/page_test.mjs.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+from harness import Base, settings, tarn
+
+SAMPLE = ""
+
+
+class report(Base):
+    def setUp(self):
+        super().setUp()
+        self.profile = os.path.join(self.folder, "server.prof")
+        subprocess.run([SAMPLE, "file", self.profile], check=True)
+        self.page = os.path.join(self.folder, "server.html")
+
+    def read(self, path):
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+    def data_of(self, page):
+        return json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))
+
+    def assert_page(self, page):
+        self.assertTrue(page.startswith("<!DOCTYPE html><!-- tarn report -->"))
+        data = self.data_of(page)
+        self.assertEqual(data["totals"]["sites"], 200)
+        self.assertGreater(len(data["actions"]), 0)
+        for name, total in data["totals"].items():
+            if name in data["sites"]:
+                self.assertEqual(sum(data["sites"][name]), total, name)
+
+    def test_writes_beside_the_profile(self):
+        result = tarn("report", self.profile)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("server.html: ", result.stdout)
+        self.assertIn("200 of 200 call sites", result.stdout)
+        self.assert_page(self.read(self.page))
+
+    def test_writes_over_a_report_and_over_nothing_else(self):
+        self.assertEqual(tarn("report", self.profile).returncode, 0)
+        self.assertEqual(tarn("report", self.profile).returncode, 0)
+        self.write("server.html", "<p>my own page")
+        self.assert_refused(tarn("report", self.profile), 2, "is no report of tarn", "-o FILE")
+        self.assertEqual(self.read(self.page), "<p>my own page")
+        self.assertEqual(tarn("report", self.profile, "-o", self.page).returncode, 0)
+        self.assert_page(self.read(self.page))
+
+    def test_standard_output(self):
+        result = tarn("report", self.profile, "-o", "-")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assert_page(result.stdout)
+        self.assertFalse(os.path.exists(self.page))
+        self.assertIn("cannot both be", tarn("report", self.profile, "-o", "-", "--json").stderr)
+
+    def test_json(self):
+        result = tarn("report", self.profile, "--json")
+        told = json.loads(result.stdout)
+        self.assertEqual(told["report"], self.page)
+        self.assertEqual(told["bytes"], os.path.getsize(self.page))
+        self.assertEqual((told["sites"], told["named_sites"], told["damage"]), (200, 200, ""))
+
+    def test_a_damaged_profile_makes_a_report_that_says_so(self):
+        size = os.path.getsize(self.profile)
+        os.truncate(self.profile, size - 100)
+        result = tarn("report", self.profile)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("damaged", result.stderr)
+        self.assertNotEqual(self.data_of(self.read(self.page))["quality"]["damage"], "")
+
+    def test_what_is_no_profile_is_refused_and_nothing_written(self):
+        text = self.write("notes.prof", "no profile at all")
+        for path in (text, self.folder, os.path.join(self.folder, "missing.prof"), "/dev/null"):
+            result = tarn("report", path, "-o", self.page)
+            self.assert_refused(result, 125, path)
+            self.assertFalse(os.path.exists(self.page))
+
+    def test_places_that_cannot_be_written_to(self):
+        self.assert_refused(tarn("report", self.profile, "-o", os.path.join(self.folder, "missing", "x.html")), 2,
+                            "No such file or directory")
+        self.assert_refused(tarn("report", self.profile, "-o", "/dev/full"), 125, "No space left")
+
+    def test_usage(self):
+        self.assert_refused(tarn("report"), 2)
+        self.assert_refused(tarn("report", self.profile, "--outptu", "x"), 2)
+        self.assertIn("needs no network", tarn("report", "--help").stdout)
+
+
+if __name__ == "__main__":
+    settings.tarn, SAMPLE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    unittest.main(argv=sys.argv[:1])

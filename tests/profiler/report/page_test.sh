@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# page_test.sh bundle | browser SAMPLE_PROGRAM: whether the committed page is what its sources give; the page in Chromium.
+# 77, with what is missing, where that cannot be tested here.
+set -eu
+page=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../../profiler/report/page" && pwd)
+
+skip() {
+  echo "skipped: $1"
+  exit 77
+}
+command -v node >/dev/null || skip "no node (Debian: nodejs)"
+[ -d "$page/node_modules/esbuild" ] || skip "no node_modules; in profiler/report/page: npm ci"
+
+case $1 in
+  bundle)
+    cd "$page"
+    node_modules/.bin/tsc --noEmit
+    exec node build.mjs --check
+    ;;
+  browser)
+    command -v chromium >/dev/null || skip "no chromium"
+    [ -d "$page/node_modules/playwright-core" ] || skip "no playwright-core; in profiler/report/page: npm ci"
+    exec node "$(dirname "${BASH_SOURCE[0]}")/page_test.mjs" "$page" "$2"
+    ;;
+esac

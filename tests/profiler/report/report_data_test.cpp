@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/report/report_data.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "profiler/report/string_table.hpp"
+#include "profiler/report/whole_column.hpp"
+#include "tests/profiler/synthetic_profile.hpp"
+
+namespace tarn::profiler {
+namespace {
+
+using nlohmann::json;
+
+std::int64_t sum_of(const json& column) {
+  return std::accumulate(column.begin(), column.end(), std::int64_t{0},
+                         [](std::int64_t sum, const json& one) { return sum + one.get<std::int64_t>(); });
+}
+
+// Every column of sites that has a total adds up to it.
+void expect_sums(const json& data) {
+  for (const auto& [name, total] : data["totals"].items()) {
+    if (!data["sites"].contains(name) || name == "peak_bytes") continue;
+    EXPECT_EQ(sum_of(data["sites"][name]), total.get<std::int64_t>()) << name;
+  }
+}
+
+void expect_cost(const json& data, const profile& p) {
+  const cost all = cost_of_all(p);
+  EXPECT_NEAR(data["totals"]["malloc_ns"].get<double>(), all.malloc_ns, 1);
+  EXPECT_NEAR(data["totals"]["fault_ns"].get<double>(), all.fault_ns, 1);
+  EXPECT_NEAR(data["totals"]["unmap_ns"].get<double>(), all.unmap_ns, 1);
+}
+
+// Numbers of frames, nodes, texts and sites lead to what is there, parents stand before children.
+void expect_whole(const json& data) {
+  const std::size_t nodes = data["stacks"]["parent"].size();
+  const std::size_t frames = data["frames"]["function"].size();
+  for (std::size_t node = 1; node < nodes; ++node) {
+    ASSERT_LT(data["stacks"]["parent"][node].get<std::size_t>(), node);
+    ASSERT_LT(data["stacks"]["frame"][node].get<std::size_t>(), frames);
+  }
+  for (const char* name : {"function", "file", "module"}) {
+    for (const json& text : data["frames"][name]) ASSERT_LT(text.get<std::size_t>(), data["strings"].size());
+  }
+  for (const auto& [name, column] : data["sites"].items()) {
+    EXPECT_EQ(column.size(), data["sites"]["kind"].size()) << name;
+  }
+  for (const json& stack : data["sites"]["stack"]) ASSERT_LT(stack.get<std::size_t>(), nodes);
+}
+
+TEST(report_data, totals_agree_in_every_column) {
+  for (const profile_mode mode : {profile_mode::full, profile_mode::sample, profile_mode::faults}) {
+    const profile p = synthetic_profile({.sites = 500, .mode = mode});
+    const json data = report_data(p, {});
+    expect_sums(data);
+    expect_cost(data, p);
+    expect_whole(data);
+  }
+}
+
+TEST(report_data, sites_that_are_not_named_are_in_the_sums) {
+  const profile p = synthetic_profile({.sites = 3000});
+  report_limits limits;
+  limits.sites.most = 20;
+  limits.most_places = 5;
+  const json few = report_data(p, {}, limits);
+  EXPECT_EQ(few["totals"], report_data(p, {})["totals"]);
+  expect_sums(few);
+  expect_cost(few, p);
+  EXPECT_LE(few["sites"]["kind"].size(), 20U + 5 + 1 + 1);
+  EXPECT_EQ(sum_of(few["sites"]["sites"]), 3000);
+}
+
+TEST(report_data, names_999_of_1000_of_the_cost) {
+  const profile p = synthetic_profile({.sites = 3000});
+  const json data = report_data(p, {});
+  double named = 0;
+  double rest = 0;
+  for (std::size_t row = 0; row < data["sites"]["kind"].size(); ++row) {
+    double paid = 0;
+    for (const char* part : {"malloc_ns", "fault_ns", "unmap_ns"})
+      paid += data["sites"][part][row].get<double>();
+    if (data["sites"]["kind"][row] == 0) named += paid;
+    if (data["sites"]["kind"][row] == 1) rest += paid;
+  }
+  EXPECT_GE(named, 0.999 * (named + rest) - 1);
+}
+
+TEST(report_data, sites_stand_dearest_first) {
+  const json data = report_data(synthetic_profile(), {});
+  double before = std::numeric_limits<double>::infinity();
+  for (std::size_t row = 0; row < data["sites"]["kind"].size() && data["sites"]["kind"][row] == 0; ++row) {
+    double paid = 0;
+    for (const char* part : {"malloc_ns", "fault_ns", "unmap_ns"})
+      paid += data["sites"][part][row].get<double>();
+    EXPECT_LE(paid, before + 3);
+    before = paid;
+  }
+}
+
+// Every call path of a named site is the one that frames_of() gives.
+TEST(report_data, call_paths_are_those_of_the_profile) {
+  const profile p = synthetic_profile({.sites = 100});
+  const json data = report_data(p, {});
+  std::vector<cost> costs;
+  for (const site& one : p.sites) costs.push_back(cost_of(p, one.figures));
+  const std::vector<std::uint32_t> named = chosen_sites(p, costs, {});
+  for (std::size_t row = 0; row < named.size(); ++row) {
+    const std::vector<source_frame> expected = frames_of(p, p.sites[named[row]].stack);
+    std::size_t at = 0;
+    for (std::size_t node = data["sites"]["stack"][row]; node != 0; node = data["stacks"]["parent"][node]) {
+      ASSERT_LT(at, expected.size());
+      const std::size_t frame = data["stacks"]["frame"][node];
+      EXPECT_EQ(data["strings"][data["frames"]["function"][frame].get<std::size_t>()], expected[at].function);
+      EXPECT_EQ(data["frames"]["line"][frame], expected[at].line);
+      EXPECT_EQ(data["frames"]["inlined"][frame], expected[at].inlined ? 1 : 0);
+      ++at;
+    }
+    EXPECT_EQ(at, expected.size());
+  }
+}
+
+TEST(report_data, lifetimes_and_thread_pairs_have_all_frees) {
+  const profile p = synthetic_profile({.sites = 400});
+  double frees = 0;
+  for (const site& one : p.sites) frees += one.figures.frees;
+  report_limits limits;
+  limits.most_threads = 2;
+  const json data = report_data(p, {}, limits);
+  double in_cells = 0;
+  for (const json& cell : data["lifetimes"]) in_cells += cell[2].get<double>();
+  double in_pairs = 0;
+  for (const json& pair : data["pairs"]) {
+    EXPECT_LT(pair[0], data["threads"].size());
+    EXPECT_LT(pair[1], data["threads"].size());
+    in_pairs += pair[2].get<double>();
+  }
+  EXPECT_NEAR(in_cells, frees, static_cast<double>(data["lifetimes"].size()));
+  EXPECT_NEAR(in_pairs, frees, static_cast<double>(data["pairs"].size()));
+  EXPECT_EQ(data["threads"].size(), 3U);
+  EXPECT_EQ(data["threads"][2]["others"], p.threads.size() - 2);
+}
+
+TEST(report_data, a_long_timeline_is_thinned_and_keeps_its_peak_and_its_end) {
+  profile p = synthetic_profile({.sites = 10, .seconds = 5000});
+  p.counters[1234].resident_bytes = 1e15;
+  report_limits limits;
+  limits.most_counters = 100;
+  const json counters = report_data(p, {}, limits)["counters"];
+  ASSERT_EQ(counters["time_ns"].size(), 100U);
+  EXPECT_EQ(counters["time_ns"].back(), p.counters.back().time_ns);
+  EXPECT_EQ(counters["faults"].back(), std::llround(p.counters.back().faults));
+  const auto& resident = counters["resident_bytes"];
+  EXPECT_EQ(*std::max_element(resident.begin(), resident.end()), 1000000000000000);
+}
+
+TEST(report_data, actions_point_to_their_sites) {
+  const profile p = synthetic_profile({.sites = 50});
+  advice one;
+  one.kind = advice_kind::buffer_pool;
+  one.site = 7;
+  one.sites = {7, 9};
+  advice all;
+  all.kind = advice_kind::tunable;
+  all.instead_of = 0;
+  report_limits limits;
+  limits.sites.most = 2;  // site 7 may have no row of its own
+  const json many = report_data(p, {one, all});
+  ASSERT_TRUE(many["actions"][0]["site"].is_number());
+  EXPECT_EQ(many["actions"][0]["sites"], 2);
+  EXPECT_TRUE(many["actions"][0]["instead_of"].is_null());
+  EXPECT_TRUE(many["actions"][1]["site"].is_null());
+  EXPECT_EQ(many["actions"][1]["instead_of"], 0);
+  EXPECT_EQ(report_data(p, {one}, limits)["actions"].size(), 1U);
+}
+
+TEST(report_data, an_empty_profile_is_a_report_of_nothing) {
+  profile p;
+  p.stacks.resize(1);
+  const json data = report_data(p, {});
+  expect_sums(data);
+  expect_whole(data);
+  EXPECT_EQ(data["sites"]["kind"], json::array({2}));
+  EXPECT_EQ(data["counters"]["time_ns"], json::array());
+}
+
+// A damaged file may hold anything; JSON cannot, and a loop must not arise.
+TEST(report_data, figures_that_are_none_and_numbers_that_lead_nowhere) {
+  profile p = synthetic_profile({.sites = 20});
+  p.sites[0].figures.bytes = std::numeric_limits<double>::quiet_NaN();
+  p.sites[1].figures.live_bytes = -5;
+  p.sites[2].figures.malloc_ns = std::numeric_limits<double>::infinity();
+  p.sites[3].stack = 4'000'000'000U;
+  p.stacks[5].parent = 5;
+  p.stacks[6].parent = 4'000'000'000U;
+  p.sites[4].stack = 5;
+  p.sites[5].stack = 6;
+  p.sites[6].threads.push_back({4'000'000'000U, 0, 1, 1});
+  const json data = report_data(p, {});
+  expect_sums(data);
+  expect_whole(data);
+  EXPECT_EQ(data.dump().find("null,null"), std::string::npos);
+}
+
+TEST(report_data, long_names_are_cut_between_letters) {
+  string_table strings;
+  const std::uint32_t number = strings.number_of(std::string(string_table::most_bytes - 1, 'a') + "ääää");
+  EXPECT_EQ(strings.texts()[number], std::string(string_table::most_bytes - 1, 'a') + " …");
+  EXPECT_EQ(strings.number_of(""), 0U);
+}
+
+TEST(whole_column, values_add_up) {
+  whole_column column;
+  for (int index = 0; index < 1000; ++index) column.add(0.4);
+  EXPECT_EQ(column.total(), 400);
+  EXPECT_EQ(std::accumulate(column.values().begin(), column.values().end(), std::int64_t{0}), 400);
+}
+
+}  // namespace
+}  // namespace tarn::profiler

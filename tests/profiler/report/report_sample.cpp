@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// Writes a report of a profile that was made up, for the tests in a browser and for looking at: report_sample KIND FILE
+//   usual    a server of 200 sites, five minutes
+//   large    20,000 sites under deep call paths, as a compiler has, ten minutes
+//   deep     a function that calls itself 5,000 times
+//   hostile  every name tries to become part of the page
+//   faults   mode faults;  empty  nothing was recorded;  damaged  with losses
+//   file     no report, but the profile of `usual`, as tarn profile would write it
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "profiler/analyze/advice.hpp"
+#include "profiler/report/report_file.hpp"
+#include "tests/profiler/synthetic_profile.hpp"
+
+namespace {
+
+using namespace tarn::profiler;
+
+std::uint64_t next_random(std::uint64_t& state) {
+  state = state * 6364136223846793005U + 1442695040888963407U;
+  return state >> 33;
+}
+
+// Call paths of 20 to 60 frames over 4,000 functions with long names, each site's its own.
+void deepen(profile& p) {
+  std::uint64_t state = 1;
+  const std::uint64_t base = p.modules.front().start + 0x100000;
+  const auto address_of = [&](std::uint64_t number) { return base + 16 * number + 1; };
+  for (std::uint64_t number = 0; number < 4000; ++number) {
+    const std::string name = "cc::pass_" + std::to_string(number % 97) + "::visitor<cc::node_" +
+                             std::to_string(number) +
+                             ", std::allocator<cc::node> >::walk(cc::tree const&, std::vector<cc::node*>&)";
+    p.symbols[address_of(number)] = {{name, "/src/cc/pass_" + std::to_string(number % 97) + ".cpp",
+                                      static_cast<std::uint32_t>(number), false}};
+  }
+  for (site& one : p.sites) {
+    std::uint32_t node = 0;
+    const std::uint64_t depth = 20 + next_random(state) % 40;
+    for (std::uint64_t level = 0; level < depth; ++level) {
+      const std::uint64_t choices = level < 8 ? 1 + level : 4000 / (1 + level % 7);
+      p.stacks.push_back({node, address_of((level * 131 + next_random(state) % choices) % 4000)});
+      node = static_cast<std::uint32_t>(p.stacks.size() - 1);
+    }
+    one.stack = node;
+  }
+}
+
+void poison(profile& p) {
+  const std::string evil =
+      "</script><script>window.pwned=1</script><img src=x onerror='window.pwned=1'>\"'><svg/onload=window.pwned=1>";
+  for (auto& [address, frames] : p.symbols) {
+    for (source_frame& frame : frames) {
+      frame.function = evil + frame.function;
+      frame.file = evil + frame.file;
+    }
+  }
+  for (module_info& one : p.modules) one.path += evil;
+  for (thread_info& one : p.threads) one.name += evil;
+  for (site& one : p.sites) one.type = evil + one.type;
+  for (const char* name : {"program", "allocator", "kernel", "thp", "privilege"}) p.meta[name] = evil;
+  p.meta["arguments"] = {evil, evil};
+  p.meta["refused"] = {evil};
+  p.damage = evil;
+}
+
+bool make(const std::string& kind, profile& p) {
+  if (kind == "usual") {
+    p = synthetic_profile();
+  } else if (kind == "large") {
+    p = synthetic_profile({.sites = 20000, .seconds = 600});
+    deepen(p);
+  } else if (kind == "deep") {
+    p = synthetic_profile({.sites = 20});
+    std::uint32_t node = p.sites[0].stack;
+    for (int level = 0; level < 5000; ++level) {
+      p.stacks.push_back({node, p.stacks[p.sites[1].stack].address});
+      node = static_cast<std::uint32_t>(p.stacks.size() - 1);
+    }
+    p.sites[0].stack = node;
+  } else if (kind == "hostile") {
+    p = synthetic_profile();
+    poison(p);
+  } else if (kind == "faults") {
+    p = synthetic_profile({.mode = profile_mode::faults});
+    for (site& one : p.sites) {
+      one.lifetimes.clear();
+      one.threads.clear();
+    }
+  } else if (kind == "empty") {
+    p.stacks.resize(1);
+  } else if (kind == "damaged") {
+    p = synthetic_profile({.mode = profile_mode::sample, .symbols = false});
+    p.damage = "chunk 12 ends in the middle";
+    p.lost_events = 12345;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count == 3 && std::strcmp(words[1], "file") == 0) {
+    write_synthetic_profile(words[2]);
+    return 0;
+  }
+  profile p;
+  if (count != 3 || !make(words[1], p)) {
+    std::fprintf(stderr, "usage: %s usual|large|deep|hostile|faults|empty|damaged|file FILE\n", words[0]);
+    return 2;
+  }
+  std::ofstream file(words[2], std::ios::binary);
+  file << render_report(p, advise(p)).html;
+  return file.good() ? 0 : 1;
+}
