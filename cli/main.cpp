@@ -37,10 +37,6 @@ constexpr const char* help_text =
     "  apply    try that advice on the program as it is\n"
     "  replay   do what a profile has recorded again, under every malloc and from pools\n"
     "  top      what memory allocation costs a program while it runs\n"
-    "  sites    the call sites of a profile as a table\n"
-    "  flame    the call paths of a profile as a tree\n"
-    "  diff     what changed from one profile to another, with limits\n"
-    "  export   a profile for pprof, heaptrack, flame graphs, Prometheus, or as JSON\n"
     "  options  tarn's options with their effective values\n"
     "  help     this text, or a command's: tarn help COMMAND\n"
     "\n"
@@ -64,13 +60,9 @@ struct command {
 
 constexpr command commands[] = {{"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
                                 {"profile", cmd_profile}, {"sites", cmd_sites},     {"flame", cmd_flame},
-                                {"diff", cmd_diff},       {"export", cmd_export},   {"doctor", cmd_doctor},
-                                {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
-                                {"top", cmd_top},         {"options", cmd_options}};
-                                {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"options", cmd_options},
-                                {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
-                                {"top", cmd_top},         {"report", cmd_report},   {"sites", cmd_sites},
-                                {"flame", cmd_flame},     {"diff", cmd_diff},       {"export", cmd_export}};
+                                {"diff", cmd_diff},       {"export", cmd_export},   {"report", cmd_report},
+                                {"doctor", cmd_doctor},   {"advise", cmd_advise},   {"apply", cmd_apply},
+                                {"replay", cmd_replay},   {"top", cmd_top},         {"options", cmd_options}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};
