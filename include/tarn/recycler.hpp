@@ -231,8 +231,8 @@ class recycler {
     friend class recycler;
     handle(T* object, state* from) noexcept : object_(object), state_(from) {}
 
-    // mutable, although nobody changes it in a const handle: GCC 12 keeps constants with a constructor in memory, and
-    // `const auto object = recycler.get()` cost 1.2 ns more.
+    // mutable, although nobody changes it in a const handle: GCC 12 keeps constants with a constructor in memory, and a
+    // pair with `const auto object = recycler.get()` took 1.4 times as long (docs/design/0008).
     mutable T* object_ = nullptr;
     state* state_ = nullptr;
   };
