@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "os/memory.hpp"
 
+#include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
+#include <atomic>
 #include <cerrno>
+#include <string_view>
 
 #include "base/units.hpp"
 #include "os/report.hpp"
@@ -23,6 +26,7 @@ namespace tarn::os {
 namespace {
 
 constexpr int readable_writable = PROT_READ | PROT_WRITE;
+constexpr const char* huge_setting = "/sys/kernel/mm/transparent_hugepage/enabled";
 constexpr int private_anonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 long as_long(const void* p) { return static_cast<long>(address_of(p)); }
@@ -84,6 +88,24 @@ bool populate(void* address, std::size_t bytes) { return advise(address, bytes, 
 bool advise_huge(void* address, std::size_t bytes) { return advise(address, bytes, MADV_HUGEPAGE); }
 
 bool advise_no_huge(void* address, std::size_t bytes) { return advise(address, bytes, MADV_NOHUGEPAGE); }
+
+bool huge_pages_everywhere() {
+  enum : int { unread, no, yes };
+  static std::atomic<int> known{unread};
+  int answer = known.load(std::memory_order_relaxed);
+  if (answer == unread) {
+    char text[64] = {};
+    const long file =
+        system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(huge_setting), O_RDONLY | O_CLOEXEC);
+    if (!failed(file)) {
+      system_call(SYS_read, file, reinterpret_cast<long>(text), sizeof(text) - 1);
+      system_call(SYS_close, file);
+    }
+    answer = std::string_view(text).find("[always]") != std::string_view::npos ? yes : no;
+    known.store(answer, std::memory_order_relaxed);
+  }
+  return answer == yes;
+}
 
 bool lock_in_memory(void* address, std::size_t bytes) {
   if (system_call(SYS_mlock, as_long(address), static_cast<long>(bytes)) == 0) return true;

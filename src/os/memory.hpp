@@ -32,6 +32,9 @@ bool advise_huge(void* address, std::size_t bytes);
 // Asks for ordinary pages in the range.
 bool advise_no_huge(void* address, std::size_t bytes);
 
+// Whether the system backs any memory with huge pages, asked or not (the setting `always`). Read once.
+bool huge_pages_everywhere();
+
 // Keeps the range in memory, out of swap space; backs all of it. False: nothing has changed. Only whole system pages.
 bool lock_in_memory(void* address, std::size_t bytes);
 void unlock_from_memory(void* address, std::size_t bytes);

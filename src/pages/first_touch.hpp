@@ -68,9 +68,9 @@ class first_touch {
   // Touching a huge page has taken so long.
   void note_price(std::int64_t us);
 
-  // The range is about to be purged: what comes back into it later comes back page by page, or a few bytes
-  // used again would keep 2 MiB backed.
-  void before_purge(std::uintptr_t start, std::size_t bytes);
+  // The range is about to be purged: each huge page that it touches becomes an ordinary place. Or a few bytes used
+  // again would keep 2 MiB backed, and the system (khugepaged) would fill the gaps that are left between objects.
+  void before_purge(std::uintptr_t start, std::size_t bytes) const;
 
   // At most so many bytes are backed although they were never handed out: populated ahead, or the rest of a huge
   // page. What is left behind the frontier is counted for good, be it used later.

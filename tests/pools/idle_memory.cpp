@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // 16 threads make 100,000 objects of 64 bytes each and give them back in random order: what stays resident 2 s later, of
-// threads that are idle and of threads that have ended; and that trim() gives it back at once.
+// threads that are idle and of threads that have ended, and that the system does not fill it up again; and that trim() gives it back at once.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <numeric>
@@ -28,6 +30,18 @@ void work(unsigned number) {
   for (std::size_t i = 0; i < per_thread; ++i) pool.destroy(mine[places_of_mine[i]]);
 }
 
+// What khugepaged does, sooner or later, to huge pages of which a part is backed.
+void make_huge_pages() {
+  constexpr int collapse = 25;  // MADV_COLLAPSE
+  constexpr std::uintptr_t huge_page = std::uintptr_t{2} << 20;
+  for (std::size_t i = 0; i < threads * per_thread; ++i) {
+    const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(objects[i]) & ~(huge_page - 1);
+    if (i == 0 || start != (reinterpret_cast<std::uintptr_t>(objects[i - 1]) & ~(huge_page - 1))) {
+      madvise(reinterpret_cast<void*>(start), huge_page, collapse);
+    }
+  }
+}
+
 void run(const char* what, bool stay, bool trim) {
   const std::size_t before = guarantee::rss_bytes();
   std::atomic<unsigned> done{0};
@@ -49,6 +63,7 @@ void run(const char* what, bool stay, bool trim) {
     tarn::trim();
   } else {
     guarantee::sleep_ms(2000);
+    make_huge_pages();
   }
   const tarn::pool_stats stats = pool.stats();
   const std::size_t kept = guarantee::growth(before, guarantee::rss_bytes());

@@ -158,5 +158,31 @@ TEST(first_touch, what_is_carried_out_is_counted) {
   EXPECT_EQ(touch.populated(), before) << "a failure is not counted";
 }
 
+TEST(first_touch, where_something_was_purged_the_system_makes_no_huge_pages) {
+  constexpr std::size_t bytes = 4 * huge_page_size;
+  char* const start = static_cast<char*>(os::reserve(bytes, huge_page_size));
+  ASSERT_NE(start, nullptr);
+  first_touch touch;
+  touch.set_mode(huge_pages::always);
+  touch.carry_out(touch.plan_block(address_of(start), bytes, gib));
+  // What khugepaged does, sooner or later, wherever one page is backed.
+  constexpr int collapse = 25;  // MADV_COLLAPSE
+  const auto collapses = [start](std::size_t n) {
+    start[n * huge_page_size] = 1;
+    return madvise(start + n * huge_page_size, huge_page_size, collapse) == 0;
+  };
+  if (!collapses(0)) {
+    os::release(start, bytes);
+    GTEST_SKIP() << "this system makes no huge pages on request";
+  }
+  touch.before_purge(address_of(start) + 2 * huge_page_size - 64 * kib, 128 * kib);
+  EXPECT_TRUE(os::purge(start + 2 * huge_page_size - 64 * kib, 128 * kib));
+  EXPECT_TRUE(collapses(0));
+  EXPECT_FALSE(collapses(1));
+  EXPECT_FALSE(collapses(2));
+  EXPECT_TRUE(collapses(3)) << "nothing was purged there";
+  os::release(start, bytes);
+}
+
 }  // namespace
 }  // namespace tarn
