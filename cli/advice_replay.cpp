@@ -31,7 +31,7 @@ bool has_route(advice_kind kind) {
 
 // tarn's pools without its malloc, as a program that is edited would use them; with it where that library is missing.
 std::string pools_library(std::vector<std::string>& notes) {
-  const std::string tarn = find_tarn_library();
+  std::string tarn = find_tarn_library();
   const std::filesystem::path folder = std::filesystem::path(tarn).parent_path();
   for (const char* name : {"libtarn-api.so.1", "libtarn-api.so"}) {
     if (std::filesystem::exists(folder / name)) return (folder / name).string();

@@ -28,7 +28,7 @@ using profiler::say_time;
 
 namespace {
 
-constexpr const char* footer =
+constexpr const char* advise_footer =
     "Examples:\n"
     "  tarn profile -o run.tarn -- ./my_program; tarn advise run.tarn\n"
     "  tarn advise run.tarn --replay                  figures from the recorded trace instead of the price list\n"
@@ -68,7 +68,7 @@ void declare_options(CLI::App& app, advise_arguments& arguments) {
       ->check(CLI::Range(0.0, 100.0))
       ->option_text("PERCENT");
   app.add_flag("--json", arguments.json, "As one JSON object on stdout");
-  app.footer(footer);
+  app.footer(advise_footer);
 }
 
 // Lines behind a label, the first one beside it.

@@ -43,7 +43,7 @@ constexpr const char* applied_name = "applied";
 constexpr const char* plain_name = "plain";
 constexpr const char* apply_library = "libtarn_apply.so";
 
-constexpr const char* footer =
+constexpr const char* apply_footer =
     "Examples:\n"
     "  tarn profile -o run.tarn -- ./my_program; tarn advise run.tarn --plan plan.json\n"
     "  tarn apply plan.json -- ./my_program\n"
@@ -86,7 +86,7 @@ void declare_options(CLI::App& app, apply_arguments& arguments) {
   app.add_flag("--show-output", settings.show_output, "Let the program's output through");
   app.add_flag("--once", arguments.once, "Only run the program with the plan, and end as it does");
   app.add_flag("--json", arguments.json, "All figures as one JSON object on stdout");
-  app.footer(footer);
+  app.footer(apply_footer);
 }
 
 // A file that goes with its owner.

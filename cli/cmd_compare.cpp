@@ -23,7 +23,7 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* footer =
+constexpr const char* compare_footer =
     "Examples:\n"
     "  tarn compare -- ./my_program input.dat\n"
     "  tarn compare -n 20 --only system,tarn -- g++ -O2 -c big.cpp -o /dev/null\n"
@@ -75,7 +75,7 @@ void declare_options(CLI::App& app, compare_arguments& arguments) {
   quiet->option_text(" ");
   app.add_flag("--show-output", settings.show_output, "Let it through")->excludes(quiet)->option_text(" ");
   app.add_flag("--json", arguments.json, "All figures of all runs as one JSON object on stdout");
-  app.footer(footer);
+  app.footer(compare_footer);
 }
 
 // Contenders that cannot take effect in this program are left out, with the reason; tarn is not.

@@ -33,7 +33,7 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* footer =
+constexpr const char* cost_footer =
     "Examples:\n"
     "  tarn cost                                    8, 16 and 32 MiB, by every way that is installed\n"
     "  tarn cost 4M 256M --only system,tarn,mmap    these sizes and ways; the recycled buffer always\n"
@@ -102,7 +102,7 @@ exclusive_options declare_options(CLI::App& app, cost_arguments& arguments) {
           ->check(CLI::Range(0.05, 1e9))
           ->option_text("SECONDS"),
   };
-  app.footer(footer);
+  app.footer(cost_footer);
   return options;
 }
 

@@ -22,11 +22,10 @@ namespace {
 
 using profiler::change;
 using profiler::change_limit;
-using profiler::difference;
 using profiler::metric;
 using profiler::site_change;
 
-constexpr const char* footer =
+constexpr const char* diff_footer =
     "Examples:\n"
     "  tarn diff before.tarn after.tarn\n"
     "  tarn diff before.tarn after.tarn --fail-if 'cost>+5%' --fail-if 'peak>+64M'\n"
@@ -47,7 +46,7 @@ std::string show_amount(const metric& what, const change& value) {
   return sign + show_value(what.unit, std::abs(value.amount()));
 }
 
-void print_totals(const difference& changes, bool colour) {
+void print_totals(const profiler::difference& changes, bool colour) {
   fmt::print("{}\n", paint(fmt::format("{:12}  {:>10}  {:>10}  {:>10}", "", "before", "after", "change"),
                            style::bold, colour));
   for (std::size_t index = 0; index < changes.totals.size(); ++index) {
@@ -58,7 +57,7 @@ void print_totals(const difference& changes, bool colour) {
   }
 }
 
-std::vector<const site_change*> by_change(const difference& changes, std::size_t metric_index,
+std::vector<const site_change*> by_change(const profiler::difference& changes, std::size_t metric_index,
                                           std::size_t most) {
   std::vector<const site_change*> sites;
   for (const site_change& one : changes.sites) {
@@ -71,7 +70,8 @@ std::vector<const site_change*> by_change(const difference& changes, std::size_t
   return sites;
 }
 
-void print_sites(const difference& changes, std::size_t metric_index, std::size_t most, bool colour) {
+void print_sites(const profiler::difference& changes, std::size_t metric_index, std::size_t most,
+                 bool colour) {
   const metric& what = profiler::metrics()[metric_index];
   const auto sites = by_change(changes, metric_index, most);
   if (sites.empty()) return;
@@ -99,7 +99,7 @@ nlohmann::json as_json(const change& value) {
   return object;
 }
 
-void print_json(const difference& changes, std::size_t metric_index, std::size_t most,
+void print_json(const profiler::difference& changes, std::size_t metric_index, std::size_t most,
                 const std::vector<std::string>& failures) {
   nlohmann::json totals, sites = nlohmann::json::array();
   for (std::size_t index = 0; index < changes.totals.size(); ++index) {
@@ -159,7 +159,7 @@ int cmd_diff(const std::vector<std::string>& words) {
   app.add_option("-m,--metric", metric_name, "What the sites are ordered by (cost)")->option_text("METRIC");
   app.add_option("-n", most, "So many sites at most (20); 0 for all")->option_text("N");
   app.add_flag("--json", json, "Print JSON");
-  app.footer(footer);
+  app.footer(diff_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const auto metric_index =
       static_cast<std::size_t>(&metric_named("--metric", metric_name) - profiler::metrics().data());
@@ -176,7 +176,7 @@ int cmd_diff(const std::vector<std::string>& words) {
   const profiler::profile before = load_for_command(before_path);
   const profiler::profile after = load_for_command(after_path);
   note_what_differs(before, after);
-  const difference changes = difference::between(before, after);
+  const profiler::difference changes = profiler::difference::between(before, after);
   std::vector<std::string> failures;
   for (const change_limit& limit : limits) {
     for (std::string& sentence : profiler::exceeded(changes, limit)) failures.push_back(std::move(sentence));

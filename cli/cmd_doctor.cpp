@@ -16,7 +16,7 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* footer =
+constexpr const char* doctor_footer =
     "Tries out here and now what `tarn profile` would use, and says what a profile will miss.\n"
     "Exit codes: 0 a profile sees all that it can; 1 something is missing; 2 usage.\n"
     "What each means: docs/profiling.md\n";
@@ -42,7 +42,7 @@ int cmd_doctor(const std::vector<std::string>& words) {
   bool json = false;
   set_usage(app, "tarn doctor [--json]");
   app.add_flag("--json", json, "The same as one JSON object");
-  app.footer(footer);
+  app.footer(doctor_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const std::vector<facility> all = look_at_facilities();
   const bool whole = std::none_of(all.begin(), all.end(), [](const facility& one) {

@@ -19,7 +19,7 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* footer =
+constexpr const char* export_footer =
     "Examples:\n"
     "  tarn export --pprof server.tarn -o server.pb.gz && go tool pprof -http=: server.pb.gz\n"
     "  tarn export --heaptrack server.tarn -o server.zst && heaptrack_gui server.zst\n"
@@ -94,7 +94,7 @@ int cmd_export(const std::vector<std::string>& words) {
       app.add_option("--top", arguments.top, "With --prometheus: so many sites, the rest as one (100)")
           ->check(CLI::Range(1, 100000))
           ->option_text("N");
-  app.footer(footer);
+  app.footer(export_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const int formats =
       arguments.pprof + arguments.collapsed + arguments.heaptrack + arguments.json + arguments.prometheus;

@@ -23,7 +23,7 @@ using profiler::call_node;
 using profiler::call_tree;
 using profiler::metric;
 
-constexpr const char* footer =
+constexpr const char* flame_footer =
     "Examples:\n"
     "  tarn flame server.tarn                   who pays for memory, from main downwards\n"
     "  tarn flame server.tarn --metric peak     who held it when there was most\n"
@@ -142,7 +142,7 @@ int cmd_flame(const std::vector<std::string>& words) {
   app.add_option("--depth", settings.depth, "Go so deep only")->option_text("N");
   app.add_flag("-i,--inverted", inverted, "From the sites up to their callers");
   app.add_flag("--json", json, "Print JSON: name, value, children, as d3-flame-graph takes it");
-  app.footer(footer);
+  app.footer(flame_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   settings.what = &metric_named("--metric", metric_name);
   settings.least = least / 100;

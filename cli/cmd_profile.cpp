@@ -38,7 +38,7 @@ using profiler::profile_mode;
 using profiler::recording;
 using profiler::recording_settings;
 
-constexpr const char* footer =
+constexpr const char* profile_footer =
     "Examples:\n"
     "  tarn profile -- ./server --port 80          sampled: a few per cent of time; writes tarn-server-PID.prof\n"
     "  tarn profile --mode full -- ./batch in.dat  every call: exact counts, peak and leaks; up to half as slow again\n"
@@ -219,7 +219,7 @@ int cmd_profile(const std::vector<std::string>& words) {
                "Leave single events out of the file: smaller, and no replay");
   app.add_flag("-q,--quiet", arguments.quiet, "No progress, and no summary at the end");
   app.add_flag("--json", arguments.json, "The summary as one JSON object on stderr");
-  app.footer(footer);
+  app.footer(profile_footer);
   if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
   require_program(line, "profile", exit_code::refused);
 

@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* pools_name = "tarn pools";
 
-constexpr const char* footer =
+constexpr const char* replay_footer =
     "Examples:\n"
     "  tarn profile --mode full -o run.tarn -- ./my_program; tarn replay run.tarn\n"
     "  tarn replay run.tarn --only system,tarn -n 10\n"
@@ -63,7 +63,7 @@ void declare_options(CLI::App& app, replay_arguments& arguments) {
       ->option_text("N");
   app.add_option("--seed", arguments.settings.seed, "For the order, to repeat it")->option_text("N");
   app.add_flag("--json", arguments.json, "All figures of all rounds as one JSON object on stdout");
-  app.footer(footer);
+  app.footer(replay_footer);
 }
 
 void note_trace(const profiler::trace& recorded, std::vector<std::string>& notes) {

@@ -19,7 +19,7 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* footer =
+constexpr const char* report_footer =
     "Examples:\n"
     "  tarn report tarn-server-4711.prof                 writes tarn-server-4711.html beside it\n"
     "  tarn report tarn-server-4711.prof -o report.html\n"
@@ -73,7 +73,7 @@ int cmd_report(const std::vector<std::string>& words) {
                  "The page (PROFILE with the extension .html); - for standard output")
       ->option_text("FILE");
   app.add_flag("--json", arguments.json, "Tell what was written as one JSON object");
-  app.footer(footer);
+  app.footer(report_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   if (arguments.json && arguments.output == "-") {
     throw cli_error(exit_code::usage, "--json and -o - cannot both be standard output",

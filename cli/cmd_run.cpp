@@ -23,7 +23,7 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* footer =
+constexpr const char* run_footer =
     "Examples:\n"
     "  tarn run -- python3 script.py        start it on tarn; signals and exit status are its own\n"
     "  tarn run --stats -- make -j2         and print time, memory and page faults at the end\n"
@@ -120,7 +120,7 @@ int cmd_run(const std::vector<std::string>& words) {
   set_usage(app, "tarn run [--stats] [--json] -- PROGRAM ARG...");
   app.add_flag("-s,--stats", statistics, "At the end, print time, peak memory and page faults on stderr");
   app.add_flag("--json", json, "The same as one JSON object on stderr");
-  app.footer(footer);
+  app.footer(run_footer);
   if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
   require_program(line, "run", exit_code::refused);
 

@@ -24,7 +24,7 @@ using profiler::metric;
 using profiler::metric_row;
 using profiler::profile;
 
-constexpr const char* footer =
+constexpr const char* sites_footer =
     "Examples:\n"
     "  tarn sites server.tarn                        the 20 sites that cost most\n"
     "  tarn sites server.tarn --sort peak -n 50      those that held most memory when there was most\n"
@@ -127,7 +127,7 @@ int cmd_sites(const std::vector<std::string>& words) {
       ->option_text("TEXT");
   app.add_option("-n", most, "So many at most (20); 0 for all")->option_text("N");
   app.add_flag("--json", json, "Print JSON");
-  app.footer(footer);
+  app.footer(sites_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const metric& sort = metric_named("--sort", sort_name);
   const profile p = load_for_command(path);

@@ -27,7 +27,7 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr const char* footer =
+constexpr const char* top_footer =
     "Examples:\n"
     "  tarn top -- ./server --port 80    starts it under tarn profile and shows what it does\n"
     "  tarn top 4711                     a process that was started under tarn profile; of another one, its faults\n"
@@ -344,7 +344,7 @@ int cmd_top(const std::vector<std::string>& words) {
   app.add_option("-o", arguments.profile_file, "Keep the program's profile")->option_text("FILE");
   app.add_flag("--once", arguments.once, "Print one row and end");
   app.add_flag("--json", arguments.json, "One JSON object per look");
-  app.footer(footer);
+  app.footer(top_footer);
   if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
   require_program(line, "top", exit_code::usage);
   const bool separated = std::find(words.begin(), words.end(), "--") != words.end();

@@ -15,7 +15,7 @@ namespace tarn::cli {
 
 namespace {
 
-struct metric {
+struct compared_metric {
   const char* name;
   const char* key;
   double run_figures::*value;
@@ -25,7 +25,7 @@ struct metric {
 };
 
 // Linker and page layout alone change time by about a percent.
-const metric metrics[] = {
+const compared_metric metrics[] = {
     {"wall time", "wall_seconds", &run_figures::wall_seconds, show_seconds, "less", 0.01},
     {"CPU time", "cpu_seconds", &run_figures::cpu_seconds, show_seconds, "less", 0.01},
     {"peak RSS", "peak_rss_bytes", &run_figures::peak_rss_bytes, show_bytes, "less", 0.01},
@@ -40,7 +40,7 @@ std::vector<double> values_of(const contender_result& result, double run_figures
 }
 
 // The row's figure of one column. All that is told of it, ratios too, is of the rounded number.
-shown median_of(const metric& row, const contender_result& result) {
+shown median_of(const compared_metric& row, const contender_result& result) {
   return row.show(median(values_of(result, row.value)));
 }
 
@@ -53,13 +53,13 @@ std::vector<const contender_result*> with_figures(const comparison_outcome& outc
 }
 
 // Major faults are of interest only where there are any.
-bool is_shown(const metric& row, const std::vector<const contender_result*>& columns) {
+bool is_shown(const compared_metric& row, const std::vector<const contender_result*>& columns) {
   if (std::string_view(row.key) != "major_faults") return true;
   return std::any_of(columns.begin(), columns.end(),
                      [&row](const contender_result* result) { return median_of(row, *result).value > 0; });
 }
 
-double best_median(const metric& row, const std::vector<const contender_result*>& columns) {
+double best_median(const compared_metric& row, const std::vector<const contender_result*>& columns) {
   double best = median_of(row, *columns.front()).value;
   for (const contender_result* result : columns) best = std::min(best, median_of(row, *result).value);
   return best;
@@ -78,7 +78,7 @@ std::string percent(double ratio) {
 }
 
 // "12 % less (9.1 to 15) than jemalloc". From double on as a factor: percentages above 100 mislead.
-std::string phrase(const pairwise_verdict& verdict, const metric& row) {
+std::string phrase(const pairwise_verdict& verdict, const compared_metric& row) {
   const judgement& judged = verdict.judged;
   if (judged.ratio >= 2) {
     return fmt::format("{:.1f} times ({:.1f} to {:.1f}) that of {}", judged.ratio, judged.low, judged.high,
@@ -90,7 +90,7 @@ std::string phrase(const pairwise_verdict& verdict, const metric& row) {
                      verdict.other);
 }
 
-std::string sentence(const metric& row, const std::vector<pairwise_verdict>& verdicts) {
+std::string sentence(const compared_metric& row, const std::vector<pairwise_verdict>& verdicts) {
   std::vector<std::string> alike;
   std::vector<std::string> parts;
   std::string subject;
@@ -134,7 +134,7 @@ std::vector<pairwise_verdict> judge_all(const comparison_outcome& outcome) {
   const auto columns = with_figures(outcome);
   const std::string subject_name = subject_of(outcome);
   std::vector<pairwise_verdict> verdicts;
-  for (const metric& row : metrics) {
+  for (const compared_metric& row : metrics) {
     if (columns.empty() || !is_shown(row, columns)) continue;
     const auto subject = std::find_if(columns.begin(), columns.end(), [&](const contender_result* result) {
       return result->who.name == subject_name;
@@ -159,7 +159,7 @@ std::string render_table(const comparison_outcome& outcome, bool colour) {
   std::string header = pad_right("", label_width);
   for (const contender_result* result : columns) header += pad_left(result->who.name, width);
   std::string text = paint(header, style::bold, colour) + "\n";
-  for (const metric& row : metrics) {
+  for (const compared_metric& row : metrics) {
     if (!is_shown(row, columns)) continue;
     const double best = best_median(row, columns);
     std::string first = pad_right(row.name, label_width);
@@ -197,7 +197,7 @@ std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
     lines.emplace_back("Verdict: no difference beyond noise, in time or in memory.");
   } else {
     lines.emplace_back("Verdict");
-    for (const metric& row : metrics) {
+    for (const compared_metric& row : metrics) {
       const std::string_view name = row.name;
       // CPU time is worth a sentence where it says something that wall time does not.
       const bool told = name == "wall time" || name == "peak RSS" || (name == "CPU time" && about(name));
@@ -246,7 +246,7 @@ nlohmann::json as_json(const comparison_outcome& outcome) {
                             {"library", text_or_null(result.who.library)},
                             {"failure", text_or_null(result.failure)},
                             {"error_tail", result.error_tail}};
-    for (const metric& row : metrics) {
+    for (const compared_metric& row : metrics) {
       const std::vector<double> values = values_of(result, row.value);
       if (values.empty()) continue;
       entry["metrics"][row.key] = {{"median", median(values)},

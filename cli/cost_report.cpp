@@ -112,8 +112,8 @@ const std::vector<cost_column> columns = {
 std::string render_size(const cost_outcome& outcome, std::uint64_t size, bool colour) {
   const std::vector<cost_row> rows = rows_of(outcome, size);
   if (rows.empty()) return {};
-  std::size_t label_width = format_byte_size(size).size() + 2;
-  for (const cost_row& row : rows) label_width = std::max(label_width, row.way->name.size() + 2);
+  std::size_t width = format_byte_size(size).size() + 2;
+  for (const cost_row& row : rows) width = std::max(width, row.way->name.size() + 2);
   std::vector<std::size_t> widths(columns.size());
   for (std::size_t index = 0; index < columns.size(); ++index) {
     widths[index] = 2 + std::max(std::string_view(columns[index].first).size(),
@@ -122,15 +122,15 @@ std::string render_size(const cost_outcome& outcome, std::uint64_t size, bool co
       widths[index] = std::max(widths[index], 2 + display_width(columns[index].show(row)));
     }
   }
-  std::string first = pad_right(format_byte_size(size), label_width);
-  std::string second = pad_right("", label_width);
+  std::string first = pad_right(format_byte_size(size), width);
+  std::string second = pad_right("", width);
   for (std::size_t index = 0; index < columns.size(); ++index) {
     first += pad_left(columns[index].first, widths[index]);
     second += pad_left(columns[index].second, widths[index]);
   }
   std::string text = paint(first, style::bold, colour) + "\n" + paint(second, style::bold, colour) + "\n";
   for (const cost_row& row : rows) {
-    std::string line = pad_right(row.way->name, label_width);
+    std::string line = pad_right(row.way->name, width);
     for (std::size_t index = 0; index < columns.size(); ++index) {
       line += pad_left(columns[index].show(row), widths[index]);
     }

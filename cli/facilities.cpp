@@ -80,7 +80,7 @@ std::string answer(int error) {
 std::string container_kind() {
   if (access("/.dockerenv", F_OK) == 0) return "docker";
   if (access("/run/.containerenv", F_OK) == 0) return "podman";
-  if (const std::string name = text_of("/run/systemd/container"); !name.empty()) return name;
+  if (std::string name = text_of("/run/systemd/container"); !name.empty()) return name;
   if (const std::string group = text_of("/proc/1/cgroup"); group.find("kubepods") != std::string::npos)
     return "kubernetes";
   return "";

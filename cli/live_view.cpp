@@ -21,7 +21,7 @@ using profiler::say_time;
 
 namespace {
 
-double duration_of(const profile& p) {
+double seen_duration_of(const profile& p) {
   if (p.meta.is_object() && p.meta.contains("duration_ns")) return p.meta["duration_ns"].get<double>();
   return p.counters.empty() ? 0 : static_cast<double>(p.counters.back().time_ns);
 }
@@ -31,7 +31,7 @@ double per_second(double before, double after, double seconds) {
 }
 
 double seconds_between(const profile& before, const profile& after) {
-  return std::max(1e-3, (duration_of(after) - duration_of(before)) * 1e-9);
+  return std::max(1e-3, (seen_duration_of(after) - seen_duration_of(before)) * 1e-9);
 }
 
 double member_of(const live_place& place, live_order order) {

@@ -21,6 +21,8 @@ function(tarn_layer name)
   if(sources)
     add_library(tarn_${name} OBJECT ${sources})
     target_link_libraries(tarn_${name} PUBLIC tarn_engine_options ${arg_DEPENDS})
+    # What a file sees of the engine is what it includes, in every preset.
+    set_target_properties(tarn_${name} PROPERTIES UNITY_BUILD OFF)
   else()
     add_library(tarn_${name} INTERFACE)
     target_link_libraries(tarn_${name} INTERFACE tarn_engine_options ${arg_DEPENDS})

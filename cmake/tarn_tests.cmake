@@ -38,10 +38,12 @@ endmacro()
 function(tarn_gtest_program name label timeout)
   tarn_parse_test(${timeout} ${ARGN})
   add_executable(${name} ${arg_SOURCES})
-  if(NOT TARGET engine_tests)
-    add_custom_target(engine_tests) # all of these programs
-  endif()
-  add_dependencies(engine_tests ${name})
+  foreach(all engine_tests ${label}_tests) # targets: all of these programs, and those of the label
+    if(NOT TARGET ${all})
+      add_custom_target(${all})
+    endif()
+    add_dependencies(${all} ${name})
+  endforeach()
   target_link_libraries(${name} PRIVATE ${arg_LIBRARY} tarn_internal tarn_warnings GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   # One ctest test per program: a program's tests share one heap, and the sanitizers start slowly.

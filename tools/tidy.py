@@ -1,52 +1,101 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs clang-tidy over src/, cli/ and profiler/; a file that was clean and has not changed since is not read again.
+"""Runs clang-tidy over src/, cli/ and profiler/; what was clean and has not changed since is not read again.
 
 Usage: tidy.py CLANG_TIDY BUILD_FOLDER
 BUILD_FOLDER holds compile_commands.json. What was clean is kept in BUILD_FOLDER/tidy/, one empty file named by
-the hash of all that decides the outcome: the source, the project's headers it includes, .clang-tidy, the
+the hash of all that decides the outcome: the sources, the project's headers they include, .clang-tidy, the
 compiler's command and clang-tidy's version.
+
+clang-tidy looks through every header anew for every file, which is where its time goes. So the files of one folder
+are read several at a time, as one source that includes them; their names do not clash, since the presets that users
+build compile them together, too. The engine's are read one by one: the static analyzer enters only the file it is
+given.
 """
 
 import concurrent.futures
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 import sys
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from project_includes import ROOT, closure_of
 
-FOLDERS = [ROOT / "src", ROOT / "cli", ROOT / "profiler"]
-SECONDS_PER_FILE = 300
+ALONE = [ROOT / "src"]
+TOGETHER = [ROOT / "cli", ROOT / "profiler"]
+FILES_PER_BATCH = 8
+SECONDS_PER_BATCH = 600
 
 
-def sources_of(build):
-    """Source file -> its compiler command, for the files to check."""
+@dataclass(frozen=True)
+class Batch:
+    """Sources that are read together, with the compiler's arguments for them."""
+    sources: tuple
+    arguments: tuple
+
+    def __str__(self):
+        first = str(self.sources[0].relative_to(ROOT))
+        return first if len(self.sources) == 1 else f"{first} and {len(self.sources) - 1} more"
+
+    def fingerprint(self, version):
+        digest = hashlib.sha256("\0".join((version, *self.arguments)).encode())
+        folder = self.sources[0].parent
+        rules = [each / ".clang-tidy" for each in (folder, *folder.parents) if each.is_relative_to(ROOT)]
+        files = set().union(*map(closure_of, self.sources))
+        for path in [*filter(Path.is_file, rules), *sorted(files)]:
+            digest.update(str(path).encode() + b"\0" + path.read_bytes())
+        return digest.hexdigest()
+
+
+def arguments_of(entry):
+    """The compiler's arguments without the compiler, the source and the output."""
+    words = iter(shlex.split(entry["command"])[1:])
+    kept = []
+    for word in words:
+        if word == "-o":
+            next(words)
+        elif word not in ("-c", entry["file"]):
+            kept.append(word)
+    return tuple(kept)
+
+
+def batches_of(build):
     entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
-    commands = {Path(entry["file"]).resolve(): entry["command"] for entry in entries}
-    return {path: command for path, command in sorted(commands.items())
-            if any(path.is_relative_to(folder) for folder in FOLDERS) and path.is_file()}
+    arguments = {Path(entry["file"]).resolve(): arguments_of(entry) for entry in entries}
+    sources = sorted(path for path in arguments if path.is_file())
+
+    def inside(path, folders):
+        return any(path.is_relative_to(folder) for folder in folders)
+
+    batches = [Batch((path,), arguments[path]) for path in sources if inside(path, ALONE)]
+    together = sorted((path.parent, arguments[path], path) for path in sources if inside(path, TOGETHER))
+    for _, group in groupby(together, key=lambda each: each[:2]):
+        members = list(group)
+        for start in range(0, len(members), FILES_PER_BATCH):
+            some = members[start:start + FILES_PER_BATCH]
+            batches.append(Batch(tuple(path for *_, path in some), some[0][1]))
+    return batches
 
 
-def fingerprint(source, command, version):
-    digest = hashlib.sha256(f"{version}\0{command}\0".encode())
-    rules = [folder / ".clang-tidy" for folder in source.parents if folder.is_relative_to(ROOT)]
-    for path in [*filter(Path.is_file, rules), *sorted(closure_of(source))]:
-        digest.update(str(path).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
-def run_tidy(tidy, build, source):
-    # GCC's command line holds options that clang does not know.
+def run_tidy(tidy, build, batch, name):
+    options = ["--quiet", "--extra-arg=-Wno-unknown-warning-option",
+               "--extra-arg=-Wno-ignored-optimization-argument"]  # GCC's arguments that clang does not know
+    source = batch.sources[0]
+    if len(batch.sources) > 1:
+        source = build / "tidy" / f"{name}.cpp"
+        source.write_text("".join(f'#include "{path}"\n' for path in batch.sources), encoding="utf-8")
+        options.append(f"--config-file={ROOT / '.clang-tidy'}")
     try:
         result = subprocess.run(
-            [tidy, "-p", str(build), "--quiet", "--extra-arg=-Wno-unknown-warning-option",
-             "--extra-arg=-Wno-ignored-optimization-argument", str(source)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=SECONDS_PER_FILE)
+            [tidy, *options, str(source), "--", *batch.arguments], cwd=build,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=SECONDS_PER_BATCH)
     except subprocess.TimeoutExpired:
-        return 1, f"clang-tidy gave no answer in {SECONDS_PER_FILE} s; --enable-check-profile shows which check is slow"
+        return 1, f"clang-tidy gave no answer in {SECONDS_PER_BATCH} s; --enable-check-profile shows which check is slow"
     # Standard error counts the warnings that were held back; it matters only where nothing else is said.
     return result.returncode, result.stdout.strip() or result.stderr.strip()
 
@@ -58,16 +107,17 @@ def main():
     version = subprocess.run([tidy, "--version"], capture_output=True, text=True, check=True).stdout
     clean = build / "tidy"
     clean.mkdir(exist_ok=True)
-    marks = {source: clean / fingerprint(source, command, version)
-             for source, command in sources_of(build).items()}
-    pending = [source for source, mark in marks.items() if not mark.exists()]
+    marks = {batch: clean / batch.fingerprint(version) for batch in batches_of(build)}
+    # The largest first: the last one to end is then a short one.
+    pending = sorted((batch for batch, mark in marks.items() if not mark.exists()),
+                     key=lambda batch: -len(batch.sources))
 
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        runs = {pool.submit(run_tidy, tidy, build, source): source for source in pending}
+        runs = {pool.submit(run_tidy, tidy, build, batch, marks[batch].name): batch for batch in pending}
         for done, run in enumerate(concurrent.futures.as_completed(runs), 1):
             status, output = run.result()
-            print(f"[{done}/{len(pending)}] {runs[run].relative_to(ROOT)}", flush=True)
+            print(f"[{done}/{len(pending)}] {runs[run]}", flush=True)
             if status == 0:
                 marks[runs[run]].touch()
             else:
@@ -75,7 +125,8 @@ def main():
                 print(output, flush=True)
     for stale in set(clean.iterdir()) - set(marks.values()):
         stale.unlink()
-    print(f"clang-tidy: {len(marks)} files, {len(pending)} read, {failed} with findings")
+    files = sum(len(batch.sources) for batch in marks)
+    print(f"clang-tidy: {files} files in {len(marks)} batches, {len(pending)} read, {failed} with findings")
     return 1 if failed else 0
 
 

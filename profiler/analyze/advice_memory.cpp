@@ -88,14 +88,12 @@ std::optional<advice> advise_huge_pages(const advice_facts& facts) {
     return std::nullopt;
   }
   double pages = 0;
-  double peak_bytes = 0;
   double blocks = 0;
   double samples = 0;
   std::vector<std::uint32_t> sites;
   for (const site_group& group : facts.groups) {
     if (group.mean_bytes() < 2 * facts.huge_page_bytes || group.sum.faults < 512) continue;
     pages += group.pages();
-    peak_bytes += group.sum.peak_bytes;
     blocks += group.sum.peak_bytes / group.mean_bytes();
     samples += group.sum.samples;
     sites.insert(sites.end(), group.sites.begin(), group.sites.end());

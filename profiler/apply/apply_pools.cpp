@@ -25,8 +25,8 @@ constinit thread_local tarn_pool_bin* bins[most_apply_groups];  // null: the emp
 
 // Buffers in the program's hands. They are few: a table and a lock will do.
 struct live_buffer {
-  void* address;
-  std::size_t capacity;
+  void* address = nullptr;
+  std::size_t capacity = 0;
 };
 constexpr std::size_t table_size = 32768;
 constinit live_buffer table[table_size];

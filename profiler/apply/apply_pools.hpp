@@ -13,7 +13,7 @@ namespace tarn::profiler::apply_pools {
 void open(const apply_sites& sites) noexcept;
 
 // A block of `bytes` from the group's pool; null: take it from malloc.
-void* take(std::size_t group, std::size_t bytes) noexcept;
+void* take(std::size_t number, std::size_t bytes) noexcept;
 
 // Takes the block back if it is a pool's; false: it is malloc's.
 bool give(void* block) noexcept;
@@ -22,6 +22,6 @@ bool give(void* block) noexcept;
 std::size_t capacity_of(void* block) noexcept;
 
 // Blocks that the group has handed out, as far as its pool counts them.
-unsigned long taken(std::size_t group) noexcept;
+unsigned long taken(std::size_t number) noexcept;
 
 }  // namespace tarn::profiler::apply_pools

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "profiler/analyze/symbols.hpp"
+#include "profiler/collect/memory_regions.hpp"
 
 namespace fs = std::filesystem;
 
@@ -23,7 +24,7 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::uint64_t second_ns = 1'000'000'000;
-constexpr std::uint64_t look_every_ns = second_ns / 20;
+constexpr std::uint64_t look_at_target_every_ns = second_ns / 20;
 constexpr std::uint64_t counters_every_ns = second_ns;
 constexpr std::uint64_t first_checkpoint_ns = 5 * second_ns;
 // A checkpoint may take one part in so many of the time.
@@ -60,28 +61,6 @@ void try_output(const std::string& path) {
   if (!there) unlink(path.c_str());
 }
 
-// By its first address.
-struct mapped_region {
-  std::uint64_t end = 0;
-  std::string name;
-};
-
-constexpr std::uint64_t stack_growth = std::uint64_t{8} << 20;
-
-std::string region_at(const std::map<std::uint64_t, mapped_region>& regions, std::uint64_t address) {
-  auto above = regions.upper_bound(address);
-  if (above != regions.end() && above->second.name == "[stack]" && above->first - address < stack_growth)
-    return "[stack]";
-  if (above == regions.begin()) return "[anonymous]";
-  --above;
-  return address < above->second.end ? above->second.name : "[anonymous]";
-}
-
-// As the kernel names it; memory without a file has odd names there.
-std::string region_name(const std::string& path) {
-  return path.empty() || path.starts_with("//") ? "[anonymous]" : path;
-}
-
 }  // namespace
 
 // One process image: from a start of recording to exec or the end.
@@ -116,7 +95,7 @@ struct recording::process_entry final : module_sink {
   std::string without_events;  // why the file holds none although they were wanted
   bool has_events = false;
   stored_rows stored;
-  std::map<std::uint64_t, mapped_region> regions;  // mode faults: what lies where
+  memory_regions regions;  // mode faults: what lies where
   std::uint64_t next_counters_ns = 0;
   std::uint64_t next_checkpoint_ns = 0;
 
@@ -339,8 +318,7 @@ void recording::follow_processes() {
     process_entry* owner = by_process(mapping.process);
     if (owner == nullptr) continue;
     const std::uint64_t end = mapping.start + mapping.bytes;
-    owner->regions.erase(owner->regions.lower_bound(mapping.start), owner->regions.lower_bound(end));
-    owner->regions[mapping.start] = {end, region_name(mapping.path)};
+    owner->regions.note(mapping.start, end, mapping.path);
     if (!mapping.executable || !mapping.path.starts_with('/')) continue;
     owner->result.modules.push_back(
         {mapping.path, build_id_of(mapping.path), mapping.start, end, mapping.file_offset});
@@ -366,7 +344,7 @@ void recording::place_faults() {
     const std::uint64_t since = fault.time_ns > owner->start_ns ? fault.time_ns - owner->start_ns : 0;
     owner->model.touched(
         {since, fault.address, fault.instruction, fault.thread, fault.weight, fault.in_kernel}, node,
-        region_at(owner->regions, fault.address));
+        owner->regions.at(fault.address));
   }
 }
 
@@ -447,7 +425,7 @@ bool recording::drain() {
   for (std::size_t index = 0; index < processes_.size(); ++index) {
     much = drain_process(*processes_[index], now) || much;
   }
-  if (now - last_look_ns_ >= look_every_ns) {
+  if (now - last_look_ns_ >= look_at_target_every_ns) {
     last_look_ns_ = now;
     look_after_processes(false);
   }

@@ -16,7 +16,7 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr std::size_t piece_bytes = 1 << 20;
+constexpr std::size_t text_piece_bytes = 1 << 20;
 constexpr double most_made_up = 2e6;  // allocations; heaptrack reads some 10^6 lines a second
 constexpr double ns_per_ms = 1e6;
 constexpr double largest_size = 9e18;
@@ -41,7 +41,7 @@ class line_writer {
     text_ += kind;
     (fmt::format_to(std::back_inserter(text_), " {:x}", static_cast<std::uint64_t>(numbers)), ...);
     text_ += '\n';
-    if (text_.size() > piece_bytes) flush();
+    if (text_.size() > text_piece_bytes) flush();
   }
 
   void text(std::string_view line) {

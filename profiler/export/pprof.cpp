@@ -48,7 +48,7 @@ class message {
   std::string text_;
 };
 
-const char* unit_name(metric_unit unit) {
+const char* pprof_unit(metric_unit unit) {
   switch (unit) {
     case metric_unit::count:
       return "count";
@@ -122,7 +122,7 @@ class pprof_writer {
   void add_sample_type(const metric& each) {
     message type;
     type.number(1, string_id(each.name));
-    type.number(2, string_id(unit_name(each.unit)));
+    type.number(2, string_id(pprof_unit(each.unit)));
     out_.nested(1, type);
   }
 

@@ -20,10 +20,6 @@ namespace {
 // The fastest: what comes in are varints of differences, of which higher levels make little less.
 constexpr int compression_level = 1;
 
-struct zstd_free {
-  void operator()(ZSTD_CCtx* context) const noexcept { ZSTD_freeCCtx(context); }
-};
-
 std::size_t column_rows(const column& each) {
   return std::visit([](const auto& values) { return values.size(); }, each.values);
 }
@@ -86,6 +82,9 @@ std::size_t rows_that_fit(const table& contents, std::size_t first, std::size_t&
 struct table_writer::work_space {
   byte_vector plain;   // a chunk's columns
   byte_vector packed;  // all chunks of an append
+  struct zstd_free {
+    void operator()(ZSTD_CCtx* context) const noexcept { ZSTD_freeCCtx(context); }
+  };
   std::unique_ptr<ZSTD_CCtx, zstd_free> zstd{ZSTD_createCCtx()};
 
   // Appends one chunk to `packed`.

@@ -170,7 +170,8 @@ dev_test() {
     closing_lines+=("check: 0% tests passed, 1 tests failed out of 1")
     failed+=(check)
   fi
-  test_preset dev engine_tests -L '^(unit|stress|death)$' "${quick[@]}"
+  # The engine's internal checks: aborts here, all the rest under the sanitizers, which exclude tests of aborts.
+  test_preset dev death_tests -L '^death$' "${quick[@]}"
   test_preset release all "${quick[@]}"
   test_preset asan-ubsan engine_tests -L '^(unit|stress)$' "${quick[@]}"
   test_preset tsan engine_tests -L '^(unit|stress)$' "${quick[@]}"

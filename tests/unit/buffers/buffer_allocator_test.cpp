@@ -18,12 +18,12 @@
 namespace tarn {
 namespace {
 
-using bytes = std::vector<std::byte, buffer_allocator<std::byte>>;
+using byte_vector = std::vector<std::byte, buffer_allocator<std::byte>>;
 
 TEST(buffer_allocator, large_arrays_come_from_the_pool_small_ones_do_not) {
   buffer_pool pool;
   {
-    bytes v(100, buffer_allocator<std::byte>(pool));
+    byte_vector v(100, buffer_allocator<std::byte>(pool));
     EXPECT_EQ(pool.stats().gets, 0U);
     v.resize(1 << 20);
     EXPECT_EQ(pool.stats().live, 1U);
@@ -31,9 +31,9 @@ TEST(buffer_allocator, large_arrays_come_from_the_pool_small_ones_do_not) {
     v.shrink_to_fit();
     EXPECT_EQ(pool.stats().live, 0U);
   }
-  bytes(least_buffer_bytes - 1, buffer_allocator<std::byte>(pool));
+  byte_vector(least_buffer_bytes - 1, buffer_allocator<std::byte>(pool));
   EXPECT_EQ(pool.stats().gets, 1U);
-  bytes(least_buffer_bytes, buffer_allocator<std::byte>(pool));
+  byte_vector(least_buffer_bytes, buffer_allocator<std::byte>(pool));
   EXPECT_EQ(pool.stats().gets, 2U);
 }
 
@@ -41,14 +41,14 @@ TEST(buffer_allocator, resize_does_not_write) {
   buffer_pool pool;
   const buffer_allocator<std::byte> allocator(pool);
   {
-    bytes v(1 << 20, std::byte{7}, allocator);
+    byte_vector v(1 << 20, std::byte{7}, allocator);
     EXPECT_EQ(v.back(), std::byte{7});
   }
-  const bytes again(1 << 20, allocator);
+  const byte_vector again(1 << 20, allocator);
 #if !TARN_ASAN
   EXPECT_EQ(again[1000], std::byte{7}) << "the memory of before, not written since";
 #endif
-  const bytes zeroed(1 << 20, std::byte{0}, allocator);
+  const byte_vector zeroed(1 << 20, std::byte{0}, allocator);
   EXPECT_EQ(zeroed[1000], std::byte{0});
 }
 

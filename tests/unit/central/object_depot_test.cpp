@@ -9,10 +9,10 @@
 namespace tarn {
 namespace {
 
-constexpr std::uint16_t capacity = 40;
+constexpr std::uint16_t slots_in_span = 40;
 
 struct own_span : span {
-  own_span() { span::capacity = tarn::capacity; }
+  own_span() { span::capacity = slots_in_span; }
 };
 
 TEST(object_depot, full_magazines_the_warmest_first_and_their_low_mark) {
@@ -36,9 +36,9 @@ TEST(object_depot, a_new_span_is_spare_and_goes_through_the_lists) {
   EXPECT_FALSE(depot.count(&s, -1));
   EXPECT_EQ(depot.spare_count, 0U);
   EXPECT_EQ(depot.best(), &s);
-  EXPECT_FALSE(depot.count(&s, 1 - capacity));
+  EXPECT_FALSE(depot.count(&s, 1 - slots_in_span));
   EXPECT_EQ(depot.best(), nullptr) << "nothing is free in it";
-  EXPECT_TRUE(depot.count(&s, capacity));
+  EXPECT_TRUE(depot.count(&s, slots_in_span));
   EXPECT_EQ(depot.take_spare(), &s);
   EXPECT_EQ(depot.take_spare(), nullptr);
   EXPECT_EQ(depot.best(), nullptr);
@@ -63,10 +63,10 @@ TEST(object_depot, the_fullest_span_is_used_first) {
   for (own_span& s : spans) depot.add(&s);
   for (int step = 0; step < 20000; ++step) {
     own_span& s = spans[random() % 12];
-    depot.count(&s, static_cast<int>(random() % (capacity + 1U)) - s.free_objects);
+    depot.count(&s, static_cast<int>(random() % (slots_in_span + 1U)) - s.free_objects);
     const span* const best = depot.best();
     const auto spares =
-        std::count_if(spans, spans + 12, [](const span& x) { return x.free_objects == capacity; });
+        std::count_if(spans, spans + 12, [](const span& x) { return x.free_objects == slots_in_span; });
     ASSERT_EQ(depot.spare_count, spares);
     const span* fullest = nullptr;
     for (const own_span& x : spans) {
@@ -76,7 +76,7 @@ TEST(object_depot, the_fullest_span_is_used_first) {
     if (best == nullptr) continue;
     ASSERT_GT(best->free_objects, 0);
     // As far as eighths tell.
-    ASSERT_EQ(best->free_objects * 8 / capacity, fullest->free_objects * 8 / capacity);
+    ASSERT_EQ(best->free_objects * 8 / slots_in_span, fullest->free_objects * 8 / slots_in_span);
   }
 }
 
@@ -87,16 +87,16 @@ TEST(object_depot, drains_while_much_lies_free_in_spans_partly_used) {
   for (own_span& s : spans) depot.add(&s);
   depot.review(size);
   EXPECT_FALSE(depot.draining.load()) << "spare spans go to whoever wants them";
-  for (own_span& s : spans) depot.count(&s, -capacity);
+  for (own_span& s : spans) depot.count(&s, -slots_in_span);
   depot.review(size);
   EXPECT_FALSE(depot.draining.load()) << "all in use";
-  for (own_span& s : spans) depot.count(&s, capacity / 2);
+  for (own_span& s : spans) depot.count(&s, slots_in_span / 2);
   depot.review(size);
   EXPECT_TRUE(depot.draining.load());
   depot.review(8);
   EXPECT_FALSE(depot.draining.load()) << "too little to matter";
   depot.review(size);
-  for (own_span& s : spans) depot.count(&s, -capacity / 2);
+  for (own_span& s : spans) depot.count(&s, -slots_in_span / 2);
   depot.review(size);
   EXPECT_FALSE(depot.draining.load());
 }

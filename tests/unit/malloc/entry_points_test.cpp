@@ -15,7 +15,7 @@
 namespace tarn {
 namespace {
 
-constexpr int untouched = 4711;
+constexpr int errno_before = 4711;
 constexpr std::size_t too_much = std::size_t{1} << 60;
 
 // No size is too large for the compiler to see.
@@ -46,7 +46,7 @@ TEST(entry_points, blocks_of_every_size_can_be_written_and_are_aligned) {
 }
 
 TEST(entry_points, success_leaves_errno_alone) {
-  errno = untouched;
+  errno = errno_before;
   void* block = tarn_malloc(10);
   block = tarn_realloc(block, 5 * mib);
   block = tarn_realloc(block, 100);
@@ -55,7 +55,7 @@ TEST(entry_points, success_leaves_errno_alone) {
   tarn_free(tarn_calloc(1000, 1000));
   tarn_free(tarn_aligned_alloc(1 << 20, 100));
   tarn_trim(0);
-  EXPECT_EQ(errno, untouched);
+  EXPECT_EQ(errno, errno_before);
 }
 
 TEST(entry_points, too_much_is_enomem) {
@@ -113,21 +113,21 @@ TEST(entry_points, bad_alignments) {
     errno = 0;
     EXPECT_EQ(tarn_aligned_alloc(alignment, 10), nullptr) << alignment;
     EXPECT_EQ(errno, EINVAL);
-    errno = untouched;
+    errno = errno_before;
     void* out = &errno;
     EXPECT_EQ(tarn_posix_memalign(&out, alignment, 10), EINVAL) << alignment;
     EXPECT_EQ(out, &errno) << "written although it failed";
-    EXPECT_EQ(errno, untouched) << "posix_memalign returns its error";
+    EXPECT_EQ(errno, errno_before) << "posix_memalign returns its error";
   }
   void* out = nullptr;
   for (const std::size_t alignment : {1U, 2U, 4U}) {
     EXPECT_EQ(tarn_posix_memalign(&out, alignment, 10), EINVAL) << "no multiple of a pointer's size";
   }
-  errno = untouched;
+  errno = errno_before;
   EXPECT_EQ(tarn_posix_memalign(&out, 64, hidden(too_much)), ENOMEM);
   EXPECT_EQ(tarn_posix_memalign(&out, 64, SIZE_MAX), ENOMEM);
   EXPECT_EQ(out, nullptr);
-  EXPECT_EQ(errno, untouched);
+  EXPECT_EQ(errno, errno_before);
 }
 
 TEST(entry_points, calloc_gives_zeroes_in_used_memory) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "override_support.hpp"
 #include "tarn/malloc.h"
 
 // Clang 16 declares the sized forms only on request.
@@ -21,16 +22,12 @@ void operator delete[](void*, std::size_t, std::align_val_t) noexcept;
 namespace tarn {
 namespace {
 
-constexpr std::size_t large_size = 3 * mib;
+using testing_support::hidden;
+using testing_support::large_size;
+
 constexpr std::size_t impossible = std::size_t{PTRDIFF_MAX} - 4096;
 constexpr std::size_t wide = 128;
 constexpr auto wide_alignment = static_cast<std::align_val_t>(wide);
-
-// No size is too large for the compiler to see.
-std::size_t hidden(std::size_t n) {
-  volatile std::size_t v = n;
-  return v;
-}
 
 // The compiler may do without a new-expression whose result it sees unused.
 template <class T>

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/units.hpp"
+#include "override_support.hpp"
 #include "tarn/malloc.h"
 
 // No header of libc declares these any more, or yet.
@@ -23,14 +24,10 @@ extern "C" void free_aligned_sized(void*, std::size_t, std::size_t) noexcept;
 namespace tarn {
 namespace {
 
-constexpr int untouched = 4711;
-constexpr std::size_t large_size = 3 * mib;
+using testing_support::hidden;
+using testing_support::large_size;
 
-// No size is too large for the compiler to see.
-std::size_t hidden(std::size_t n) {
-  volatile std::size_t v = n;
-  return v;
-}
+constexpr int untouched = 4711;
 
 tarn_stats stats_now() {
   tarn_stats out;

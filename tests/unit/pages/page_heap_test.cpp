@@ -95,10 +95,10 @@ TEST_F(page_heap_test, a_long_fresh_span_with_a_few_warm_pages_is_not_warm) {
   heap_.deallocate(s);
   EXPECT_EQ(take(64, 1, source::warm), nullptr);
   EXPECT_EQ(take(17, 1, source::warm), nullptr);
-  span* const half = take(16, 1, source::warm);
-  ASSERT_NE(half, nullptr);
-  EXPECT_EQ(half->start, start);
-  heap_.deallocate(half, page_backing::clean);
+  span* const first_half = take(16, 1, source::warm);
+  ASSERT_NE(first_half, nullptr);
+  EXPECT_EQ(first_half->start, start);
+  heap_.deallocate(first_half, page_backing::clean);
   check();
 }
 

@@ -20,7 +20,7 @@ TEST(arena_rewind_test, rewind_ends_what_was_made_since_and_nothing_else) {
   std::vector<int> ends;
   arena a;
   (void)a.create<noted>(ends, 0);
-  const stamped before(a.allocate(1000), 1000, 1);
+  const stamped_piece before(a.allocate(1000), 1000, 1);
   const std::size_t used = a.bytes_used();
   const arena::marker outer = a.mark();
   (void)a.create<noted>(ends, 1);
@@ -32,20 +32,20 @@ TEST(arena_rewind_test, rewind_ends_what_was_made_since_and_nothing_else) {
   a.rewind(outer);
   EXPECT_EQ(ends, (std::vector<int>{2, 3, 1}));
   EXPECT_EQ(a.bytes_used(), used);
-  const stamped after(a.allocate(1000), 1000, 2);
+  const stamped_piece after(a.allocate(1000), 1000, 2);
   EXPECT_TRUE(before.intact());
 }
 
 TEST(arena_rewind_test, rewind_over_blocks_and_large_requests) {
   arena a;
-  const stamped before(a.allocate(1000), 1000, 1);
+  const stamped_piece before(a.allocate(1000), 1000, 1);
   const std::size_t used = a.bytes_used();
   const arena::marker mark = a.mark();
   for (int round = 0; round < 20; ++round) {
-    std::vector<stamped> pieces;
+    std::vector<stamped_piece> pieces;
     for (std::size_t i = 0; i < 200; ++i) pieces.emplace_back(a.allocate(i * 50), i * 50, i);
     pieces.emplace_back(a.allocate(2 * mib), 2 * mib, 200);
-    for (const stamped& piece : pieces) ASSERT_TRUE(piece.intact());
+    for (const stamped_piece& piece : pieces) ASSERT_TRUE(piece.intact());
     a.rewind(mark);
     EXPECT_EQ(a.bytes_used(), used);
     EXPECT_LT(a.bytes_reserved(), 3 * mib);
@@ -70,22 +70,22 @@ TEST(arena_rewind_test, the_last_allocation_may_be_taken_back) {
   for (int i = 0; i < 100'000; ++i) a.deallocate(a.allocate(64, 8), 64);
   EXPECT_EQ(a.bytes_used(), used);
   void* const first = a.allocate(64, 8);
-  const stamped second(a.allocate(64, 8), 64, 1);
+  const stamped_piece second(a.allocate(64, 8), 64, 1);
   a.deallocate(first, 64);
-  const stamped third(a.allocate(64, 8), 64, 2);
+  const stamped_piece third(a.allocate(64, 8), 64, 2);
   EXPECT_TRUE(second.intact());
   EXPECT_TRUE(third.intact());
 }
 
 TEST(arena_rewind_test, what_is_taken_back_behind_a_mark_is_not_lost_by_rewinding) {
   arena a;
-  const stamped before(a.allocate(64, 16), 64, 1);
+  const stamped_piece before(a.allocate(64, 16), 64, 1);
   void* const last = a.allocate(64, 16);
   const arena::marker mark = a.mark();
   a.deallocate(last, 64);
   (void)a.allocate(16, 16);
   a.rewind(mark);
-  for (std::size_t i = 0; i < 100; ++i) (void)stamped(a.allocate(64, 16), 64, i);
+  for (std::size_t i = 0; i < 100; ++i) (void)stamped_piece(a.allocate(64, 16), 64, i);
   EXPECT_TRUE(before.intact());
 }
 
@@ -199,7 +199,7 @@ TEST(arena_rewind_test, moves_with_its_memory) {
   {
     arena from(buffer, sizeof buffer);
     (void)from.create<noted>(ends, 2);
-    const stamped piece(from.allocate(10'000), 10'000, 3);
+    const stamped_piece piece(from.allocate(10'000), 10'000, 3);
     const arena::marker mark = from.mark();
     (void)from.create<noted>(ends, 3);
     arena middle(std::move(from));

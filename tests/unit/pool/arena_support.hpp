@@ -28,12 +28,12 @@ inline bool is_aligned(const void* p, std::size_t alignment) {
 }
 
 // A piece of memory full of one byte, so that overlapping pieces show.
-struct stamped {
+struct stamped_piece {
   unsigned char* memory;
   std::size_t bytes;
   unsigned char stamp;
 
-  stamped(void* at, std::size_t size, std::size_t number)
+  stamped_piece(void* at, std::size_t size, std::size_t number)
       : memory(static_cast<unsigned char*>(at)), bytes(size), stamp(static_cast<unsigned char>(number)) {
     std::memset(memory, stamp, bytes);
   }

@@ -38,7 +38,7 @@ TEST(arena_test, may_be_a_constant_initialised_global) {
 TEST(arena_test, pieces_of_all_sizes_and_alignments_do_not_overlap) {
   arena a;
   std::mt19937 random(1);
-  std::vector<stamped> pieces;
+  std::vector<stamped_piece> pieces;
   for (std::size_t i = 0; i < 20'000; ++i) {
     const std::size_t bytes = random() % 16 == 0 ? random() % 5000 : random() % 200;
     const std::size_t alignment = std::size_t{1} << random() % 9;
@@ -46,7 +46,7 @@ TEST(arena_test, pieces_of_all_sizes_and_alignments_do_not_overlap) {
     ASSERT_TRUE(is_aligned(memory, alignment)) << bytes << " at " << alignment;
     pieces.emplace_back(memory, bytes, i);
   }
-  for (const stamped& piece : pieces) ASSERT_TRUE(piece.intact());
+  for (const stamped_piece& piece : pieces) ASSERT_TRUE(piece.intact());
 }
 
 TEST(arena_test, alignments_up_to_far_beyond_a_page) {
@@ -105,8 +105,8 @@ TEST(arena_test, large_requests_do_not_end_the_current_block) {
   arena a;
   (void)a.allocate(16);
   const std::size_t before = a.bytes_used();
-  const stamped large(a.allocate(3 * mib), 3 * mib, 1);
-  const stamped small(a.allocate(16), 16, 2);
+  const stamped_piece large(a.allocate(3 * mib), 3 * mib, 1);
+  const stamped_piece small(a.allocate(16), 16, 2);
   EXPECT_GE(a.bytes_used(), before + 3 * mib);
   EXPECT_LE(a.bytes_reserved(), detail::first_block + 3 * mib + 16 * kib);
   EXPECT_TRUE(large.intact());
@@ -115,7 +115,7 @@ TEST(arena_test, large_requests_do_not_end_the_current_block) {
 
 TEST(arena_test, what_no_machine_has) {
   arena a;
-  const stamped piece(a.allocate(100), 100, 7);
+  const stamped_piece piece(a.allocate(100), 100, 7);
   const std::size_t reserved = a.bytes_reserved();
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
   for (const std::size_t bytes : {most, most - 15, most - 16, most / 2, most / 2 + 1, most / 8, most / 8 + 1,

@@ -57,10 +57,10 @@ TEST(local_pool, objects_are_aligned) {
 }
 
 TEST(local_pool, a_constructor_that_throws_leaves_nothing_behind) {
-  struct thrower {
-    thrower() { throw std::runtime_error("always"); }
+  struct always_throws {
+    always_throws() { throw std::runtime_error("always"); }
   };
-  tarn::local_pool<thrower> pool;
+  tarn::local_pool<always_throws> pool;
   EXPECT_THROW((void)pool.create(), std::runtime_error);
   EXPECT_THROW((void)pool.try_create(), std::runtime_error);
   EXPECT_EQ(pool.live(), 0U);

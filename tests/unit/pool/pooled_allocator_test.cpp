@@ -473,10 +473,10 @@ TEST(node_of, an_element_may_be_given) {
   EXPECT_GT(node_of<std::set<keyed>>(4).size, sizeof(keyed));
   EXPECT_GT((node_of<std::map<keyed, std::unique_ptr<int>>>(keyed(3), nullptr).size),
             sizeof(void*) + sizeof(keyed));
-  struct alignas(64) line {
+  struct alignas(64) aligned_line {
     char byte;
   };
-  EXPECT_EQ(node_of<std::list<line>>(line()).alignment, 64U);
+  EXPECT_EQ(node_of<std::list<aligned_line>>(aligned_line()).alignment, 64U);
 }
 
 TEST(node_of, keeps_to_the_containers_own_parameters) {

@@ -123,20 +123,20 @@ struct alignas(Alignment) wide : public tarn::pooled<wide<Alignment>> {
 
 template <std::size_t Alignment>
 void expect_aligned_objects() {
-  using value = wide<Alignment>;
-  static_assert(sizeof(value) == Alignment, "the base takes no room");
-  std::vector<std::unique_ptr<value>> objects;
+  using wide_object = wide<Alignment>;
+  static_assert(sizeof(wide_object) == Alignment, "the base takes no room");
+  std::vector<std::unique_ptr<wide_object>> objects;
   for (int i = 0; i < 50; ++i) {
-    objects.push_back(i % 2 == 0 ? std::make_unique<value>()
-                                 : std::unique_ptr<value>(new (std::nothrow) value));
+    objects.push_back(i % 2 == 0 ? std::make_unique<wide_object>()
+                                 : std::unique_ptr<wide_object>(new (std::nothrow) wide_object));
     ASSERT_TRUE(is_aligned(objects.back().get(), Alignment));
   }
-  EXPECT_EQ(live<value>(), 50U);
-  EXPECT_THROW(delete new value(true), std::runtime_error);
-  EXPECT_THROW(delete new (std::nothrow) value(true), std::runtime_error);
-  EXPECT_EQ(live<value>(), 50U);
+  EXPECT_EQ(live<wide_object>(), 50U);
+  EXPECT_THROW(delete new wide_object(true), std::runtime_error);
+  EXPECT_THROW(delete new (std::nothrow) wide_object(true), std::runtime_error);
+  EXPECT_EQ(live<wide_object>(), 50U);
   objects.clear();
-  EXPECT_EQ(live<value>(), 0U);
+  EXPECT_EQ(live<wide_object>(), 0U);
 }
 
 TEST(pooled, over_aligned_classes_are_aligned) {
