@@ -2,6 +2,7 @@
 // tarn top: what memory allocation costs a program while it runs, and who pays: a view of the whole terminal, or rows.
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -231,9 +232,12 @@ class top_state {
   int snapshots_ = 0;
 };
 
-// Draws, or prints rows, until there is nothing to follow any more. `over` says when that is.
+// Draws, or prints rows, until there is nothing to follow any more. `over` says when that is. Returns the signal that ended
+// it before, 0 if none did: what was started and made must go, too, before this process ends by it.
 template <class Over>
-void follow(live_source& source, top_state& state, const top_arguments& arguments, Over over) {
+int follow(live_source& source, top_state& state, const top_arguments& arguments, Over over) {
+  const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  const timespec pause = to_timespec(seconds_between_keys);
   const bool drawn = terminal::is_there() && !arguments.once && !arguments.json;
   std::unique_ptr<terminal> screen = drawn ? std::make_unique<terminal>() : nullptr;
   const bool colour = wants_colour(STDOUT_FILENO);
@@ -253,7 +257,7 @@ void follow(live_source& source, top_state& state, const top_arguments& argument
     }
     if (drawn) {
       while (const auto key = screen->key()) {
-        if (!state.take_key(*key)) return;
+        if (!state.take_key(*key)) return 0;
         changed = true;
       }
       if (changed) screen->draw(state.render(screen->rows(), colour));
@@ -265,11 +269,12 @@ void follow(live_source& source, top_state& state, const top_arguments& argument
         fmt::print("{}\n", live_row(state.seconds(), state.rates(), state.places()));
       }
       std::fflush(stdout);
-      if (arguments.once) return;
+      if (arguments.once) return 0;
     }
-    if (last) return;
+    if (last) return 0;
     last = over() || (arguments.duration > 0 && monotonic_seconds() - begin >= arguments.duration);
-    if (!last) usleep(static_cast<useconds_t>(seconds_between_keys * 1e6));
+    if (last) continue;
+    if (const int number = sigtimedwait(&signals.held(), nullptr, &pause); number > 0) return number;
   }
 }
 
@@ -277,16 +282,18 @@ int top_program(const std::vector<std::string>& words, const top_arguments& argu
   int status = 0;
   std::string errors;
   bool nothing = false;
+  int told = 0;
   {
     profiled_program program(words, arguments);
     live_source source(program.path());
     top_state state(join(words, " "));
-    follow(source, state, arguments, [&program] { return program.ended(); });
+    told = follow(source, state, arguments, [&program] { return program.ended(); });
     nothing = !state.has_figures();
-    if (!program.ended()) return exit_code::success;  // told to quit: the program goes, too
+    if (told == 0 && !program.ended()) return exit_code::success;  // by key or time: the program goes, too
     status = program.status();
     errors = program.errors();
   }
+  if (told != 0) end_like(W_EXITCODE(0, told));
   if (!errors.empty() && (nothing || status != 0)) fmt::print(stderr, "{}", errors);
   if (nothing && status == 0) print_note("the program ended before it had allocated enough to be shown");
   end_like(status);
@@ -310,7 +317,8 @@ int top_process(pid_t process, const top_arguments& arguments) {
   }
   live_source source(*path);
   top_state state(fmt::format("process {}", process));
-  follow(source, state, arguments, [process] { return !is_alive(process); });
+  const int told = follow(source, state, arguments, [process] { return !is_alive(process); });
+  if (told != 0) end_like(W_EXITCODE(0, told));
   return exit_code::success;
 }
 

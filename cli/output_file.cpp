@@ -25,7 +25,7 @@ output_file::output_file(std::string option, const std::string& path)
   if (descriptor_ < 0) {
     throw cli_error(exit_code::usage,
                     fmt::format("{} {}: cannot write there: {}", option_, path_, std::strerror(errno)),
-                    "Name a file in a folder that you may write to. Nothing was measured.");
+                    "Name a file in a folder that you may write to. Nothing was done.");
   }
 }
 

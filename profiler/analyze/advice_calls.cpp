@@ -6,6 +6,7 @@
 #include <set>
 
 #include "profiler/analyze/advice_rules.hpp"
+#include "profiler/analyze/function_name.hpp"
 #include "profiler/analyze/quantity.hpp"
 
 namespace tarn::profiler {

@@ -7,6 +7,8 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <string>
+#include <string_view>
 
 namespace tarn::profiler {
 
@@ -233,6 +235,37 @@ bool is_plain_allocation(std::string_view function) {
   if (function.find("operator new") != npos) return true;  // a class's own too
   const std::string_view name = without_parameters(function);
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string plain_name(std::string_view function) {
+  constexpr std::string_view operator_word = "operator";
+  std::string name;
+  int depth = 0;
+  for (std::size_t at = 0; at < function.size(); ++at) {
+    const char letter = function[at];
+    if (depth == 0 && function.substr(at).starts_with(operator_word)) {
+      // Its signs are no brackets.
+      const std::size_t begin = at;
+      at += operator_word.size();
+      if (function.substr(at).starts_with("()")) at += 2;
+      while (at < function.size() &&
+             std::string_view("<>=-!+*/%^&|~,[]").find(function[at]) != std::string_view::npos)
+        ++at;
+      name += function.substr(begin, at - begin);
+      --at;
+      continue;
+    }
+    if (letter == '<') ++depth;
+    if (depth == 0 && letter == '(' && !function.substr(at).starts_with("(anonymous namespace)")) break;
+    if (depth == 0) name += letter;
+    if (letter == '>') depth = std::max(0, depth - 1);
+  }
+  while (name.ends_with(' ')) name.pop_back();
+  // What is left before the last blank is a return type, but for "operator new" and the anonymous namespace.
+  const std::size_t from = std::min(name.find("operator"), name.find("(anonymous"));
+  const std::size_t blank = name.rfind(' ', from == std::string::npos ? std::string::npos : from);
+  if (blank != std::string::npos && (from == std::string::npos || blank < from)) name.erase(0, blank + 1);
+  return name;
 }
 
 }  // namespace tarn::profiler

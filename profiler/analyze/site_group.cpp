@@ -2,22 +2,17 @@
 #include "profiler/analyze/site_group.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <tuple>
 
+#include "profiler/analyze/function_name.hpp"
+#include "profiler/analyze/site_label.hpp"
 #include "profiler/model/figure_columns.hpp"
 
 namespace tarn::profiler {
 
 namespace {
 
-std::string lower(std::string text) {
-  for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return text;
-}
-
-constexpr std::string_view operator_word = "operator";
 // Whoever is further out than this has not asked for the block himself. Paths may have thousands of frames.
 constexpr std::size_t deepest_place = 48;
 
@@ -57,13 +52,6 @@ void set_place(site_group& group, const std::vector<source_frame>& frames, std::
   for (std::size_t index = 0; index < end; ++index) group.functions.push_back(frames[index].function);
 }
 
-std::size_t place_in(const std::vector<source_frame>& frames) {
-  for (std::size_t index = 0; index < frames.size(); ++index) {
-    if (!is_plumbing(frames[index])) return index;
-  }
-  return 0;
-}
-
 }  // namespace
 
 double site_group::pages() const noexcept { return std::max(sum.faults, sum.fault_pages); }
@@ -83,46 +71,6 @@ bool site_group::in_array_container() const noexcept {
   });
 }
 
-std::string plain_name(std::string_view function) {
-  std::string name;
-  int depth = 0;
-  for (std::size_t at = 0; at < function.size(); ++at) {
-    const char letter = function[at];
-    if (depth == 0 && function.substr(at).starts_with(operator_word)) {
-      // Its signs are no brackets.
-      const std::size_t begin = at;
-      at += operator_word.size();
-      if (function.substr(at).starts_with("()")) at += 2;
-      while (at < function.size() &&
-             std::string_view("<>=-!+*/%^&|~,[]").find(function[at]) != std::string_view::npos)
-        ++at;
-      name += function.substr(begin, at - begin);
-      --at;
-      continue;
-    }
-    if (letter == '<') ++depth;
-    if (depth == 0 && letter == '(' && !function.substr(at).starts_with("(anonymous namespace)")) break;
-    if (depth == 0) name += letter;
-    if (letter == '>') depth = std::max(0, depth - 1);
-  }
-  while (name.ends_with(' ')) name.pop_back();
-  // What is left before the last blank is a return type, but for "operator new" and the anonymous namespace.
-  const std::size_t from = std::min(name.find("operator"), name.find("(anonymous"));
-  const std::size_t blank = name.rfind(' ', from == std::string::npos ? std::string::npos : from);
-  if (blank != std::string::npos && (from == std::string::npos || blank < from)) name.erase(0, blank + 1);
-  return name;
-}
-
-bool is_plumbing(const source_frame& frame) {
-  if (frame.function.starts_with("?? (")) return false;
-  const std::string name = plain_name(frame.function);
-  if (name.starts_with("std::") || name.starts_with("__gnu_cxx::") || name.starts_with("operator new"))
-    return true;
-  if (frame.file.find("/include/c++/") != std::string::npos) return true;
-  const std::string last = lower(name.substr(name.rfind(':') == std::string::npos ? 0 : name.rfind(':') + 1));
-  return last.find("alloc") != std::string::npos || last.ends_with("strdup") || last.ends_with("strndup");
-}
-
 std::string say_place(const source_frame& frame) {
   if (frame.file.empty()) return frame.function;
   return frame.file + (frame.line != 0 ? ":" + std::to_string(frame.line) : "") + " " + frame.function;
@@ -138,7 +86,7 @@ std::vector<site_group> group_sites(const profile& p) {
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [total, index] : order) {
     const std::vector<source_frame> frames = frames_of(p, p.sites[index].stack, deepest_place);
-    const std::size_t at = place_in(frames);
+    const std::size_t at = frames.empty() ? 0 : own_frame(frames);
     const source_frame none;
     const source_frame& place = frames.empty() ? none : frames[at];
     const auto [entry, is_new] =

@@ -37,10 +37,4 @@ std::vector<site_group> group_sites(const profile& p);
 // "file:line function", as much of it as is known.
 std::string say_place(const source_frame& frame);
 
-// The function's name without return type, template arguments and parameters: "std::vector::push_back".
-std::string plain_name(std::string_view function);
-
-// Whether a change belongs further out: in std, in allocators of other libraries, in wrappers of malloc.
-bool is_plumbing(const source_frame& frame);
-
 }  // namespace tarn::profiler

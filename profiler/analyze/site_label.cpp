@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/analyze/site_label.hpp"
 
+#include <cctype>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "profiler/analyze/function_name.hpp"
@@ -9,24 +12,41 @@ namespace tarn::profiler {
 
 namespace {
 
-// Of namespace std and the library's own; templates' names may stand behind what they return.
-bool is_library(std::string_view function) {
-  if (is_plain_allocation(function)) return true;
-  const std::size_t end = function.find_first_of("(<");
-  const std::string_view front = function.substr(0, end);
-  const std::size_t blank = front.rfind(' ');
-  const std::string_view name = blank == std::string_view::npos ? front : front.substr(blank + 1);
-  return name.starts_with("std::") || name.starts_with("__gnu_cxx::") || name.starts_with("__gnu_debug::");
+std::string lower(std::string text) {
+  for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
+}
+
+// Code of a shared library without a name: "?? (libx.so.6+0x12)".
+bool is_unknown_library(const source_frame& frame) {
+  return frame.function.starts_with("?? (") && frame.function.find(".so") != std::string::npos;
 }
 
 }  // namespace
 
+bool is_plumbing(const source_frame& frame) {
+  if (frame.function.starts_with("?? (")) return false;
+  const std::string name = plain_name(frame.function);
+  if (name.starts_with("std::") || name.starts_with("__gnu_cxx::") || name.starts_with("operator new"))
+    return true;
+  if (frame.file.find("/include/c++/") != std::string::npos) return true;
+  const std::string last = lower(name.substr(name.rfind(':') == std::string::npos ? 0 : name.rfind(':') + 1));
+  // xmalloc, sqlite3MallocRaw, g_realloc_n; ggc_internal_alloc, pool::allocate, g_malloc0; not: allocate_orders.
+  const std::string_view stem = std::string_view(last).substr(0, last.find_last_not_of("0123456789_") + 1);
+  if (stem.find("malloc") != std::string_view::npos || stem.find("realloc") != std::string_view::npos)
+    return true;
+  return stem.ends_with("alloc") || stem.ends_with("allocate") || stem.ends_with("strdup") ||
+         stem.ends_with("strndup");
+}
+
 std::size_t own_frame(const std::vector<source_frame>& frames) {
+  std::optional<std::size_t> unknown;
   for (std::size_t index = 0; index < frames.size(); ++index) {
-    const bool unknown = frames[index].function.starts_with("??");
-    if (!is_library(frames[index].function) && !unknown) return index;
+    if (is_plumbing(frames[index])) continue;
+    if (!is_unknown_library(frames[index])) return index;
+    if (!unknown) unknown = index;
   }
-  return 0;
+  return unknown.value_or(0);
 }
 
 source_frame site_label(const profile& p, const site& one) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // site_label: the one frame that stands for a site where there is room for one only: the innermost of the program's own,
-// behind operator new and the standard library's containers.
+// behind operator new, the standard library's containers, wrappers of malloc, and code of libraries that has no name.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,10 @@
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
+
+// Whether a block is only handed on here, so that a change belongs further out: in std, in allocators of other libraries,
+// in wrappers of malloc.
+bool is_plumbing(const source_frame& frame);
 
 // Its index in `frames`, which are innermost first; 0 where all are the library's. Requires that there are some.
 std::size_t own_frame(const std::vector<source_frame>& frames);

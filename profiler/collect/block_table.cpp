@@ -22,6 +22,7 @@ block_table::block_table(bool ranges)
 }
 
 living_block* block_table::find(std::uint64_t address) noexcept {
+  if (address == 0) return nullptr;
   const std::size_t mask = entries_.size() - 1;
   for (std::size_t index = index_of(address);; index = (index + 1) & mask) {
     living_block& here = entries_[index];

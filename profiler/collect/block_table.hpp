@@ -29,7 +29,7 @@ class block_table {
   explicit block_table(bool ranges);
 
   living_block* find(std::uint64_t address) noexcept;
-  // Requires that none of that address is there.
+  // Requires that none of that address is there, and that it is not 0.
   living_block& insert(const living_block& block);
   void erase(std::uint64_t address);
   // The block that holds `address`; null if there is none, or the table was made without ranges.

@@ -192,6 +192,10 @@ bool process_model::was_youngest(thread_state& thread, std::uint64_t number) {
 }
 
 void process_model::add_block(std::uint32_t thread, const allocation_event& event, std::uint64_t old_number) {
+  if (event.address == 0) {  // no allocator gives that: a ring that was written over
+    ++odd_events_;
+    return;
+  }
   thread_state& owner = thread_states_[thread];
   owner.last_free_site = 0;
   if (const living_block* odd = blocks_.find(event.address)) {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "profiler/analyze/site_group.hpp"
+#include "profiler/analyze/site_label.hpp"
 
 namespace tarn::profiler {
 

@@ -110,6 +110,7 @@ class pool_core {
   unsigned pins = 0;            // while it is pinned, the pool is not destroyed
   bool ending = false;          // it is not pinned any more
   pool_bin* own_bin = nullptr;  // of a pool for one thread
+  bool bin_is_owners = false;   // lies where the pool's owner keeps it, and ends with him
   std::size_t number = 0;       // of a pool of one's own
   bool shared = false;
 

@@ -290,13 +290,18 @@ void after_fork_in_child() {
     if (bin->pool != nullptr) unlink_locked(bin);
   }
   for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
-    for (const pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
-      if (bin != pool->own_bin) pool->note_moving(static_cast<std::ptrdiff_t>(bin->count()));
+    pool_bin* own = nullptr;  // if it is linked: it may not have been used yet
+    for (pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
+      if (bin == pool->own_bin) {
+        own = bin;
+      } else {
+        pool->note_moving(static_cast<std::ptrdiff_t>(bin->count()));
+      }
     }
-    pool->bins = pool->own_bin;
+    pool->bins = own;
     pool->forget_bins();
     pool->pins = 0;
-    if (pool->own_bin != nullptr) pool->own_bin->next = pool->own_bin->previous = nullptr;
+    if (own != nullptr) own->next = own->previous = nullptr;
   }
   for (pool_bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
     if (bin->pool != nullptr) link_locked(bin, bin->pool);
@@ -333,6 +338,7 @@ void isolate(tarn_pool* pool) {
         // It stays in its thread's list, void, until the thread makes a bin again or ends.
         bin->pool = nullptr;
       }
+      if (pool->bin_is_owners) pool->own_bin = nullptr;
       if (pool->pins == 0) break;
     }
     sched_yield();
@@ -372,6 +378,12 @@ tarn_pool* create(const tarn_pool_request& request) {
   {
     os::lock_guard guard(lock);
     pool = make_locked(request);
+  }
+  if (pool != nullptr && request.own_bin != nullptr) {
+    static_assert(sizeof(pool_bin) <= sizeof(tarn_pool_own_bin) &&
+                  alignof(pool_bin) <= alignof(tarn_pool_own_bin));
+    pool->own_bin = new (request.own_bin) pool_bin;
+    pool->bin_is_owners = true;
   }
   if (pool != nullptr && request.initial_capacity != 0 && !pool->reserve(request.initial_capacity)) {
     destroy(pool);
@@ -430,6 +442,10 @@ pool_bin* bin_of(pool_core* pool, tarn_pool_bin** where) {
   if (!pool_bin::is_void(*where)) return static_cast<pool_bin*>(*where);
   if (pool->is_single() && pool->own_bin != nullptr) {
     *where = pool->own_bin;
+    if (pool->own_bin->pool == nullptr) {
+      os::lock_guard guard(lock);
+      link_locked(pool->own_bin, pool);
+    }
     return pool->own_bin;
   }
   if (mine.ended) return nullptr;

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """tarn advise, replay, apply and top, from a recording to a proof, with the real recorder and libtarn."""
+import glob
 import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import time
 
@@ -213,9 +215,26 @@ class top(Base):
                 time.sleep(0.3)
             self.assertIn("main", json.loads(result.stdout)["places"][0]["place"], result.stderr)
         finally:
-            recorder.terminate()
+            recorder.terminate()  # reaches the program
             recorder.wait()
             recorder.stdout.close()
+        self.assertFalse(os.path.exists(f"/proc/{process}"), "the program goes on")
+
+    def test_told_to_end_it_leaves_nothing(self):
+        program = self.compile("buffers", BUFFERS, "-O2", "-g")
+        before = set(glob.glob("/tmp/tarn-top-*"))
+        top = subprocess.Popen([settings.tarn, "top", "--interval", "0.3", "--", program, "100000"], env=environment(),
+                               stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        try:
+            top.stdout.readline()
+            self.assertTrue(set(glob.glob("/tmp/tarn-top-*")) - before)
+            top.send_signal(signal.SIGTERM)
+            self.assertEqual(top.wait(20), -signal.SIGTERM)
+        finally:
+            top.kill()
+            top.wait()
+            top.stdout.close()
+        self.assertEqual(set(glob.glob("/tmp/tarn-top-*")) - before, set())
 
     def test_the_screen_is_given_back(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")

@@ -55,7 +55,7 @@ SITE void fill_by_read() {
   close(file);
 }
 
-SITE void read_calloc() {
+SITE void calloc_read() {
   char* block = static_cast<char*>(std::calloc(36, mib));
   keep(block);
   long sum = 0;
@@ -129,7 +129,7 @@ void exact(std::size_t times) {
     touch_tenth();
     touch_none();
     fill_by_read();
-    read_calloc();
+    calloc_read();
     grow_vector();
     leak();
   }

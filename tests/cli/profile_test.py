@@ -72,12 +72,12 @@ class profile(ProfileBase):
     def test_counts_bytes_and_leaks_are_exact(self):
         known = self.profile("exact", "10")
         for name, size in (("touch_all", 33), ("touch_tenth", 40), ("touch_none", 40), ("fill_by_read", 35),
-                           ("read_calloc", 36)):
+                           ("calloc_read", 36)):
             site = self.figures(known, name)
             self.assertEqual((site["allocations"], site["frees"], site["live"]), (10, 10, 0), name)
             self.assertEqual((site["bytes"], site["peak_bytes"]), (10 * size * MIB, size * MIB), name)
             self.assertEqual(site["large"], 10)
-        self.assertEqual(self.figures(known, "read_calloc")["callocs"], 10)
+        self.assertEqual(self.figures(known, "calloc_read")["callocs"], 10)
         small = self.figures(known, "small_blocks")
         self.assertEqual(small["allocations"], 200001)
         self.assertEqual(small["peak_bytes"], 200000 * 64 + 200000 * 8)
@@ -110,7 +110,7 @@ class profile(ProfileBase):
             self.assertEqual(site["checked_bytes"], 10 * {"touch_all": 33, "touch_tenth": 40, "touch_none": 40,
                                                           "fill_by_read": 35}[name] * MIB)
             self.assert_near(site["resident_bytes"], 10 * mib * MIB)
-        self.assert_near(self.figures(known, "read_calloc")["fault_pages"], 10 * (922 + 0.1))
+        self.assert_near(self.figures(known, "calloc_read")["fault_pages"], 10 * (922 + 0.1))
         self.assert_near(self.figures(known, "small_blocks")["fault_pages"], 200000 * 80 // PAGE + 391, 0.02)
 
     def test_every_entry_point(self):

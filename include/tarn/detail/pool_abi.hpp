@@ -22,6 +22,13 @@ struct tarn_pool_bin {
   void** limit;
 };
 
+// Room for the bin of a pool for one thread, where its owner keeps it: a hit is then one load shorter than through a
+// pointer. Empty and full at once until the library has made a bin of it. It does not move.
+struct tarn_pool_own_bin {
+  tarn_pool_bin front;
+  void* rest[14];
+};
+
 struct tarn_pool_bins {
   tarn_pool_bin** bins;
   std::size_t count;
@@ -42,6 +49,8 @@ struct tarn_pool_request {
   bool huge_pages;               // spans of 2 MiB on huge pages
   bool checked;                  // detects misuse; slow
   bool single_thread;            // for a local_pool: one bin, which is the pool's own
+  tarn_pool_own_bin*
+      own_bin;  // where that one lies, as long as the pool is not destroyed; null: with the library
 };
 
 struct tarn_pool_figures {

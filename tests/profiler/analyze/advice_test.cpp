@@ -241,26 +241,6 @@ TEST(Advice, OfEveryProfileTheInvariantsHold) {
   }
 }
 
-TEST(SiteGroup, PlainNames) {
-  EXPECT_EQ(plain_name("void std::vector<int, std::allocator<int> >::push_back(int const&)"),
-            "std::vector::push_back");
-  EXPECT_EQ(plain_name("order_book::insert(order&&)"), "order_book::insert");
-  EXPECT_EQ(plain_name("operator new(unsigned long)"), "operator new");
-  EXPECT_EQ(plain_name("(anonymous namespace)::make(int)"), "(anonymous namespace)::make");
-  EXPECT_EQ(plain_name("main"), "main");
-  EXPECT_EQ(plain_name("a::b& a::b::operator->()"), "a::b::operator->");
-  EXPECT_EQ(plain_name("void handler::operator()(request const&) const"), "handler::operator()");
-  EXPECT_EQ(plain_name("bool operator< <int>(a<int> const&, a<int> const&)"), "operator<");
-}
-
-TEST(SiteGroup, PlumbingIsPassedOver) {
-  EXPECT_TRUE(is_plumbing({"std::__new_allocator<int>::allocate(unsigned long, void const*)", "", 0, true}));
-  EXPECT_TRUE(is_plumbing({"xmalloc", "wrapper.c", 10, false}));
-  EXPECT_TRUE(is_plumbing({"sqlite3MemMalloc", "", 0, false}));
-  EXPECT_FALSE(is_plumbing({"decoder::decode(int)", "decoder.cpp", 3, false}));
-  EXPECT_FALSE(is_plumbing({"?? (libx.so+0x12)", "", 0, false}));
-}
-
 TEST(SiteGroup, PathsToOnePlaceAreOneGroup) {
   small_program program;
   program.add({"make()", "a()"}, 64, 100);

@@ -112,5 +112,17 @@ TEST(function_name, plain_allocation) {
   }
 }
 
+TEST(FunctionName, Plain) {
+  EXPECT_EQ(plain_name("void std::vector<int, std::allocator<int> >::push_back(int const&)"),
+            "std::vector::push_back");
+  EXPECT_EQ(plain_name("order_book::insert(order&&)"), "order_book::insert");
+  EXPECT_EQ(plain_name("operator new(unsigned long)"), "operator new");
+  EXPECT_EQ(plain_name("(anonymous namespace)::make(int)"), "(anonymous namespace)::make");
+  EXPECT_EQ(plain_name("main"), "main");
+  EXPECT_EQ(plain_name("a::b& a::b::operator->()"), "a::b::operator->");
+  EXPECT_EQ(plain_name("void handler::operator()(request const&) const"), "handler::operator()");
+  EXPECT_EQ(plain_name("bool operator< <int>(a<int> const&, a<int> const&)"), "operator<");
+}
+
 }  // namespace
 }  // namespace tarn::profiler

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/analyze/site_label.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tarn::profiler {
+namespace {
+
+const source_frame std_allocate{"std::__new_allocator<int>::allocate(unsigned long, void const*)", "", 0,
+                                true};
+const source_frame wrapper{"xmalloc", "wrapper.c", 10, false};
+const source_frame own{"decoder::decode(int)", "decoder.cpp", 3, false};
+const source_frame unknown_library{"?? (libx.so.6+0x12)", "", 0, false};
+const source_frame unknown_program{"?? (server+0x12)", "", 0, false};
+
+TEST(SiteLabel, PlumbingIsWhatOnlyHandsOn) {
+  EXPECT_TRUE(is_plumbing({"std::__new_allocator<int>::allocate(unsigned long, void const*)", "", 0, true}));
+  EXPECT_TRUE(is_plumbing({"xmalloc", "wrapper.c", 10, false}));
+  EXPECT_TRUE(is_plumbing({"sqlite3MemMalloc", "", 0, false}));
+  for (const char* name : {"sqlite3MallocRaw", "g_realloc_n", "g_malloc0", "ggc_internal_alloc",
+                           "my::pool::allocate(int)", "operator new[](unsigned long)", "xstrdup"}) {
+    EXPECT_TRUE(is_plumbing({name, "", 0, false})) << name;
+  }
+  for (const char* name :
+       {"allocate_orders(int)", "deallocation_list::add(int)", "localloca::run()", "main"}) {
+    EXPECT_FALSE(is_plumbing({name, "", 0, false})) << name;
+  }
+  EXPECT_FALSE(is_plumbing({"decoder::decode(int)", "decoder.cpp", 3, false}));
+  EXPECT_FALSE(is_plumbing({"?? (libx.so+0x12)", "", 0, false}));
+}
+
+TEST(SiteLabel, TheOwnFrameIsTheInnermostThatIsNot) {
+  EXPECT_EQ(own_frame({own}), 0U);
+  EXPECT_EQ(own_frame({std_allocate, wrapper, own}), 2U);
+  EXPECT_EQ(own_frame({wrapper, std_allocate}), 0U) << "nothing else there";
+}
+
+TEST(SiteLabel, CodeWithoutNamesStandsForItselfInTheProgramOnly) {
+  EXPECT_EQ(own_frame({unknown_library, own}), 1U);
+  EXPECT_EQ(own_frame({wrapper, unknown_library, std_allocate}), 1U) << "better than the wrapper";
+  EXPECT_EQ(own_frame({unknown_program, own}), 0U);
+}
+
+}  // namespace
+}  // namespace tarn::profiler
