@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <climits>
 
+#include "os/memory.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/extension.hpp"
 #include "runtime/options.hpp"
@@ -70,6 +71,7 @@ void prepare() {
   }
   // Nothing here allocates.
   options::read_environment();
+  touch.set_everywhere(os::huge_pages_everywhere());
   has_exit_key = pthread_key_create(&exit_key, thread_ends) == 0;
   heap.set_watcher(decay::wake);
   middle.set_watcher(decay::wake);
