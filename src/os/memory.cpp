@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
-#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <string_view>
 
 #include "base/units.hpp"
@@ -40,6 +40,30 @@ long map(void* at, std::size_t bytes, int extra_flags) {
 
 bool advise(void* address, std::size_t bytes, int advice) {
   return system_call(SYS_madvise, as_long(address), static_cast<long>(bytes), advice) == 0;
+}
+
+bool is_mapped(const char* page) {
+  unsigned char resident = 0;
+  return system_call(SYS_mincore, as_long(page), static_cast<long>(page_size()),
+                     reinterpret_cast<long>(&resident)) != -ENOMEM;
+}
+
+// Maps what is not mapped of the range.
+void fill_holes(void* address, std::size_t bytes) {
+  auto* const start = static_cast<char*>(address);
+  const std::size_t page = page_size();
+  for (std::size_t at = 0; at < bytes; at += page) {
+    if (is_mapped(start + at)) continue;
+    const std::size_t hole = at;
+    while (at + page < bytes && !is_mapped(start + at + page)) at += page;
+    if (failed(map(start + hole, at + page - hole, MAP_FIXED_NOREPLACE))) {
+      fatal("a failed mremap has unmapped memory that cannot be mapped again", start + hole);
+    }
+  }
+}
+
+bool is_zero(const char* bytes, std::size_t count) {
+  return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, count - 1) == 0;
 }
 
 }  // namespace
@@ -90,21 +114,13 @@ bool advise_huge(void* address, std::size_t bytes) { return advise(address, byte
 bool advise_no_huge(void* address, std::size_t bytes) { return advise(address, bytes, MADV_NOHUGEPAGE); }
 
 bool huge_pages_everywhere() {
-  enum : int { unread, no, yes };
-  static std::atomic<int> known{unread};
-  int answer = known.load(std::memory_order_relaxed);
-  if (answer == unread) {
-    char text[64] = {};
-    const long file =
-        system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(huge_setting), O_RDONLY | O_CLOEXEC);
-    if (!failed(file)) {
-      system_call(SYS_read, file, reinterpret_cast<long>(text), sizeof(text) - 1);
-      system_call(SYS_close, file);
-    }
-    answer = std::string_view(text).find("[always]") != std::string_view::npos ? yes : no;
-    known.store(answer, std::memory_order_relaxed);
-  }
-  return answer == yes;
+  char text[64] = {};
+  const long file =
+      system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(huge_setting), O_RDONLY | O_CLOEXEC);
+  if (failed(file)) return false;
+  system_call(SYS_read, file, reinterpret_cast<long>(text), sizeof(text) - 1);
+  system_call(SYS_close, file);
+  return std::string_view(text).find("[always]") != std::string_view::npos;
 }
 
 bool lock_in_memory(void* address, std::size_t bytes) {
@@ -127,18 +143,22 @@ void set_wiped_on_fork(void* address, std::size_t bytes, bool wiped) {
 }
 
 bool move_pages(void* from, void* to, std::size_t bytes) {
+  // What has not moved then reads as zero in its new place.
+  if (!purge(to, bytes)) return false;
   if (!failed(system_call(SYS_mremap, as_long(from), static_cast<long>(bytes), static_cast<long>(bytes),
                           MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, as_long(to)))) {
     return true;
   }
-  // Kernels before 6.17 unmap the whole destination before they find out that they cannot move.
-  unsigned char resident = 0;
-  const bool hole = system_call(SYS_mincore, as_long(to), static_cast<long>(page_size()),
-                                reinterpret_cast<long>(&resident)) == -ENOMEM;
-  if (hole && failed(map(to, bytes, MAP_FIXED_NOREPLACE))) {
-    fatal("a failed mremap has unmapped memory that cannot be mapped again", to);
+  // Kernels before 6.17 unmap the destination before they find out that they cannot move. Newer ones move a source of
+  // several mappings one by one, and stop where one fails: what has moved reads as zero in its old place.
+  fill_holes(to, bytes);
+  const auto* const source = static_cast<const char*>(from);
+  for (std::size_t at = 0; at < bytes; at += page_size()) {
+    if (!is_zero(source + at, page_size()))
+      std::memcpy(static_cast<char*>(to) + at, source + at, page_size());
   }
-  return false;
+  if (!purge(from, bytes)) std::memset(from, 0, bytes);
+  return true;
 }
 
 bool purge_moved(void* address, std::size_t bytes) {

@@ -32,7 +32,7 @@ bool advise_huge(void* address, std::size_t bytes);
 // Asks for ordinary pages in the range.
 bool advise_no_huge(void* address, std::size_t bytes);
 
-// Whether the system backs any memory with huge pages, asked or not (the setting `always`). Read once.
+// Whether the system backs any memory with huge pages, asked or not (the setting `always`). Opens a file.
 bool huge_pages_everywhere();
 
 // Keeps the range in memory, out of swap space; backs all of it. False: nothing has changed. Only whole system pages.
@@ -45,8 +45,9 @@ void set_dumped(void* address, std::size_t bytes, bool dumped);
 // Whether a forked child gets zeroes instead of the range's content.
 void set_wiped_on_fork(void* address, std::size_t bytes, bool wiped);
 
-// Moves the memory behind [from, from + bytes) to `to`, whose own memory is dropped, by its page tables
-// alone; [from, from + bytes) stays mapped and reads as zero. False: nothing has moved.
+// Moves the content of [from, from + bytes) to `to`, whose own memory is dropped, by its page tables alone (where the
+// system cannot, or not for all of it, the rest is copied); [from, from + bytes) stays mapped and reads as zero. False:
+// nothing has moved, and what `to` held may be lost. Both are whole pages of the system's.
 bool move_pages(void* from, void* to, std::size_t bytes);
 
 // Purges a range that move_pages() has filled, and makes its mapping one with its neighbours' again.

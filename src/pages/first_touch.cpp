@@ -95,7 +95,7 @@ void first_touch::carry_out(const touch_plan& plan) {
 }
 
 void first_touch::before_purge(std::uintptr_t start, std::size_t bytes) const {
-  if (huge_advised() == 0 && !os::huge_pages_everywhere()) return;
+  if (huge_advised() == 0 && !everywhere_.load(std::memory_order_relaxed)) return;
   const std::uintptr_t first = align_down(start, huge_page_size);
   os::advise_no_huge(reinterpret_cast<void*>(first), align_up(start + bytes, huge_page_size) - first);
 }

@@ -47,6 +47,8 @@ class first_touch {
 
   constexpr first_touch() = default;
 
+  // Whether the system makes huge pages also where nobody asks.
+  void set_everywhere(bool everywhere) { everywhere_.store(everywhere, std::memory_order_relaxed); }
   void set_mode(huge_pages mode) { mode_.store(mode, std::memory_order_relaxed); }
 
   // A new reservation, all of it fresh.
@@ -91,6 +93,7 @@ class first_touch {
   std::uintptr_t huge_end_ = 0;       // of what huge pages were asked for there
   std::atomic<std::int64_t> paused_until_{0};
   std::size_t left_behind_ = 0;  // bytes prepared that the frontier went past or left in an older reservation
+  std::atomic<bool> everywhere_{false};
   std::atomic<std::size_t> huge_advised_{0};
   std::atomic<std::size_t> populated_{0};
 };

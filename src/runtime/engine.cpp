@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <climits>
 
+#include "os/memory.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/extension.hpp"
 #include "runtime/options.hpp"
@@ -57,8 +58,11 @@ enum : std::uint32_t { unready, preparing, ready };
 os::futex_word engine_state{unready};
 
 // Here, and not beside what it registers: an archive's member is linked only if something names it. Not on the first
-// allocation, which may come from inside pthread_atfork.
-[[gnu::constructor]] void at_load() { register_fork_handlers(); }
+// allocation, which may come from inside pthread_atfork, or in a sandbox that lets no file be opened.
+[[gnu::constructor]] void at_load() {
+  register_fork_handlers();
+  touch.set_everywhere(os::huge_pages_everywhere());
+}
 
 void prepare() {
   std::uint32_t expected = unready;
