@@ -380,8 +380,8 @@ tarn_pool* create(const tarn_pool_request& request) {
     pool = make_locked(request);
   }
   if (pool != nullptr && request.own_bin != nullptr) {
-    static_assert(sizeof(pool_bin) <= sizeof(tarn_pool_own_bin) &&
-                  alignof(pool_bin) <= alignof(tarn_pool_own_bin));
+    static_assert(sizeof(pool_bin) <= sizeof(tarn_pool_own_bin));
+    static_assert(alignof(pool_bin) <= alignof(tarn_pool_own_bin));
     pool->own_bin = new (request.own_bin) pool_bin;
     pool->bin_is_owners = true;
   }

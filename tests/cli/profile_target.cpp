@@ -82,7 +82,7 @@ SITE void grow_vector() {
 
 SITE void leak() { keep(std::malloc(1000)); }
 
-SITE void grow_by_realloc() {
+SITE void grow_in_steps() {
   void* block = nullptr;
   for (std::size_t step = 1; step <= 100; ++step) {
     block = std::realloc(block, step * 100);
@@ -134,7 +134,7 @@ void exact(std::size_t times) {
     leak();
   }
   small_blocks(20000 * times);
-  grow_by_realloc();
+  grow_in_steps();
 }
 
 void threads(std::size_t count) {

@@ -85,7 +85,7 @@ class profile(ProfileBase):
         self.assertEqual((vector["allocations"], vector["bytes"]), (150, 10 * 4 * (2 ** 15 - 1)))
         leaks = self.figures(known, "leak")
         self.assertEqual((leaks["live"], leaks["live_bytes"]), (10, 10000))
-        grown = self.figures(known, "grow_by_realloc")
+        grown = self.figures(known, "grow_in_steps")
         self.assertEqual((grown["allocations"], grown["reallocs"], grown["live"]), (100, 99, 0))
         self.assertEqual(grown["peak_bytes"], 10000)
         self.assertEqual(known["lost_events"], 0)

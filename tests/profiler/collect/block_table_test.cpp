@@ -32,6 +32,13 @@ TEST(block_table, finds_what_holds_an_address) {
   EXPECT_EQ(table.find_within(8), nullptr);
 }
 
+TEST(block_table, nothing_lies_at_0) {
+  block_table table(true);
+  EXPECT_EQ(table.find(0), nullptr);
+  table.erase(0);
+  EXPECT_EQ(table.size(), 0U);
+}
+
 TEST(block_table, without_ranges_it_finds_beginnings_only) {
   block_table table(false);
   table.insert(block_at(0x10000, 64));

@@ -184,6 +184,17 @@ TEST(process_model, a_child_is_added_to_its_parent) {
   EXPECT_EQ(parent.allocations(), 2);
 }
 
+TEST(process_model, an_allocation_at_0_is_odd_and_does_nothing) {
+  process_model model(exact());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  model.allocated(thread, allocation(10, 0, 100, model.node(0, 0x1000)));
+  model.freed(thread, release(20, 0));
+  model.settle();
+  profile p;
+  model.fill(p);
+  EXPECT_TRUE(p.sites.empty());
+}
+
 TEST(process_model, an_allocation_where_a_block_lives_ends_that_one) {
   process_model model(exact());
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
