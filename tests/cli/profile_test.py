@@ -150,10 +150,13 @@ class profile(ProfileBase):
         self.assertEqual((site["allocations"], site["foreign_frees"]), (5000, 5000))
 
     def test_own_mappings(self):
-        site = self.figures(self.profile("mappings"), "own_mappings")
+        known = self.profile("mappings")
+        site = self.figures(known, "own_mappings")
         self.assertEqual((site["maps"], site["mapped_bytes"]), (1, 8 * MIB))
         if sees_faults()[0] and small_pages():
-            self.assert_near(site["fault_pages"], 4 * MIB // PAGE)
+            # On a busy machine the kernel may drop events; then the rest is counted.
+            self.assertEqual(known["other_faults"] // 512, 0, "a fault of the mapping has gone elsewhere")
+            self.assert_near(site["fault_pages"] + known["unseen_faults"], 4 * MIB // PAGE)
 
     def test_sampled_sums_are_near(self):
         known = self.profile("churn", "3000000", mode="sample", options=["--sample", "64K"])

@@ -44,7 +44,8 @@ int in_child(int depth) {
   of_parent.reset();
   const std::jthread thread([] { fill(pool.get(size), 3); });
   tarn::trim();
-  TARN_CHECK(pool.stats().kept <= 3, "%zu buffers are kept after a trim", pool.stats().kept);
+  // At most what the three threads of the parent held when it forked, and what the thread here gives back just now.
+  TARN_CHECK(pool.stats().kept <= 4, "%zu buffers are kept after a trim", pool.stats().kept);
   if (depth == 0) {
     of_parent = pool.get(size);
     fill(of_parent, 1);
