@@ -151,10 +151,15 @@ std::size_t tarn_pool_trim(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
 
 void tarn_pool_get_figures(const tarn_pool* const_pool, tarn_pool_figures* out) noexcept {
   auto* const pool = const_cast<tarn_pool*>(const_pool);
-  const std::size_t cached = pool_registry::cached(pool);
-  const std::size_t taken = pool->taken();
+  // Of one moment as far as can be had: the background thread moves slots between the two, too.
+  constexpr int most_tries = 20;
+  std::size_t taken = pool->taken();
+  std::size_t cached = pool_registry::cached(pool);
+  for (int tries = 0; tries < most_tries && pool->taken() != taken; ++tries) {
+    taken = pool->taken();
+    cached = pool_registry::cached(pool);
+  }
   *out = {};
-  // These are of two moments while other threads are at work.
   out->live = taken > cached ? taken - cached : 0;
   out->peak = pool->peak();
   out->bytes = pool->bytes();
