@@ -57,7 +57,7 @@ void set_place(site_group& group, const std::vector<source_frame>& frames, std::
 double site_group::pages() const noexcept { return std::max(sum.faults, sum.fault_pages); }
 
 double site_group::again(double page_bytes) const noexcept {
-  return std::max(0.0, pages() - sum.peak_bytes / page_bytes);
+  return std::max(0.0, pages() - (sum.peak_bytes + sum.mapped_bytes) / page_bytes);
 }
 
 double site_group::mean_bytes() const noexcept { return sum.bytes / std::max(1.0, sum.allocations); }

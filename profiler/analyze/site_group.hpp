@@ -25,8 +25,10 @@ struct site_group {
   std::vector<size_count> sizes;  // by count, descending
   cost charged;
 
-  double pages() const noexcept;                   // given by faults
-  double again(double page_bytes) const noexcept;  // of them, beyond what was ever live at once
+  double pages() const noexcept;  // given by faults
+  // Of them, beyond what was ever live at once. Memory that the program maps itself is no allocator's to keep: its first
+  // touches are all new.
+  double again(double page_bytes) const noexcept;
   double mean_bytes() const noexcept;
   bool in_array_container() const noexcept;  // vector, string, deque: blocks of as many objects as fit
 };

@@ -241,6 +241,20 @@ TEST(Advice, OfEveryProfileTheInvariantsHold) {
   }
 }
 
+TEST(SiteGroup, WhatTheProgramMapsItselfIsNotTakenAgain) {
+  small_program program;
+  site& mapped = program.add({"new_arena", "main"}, 1 << 20, 80);
+  mapped.figures.faults = mapped.figures.fault_pages = 80 * 256;
+  const std::vector<site_group> malloced = group_sites(program.p);
+  EXPECT_EQ(malloced.at(0).again(4096), 70 * 256);
+  mapped.figures.peak_bytes = 0;
+  mapped.figures.maps = 80;
+  mapped.figures.mapped_bytes = 80.0 * (1 << 20);
+  const std::vector<site_group> groups = group_sites(program.p);
+  EXPECT_EQ(groups.at(0).again(4096), 0);
+  EXPECT_EQ(groups.at(0).pages(), 80 * 256);
+}
+
 TEST(SiteGroup, PathsToOnePlaceAreOneGroup) {
   small_program program;
   program.add({"make()", "a()"}, 64, 100);
