@@ -67,12 +67,25 @@ int main(int count, char**) {
   std::printf("%d %d %d\n", sums[0], sums[1], kept->number + shared->number);
 }
 CODE
+# The recycler's own thread lives as long as something waits, also to the end of the program, which has not joined it.
+cat >thread.supp <<'CODE'
+{
+   tables of the thread that ends generations
+   Memcheck:Leak
+   match-leak-kinds: possible
+   fun:calloc
+   ...
+   fun:pthread_create*
+   fun:*tarn*caretaker*start*
+}
+CODE
 library_folder=$(dirname "$TARN_LIB")
 for checked in 0 1; do
   g++ -std=c++20 -O1 -g -DNDEBUG -DTARN_CHECKED_POOLS=$checked -pthread -I"$include" work.cpp \
     "$library_folder/libtarn-api.so" -Wl,-rpath,"$library_folder" -o work || fail "the program cannot be built"
   without 60 ./work >plain.txt 2>plain.err || fail "the program fails without valgrind (status $?)"
-  without 300 valgrind --leak-check=full --errors-for-leak-kinds=definite,indirect --error-exitcode=9 \
+  without 300 valgrind --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --suppressions=thread.supp \
+    --error-exitcode=9 \
     ./work >out.txt 2>err.txt ||
     { grep -v '^$' err.txt | head -n 40 >&2; fail "memcheck complains of a right program, checked=$checked"; }
   compare "output, checked=$checked" plain.txt out.txt
