@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // containers: node containers of ints: insert N, erase all of them one by one in random order, insert them again.
 // Idea: the scene by which per-type memory pools are usually introduced: random ints (mt19937 with its default seed,
-//   all values of int) in an unordered_set.
+//   all values of int) in an unordered_set. There the same ints come again in every container; here each has new ones.
 // Known to favour: in the first two phases, allocators that only bump; in the third, those that hand memory out in
 //   address order again. monotonic resources gain by never taking anything back; the last column shows at what price.
 // Method: up to 100,000 elements the figures are medians over 41 containers, built one after the other in the same
@@ -28,17 +28,22 @@ struct phases {
   double again;
 };
 
-// What goes in, in order, and in which order it leaves.
+// What goes in, in order, and in which order it leaves. Each container gets its own: a processor learns the branches of a
+// few thousand keys that come again and again, and how well it does depends on what code happens to stand between them.
 struct plan {
   std::vector<int> keys;
   std::vector<std::uint32_t> leaving;
 
   explicit plan(std::size_t count) : keys(count), leaving(count) {
-    std::mt19937 random;
-    for (int& key : keys) key = static_cast<int>(random());
     for (std::uint32_t index = 0; index < count; ++index) leaving[index] = index;
-    std::shuffle(leaving.begin(), leaving.end(), random);
   }
+  void renew() {
+    for (int& key : keys) key = static_cast<int>(random_());
+    std::shuffle(leaving.begin(), leaving.end(), random_);
+  }
+
+ private:
+  std::mt19937 random_;
 };
 
 template <class insert_type, class erase_type>
@@ -63,7 +68,8 @@ container_type make(source_type& source) {
 template <class T, class source_type>
 using allocator_of = decltype(std::declval<source_type&>().template get<T>());
 
-// Each filler owns what its container's scene needs beside the container, made before memory is counted.
+// Each filler owns what its container's scene needs beside the container, made before memory is counted. Its run is a
+// function of its own: the registers that one contender's loop gets must not depend on all the others'.
 template <class source_type>
 struct set_filler {
   using container_type =
@@ -71,7 +77,7 @@ struct set_filler {
   const plan& what;
 
   explicit set_filler(const plan& given) : what(given) {}
-  phases run(source_type& source) {
+  [[gnu::noinline]] phases run(source_type& source) {
     auto set = make<container_type>(source);
     return run_phases(
         what.keys.size(),
@@ -91,7 +97,7 @@ struct map_filler {
   const plan& what;
 
   explicit map_filler(const plan& given) : what(given) {}
-  phases run(source_type& source) {
+  [[gnu::noinline]] phases run(source_type& source) {
     auto map = make<container_type>(source);
     return run_phases(
         what.keys.size(),
@@ -111,7 +117,7 @@ struct list_filler {
   std::vector<typename container_type::iterator> places;
 
   explicit list_filler(const plan& given) : what(given), places(given.keys.size()) {}
-  phases run(source_type& source) {
+  [[gnu::noinline]] phases run(source_type& source) {
     auto list = make<container_type>(source);
     return run_phases(
         what.keys.size(),
@@ -134,11 +140,12 @@ double middle_of(std::vector<phases>& all, double phases::*phase) {
 }
 
 template <class source_type, template <class> class filler_type>
-void measure(const plan& what) {
+void measure(plan& what) {
   filler_type<source_type> filler(what);
   std::vector<phases> all(what.keys.size() > single_above ? 1 : repetitions);
   const double before = bench::resident_bytes();
   for (phases& each : all) {
+    what.renew();
     source_type source;
     each = filler.run(source);
   }
@@ -157,7 +164,7 @@ void run(const bench::scene_arguments& arguments) {
   using source_type = typename Contender::source;
   const std::string_view container = arguments.rest[0];
   const std::size_t full = bench::parse_number(arguments.rest[1], 100'000'000, "N", "containers");
-  const plan what(arguments.scaled(full, 100));
+  plan what(arguments.scaled(full, 100));
   if (container == "unordered_set") {
     measure<source_type, set_filler>(what);
   } else if (container == "list") {

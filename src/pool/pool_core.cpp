@@ -19,17 +19,15 @@ namespace {
 
 // What one shard may keep in full magazines. Slots there come back in the order in which they were freed, slots in
 // spans in the order of their addresses, for some ns each. The order of addresses pays where several objects share a
-// cache line, and in heaps far beyond the caches. (Figures: docs/design/0006.)
-constexpr std::size_t handover_limit_small = 512 * kib;
+// cache line, and in pools beyond the caches. (Figures: docs/design/0006.)
+constexpr std::size_t ordered_handover_limit = 512 * kib;
 constexpr std::size_t handover_limit = 16 * mib;
 
-std::size_t handover_bytes(std::size_t size) {
-  return size < cache_line ? handover_limit_small : handover_limit;
-}
+// From so many bytes on a pool counts as beyond the caches, until it has half of them.
+constexpr std::size_t ordered_from = 16 * mib;
 
-// Empty spans that the pool keeps, and each shard of a pool that has more.
-constexpr std::size_t spare_limit = 256 * kib;
-constexpr std::size_t spare_limit_of_shard = 64 * kib;
+// Empty spans that each shard keeps, and what decay leaves of them while the pool is in use.
+constexpr std::size_t aged_spare_limit = 64 * kib;
 // What a magazine of small objects may hold at most.
 constexpr std::size_t small_magazine_bytes = 16 * kib;
 constexpr int reclaim_tries = 3;
@@ -51,8 +49,6 @@ pool_core::pool_core(const tarn_pool_request& request, const char* name, void* f
       chunk_objects_(std::max<std::size_t>(request.chunk_objects, 1)),
       most_in_magazine_(magazine_for(layout_.size, request.magazine_length)),
       maximum_bytes_(request.maximum_bytes),
-      most_waiting_(static_cast<unsigned>(
-          std::max<std::size_t>(handover_bytes(layout_.size) / (layout_.size * most_in_magazine_), 2))),
       huge_(request.huge_pages),
       checked_(request.checked),
       single_(request.single_thread),
@@ -61,6 +57,21 @@ pool_core::pool_core(const tarn_pool_request& request, const char* name, void* f
                        ? 1
                        : (request.shards != 0 ? request.shards : standard_shards)) {
   shards_[0] = new (first) pool_shard(*this, 0);
+  set_ordered(false);
+}
+
+void pool_core::set_ordered(bool beyond_caches) {
+  const bool ordered = beyond_caches || layout_.size < cache_line;
+  const std::size_t limit = ordered ? ordered_handover_limit : handover_limit;
+  most_waiting_.store(
+      static_cast<unsigned>(std::max<std::size_t>(limit / (layout_.size * most_in_magazine_), 2)),
+      std::memory_order_relaxed);
+  beyond_caches_.store(beyond_caches, std::memory_order_relaxed);
+}
+
+void pool_core::review_size() {
+  const bool before = beyond_caches_.load(std::memory_order_relaxed);
+  if (TARN_UNLIKELY(before ? bytes() < ordered_from / 2 : bytes() >= ordered_from)) set_ordered(!before);
 }
 
 pool_shard& pool_core::assign_shard_locked() {
@@ -113,6 +124,7 @@ span* pool_core::new_span() {
     s = engine::middle.take_pages(pages, alignment, span_state::pooled, page_heap::use::dense);
   }
   if (s == nullptr) bytes_.fetch_sub(pages << page_shift, std::memory_order_relaxed);
+  review_size();
   return s;
 }
 
@@ -143,9 +155,12 @@ std::size_t pool_core::add_span(pool_shard& to) {
 }
 
 // As the pool grows, several spans at once, most often side by side: a thread whose spans lie between other threads' has
-// its objects on more page tables, and all of them in a part of the places for address translations.
+// its objects on more page tables, and all of them in a part of the places for address translations. A large pool lies
+// on huge pages, where that is no matter, and where spans that nobody has touched yet may be backed.
 bool pool_core::add_spans(pool_shard& to) {
-  const std::size_t more = bytes() / shard_count_.load(std::memory_order_relaxed) / span_batch_divisor;
+  const std::size_t more = beyond_caches_.load(std::memory_order_relaxed)
+                               ? 0
+                               : bytes() / shard_count_.load(std::memory_order_relaxed) / span_batch_divisor;
   std::size_t added = 0;
   do {
     const std::size_t before = bytes();
@@ -160,6 +175,7 @@ void pool_core::destroy_span(span* s, page_backing backing) {
   pool_memory::renounce(reinterpret_cast<void*>(s->start), s->bytes());
   pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
   bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
+  review_size();
   void* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
   const std::size_t bits = bits_bytes(s);
   s->owner.store(nullptr, std::memory_order_relaxed);
@@ -288,8 +304,9 @@ void pool_core::release_spares(std::size_t keep, page_backing backing) {
 }
 
 void pool_core::settle() {
-  if (TARN_UNLIKELY(spare_bytes.load(std::memory_order_relaxed) > spare_limit)) {
-    release_spares(spare_limit_of_shard, page_backing::young);
+  if (TARN_UNLIKELY(has_surplus_.load(std::memory_order_relaxed))) {
+    has_surplus_.store(false, std::memory_order_relaxed);
+    release_spares(spare_limit, page_backing::young);
   }
   if (TARN_LIKELY(touched_.load(std::memory_order_relaxed))) return;
   touched_.store(true, std::memory_order_relaxed);
@@ -302,8 +319,8 @@ void pool_core::age() {
     put_back(s.take_idle_magazines(false));
     s.free_idle_empties(false);
   });
-  // These have been idle for a period; the page heap need not wait for another one.
-  release_spares(in_use ? spare_limit_of_shard : 0, page_backing::old);
+  // Those of an idle pool have been idle for a period; the page heap need not wait for another one.
+  release_spares(in_use ? aged_spare_limit : 0, in_use ? page_backing::young : page_backing::old);
   if (in_use) {
     idle_periods_ = 0;
   } else if (idle_periods_ < periods_to_purge && ++idle_periods_ == periods_to_purge) {

@@ -38,7 +38,7 @@ class pool_core {
   [[nodiscard]] bool is_checked() const { return checked_; }
   [[nodiscard]] bool is_single() const { return single_; }
   [[nodiscard]] std::size_t most_in_magazine() const { return most_in_magazine_; }
-  [[nodiscard]] unsigned most_waiting() const { return most_waiting_; }
+  [[nodiscard]] unsigned most_waiting() const { return most_waiting_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t slots_in(const span* s) const { return layout_.objects(s->pages, huge_); }
   [[nodiscard]] pool_shard& first_shard() const { return *shards_[0]; }
   // The shard with the fewest bins, made if the pool may have another one. With the registry's lock held.
@@ -81,6 +81,9 @@ class pool_core {
   }
   // Empty spans of all shards, which keep the figure.
   std::atomic<std::size_t> spare_bytes{0};
+  // More of them in one shard are given back at the next settle(), which note_surplus() asks for.
+  static constexpr std::size_t spare_limit = 8 * mib;
+  void note_surplus() { has_surplus_.store(true, std::memory_order_relaxed); }
   // All full magazines go back into spans, all empty spans to the page heap, all other idle pages to the system.
   void trim();
 
@@ -130,6 +133,9 @@ class pool_core {
   bool take_reserved(pool_shard& own);
   // Moves a span with free slots here from a shard that can spare it. False when there is none.
   bool take_spared(pool_shard& own);
+  // By how much lies in the spans: whether the pool is beyond the caches.
+  void review_size();
+  void set_ordered(bool beyond_caches);
   span* new_span();
   // Returns its slots; 0 when there is no memory, or the limit is reached.
   std::size_t add_span(pool_shard& to);
@@ -145,7 +151,10 @@ class pool_core {
   std::size_t chunk_objects_;
   std::size_t most_in_magazine_;
   std::size_t maximum_bytes_;
-  unsigned most_waiting_;  // full magazines in one shard
+  std::atomic<unsigned> most_waiting_{0};  // full magazines in one shard
+  std::atomic<bool> beyond_caches_{
+      false};  // so large that slots are handed out in the order of their addresses
+  std::atomic<bool> has_surplus_{false};
   bool huge_;
   bool checked_;
   bool single_;

@@ -15,7 +15,6 @@ namespace {
 constexpr std::size_t spans_per_refill = 16;
 // A bin of a draining shard may hold this part of what the shard has in use.
 constexpr std::size_t draining_divisor = 256;
-constexpr std::size_t most_draining = 60;
 // More free bytes than this are plenty.
 constexpr std::size_t plenty = 8 * mib;
 
@@ -78,6 +77,7 @@ void pool_shard::account_spare_locked(std::ptrdiff_t bytes) {
   const auto change = static_cast<std::size_t>(bytes);
   spare_bytes_.store(spare_bytes() + change, std::memory_order_relaxed);
   pool_.spare_bytes.fetch_add(change, std::memory_order_relaxed);
+  if (spare_bytes() > pool_core::spare_limit) pool_.note_surplus();
 }
 
 void pool_shard::note_change_locked() {
@@ -85,8 +85,7 @@ void pool_shard::note_change_locked() {
   if (taken > peak_.load(std::memory_order_relaxed)) peak_.store(taken, std::memory_order_relaxed);
   free_hint_.store(static_cast<std::size_t>(depot_.free_slots()) + spare_bytes() / pool_.layout().size,
                    std::memory_order_relaxed);
-  most_while_draining_.store(std::clamp<std::size_t>(taken / draining_divisor, 1, most_draining),
-                             std::memory_order_relaxed);
+  most_while_draining_.store(std::max<std::size_t>(taken / draining_divisor, 1), std::memory_order_relaxed);
 }
 
 std::size_t pool_shard::take(magazine* m, std::size_t most, source from) {

@@ -398,4 +398,48 @@ TEST(object_pool, hits_and_refills_tell_how_arrays_were_filled) {
   for (counted_line* each : all) pool.deallocate(each);
 }
 
+// Takes `count` objects, gives them back shuffled, and takes half of them again: which part of them, but for the first
+// ones, lies above the one before.
+double ascending_part(tarn::object_pool<counted_line>& pool, std::size_t count, std::size_t first) {
+  std::vector<counted_line*> objects(count);
+  for (counted_line*& each : objects) each = pool.allocate();
+  std::ranges::shuffle(objects, std::mt19937(1));
+  for (counted_line* each : objects) pool.deallocate(each);
+  objects.resize(count / 2);
+  for (counted_line*& each : objects) each = pool.allocate();
+  std::size_t ascending = 0;
+  for (std::size_t i = first + 1; i < objects.size(); ++i) ascending += objects[i - 1] < objects[i] ? 1 : 0;
+  const double part = static_cast<double>(ascending) / static_cast<double>(objects.size() - first - 1);
+  for (counted_line* each : objects) pool.deallocate(each);
+  return part;
+}
+
+TEST(object_pool, a_pool_beyond_the_caches_hands_out_in_the_order_of_addresses) {
+  if (TARN_CHECKED_POOLS != 0) GTEST_SKIP() << "a checked pool has no arrays of free slots";
+  tarn::object_pool<counted_line> pool;
+  // What was given back last may come back as it is: 512 KiB and two arrays of a thread.
+  constexpr std::size_t unordered = (512 << 10) / sizeof(counted_line) + 2 * 256;
+  EXPECT_GT(ascending_part(pool, (24 << 20) / sizeof(counted_line), unordered), 0.98);
+  // As a small one again, it hands out what was given back last.
+  pool.trim();
+  EXPECT_LT(ascending_part(pool, (2 << 20) / sizeof(counted_line), 0), 0.6);
+}
+
+TEST(object_pool, empty_spans_wait_for_their_thread_up_to_a_limit) {
+  if (TARN_CHECKED_POOLS != 0) GTEST_SKIP() << "a checked pool gives its spans back at once";
+  tarn::object_pool<counted_line> pool;
+  std::vector<counted_line*> objects((24 << 20) / sizeof(counted_line));
+  std::size_t most = 0;
+  // Decay may come in between and give them back.
+  for (int tries = 0; most < 8U << 20 && tries < 10; ++tries) {
+    for (counted_line*& each : objects) each = pool.allocate();
+    for (counted_line* each : objects) pool.deallocate(each);
+    most = std::max<std::size_t>(most, pool.stats().bytes);
+  }
+  EXPECT_GE(most, 8U << 20);
+  EXPECT_LE(most, 10U << 20);
+  pool.trim();
+  EXPECT_EQ(pool.stats().bytes, 0U);
+}
+
 }  // namespace
