@@ -26,7 +26,7 @@ constexpr std::size_t handover_limit = 16 * mib;
 // From so many bytes on a pool counts as beyond the caches, until it has half of them.
 constexpr std::size_t ordered_from = 16 * mib;
 
-// Empty spans that each shard keeps, and what decay leaves of them while the pool is in use.
+// What decay leaves of a shard's empty spans while the pool is in use.
 constexpr std::size_t aged_spare_limit = 64 * kib;
 // What a magazine of small objects may hold at most.
 constexpr std::size_t small_magazine_bytes = 16 * kib;

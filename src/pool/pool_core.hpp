@@ -81,7 +81,7 @@ class pool_core {
   }
   // Empty spans of all shards, which keep the figure.
   std::atomic<std::size_t> spare_bytes{0};
-  // More of them in one shard are given back at the next settle(), which note_surplus() asks for.
+  // Tunable. What one shard has beyond it goes back at the next settle(), which note_surplus() asks for.
   static constexpr std::size_t spare_limit = 8 * mib;
   void note_surplus() { has_surplus_.store(true, std::memory_order_relaxed); }
   // All full magazines go back into spans, all empty spans to the page heap, all other idle pages to the system.
@@ -133,7 +133,7 @@ class pool_core {
   bool take_reserved(pool_shard& own);
   // Moves a span with free slots here from a shard that can spare it. False when there is none.
   bool take_spared(pool_shard& own);
-  // By how much lies in the spans: whether the pool is beyond the caches.
+  // Decides by bytes() whether the pool is beyond the caches. Of threads that disagree the last one to look is right.
   void review_size();
   void set_ordered(bool beyond_caches);
   span* new_span();
@@ -151,9 +151,8 @@ class pool_core {
   std::size_t chunk_objects_;
   std::size_t most_in_magazine_;
   std::size_t maximum_bytes_;
-  std::atomic<unsigned> most_waiting_{0};  // full magazines in one shard
-  std::atomic<bool> beyond_caches_{
-      false};  // so large that slots are handed out in the order of their addresses
+  std::atomic<unsigned> most_waiting_{0};   // full magazines in one shard
+  std::atomic<bool> beyond_caches_{false};  // then slots are handed out in the order of their addresses
   std::atomic<bool> has_surplus_{false};
   bool huge_;
   bool checked_;
