@@ -23,8 +23,9 @@ namespace {
 constexpr std::size_t ordered_handover_limit = 512 * kib;
 constexpr std::size_t handover_limit = 16 * mib;
 
-// From so many bytes on a pool counts as beyond the caches, until it has half of them.
-constexpr std::size_t ordered_from = 16 * mib;
+// Tunable. From so many bytes on a pool counts as beyond the caches, until it has half of them. Larger last-level caches
+// are shared with other cores, and other machines' programs.
+constexpr std::size_t ordered_from = 4 * mib;
 
 // What decay leaves of a shard's empty spans while the pool is in use.
 constexpr std::size_t aged_spare_limit = 64 * kib;
