@@ -4,15 +4,16 @@
 //   all values of int) in an unordered_set. There the same ints come again in every container; here each has new ones.
 // Known to favour: in the first two phases, allocators that only bump; in the third, those that hand memory out in
 //   address order again. monotonic resources gain by never taking anything back; the last column shows at what price.
-// Method: up to 100,000 elements the figures are medians over 41 containers, built one after the other in the same
-//   process, so that memory is warm, beside the sum of the first one; above, those of a single one.
+// Method: up to 100,000 elements the figures are medians over 41 containers, built one after the other in the same process,
+//   so that memory is warm, beside the sum of the first one; where neighbours disturb, of up to 200 the quiet ones count
+//   (micro/quiet_core.hpp). Above, the figures are those of a single one.
 // Output: one JSON object: ticks per operation of the three phases, and by how many bytes the process grew.
 #include <list>
 #include <map>
 #include <random>
 #include <unordered_set>
 
-#include "../micro/ticks.hpp"
+#include "../micro/quiet_core.hpp"
 #include "allocators.hpp"
 #include "resident.hpp"
 
@@ -20,7 +21,10 @@ namespace {
 
 constexpr const char* own_arguments = "unordered_set|list|map N";
 constexpr std::size_t single_above = 100'000;
-constexpr std::size_t repetitions = 41;
+constexpr std::size_t wanted_repetitions = 41;
+constexpr std::size_t fewest_repetitions = 11;
+constexpr std::size_t most_repetitions = 200;
+constexpr double most_seconds = 3;
 
 struct phases {
   double insert;
@@ -142,15 +146,19 @@ double middle_of(std::vector<phases>& all, double phases::*phase) {
 template <class source_type, template <class> class filler_type>
 void measure(plan& what) {
   filler_type<source_type> filler(what);
-  std::vector<phases> all(what.keys.size() > single_above ? 1 : repetitions);
+  const bool single = what.keys.size() > single_above;
   const double before = bench::resident_bytes();
-  for (phases& each : all) {
-    what.renew();
-    source_type source;
-    each = filler.run(source);
-  }
+  double first = 0;
+  auto all = bench::quiet_readings<phases>(
+      single ? 1 : wanted_repetitions, single ? 1 : fewest_repetitions, single ? 1 : most_repetitions,
+      most_seconds, [&what] { what.renew(); },
+      [&] {
+        source_type source;
+        const phases each = filler.run(source);
+        if (first == 0) first = each.insert + each.erase + each.again;
+        return each;
+      });
   const double grown = std::max(bench::peak_bytes() - before, 0.0);
-  const double first = all[0].insert + all[0].erase + all[0].again;
   const double insert = middle_of(all, &phases::insert);
   const double erase = middle_of(all, &phases::erase);
   const double again = middle_of(all, &phases::again);

@@ -4,18 +4,19 @@
 // Idea: the benchmark that per-type pools are usually shown with.
 // Known to favour: pools whose state lies in one place known at compile time. It shows the cost of the fast path and
 //   nothing of what else memory costs a program.
-// Invariant: a reading of the counter covers one block of work; the median over all blocks is the figure.
+// Invariant: a reading of the counter covers one block of work; the median over all quiet blocks is the figure.
 // Output: one JSON object, ticks per pair.
-#include "../micro/ticks.hpp"
+#include "../micro/quiet_core.hpp"
 #include "pools.hpp"
 
 namespace {
 
 constexpr std::size_t pairs_per_block = 2000;
 constexpr std::size_t batch_length = 5000;
-constexpr double seconds_per_figure = 0.12;
-constexpr std::size_t fewest_samples = 5;
-constexpr std::size_t most_samples = 4000;
+constexpr double most_seconds_per_figure = 0.6;
+constexpr std::size_t fewest_readings = 5;
+constexpr std::size_t wanted_readings = 1000;
+constexpr std::size_t most_readings = 100'000;
 
 using contenders = bench::join<
     bench::contender_list<bench::bare_chain, bench::bare_thread_array, bench::classic_memory_pool,
@@ -45,19 +46,18 @@ void batch_block(pool_type& pool, std::type_identity<T> /*type*/) {
   }
 }
 
-// As many blocks as the time holds, so that a contender that is a thousand times slower ends as soon as the others.
+// No more blocks than the time holds, so that a contender that is a thousand times slower ends as soon as the others.
 template <class work_type>
 double median_ticks(const bench::scene_arguments& arguments, std::size_t pairs, work_type work) {
-  const double limit = seconds_per_figure * arguments.scale / 1000;
-  std::vector<double> readings;
-  readings.reserve(most_samples);
   work();
-  const bench::stopwatch clock;
-  while (readings.size() < fewest_samples || (readings.size() < most_samples && clock.seconds() < limit)) {
-    const std::uint64_t start = bench::ticks();
-    work();
-    readings.push_back(static_cast<double>(bench::ticks() - start));
-  }
+  auto readings = bench::quiet_readings<double>(
+      wanted_readings, fewest_readings, most_readings, most_seconds_per_figure * arguments.scale / 1000,
+      [] {},
+      [&work] {
+        const std::uint64_t start = bench::ticks();
+        work();
+        return static_cast<double>(bench::ticks() - start);
+      });
   const auto middle = readings.begin() + static_cast<std::ptrdiff_t>(readings.size() / 2);
   std::nth_element(readings.begin(), middle, readings.end());
   return *middle / static_cast<double>(pairs);
