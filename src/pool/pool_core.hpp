@@ -133,7 +133,8 @@ class pool_core {
   bool take_reserved(pool_shard& own);
   // Moves a span with free slots here from a shard that can spare it. False when there is none.
   bool take_spared(pool_shard& own);
-  // Decides by bytes() whether the pool is beyond the caches. Of threads that disagree the last one to look is right.
+  // Decides by bytes() whether the pool is beyond the caches. Where threads disagree, the next span that comes or goes
+  // puts it right.
   void review_size();
   void set_ordered(bool beyond_caches);
   span* new_span();
