@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+"""The tests of a build folder, as ctest describes them."""
+import json
+import re
+import subprocess
+from dataclasses import dataclass
+
+
+@dataclass
+class Test:
+    name: str
+    command: list
+    environment: list  # NAME=VALUE
+    timeout: float
+    skip_code: int | None
+    folder: str
+
+
+def read(build, labels, wanted, unwanted):
+    """The built tests that have one of `labels`, whose name contains `wanted` and not `unwanted` (regular expressions)."""
+    listing = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, stdout=subprocess.PIPE)
+    tests = []
+    for entry in json.loads(listing.stdout)["tests"]:
+        properties = {item["name"]: item["value"] for item in entry.get("properties", [])}
+        name = entry["name"]
+        if not set(labels) & set(properties.get("LABELS", [])) or "command" not in entry:
+            continue
+        if not re.search(wanted, name) or (unwanted and re.search(unwanted, name)):
+            continue
+        tests.append(Test(name, entry["command"], [e for e in properties.get("ENVIRONMENT", []) if e],
+                          properties.get("TIMEOUT", 60), properties.get("SKIP_RETURN_CODE"),
+                          properties.get("WORKING_DIRECTORY", build)))
+    return tests

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""Boots a guest under QEMU and reads its tests' results from the serial console."""
+import os
+import queue
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+
+from kernel_package import Unavailable
+
+BOOT_LIMIT = 60  # seconds until the guest's first line; with KVM, and five times that without
+
+
+@dataclass
+class Result:
+    name: str
+    status: int | None  # None: the guest ended, or stood still, before the test did
+    seconds: float
+    output: list = field(default_factory=list)
+
+
+@dataclass
+class Outcome:
+    kernel: str = ""
+    results: list = field(default_factory=list)
+    error: str = ""  # why the guest ended early; empty if it did all its tests
+
+
+class Machine:
+    """How one architecture is emulated."""
+
+    def __init__(self, architecture, cpus, memory):
+        self.program = {"amd64": "qemu-system-x86_64", "arm64": "qemu-system-aarch64"}[architecture]
+        if not shutil.which(self.program):
+            raise Unavailable(f"{self.program} is not installed")
+        self.native = architecture == {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine)
+        self.console = "ttyS0" if architecture == "amd64" else "ttyAMA0"
+        self.board = ["-M", "q35"] if architecture == "amd64" else ["-M", "virt"]
+        self.cpu = "max" if architecture == "amd64" else "cortex-a72"
+        self.size = ["-smp", str(cpus), "-m", memory]
+
+    def accelerators(self):
+        """KVM where it can be opened, then emulation."""
+        kvm = self.native and os.access("/dev/kvm", os.R_OK | os.W_OK)
+        return (["kvm"] if kvm else []) + ["tcg"]
+
+    def command(self, accelerator, image, initrd):
+        cpu = "host" if accelerator == "kvm" else self.cpu
+        return [self.program, *self.board, *self.size, "-accel", accelerator, "-cpu", cpu, "-nodefaults", "-no-reboot",
+                "-display", "none", "-serial", "stdio", "-kernel", str(image), "-initrd", initrd,
+                "-append", f"console={self.console} quiet loglevel=4 panic=-1 mitigations=off",
+                "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"]
+
+
+def works(machine, accelerator, image):
+    """Whether a guest starts at all with this accelerator: some nested hypervisors offer a KVM that boots nothing."""
+    with tempfile.NamedTemporaryFile(suffix=".initrd") as empty:
+        guest = _Console(machine.command(accelerator, image, empty.name) + ["-append", f"console={machine.console}"])
+        try:
+            limit = time.monotonic() + 20
+            while (line := guest.line(limit)) is not None:
+                if "Linux version" in line:
+                    return True
+            return False
+        finally:
+            guest.end()
+
+
+def run(machine, accelerator, image, initrd, limits, echo):
+    """Runs the guest. `limits` maps a test's name to its seconds; `echo` is called with every line of the console."""
+    with tempfile.NamedTemporaryFile(suffix=".initrd") as file:
+        file.write(initrd)
+        file.flush()
+        guest = _Console(machine.command(accelerator, image, file.name))
+        try:
+            return _read(guest, BOOT_LIMIT * (1 if accelerator == "kvm" else 5), limits, echo)
+        finally:
+            guest.end()
+
+
+def _read(guest, boot_limit, limits, echo):
+    outcome = Outcome()
+    current = None
+    finished = False
+    limit = time.monotonic() + boot_limit
+    while (line := guest.line(limit)) is not None:
+        echo(line)
+        words = line.split()
+        if line.startswith("@@ kernel"):
+            outcome.kernel = " ".join(words[2:])
+            limit = time.monotonic() + boot_limit
+        elif line.startswith("@@ begin"):
+            current = Result(words[2], None, 0)
+            limit = time.monotonic() + limits[words[2]] + 30
+        elif line.startswith("@@ end"):
+            current.status = int(words[3])
+            current.seconds = float(words[5]) - float(words[4])
+            outcome.results.append(current)
+            current = None
+            limit = time.monotonic() + boot_limit
+        elif line.startswith("@@ finished"):
+            finished = True
+        elif line.startswith("@@ broken"):
+            outcome.error = line
+        elif current is not None:
+            current.output.append(line)
+    if current is not None:
+        outcome.results.append(current)
+    if not finished and not outcome.error:
+        outcome.error = "the guest ended or stood still" + (f" in {current.name}" if current else "")
+    return outcome
+
+
+class _Console:
+    """A guest's process and the lines that it prints."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT)
+        self.lines = queue.Queue()
+        threading.Thread(target=self._pump, daemon=True).start()
+
+    def _pump(self):
+        for line in self.process.stdout:
+            self.lines.put(line.decode(errors="replace").rstrip("\r\n"))
+        self.lines.put(None)
+
+    def line(self, limit):
+        """The next line; None at the end or after the monotonic time `limit`."""
+        try:
+            return self.lines.get(timeout=max(0.0, limit - time.monotonic()))
+        except queue.Empty:
+            return None
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""Debian's kernels and busybox for a guest: finds the newest package of a version, downloads it by apt and unpacks it.
+
+Everything lies in one folder of the build tree and is kept there, so that a second run needs no network. apt gets its own
+lists there, for the guest's architecture, and needs neither root nor a change of the system's configuration.
+"""
+import lzma
+import os
+import pathlib
+import re
+import subprocess
+
+# What a guest needs to reach the host's files; a kernel may have some of these built in.
+MODULES = ["virtio_pci", "virtio_mmio", "9pnet_virtio", "9p", "overlay"]
+
+
+class Unavailable(Exception):
+    """The tests cannot run here; the message says why."""
+
+
+class Packages:
+    """Debian's packages of one architecture (Debian's name for it: amd64, arm64)."""
+
+    def __init__(self, folder, architecture):
+        self.folder = pathlib.Path(folder) / architecture
+        self.architecture = architecture
+
+    def kernel(self, version):
+        """The unpacked folder of the newest kernel package of `version` ("6.1", "6.12"), fetched if it is not there."""
+        pattern = re.compile(rf"linux-image-{re.escape(version)}\.[0-9.+~a-z-]*-{self.architecture}$")
+        return self._unpacked(pattern, lambda name: "cloud" not in name and "-rt-" not in name)
+
+    def busybox(self):
+        folder = self._unpacked(re.compile(r"busybox-static$"), lambda name: True)
+        return next(path for path in (folder / "bin/busybox", folder / "usr/bin/busybox") if path.exists())
+
+    def _unpacked(self, pattern, accept):
+        there = [path for path in self.folder.glob("*/") if pattern.match(path.name) and accept(path.name)]
+        if there:
+            return max(there, key=version_key)
+        names = [name for name in self._names() if pattern.match(name) and accept(name)]
+        if not names:
+            raise Unavailable(f"apt has no package {pattern.pattern} for {self.architecture}")
+        return self._fetch(max(names, key=lambda name: version_key(pathlib.Path(name))))
+
+    def _names(self):
+        lists = self._apt("apt-cache", "pkgnames")
+        if not lists.strip():
+            self._apt("apt-get", "update")
+            lists = self._apt("apt-cache", "pkgnames")
+        return lists.split()
+
+    def _fetch(self, name):
+        downloads = self.folder / "downloads"
+        downloads.mkdir(parents=True, exist_ok=True)
+        self._apt("apt-get", "download", name, cwd=downloads)
+        package = next(downloads.glob(f"{name}_*.deb"))
+        partial = self.folder / f"{name}.partial"
+        subprocess.run(["dpkg-deb", "-x", package, partial], check=True)
+        partial.rename(self.folder / name)
+        package.unlink()
+        return self.folder / name
+
+    def _apt(self, *command, cwd=None):
+        state = self.folder / "apt"
+        (state / "lists/partial").mkdir(parents=True, exist_ok=True)
+        (state / "cache/archives/partial").mkdir(parents=True, exist_ok=True)
+        (state / "status").touch()
+        config = state / "apt.conf"
+        config.write_text(
+            f'APT {{ Architecture "{self.architecture}"; Architectures "{self.architecture}"; Sandbox::User "root"; }}\n'
+            f'Dir::State "{state}"; Dir::State::status "{state}/status"; Dir::Cache "{state}/cache";\n'
+            'Acquire::Languages "none";\n')
+        try:
+            return subprocess.run(command, cwd=cwd, env={**os.environ, "APT_CONFIG": str(config)}, check=True, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout
+        except FileNotFoundError:
+            raise Unavailable(f"{command[0]} is not installed: kernels come from Debian's packages") from None
+        except subprocess.CalledProcessError as error:
+            raise Unavailable(f"{' '.join(command[:2])} failed (no network?): {error.stderr.strip()[-300:]}") from None
+
+
+def version_key(path):
+    """Orders 6.12.9 before 6.12.10."""
+    return [int(number) for number in re.findall(r"\d+", path.name)]
+
+
+def image(kernel):
+    """The bootable file of an unpacked kernel package."""
+    return next((kernel / "boot").glob("vmlinu[xz]-*"))
+
+
+def release(kernel):
+    """What uname -r says in the guest."""
+    return image(kernel).name.split("-", 1)[1]
+
+
+def modules(kernel):
+    """(name, bytes) of the modules in MODULES and of those they depend on, in the order in which they can be loaded."""
+    files = {}
+    for folder in (kernel / "lib/modules", kernel / "usr/lib/modules"):
+        for path in folder.rglob("*.ko*"):
+            files[path.name.split(".ko")[0].replace("-", "_")] = path
+    loaded = {}
+
+    def load(name):
+        name = name.replace("-", "_")
+        if name in loaded or name not in files:  # not in files: built into the kernel
+            return
+        content = files[name].read_bytes()
+        if files[name].suffix == ".xz":
+            content = lzma.decompress(content)
+        depends = re.search(rb"\0depends=([^\0]*)\0", content)
+        for other in depends.group(1).decode().split(",") if depends else []:
+            load(other)
+        loaded[name] = content
+
+    for name in MODULES:
+        load(name)
+    return list(loaded.items())

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs the tests of a build on another kernel: boots Debian's kernel under QEMU and runs what ctest lists, in the guest.
+
+    tests/kernels/run.py --kernel 6.1 --kernel 6.12 --tests 'unit|guarantee' --build build/release
+
+Exit status: 0 all passed or were skipped, 1 a test failed or a guest did not finish, 2 wrong usage,
+77 nothing could run here (the reason is printed).
+"""
+import argparse
+import pathlib
+import sys
+import time
+
+import ctest_list
+import guest
+import guest_image
+import kernel_package
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TRIPLES = {"arm64": ("aarch64-linux-gnu", "ld-linux-aarch64.so.1")}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--kernel", action="append", help="a kernel version of Debian's, such as 6.1; may be repeated")
+    parser.add_argument("--build", default="build/release", help="the build folder whose tests run")
+    parser.add_argument("--labels", default="unit,death,guarantees,stress,pools", help="ctest labels that run")
+    parser.add_argument("--tests", default="", help="a regular expression that a test's name must contain")
+    parser.add_argument("--exclude", default="", help="a regular expression that a test's name must not contain")
+    parser.add_argument("--user", default="root", help="the user in the guest: root or nobody")
+    parser.add_argument("--arch", default="amd64", choices=["amd64", "arm64"])
+    parser.add_argument("--cpus", type=int, default=2)
+    parser.add_argument("--memory", default="3G")
+    parser.add_argument("--accel", choices=["kvm", "tcg"], help="how to emulate; by itself the fastest that boots")
+    parser.add_argument("--kvm-only", action="store_true", help="skip (77) where KVM boots no guest")
+    parser.add_argument("--scale", type=float, help="multiplies the tests' limits of time; 10 without KVM")
+    parser.add_argument("--packages", default=ROOT / "build/kernels", type=pathlib.Path, help="where kernels are kept")
+    parser.add_argument("--verbose", action="store_true", help="print everything that the guest prints")
+    parser.add_argument("--command", help="run this one shell command in the guest instead of the build's tests")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    if options.command:
+        tests = [ctest_list.Test("command", ["/bin/sh", "-c", options.command], [], 600, 77, str(pathlib.Path.cwd()))]
+        options.verbose = True
+    else:
+        tests = ctest_list.read(options.build, options.labels.split(","), options.tests, options.exclude)
+    if not tests:
+        print("no built test fits --labels, --tests and --exclude")
+        return 2
+    status = 0
+    for version in options.kernel or ["6.1"]:
+        try:
+            status = max(status, run_on(version, tests, options))
+        except kernel_package.Unavailable as reason:
+            print(f"{version}: skipped: {reason}")
+            return 77
+    return status
+
+
+def run_on(version, tests, options):
+    packages = kernel_package.Packages(options.packages, options.arch)
+    machine = guest.Machine(options.arch, options.cpus, options.memory)
+    kernel = packages.kernel(version)
+    image = kernel_package.image(kernel)
+    accelerator = options.accel or choose(machine, image, options.kvm_only)
+    scale = options.scale or (1 if accelerator == "kvm" else 10)
+    foreign = None
+    if options.arch in TRIPLES:
+        triple, loader = TRIPLES[options.arch]
+        foreign = {"triple": triple, "loader": loader, "libraries": f"/usr/{triple}/lib"}
+    script = guest_image.tests_script(tests, options.user, scale, options.verbose)
+    initrd = guest_image.initrd(kernel_package.modules(kernel), packages.busybox().read_bytes(), script, foreign)
+    limits = {test.name: test.timeout * scale for test in tests}
+    print(f"{kernel_package.release(kernel)} ({options.arch}, {accelerator}, {options.cpus} processors, "
+          f"{options.memory}), {len(tests)} tests as {options.user}", flush=True)
+    started = time.monotonic()
+    outcome = guest.run(machine, accelerator, image, initrd, limits, echo(options.verbose))
+    return report(outcome, tests, time.monotonic() - started)
+
+
+def choose(machine, image, kvm_only):
+    for accelerator in machine.accelerators():
+        if accelerator == "tcg" and kvm_only:
+            break
+        if accelerator == "tcg" or guest.works(machine, accelerator, image):
+            return accelerator
+    raise kernel_package.Unavailable("KVM boots no guest here")
+
+
+def echo(verbose):
+    def show(line):
+        if verbose or line.startswith("@@ broken"):
+            print(line, flush=True)
+    return show
+
+
+def report(outcome, tests, seconds):
+    """Prints every test that did not pass, then one line of sums; returns 0 or 1."""
+    skip_codes = {test.name: test.skip_code for test in tests}
+    passed = skipped = 0
+    failed = []
+    for result in outcome.results:
+        if result.status == 0:
+            passed += 1
+        elif result.status == skip_codes[result.name]:
+            skipped += 1
+            print(f"  skipped {result.name}: {' '.join(result.output[-1:])}")
+        else:
+            failed.append(result.name)
+            state = "did not end" if result.status is None else f"status {result.status}"
+            print(f"  FAILED {result.name} ({state}, {result.seconds:.1f} s)")
+            for line in result.output[-40:]:
+                print(f"    | {line}")
+    missing = len(tests) - len(outcome.results)
+    if outcome.error:
+        print(f"  {outcome.error}; {missing} tests were not begun")
+    for result in sorted(outcome.results, key=lambda result: -result.seconds)[:3]:
+        print(f"  slow: {result.name} {result.seconds:.0f} s")
+    print(f"{outcome.kernel or 'no kernel'}: {len(outcome.results)} tests run, {passed} passed, {len(failed)} failed, "
+          f"{skipped} skipped, in {seconds:.0f} s" + (f"; failed: {' '.join(failed)}" if failed else ""), flush=True)
+    return 1 if failed or outcome.error or missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
