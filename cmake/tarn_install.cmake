@@ -5,8 +5,10 @@ include(CMakePackageConfigHelpers)
 get_property(libraries GLOBAL PROPERTY TARN_LIBRARIES)
 if(NOT TARN_SANITIZE)
   set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tarn)
-  install(TARGETS ${libraries} EXPORT tarn_targets
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  foreach(library IN LISTS libraries)
+    tarn_product(${library} EXPORT tarn_targets
+      LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endforeach()
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tarn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(EXPORT tarn_targets NAMESPACE tarn:: DESTINATION ${package_dir})
 

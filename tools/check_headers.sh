@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Checks that every public header compiles alone, without exceptions and run-time types, as C++20 and, where it
-# ends in .h, as C11 and C++11 too. Usage: check_headers.sh [COMPILER…], each g++ or clang++ of some version.
+# ends in .h, as C11 and C++11 too; and that every public template compiles when it is used, in each mode of the headers.
+# Usage: check_headers.sh [COMPILER…], each g++ or clang++ of some version.
 set -u
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- g++
@@ -33,5 +34,38 @@ while IFS= read -r header; do
   done
 done < <(cd include && find tarn -maxdepth 1 -name '*.h*' | sort)
 
-[ $status -ne 0 ] || echo "public headers compile alone ($count compilations)"
+templates=tests/package/every_template.cpp
+for compiler in "$@"; do
+  for mode in '' -DTARN_CHECKED_POOLS=1 -DNDEBUG '-fno-exceptions -fno-rtti'; do
+    # shellcheck disable=SC2086 # a mode may be two words
+    if ! "$compiler" -std=c++20 "${warnings[@]}" $mode -Iinclude -fsyntax-only "$templates"; then
+      echo "$templates does not compile: $compiler -std=c++20 $mode"
+      status=1
+    fi
+    count=$((count + 1))
+  done
+done
+
+# The names of the templates of namespace tarn, of every kind; those of tarn::detail are not for users. The formatting
+# puts each template's parameters on a line of their own.
+public_templates() {
+  sed -nE '
+    /^namespace detail \{/,/^\}  \/\/ namespace detail/d
+    /^template </ {
+      n
+      /::operator/d
+      s/( [=:] |[{(;]| =$).*//
+      s/.*[^a-z_]([a-z_]+) *$/\1/
+      p
+    }' include/tarn/*.hpp | sort -u
+}
+for name in $(public_templates); do
+  if ! grep -qw "$name" "$templates"; then
+    echo "$templates does not use the template tarn::$name"
+    status=1
+  fi
+  count=$((count + 1))
+done
+
+[ $status -ne 0 ] || echo "public headers compile alone, and every template in use ($count checks)"
 exit $status

@@ -90,7 +90,11 @@ class buffer_allocator {
   void deallocate(T* memory, std::size_t count) noexcept {
     const std::size_t bytes = count * sizeof(T);
     if (bytes >= least_buffer_bytes) return tarn_buffer_give(nullptr, memory);
+#if defined(__cpp_sized_deallocation)
     ::operator delete(memory, bytes, std::align_val_t{alignof(T)});
+#else
+    ::operator delete(memory, std::align_val_t{alignof(T)});
+#endif
   }
 
   // Without arguments: no value is written.

@@ -426,11 +426,15 @@ class recycler {
 
   // ---- checked mode ----
 
-  static detail::recycled_check& check_of(T* object) noexcept {
+  static detail::recycled_check& check_of(T* object) noexcept
+    requires(TARN_CHECKED_POOLS != 0)
+  {
     return reinterpret_cast<slot*>(object)->check;
   }
 
-  static void check_out(state* s, T* object) noexcept {
+  static void check_out(state* s, T* object) noexcept
+    requires(TARN_CHECKED_POOLS != 0)
+  {
     pool_of<slot>().check(reinterpret_cast<slot*>(object), "give-back");
     const detail::recycled_check& c = check_of(object);
     if (c.phase == detail::recycled_phase::waits) tarn_recycler_fatal(s->core, "double give-back", object);
@@ -438,12 +442,16 @@ class recycler {
       tarn_recycler_fatal(s->core, "give-back of an object of another recycler to the one", object);
     }
   }
-  static void note_waits(T* object) noexcept {
+  static void note_waits(T* object) noexcept
+    requires(TARN_CHECKED_POOLS != 0)
+  {
     detail::recycled_check& c = check_of(object);
     c.phase = detail::recycled_phase::waits;
     c.sum = tarn_recycler_seal(object, sizeof(T));
   }
-  static void check_untouched(state* s, T* object) noexcept {
+  static void check_untouched(state* s, T* object) noexcept
+    requires(TARN_CHECKED_POOLS != 0)
+  {
     detail::recycled_check& c = check_of(object);
     if (c.sum != tarn_recycler_unseal(object, sizeof(T))) {
       tarn_recycler_fatal(s->core, "write to an object after its give-back,", object);

@@ -1,15 +1,33 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Installs a build into an empty folder and builds a program against it in every way that users have: the four
-# targets of the CMake package, pkg-config, and a program with no shared libraries; and runs the command.
+# Installs what `./dev build` builds, and nothing else of the build, into an empty folder and builds a program against it
+# in every way that users have: the four targets of the CMake package, pkg-config, and a program with no shared
+# libraries; and runs the command: tarn run, profile and apply.
 # Usage: install_test.sh CMAKE BUILD SCRATCH CXX
 set -eu
 cmake=$1 build=$2 scratch=$3 cxx=$4
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=$scratch/prefix
-rm -rf "$prefix" "$scratch/consumer"
+products=$scratch/products
+rm -rf "$prefix" "$products" "$scratch/consumer"
 
-"$cmake" --install "$build" --prefix "$prefix" >"$scratch/install.log"
+# The targets that ./dev build names, and the files in lib/ and bin/ that the build system makes for them.
+# shellcheck source=tools/dev/build.sh
+. "$here/../../tools/dev/build.sh"
+build() { shift; printf '%s\n' "$@"; }
+mapfile -t targets < <(build_release_products)
+mapfile -t files < <(ninja -C "$build" -t graph "${targets[@]}" | sed -nE 's,.*label="((lib|bin)/[^"]*)".*,\1,p' | sort -u)
+# A build folder of these files alone; CMake's install scripts name its files by their full path.
+for file in "${files[@]}"; do
+  mkdir -p "$products/$(dirname "$file")"
+  cp -P "$build/$file" "$products/$file"
+done
+cp -r "$build/package" "$products/package"
+while IFS= read -r script; do
+  mkdir -p "$products/$(dirname "$script")"
+  sed "/OLD_RPATH/!s,$build/\(lib\|bin\|package\|[a-z/_]*cmake_install\),$products/\1,g" "$build/$script" >"$products/$script"
+done < <(cd "$build" && find . -name cmake_install.cmake)
+"$cmake" --install "$products" --prefix "$prefix" >"$scratch/install.log"
 "$cmake" -S "$here/consumer" -B "$scratch/consumer" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
   -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF >"$scratch/configure.log"
 "$cmake" --build "$scratch/consumer"
@@ -21,6 +39,14 @@ case $printed in
   *LD_PRELOAD=*"$prefix"/*libtarn.so*) ;;
   *) echo "the installed command does not preload the installed library: $printed"; exit 1 ;;
 esac
+
+cd "$scratch"
+rm -f of_true.prof
+"$prefix/bin/tarn" profile -o of_true.prof -- true >/dev/null 2>profile.log || { cat profile.log; exit 1; }
+"$prefix/bin/tarn" sites of_true.prof >/dev/null
+# A pool makes tarn apply preload libtarn_apply.so.
+printf '{"tarn_plan": 1, "sites": [{"use": "pool", "size": 64, "frames": [{"module": "/bin/true", "offset": "0x1"}]}]}' >plan.json
+"$prefix/bin/tarn" apply --once plan.json -- true
 
 libraries=$(dirname "$(find "$prefix" -name libtarn.so)")
 "$cxx" -std=c++20 -static -I"$prefix/include" "$here/consumer/consumer.cpp" -o "$scratch/with_nothing_shared" \

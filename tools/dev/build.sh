@@ -30,9 +30,9 @@ build() {
     cmake --build "build/$preset" ${1:+--target "$@"}
 }
 
-# The libraries and the command: what release is for; its tests are built for ./dev test only.
+# What is installed: the libraries and the command. The tests of release are built by ./dev test only.
 build_release_products() {
-  build release tarn tarn_static tarn_api tarn_api_static tarn_cli
+  build release tarn_products
 }
 
 # run_tests PRESET CTEST-ARG…: runs tests and keeps ctest's closing line in the array closing_lines.

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// Uses every public template of include/tarn once: explicit instantiations compile each member that does not depend on
+// arguments of its own, and main() calls the others. tools/check_headers.sh compiles it with each compiler and mode and
+// fails when a template of include/tarn is not named here; tests/package runs it. Ends with status 0, or aborts.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <list>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tarn/arena.hpp"
+#include "tarn/arena_resource.hpp"
+#include "tarn/buffer_allocator.hpp"
+#include "tarn/buffer_pool.hpp"
+#include "tarn/local_pool.hpp"
+#include "tarn/object_pool.hpp"
+#include "tarn/pool_resource.hpp"
+#include "tarn/pooled.hpp"
+#include "tarn/pooled_allocator.hpp"
+#include "tarn/recycler.hpp"
+#include "tarn/scratch_arena.hpp"
+#include "tarn/stats.hpp"
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+}  // namespace
+
+struct point {
+  double x = 0;
+  double y = 0;
+};
+struct alignas(64) line_of_cache {
+  char bytes[64];
+};
+struct named : tarn::pooled<named> {
+  explicit named(std::string text = {}) : name(std::move(text)) {}
+  std::string name;
+};
+struct derived : named {
+  int more = 0;
+};
+
+template class tarn::buffer_allocator<char>;
+template class tarn::buffer_allocator<double>;
+template class tarn::buffer_allocator<line_of_cache>;
+template class tarn::local_pool<point>;
+template class tarn::local_pool<std::string>;
+template class tarn::object_pool<point>;
+template class tarn::object_pool<std::string>;
+template class tarn::shared_pool<point>;
+template class tarn::shared_pool<line_of_cache>;
+template struct tarn::pool_deleter<point>;
+template struct tarn::owner_deleter<point>;
+template class tarn::pooled<named>;
+template class tarn::pooled_allocator<point>;
+template class tarn::pooled_allocator<char, tarn::buffer_allocator<char>>;
+template struct tarn::recycler_hooks<std::string>;
+template struct tarn::recycler_hooks<point>;
+template class tarn::recycler<std::string>;
+template class tarn::recycler<std::vector<int>>;
+template class tarn::recycler<point>;
+
+namespace {
+
+template <class T>
+void use_buffer_allocator(std::size_t large) {
+  std::vector<T, tarn::buffer_allocator<T>> values;
+  values.resize(3);  // below 64 KiB: operator new
+  values.resize(large);
+  values.push_back(T{});
+  values.clear();
+  values.shrink_to_fit();
+  tarn::buffer_pool pool;
+  const tarn::buffer_allocator<T> allocator(pool);
+  std::vector<T, tarn::buffer_allocator<T>> others(large, T{}, allocator);
+  others = std::move(values);
+  require(tarn::buffer_allocator<char>(allocator) == allocator);
+}
+
+template <class Pool>
+void use_pool(Pool& pool) {
+  point* const one = pool.create(1.0, 2.0);
+  require(one->y == 2);
+  pool.destroy(one);
+  pool.destroy(pool.try_create());
+  pool.deallocate(pool.allocate());
+  pool.deallocate(pool.try_allocate());
+  pool.reserve(2);
+  require(pool.stats().live == 0);
+  static_cast<void>(pool.trim());
+}
+
+void use_pools() {
+  tarn::local_pool<point> local;
+  use_pool(local);
+  auto shared = tarn::pool_of<point>();
+  use_pool(shared);
+  require(shared.make_unique(3.0, 4.0)->x == 3 && shared.make_shared(5.0, 6.0)->y == 6);
+  tarn::object_pool<point> own;
+  use_pool(own);
+  const tarn::pool_ptr<point, tarn::owner_deleter<point>> unique = own.make_unique(1.0, 2.0);
+  require(unique->x == 1 && own.make_shared(1.0, 2.0)->y == 2);
+  static_assert(tarn::chunk_objects<point> == 64);
+}
+
+void use_pooled() {
+  delete new named("new");
+  delete new (std::nothrow) named("nothrow");
+  delete new derived;  // of another size: from operator new
+  std::map<int, point, std::less<>, tarn::pooled_allocator<std::pair<const int, point>>> places;
+  places[1] = point{1, 2};
+  std::list<named, tarn::pooled_allocator<named>> names;
+  names.emplace_back("a name");
+  using base = tarn::buffer_allocator<char>;
+  std::vector<char, tarn::pooled_allocator<char, base>> bytes{tarn::pooled_allocator<char, base>(base())};
+  bytes.resize(1 << 17);
+  require(tarn::node_of<std::list<int>>(1).size >= sizeof(int));
+}
+
+void use_arenas() {
+  tarn::arena arena;
+  const tarn::arena::marker begin = arena.mark();
+  require(arena.create<point>(1.0, 2.0)->y == 2 && arena.create<std::string>("text")->size() == 4);
+  require(arena.create_without_destructor<int>(7) != nullptr && arena.allocate_array<double>(4) != nullptr);
+  require(arena.create_array<std::string>(3).size() == 3 && arena.create_array<int>(3)[2] == 0);
+  arena.rewind(begin);
+  const tarn::scratch_arena scratch(arena);
+  require(scratch->copy("text") == "text");
+  tarn::arena_resource of_arena(arena);
+  tarn::buffer_resource of_buffers;
+  tarn::pool_resource of_pools;
+  tarn::local_pool_resource of_thread;
+  for (std::pmr::memory_resource* resource :
+       std::initializer_list<std::pmr::memory_resource*>{&of_arena, &of_buffers, &of_pools, &of_thread}) {
+    std::pmr::vector<int> values(100000, 1, resource);
+    values.push_back(2);
+  }
+}
+
+void use_recyclers() {
+  tarn::recycler<std::string> texts;
+  *texts.get() = "text";
+  std::string* const taken = texts.take();
+  require(taken->empty());
+  texts.give_back(taken);
+  const tarn::kept_ptr<std::string> kept = texts.get().release();
+  tarn::recycler made([] { return std::vector<int>(100); });
+  made.get()->resize(50);
+  tarn::recycler hooked(
+      [] {
+        return point{1, 2};
+      },
+      {},
+      tarn::recycler_functions{[](point& one) { one.x = 0; }, [](const point&) { return sizeof(point); }});
+  require(hooked.get()->y == 2);
+  require(texts.stats().gets == 3);
+  static_cast<void>(made.trim());
+}
+
+}  // namespace
+
+int main() {
+  use_buffer_allocator<char>(1 << 20);
+  use_buffer_allocator<double>(1 << 17);
+  use_buffer_allocator<line_of_cache>(1 << 11);
+  use_pools();
+  use_pooled();
+  use_arenas();
+  use_recyclers();
+  require(!tarn::pools().empty());
+  return 0;
+}
