@@ -173,7 +173,7 @@ int cmd_advise(const std::vector<std::string>& words) {
   } else {
     print_all(p, all);
   }
-  std::fflush(stdout);
+  flush_standard_output();
   return exit_code::success;
 }
 

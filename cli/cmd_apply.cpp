@@ -26,6 +26,7 @@
 #include "contender.hpp"
 #include "library_search.hpp"
 #include "memory_conditioner.hpp"
+#include "output_file.hpp"
 #include "profiler/analyze/plan.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/apply/apply_format.hpp"
@@ -309,7 +310,7 @@ int measure(const profiler::plan& plan, const apply_arguments& arguments, const 
   for (const std::string& line : render_verdict(outcome)) fmt::print("{}\n", line);
   if (measured) print_prediction(plan, *measured);
   print_sites(plan, told, outcome.rounds + arguments.settings.warmup_rounds);
-  std::fflush(stdout);
+  flush_standard_output();
   fmt::print(stderr, "{}", render_failures(outcome));
   return exit_code_of(outcome, arguments.settings.ignore_failure);
 }

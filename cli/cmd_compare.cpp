@@ -15,6 +15,7 @@
 #include "comparison_report.hpp"
 #include "contender.hpp"
 #include "memory_conditioner.hpp"
+#include "output_file.hpp"
 #include "program_target.hpp"
 #include "statistics.hpp"
 #include "text.hpp"
@@ -115,7 +116,7 @@ void print_report(const comparison_outcome& outcome) {
     fmt::print("{}\n", first ? "\n" + paint(line, style::bold, colour) : line);
     first = false;
   }
-  std::fflush(stdout);
+  flush_standard_output();
   fmt::print(stderr, "{}", render_failures(outcome));
 }
 

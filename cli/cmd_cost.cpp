@@ -187,7 +187,7 @@ void print_report(const cost_outcome& outcome, const memory_prices& prices) {
   fmt::print("{}\n{}\n\n", describe_prices(prices), describe_first_touch(prices));
   fmt::print("{}\n", render_cost_table(outcome, colour));
   for (const std::string& line : render_cost_sentences(outcome)) fmt::print("{}\n", line);
-  std::fflush(stdout);
+  flush_standard_output();
 }
 
 int measure(cost_arguments& arguments) {

@@ -16,6 +16,7 @@
 #include "command_line.hpp"
 #include "commands.hpp"
 #include "library_search.hpp"
+#include "output_file.hpp"
 #include "preload_check.hpp"
 #include "text.hpp"
 
@@ -116,7 +117,7 @@ int print_preloaded_options() {
   }
   const nlohmann::json table = {{"version", text_or_empty(version())}, {"options", options}};
   fmt::print("{}", table.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  std::fflush(stdout);
+  flush_standard_output();
   _exit(exit_code::success);
 }
 

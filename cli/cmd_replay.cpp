@@ -12,6 +12,7 @@
 #include "commands.hpp"
 #include "library_search.hpp"
 #include "memory_conditioner.hpp"
+#include "output_file.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/replay/trace.hpp"
 #include "program_target.hpp"
@@ -166,7 +167,7 @@ int cmd_replay(const std::vector<std::string>& words) {
              profiler::say_bytes(recorded.bytes));
   fmt::print("{}\n", render_replay_table(results, wants_colour(STDOUT_FILENO)));
   print_savings(results, profiler::cpu_time_of(p), recorded.cut);
-  std::fflush(stdout);
+  flush_standard_output();
   print_failures(results);
   return exit_code::success;
 }

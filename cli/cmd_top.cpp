@@ -20,6 +20,7 @@
 #include "live_source.hpp"
 #include "live_view.hpp"
 #include "memory_prices.hpp"
+#include "output_file.hpp"
 #include "profiler/model/store_profile.hpp"
 #include "terminal.hpp"
 #include "text.hpp"
@@ -268,7 +269,7 @@ int follow(live_source& source, top_state& state, const top_arguments& arguments
         if (lines++ % lines_per_heading == 0) fmt::print("{}\n", live_row_heading());
         fmt::print("{}\n", live_row(state.seconds(), state.rates(), state.places()));
       }
-      std::fflush(stdout);
+      flush_standard_output();
       if (arguments.once) return 0;
     }
     if (last) return 0;

@@ -3,14 +3,17 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "cli_error.hpp"
 #include "commands.hpp"
 #include "cost_worker.hpp"
+#include "output_file.hpp"
 #include "replay_rounds.hpp"
 #include "text.hpp"
 
@@ -114,7 +117,15 @@ int main(int count, char** values) {
   for (int index = 1; index < count; ++index) words.emplace_back(values[index]);
   const bool json = wants_json(words);
   try {
-    return dispatch(words);
+    const int status = dispatch(words);
+    flush_standard_output();
+    return status;
+  } catch (const closed_pipe&) {
+    return closed_pipe::exit_status;
+  } catch (const std::system_error& error) {  // fmt's, when it cannot print
+    if (error.code().value() == EPIPE) return closed_pipe::exit_status;
+    print_error(cli_error(exit_code::refused, error.what()), json);
+    return exit_code::refused;
   } catch (const cli_error& error) {
     print_error(error, json);
     return error.code();

@@ -13,6 +13,25 @@
 
 namespace tarn::cli {
 
+namespace {
+
+[[noreturn]] void throw_not_written(const std::string& where, int error) {
+  if (error == EPIPE) throw closed_pipe();
+  throw cli_error(exit_code::refused,
+                  fmt::format("{}: cannot write all of it: {}", where, std::strerror(error)),
+                  "Make room, or name another file.");
+}
+
+}  // namespace
+
+void flush_standard_output() {
+  // The error of an earlier write is told by the next one, if there is anything left to write.
+  const bool failed_before = std::ferror(stdout) != 0;
+  errno = 0;
+  if (std::fflush(stdout) != 0 || failed_before)
+    throw_not_written("standard output", errno != 0 ? errno : EIO);
+}
+
 output_file::output_file(std::string option, const std::string& path)
     : option_(std::move(option)), path_(path) {
   if (path == "-") {
@@ -35,7 +54,7 @@ output_file::~output_file() {
 }
 
 void output_file::write(const std::string& text) {
-  if (descriptor_ == STDOUT_FILENO) std::fflush(stdout);
+  if (descriptor_ == STDOUT_FILENO) flush_standard_output();
   // Fails for what is no regular file, where there is nothing to cut off.
   if (!written_ && descriptor_ != STDOUT_FILENO && ftruncate(descriptor_, 0) != 0) errno = 0;
   written_ = true;
@@ -43,11 +62,7 @@ void output_file::write(const std::string& text) {
   while (done < text.size()) {
     const ssize_t size = ::write(descriptor_, text.data() + done, text.size() - done);
     if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) {
-      throw cli_error(exit_code::refused,
-                      fmt::format("{} {}: cannot write all of it: {}", option_, path_, std::strerror(errno)),
-                      "Make room, or name another file.");
-    }
+    if (size <= 0) throw_not_written(option_ + " " + path_, errno);
     done += static_cast<std::size_t>(size);
   }
 }

@@ -15,12 +15,13 @@ from advice_test import advice, top
 from compare_test import compare
 from cost_test import cost, watch
 from harness import settings
+from output_test import output
 from profile_test import profile, profile_life
 from refusals_test import refusals
 from run_test import run, signals
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (advice, compare, cost, options, profile, profile_life, real_library, refusals,
+GROUPS = {group.__name__: group for group in (advice, compare, cost, options, output, profile, profile_life, real_library, refusals,
                                               run, signals, top, usage, watch)}
 
 

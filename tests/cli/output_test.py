@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""End-to-end: results that cannot be written are a failure of every command, and a closed pipe ends it silently."""
+import json
+import os
+import signal
+import subprocess
+
+from harness import Base, environment, settings, tarn
+
+# Every command that prints results, with words that make it print them.
+COMMANDS = ("run", "compare", "cost", "profile", "doctor", "report", "advise", "apply", "replay", "top", "sites", "flame",
+            "diff", "export", "options")
+
+
+class output(Base):
+    def setUp(self):
+        super().setUp()
+        self.profile = os.path.join(self.folder, "a.prof")
+        recorded = tarn("profile", "--mode", "full", "-o", self.profile, "--", "ls", "/")
+        self.assertEqual(recorded.returncode, 0, recorded.stderr)
+        self.plan = self.write("plan.json", json.dumps({"tarn_plan": 1, "variables": {"A": "1"}}))
+
+    def printing(self):
+        profile = self.profile
+        yield from (["--help"], ["--version"], ["help"])
+        for command in COMMANDS:
+            yield [command, "--help"]
+        yield from (["options"], ["options", "--json"], ["doctor"], ["doctor", "--json"], ["sites", profile],
+                    ["sites", "--json", profile], ["flame", profile], ["flame", "--json", profile],
+                    ["diff", profile, profile], ["diff", "--json", profile, profile], ["advise", profile],
+                    ["advise", "--json", profile], ["report", profile, "-o", "-"],
+                    ["compare", "-n", "1", "-w", "0", "--only", "system", "--", "true"],
+                    ["apply", "-n", "1", "-w", "0", "--touch", "0", self.plan, "--", "true"])
+        for form in ("json", "collapsed", "prometheus", "pprof", "heaptrack"):
+            yield ["export", f"--{form}", profile]
+
+    def run_into(self, words, stdout, **more):
+        return subprocess.run([settings.tarn, *words], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                              text=True, env=environment(), timeout=60, check=False, **more)
+
+    def test_a_full_device(self):
+        for words in self.printing():
+            with self.subTest(words=words[:2]), open("/dev/full", "wb") as full:
+                result = self.run_into(words, full)
+                self.assertEqual(result.returncode, 125, result.stderr)
+                self.assertIn("No space left on device", result.stderr)
+
+    def test_a_closed_pipe(self):
+        for words in self.printing():
+            for ignored in (False, True):
+                with self.subTest(words=words[:2], ignored=ignored):
+                    reading, writing = os.pipe()
+                    os.close(reading)
+                    # Python ignores SIGPIPE and gives the program the usual disposition, unless it is told not to.
+                    result = self.run_into(words, writing, restore_signals=not ignored)
+                    os.close(writing)
+                    self.assertEqual(result.returncode, 141 if ignored else -signal.SIGPIPE, result.stderr)
+                    self.assertNotIn("pipe", result.stderr.lower())
