@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <ctime>
 
+#include "os/clock.hpp"
 #include "os/memory.hpp"
 #include "pages/zero_pages.hpp"
 #include "runtime/engine.hpp"
@@ -16,12 +16,6 @@ namespace {
 // Threads that fault meanwhile wait for one of these at most.
 constexpr std::size_t populate_slice = 4 * mib;
 constexpr int price_rounds = 3;
-
-std::int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
-}
 
 void touch_each_page(std::uintptr_t start, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += os::page_size()) {
@@ -34,9 +28,9 @@ template <class Action>
 std::int64_t best_time(Action action) {
   std::int64_t best = INT64_MAX;
   for (int i = 0; i < price_rounds; ++i) {
-    const std::int64_t before = now_ns();
+    const std::int64_t before = os::now_ns();
     action();
-    best = std::min(best, now_ns() - before);
+    best = std::min(best, os::now_ns() - before);
   }
   return best;
 }

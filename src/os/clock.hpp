@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Clocks that never go back.
+//
+// libc's clock_gettime is not used: programs and libraries replace it by functions with thread-local data, which the
+// background thread does not have, or by functions that tell another time. The time comes from the kernel's vDSO, without
+// a system call, and where there is none (before this library's constructors, under valgrind) from the system call.
+// Thread safety: any thread.
 #pragma once
 
 #include <cstdint>
-#include <ctime>
 
 namespace tarn::os {
 
-// Its resolution is the scheduler's tick.
-inline std::int64_t now_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
-}
+// Milliseconds. Its resolution is the scheduler's tick.
+std::int64_t now_ms();
 
-inline std::int64_t now_us() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::int64_t>(now.tv_sec) * 1000000 + now.tv_nsec / 1000;
-}
+std::int64_t now_us();
+std::int64_t now_ns();
 
 }  // namespace tarn::os

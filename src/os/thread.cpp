@@ -3,12 +3,18 @@
 
 #include <linux/sched.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <atomic>
-#include <cstdint>
+#include <climits>
+#include <cstring>
 
+#include "base/fence.hpp"
 #include "base/units.hpp"
 #include "os/futex.hpp"
+#include "os/memory.hpp"
+#include "os/sealed.hpp"
 #include "os/syscall.hpp"
 
 namespace tarn::os {
@@ -19,28 +25,87 @@ constexpr std::size_t stack_bytes = 64 * kib;
 // reads none of it, but code compiled with stack protection or checks may look there.
 constexpr std::size_t thread_data_bytes = 16 * kib;
 
-// Not touched, and so not backed, in a process that never starts the thread.
-alignas(separation) char stack[stack_bytes];
-alignas(separation) char thread_data[2 * thread_data_bytes];
+enum : std::uint32_t { none, running, leaving, wanted };
 
-// The kernel clears it, and wakes who waits, when the thread has left its stack.
-futex_word alive{0};
+// All zero in a new process and in a child that does not share its parent's memory.
+struct thread_control {
+  futex_word state{
+      none};  // the kernel stores `none`; it wakes sleepers as if the word were shared between processes
+  futex_word bell{0};
+  std::atomic<std::uint32_t> holds{0};
+  std::atomic<std::uint32_t> ended_by_hold{0};
+  std::atomic<hold_token> token{0};  // of the holds in this process; 0 before the first one
+  std::atomic<std::uint32_t> refused{0};
+  std::atomic<int> thread{0};    // the last one's number, written by the kernel before clone returns
+  std::atomic<long> process{0};  // 0 before the first start
+};
 
-thread_function thread_body = nullptr;
+// Up to 8,192 processors.
+struct processor_set {
+  unsigned long bits[128];
+};
+
+struct load_values {
+  thread_control* control = nullptr;  // null: there is never a thread
+  char* stack = nullptr;              // inaccessible until the first start
+  processor_set processors{};
+  long processors_bytes = 0;  // 0: the system did not tell
+  long nice = 0;
+};
+
+constinit sealed<load_values> at_load;
+
+// In memory that a child inherits, unlike the control page.
+std::atomic<bool> sandboxed{false};
+std::atomic<hold_token> last_token{0};
+
+std::size_t stack_part() { return align_up(stack_bytes + 2 * thread_data_bytes, page_size()); }
+
+long nice_of_this_thread() { return 20 - system_call(SYS_getpriority, PRIO_PROCESS, 0); }
+
+long processors_of_this_thread(processor_set& out) {
+  const long bytes = system_call(SYS_sched_getaffinity, 0, sizeof out, reinterpret_cast<long>(&out));
+  return bytes > 0 ? bytes : 0;
+}
+
+// The mapping: guard, control page, guard, stack and thread block, guard.
+void map_home(load_values& out) {
+  const std::size_t page = page_size();
+  const std::size_t bytes = 4 * page + stack_part();
+  const long home = system_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_NONE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (home < 0 && home >= -4095) return;
+  const long control = home + static_cast<long>(page);
+  if (system_call(SYS_mprotect, control, static_cast<long>(page), PROT_READ | PROT_WRITE) != 0 ||
+      system_call(SYS_madvise, control, static_cast<long>(page), MADV_WIPEONFORK) != 0) {
+    system_call(SYS_munmap, home, static_cast<long>(bytes));
+    return;
+  }
+  out.control = reinterpret_cast<thread_control*>(control);
+  out.stack = reinterpret_cast<char*>(control) + 2 * page;
+}
+
+[[gnu::constructor]] void note_load_values() {
+  load_values values;
+  map_home(values);
+  values.processors_bytes = processors_of_this_thread(values.processors);
+  values.nice = nice_of_this_thread();
+  at_load.seal(values);
+}
 
 extern "C" [[noreturn, gnu::used]] void tarn_background_thread_main() {
-  thread_body();
+  background_thread_body();
   for (;;) system_call(SYS_exit, 0);
 }
 
 constexpr long clone_flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
-                             CLONE_SYSVSEM | CLONE_SETTLS | CLONE_CHILD_CLEARTID;
+                             CLONE_SYSVSEM | CLONE_SETTLS | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID;
 
 // The child starts on an empty stack, so the call and all after it in the child is assembly.
-long clone_thread(void* stack_top, void* thread_pointer, futex_word* clear_at_exit) {
+long clone_thread(void* stack_top, void* thread_pointer, thread_control* control) {
 #if defined(__x86_64__)
   long result = 0;
-  register long r10 asm("r10") = reinterpret_cast<long>(clear_at_exit);
+  register long r10 asm("r10") = reinterpret_cast<long>(&control->state);
   register long r8 asm("r8") = reinterpret_cast<long>(thread_pointer);
   asm volatile(
       "syscall\n\t"
@@ -51,16 +116,16 @@ long clone_thread(void* stack_top, void* thread_pointer, futex_word* clear_at_ex
       "hlt\n"
       "1:"
       : "=a"(result)
-      : "a"(SYS_clone), "D"(clone_flags), "S"(stack_top), "d"(0), "r"(r10), "r"(r8)
+      : "a"(SYS_clone), "D"(clone_flags), "S"(stack_top), "d"(&control->thread), "r"(r10), "r"(r8)
       : "rcx", "r11", "memory");
   return result;
 #else
   register long x8 asm("x8") = SYS_clone;
   register long x0 asm("x0") = clone_flags;
   register long x1 asm("x1") = reinterpret_cast<long>(stack_top);
-  register long x2 asm("x2") = 0;
+  register long x2 asm("x2") = reinterpret_cast<long>(&control->thread);
   register long x3 asm("x3") = reinterpret_cast<long>(thread_pointer);
-  register long x4 asm("x4") = reinterpret_cast<long>(clear_at_exit);
+  register long x4 asm("x4") = reinterpret_cast<long>(&control->state);
   asm volatile(
       "svc 0\n\t"
       "cbnz x0, 1f\n\t"
@@ -75,33 +140,176 @@ long clone_thread(void* stack_top, void* thread_pointer, futex_word* clear_at_ex
 #endif
 }
 
-}  // namespace
+// By the thread that starts it, not by the thread itself: beside a real-time thread on the same processor it may not run
+// at all before.
+void give_ordinary_scheduling(long thread) {
+  constexpr long reset_on_fork = 0x40000000;
+  constexpr long fifo = 1;
+  constexpr long round_robin = 2;
+  const long policy = system_call(SYS_sched_getscheduler, 0) & ~reset_on_fork;
+  if (policy == fifo || policy == round_robin) {
+    const int priority = 0;
+    system_call(SYS_sched_setscheduler, thread, 0, reinterpret_cast<long>(&priority));
+  }
+  if (nice_of_this_thread() < at_load->nice)
+    system_call(SYS_setpriority, PRIO_PROCESS, thread, at_load->nice);
+  processor_set mine{};
+  const long bytes = processors_of_this_thread(mine);
+  if (bytes == at_load->processors_bytes &&
+      std::memcmp(&mine, &at_load->processors, static_cast<std::size_t>(bytes)) != 0) {
+    system_call(SYS_sched_setaffinity, thread, bytes, reinterpret_cast<long>(&at_load->processors));
+  }
+}
 
-bool start_background_thread(thread_function body) {
-  thread_body = body;
-  // The thread inherits the mask: with every signal blocked, no handler of the program ever runs on it.
+// The thread's number if it runs, -errno if the system refuses, 0 if it may not be started now.
+long start_claimed(thread_control* c) {
+  const long self = system_call(SYS_getpid);
+  if (c->process.load(std::memory_order_relaxed) == 0) c->process.store(self, std::memory_order_relaxed);
+  // A child that shares our memory: its thread would die with it, perhaps with a lock of ours held.
+  if (c->process.load(std::memory_order_relaxed) != self) return 0;
+  full_fence();  // partner: the one in hold_background_thread(). Either it waits for us, or we see its hold.
+  if (c->holds.load(std::memory_order_relaxed) != 0) return 0;
+  char* const stack = at_load->stack;
+  const long failure = system_call(SYS_mprotect, reinterpret_cast<long>(stack),
+                                   static_cast<long>(stack_part()), PROT_READ | PROT_WRITE);
+  if (failure != 0) return failure;
+  char* const thread_pointer = stack + stack_bytes + thread_data_bytes;
+  // The x86-64 ABI has the thread pointer point at itself.
+  *reinterpret_cast<void**>(thread_pointer) = thread_pointer;
+  const long thread = clone_thread(stack + stack_bytes, thread_pointer, c);
+  if (thread > 0) give_ordinary_scheduling(thread);
+  return thread;
+}
+
+// With every signal blocked: no handler of the program, which may want a hold, runs above a claim; and the thread inherits
+// the mask, so that no handler ever runs on it.
+bool start(thread_control* c) {
   std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t before = 0;
   system_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&all), reinterpret_cast<long>(&before),
               sizeof all);
-  char* const thread_pointer = thread_data + thread_data_bytes;
-  // The x86-64 ABI has the thread pointer point at itself.
-  *reinterpret_cast<void**>(thread_pointer) = thread_pointer;
-  alive.store(1, std::memory_order_relaxed);
-  const long thread = clone_thread(stack + stack_bytes, thread_pointer, &alive);
+  std::uint32_t expected = none;
+  bool is_there = true;
+  // acquire: the last thread is off the stack; the kernel is the partner.
+  if (c->state.compare_exchange_strong(expected, running, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
+    const long thread = start_claimed(c);
+    is_there = thread > 0;
+    if (thread < 0) c->refused.store(1, std::memory_order_relaxed);
+    if (!is_there) {
+      c->state.store(none, std::memory_order_release);  // partner: the acquires in await_none() and above
+      system_call(SYS_futex, reinterpret_cast<long>(&c->state), FUTEX_WAKE, INT_MAX);
+    }
+  }
   system_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&before), 0, sizeof before);
-  if (thread < 0) alive.store(0, std::memory_order_relaxed);
-  return thread > 0;
+  return is_there;
 }
 
-// acquire: what the thread did on its stack is over before the next one uses it. The kernel is the partner; it wakes
-// sleepers on the word as if it were shared between processes.
-void wait_for_background_thread() {
-  while (alive.load(std::memory_order_acquire) != 0) {
-    system_call(SYS_futex, reinterpret_cast<long>(&alive), FUTEX_WAIT, 1, 0);
+bool may_start(const thread_control* c) {
+  return c != nullptr && c->holds.load(std::memory_order_relaxed) == 0 &&
+         c->refused.load(std::memory_order_relaxed) == 0 && !sandboxed.load(std::memory_order_relaxed);
+}
+
+// Waits until the state is `none`, for `tries` times 10 ms.
+bool await_none(thread_control* c, int tries) {
+  constexpr long timed_out = -110;
+  const timespec limit{0, 10000000};
+  for (;;) {
+    // acquire: partner of the release in start(), and of the kernel's store.
+    const std::uint32_t seen = c->state.load(std::memory_order_acquire);
+    if (seen == none) return true;
+    const long result = system_call(SYS_futex, reinterpret_cast<long>(&c->state), FUTEX_WAIT, seen,
+                                    reinterpret_cast<long>(&limit));
+    if (result == timed_out && --tries <= 0) return false;
   }
 }
 
-void forget_background_thread() { alive.store(0, std::memory_order_relaxed); }
+// The kernel clears the state before it takes the thread off the process's list.
+void await_departure(const thread_control* c) {
+  constexpr long no_such_thread = -3;
+  constexpr int tries = 10000;
+  const long process = c->process.load(std::memory_order_relaxed);
+  const long thread = c->thread.load(std::memory_order_relaxed);
+  for (int i = 0; i < tries && system_call(SYS_tgkill, process, thread, 0) != no_such_thread; ++i) {
+    const timespec pause{0, 20000};
+    if (i > 0) system_call(SYS_nanosleep, reinterpret_cast<long>(&pause), 0);
+  }
+}
+
+}  // namespace
+
+bool ensure_background_thread() {
+  thread_control* const c = at_load->control;
+  if (!may_start(c)) return false;
+  full_fence();  // partner: the one in leave_background_thread(). Either we see `leaving`, or it sees our memory.
+  std::uint32_t seen = c->state.load(std::memory_order_relaxed);
+  if (seen == running || seen == wanted) return true;
+  if (seen == leaving) {
+    if (c->state.compare_exchange_strong(seen, wanted, std::memory_order_relaxed)) {
+      constexpr int a_second = 100;
+      await_none(c, a_second);
+    } else if (seen != none) {
+      return true;  // it has stayed, or another thread starts the next one
+    }
+  }
+  return start(c);
+}
+
+void sleep_in_background_thread(std::int64_t milliseconds) {
+  futex_word* const bell = &at_load->control->bell;
+  futex_wait(bell, 0, milliseconds);
+  // acquire: partner of the release in ring_background_thread().
+  bell->exchange(0, std::memory_order_acquire);
+}
+
+void ring_background_thread() {
+  thread_control* const c = at_load->control;
+  // release: what the caller wants done is seen by the thread.
+  if (c != nullptr && c->bell.exchange(1, std::memory_order_release) == 0) futex_wake(&c->bell, 1);
+}
+
+bool background_thread_must_end() {
+  return at_load->control != nullptr && at_load->control->holds.load(std::memory_order_relaxed) != 0;
+}
+
+void leave_background_thread() {
+  at_load->control->state.store(leaving, std::memory_order_relaxed);
+  full_fence();  // partner: the one in ensure_background_thread()
+}
+
+bool stay_in_background_thread() {
+  std::uint32_t expected = leaving;
+  return !background_thread_must_end() &&
+         at_load->control->state.compare_exchange_strong(expected, running, std::memory_order_relaxed);
+}
+
+hold_token hold_background_thread() {
+  thread_control* const c = at_load->control;
+  if (c == nullptr) return 0;
+  hold_token token = c->token.load(std::memory_order_relaxed);
+  if (token == 0) {
+    hold_token fresh = last_token.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (c->token.compare_exchange_strong(token, fresh, std::memory_order_relaxed)) token = fresh;
+  }
+  c->holds.fetch_add(1, std::memory_order_relaxed);
+  full_fence();  // partner: the one in start_claimed()
+  if (c->state.load(std::memory_order_acquire) == none) return token;
+  c->ended_by_hold.store(1, std::memory_order_relaxed);
+  constexpr int ten_seconds = 1000;
+  ring_background_thread();
+  if (await_none(c, ten_seconds)) await_departure(c);
+  return token;
+}
+
+void release_background_thread(hold_token token) {
+  thread_control* const c = at_load->control;
+  if (c == nullptr || c->token.load(std::memory_order_relaxed) != token) return;
+  if (c->holds.fetch_sub(1, std::memory_order_relaxed) != 1) return;
+  if (c->ended_by_hold.exchange(0, std::memory_order_relaxed) == 0 || !may_start(c)) return;
+  if (c->state.load(std::memory_order_relaxed) == none) start(c);
+}
+
+void note_sandbox() { sandboxed.store(true, std::memory_order_relaxed); }
+bool in_sandbox() { return sandboxed.load(std::memory_order_relaxed); }
 
 }  // namespace tarn::os

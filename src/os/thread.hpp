@@ -1,23 +1,73 @@
 // SPDX-License-Identifier: MIT
-// The engine's one background thread, made without libc.
+// The engine's one background thread, made without libc, and the holds that keep it away.
 //
 // pthread_create cannot be used: it takes locks of libc under which libc itself calls free, allocates, and
 // makes a process wait at its end for the thread. This thread has no libc thread descriptor: it blocks every
-// signal, may only make system calls and touch the engine's own data, and ends with the process.
+// signal, may only make system calls and touch the engine's own data, and ends with the process. It runs under an
+// ordinary scheduling policy and on the processors that the process had when the library was loaded, whatever the thread
+// that starts it has.
+//
+// Since libc does not know it, libc's setuid and the like do not reach it. A hold ends it before such a call, and keeps it
+// away until the call is over; the next thread then has the rights of the thread that starts it.
+//
+// Memory: one mapping, made at load at a place that the kernel chooses: control page, stack and thread block, each
+// between inaccessible pages. A child that does not share memory finds the control page zeroed (MADV_WIPEONFORK), and so
+// no thread, no hold, and no process number, however it was made.
+//
+// States, in one word that the kernel clears when the thread is off its stack (CLONE_CHILD_CLEARTID):
+//   none -> running      by ensure_background_thread()
+//   running -> leaving   by the thread, which then looks for work once more: leaving -> running if there is some
+//   leaving -> wanted    by ensure_background_thread(), which waits for `none` and starts the next thread
+//   any -> none          by the kernel, also when the thread dies with a vfork child that had started it
+// Thread safety: any thread and any signal handler, unless stated otherwise; errno is left alone.
 #pragma once
+
+#include <cstdint>
 
 namespace tarn::os {
 
-using thread_function = void (*)();
+#pragma GCC visibility push(hidden)
 
-// Starts `body` on a stack of its own. One such thread at a time: the caller starts the next one only after
-// body() has returned and wait_for_background_thread() too. False when the system refuses.
-bool start_background_thread(thread_function body);
+// What the thread does; defined in runtime/decay.cpp, so that no pointer to it lies in memory. It returns when the thread
+// shall end.
+void background_thread_body();
 
-// Waits until no thread is on that stack any more. Only for a thread that is about to end.
-void wait_for_background_thread();
+// True: the thread is there, or is being started, and will see what was written before the call. False: there is none,
+// because it is held off, the system refuses it (for ever then), or the caller is in a child that shares its parent's
+// memory.
+bool ensure_background_thread();
 
-// In a forked child: the thread does not exist there.
-void forget_background_thread();
+// ---- by the thread itself ----
+
+// Sleeps until the time is over, ring_background_thread() was called or, early, for no reason.
+void sleep_in_background_thread(std::int64_t milliseconds);
+void ring_background_thread();
+
+// A hold wants the thread to end: it returns from background_thread_body() as soon as it holds no lock.
+bool background_thread_must_end();
+
+// The thread is about to end: it calls leave, looks for work that was announced before ensure_background_thread(), and
+// calls stay if there is some. stay is false when it must end all the same.
+void leave_background_thread();
+bool stay_in_background_thread();
+
+// ---- holds ----
+
+// Which page of control words a hold counts in: a child's is another one.
+using hold_token = std::uint32_t;
+
+// Ends the thread if there is one and waits until the kernel has left nothing of it; none starts until release. The wait
+// is bounded (10 s), since a signal handler may call this above a frame that holds a lock that the thread waits for: the
+// thread then ends as soon as it has that lock. Cost without a thread: three atomic operations.
+hold_token hold_background_thread();
+// Starts the thread again if a hold has ended it and no other hold is left. In a child made between the two calls: nothing.
+void release_background_thread(hold_token token);
+
+// Never a thread again in this process and its children, and no system call beyond those that malloc needs anyway: a
+// seccomp filter has been installed, which may end the process at any other call.
+void note_sandbox();
+bool in_sandbox();
+
+#pragma GCC visibility pop
 
 }  // namespace tarn::os

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "os/memory.hpp"
+#include "os/thread.hpp"
 #include "pages/page_heap.hpp"
 
 namespace tarn {
@@ -34,12 +35,14 @@ std::size_t page_heap::purge_pages(span* s, bool also_young) {
     // Only whole pages of the system, which may be larger than ours.
     const std::uintptr_t first = align_up(at, std::max(system_page, page_size));
     const std::uintptr_t last = align_down(run_end, std::max(system_page, page_size));
-    if (first < last) {
-      touch_.before_purge(first, last - first);
-      if (os::purge(reinterpret_cast<void*>(first), last - first)) {
-        map_.set_backing(first, (last - first) >> page_shift, page_backing::clean);
-        purged += last - first;
-      }
+    if (first < last) touch_.before_purge(first, last - first);
+    for (std::uintptr_t slice = first; slice < last; slice += purge_slice) {
+      // By age, the run's other pages stay old and go in the next period.
+      if (!also_young && os::background_thread_must_end()) break;
+      const std::size_t bytes = std::min(last - slice, purge_slice);
+      if (!os::purge(reinterpret_cast<void*>(slice), bytes)) break;
+      map_.set_backing(slice, bytes >> page_shift, page_backing::clean);
+      purged += bytes;
     }
     at = run_end;
   }
@@ -103,7 +106,7 @@ bool page_heap::age() {
       }
     }
     for (; left != 0; --left) {
-      const std::size_t purged = purge_pages(s, false);
+      const std::size_t purged = os::background_thread_must_end() ? 0 : purge_pages(s, false);
       os::lock_guard guard(lock_);
       s = end_purge_locked(s, purged);
     }

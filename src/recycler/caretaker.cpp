@@ -105,7 +105,7 @@ void wake() {
       case phase::absent:
         break;
     }
-    if (!options::background_allowed()) return;
+    if (options::background_choice() == options::background::off) return;
     now.store(phase::running, std::memory_order_relaxed);
     alive.store(1, std::memory_order_relaxed);
   }

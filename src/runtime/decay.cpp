@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "base/fence.hpp"
+#include "base/compiler.hpp"
 #include "os/clock.hpp"
-#include "os/futex.hpp"
 #include "os/thread.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/extension.hpp"
@@ -15,13 +14,11 @@
 namespace tarn::decay {
 namespace {
 
-enum class phase : std::uint8_t { absent, running, refused };
-std::atomic<phase> thread{phase::absent};
 std::atomic<std::int64_t> last_period{0};
-// 1: there are errands.
-os::futex_word sleep_word{0};
+std::atomic<bool> errands_wait{false};
+std::atomic<bool> rights_followed{false};
 
-// Periods with nothing to do before the thread ends.
+// Periods with nothing to do, or in which nothing could be given back, before the thread ends.
 constexpr int idle_periods = 3;
 
 // A sanitizer's runtime must know every thread; there the program's own threads run the periods.
@@ -30,8 +27,10 @@ constexpr bool may_have_thread = !TARN_TSAN && !TARN_ASAN;
 
 std::int64_t period_ms() { return std::clamp<std::int64_t>(options::decay_ms() / 2, 10, 60000); }
 
-bool work_left() {
-  bool left = engine::heap.dirty_bytes() != 0 || engine::middle.spare_bytes() != 0;
+// Free pages that the system does not take, such as locked ones, are no work: `stuck` bytes of them were left when the
+// thread last gave up.
+bool work_left(std::size_t stuck) {
+  bool left = engine::heap.dirty_bytes() != stuck || engine::middle.spare_bytes() != 0;
   engine::for_each_extension([&left](const engine::extension& e) { left = left || e.has_work(); });
   return left;
 }
@@ -42,34 +41,29 @@ void run_errands() {
   });
 }
 
-// Sleeps for what is left of the period, but for errands.
+// Sleeps for what is left of the period, but for errands. Returns early when the thread must end.
 void sleep_until(std::int64_t end_ms) {
-  for (;;) {
+  while (!os::background_thread_must_end()) {
     const std::int64_t left = end_ms - os::now_ms();
-    if (left > 0) os::futex_wait(&sleep_word, 0, left);
+    if (left > 0) os::sleep_in_background_thread(left);
     // acquire: partner of the release in run_errands_soon().
-    if (sleep_word.exchange(0, std::memory_order_acquire) != 0) run_errands();
+    if (errands_wait.exchange(false, std::memory_order_acquire)) run_errands();
     if (os::now_ms() >= end_ms) return;
   }
 }
 
-void thread_main() {
-  int idle = 0;
-  for (;;) {
+// Sleeps and runs periods until there is nothing to do. Returns how many bytes are then left that the system does not take.
+std::size_t run_periods() {
+  std::size_t before = 0;
+  for (int idle = 0; idle < idle_periods;) {
     sleep_until(os::now_ms() + period_ms());
-    const bool may_go_on = options::decay_ms() >= 0;
-    idle = may_go_on && run_period() ? 0 : idle + 1;
-    if (idle < idle_periods && may_go_on) continue;
-    thread.store(phase::absent, std::memory_order_relaxed);
-    full_fence();  // partner: the one in start_thread_if_absent(). Either it sees `absent`, or its memory is seen here.
-    phase expected = phase::absent;
-    const bool errands = sleep_word.load(std::memory_order_relaxed) != 0;
-    if (!(errands || (work_left() && options::decay_ms() >= 0)) ||
-        !thread.compare_exchange_strong(expected, phase::running, std::memory_order_relaxed)) {
-      return;
-    }
-    idle = 0;
+    if (os::background_thread_must_end() || options::decay_ms() < 0) break;
+    const bool left = run_period();
+    const std::size_t now = engine::heap.dirty_bytes();
+    idle = left && (now != before || work_left(now)) ? 0 : idle + 1;
+    before = now;
   }
+  return before;
 }
 
 void run_period_if_due() {
@@ -81,54 +75,50 @@ void run_period_if_due() {
   }
 }
 
-bool thread_refused() {
-  return !may_have_thread || !options::background_allowed() ||
-         thread.load(std::memory_order_relaxed) == phase::refused;
-}
-
-void start_thread_if_absent() {
-  full_fence();  // partner: the one in thread_main()
-  phase expected = phase::absent;
-  if (thread.load(std::memory_order_relaxed) != phase::absent ||
-      !thread.compare_exchange_strong(expected, phase::running, std::memory_order_relaxed)) {
-    return;
-  }
-  os::wait_for_background_thread();
-  if (!os::start_background_thread(thread_main)) thread.store(phase::refused, std::memory_order_relaxed);
+bool thread_allowed() {
+  if (!may_have_thread) return false;
+  const options::background choice = options::background_choice();
+  return choice == options::background::on ||
+         (choice == options::background::automatic && rights_followed.load(std::memory_order_relaxed));
 }
 
 }  // namespace
 
 void wake() {
   if (options::decay_ms() < 0) return;
-  if (thread_refused()) {
-    run_period_if_due();
-  } else {
-    start_thread_if_absent();
-  }
+  if (!thread_allowed() || !os::ensure_background_thread()) run_period_if_due();
 }
 
 bool run_errands_soon() {
-  if (thread_refused()) return false;
+  if (!thread_allowed()) return false;
   // release: partner of the acquire in sleep_until().
-  if (sleep_word.exchange(1, std::memory_order_release) == 0) os::futex_wake(&sleep_word, 1);
-  start_thread_if_absent();
-  return thread.load(std::memory_order_relaxed) == phase::running;
+  if (!errands_wait.exchange(true, std::memory_order_release)) os::ring_background_thread();
+  return os::ensure_background_thread();
 }
 
+void note_rights_are_followed() { rights_followed.store(true, std::memory_order_relaxed); }
+
 bool run_period() {
-  engine::for_each_extension([](const engine::extension& e) { e.age(); });
+  engine::for_each_extension([](const engine::extension& e) {
+    if (!os::background_thread_must_end()) e.age();
+  });
   engine::registry.for_each([](thread_cache& cache) { cache.take_surplus(true); });
   engine::middle.flush_idle_magazines(false);
   engine::middle.release_spares(false);
   engine::heap.age();
-  return work_left();
-}
-
-void after_fork_in_child() {
-  sleep_word.store(0, std::memory_order_relaxed);
-  os::forget_background_thread();
-  thread.store(phase::absent, std::memory_order_relaxed);
+  return work_left(0);
 }
 
 }  // namespace tarn::decay
+
+// A period ends between two steps, and each step within milliseconds, when the thread must end.
+void tarn::os::background_thread_body() {
+  using namespace tarn::decay;
+  for (;;) {
+    const std::size_t stuck = run_periods();
+    leave_background_thread();
+    const bool work =
+        errands_wait.load(std::memory_order_relaxed) || (options::decay_ms() >= 0 && work_left(stuck));
+    if (!work || !stay_in_background_thread()) return;
+  }
+}

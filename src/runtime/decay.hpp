@@ -19,7 +19,8 @@ bool run_errands_soon();
 // One period, by the calling thread.
 bool run_period();
 
-// In a forked child: the thread is not there.
-void after_fork_in_child();
+// By the gates, at load: whatever the program calls to change its rights passes through them, so the option `auto` means a
+// thread. Without gates, as in a static program, it means none.
+void note_rights_are_followed();
 
 }  // namespace tarn::decay

@@ -7,7 +7,6 @@
 #include <pthread.h>
 
 #include "os/report.hpp"
-#include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/extension.hpp"
 #include "runtime/options.hpp"
@@ -49,7 +48,6 @@ void after_fork_in_parent() {
 void after_fork_in_child() {
   for_each_lock([](os::mutex& m) { m.reset(); });
   if (_IO_list_resetlock != nullptr) _IO_list_resetlock();
-  decay::after_fork_in_child();
   heap.after_fork_in_child();
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
   for_each_extension([](const extension& e) { e.after_fork_in_child(); });

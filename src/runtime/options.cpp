@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t longest_value = 256;
 
 std::atomic<std::int64_t> decay_value{1000};
-std::atomic<bool> background_value{true};
+std::atomic<background> background_value{background::automatic};
 constinit char statistics_path[longest_value] = "";
 
 // ---- values ----
@@ -107,9 +107,15 @@ bool apply_huge_pages(const char* value) {
 }
 
 bool apply_background(const char* value) {
-  const bool on = std::strcmp(value, "on") == 0;
-  if (!on && std::strcmp(value, "off") != 0) return false;
-  background_value.store(on, std::memory_order_relaxed);
+  background choice = background::automatic;
+  if (std::strcmp(value, "on") == 0) {
+    choice = background::on;
+  } else if (std::strcmp(value, "off") == 0) {
+    choice = background::off;
+  } else if (std::strcmp(value, "auto") != 0) {
+    return false;
+  }
+  background_value.store(choice, std::memory_order_relaxed);
   return true;
 }
 
@@ -139,8 +145,9 @@ constexpr entry table[] = {
      "how much free memory may stay backed; what is beyond goes back at once", apply_large_cache},
     {"huge_pages", "auto", "auto, always or never",
      "whether to ask for 2 MiB pages; auto: ahead of a heap of 16 MiB and more", apply_huge_pages},
-    {"background", "on", "on or off",
-     "whether a thread of tarn's own, alive only while there is something to do, gives idle memory back",
+    {"background", "auto", "auto, on or off",
+     "whether a thread of tarn's own, alive only while there is something to do, gives idle memory back; "
+     "auto: where it never outlives a change of rights",
      apply_background},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics},
@@ -250,7 +257,7 @@ int describe(std::size_t index, tarn_option& out) {
 os::mutex& lock() { return settings_lock; }
 
 std::int64_t decay_ms() { return decay_value.load(std::memory_order_relaxed); }
-bool background_allowed() { return background_value.load(std::memory_order_relaxed); }
+background background_choice() { return background_value.load(std::memory_order_relaxed); }
 const char* statistics_at_exit() { return statistics_path[0] == '\0' ? nullptr : statistics_path; }
 
 }  // namespace tarn::options

@@ -26,7 +26,9 @@ os::mutex& lock();
 
 // Milliseconds after which idle memory goes back; 0 at once, -1 never.
 std::int64_t decay_ms();
-bool background_allowed();
+// Whether there may be a thread: `automatic` where the gates are (decay.hpp), `on` wherever the system lets one start.
+enum class background : std::uint8_t { automatic, on, off };
+background background_choice();
 // Null: none. "stderr", or a path.
 const char* statistics_at_exit();
 

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "os/syscall.hpp"
+#include "os/thread.hpp"
 
 namespace tarn {
 
@@ -18,13 +19,16 @@ bool thread_exists(long process, long thread) {
   return os::system_call(SYS_tgkill, process, thread, 0) != no_such_process;
 }
 
+bool may_ask_for_threads(std::size_t caches) { return caches >= adoption_from && !os::in_sandbox(); }
+
 }  // namespace
 
-// The process is asked for only where adopt() might want to know: a few caches without it do not matter, and a sandbox
-// may forbid the question.
+// The system is asked only where adopt() might want to know: a few caches without an owner do not matter, and a sandbox
+// may forbid the questions.
 void thread_cache_registry::set_owner(thread_cache* cache) {
-  cache->process_id = count() >= adoption_from ? os::system_call(SYS_getpid) : 0;
-  cache->thread_id = os::system_call(SYS_gettid);
+  const bool asks = may_ask_for_threads(count());
+  cache->process_id = asks ? os::system_call(SYS_getpid) : 0;
+  cache->thread_id = asks ? os::system_call(SYS_gettid) : 0;
 }
 
 void thread_cache_registry::unlink_locked(thread_cache* cache) {
@@ -38,7 +42,7 @@ void thread_cache_registry::unlink_locked(thread_cache* cache) {
 // all that is in it, becomes the next thread's. In a process made by _Fork or clone, no handler of ours has run: a
 // thread of the parent may be any thread there, the calling one too, and its number says nothing. Its cache stays.
 thread_cache* thread_cache_registry::adopt() {
-  if (count() < adoption_from) return nullptr;
+  if (!may_ask_for_threads(count())) return nullptr;
   const long process = os::system_call(SYS_getpid);
   for (int look = 0; look < adoption_looks; ++look) {
     const thread_cache* seen = nullptr;

@@ -21,6 +21,18 @@ OPERATORS = [
         (("dlPv", "daPv"), ("", "RKSt9nothrow_t", "m", "St11align_val_t", "mSt11align_val_t",
                             "St11align_val_tRKSt9nothrow_t")))
     for operator in operators for arguments in forms]
+# src/gates: calls that change the rights of a thread, which the engine's background thread must not outlive.
+GATES = """
+    setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups capset prctl unshare
+    setns close_range clone _Fork syscall""".split()
+# What the engine takes from libc. The background thread has no thread-local data of libc's, and a library of the program
+# may replace any of these: that thread may reach only the names of the first line.
+IMPORTS = """
+    memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp getauxval sched_yield
+    __errno_location __environ environ __progname_full program_invocation_name secure_getenv fprintf
+    __register_atfork __cxa_atexit dlsym dladdr sigfillset
+    pthread_attr_destroy pthread_attr_init pthread_attr_setdetachstate pthread_create pthread_key_create
+    pthread_setspecific pthread_sigmask""".split()
 PUBLIC = """
     tarn_malloc tarn_calloc tarn_realloc tarn_reallocarray tarn_free tarn_free_sized tarn_free_aligned_sized
     tarn_posix_memalign tarn_aligned_alloc tarn_memalign tarn_valloc tarn_pvalloc tarn_usable_size
@@ -72,6 +84,8 @@ def problems_of(library, soname, required, allowed):
         yield f"exports {name}"
     for name in sorted(name for name in needed if "@GLIBC_" not in name):
         yield f"needs {name}, which is not libc's"
+    for name in sorted({name.split("@")[0] for name in needed} - set(IMPORTS)):
+        yield f"takes {name} from libc; see IMPORTS in tests/package/check_libraries.py"
 
 
 def main():
@@ -80,11 +94,13 @@ def main():
     parser.add_argument("libtarn_api")
     parser.add_argument("--soname", required=True)
     arguments = parser.parse_args()
+    gates = "|".join(GATES)
     family = "|".join([*ALLOCATION, "mallinfo"])
     checks = [
-        (arguments.libtarn, arguments.soname, PUBLIC + ALLOCATION + OPERATORS,
-         re.compile(rf"tarn_\w+|_Z(nw|na|dl|da)\w+|{family}")),
-        (arguments.libtarn_api, arguments.soname.replace("libtarn", "libtarn-api"), PUBLIC, re.compile(r"tarn_\w+")),
+        (arguments.libtarn, arguments.soname, PUBLIC + GATES + ALLOCATION + OPERATORS,
+         re.compile(rf"tarn_\w+|_Z(nw|na|dl|da)\w+|{family}|{gates}")),
+        (arguments.libtarn_api, arguments.soname.replace("libtarn", "libtarn-api"), PUBLIC + GATES,
+         re.compile(rf"tarn_\w+|{gates}")),
     ]
     problems = [f"{check[0]} {problem}" for check in checks for problem in problems_of(*check)]
     print("\n".join(problems) if problems else "both libraries need libc alone and export what they promise")

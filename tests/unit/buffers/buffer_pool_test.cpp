@@ -435,7 +435,7 @@ TEST_F(buffer_pool_test, locked_buffers_are_zero_each_time) {
 
 class buffer_pool_background : public testing::Test {
  protected:
-  buffer_pool_background() { tarn_set_option("decay_ms", "100"); }
+  buffer_pool_background() { tarn_set_option("background", "on"), tarn_set_option("decay_ms", "100"); }
   restore_options restore_;
 };
 

@@ -4,10 +4,16 @@
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <functional>
 #include <set>
@@ -15,20 +21,12 @@
 #include <thread>
 
 #include "base/compiler.hpp"
-#include "os/futex.hpp"
+#include "runtime/options.hpp"
 
 namespace tarn::os {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::atomic<int> runs{0};
-futex_word go_on{0};
-
-void body() {
-  runs.fetch_add(1);
-  while (go_on.load() == 0) futex_wait(&go_on, 0);
-}
 
 bool wait_until(const std::function<bool()>& condition) {
   for (int i = 0; i < 5000 && !condition(); ++i) std::this_thread::sleep_for(1ms);
@@ -39,61 +37,179 @@ std::set<std::string> tasks() {
   std::set<std::string> out;
   DIR* const folder = opendir("/proc/self/task");
   if (folder == nullptr) return out;
-  while (const dirent* entry = readdir(folder)) out.insert(entry->d_name);
+  while (const dirent* entry = readdir(folder)) {
+    if (entry->d_name[0] != '.') out.insert(entry->d_name);
+  }
   closedir(folder);
   return out;
 }
 
-// What follows `field` in the status of the one task that was not there before.
-std::string status_of_new_task(const std::set<std::string>& before, const std::string& field) {
+// The one task that was not there before; 0 if there is none.
+pid_t new_task(const std::set<std::string>& before) {
   for (const std::string& task : tasks()) {
-    if (before.count(task) != 0) continue;
-    std::ifstream status("/proc/self/task/" + task + "/status");
-    std::string line;
-    while (std::getline(status, line)) {
-      if (line.rfind(field, 0) == 0) return line.substr(field.size());
-    }
+    if (before.count(task) == 0) return static_cast<pid_t>(std::stol(task));
+  }
+  return 0;
+}
+
+// What follows `field` in the status of a task.
+std::string status_of(pid_t task, const std::string& field) {
+  std::ifstream status("/proc/self/task/" + std::to_string(task) + "/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (line.rfind(field, 0) == 0) return line.substr(field.size());
   }
   return {};
 }
 
-TEST(background_thread, runs_and_leaves_its_stack_again_and_again) {
-  if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "a sanitizer's runtime must know every thread";
+// The thread's body is the engine's: it has nothing to do here, and ends by itself after three periods, each half of
+// decay_ms. No thread is there at the start and at the end of each test.
+class background_thread : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "a sanitizer's runtime must know every thread";
+    ASSERT_EQ(options::set("decay_ms", "60000"), 0);
+    before_ = tasks();
+  }
+  void TearDown() override {
+    options::set("decay_ms", "-1");
+    release_background_thread(hold_background_thread());
+    EXPECT_TRUE(wait_until([this] { return TARN_TSAN || TARN_ASAN || tasks() == before_; }));
+    options::set("decay_ms", "1000");
+  }
+  [[nodiscard]] pid_t started() const { return new_task(before_); }
+
+  std::set<std::string> before_;
+};
+
+TEST_F(background_thread, ends_by_itself_and_starts_again_and_again) {
+  ASSERT_EQ(options::set("decay_ms", "20"), 0);
   for (int round = 1; round <= 5; ++round) {
-    wait_for_background_thread();
-    go_on = 0;
-    ASSERT_TRUE(start_background_thread(body));
-    ASSERT_TRUE(wait_until([round] { return runs == round; }));
-    go_on = 1;
-    futex_wake(&go_on, 1);
-    wait_for_background_thread();
-    EXPECT_EQ(runs, round);
+    ASSERT_TRUE(ensure_background_thread());
+    EXPECT_NE(started(), 0);
+    ASSERT_TRUE(wait_until([this] { return tasks() == before_; })) << round;
   }
 }
 
-TEST(background_thread, blocks_every_signal_and_leaves_the_starters_mask_alone) {
-  if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "a sanitizer's runtime must know every thread";
-  wait_for_background_thread();
-  go_on = 0;
-  const int before = runs;
+TEST_F(background_thread, blocks_every_signal_and_leaves_the_starters_mask_alone) {
   sigset_t mask_before;
   pthread_sigmask(SIG_SETMASK, nullptr, &mask_before);
-  const std::set<std::string> tasks_before = tasks();
-  ASSERT_TRUE(start_background_thread(body));
-  ASSERT_TRUE(wait_until([before] { return runs == before + 1; }));
+  ASSERT_TRUE(ensure_background_thread());
   sigset_t mask_after;
   pthread_sigmask(SIG_SETMASK, nullptr, &mask_after);
   for (int signal = 1; signal < 32; ++signal) {
     EXPECT_EQ(sigismember(&mask_before, signal), sigismember(&mask_after, signal)) << signal;
   }
-  const std::string blocked = status_of_new_task(tasks_before, "SigBlk:\t");
+  const std::string blocked = status_of(started(), "SigBlk:\t");
   ASSERT_EQ(blocked.size(), 16U) << "there is no new thread";
   // SIGKILL (9) and SIGSTOP (19) cannot be blocked.
   EXPECT_EQ(std::stoull(blocked, nullptr, 16), ~0ULL & ~(1ULL << 8) & ~(1ULL << 18));
-  go_on = 1;
-  futex_wake(&go_on, 1);
-  wait_for_background_thread();
-  EXPECT_EQ(tasks(), tasks_before) << "the thread is still there";
+}
+
+TEST_F(background_thread, a_hold_leaves_nothing_of_it_and_a_release_starts_it_again) {
+  ASSERT_TRUE(ensure_background_thread());
+  for (int round = 0; round < 100; ++round) {
+    const hold_token token = hold_background_thread();
+    EXPECT_EQ(tasks(), before_);
+    EXPECT_FALSE(ensure_background_thread());
+    release_background_thread(token);
+    EXPECT_NE(started(), 0) << round;
+  }
+}
+
+TEST_F(background_thread, the_last_of_several_holds_starts_it_again) {
+  ASSERT_TRUE(ensure_background_thread());
+  const hold_token first = hold_background_thread();
+  const hold_token second = hold_background_thread();
+  release_background_thread(first);
+  EXPECT_EQ(started(), 0);
+  release_background_thread(second);
+  EXPECT_NE(started(), 0);
+}
+
+TEST_F(background_thread, a_hold_without_a_thread_starts_none) {
+  release_background_thread(hold_background_thread());
+  EXPECT_EQ(started(), 0);
+}
+
+// As by _Fork or the system call: no fork handler runs. The child has no thread, and no hold of its parent.
+TEST_F(background_thread, a_child_that_no_handler_knows_of_starts_its_own) {
+  ASSERT_TRUE(ensure_background_thread());
+  const hold_token token = hold_background_thread();
+  const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+  if (child == 0) {
+    release_background_thread(token);  // counts nothing here
+    const bool none = tasks().size() == 1;
+    const bool started = ensure_background_thread() && tasks().size() == 2;
+    release_background_thread(hold_background_thread());
+    _exit(none && started && tasks().size() == 2 ? 0 : 1);
+  }
+  release_background_thread(token);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+// Its thread would die with it, perhaps with a lock held that the parent shares.
+TEST_F(background_thread, a_vfork_child_starts_none) {
+  ASSERT_TRUE(ensure_background_thread());  // notes the process
+  const hold_token token = hold_background_thread();
+  const pid_t child = vfork();
+  if (child == 0) {
+    release_background_thread(token);
+    _exit(ensure_background_thread() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(ensure_background_thread());
+}
+
+TEST_F(background_thread, has_the_scheduling_of_load_time_whoever_starts_it) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i) {
+    if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+  }
+  bool is_real_time = false;
+  std::thread([&] {
+    sched_setaffinity(0, sizeof one, &one);
+    const sched_param priority{1};
+    is_real_time = sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
+    ASSERT_TRUE(ensure_background_thread());
+  }).join();
+  const pid_t thread = started();
+  ASSERT_NE(thread, 0);
+  if (is_real_time) {
+    EXPECT_EQ(sched_getscheduler(thread), SCHED_OTHER);
+  }
+  EXPECT_EQ(getpriority(PRIO_PROCESS, static_cast<id_t>(thread)), getpriority(PRIO_PROCESS, 0));
+  cpu_set_t its;
+  ASSERT_EQ(sched_getaffinity(thread, sizeof its, &its), 0);
+  EXPECT_TRUE(CPU_EQUAL(&its, &all));
+}
+
+// The stack and the control page each lie between inaccessible pages.
+TEST_F(background_thread, its_memory_lies_between_guards) {
+  ASSERT_TRUE(ensure_background_thread());
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  std::string rights;  // of the mappings so far, one behind the other, each as r, w or nothing
+  std::uintptr_t end = 0;
+  bool found = false;
+  while (std::getline(maps, line)) {
+    std::uintptr_t first = 0;
+    std::uintptr_t last = 0;
+    char protection[5] = {};
+    ASSERT_EQ(std::sscanf(line.c_str(), "%lx-%lx %4s", &first, &last, protection), 3);
+    if (first != end) rights.clear();
+    end = last;
+    rights += protection[1] == 'w' ? 'w' : (protection[0] == 'r' ? 'r' : '-');
+    found = found || (rights.size() >= 5 && rights.compare(rights.size() - 5, 5, "-w-w-") == 0);
+  }
+  EXPECT_TRUE(found);
 }
 
 }  // namespace

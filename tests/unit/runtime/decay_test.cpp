@@ -81,6 +81,7 @@ TEST(decay, a_period_takes_what_an_idle_thread_does_not_need) {
 TEST(decay, a_sleeping_program_gives_its_memory_back) {
   if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "there is no background thread under sanitizers";
   restore_options restore;
+  ASSERT_EQ(tarn_set_option("background", "on"), 0);
   ASSERT_EQ(tarn_set_option("decay_ms", "40"), 0);
   for (int round = 0; round < 3; ++round) {
     use_and_free(300 * kib, 20);

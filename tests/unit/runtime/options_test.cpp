@@ -57,12 +57,12 @@ TEST(options, every_default_is_a_valid_value) {
 TEST(options, good_values) {
   restore_options restore;
   const std::pair<const char*, const char*> good[] = {
-      {"decay_ms", "0"},          {"decay_ms", "-1"},       {"decay_ms", "86400000"},
-      {"cache_budget", "0"},      {"cache_budget", "512K"}, {"cache_budget", "1048576"},
-      {"cache_budget", "3g"},     {"large_cache", "64m"},   {"large_cache", "1k"},
-      {"huge_pages", "always"},   {"huge_pages", "never"},  {"huge_pages", "auto"},
-      {"background", "off"},      {"background", "on"},     {"stats", "stderr"},
-      {"stats", "/tmp/file.txt"}, {"stats", "off"},
+      {"decay_ms", "0"},        {"decay_ms", "-1"},         {"decay_ms", "86400000"},
+      {"cache_budget", "0"},    {"cache_budget", "512K"},   {"cache_budget", "1048576"},
+      {"cache_budget", "3g"},   {"large_cache", "64m"},     {"large_cache", "1k"},
+      {"huge_pages", "always"}, {"huge_pages", "never"},    {"huge_pages", "auto"},
+      {"background", "off"},    {"background", "on"},       {"background", "auto"},
+      {"stats", "stderr"},      {"stats", "/tmp/file.txt"}, {"stats", "off"},
   };
   for (const auto& [name, value] : good) {
     EXPECT_EQ(tarn_set_option(name, value), 0) << name << "=" << value;
@@ -118,7 +118,7 @@ TEST(options, a_value_takes_effect) {
   ASSERT_EQ(tarn_set_option("decay_ms", "123"), 0);
   EXPECT_EQ(options::decay_ms(), 123);
   ASSERT_EQ(tarn_set_option("background", "off"), 0);
-  EXPECT_FALSE(options::background_allowed());
+  EXPECT_EQ(options::background_choice(), options::background::off);
   ASSERT_EQ(tarn_set_option("cache_budget", "5M"), 0);
   EXPECT_EQ(engine::budget.limit.load(), 5 * mib);
   ASSERT_EQ(tarn_set_option("stats", "/some/where"), 0);

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// gates: the calls of libc by which a program changes what its threads may do or share: identities, capabilities,
+// filters, namespaces, the table of descriptors; and those that copy the process without fork handlers. Each ends the
+// engine's background thread first, so that no thread is left with what the program gives up, and that the kernel, where it
+// asks for a process of one thread, finds one.
+//
+// Not here: chroot, pivot_root, chdir, umask and setsid, which the kernel applies to all threads of the process or which
+// threads share (CLONE_FS); setfsuid and setfsgid, which leave the way back open to each thread and are called for each
+// request of a file server; vfork and posix_spawn, whose child shares memory until it is another program (thread.hpp).
+//
+// Thread safety: any thread and any signal handler. errno and results are those of the call behind.
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <linux/prctl.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "gates/next.hpp"
+#include "os/thread.hpp"
+#include "tarn/malloc.h"
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
+#endif
+// Linux 5.13 and 6.8.
+#ifndef SYS_landlock_restrict_self
+#define SYS_landlock_restrict_self 446
+#endif
+#ifndef SYS_lsm_set_self_attr
+#define SYS_lsm_set_self_attr 460
+#endif
+
+using namespace tarn;
+using gates::call;
+using word = unsigned long;
+
+namespace {
+
+class hold {
+ public:
+  hold() = default;
+  ~hold() { os::release_background_thread(token_); }
+  hold(const hold&) = delete;
+  hold& operator=(const hold&) = delete;
+
+ private:
+  os::hold_token token_ = os::hold_background_thread();
+};
+
+// The call behind; ENOSYS where libc has none.
+template <class Result, class... Arguments>
+Result pass(call c, Arguments... arguments) {
+  auto* const behind = gates::next<Result(Arguments...)>(c);
+  if (behind != nullptr) return behind(arguments...);
+  errno = ENOSYS;
+  return static_cast<Result>(-1);
+}
+
+template <class Result, class... Arguments>
+Result pass_alone(call c, Arguments... arguments) {
+  const hold held;
+  return pass<Result>(c, arguments...);
+}
+
+// Filters are inherited: no thread is started in this process any more.
+long pass_filter(call c, long number_or_option, word a, word b, word d, word e, word f, word g) {
+  const hold held;
+  const long result = c == call::prctl ? pass<int>(c, static_cast<int>(number_or_option), a, b, d, e)
+                                       : pass<long>(c, number_or_option, a, b, d, e, f, g);
+  if (result >= 0) os::note_sandbox();
+  return result;
+}
+
+bool changes_rights(int option) {
+  switch (option) {
+    case PR_SET_NO_NEW_PRIVS:
+    case PR_SET_SECUREBITS:
+    case PR_SET_KEEPCAPS:
+    case PR_SET_SPECULATION_CTRL:
+    case PR_CAPBSET_DROP:
+    case PR_CAP_AMBIENT:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool copies_memory(word clone_flags) { return (clone_flags & CLONE_VM) == 0; }
+
+enum class effect : std::uint8_t { none, alone, filter };
+
+effect effect_of_prctl(int option) {
+  if (option == PR_SET_SECCOMP) return effect::filter;
+  return changes_rights(option) ? effect::alone : effect::none;
+}
+
+effect alone_if(bool condition) { return condition ? effect::alone : effect::none; }
+
+// By system call, as libcap and libseccomp do it.
+effect effect_of(long number, word a, word c) {
+  switch (number) {
+    case SYS_setuid:
+    case SYS_setgid:
+    case SYS_setreuid:
+    case SYS_setregid:
+    case SYS_setresuid:
+    case SYS_setresgid:
+    case SYS_setgroups:
+    case SYS_capset:
+    case SYS_unshare:
+    case SYS_setns:
+    case SYS_landlock_restrict_self:
+    case SYS_lsm_set_self_attr:
+    case SYS_clone3:
+#ifdef SYS_fork
+    case SYS_fork:
+#endif
+      return effect::alone;
+    case SYS_prctl:
+      return effect_of_prctl(static_cast<int>(a));
+    case SYS_seccomp:
+      return a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER ? effect::filter : effect::none;
+    case SYS_keyctl:
+      return alone_if(a == KEYCTL_JOIN_SESSION_KEYRING || a == KEYCTL_SESSION_TO_PARENT);
+    case SYS_close_range:
+      return alone_if((c & CLOSE_RANGE_UNSHARE) != 0);
+    case SYS_clone:
+      return alone_if(copies_memory(a));
+    default:
+      return effect::none;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+TARN_API int setuid(uid_t user) noexcept { return pass_alone<int>(call::setuid, user); }
+TARN_API int setgid(gid_t group) noexcept { return pass_alone<int>(call::setgid, group); }
+TARN_API int seteuid(uid_t user) noexcept { return pass_alone<int>(call::seteuid, user); }
+TARN_API int setegid(gid_t group) noexcept { return pass_alone<int>(call::setegid, group); }
+TARN_API int setreuid(uid_t real, uid_t effective) noexcept {
+  return pass_alone<int>(call::setreuid, real, effective);
+}
+TARN_API int setregid(gid_t real, gid_t effective) noexcept {
+  return pass_alone<int>(call::setregid, real, effective);
+}
+TARN_API int setresuid(uid_t real, uid_t effective, uid_t saved) noexcept {
+  return pass_alone<int>(call::setresuid, real, effective, saved);
+}
+TARN_API int setresgid(gid_t real, gid_t effective, gid_t saved) noexcept {
+  return pass_alone<int>(call::setresgid, real, effective, saved);
+}
+TARN_API int setgroups(size_t count, const gid_t* groups) noexcept {
+  return pass_alone<int>(call::setgroups, count, groups);
+}
+TARN_API int initgroups(const char* user, gid_t group) {
+  return pass_alone<int>(call::initgroups, user, group);
+}
+TARN_API int capset(cap_user_header_t header, cap_user_data_t data) noexcept {
+  return pass_alone<int>(call::capset, header, data);
+}
+TARN_API int unshare(int flags) noexcept { return pass_alone<int>(call::unshare, flags); }
+TARN_API int setns(int descriptor, int kind) noexcept {
+  return pass_alone<int>(call::setns, descriptor, kind);
+}
+TARN_API int close_range(unsigned first, unsigned last, int flags) noexcept {
+  const auto kind = static_cast<unsigned>(flags);
+  return (kind & CLOSE_RANGE_UNSHARE) != 0 ? pass_alone<int>(call::close_range, first, last, flags)
+                                           : pass<int>(call::close_range, first, last, flags);
+}
+TARN_API pid_t _Fork() noexcept { return pass_alone<pid_t>(call::fork_alone); }
+
+// libc declares these three with an ellipsis. They are defined with the most arguments that they may have: on both
+// architectures those come in the same places, and what the caller has not passed is passed on unread.
+
+TARN_API int tarn_gate_prctl(int option, word a, word b, word c, word d) noexcept __asm__("prctl");
+TARN_API int tarn_gate_prctl(int option, word a, word b, word c, word d) noexcept {
+  const effect what = effect_of_prctl(option);
+  if (what == effect::none) return pass<int>(call::prctl, option, a, b, c, d);
+  if (what == effect::alone) return pass_alone<int>(call::prctl, option, a, b, c, d);
+  return static_cast<int>(pass_filter(call::prctl, option, a, b, c, d, 0, 0));
+}
+
+TARN_API int tarn_gate_clone(int (*body)(void*), void* stack, int flags, void* argument, word a, word b,
+                             word c) noexcept __asm__("clone");
+TARN_API int tarn_gate_clone(int (*body)(void*), void* stack, int flags, void* argument, word a, word b,
+                             word c) noexcept {
+  return copies_memory(static_cast<word>(flags))
+             ? pass_alone<int>(call::clone, body, stack, flags, argument, a, b, c)
+             : pass<int>(call::clone, body, stack, flags, argument, a, b, c);
+}
+
+TARN_API long tarn_gate_syscall(long number, word a, word b, word c, word d, word e, word f) noexcept
+    __asm__("syscall");
+TARN_API long tarn_gate_syscall(long number, word a, word b, word c, word d, word e, word f) noexcept {
+  const effect what = effect_of(number, a, c);
+  if (what == effect::none) return pass<long>(call::system_call, number, a, b, c, d, e, f);
+  if (what == effect::alone) return pass_alone<long>(call::system_call, number, a, b, c, d, e, f);
+  return pass_filter(call::system_call, number, a, b, c, d, e, f);
+}
+
+}  // extern "C"

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// next: the functions behind the gates: libc's, or those of a library that stands between, such as libfakeroot.
+//
+// They are looked up once, when the library is loaded, and lie in read-only memory afterwards.
+// Thread safety: any thread; async-signal-safe once this library's constructors have run.
+#pragma once
+
+#include <cstddef>
+
+namespace tarn::gates {
+
+enum class call : std::size_t {
+  setuid,
+  setgid,
+  seteuid,
+  setegid,
+  setreuid,
+  setregid,
+  setresuid,
+  setresgid,
+  setgroups,
+  initgroups,
+  capset,
+  prctl,
+  unshare,
+  setns,
+  close_range,
+  clone,
+  fork_alone,   // _Fork
+  system_call,  // syscall
+  count
+};
+
+// The address of the next definition of the call. Null where libc has none.
+void* next_address(call c);
+
+template <class Function>
+Function* next(call c) {
+  return reinterpret_cast<Function*>(next_address(c));
+}
+
+}  // namespace tarn::gates

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Guarantee 32: when a program without threads changes its identity, capabilities, filters or namespaces after it has freed
+// memory, the call does what it does under libc's malloc, and no thread of the allocator's is left with other rights. Each
+// call in a process of its own; those that this user may not make are left out.
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "tasks.hpp"
+
+extern "C" int capset(cap_user_header_t header, const cap_user_data_t data);
+
+namespace {
+
+using namespace guarantee;
+
+constexpr unsigned nobody = 65534;
+
+int no_capabilities(bool by_number) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  return by_number ? static_cast<int>(syscall(SYS_capset, &header, data)) : capset(&header, data);
+}
+
+// A filter that lets everything pass.
+int allow_all(bool by_number) {
+  sock_filter program[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog filter{1, program};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
+  return by_number ? static_cast<int>(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter))
+                   : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+int own_namespace(const char* name, int kind) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/ns/%s", name);
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  return descriptor < 0 ? -1 : setns(descriptor, kind);
+}
+
+// Only this process has the writing end once its own copies are closed.
+int last_descriptor_is_closed() {
+  int ends[2];
+  if (pipe(ends) != 0) return -1;
+  if (close_range(static_cast<unsigned>(ends[1]), static_cast<unsigned>(ends[1]), CLOSE_RANGE_UNSHARE) != 0)
+    return -1;
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  char byte;
+  TARN_CHECK(read(ends[0], &byte, 1) == 0,
+             "after close_range(CLOSE_RANGE_UNSHARE) a pipe's end is still open");
+  return 0;
+}
+
+struct change {
+  const char* name;
+  int (*make)();  // 0: done. Else errno says why not.
+};
+
+const gid_t one_group[] = {nobody};
+
+constexpr change changes[] = {
+    {"setuid", [] { return setuid(nobody); }},
+    {"setgid", [] { return setgid(nobody); }},
+    {"seteuid", [] { return seteuid(nobody); }},
+    {"setegid", [] { return setegid(nobody); }},
+    {"setreuid", [] { return setreuid(nobody, nobody); }},
+    {"setregid", [] { return setregid(nobody, nobody); }},
+    {"setresuid", [] { return setresuid(nobody, nobody, nobody); }},
+    {"setresgid", [] { return setresgid(nobody, nobody, nobody); }},
+    {"setgroups", [] { return setgroups(1, one_group); }},
+    {"initgroups", [] { return initgroups("nobody", nobody); }},
+    {"setuid by number", [] { return static_cast<int>(syscall(SYS_setuid, nobody)); }},
+    {"capset", [] { return no_capabilities(false); }},
+    {"capset by number", [] { return no_capabilities(true); }},
+    {"prctl(PR_SET_NO_NEW_PRIVS)", [] { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }},
+    {"prctl(PR_CAPBSET_DROP)", [] { return prctl(PR_CAPBSET_DROP, CAP_SYS_MODULE, 0, 0, 0); }},
+    {"prctl(PR_SET_SECUREBITS)", [] { return prctl(PR_SET_SECUREBITS, 1, 0, 0, 0); }},
+    {"prctl(PR_SET_SECCOMP)", [] { return allow_all(false); }},
+    {"seccomp by number", [] { return allow_all(true); }},
+    {"unshare(CLONE_NEWUSER)", [] { return unshare(CLONE_NEWUSER); }},
+    {"unshare(CLONE_NEWNS)", [] { return unshare(CLONE_NEWNS); }},
+    {"unshare(CLONE_NEWNET) by number", [] { return static_cast<int>(syscall(SYS_unshare, CLONE_NEWNET)); }},
+    {"setns(CLONE_NEWNS)", [] { return own_namespace("mnt", CLONE_NEWNS); }},
+    {"setns(CLONE_NEWNET)", [] { return own_namespace("net", CLONE_NEWNET); }},
+    {"chroot", [] { return chroot("/usr"); }},
+    {"close_range(CLOSE_RANGE_UNSHARE)", last_descriptor_is_closed},
+};
+
+const change* find(const char* name) {
+  for (const change& c : changes) {
+    if (strcmp(c.name, name) == 0) return &c;
+  }
+  return nullptr;
+}
+
+// What is freed afterwards makes the allocator's thread start again, if it may.
+int make_one(const change& c) {
+  free_megabytes_and_expect_thread();
+  errno = 0;
+  if (c.make() != 0) {
+    // This user may not, or this kernel cannot: under libc's malloc the same.
+    if (errno == EPERM || errno == ENOSYS || errno == ENOSPC) return not_checkable;
+    fail("%s: %s", c.name, strerror(errno));
+  }
+  expect_one_set_of_rights(c.name);
+  free_megabytes();
+  expect_one_set_of_rights(c.name);
+  return holds;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count == 2) _exit(make_one(*find(arguments[1])));
+  start();
+  size_t made = 0;
+  for (const change& c : changes) {
+    const child_result result = run_again(30, c.name);
+    if (result.exited && result.code == not_checkable) continue;
+    expect_good(result, c.name);
+    ++made;
+  }
+  if (made == 0) skip("this user may make none of the calls");
+  measured("%zu of %zu calls, one set of rights after each", made, sizeof changes / sizeof *changes);
+}
