@@ -5,49 +5,128 @@
 namespace weak {
 namespace {
 
-constexpr int absent = 0;
-constexpr int running = 1;
+// What the kernel does when the background thread is off its stack.
+void leave_stack(thread& t, unsigned state) {
+  t.store(state, 0, order::release);
+  t.futex_wake(state, true);
+}
 
-// thread_main() and start_thread_if_absent() of src/runtime/decay.cpp. The thread stores `absent` and then looks for
-// memory; who has freed memory looks whether the thread is there; each has a full fence between. In the end either the
-// memory is gone, or a thread is running that will see to it.
-// Covers: src/base/fence.hpp: atomic_thread_fence seq_cst
-// Covers: src/base/fence.hpp: fence_word.fetch_add seq_cst
-model decay_ends() {
-  enum : unsigned { phase, dirty };
+// The states of the background thread in src/os/thread.cpp.
+enum : int { none, running, leaving, wanted };
+
+// await_state() for `none`; its limits of time are left out.
+void await_none(thread& t, unsigned state, order acquire) {
+  for (int seen = t.load(state, acquire); seen != none; seen = t.load(state, acquire))
+    t.futex_wait(state, seen);
+}
+
+// leave_background_thread() and ensure_background_thread() of src/os/thread.cpp, as background_thread_body() and wake() of
+// src/runtime/decay.cpp use them. The thread stores `leaving` and then looks for memory; who has freed memory looks at the
+// state; each has a full fence between. Who wants the next thread waits only until the state is another one: a third may have
+// started it by then. In the end a thread is running that will see to the memory. The stack is a plain
+// variable: the next thread starts on it when the last one is off it.
+// Covers: src/base/fence.hpp: atomic_thread_fence seq_cst, fence_word.fetch_add seq_cst
+// Covers: src/os/thread.cpp: state.compare_exchange_strong acquire, state.load acquire
+model thread_leaves() {
+  enum : unsigned { state, dirty, stack = 0 };
   const auto background = [](thread& t) {
-    t.store(phase, absent, order::relaxed);
+    t.write(stack, 1);
+    t.store(state, leaving, order::relaxed);
     if (!without("thread's fence")) t.full_fence();
-    if (t.load(dirty, order::relaxed) == 0) return;
-    int expected = absent;
-    t.compare_exchange(phase, expected, running, order::relaxed, order::relaxed);
+    int expected = leaving;
+    if (t.load(dirty, order::relaxed) != 0 &&
+        t.compare_exchange(state, expected, running, order::relaxed, order::relaxed)) {
+      return;
+    }
+    leave_stack(t, state);
   };
   const auto freeing = [](thread& t) {
     t.store(dirty, 1, order::relaxed);
     if (!without("freeing thread's fence")) t.full_fence();
-    int expected = absent;
-    if (t.load(phase, order::relaxed) == absent)
-      t.compare_exchange(phase, expected, running, order::relaxed, order::relaxed);
+    int seen = t.load(state, order::relaxed);
+    if (seen == running || seen == wanted) return;
+    if (seen == leaving) {
+      if (t.compare_exchange(state, seen, wanted, order::relaxed, order::relaxed)) {
+        if (without("end of wait")) {
+          await_none(t, state, order::acquire);
+        } else {
+          while (t.load(state, order::acquire) == wanted) t.futex_wait(state, wanted);
+        }
+      } else if (seen != none) {
+        return;
+      }
+    }
+    int expected = none;
+    if (t.compare_exchange(state, expected, running, unless("acquire", order::acquire), order::relaxed))
+      t.write(stack, 2);
   };
-  return {2,
-          0,
-          {background, freeing, freeing},
-          [](const machine& m) {
-            return m.last(phase) == absent ? "memory is left, and no thread to give it back" : nullptr;
-          },
-          [](machine& m) { m.set_initial(phase, running); }};
+  return {
+      2,
+      1,
+      {background, freeing, freeing},
+      [](const machine& m) { return m.last(state) != running ? "memory is left, and no thread" : nullptr; },
+      [](machine& m) { m.set_initial(state, running); }};
 }
-const registered decay("background.decay_ends", {"thread's fence", "freeing thread's fence"}, decay_ends);
+const registered leaves("background.thread_leaves",
+                        {"thread's fence", "freeing thread's fence", "acquire", "end of wait"},
+                        thread_leaves);
 
-// run_errands_soon() and sleep_until() of src/runtime/decay.cpp: an errand (a plain variable) is put down, then the word
-// is set and the thread is woken; the thread clears the word, and then looks what there is.
-// Covers: src/runtime/decay.cpp: sleep_word.exchange acquire, sleep_word.exchange release
-model errands() {
-  enum : unsigned { word, lock, list = 0 };
+// hold_background_thread() against start() and start_claimed() of src/os/thread.cpp: while a hold is there, the program
+// changes its rights (a plain variable), which the thread has from the one that starts it.
+// Covers: src/os/thread.cpp: state.store release
+model held_off() {
+  enum : unsigned { state, holds, rights = 0 };
+  const auto starter = [](thread& t) {
+    int expected = none;
+    if (!t.compare_exchange(state, expected, running, order::acquire, order::relaxed)) return;
+    if (!without("starter's fence")) t.full_fence();
+    if (t.load(holds, order::relaxed) == 0) t.read(rights);  // the thread's life
+    t.store(state, none, unless("release", order::release));
+    t.futex_wake(state, true);
+  };
+  const auto holder = [](thread& t) {
+    t.fetch_add(holds, 1, order::relaxed);
+    if (!without("holder's fence")) t.full_fence();
+    await_none(t, state, unless("acquire", order::acquire));
+    t.write(rights, 1);
+  };
+  return {2, 1, {starter, holder}, {}, {}};
+}
+const registered held("background.held_off", {"starter's fence", "holder's fence", "acquire", "release"},
+                      held_off);
+
+// hold_background_thread() against a thread that sleeps: the bell wakes it, and it sees the hold.
+// Covers: src/os/thread.cpp: bell.exchange acquire, bell.exchange release
+model bell_for_hold() {
+  enum : unsigned { state, holds, bell };
   const auto background = [](thread& t) {
-    for (;;) {
-      t.futex_wait(word, 0);
-      if (t.exchange(word, 0, unless("acquire", order::acquire)) != 0) {
+    while (t.load(holds, order::relaxed) == 0) {
+      t.futex_wait(bell, 0);
+      t.exchange(bell, 0, unless("acquire", order::acquire));
+    }
+    leave_stack(t, state);
+  };
+  const auto holder = [](thread& t) {
+    t.fetch_add(holds, 1, order::relaxed);
+    t.full_fence();
+    if (t.load(state, order::acquire) == none) return;
+    if (t.exchange(bell, 1, unless("release", order::release)) == 0 && !without("wake")) t.futex_wake(bell);
+    await_none(t, state, order::acquire);
+  };
+  return {3, 0, {background, holder}, {}, [](machine& m) { m.set_initial(state, running); }};
+}
+const registered bell_rings("background.bell", {"acquire", "wake"}, bell_for_hold);
+
+// run_errands_soon() and sleep_until() of src/runtime/decay.cpp: an errand (a plain variable) is put down, then errands_wait
+// is set and the bell is rung. The thread may wake early.
+// Covers: src/runtime/decay.cpp: errands_wait.exchange acquire, errands_wait.exchange release
+model errands() {
+  enum : unsigned { waits, bell, list = 0 };
+  const auto background = [](thread& t) {
+    for (bool early = true;; early = false) {
+      if (!early) t.futex_wait(bell, 0);
+      t.exchange(bell, 0, order::acquire);
+      if (t.exchange(waits, 0, unless("acquire", order::acquire)) != 0) {
         t.check(t.read(list) == 1, "the errand is not there");
         return;
       }
@@ -55,11 +134,13 @@ model errands() {
   };
   const auto program = [](thread& t) {
     t.write(list, 1);
-    if (t.exchange(word, 1, unless("release", order::release)) == 0 && !without("wake")) t.futex_wake(word);
+    if (t.exchange(waits, 1, unless("release", order::release)) == 0 &&
+        t.exchange(bell, 1, order::release) == 0)
+      t.futex_wake(bell);
   };
   return {2, 1, {background, program}, {}, {}};
 }
-const registered errand("background.errands", {"acquire", "release", "wake"}, errands);
+const registered errand("background.errands", {"acquire", "release"}, errands);
 
 // thread_main() and stop() of src/recycler/caretaker.cpp: the process goes on to its end when the thread has left the
 // program's code, whose work is a plain variable.

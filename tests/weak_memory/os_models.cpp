@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Protocols of src/os: the mutex and the end of the background thread. Used by one thread.
+// The mutex of src/os. Used by one thread.
 #include "protocol.hpp"
 
 namespace weak {
@@ -43,26 +43,6 @@ model mutex() {
           {}};
 }
 const registered mutex_protocol("os.mutex", {"acquire", "release", "wake", "contended"}, mutex);
-
-// start_background_thread() and wait_for_background_thread(): the kernel clears the word `alive` when the thread has left
-// its stack, and wakes who waits; then the next thread may use the stack (a plain variable).
-// Covers: src/os/thread.cpp: alive.load acquire
-model background_stack() {
-  enum : unsigned { alive, stack = 0 };
-  const auto thread_that_ends = [](thread& t) {
-    t.write(stack, 1);
-    t.store(alive, 0, order::release);  // by the kernel, as are the fence and the wake
-    t.futex_wake(alive);
-  };
-  const auto next = [](thread& t) {
-    if (!without("wait")) {
-      while (t.load(alive, unless("acquire", order::acquire)) != 0) t.futex_wait(alive, 1);
-    }
-    t.write(stack, 2);
-  };
-  return {1, 1, {thread_that_ends, next}, {}, [](machine& m) { m.set_initial(alive, 1); }};
-}
-const registered background("os.background_stack", {"wait", "acquire"}, background_stack);
 
 }  // namespace
 }  // namespace weak
