@@ -18,6 +18,12 @@ constexpr std::size_t largest_dense = 8 * kib;
 // A refill looks at no more spans than this.
 constexpr std::size_t spans_per_refill = 16;
 
+// A magazine for one object, on the stack.
+struct single_magazine {
+  magazine head;
+  void* slot;
+};
+
 std::size_t most_full_magazines(unsigned size_class) {
   const auto& info = class_info(size_class);
   const std::size_t bytes = std::size_t{info.size} * info.magazine;
@@ -110,6 +116,14 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most) 
   }
   depots_[size_class].counters.refills.fetch_add(1, std::memory_order_relaxed);
   return found;
+}
+
+void* central::take_one(unsigned size_class) {
+  single_magazine single{};
+  if (refill(size_class, &single.head, 1) == 0) return nullptr;
+  void* const object = single.head.bottom()[0];
+  free_mark::clear(object);
+  return object;
 }
 
 void central::flush(unsigned size_class, void* const* freed, std::size_t count) {

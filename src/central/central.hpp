@@ -37,6 +37,9 @@ class central {
   // Returns their number, 0 when there is no memory. May call the system.
   std::size_t refill(unsigned size_class, magazine* m, std::size_t most);
 
+  // One object from a span, for who has no magazine. Null when there is no memory. Its mark is cleared.
+  void* take_one(unsigned size_class);
+
   // Puts objects back into their spans. Aborts on one that is free already.
   void flush(unsigned size_class, void* const* freed, std::size_t count);
 

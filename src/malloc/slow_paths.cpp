@@ -14,33 +14,18 @@ namespace {
 constexpr std::size_t reclaim_limit = std::size_t{1} << 40;
 constexpr int reclaim_tries = 3;
 
-// A magazine for one object, on the stack of a thread without a cache.
-struct single_magazine {
-  magazine head;
-  void* slot;
-};
-
-// From a span at once: for threads about to end, and when there is no memory for a cache.
-void* allocate_uncached(unsigned size_class) {
-  single_magazine single{};
-  const std::size_t count = engine::middle.refill(size_class, &single.head, 1);
-  if (count == 0) return nullptr;
-  void* const object = single.head.bottom()[0];
-  free_mark::clear(object);
-  return object;
-}
-
 void* allocate_object(unsigned size_class) {
   if (thread_cache* cache = engine::attach_thread()) {
     if (void* object = cache->pop(size_class)) return object;
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
-  void* object = allocate_uncached(size_class);
+  // For threads about to end, and when there is no memory for a cache.
+  void* object = engine::middle.take_one(size_class);
   // The system has no more. What lies in caches may make whole spans; another thread may be gathering it, too, and
   // have some in its hands just now.
   for (int tries = 0; object == nullptr && tries < reclaim_tries; ++tries) {
     engine::reclaim();
-    object = allocate_uncached(size_class);
+    object = engine::middle.take_one(size_class);
   }
   return object;
 }
@@ -129,6 +114,7 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   if (const char* fault = fault_of(block)) os::fatal(fault, block);
   free_mark::set(block);
   engine::middle.flush(size_class, &block, 1);
+  engine::middle.settle(size_class);
 }
 
 std::size_t usable_size(const void* block) {

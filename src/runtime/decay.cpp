@@ -17,6 +17,8 @@ namespace {
 std::atomic<std::int64_t> last_period{0};
 std::atomic<bool> errands_wait{false};
 std::atomic<bool> rights_followed{false};
+// Some thread has made slow calls between the last two periods.
+std::atomic<bool> caches_in_use{false};
 
 // Periods with nothing to do, or in which nothing could be given back, before the thread ends.
 constexpr int idle_periods = 3;
@@ -27,10 +29,17 @@ constexpr bool may_have_thread = !TARN_TSAN && !TARN_ASAN;
 
 std::int64_t period_ms() { return std::clamp<std::int64_t>(options::decay_ms() / 2, 10, 60000); }
 
+// Whoever has used its cache since the last period may sleep from now on, and its surplus is then to be taken.
+bool caches_hold_surplus() {
+  return caches_in_use.load(std::memory_order_relaxed) &&
+         engine::budget.used.load(std::memory_order_relaxed) >= cache_budget::watch_bytes;
+}
+
 // Free pages that the system does not take, such as locked ones, are no work: `stuck` bytes of them were left when the
 // thread last gave up.
 bool work_left(std::size_t stuck) {
-  bool left = engine::heap.dirty_bytes() != stuck || engine::middle.spare_bytes() != 0;
+  bool left =
+      engine::heap.dirty_bytes() != stuck || engine::middle.spare_bytes() != 0 || caches_hold_surplus();
   engine::for_each_extension([&left](const engine::extension& e) { left = left || e.has_work(); });
   return left;
 }
@@ -102,7 +111,9 @@ bool run_period() {
   engine::for_each_extension([](const engine::extension& e) {
     if (!os::background_thread_must_end()) e.age();
   });
-  engine::registry.for_each([](thread_cache& cache) { cache.take_surplus(true); });
+  bool in_use = false;
+  engine::registry.for_each([&in_use](thread_cache& cache) { in_use = cache.take_surplus(true) || in_use; });
+  caches_in_use.store(in_use, std::memory_order_relaxed);
   engine::middle.flush_idle_magazines(false);
   engine::middle.release_spares(false);
   engine::heap.age();

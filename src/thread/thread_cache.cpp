@@ -28,10 +28,24 @@ constexpr std::size_t first_objects = 12;
 constexpr int one_way = 8;
 // Every so many slow calls, bins that have not been used meanwhile are emptied.
 constexpr std::uint32_t scavenge_interval = 2048;
+// Every so many slow calls decay is told that caches hold a good deal, which nothing else may notice.
+constexpr std::uint32_t watch_interval = 64;
+// The part of the budget that is kept for the first places of classes, so that threads that came early do not leave
+// the later ones without any.
+constexpr std::size_t part_for_first_places = 4;
 
 std::size_t first_most(unsigned size_class) {
   return std::clamp<std::size_t>(first_bytes / class_info(size_class).size, 1, first_objects);
 }
+
+// Misses between two scavenges after which a class gets a place. A block that is allocated and freed once misses twice;
+// the more an idle object costs, the more often its class must have been wanted.
+unsigned misses_for_a_place(unsigned size_class) {
+  constexpr unsigned least = 3;
+  constexpr std::size_t bytes_per_miss = 4 * kib;
+  return least + static_cast<unsigned>(class_info(size_class).size / bytes_per_miss);
+}
+static_assert(3 + largest_class_size / (4 * kib) <= 255, "misses_ has eight bits");
 
 // The smallest magazine that holds so many objects.
 std::size_t index_for(std::size_t objects) {
@@ -57,13 +71,49 @@ void thread_cache::put_spare(unsigned size_class, magazine* m) {
 
 // ---- magazines ----
 
-// Sets what the class's magazines may hold, two of them, and accounts for it.
-void thread_cache::set_most(unsigned size_class, std::size_t most) {
-  const std::size_t change =
-      2 * class_info(size_class).size * (most - most_[size_class]);  // may wrap, as it should
-  capacity_bytes_ += change;
-  budget_->used.fetch_add(change, std::memory_order_relaxed);
+// What this cache may hold.
+std::size_t thread_cache::share() const {
+  const std::size_t limit = budget_->limit.load(std::memory_order_relaxed);
+  const std::size_t caches = std::max<std::size_t>(budget_->caches.load(std::memory_order_relaxed), 1);
+  // In proportion to the heap, so that many threads with little in use do not hold more than that.
+  const std::size_t all = std::min(limit, std::max(central_->heap().in_use_bytes() / 2, least_for_all));
+  return std::clamp(all / caches, std::min(least_per_thread, limit / caches), most_per_thread);
+}
+
+// Takes so many bytes of the budget, as long as no more than `of_limit` of it are taken.
+bool thread_cache::pay(std::size_t bytes, std::size_t of_limit) {
+  if (capacity_bytes_ + bytes > share()) return false;
+  if (budget_->used.fetch_add(bytes, std::memory_order_relaxed) + bytes > of_limit) {
+    budget_->used.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
+  }
+  capacity_bytes_ += bytes;
+  return true;
+}
+
+// The class's magazines, two of them, may hold `most` objects each. False: the budget does not allow it.
+bool thread_cache::raise_most(unsigned size_class, std::size_t most) {
+  const std::size_t limit = budget_->limit.load(std::memory_order_relaxed);
+  const std::size_t growth_limit = limit - limit / part_for_first_places;
+  const std::size_t bytes = 2 * class_info(size_class).size * (most - most_[size_class]);
+  if (!pay(bytes, most_[size_class] == 0 ? limit : growth_limit)) return false;
   most_[size_class] = static_cast<std::uint8_t>(most);
+  return true;
+}
+
+void thread_cache::clear_most(unsigned size_class) {
+  const std::size_t bytes = std::size_t{2} * class_info(size_class).size * most_[size_class];
+  capacity_bytes_ -= bytes;
+  budget_->used.fetch_sub(bytes, std::memory_order_relaxed);
+  most_[size_class] = 0;
+}
+
+// After a miss in a class without a place. False: it gets none yet.
+bool thread_cache::open(unsigned size_class) {
+  std::uint8_t& misses = misses_[size_class];
+  if (++misses < misses_for_a_place(size_class)) return false;
+  misses = 0;
+  return raise_most(size_class, first_most(size_class));
 }
 
 magazine* thread_cache::new_magazine(unsigned size_class) {
@@ -122,30 +172,18 @@ std::size_t thread_cache::most_now(unsigned size_class) const {
   return std::min(most, is_one_way(size_class) ? most_while_draining_one_way : most_while_draining);
 }
 
-bool thread_cache::may_hold(std::size_t more) const {
-  const std::size_t limit = budget_->limit.load(std::memory_order_relaxed);
-  const std::size_t caches = budget_->caches.load(std::memory_order_relaxed);
-  // In proportion to the heap, so that many threads with little in use do not hold more than that.
-  const std::size_t all = std::min(limit, std::max(central_->heap().in_use_bytes() / 2, least_for_all));
-  const std::size_t share =
-      std::clamp(all / std::max<std::size_t>(caches, 1), least_per_thread, most_per_thread);
-  return capacity_bytes_ + more <= share && budget_->used.load(std::memory_order_relaxed) + more <= limit;
-}
-
 // After a miss: the bin may hold twice as much, if the budget allows. The loaded magazine then gives way to a larger
 // one, if it has to.
 bool thread_cache::grow(unsigned size_class) {
   bin& b = bins_[size_class];
   if (is_empty(b)) {
-    if (most_[size_class] == 0) set_most(size_class, first_most(size_class));
     magazine* m = new_magazine(size_class);
     if (m != nullptr) load(size_class, m);
     return m != nullptr;
   }
   const std::size_t most = most_[size_class];
   const std::size_t next_most = std::min<std::size_t>(most * 2, class_info(size_class).magazine);
-  if (next_most == most || !may_hold(2 * (next_most - most) * class_info(size_class).size)) return false;
-  set_most(size_class, next_most);
+  if (next_most == most || !raise_most(size_class, next_most)) return false;
   unload(size_class);
   magazine* const old = b.loaded;
   if (old->capacity >= next_most) {
@@ -167,21 +205,37 @@ void thread_cache::note_slow_call(unsigned size_class) {
   slow_calls_.store(calls, std::memory_order_relaxed);
   last_top_[size_class] = nullptr;
   if (calls % scavenge_interval == 0) scavenge();
+  if (calls % watch_interval == 0 &&
+      budget_->used.load(std::memory_order_relaxed) >= cache_budget::watch_bytes) {
+    central_->nudge();
+  }
 }
 
 // ---- slow paths ----
 
+// A magazine that other threads have filled may be longer than this thread's; what the budget does not allow goes to the
+// spans.
+magazine* thread_cache::trim_to_budget(unsigned size_class, magazine* m) {
+  const std::size_t most = most_[size_class];
+  if (m->count > most && !raise_most(size_class, m->count)) {
+    central_->flush(size_class, m->bottom() + most, m->count - most);
+    m->count = static_cast<std::uint16_t>(most);
+  }
+  return m;
+}
+
 TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   note_slow_call(size_class);
+  if (most_[size_class] == 0 && !open(size_class)) return central_->take_one(size_class);
   streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] - 1, -one_way, 0));
   bin& b = bins_[size_class];
   magazine* const spare = take_spare(size_class);
   magazine* full = spare;
   if (spare == nullptr || spare->count == 0) full = central_->take_full(size_class);
   if (full != nullptr) {
+    full = trim_to_budget(size_class, full);
     // What was loaded is empty: it, or the spare one, stays as the spare one.
     magazine* const empty = b.loaded;
-    if (most_[size_class] == 0) set_most(size_class, first_most(size_class));
     load(size_class, full);
     if (empty == no_magazine()) {
       put_spare(size_class, spare != full ? spare : nullptr);
@@ -194,7 +248,7 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   }
   put_spare(size_class, spare);
   grow(size_class);
-  if (is_empty(b)) return nullptr;
+  if (is_empty(b)) return central_->take_one(size_class);
   magazine* const m = b.loaded;
   m->count = static_cast<std::uint16_t>(
       central_->refill(size_class, m, std::min<std::size_t>(most_now(size_class), m->capacity)));
@@ -236,6 +290,12 @@ TARN_NOINLINE bool thread_cache::free_slow(unsigned size_class, page_map::entry 
   // Before anything moves, so that who reports it finds it as it was.
   if (TARN_UNLIKELY(!is_live(page, bins_[size_class], object))) return false;
   note_slow_call(size_class);
+  if (most_[size_class] == 0 && !open(size_class)) {
+    free_mark::set(object);
+    central_->flush(size_class, &object, 1);
+    central_->settle(size_class);
+    return true;
+  }
   if (bins_[size_class].top == bins_[size_class].limit) make_room(size_class);
   central_->settle(size_class);
   return push(page, object);
@@ -257,7 +317,7 @@ void thread_cache::empty_bin(unsigned size_class) {
 
 void thread_cache::give_up_bin(unsigned size_class) {
   empty_bin(size_class);
-  set_most(size_class, 0);
+  clear_most(size_class);
   streak_[size_class] = 0;
 }
 
@@ -271,6 +331,7 @@ void thread_cache::flush_all() {
 void thread_cache::scavenge() {
   central_->nudge();
   for (unsigned c = 1; c < size_classes::count; ++c) {
+    misses_[c] = 0;
     if (is_empty(bins_[c])) continue;
     if (last_top_[c] == bins_[c].top) {
       give_up_bin(c);
@@ -292,6 +353,18 @@ bool thread_cache::take_surplus(bool only_if_idle) {
     if (magazine* const m = take_spare(c)) give_back(c, m);
   }
   return false;
+}
+
+bool thread_cache::holds_its_bound() const {
+  std::size_t capacity = 0;
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    const magazine* const spare = spare_[c].load(std::memory_order_relaxed);
+    const auto loaded = static_cast<std::size_t>(bins_[c].top - bins_[c].loaded->bottom());
+    const auto room = static_cast<std::size_t>(bins_[c].limit - bins_[c].loaded->bottom());
+    if (std::max(loaded, room) > most_[c] || (spare != nullptr && spare->count > most_[c])) return false;
+    capacity += std::size_t{2} * most_[c] * class_info(c).size;
+  }
+  return capacity == capacity_bytes_;
 }
 
 // Of another thread's cache the figures are a moment old.

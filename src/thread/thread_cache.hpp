@@ -10,7 +10,17 @@
 //   - m->slots < top <= limit, and limit - m->bottom() is at most most_[c], or what m held when it came;
 //   - objects lie in [m->bottom(), top), and m->slots[0] is null;
 //   - every object in a magazine has its free_mark set, no object in the program's hands has;
+//   - the class has at most 2 * most_[c] objects in its two magazines;
 //   - capacity_bytes_ = sum over the classes of 2 * most_ * size.
+//
+// The bound on what threads keep, for any mix of sizes and any number of threads:
+//   bytes of the objects in all caches  <=  sum of capacity_bytes_  =  cache_budget::used  <=  cache_budget::limit.
+// Every increase of most_ is paid for before it takes effect, the first place of a class included; a class that is not
+// paid for has no magazine, and its calls go to the spans one object at a time. (A limit that is lowered later binds
+// increases only.) holds_its_bound() checks the first relation and the sum.
+//
+// A class gets its first place when the thread has missed in it several times, the more often the larger its objects
+// are (misses_for_a_place): what a thread used once or twice leaves nothing behind.
 //
 // Cold start: a thread without a cache has an empty one, whose bins are empty and full at once, so that its
 // first call misses and no fast path asks whether there is a cache.
@@ -32,6 +42,9 @@ namespace tarn {
 
 // How many bytes thread caches may hold together, and how many they hold.
 struct cache_budget {
+  // From here on, decay looks for threads that have fallen idle.
+  static constexpr std::size_t watch_bytes = 2 * mib;
+
   std::atomic<std::size_t> limit{64 * mib};
   std::atomic<std::size_t> caches{0};
   alignas(separation) std::atomic<std::size_t> used{0};
@@ -79,10 +92,11 @@ class alignas(separation) thread_cache {
     return true;
   }
 
-  // Refills the class's magazine and pops. Null when there is no memory.
+  // Refills the class's magazine and pops; takes an object from a span while the class has no place. Null when there is
+  // no memory.
   void* allocate_slow(unsigned size_class);
-  // push() returned false: makes room, if that is what was missing, and tries again. False: the object is none, or free
-  // already, or there is no memory for a magazine.
+  // push() returned false: makes room, if that is what was missing, and tries again; puts the object into its span while
+  // the class has no place. False: the object is none, or free already, or there is no memory for a magazine.
   bool free_slow(unsigned size_class, page_map::entry page, void* object);
 
   // Gives back all magazines. By the thread itself, or when it has none.
@@ -93,6 +107,8 @@ class alignas(separation) thread_cache {
 
   // What its magazines may hold. By the thread itself.
   [[nodiscard]] std::size_t capacity_bytes() const { return capacity_bytes_; }
+  // Whether the cache keeps to its part of the bound above. By the thread itself, or while it does not allocate.
+  [[nodiscard]] bool holds_its_bound() const;
   // Bytes of the free objects in it; another thread's answer is a moment old.
   [[nodiscard]] std::size_t cached_bytes() const;
 
@@ -126,12 +142,16 @@ class alignas(separation) thread_cache {
 
   void load(unsigned size_class, magazine* m);
   void unload(unsigned size_class);
-  void set_most(unsigned size_class, std::size_t most);
+  bool raise_most(unsigned size_class, std::size_t most);
+  void clear_most(unsigned size_class);
+  bool open(unsigned size_class);
+  magazine* trim_to_budget(unsigned size_class, magazine* m);
   magazine* new_magazine(unsigned size_class);
   void discard(magazine* m);
   [[nodiscard]] bool is_one_way(unsigned size_class) const;
   [[nodiscard]] std::size_t most_now(unsigned size_class) const;
-  [[nodiscard]] bool may_hold(std::size_t more) const;
+  [[nodiscard]] std::size_t share() const;
+  bool pay(std::size_t bytes, std::size_t of_limit);
   bool grow(unsigned size_class);
   void make_room(unsigned size_class);
   void hand_over(unsigned size_class, magazine* m);
@@ -152,9 +172,11 @@ class alignas(separation) thread_cache {
   std::atomic<std::uint32_t> slow_calls_{0};
   magazine* empty_[magazine_store::sizes] = {};  // one of each size at hand, so that exchanges need no store
   std::size_t capacity_bytes_ = 0;
-  std::uint8_t most_[size_classes::count] = {};   // objects that a magazine may hold; 0: none yet
-  std::int8_t streak_[size_classes::count] = {};  // misses in a row: of free above zero, of malloc below
-  void** last_top_[size_classes::count] = {};     // as of the last scavenge; null: used since
+  std::uint8_t most_[size_classes::count] =
+      {};  // objects that a magazine may hold; 0: no place for the class
+  std::uint8_t misses_[size_classes::count] = {};  // while the class has no place: since the last scavenge
+  std::int8_t streak_[size_classes::count] = {};   // misses in a row: of free above zero, of malloc below
+  void** last_top_[size_classes::count] = {};      // as of the last scavenge; null: used since
 };
 
 }  // namespace tarn

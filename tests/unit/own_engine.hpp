@@ -30,4 +30,19 @@ struct own_engine {
 // The page map's root is too big for a stack.
 inline std::unique_ptr<own_engine> make_engine() { return std::make_unique<own_engine>(); }
 
+// An object of the class, as malloc takes one, and back, as free does.
+inline void* take(thread_cache& cache, unsigned size_class) {
+  void* const object = cache.pop(size_class);
+  return object != nullptr ? object : cache.allocate_slow(size_class);
+}
+inline bool give(own_engine& engine, thread_cache& cache, void* object) {
+  const page_map::entry page = engine.map.find(address_of(object));
+  return cache.push(page, object) || cache.free_slow(static_cast<unsigned>(page.size_class()), page, object);
+}
+
+// Misses until the cache has a place for the class: see misses_for_a_place in thread_cache.cpp.
+inline void make_place(own_engine& engine, thread_cache& cache, unsigned size_class) {
+  for (int i = 0; i < 100; ++i) give(engine, cache, take(cache, size_class));
+}
+
 }  // namespace tarn::testing_support

@@ -46,8 +46,7 @@ TEST_F(registry_test, knows_every_cache) {
 TEST_F(registry_test, a_destroyed_cache_is_empty_and_used_again) {
   thread_cache* const a = registry_.create();
   thread_cache* const b = registry_.create();
-  void* const object = a->allocate_slow(5);
-  ASSERT_TRUE(a->push(engine_->map.find(address_of(object)), object));
+  testing_support::make_place(*engine_, *a, 5);
   EXPECT_NE(a->cached_bytes(), 0U);
   registry_.destroy(a);
   EXPECT_EQ(a->cached_bytes(), 0U);
@@ -83,8 +82,7 @@ TEST_F(registry_test, the_cache_of_a_thread_that_ended_unseen_is_adopted) {
   std::thread([&] {
     left = registry_.create();
     ++created;
-    void* const object = left->allocate_slow(5);
-    left->push(engine_->map.find(address_of(object)), object);
+    testing_support::make_place(*engine_, *left, 5);
   }).join();
   ASSERT_NE(left, nullptr);
   const std::size_t cached = left->cached_bytes();
@@ -128,7 +126,7 @@ TEST_F(registry_test, after_fork_only_the_childs_own_cache_is_in_use) {
   thread_cache* const a = registry_.create();
   thread_cache* const mine = registry_.create();
   thread_cache* const c = registry_.create();
-  mine->allocate_slow(3);
+  testing_support::make_place(*engine_, *mine, 3);
   registry_.keep_only(mine);
   EXPECT_EQ(used(), std::vector<thread_cache*>{mine});
   EXPECT_EQ(registry_.count(), 1U);
@@ -146,7 +144,8 @@ TEST_F(registry_test, after_fork_only_the_childs_own_cache_is_in_use) {
 // anywhere.
 TEST_F(registry_test, a_cache_that_was_copied_while_it_was_used_is_not_trusted) {
   thread_cache* const torn = registry_.create();
-  void* const object = torn->allocate_slow(3);
+  testing_support::make_place(*engine_, *torn, 3);
+  void* const object = testing_support::take(*torn, 3);
   thread_cache* const next = torn->next;  // the list's lock is fork's
   std::memset(static_cast<void*>(torn), 0x5a, sizeof *torn);
   torn->next = next;
@@ -165,8 +164,7 @@ TEST_F(registry_test, threads_come_and_go) {
     threads.emplace_back([this] {
       for (int i = 0; i < 500; ++i) {
         thread_cache* const cache = registry_.create();
-        void* const object = cache->allocate_slow(3);
-        cache->push(engine_->map.find(address_of(object)), object);
+        testing_support::make_place(*engine_, *cache, 3);
         registry_.destroy(cache);
       }
     });

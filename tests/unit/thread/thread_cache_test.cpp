@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "central/objects.hpp"
@@ -58,6 +61,7 @@ class thread_cache_test : public testing::Test {
     while (out.size() < count) out.push_back(allocate(c));
     return out;
   }
+  void make_place(thread_cache& cache, unsigned c) { testing_support::make_place(*engine_, cache, c); }
   void release_all(unsigned c, const std::vector<void*>& objects) {
     for (void* object : objects) release(c, object);
   }
@@ -90,6 +94,7 @@ class thread_cache_test : public testing::Test {
       bytes += 2 * access::most(cache, c) * class_info(c).size;
     }
     ASSERT_EQ(access::capacity_bytes(cache), bytes);
+    ASSERT_TRUE(cache.holds_its_bound());
   }
 
   std::size_t capacity_of(unsigned c) { return access::bin_of(cache_, c).loaded->capacity; }
@@ -129,7 +134,7 @@ TEST_F(thread_cache_test, the_last_object_freed_is_the_first_given) {
 }
 
 TEST_F(thread_cache_test, magazines_start_small_and_grow_with_demand) {
-  allocate(small);
+  make_place(cache_, small);
   EXPECT_EQ(capacity_of(small), magazine_store::capacities[0]);
   std::size_t last = capacity_of(small);
   for (int round = 0; round < 40; ++round) {
@@ -186,6 +191,7 @@ TEST_F(thread_cache_test, an_object_that_another_thread_freed_is_not_taken) {
 }
 
 TEST_F(thread_cache_test, only_the_first_byte_of_an_object_is_taken) {
+  make_place(cache_, small);
   auto* const object = static_cast<char*>(allocate(small));
   for (std::size_t i = 1; i < class_info(small).size; ++i) {
     EXPECT_FALSE(cache_.push(engine_->map.find(address_of(object + i)), object + i)) << i;
@@ -212,6 +218,9 @@ TEST_F(thread_cache_test, an_object_that_is_in_its_span_is_not_taken) {
 }
 
 TEST_F(thread_cache_test, full_magazines_go_from_thread_to_thread_whole) {
+  make_place(other_, small);
+  while (other_.pop(small) != nullptr) {
+  }
   // To the largest magazine first.
   for (int i = 0; i < 40; ++i) release_all(small, allocate_many(small, 1000));
   const auto& counters = engine_->middle.depot(small).counters;
@@ -233,21 +242,90 @@ TEST_F(thread_cache_test, a_cache_holds_no_more_than_its_limit) {
       release_all(c, allocate_many(c, 3 * class_info(c).magazine + 10U));
     }
   }
-  // The first magazine of a class, and a spare one for each loaded, are given whatever the limit is.
-  std::size_t floor = 0;
-  for (unsigned c = 1; c < size_classes::count; ++c) {
-    floor +=
-        2 * std::min<std::size_t>(magazine_store::capacities[0], class_info(c).magazine) * class_info(c).size;
-  }
-  EXPECT_LE(access::capacity_bytes(cache_), 2 * (2 * mib) + floor);
+  EXPECT_LE(access::capacity_bytes(cache_), 2 * (2 * mib));
   check(cache_);
 }
 
-TEST_F(thread_cache_test, without_budget_magazines_stay_small) {
+TEST_F(thread_cache_test, without_budget_no_class_has_a_place) {
   engine_->budget.limit = 0;
   for (int round = 0; round < 10; ++round) release_all(small, allocate_many(small, 1000));
-  EXPECT_EQ(capacity_of(small), magazine_store::capacities[0]);
+  EXPECT_TRUE(access::is_empty_bin(cache_, small));
+  EXPECT_EQ(cache_.cached_bytes(), 0U);
   check(cache_);
+}
+
+TEST_F(thread_cache_test, what_was_used_once_leaves_nothing_behind) {
+  std::vector<void*> objects;
+  for (unsigned c = 1; c < size_classes::count; ++c) objects.push_back(allocate(c));
+  for (unsigned c = 1; c < size_classes::count; ++c) release(c, objects[c - 1]);
+  EXPECT_EQ(cache_.cached_bytes(), 0U);
+  EXPECT_EQ(access::capacity_bytes(cache_), 0U);
+  engine_->middle.release_spares(true);
+  EXPECT_EQ(engine_->heap.stats().in_use, 0U);
+}
+
+TEST_F(thread_cache_test, every_class_gets_a_place_when_it_is_used_again_and_again) {
+  engine_->budget.limit = 1 * gib;
+  for (unsigned c = 1; c < size_classes::count; ++c) {
+    thread_cache cache{engine_->middle, engine_->budget};
+    make_place(cache, c);
+    EXPECT_FALSE(access::is_empty_bin(cache, c)) << class_info(c).size;
+    cache.flush_all();
+  }
+}
+
+TEST_F(thread_cache_test, a_magazine_of_another_thread_is_cut_to_the_budget) {
+  for (int i = 0; i < 40; ++i) release_all(small, allocate_many(small, 1000));
+  make_place(other_, small);
+  while (other_.pop(small) != nullptr) {
+  }
+  engine_->budget.limit = 0;
+  void* const object = other_.allocate_slow(small);
+  EXPECT_TRUE(other_.holds_its_bound());
+  release_to(other_, small, object);
+  check(other_);
+}
+
+// The bound in thread_cache.hpp, for random mixes of sizes, random numbers of caches and budgets; objects go from cache
+// to cache.
+TEST_F(thread_cache_test, what_caches_keep_is_bounded_for_any_mix_of_sizes) {
+  std::mt19937_64 random(42);
+  for (int trial = 0; trial < 30; ++trial) {
+    engine_->budget.limit = std::size_t{1} << (16 + random() % 9);
+    std::vector<std::unique_ptr<thread_cache>> caches(1 + random() % 40);
+    engine_->budget.caches = caches.size();
+    for (auto& cache : caches) cache = std::make_unique<thread_cache>(engine_->middle, engine_->budget);
+    std::vector<std::pair<unsigned, void*>> live;
+    const auto lowest = static_cast<unsigned>(1 + random() % (size_classes::count - 1));
+    const auto classes = static_cast<unsigned>(1 + random() % (size_classes::count - lowest));
+    for (int step = 0; step < 3000; ++step) {
+      thread_cache& cache = *caches[random() % caches.size()];
+      const auto c = static_cast<unsigned>(lowest + random() % classes);
+      for (auto burst = random() % 40; burst != 0; --burst)
+        live.emplace_back(c, testing_support::take(cache, c));
+      std::size_t bytes = 0;
+      for (const auto& [live_class, object] : live) bytes += class_info(live_class).size;
+      while (bytes > 8 * mib || (!live.empty() && random() % 30 != 0)) {
+        std::swap(live[random() % live.size()], live.back());
+        bytes -= class_info(live.back().first).size;
+        ASSERT_TRUE(testing_support::give(*engine_, *caches[random() % caches.size()], live.back().second));
+        live.pop_back();
+      }
+    }
+    std::size_t held = 0;
+    std::size_t capacity = 0;
+    for (const auto& cache : caches) {
+      ASSERT_TRUE(cache->holds_its_bound()) << trial;
+      held += cache->cached_bytes();
+      capacity += cache->capacity_bytes();
+    }
+    ASSERT_LE(held, capacity) << trial;
+    ASSERT_EQ(capacity, engine_->budget.used.load()) << trial;
+    ASSERT_LE(capacity, engine_->budget.limit.load()) << trial;
+    for (const auto& [c, object] : live) testing_support::give(*engine_, *caches[0], object);
+    for (const auto& cache : caches) cache->flush_all();
+    ASSERT_EQ(engine_->budget.used.load(), 0U);
+  }
 }
 
 TEST_F(thread_cache_test, the_budget_counts_the_magazines_of_all_caches) {
