@@ -30,7 +30,7 @@ constexpr const char* run_footer =
     "  tarn run --json -- ./server          the same figures as one JSON object on stderr\n"
     "\n"
     "Refuses, saying why, when tarn would not take effect: static, setuid, setgid and foreign\n"
-    "programs, and those with a malloc of their own.\n"
+    "programs, those with a malloc of their own, and those built with a sanitizer.\n"
     "Exit code: the program's; 125 tarn refuses, 126 not executable, 127 not found.\n";
 
 // Replaces this process: the program gets its signals, terminal and parent as if started directly.

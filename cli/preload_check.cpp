@@ -86,6 +86,16 @@ std::optional<std::string> malloc_provider(const elf_program& program, const loa
   return std::nullopt;
 }
 
+std::optional<std::string> sanitizer_runtime(const elf_program& program, const loader_trace& trace) {
+  // Part of the interface of every sanitizer's allocator, dynamic or linked into the program.
+  constexpr const char* of_their_allocators = "__sanitizer_get_allocated_size";
+  if (library_defines(program.path, of_their_allocators)) return program.path;
+  for (const std::string& object : trace.objects) {
+    if (library_defines(object, of_their_allocators)) return object;
+  }
+  return std::nullopt;
+}
+
 void require_preload_in_use(const program_target& target, const std::string& library, const std::string& name,
                             const environment& variables) {
   for (const elf_program& program : target.programs) {
@@ -104,6 +114,14 @@ void require_preload_in_use(const program_target& target, const std::string& lib
                       fmt::format("the dynamic loader does not load {} ({}) into {}{}{}", name, library,
                                   program.path, words.empty() ? "" : ": ", words),
                       "Check that the library is readable and was built for this C library.");
+    }
+    if (const std::optional<std::string> runtime = sanitizer_runtime(program, trace)) {
+      throw cli_error(
+          exit_code::refused,
+          fmt::format(
+              "{} is built with a sanitizer ({}), which sees nothing when another malloc is preloaded",
+              program.path, *runtime),
+          "Run it as it is, or build it without the sanitizer.");
     }
     const std::optional<std::string> provider = malloc_provider(program, trace);
     if (provider && same_file(*provider, library)) continue;

@@ -28,6 +28,10 @@ loader_trace trace_program(const elf_program& program, const environment& variab
 // it; nullopt if none does.
 std::optional<std::string> malloc_provider(const elf_program& program, const loader_trace& trace);
 
+// The file that brings the run time of a sanitizer that replaces malloc (Address, Leak, Memory or Thread; not
+// UndefinedBehavior): the program itself or one of its libraries; nullopt if there is none.
+std::optional<std::string> sanitizer_runtime(const elf_program& program, const loader_trace& trace);
+
 // Throws cli_error unless each program of `target` would take malloc from `library`, the first
 // entry of LD_PRELOAD in `variables`. `name` is how messages call it.
 void require_preload_in_use(const program_target& target, const std::string& library, const std::string& name,

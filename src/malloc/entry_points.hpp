@@ -50,9 +50,8 @@ inline void* aligned_alloc(std::size_t alignment, std::size_t size) {
 
 inline int posix_memalign(void** out, std::size_t alignment, std::size_t size) {
   if (!is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
-  const int before = errno;
-  void* const block = size > largest_request ? nullptr : allocate_aligned(alignment, size);
-  errno = before;
+  // On failure errno is set, too, as glibc does: programs print it.
+  void* const block = size > largest_request ? out_of_memory() : allocate_aligned(alignment, size);
   if (block == nullptr) return ENOMEM;
   *out = block;
   return 0;

@@ -72,6 +72,13 @@ class refusals(Base):
                                "int main() { return malloc(1) != nullptr; }", "-rdynamic")
         self.assert_refused(tarn("run", "--", program), 125, "malloc of its own")
 
+    def test_program_with_a_sanitizer(self):
+        for sanitizer in ("thread", "leak", "address"):
+            program = self.compile(sanitizer, "int main() { return 0; }", f"-fsanitize={sanitizer}")
+            self.assert_refused(tarn("run", "--", program), 125, "sanitizer", program)
+        fine = self.compile("undefined", "int main() { return 0; }", "-fsanitize=undefined")
+        self.assertEqual(tarn("run", "--", fine).returncode, 0)
+
     def test_missing_library_of_the_program(self):
         library = self.compile("libgone.so", "int gone() { return 1; }", "-shared", "-fPIC")
         program = self.compile("needy", "int gone(); int main() { return gone(); }", "-x", "none", library)
