@@ -15,7 +15,8 @@ namespace tarn {
 class block_store {
  public:
   static constexpr std::size_t least = 64;
-  static constexpr std::size_t most = 64 * kib;
+  // The table of a thread that uses two million pools of their own.
+  static constexpr std::size_t most = 16 * mib;
 
   constexpr block_store() = default;
 
@@ -26,12 +27,12 @@ class block_store {
   // `bytes` as asked for.
   void deallocate(void* block, std::size_t bytes) { pools_[index_of(bytes)].deallocate(block); }
 
-  void for_each_lock(void (*visit)(os::mutex&)) {
-    for (metadata_pool& pool : pools_) visit(pool.lock());
+  void walk_locks(const os::lock_walk& walk) {
+    for (metadata_pool& pool : pools_) walk.visit(pool.lock());
   }
 
  private:
-  static constexpr std::size_t sizes = 11;
+  static constexpr std::size_t sizes = 19;
   static_assert(least << (sizes - 1) == most);
   static std::size_t index_of(std::size_t bytes) {
     return bytes <= least ? 0 : static_cast<std::size_t>(std::bit_width((bytes - 1) / least));
@@ -39,8 +40,10 @@ class block_store {
   static constexpr metadata_pool pool_of(unsigned power) {
     return {least << power, power == 0 ? least : separation};
   }
-  metadata_pool pools_[sizes] = {pool_of(0), pool_of(1), pool_of(2), pool_of(3), pool_of(4), pool_of(5),
-                                 pool_of(6), pool_of(7), pool_of(8), pool_of(9), pool_of(10)};
+  metadata_pool pools_[sizes] = {pool_of(0),  pool_of(1),  pool_of(2),  pool_of(3),  pool_of(4),
+                                 pool_of(5),  pool_of(6),  pool_of(7),  pool_of(8),  pool_of(9),
+                                 pool_of(10), pool_of(11), pool_of(12), pool_of(13), pool_of(14),
+                                 pool_of(15), pool_of(16), pool_of(17), pool_of(18)};
 };
 
 }  // namespace tarn

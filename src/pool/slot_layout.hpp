@@ -41,7 +41,7 @@ struct slot_layout {
       while (bytes < most_span_bytes && bytes * growth_divisor < pool_bytes) bytes *= 2;
       while (bytes > least_span_bytes && bytes / size > most_objects) bytes /= 2;
     }
-    const std::size_t most = huge ? most_objects_huge : most_objects;
+    const std::size_t most = most_in_span(huge);
     const std::size_t chunk_bytes = size * (chunk_objects < most ? chunk_objects : most);
     std::size_t pages = pages_for(bytes > chunk_bytes ? bytes : chunk_bytes);
     while ((pages << page_shift) % size * tail_waste_divisor > pages << page_shift) ++pages;
@@ -49,9 +49,17 @@ struct slot_layout {
   }
   [[nodiscard]] std::size_t objects(std::size_t pages, bool huge) const {
     const std::size_t fit = (pages << page_shift) / size;
-    const std::size_t most = huge ? most_objects_huge : most_objects;
-    return fit < most ? fit : most;
+    return fit < most_in_span(huge) ? fit : most_in_span(huge);
   }
+  // find() is exact as long as the slots' bytes times `size` are below 2^64: reciprocal * size - 2^64 < size, and that
+  // error, once per slot before the address, must stay below one slot's share of 2^64.
+  [[nodiscard]] constexpr std::size_t most_in_span(bool huge) const {
+    const std::size_t most = huge ? most_objects_huge : most_objects;
+    const std::size_t exact = ~std::uint64_t{0} / size / size;
+    return exact < most ? exact : most;
+  }
+  static constexpr std::size_t largest_size = std::size_t{1} << 30;
+  static_assert(~std::uint64_t{0} / largest_size / largest_size >= 1);
 
   [[nodiscard]] void* at(const span* s, std::size_t index) const {
     return reinterpret_cast<void*>(s->start + index * size);
