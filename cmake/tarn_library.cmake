@@ -28,6 +28,7 @@ function(tarn_link_without_libstdcxx target map)
     -nodefaultlibs
     LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack
     LINKER:-z,nodelete # threads end and fork handlers run after a dlclose
+    LINKER:-z,initfirst # the first fork handlers: they run last before a fork, and first after it
     LINKER:-Bsymbolic-functions LINKER:--no-undefined
     LINKER:--version-script=${map})
   # Last on the line: the objects come first. libgcc has the helpers that some processors' atomics call.

@@ -72,7 +72,7 @@ class module_rules final : public rule_source {
  private:
   void announce(const loaded_module& module) {
     {
-      const lock_holder hold(process->modules_lock);
+      const os::lock_guard hold(process->modules_lock);
       for (std::uint32_t index = 0; index < process->module_count; ++index) {
         if (process->module_starts[index] == module.start) return;
       }

@@ -169,12 +169,8 @@ void fill_slot(process_slot& slot) {
 
 // One thread attaches; others that come meanwhile record nothing yet.
 bool attach() {
-  // acquire, pairs with the release below: slot and slot_index are there
-  if (process->attaching.load(std::memory_order_acquire) == attached) return true;
-  std::uint32_t state = not_attached;
-  if (!process->attaching.compare_exchange_strong(state, under_way, std::memory_order_acquire)) {
-    return state == attached;
-  }
+  if (process->slot != nullptr) return true;
+  if (process->attaching.exchange(1, std::memory_order_acquire) != 0) return false;
   // relaxed: a stale answer means some events more that nobody takes
   if (shared.header->recording.load(std::memory_order_relaxed) == 0) {
     detach();
@@ -197,8 +193,6 @@ bool attach() {
     process->slot = &slot;
     // release, pairs with the collector's acquire: the slot is filled
     slot.state.store(slot_state::live, std::memory_order_release);
-    // release, pairs with the acquire above
-    process->attaching.store(attached, std::memory_order_release);
     return true;
   }
   detach();
@@ -227,7 +221,7 @@ bool is_gone(std::int32_t thread) { return os::system_call(SYS_tgkill, pid_now()
 
 // A state whose thread has ended, with its ring and the call paths it has told.
 thread_state* take_over_ended(std::int32_t id) {
-  const lock_holder hold(process->threads_lock);
+  const os::lock_guard hold(process->threads_lock);
   for (thread_state* state = process->threads; state != nullptr; state = state->next) {
     if (state->ending.load(std::memory_order_acquire) == 0) continue;
     if (state->id != id && !is_gone(state->id)) continue;
@@ -328,7 +322,7 @@ thread_state* new_thread() {
   }
   state->id = id;
   if (!taken) {
-    const lock_holder hold(process->threads_lock);
+    const os::lock_guard hold(process->threads_lock);
     state->next = process->threads;
     process->threads = state;
   }

@@ -7,11 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "os/mutex.hpp"
 #include "profiler/record/call_path.hpp"
 #include "profiler/record/recorder.hpp"
 #include "profiler/record/sampled_blocks.hpp"
 #include "profiler/record/session.hpp"
-#include "profiler/record/spin_lock.hpp"
 
 namespace tarn::profiler::recorder {
 
@@ -31,18 +31,16 @@ struct shared_memory {
 extern constinit shared_memory shared;
 extern constinit rule_table rules;
 
-enum attachment : std::uint32_t { not_attached, under_way, attached };
-
 // In memory that a forked child finds wiped; zeroed is the beginning.
 struct process_state {
   process_slot* slot;  // null: not attached
   std::uint32_t slot_index;
-  std::atomic<std::uint32_t> attaching;  // an attachment; orders slot and slot_index
-  std::atomic<std::uint32_t> detached;   // nothing is recorded any more
-  spin_lock threads_lock;
+  std::atomic<std::uint32_t> attaching;
+  std::atomic<std::uint32_t> detached;  // nothing is recorded any more
+  os::plain_mutex threads_lock;
   thread_state* threads;  // all that were ever made in this process, newest first
   sampled_blocks samples;
-  spin_lock modules_lock;
+  os::plain_mutex modules_lock;
   std::uint32_t module_count;
   std::uintptr_t module_starts[512];
 };

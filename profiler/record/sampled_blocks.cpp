@@ -7,7 +7,7 @@ namespace tarn::profiler {
 
 bool sampled_blocks::insert(void* block, std::size_t size,
                             std::atomic<const block_filter*>& filter) noexcept {
-  const lock_holder hold(lock_);
+  const os::lock_guard hold(lock_);
   if (2 * count_ >= size_ && !grow(filter)) return false;
   place(block, size);
   count(block, 1);
@@ -15,7 +15,7 @@ bool sampled_blocks::insert(void* block, std::size_t size,
 }
 
 bool sampled_blocks::take(void* block, std::size_t& size) noexcept {
-  const lock_holder hold(lock_);
+  const os::lock_guard hold(lock_);
   if (size_ == 0) return false;
   for (std::uint32_t index = filter_hash(block) & (size_ - 1);; index = (index + 1) & (size_ - 1)) {
     if (entries_[index].block == nullptr) return false;

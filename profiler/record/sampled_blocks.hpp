@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "profiler/record/spin_lock.hpp"
+#include "os/mutex.hpp"
 
 namespace tarn::profiler {
 
@@ -48,7 +48,7 @@ class sampled_blocks {
   void count(void* block, int change) noexcept;
   void erase(std::uint32_t index) noexcept;
 
-  spin_lock lock_;
+  os::plain_mutex lock_;
   std::uint32_t size_;  // of entries_, a power of two
   std::uint32_t count_;
   entry* entries_;

@@ -7,7 +7,8 @@
 #include "runtime/engine.hpp"
 #include "runtime/extension.hpp"
 
-namespace tarn::buffer_registry {
+namespace tarn {
+namespace buffer_registry {
 
 constinit buffer_budget budget;
 
@@ -34,13 +35,8 @@ void reclaim() {
   for_each([](buffer_core& pool) { pool.give_to_heap(false); });
 }
 
-// Threads have nothing of their own here.
-void nothing() {}
-void no_locks(void (* /*visit*/)(os::mutex&)) {}
-
-void visit_upper_locks(void (*visit)(os::mutex&)) {
-  visit(lock);
-  for_each([visit](buffer_core& pool) { visit(pool.lock()); });
+void walk_upper_locks(const os::lock_walk& walk) {
+  walk.list(lock, [&walk] { for_each([&walk](buffer_core& pool) { walk.visit(pool.lock()); }); });
 }
 
 void after_fork_in_child() {
@@ -51,19 +47,18 @@ void run_errands() {
   for_each([](buffer_core& pool) { pool.run_errands(); });
 }
 
-constinit engine::extension as_extension{.order = engine::extension::place::buffers,
-                                         .age = age,
-                                         .has_work = has_work,
-                                         .reclaim = reclaim,
-                                         .trim = nothing,
-                                         .thread_adopts = nothing,
-                                         .thread_ends = nothing,
-                                         .visit_upper_locks = visit_upper_locks,
-                                         .visit_lower_locks = no_locks,
-                                         .after_fork_in_child = after_fork_in_child,
-                                         .run_errands = run_errands};
-
 }  // namespace
+}  // namespace buffer_registry
+
+constinit const engine::extension engine::buffer_extension{
+    .age = buffer_registry::age,
+    .has_work = buffer_registry::has_work,
+    .reclaim = buffer_registry::reclaim,
+    .walk_upper_locks = buffer_registry::walk_upper_locks,
+    .after_fork_in_child = buffer_registry::after_fork_in_child,
+    .run_errands = buffer_registry::run_errands};
+
+namespace buffer_registry {
 
 buffer_core* first() {
   // acquire: partner of the release in create().
@@ -72,7 +67,7 @@ buffer_core* first() {
 
 tarn_buffer_pool* create(const tarn_buffer_request& request) {
   engine::attach_thread();
-  engine::attach(as_extension);
+  engine::attach(engine::extension::buffers);
   budget.refresh(os::now_ms());
   for (buffer_core* pool = first(); pool != nullptr; pool = pool->next) {
     if (pool->claim(request)) return static_cast<tarn_buffer_pool*>(pool);
@@ -88,4 +83,5 @@ tarn_buffer_pool* create(const tarn_buffer_request& request) {
   return pool;
 }
 
-}  // namespace tarn::buffer_registry
+}  // namespace buffer_registry
+}  // namespace tarn

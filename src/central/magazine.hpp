@@ -46,9 +46,8 @@ class magazine_store {
   }
   void deallocate(magazine* m) { pools_[m->size_index].deallocate(m); }
 
-  template <class Visit>
-  void for_each_lock(Visit visit) {
-    for (metadata_pool& pool : pools_) visit(pool.lock());
+  void walk_locks(const os::lock_walk& walk) {
+    for (metadata_pool& pool : pools_) walk.visit(pool.lock());
   }
 
  private:

@@ -15,17 +15,24 @@ namespace tarn::os {
 using futex_word = std::atomic<std::uint32_t>;
 static_assert(sizeof(futex_word) == 4);
 
-// Returns when woken, when *word is no longer `expected`, after the time limit, or for no reason.
-inline void futex_wait(futex_word* word, std::uint32_t expected, std::int64_t milliseconds = -1) {
+// Returns when woken, when *word is no longer `expected`, after the time limit (false), or for no reason.
+inline bool futex_wait(futex_word* word, std::uint32_t expected, std::int64_t milliseconds = -1) {
   timespec limit{};
   limit.tv_sec = milliseconds / 1000;
   limit.tv_nsec = (milliseconds % 1000) * 1000000;
-  system_call(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
-              static_cast<long>(expected), milliseconds < 0 ? 0 : reinterpret_cast<long>(&limit));
+  constexpr long timed_out = -110;
+  return system_call(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
+                     static_cast<long>(expected),
+                     milliseconds < 0 ? 0 : reinterpret_cast<long>(&limit)) != timed_out;
 }
 
 inline void futex_wake(futex_word* word, int sleepers) {
   system_call(SYS_futex, reinterpret_cast<long>(word), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, sleepers);
+}
+
+inline void sleep_ms(std::int64_t milliseconds) {
+  futex_word nobody_wakes_it{0};
+  futex_wait(&nobody_wakes_it, 0, milliseconds);
 }
 
 }  // namespace tarn::os

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: MIT
-// mutex: a lock of four bytes that needs no initialisation, no destruction and no libc.
+// mutex: a lock of eight bytes that knows its holder, and needs no initialisation, no destruction and no libc.
 //
 // It spins for a bounded time and then sleeps, so that a thread of high priority never spins for one that it
 // keeps from running. Sections are short and make no system call. Locks are taken in the order of their ranks
 // (lowest first), which the checked build verifies: see lock_rank.
+//
+// The word is 0 while the lock is free; else the holder's thread pointer, whose low bits are zero and hold flags here.
+// Lock and holder change in one atomic step, so a signal handler sees at any moment which locks its own thread holds.
+//
+// fork holds all locks at once, and those that it has taken are marked so. The thread that forks may lock such a lock
+// again, once: the structure is whole then (fork handlers of other libraries allocate; the child's structures are put
+// right). What the thread held before, because a signal handler forks, is not touched.
+// Invariant: while a thread waits for a lock, what its other locks guard can be used; see take_for_fork().
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 
 #include "base/compiler.hpp"
@@ -14,12 +23,132 @@
 
 namespace tarn::os {
 
+// A lock without a rank, free when zeroed.
+class plain_mutex {
+ public:
+  constexpr plain_mutex() = default;
+  plain_mutex(const plain_mutex&) = delete;
+  plain_mutex& operator=(const plain_mutex&) = delete;
+
+  void lock() {
+    // acquire: sees what the last holder wrote before its unlock().
+    if (TARN_UNLIKELY(!try_lock(self()))) lock_slow();
+  }
+
+  void unlock() {
+    word_type expected = self();
+    // release: partner of the acquire in lock().
+    if (TARN_UNLIKELY(!word_.compare_exchange_strong(expected, 0, std::memory_order_release,
+                                                     std::memory_order_relaxed))) {
+      unlock_slow();
+    }
+  }
+
+  // ---- for fork only ----
+
+  // Takes the lock for fork, unless the calling thread holds it already. may_give_up() is asked when the
+  // holder has not changed for some time: true where the calling thread is in a signal handler that has interrupted a
+  // section of some lock, for which the holder of this one waits.
+  template <class MayGiveUp>
+  void take_for_fork(MayGiveUp may_give_up) {
+    constexpr std::int64_t patience_ms = 50;
+    const word_type wanted = self() | forking;
+    if (try_lock(wanted) || is_mine(word_.load(std::memory_order_relaxed))) return;
+    while (!try_lock(wanted | contended)) {
+      if (!sleep(patience_ms) && may_give_up()) return;
+    }
+  }
+  // Releases what take_for_fork() took.
+  void release_for_fork() {
+    const word_type word = word_.load(std::memory_order_relaxed);
+    if (is_mine(word) && (word & forking) != 0) release();
+  }
+  // The child: a holder that is not the calling thread does not exist here.
+  void drop_foreign_holder() {
+    if (!is_mine(word_.load(std::memory_order_relaxed))) word_.store(0, std::memory_order_relaxed);
+  }
+  // The calling thread has been interrupted in a section of this lock.
+  [[nodiscard]] bool is_interrupted() const {
+    const word_type word = word_.load(std::memory_order_relaxed);
+    return is_mine(word) && (word & forking) == 0;
+  }
+
+ private:
+  using word_type = std::uintptr_t;
+  static_assert(sizeof(word_type) == 8 && std::endian::native == std::endian::little);
+  static constexpr word_type contended = 1;  // somebody may sleep
+  static constexpr word_type forking = 2;    // held by fork
+  static constexpr word_type nested = 4;     // and locked again by the thread that forks
+  static constexpr word_type flags = 15;     // thread pointers are multiples of 16
+  static constexpr int spin_limit = 200;
+
+  static word_type self() { return reinterpret_cast<word_type>(__builtin_thread_pointer()) & ~flags; }
+  static bool is_mine(word_type word) { return (word & ~flags) == self(); }
+
+  bool try_lock(word_type wanted) {
+    word_type expected = 0;
+    // acquire: partner of the release in unlock() and release().
+    return word_.compare_exchange_strong(expected, wanted, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+  }
+
+  // Until the holder changes. False when the time is over; -1: no limit. The kernel looks at the word's lower half.
+  bool sleep(std::int64_t milliseconds) {
+    word_type word = word_.load(std::memory_order_relaxed);
+    if (word == 0) return true;
+    if ((word & contended) == 0 &&
+        !word_.compare_exchange_strong(word, word | contended, std::memory_order_relaxed)) {
+      return true;
+    }
+    return futex_wait(reinterpret_cast<futex_word*>(&word_), static_cast<std::uint32_t>(word | contended),
+                      milliseconds);
+  }
+
+  TARN_COLD void lock_slow() {
+    const word_type word = word_.load(std::memory_order_relaxed);
+    if (is_mine(word) && (word & forking) != 0) {
+      word_.fetch_or(nested, std::memory_order_relaxed);
+      return;
+    }
+    for (int spin = 0; spin < spin_limit; ++spin) {
+      if (word_.load(std::memory_order_relaxed) == 0 && try_lock(self())) return;
+      pause();
+    }
+    while (!try_lock(self() | contended)) sleep(-1);
+  }
+
+  TARN_COLD void unlock_slow() {
+    if ((word_.load(std::memory_order_relaxed) & nested) != 0) {
+      word_.fetch_and(~nested, std::memory_order_relaxed);
+    } else {
+      release();
+    }
+  }
+
+  void release() {
+    // release: partner of the acquire in try_lock().
+    if ((word_.exchange(0, std::memory_order_release) & contended) != 0) {
+      futex_wake(reinterpret_cast<futex_word*>(&word_), 1);
+    }
+  }
+
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    asm volatile("yield");
+#endif
+  }
+
+  std::atomic<word_type> word_{0};
+};
+
 // The order in which one thread may take locks. Two locks of one rank are taken together only by fork, by
 // walks over all caches or depots, and to move a span between depots, in the order of the array or list.
 enum class lock_rank : std::uint8_t {
+  preparation,
   settings,
   registry,
-  extensions,
   caretaker,
   recyclers,
   recycler,
@@ -31,96 +160,62 @@ enum class lock_rank : std::uint8_t {
 };
 
 #if TARN_CHECKS
-// Bit r is set while the thread holds a lock of rank r.
+// Bit r is set while the thread holds a lock of rank r, unless fork has taken it.
 inline thread_local std::uint32_t held_ranks = 0;
-#endif
 
-class mutex {
+class mutex : public plain_mutex {
  public:
   constexpr explicit mutex(lock_rank rank) : rank_(rank) {}
-  mutex(const mutex&) = delete;
-  mutex& operator=(const mutex&) = delete;
-
   void lock() {
-    check_order();
-    std::uint32_t expected = unlocked;
-    // acquire: sees what the last holder wrote before its unlock().
-    if (TARN_UNLIKELY(!word_.compare_exchange_strong(expected, locked, std::memory_order_acquire,
-                                                     std::memory_order_relaxed))) {
-      lock_slow();
-    }
-    note(true);
+    // Locks of the same rank may be held together; see lock_rank.
+    if ((held_ranks >> (static_cast<unsigned>(rank_) + 1)) != 0) __builtin_trap();
+    plain_mutex::lock();
+    held_ranks |= bit();
   }
-
   void unlock() {
-    note(false);
-    // release: partner of the acquire in lock() and lock_slow().
-    if (TARN_UNLIKELY(word_.exchange(unlocked, std::memory_order_release) == contended)) {
-      futex_wake(&word_, 1);
-    }
-  }
-
-  // In a forked child, where the holder may not exist any more.
-  void reset() {
-    note(false);
-    word_.store(unlocked, std::memory_order_relaxed);
+    // A rank held twice is forgotten at its first unlock: the check is then laxer, never wrong.
+    held_ranks &= ~bit();
+    plain_mutex::unlock();
   }
 
  private:
-  static constexpr std::uint32_t unlocked = 0;
-  static constexpr std::uint32_t locked = 1;
-  static constexpr std::uint32_t contended = 2;
-  static constexpr int spin_limit = 200;
-
-  TARN_COLD void lock_slow() {
-    for (int spin = 0; spin < spin_limit; ++spin) {
-      std::uint32_t expected = unlocked;
-      if (word_.load(std::memory_order_relaxed) == unlocked &&
-          word_.compare_exchange_weak(expected, locked, std::memory_order_acquire,
-                                      std::memory_order_relaxed)) {
-        return;
-      }
-      pause();
-    }
-    while (word_.exchange(contended, std::memory_order_acquire) != unlocked) futex_wait(&word_, contended);
-  }
-
-  static void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#else
-    asm volatile("yield");
-#endif
-  }
-
-#if TARN_CHECKS
-  void check_order() const {
-    // Locks of the same rank may be held together; see lock_rank.
-    if ((held_ranks >> (static_cast<unsigned>(rank_) + 1)) != 0) __builtin_trap();
-  }
-  void note(bool taken) const {
-    // A rank held twice is forgotten at its first unlock: the check is then laxer, never wrong.
-    const std::uint32_t bit = 1U << static_cast<unsigned>(rank_);
-    held_ranks = taken ? held_ranks | bit : held_ranks & ~bit;
-  }
-#else
-  static void check_order() {}
-  static void note(bool) {}
-#endif
-
-  futex_word word_{unlocked};
-  [[maybe_unused]] lock_rank rank_;
+  [[nodiscard]] std::uint32_t bit() const { return 1U << static_cast<unsigned>(rank_); }
+  lock_rank rank_;
 };
+#else
+class mutex : public plain_mutex {
+ public:
+  constexpr explicit mutex(lock_rank /*rank*/) {}
+};
+#endif
 
+// The calling thread, for what only it goes on with after its own fork.
+inline void* this_thread() { return __builtin_thread_pointer(); }
+
+template <class Mutex>
 class lock_guard {
  public:
-  explicit lock_guard(mutex& m) : mutex_(m) { mutex_.lock(); }
+  explicit lock_guard(Mutex& m) : mutex_(m) { mutex_.lock(); }
   ~lock_guard() { mutex_.unlock(); }
   lock_guard(const lock_guard&) = delete;
   lock_guard& operator=(const lock_guard&) = delete;
 
  private:
-  mutex& mutex_;
+  Mutex& mutex_;
+};
+
+// A walk over locks, by fork. Forwards, in the order of the ranks, a list's lock comes before those of its members;
+// backwards after them, so that no list changes during a walk along it.
+struct lock_walk {
+  void (*visit)(mutex&);
+  bool backwards = false;
+
+  template <class Members>
+  void list(mutex& m, Members members) const {
+    if (!backwards) visit(m);
+    members();
+    if (backwards) visit(m);
+  }
 };
 
 }  // namespace tarn::os

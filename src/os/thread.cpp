@@ -197,7 +197,7 @@ bool start(thread_control* c) {
     is_there = thread > 0;
     if (thread < 0) c->refused.store(1, std::memory_order_relaxed);
     if (!is_there) {
-      c->state.store(none, std::memory_order_release);  // partner: the acquires in await_state() and above
+      c->state.store(none, std::memory_order_release);  // partner: the acquires in await_none() and above
       system_call(SYS_futex, reinterpret_cast<long>(&c->state), FUTEX_WAKE, INT_MAX);
     }
   }
@@ -210,15 +210,14 @@ bool may_start(const thread_control* c) {
          c->refused.load(std::memory_order_relaxed) == 0 && !sandboxed.load(std::memory_order_relaxed);
 }
 
-// Waits until done(state), for `tries` times 10 ms.
-template <class Done>
-bool await_state(thread_control* c, int tries, Done done) {
+// Waits until the state is `none`, for `tries` times 10 ms.
+bool await_none(thread_control* c, int tries) {
   constexpr long timed_out = -110;
   const timespec limit{0, 10000000};
   for (;;) {
     // acquire: partner of the release in start(), and of the kernel's store.
     const std::uint32_t seen = c->state.load(std::memory_order_acquire);
-    if (done(seen)) return true;
+    if (seen == none) return true;
     const long result = system_call(SYS_futex, reinterpret_cast<long>(&c->state), FUTEX_WAIT, seen,
                                     reinterpret_cast<long>(&limit));
     if (result == timed_out && --tries <= 0) return false;
@@ -248,8 +247,7 @@ bool ensure_background_thread() {
   if (seen == leaving) {
     if (c->state.compare_exchange_strong(seen, wanted, std::memory_order_relaxed)) {
       constexpr int a_second = 100;
-      // Not until `none`: a third thread may have started the next one meanwhile.
-      await_state(c, a_second, [](std::uint32_t state) { return state != wanted; });
+      await_none(c, a_second);
     } else if (seen != none) {
       return true;  // it has stayed, or another thread starts the next one
     }
@@ -299,7 +297,7 @@ hold_token hold_background_thread() {
   c->ended_by_hold.store(1, std::memory_order_relaxed);
   constexpr int ten_seconds = 1000;
   ring_background_thread();
-  if (await_state(c, ten_seconds, [](std::uint32_t state) { return state == none; })) await_departure(c);
+  if (await_none(c, ten_seconds)) await_departure(c);
   return token;
 }
 

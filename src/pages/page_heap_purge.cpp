@@ -76,6 +76,7 @@ std::size_t page_heap::give_back(span* s) {
 // `s` is in no list of free spans. Until end_purge_locked() its pages and their backing are the caller's alone.
 void page_heap::begin_purge_locked(span* s) {
   s->state.store(span_state::purging, std::memory_order_relaxed);
+  s->owner.store(os::this_thread(), std::memory_order_relaxed);
   purging_pages_ += s->pages;
   purging_.push_back(s);
 }
@@ -84,6 +85,7 @@ void page_heap::begin_purge_locked(span* s) {
 span* page_heap::end_purge_locked(span* s, std::size_t purged) {
   span* const next = s->next;
   purging_.remove(s);
+  s->owner.store(nullptr, std::memory_order_relaxed);
   purging_pages_ -= s->pages;
   returned_ += purged;
   coalesce_locked(s);
@@ -135,13 +137,18 @@ std::size_t page_heap::purge_until(std::size_t keep) {
   return total;
 }
 
-// The threads that were purging do not exist here. Nobody knows how far they had come, and of a span that was given
-// back at once, the backing says nothing yet.
+// The threads that were purging do not exist here, unless it is this one, which goes on when the signal handler that has
+// forked returns. Nobody knows how far the others had come, and of a span that was given back at once, the backing says
+// nothing yet.
 void page_heap::after_fork_in_child() {
-  while (span* s = purging_.front()) {
+  for (span* s = purging_.front(); s != nullptr;) {
+    if (s->owner.load(std::memory_order_relaxed) == os::this_thread()) {
+      s = s->next;
+      continue;
+    }
     purge_whole(s);
     os::lock_guard guard(lock_);
-    end_purge_locked(s, 0);
+    s = end_purge_locked(s, 0);
   }
 }
 

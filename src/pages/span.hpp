@@ -46,8 +46,9 @@ struct alignas(separation) span {
   std::uint32_t pages = 0;
   std::uint32_t dirty_pages = 0;  // of a free span: those backed by memory
   std::uint64_t* free_bits = nullptr;
-  std::atomic<void*> owner{nullptr};  // of a pooled span: its shard; written under that one's lock
-  std::uint16_t capacity = 0;         // objects
+  // Of a pooled span: its shard; written under that one's lock. Of one that is being purged: the thread that does it.
+  std::atomic<void*> owner{nullptr};
+  std::uint16_t capacity = 0;  // objects
   std::uint16_t free_objects = 0;
   // While it has so many free objects, the span stays in the list it is in; set by the depot.
   std::uint16_t least_in_list = 0;

@@ -379,8 +379,8 @@ std::size_t pool_core::peak() const {
   return slots;
 }
 
-void pool_core::visit_locks(void (*visit)(os::mutex&)) {
-  for_each_shard([visit](pool_shard& s) { s.visit_locks(visit); });
+void pool_core::walk_locks(const os::lock_walk& walk) {
+  for_each_shard([&walk](pool_shard& s) { s.walk_locks(walk); });
 }
 
 }  // namespace tarn

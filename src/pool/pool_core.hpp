@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "central/magazine.hpp"
+#include "os/pin_count.hpp"
 #include "pages/page_map.hpp"
 #include "pages/span.hpp"
 #include "pool/pool_shard.hpp"
@@ -103,15 +104,15 @@ class pool_core {
   void note_loaded(std::size_t slots) { hits_.fetch_add(slots - 1, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
 
-  void visit_locks(void (*visit)(os::mutex&));
+  void walk_locks(const os::lock_walk& walk);
   // With the pool's name.
   [[noreturn]] void fatal(const char* what, const void* pointer) const;
 
   // Of pool_registry, guarded by its lock.
   pool_core* next = nullptr;
+  pool_core* previous = nullptr;
   pool_bin* bins = nullptr;
-  unsigned pins = 0;            // while it is pinned, the pool is not destroyed
-  bool ending = false;          // it is not pinned any more
+  os::pin_count pins;           // while it is pinned, the pool is not destroyed
   pool_bin* own_bin = nullptr;  // of a pool for one thread
   bool bin_is_owners = false;   // lies where the pool's owner keeps it, and ends with him
   std::size_t number = 0;       // of a pool of one's own

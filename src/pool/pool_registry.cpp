@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "pool/pool_registry.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <new>
@@ -26,7 +24,7 @@ namespace {
 
 // What is behind it tells no two pools apart.
 constexpr std::size_t longest_name = 4000;
-constexpr std::size_t largest_object = std::size_t{1} << 30;
+constexpr std::size_t largest_object = slot_layout::largest_size;
 constexpr std::size_t first_table = 8;
 
 // The calling thread's bins.
@@ -83,21 +81,30 @@ tarn_pool* make_locked(const tarn_pool_request& request) {
   auto* const pool = new (memory) tarn_pool(request, name, shard);
   pool->number = number;
   pool->next = pools;
+  if (pools != nullptr) pools->previous = pool;
   pools = pool;
   return pool;
 }
 
 // The first of the pools from one on that may be pinned.
 pool_core* pin_first_locked(pool_core* pool) {
-  while (pool != nullptr && pool->ending) pool = pool->next;
-  if (pool != nullptr) ++pool->pins;
+  while (pool != nullptr && pool->pins.is_ending()) pool = pool->next;
+  if (pool != nullptr) pool->pins.pin();
   return pool;
 }
 
+void unpin(pool_core* pool) {
+  bool ends = false;
+  {
+    os::lock_guard guard(lock);
+    ends = pool->pins.unpin();
+  }
+  if (ends) pool->pins.wake();
+}
+
 void unlink_pool_locked(pool_core* pool) {
-  pool_core** link = &pools;
-  while (*link != pool) link = &(*link)->next;
-  *link = pool->next;
+  (pool->previous != nullptr ? pool->previous->next : pools) = pool->next;
+  if (pool->next != nullptr) pool->next->previous = pool->previous;
 }
 
 // ---- bins ----
@@ -190,6 +197,11 @@ bool is_numbered(const pool_core& pool) { return !pool.shared && !pool.is_single
 // The calling thread's bin of the pool, or one of its that has none any more.
 pool_bin* find_mine(const pool_core* pool) {
   if (pool->is_single()) return nullptr;
+  if (is_numbered(*pool)) {
+    // The number's last pool may have left one. No walk along all bins, which would make their first uses quadratic.
+    tarn_pool_bin* const last = tarn_pool_local_bins.bins[pool->number];
+    return last != &no_bin ? static_cast<pool_bin*>(last) : nullptr;
+  }
   // destroy() of another thread parts bins from their pools.
   os::lock_guard guard(lock);
   pool_bin* parted = nullptr;
@@ -197,6 +209,7 @@ pool_bin* find_mine(const pool_core* pool) {
     if (bin->pool == pool) return bin;
     if (bin->pool == nullptr) parted = bin;
   }
+  if (parted != nullptr) forget(parted);
   return parted;
 }
 
@@ -229,7 +242,7 @@ void empty_mine(bool retire) {
       pool = bin->pool;
       if (pool != nullptr) {
         chain = bin->take_all();
-        ++pool->pins;
+        pool->pins.pin();
         if (retire) unlink_locked(bin);
       }
       if (retire) {
@@ -241,8 +254,7 @@ void empty_mine(bool retire) {
     if (pool != nullptr) {
       pool->put_back(chain);
       pool->settle();
-      os::lock_guard guard(lock);
-      --pool->pins;
+      unpin(pool);
     }
     bin = next;
   }
@@ -275,12 +287,13 @@ void thread_ends() {
   if (table.bins != nullptr) pool_memory::blocks.deallocate(table.bins, table.count * sizeof(tarn_pool_bin*));
 }
 
-void visit_upper_locks(void (*visit)(os::mutex&)) {
-  visit(lock);
-  for (pool_core* pool = pools; pool != nullptr; pool = pool->next) pool->visit_locks(visit);
+void walk_upper_locks(const os::lock_walk& walk) {
+  walk.list(lock, [&walk] {
+    for (pool_core* pool = pools; pool != nullptr; pool = pool->next) pool->walk_locks(walk);
+  });
 }
 
-void visit_lower_locks(void (*visit)(os::mutex&)) { pool_memory::blocks.for_each_lock(visit); }
+void walk_lower_locks(const os::lock_walk& walk) { pool_memory::blocks.walk_locks(walk); }
 
 // Other threads' bins were copied while their threads used them: what they held is lost to the child, and only their
 // number, which may be a little wrong, keeps it from being taken for live objects.
@@ -300,24 +313,13 @@ void after_fork_in_child() {
     }
     pool->bins = own;
     pool->forget_bins();
-    pool->pins = 0;
+    pool->pins.reset();
     if (own != nullptr) own->next = own->previous = nullptr;
   }
   for (pool_bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
     if (bin->pool != nullptr) link_locked(bin, bin->pool);
   }
 }
-
-constinit engine::extension as_extension{.order = engine::extension::place::pools,
-                                         .age = age,
-                                         .has_work = has_work,
-                                         .reclaim = reclaim,
-                                         .trim = [] {},
-                                         .thread_adopts = thread_adopts,
-                                         .thread_ends = thread_ends,
-                                         .visit_upper_locks = visit_upper_locks,
-                                         .visit_lower_locks = visit_lower_locks,
-                                         .after_fork_in_child = after_fork_in_child};
 
 // Empties the pool's bins and parts them from it. What other threads do with the pool because they are about to end,
 // or because a period of decay has come, is over then, and does not begin again while the pool is `ending`.
@@ -326,7 +328,7 @@ void isolate(tarn_pool* pool) {
   for (;;) {
     {
       os::lock_guard guard(lock);
-      pool->ending = true;
+      pool->pins.begin_ending();
       while (pool_bin* const bin = pool->bins) {
         magazine* last = bin->take_all();
         for (magazine* m = last; m != nullptr; m = last) {
@@ -339,9 +341,9 @@ void isolate(tarn_pool* pool) {
         bin->pool = nullptr;
       }
       if (pool->bin_is_owners) pool->own_bin = nullptr;
-      if (pool->pins == 0) break;
+      if (pool->pins.is_free()) break;
     }
-    sched_yield();
+    pool->pins.wait();
   }
   pool->put_back(chain);
 }
@@ -366,6 +368,19 @@ std::size_t release_isolated(tarn_pool* pool) {
 }
 
 }  // namespace
+}  // namespace pool_registry
+
+constinit const engine::extension engine::pool_extension{
+    .age = pool_registry::age,
+    .has_work = pool_registry::has_work,
+    .reclaim = pool_registry::reclaim,
+    .thread_adopts = pool_registry::thread_adopts,
+    .thread_ends = pool_registry::thread_ends,
+    .walk_upper_locks = pool_registry::walk_upper_locks,
+    .walk_lower_locks = pool_registry::walk_lower_locks,
+    .after_fork_in_child = pool_registry::after_fork_in_child};
+
+namespace pool_registry {
 
 tarn_pool* create(const tarn_pool_request& request) {
   if (!makes_sense(request)) {
@@ -373,7 +388,7 @@ tarn_pool* create(const tarn_pool_request& request) {
     return nullptr;
   }
   engine::attach_thread();
-  engine::attach(as_extension);
+  engine::attach(engine::extension::pools);
   tarn_pool* pool = nullptr;
   {
     os::lock_guard guard(lock);
@@ -399,7 +414,7 @@ tarn_pool* find_or_create(const tarn_pool_request& request) {
     return nullptr;
   }
   engine::attach_thread();
-  engine::attach(as_extension);
+  engine::attach(engine::extension::pools);
   const slot_layout wanted(request.size, request.alignment);
   os::lock_guard guard(lock);
   for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
@@ -425,7 +440,7 @@ std::size_t destroy(tarn_pool* pool) {
     // What a forked child has lost is not live, but nobody can give it back either.
     const std::size_t lost = pool->waiting();
     os::lock_guard guard(lock);
-    pool->ending = false;
+    pool->pins.stop_ending();
     return taken > lost ? taken - lost : 0;
   }
   release_isolated(pool);
@@ -461,7 +476,6 @@ pool_bin* bin_of(pool_core* pool, tarn_pool_bin** where) {
     }
   }
   if (bin->pool != pool) {
-    forget(bin);
     os::lock_guard guard(lock);
     link_locked(bin, pool);
     if (pool->is_single()) pool->own_bin = bin;
@@ -517,9 +531,15 @@ pool_core* first_pinned() {
 }
 
 pool_core* next_pinned(pool_core* pool) {
-  os::lock_guard guard(lock);
-  --pool->pins;
-  return pin_first_locked(pool->next);
+  pool_core* next = nullptr;
+  bool ends = false;
+  {
+    os::lock_guard guard(lock);
+    ends = pool->pins.unpin();
+    next = pin_first_locked(pool->next);
+  }
+  if (ends) pool->pins.wake();
+  return next;
 }
 
 }  // namespace pool_registry

@@ -100,7 +100,7 @@ class alignas(separation) pool_shard {
   // Bins assigned to the shard; written under the registry's lock.
   std::atomic<unsigned> bins{0};
 
-  void visit_locks(void (*visit)(os::mutex&)) { visit(depot_.lock); }
+  void walk_locks(const os::lock_walk& walk) { walk.visit(depot_.lock); }
 
  private:
   friend struct checked_slots;

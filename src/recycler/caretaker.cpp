@@ -135,7 +135,7 @@ void stop_at_exit() {
   static_cast<void>(std::atexit(stop));
 }
 
-void visit_lock(void (*visit)(os::mutex&)) { visit(lock); }
+os::mutex& fork_lock() { return lock; }
 
 void after_fork_in_child() {
   alive.store(0, std::memory_order_relaxed);

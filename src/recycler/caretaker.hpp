@@ -21,7 +21,7 @@ void lend_a_hand();
 // constructed before is destroyed after that, and so what its objects' destructors need is still there.
 void stop_at_exit();
 
-void visit_lock(void (*visit)(os::mutex&));
+os::mutex& fork_lock();
 void after_fork_in_child();
 
 }  // namespace tarn::caretaker

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "os/mutex.hpp"
+#include "os/pin_count.hpp"
 #include "recycler/recycler_budget.hpp"
 #include "recycler/recycler_magazine.hpp"
 
@@ -78,8 +79,7 @@ class recycler_core {
   // Of recycler_registry, guarded by its lock.
   recycler_core* next = nullptr;
   recycler_bin* bins = nullptr;
-  unsigned pins = 0;  // while it is pinned, the recycler is not closed
-  bool ending = false;
+  os::pin_count pins;  // while it is pinned, the recycler is not closed
   std::size_t number = 0;
   std::int64_t turned_ms = 0;  // when the generation began
 

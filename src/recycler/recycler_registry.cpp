@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "recycler/recycler_registry.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <limits>
@@ -18,7 +16,8 @@ extern "C" {
 constinit thread_local tarn_recycler_bins tarn_recycler_local_bins{nullptr, 0};
 }
 
-namespace tarn::recycler_registry {
+namespace tarn {
+namespace recycler_registry {
 namespace {
 
 constexpr std::size_t longest_name = 4000;
@@ -71,8 +70,8 @@ tarn_recycler* make_locked(const tarn_recycler_request& request) {
 }
 
 recycler_core* pin_first_locked(recycler_core* recycler) {
-  while (recycler != nullptr && recycler->ending) recycler = recycler->next;
-  if (recycler != nullptr) ++recycler->pins;
+  while (recycler != nullptr && recycler->pins.is_ending()) recycler = recycler->next;
+  if (recycler != nullptr) recycler->pins.pin();
   return recycler;
 }
 
@@ -161,7 +160,8 @@ std::size_t with_claimed(recycler_core* recycler, bool for_good, Visit visit) {
   std::size_t missed = 0;
   bool owners_go_on = false;
   for (int tries = 0; for_good || tries < claim_tries; ++tries) {
-    if (owners_go_on) sched_yield();
+    // Not sched_yield(): the owner may be of lower priority.
+    if (owners_go_on) os::sleep_ms(1);
     std::uint32_t claim = 0;
     {
       os::lock_guard guard(lock);
@@ -241,17 +241,19 @@ void trim_all() {
   for_each([](recycler_core& r) { end_generation(&r, true); });
 }
 
-void visit_upper_locks(void (*visit)(os::mutex&)) {
-  caretaker::visit_lock(visit);
-  visit(lock);
-  for (recycler_core* r = recyclers; r != nullptr; r = r->next) visit(r->lock());
+void walk_upper_locks(const os::lock_walk& walk) {
+  walk.list(caretaker::fork_lock(), [&walk] {
+    walk.list(lock, [&walk] {
+      for (recycler_core* r = recyclers; r != nullptr; r = r->next) walk.visit(r->lock());
+    });
+  });
 }
 
 // Other threads' bins were copied while their threads used them: what they held is lost to the child.
 void after_fork_in_child() {
   for (recycler_core* r = recyclers; r != nullptr; r = r->next) {
     r->bins = nullptr;
-    r->pins = 0;
+    r->pins.reset();
   }
   for (recycler_bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
     recycler_core* const recycler = bin->core;
@@ -272,22 +274,20 @@ void after_fork_in_child() {
   caretaker::after_fork_in_child();
 }
 
-constinit engine::extension as_extension{.order = engine::extension::place::recyclers,
-                                         .age = [] {},
-                                         .has_work = [] { return false; },
-                                         .reclaim = [] {},
-                                         .trim = trim_all,
-                                         .thread_adopts = [] {},
-                                         .thread_ends = thread_ends,
-                                         .visit_upper_locks = visit_upper_locks,
-                                         .visit_lower_locks = [](void (*)(os::mutex&)) {},
-                                         .after_fork_in_child = after_fork_in_child};
-
 }  // namespace
+}  // namespace recycler_registry
+
+constinit const engine::extension engine::recycler_extension{
+    .trim = recycler_registry::trim_all,
+    .thread_ends = recycler_registry::thread_ends,
+    .walk_upper_locks = recycler_registry::walk_upper_locks,
+    .after_fork_in_child = recycler_registry::after_fork_in_child};
+
+namespace recycler_registry {
 
 tarn_recycler* create(const tarn_recycler_request& request) {
   engine::attach_thread();
-  engine::attach(as_extension);
+  engine::attach(engine::extension::recyclers);
   caretaker::stop_at_exit();
   tarn_recycler* recycler = nullptr;
   {
@@ -303,10 +303,10 @@ void close(tarn_recycler* recycler) {
   for (;;) {
     {
       os::lock_guard guard(lock);
-      recycler->ending = true;
-      if (recycler->pins == 0) break;
+      recycler->pins.begin_ending();
+      if (recycler->pins.is_free()) break;
     }
-    sched_yield();
+    recycler->pins.wait();
   }
   recycler_magazine* chain = nullptr;
   with_claimed(recycler, true, [&chain](recycler_bin* bin) {
@@ -416,9 +416,16 @@ recycler_core* first_pinned() {
 }
 
 recycler_core* next_pinned(recycler_core* recycler) {
-  os::lock_guard guard(lock);
-  --recycler->pins;
-  return pin_first_locked(recycler->next);
+  recycler_core* next = nullptr;
+  bool ends = false;
+  {
+    os::lock_guard guard(lock);
+    ends = recycler->pins.unpin();
+    next = pin_first_locked(recycler->next);
+  }
+  if (ends) recycler->pins.wake();
+  return next;
 }
 
-}  // namespace tarn::recycler_registry
+}  // namespace recycler_registry
+}  // namespace tarn

@@ -45,9 +45,7 @@ bool work_left(std::size_t stuck) {
 }
 
 void run_errands() {
-  engine::for_each_extension([](const engine::extension& e) {
-    if (e.run_errands != nullptr) e.run_errands();
-  });
+  engine::for_each_extension([](const engine::extension& e) { e.run_errands(); });
 }
 
 // Sleeps for what is left of the period, but for errands. Returns early when the thread must end.

@@ -2,9 +2,9 @@
 #include "runtime/engine.hpp"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 
 #include "os/memory.hpp"
 #include "runtime/decay.hpp"
@@ -54,38 +54,48 @@ void thread_ends(void* value) {
   if (cache != &no_cache) registry.destroy(cache);
 }
 
-enum : std::uint32_t { unready, preparing, ready };
-os::futex_word engine_state{unready};
+constinit os::mutex preparing{os::lock_rank::preparation};
+std::atomic<bool> prepared{false};  // written under `preparing`
 
 // Here, and not beside what it registers: an archive's member is linked only if something names it. Not on the first
-// allocation, which may come from inside pthread_atfork, or in a sandbox that lets no file be opened.
-[[gnu::constructor]] void at_load() {
+// allocation, which may come in a sandbox that lets no file be opened.
+[[gnu::constructor(101)]] void at_load([[maybe_unused]] int count, [[maybe_unused]] char** arguments,
+                                       [[maybe_unused]] char** environment) {
+#ifdef __GLIBC__
+  // This library's constructors come before libc's own, and may allocate; libc will set the same.
+  if (environ == nullptr) environ = environment;
+#endif
   register_fork_handlers();
   touch.set_everywhere(os::huge_pages_everywhere());
 }
 
+// A fork by another thread waits until all is done.
 void prepare() {
-  std::uint32_t expected = unready;
-  if (!engine_state.compare_exchange_strong(expected, preparing, std::memory_order_acquire)) {
-    // acquire: partner of the release below.
-    while (engine_state.load(std::memory_order_acquire) == preparing)
-      os::futex_wait(&engine_state, preparing);
-    return;
+  {
+    os::lock_guard guard(preparing);
+    if (prepared.load(std::memory_order_relaxed)) return;
+    // Nothing here allocates.
+    options::read_environment();
+    has_exit_key = pthread_key_create(&exit_key, thread_ends) == 0;
+    heap.set_watcher(decay::wake);
+    middle.set_watcher(decay::wake);
+    // release: partner of the acquire in attach_thread().
+    prepared.store(true, std::memory_order_release);
   }
-  // Nothing here allocates.
-  options::read_environment();
-  has_exit_key = pthread_key_create(&exit_key, thread_ends) == 0;
-  heap.set_watcher(decay::wake);
-  middle.set_watcher(decay::wake);
-  engine_state.store(ready, std::memory_order_release);
-  os::futex_wake(&engine_state, INT_MAX);
+  // Where constructors of others, which allocate, come before ours: the handlers that they register run before ours.
+  // pthread_atfork allocates from the 49th handler on, and would wait for itself if that were the first allocation of
+  // the process, before any constructor of this library.
+  register_fork_handlers();
 }
 
 }  // namespace
 
+os::mutex& preparation_lock() { return preparing; }
+
 thread_cache* attach_thread() {
   if (local_cache != &no_cache) return local_cache;
-  if (TARN_UNLIKELY(engine_state.load(std::memory_order_acquire) != ready)) prepare();
+  // acquire: partner of the release in prepare().
+  if (TARN_UNLIKELY(!prepared.load(std::memory_order_acquire))) prepare();
   if (phase == thread_phase::ended) return nullptr;
   bool adopted = false;
   thread_cache* cache = registry.create(&adopted);

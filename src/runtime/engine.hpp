@@ -47,8 +47,10 @@ thread_cache* attach_thread();
 // and empty spans into the page heap.
 void reclaim();
 
-// Has fork hold the engine's locks. Called once, by a constructor.
+// Has fork hold the engine's locks; the first call counts. Not with a lock held: it may allocate.
 void register_fork_handlers();
+// For fork.
+os::mutex& preparation_lock();
 
 #pragma GCC visibility pop
 

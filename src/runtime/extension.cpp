@@ -3,28 +3,11 @@
 
 namespace tarn::engine {
 
-constinit std::atomic<const extension*> extensions{nullptr};
+extern const extension recycler_extension [[gnu::weak]];
+extern const extension buffer_extension [[gnu::weak]];
+extern const extension pool_extension [[gnu::weak]];
 
-namespace {
-constinit os::mutex lock{os::lock_rank::extensions};
-}
-
-os::mutex& attach_lock() { return lock; }
-
-void attach(extension& e) {
-  os::lock_guard guard(lock);
-  if (e.attached) return;
-  e.attached = true;
-  std::atomic<const extension*>* link = &extensions;
-  const extension* behind = link->load(std::memory_order_relaxed);
-  while (behind != nullptr && behind->order < e.order) {
-    // Extensions are not constant; who reads the list takes them for it.
-    link = const_cast<std::atomic<const extension*>*>(&behind->next);
-    behind = link->load(std::memory_order_relaxed);
-  }
-  e.next.store(behind, std::memory_order_relaxed);
-  // release: partner of the acquire in for_each_extension().
-  link->store(&e, std::memory_order_release);
-}
+constinit const extension* const extensions[] = {&recycler_extension, &buffer_extension, &pool_extension};
+constinit std::atomic<bool> attached[extension::count]{};
 
 }  // namespace tarn::engine

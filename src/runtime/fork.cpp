@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: MIT
 // fork: the child gets a whole heap. All locks are taken before, in the order of their ranks, so that no
-// structure is half changed at the moment of the copy, and let go on both sides after.
+// structure is half changed at the moment of the copy, and released on both sides after, in reverse.
+//
+// The handlers are registered before those of other libraries where that can be had (engine.cpp), so that they run last
+// before the fork and first after it: other libraries' handlers allocate, wait for threads and for locks of their own.
+//
+// A signal handler may fork whatever its thread was doing. What the thread holds stays as it is, on both sides, for the
+// interrupted operation goes on when the handler returns. In the child the structures are put right only if none was
+// being changed by it; otherwise the next fork's child does it, and until then what the parent's other threads held is
+// lost to this one. From the first lock to the last, signals are blocked: no handler forks in there.
 //
 // libc's fork takes the lock of the list of open streams. A thread may hold that lock, or a stream's, while
 // it waits for one of ours; so the list's lock has to come first, or fork would wait for ever.
 #include <pthread.h>
+#include <signal.h>
 
 #include "os/report.hpp"
+#include "os/syscall.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/extension.hpp"
 #include "runtime/options.hpp"
@@ -21,41 +31,105 @@ extern "C" {
 namespace tarn::engine {
 namespace {
 
-// In the order of their ranks.
-void for_each_lock(void (*visit)(os::mutex&)) {
-  visit(options::lock());
-  visit(registry.lock());
-  visit(attach_lock());
-  for_each_extension([visit](const extension& e) { e.visit_upper_locks(visit); });
-  for (unsigned c = 0; c < size_classes::count; ++c) visit(middle.depot(c).lock);
-  visit(heap.lock());
-  visit(middle.bits_lock());
-  middle.magazines().for_each_lock(visit);
-  for_each_extension([visit](const extension& e) { e.visit_lower_locks(visit); });
-  visit(metadata.lock());
+using os::lock_walk;
+
+// The calling thread's forks: more than one if a handler of a signal that is not blocked forks inside of fork.
+thread_local constinit unsigned depth = 0;
+thread_local constinit std::uint64_t signals_before = 0;
+
+// All but those that the processor raises, which a library's fork handler may need.
+void block_signals() {
+  std::uint64_t mask = ~std::uint64_t{0};
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS})
+    mask &= ~(std::uint64_t{1} << (signal - 1));
+  os::system_call(SYS_rt_sigprocmask, SIG_BLOCK, reinterpret_cast<long>(&mask),
+                  reinterpret_cast<long>(&signals_before), sizeof mask);
+}
+
+void restore_signals() {
+  os::system_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&signals_before), 0,
+                  sizeof signals_before);
+}
+
+void walk_extensions(const lock_walk& w, void (*extension::*locks)(const lock_walk&)) {
+  for (unsigned i = 0; i < extension::count; ++i) {
+    const extension* const e = extensions[w.backwards ? extension::count - 1 - i : i];
+    if (e != nullptr) (e->*locks)(w);
+  }
+}
+
+// In the order of the locks' ranks.
+constexpr void (*groups[])(const lock_walk&) = {
+    [](const lock_walk& w) { w.visit(preparation_lock()); },
+    [](const lock_walk& w) { w.visit(options::lock()); },
+    [](const lock_walk& w) { w.visit(registry.lock()); },
+    [](const lock_walk& w) { walk_extensions(w, &extension::walk_upper_locks); },
+    [](const lock_walk& w) {
+      for (unsigned c = 0; c < size_classes::count; ++c) w.visit(middle.depot(c).lock);
+    },
+    [](const lock_walk& w) { w.visit(heap.lock()); },
+    [](const lock_walk& w) { w.visit(middle.bits_lock()); },
+    [](const lock_walk& w) { middle.magazines().walk_locks(w); },
+    [](const lock_walk& w) { walk_extensions(w, &extension::walk_lower_locks); },
+    [](const lock_walk& w) { w.visit(metadata.lock()); },
+};
+constexpr unsigned group_count = sizeof groups / sizeof *groups;
+
+void walk_locks(const lock_walk& w) {
+  for (unsigned i = 0; i < group_count; ++i) groups[w.backwards ? group_count - 1 - i : i](w);
+}
+
+// The calling thread is in a signal handler that has interrupted a section of some lock.
+bool has_interrupted_section() {
+  static thread_local constinit bool found;
+  found = false;
+  walk_locks({[](os::mutex& m) { found = found || m.is_interrupted(); }});
+  return found;
 }
 
 void before_fork() {
+  if (depth++ != 0) return;
+  block_signals();
   if (_IO_list_lock != nullptr) _IO_list_lock();
-  for_each_lock([](os::mutex& m) { m.lock(); });
+  walk_locks({[](os::mutex& m) { m.take_for_fork(has_interrupted_section); }});
+}
+
+void release_locks() {
+  walk_locks({[](os::mutex& m) { m.release_for_fork(); }, true});
 }
 
 void after_fork_in_parent() {
-  for_each_lock([](os::mutex& m) { m.unlock(); });
+  if (--depth != 0) return;
+  release_locks();
   if (_IO_list_unlock != nullptr) _IO_list_unlock();
+  restore_signals();
+}
+
+void put_structures_right() {
+  heap.after_fork_in_child();
+  registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
+  for (const extension* e : extensions) {
+    if (e != nullptr) e->after_fork_in_child();
+  }
 }
 
 void after_fork_in_child() {
-  for_each_lock([](os::mutex& m) { m.reset(); });
+  if (--depth != 0) return;
+  walk_locks({[](os::mutex& m) { m.drop_foreign_holder(); }});
+  if (!has_interrupted_section()) put_structures_right();
+  release_locks();
   if (_IO_list_resetlock != nullptr) _IO_list_resetlock();
-  heap.after_fork_in_child();
-  registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
-  for_each_extension([](const extension& e) { e.after_fork_in_child(); });
   os::forget_standard_error();
+  restore_signals();
 }
 
 }  // namespace
 
-void register_fork_handlers() { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
+void register_fork_handlers() {
+  static constinit std::atomic<bool> registered{false};
+  if (!registered.exchange(true, std::memory_order_relaxed)) {
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  }
+}
 
 }  // namespace tarn::engine

@@ -21,3 +21,13 @@ tarn_guarantee(17_signals LONG)
 tarn_guarantee(18_small_stacks)
 tarn_guarantee(18_priorities SERIAL)
 tarn_guarantee(19_closed_descriptors)
+
+foreach(library handlers second_handlers)
+  add_library(guarantee_34_${library} SHARED 34_handlers_library.cpp)
+  tarn_guarantee_target(guarantee_34_${library})
+endforeach()
+tarn_guarantee(34_fork_handlers DEPENDS guarantee_34_second_handlers)
+target_link_libraries(guarantee_34_fork_handlers PRIVATE guarantee_34_handlers)
+target_compile_definitions(guarantee_34_fork_handlers PRIVATE
+  TARN_SECOND_LIBRARY="$<TARGET_FILE:guarantee_34_second_handlers>")
+tarn_guarantee(35_fork_in_handler LONG)

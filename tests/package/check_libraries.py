@@ -70,6 +70,8 @@ def problems_of(library, soname, required, allowed):
         yield "is not linked with -z now: a first call could resolve symbols, which allocates"
     if "NODELETE" not in dynamic:
         yield "is not linked with -z nodelete: dlclose would remove code that ending threads still run"
+    if "INITFIRST" not in dynamic:
+        yield "is not linked with -z initfirst: fork handlers of other libraries would find its locks taken"
     if "TEXTREL" in dynamic:
         yield "holds text relocations"
     segments = readelf("-l", library)

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// Line 35: a signal handler that interrupts malloc, free or fork may fork itself. Both processes go on with what was
+// interrupted, and the child has a whole heap.
+#include <errno.h>
+
+#include <atomic>
+
+#include "check.hpp"
+
+using namespace guarantee;
+
+namespace {
+
+constexpr int most_children = 16;
+volatile sig_atomic_t in_child = 0;
+volatile sig_atomic_t children = 0;
+volatile pid_t child_ids[most_children];
+std::atomic<bool> stop{false};
+
+void fork_here(int) {
+  const int error = errno;
+  if (in_child == 0 && children < most_children) {
+    const pid_t child = fork();
+    if (child == 0) {
+      in_child = 1;
+      alarm(20);
+    } else if (child > 0) {
+      child_ids[children] = child;
+      children = children + 1;
+    }
+  }
+  errno = error;
+}
+
+constexpr size_t place_count = 512;
+struct block {
+  void* memory;
+  size_t size;
+};
+block blocks[place_count];
+
+// Sizes that keep all of the engine busy: caches, spans, large blocks.
+void churn_once(random_numbers& random) {
+  block& place = blocks[random.below(place_count)];
+  TARN_CHECK(place.memory == nullptr || stamped(place.memory, place.size, place.size < 64 ? place.size : 64),
+             "a block of %zu bytes has lost its content", place.size);
+  free(place.memory);
+  place.memory = nullptr;
+  const size_t size = random.size_up_to_bits(random.below(100) == 0 ? 21 : 14);
+  void* const memory = malloc(size);
+  TARN_CHECK(memory != nullptr, "malloc(%zu) fails", size);
+  stamp(memory, size, 0, size < 64 ? size : 64);
+  place = {memory, size};
+}
+
+void* churn_beside(void*) {
+  while (!stop.load(std::memory_order_relaxed)) {
+    for (size_t size = 16; size < mib; size *= 2) free(malloc(size));
+  }
+  return nullptr;
+}
+
+void* churn_a_while(void*) {
+  for (int i = 0; i < 20; ++i) {
+    for (size_t size = 16; size < mib; size *= 2) free(malloc(size));
+  }
+  return nullptr;
+}
+
+void* nothing(void*) { return nullptr; }
+
+// What was interrupted has come to its end: all of the heap, threads and a fork.
+[[noreturn]] void be_a_child(random_numbers& random, bool had_threads) {
+  for (int i = 0; i < 300; ++i) churn_once(random);
+  // Not where threads of the parent allocated: libc's own locks may be held there.
+  pthread_join(start_thread(had_threads ? nothing : churn_a_while, nullptr), nullptr);
+  expect_good(run_in_child(10,
+                           [] {
+                             for (block& each : blocks) free(each.memory);
+                             free(malloc(mib));
+                             return holds;
+                           }),
+              "a child of the handler's child");
+  _exit(holds);
+}
+
+void wait_for_children() {
+  while (children > 0) {
+    const int last = children - 1;
+    expect_good(wait_for(child_ids[last]), "a child of the handler");
+    children = last;
+  }
+}
+
+// The handler's signals come at any moment of `step`.
+template <typename function>
+int interrupt(int rounds, int threads, function step) {
+  struct sigaction action {};
+  action.sa_handler = fork_here;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGVTALRM, &action, nullptr);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGVTALRM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // the other threads inherit it
+  pthread_t beside[4];
+  for (int i = 0; i < threads; ++i) beside[i] = start_thread(churn_beside, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  random_numbers random(static_cast<uint64_t>(rounds));
+  timer_t timer{};
+  sigevent event{};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGVTALRM;
+  if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) skip("timer_create fails");
+  for (int done = 0; done < rounds;) {
+    // After a time that differs from round to round.
+    const itimerspec once{{0, 0}, {0, static_cast<long>(1000 + random.below(300'000))}};
+    timer_settime(timer, 0, &once, nullptr);
+    while (children == 0 && in_child == 0) step(random);
+    if (in_child != 0) be_a_child(random, threads != 0);
+    done += children;
+    wait_for_children();
+  }
+  stop.store(true);
+  for (int i = 0; i < threads; ++i) pthread_join(beside[i], nullptr);
+  return holds;
+}
+
+void fork_once(random_numbers& random) {
+  churn_once(random);
+  const pid_t child = fork();
+  if (child < 0) skip("fork fails");
+  if (child == 0) {
+    churn_once(random);
+    _exit(holds);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) != child) {
+    // The handler's child goes on here, too, if waitpid was interrupted: it is not its child.
+    if (errno == ECHILD) return;
+  }
+  TARN_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == holds, "a child of the interrupted fork: status %x",
+             status);
+}
+
+}  // namespace
+
+int main() {
+  start();
+  const int rounds = long_run() ? 20'000 : 300;
+  const auto many = [](int forks, int threads, auto step) {
+    return run_in_child(long_run() ? 3600 : 60, [=] { return interrupt(forks, threads, step); });
+  };
+  expect_good(many(rounds, 0, churn_once), "fork in a handler that interrupts malloc and free");
+  expect_good(many(rounds, 0, fork_once), "fork in a handler that interrupts fork");
+  expect_good(many(rounds / 10, 3, churn_once), "the same beside three threads that allocate");
+  measured(
+      "%d forks in a handler that interrupts malloc and free, as many in one that interrupts fork, and %d beside "
+      "three threads that allocate",
+      rounds, rounds / 10);
+  return holds;
+}
