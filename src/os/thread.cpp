@@ -37,7 +37,7 @@ struct thread_control {
   std::atomic<hold_token> token{0};  // of the holds in this process; 0 before the first one
   std::atomic<std::uint32_t> refused{0};
   std::atomic<int> thread{0};    // the last one's number, written by the kernel before clone returns
-  std::atomic<long> process{0};  // 0 before the first start
+  std::atomic<long> process{0};  // 0 in a child, until note_forked_child() or the first start
 };
 
 // Up to 8,192 processors.
@@ -83,6 +83,7 @@ void map_home(load_values& out) {
   }
   out.control = reinterpret_cast<thread_control*>(control);
   out.stack = reinterpret_cast<char*>(control) + 2 * page;
+  out.control->process.store(system_call(SYS_getpid), std::memory_order_relaxed);
 }
 
 [[gnu::constructor]] void note_load_values() {
@@ -311,5 +312,16 @@ void release_background_thread(hold_token token) {
 
 void note_sandbox() { sandboxed.store(true, std::memory_order_relaxed); }
 bool in_sandbox() { return sandboxed.load(std::memory_order_relaxed); }
+
+void note_forked_child() {
+  thread_control* const c = at_load->control;
+  if (c != nullptr) c->process.store(system_call(SYS_getpid), std::memory_order_relaxed);
+}
+
+bool in_vfork_child() {
+  const thread_control* const c = at_load->control;
+  const long noted = c != nullptr ? c->process.load(std::memory_order_relaxed) : 0;
+  return noted != 0 && noted != system_call(SYS_getpid);
+}
 
 }  // namespace tarn::os

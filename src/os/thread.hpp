@@ -51,6 +51,13 @@ bool background_thread_must_end();
 void leave_background_thread();
 bool stay_in_background_thread();
 
+// ---- children ----
+
+// By fork's handler in the child, whose control page is zeroed.
+void note_forked_child();
+// The calling process shares its parent's memory: no thread of its own outlives it. One system call.
+bool in_vfork_child();
+
 // ---- holds ----
 
 // Which page of control words a hold counts in: a child's is another one.

@@ -17,6 +17,7 @@
 
 #include "os/report.hpp"
 #include "os/syscall.hpp"
+#include "os/thread.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/extension.hpp"
 #include "runtime/options.hpp"
@@ -116,6 +117,7 @@ void put_structures_right() {
 void after_fork_in_child() {
   if (--depth != 0) return;
   walk_locks({[](os::mutex& m) { m.drop_foreign_holder(); }});
+  os::note_forked_child();
   if (!has_interrupted_section()) put_structures_right();
   release_locks();
   if (_IO_list_resetlock != nullptr) _IO_list_resetlock();

@@ -30,4 +30,7 @@ tarn_guarantee(34_fork_handlers DEPENDS guarantee_34_second_handlers)
 target_link_libraries(guarantee_34_fork_handlers PRIVATE guarantee_34_handlers)
 target_compile_definitions(guarantee_34_fork_handlers PRIVATE
   TARN_SECOND_LIBRARY="$<TARGET_FILE:guarantee_34_second_handlers>")
+tarn_guarantee(34_fork_first_allocation NO_PRELOAD)
+set_target_properties(guarantee_34_fork_first_allocation PROPERTIES ENABLE_EXPORTS ON)
+tarn_guarantee(34_memory_of_children ENVIRONMENT TARN_DECAY_MS=300)
 tarn_guarantee(35_fork_in_handler LONG)

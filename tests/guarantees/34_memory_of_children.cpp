@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// Line 34: idle memory goes back in children, too, however they were made: by fork, by _Fork and by clone, which run no
+// fork handlers, in their children, and what a vfork child frees in its parent. The parent's background thread is awake
+// at that moment.
+#include <sched.h>
+#include <sys/syscall.h>
+
+#include "check.hpp"
+
+using namespace guarantee;
+
+extern "C" pid_t _Fork() noexcept;
+
+namespace {
+
+constexpr size_t bytes = 64 * mib;
+constexpr size_t block_bytes = 64 * kib;
+constexpr size_t block_count = bytes / block_bytes;
+void* blocks[block_count];
+
+void take() {
+  for (void*& block : blocks) {
+    block = malloc(block_bytes);
+    TARN_CHECK(block != nullptr, "malloc fails");
+    memset(block, 1, block_bytes);
+  }
+}
+void give() {
+  for (void* block : blocks) free(block);
+}
+
+size_t at_start;  // what the program had resident before it took memory
+
+// Waits until the memory is gone, at most 5 s. Returns how much is left.
+size_t left_over() {
+  for (int i = 0; i < 50 && growth(at_start, rss_bytes()) > bytes / 8; ++i) sleep_ms(100);
+  return growth(at_start, rss_bytes());
+}
+
+struct way {
+  const char* name;
+  pid_t (*make)();
+};
+constexpr way ways[] = {
+    {"fork", [] { return fork(); }},
+    {"_Fork", [] { return _Fork(); }},
+    {"syscall(SYS_clone)",
+     [] { return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)); }},
+};
+
+int be_a_child(const way& made_by, int generation) {
+  take();
+  give();
+  const size_t left = left_over();
+  TARN_CHECK(left <= bytes / 8, "%.0f of %.0f MiB stay in a child of %s, generation %d", in_mib(left),
+             in_mib(bytes), made_by.name, generation);
+  if (generation == 2) return holds;
+  // Something to do for the background thread while the next child is made.
+  take();
+  give();
+  sleep_ms(5);
+  const pid_t child = made_by.make();
+  if (child == 0) {
+    alarm(20);
+    _exit(be_a_child(made_by, generation + 1));
+  }
+  const child_result result = wait_for(child);
+  if (!result.good())
+    fail("a child of %s, generation %d, %s", made_by.name, generation + 1,
+         result.hung() ? "hangs" : "breaks");
+  return holds;
+}
+
+// The child shares its parent's memory.
+void free_in_vfork_child() {
+  take();
+  const pid_t child = vfork();
+  if (child == 0) {
+    give();
+    _exit(holds);
+  }
+  expect_good(wait_for(child), "a child of vfork");
+  const size_t left = left_over();
+  TARN_CHECK(left <= bytes / 8, "%.0f of %.0f MiB that a child of vfork has freed stay", in_mib(left),
+             in_mib(bytes));
+  // And what the parent frees later.
+  take();
+  give();
+  const size_t later = left_over();
+  TARN_CHECK(later <= bytes / 8, "%.0f of %.0f MiB stay after a child of vfork", in_mib(later),
+             in_mib(bytes));
+}
+
+}  // namespace
+
+int main() {
+  start();
+  at_start = rss_bytes();
+  for (const way& each : ways) {
+    const child_result result = run_in_child(60, [&each] { return be_a_child(each, 0); });
+    expect_good(result, each.name);
+  }
+  expect_good(run_in_child(60,
+                           [] {
+                             free_in_vfork_child();
+                             return holds;
+                           }),
+              "vfork");
+  return holds;
+}
