@@ -7,6 +7,7 @@
 #include "central/free_mark.hpp"
 #include "central/objects.hpp"
 #include "os/report.hpp"
+#include "os/thread.hpp"
 
 namespace tarn {
 namespace {
@@ -195,10 +196,11 @@ bool central::give_full(unsigned size_class, magazine* m) {
 // ---- giving back ----
 
 // One at a time: what this thread has in its hands when another one forks is lost to the child.
-std::size_t central::release_spares_of(unsigned size_class, std::uint32_t keep) {
+std::size_t central::release_spares_of(unsigned size_class, std::uint32_t keep, bool can_wait) {
   object_depot& d = depots_[size_class];
   std::size_t released = 0;
   for (;;) {
+    if (can_wait && os::background_thread_must_end()) return released;
     span* s = nullptr;
     {
       os::lock_guard guard(d.lock);
@@ -212,7 +214,9 @@ std::size_t central::release_spares_of(unsigned size_class, std::uint32_t keep) 
   }
 }
 
-void central::settle_slow(unsigned size_class) { release_spares_of(size_class, most_spares(size_class)); }
+void central::settle_slow(unsigned size_class) {
+  release_spares_of(size_class, most_spares(size_class), false);
+}
 
 std::size_t central::release_spares(bool all) {
   std::size_t released = 0;
@@ -224,7 +228,7 @@ std::size_t central::release_spares(bool all) {
       if (!all) keep = d.spare_count.load(std::memory_order_relaxed) - d.spare_low;
       d.spare_low = d.spare_count.load(std::memory_order_relaxed);  // take_spare() lowers it
     }
-    released += release_spares_of(c, keep);
+    released += release_spares_of(c, keep, !all);
   }
   return released;
 }

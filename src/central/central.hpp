@@ -104,7 +104,8 @@ class central {
     spare_news_.store(false, std::memory_order_relaxed);
     nudge();
   }
-  std::size_t release_spares_of(unsigned size_class, std::uint32_t keep);
+  // can_wait: the next period of decay will do.
+  std::size_t release_spares_of(unsigned size_class, std::uint32_t keep, bool can_wait);
   void flush_magazines(unsigned size_class, bool all);
   std::size_t take_objects(unsigned size_class, magazine* m, std::size_t most);
   bool add_span(unsigned size_class);

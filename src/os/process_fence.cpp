@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "os/syscall.hpp"
+#include "os/thread.hpp"
 
 namespace tarn::os {
 namespace {
@@ -15,6 +16,7 @@ long membarrier(int command) { return system_call(SYS_membarrier, command, 0, 0)
 }  // namespace
 
 bool process_fence() {
+  if (in_sandbox()) return false;
   constexpr long not_registered = -1;  // EPERM; also a forked child's answer
   long result = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
   if (result == not_registered && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0) {

@@ -33,7 +33,7 @@ struct thread_control {
       none};  // the kernel stores `none`; it wakes sleepers as if the word were shared between processes
   futex_word bell{0};
   std::atomic<std::uint32_t> holds{0};
-  std::atomic<std::uint32_t> ended_by_hold{0};
+  std::atomic<std::uint32_t> start_after_hold{0};
   std::atomic<hold_token> token{0};  // of the holds in this process; 0 before the first one
   std::atomic<std::uint32_t> refused{0};
   std::atomic<int> thread{0};    // the last one's number, written by the kernel before clone returns
@@ -162,14 +162,25 @@ void give_ordinary_scheduling(long thread) {
   }
 }
 
-// The thread's number if it runs, -errno if the system refuses, 0 if it may not be started now.
-long start_claimed(thread_control* c) {
+// Whether a hold keeps the thread away; then its release starts one.
+bool is_held(thread_control* c) {
+  if (c->holds.load(std::memory_order_relaxed) == 0) return false;
+  c->start_after_hold.store(1, std::memory_order_relaxed);
+  full_fence();  // partner: the one in release_background_thread()
+  return c->holds.load(std::memory_order_relaxed) != 0;
+}
+
+// False in a child that shares our memory: its thread would die with it, perhaps with a lock of ours held.
+bool is_own_process(thread_control* c) {
   const long self = system_call(SYS_getpid);
-  if (c->process.load(std::memory_order_relaxed) == 0) c->process.store(self, std::memory_order_relaxed);
-  // A child that shares our memory: its thread would die with it, perhaps with a lock of ours held.
-  if (c->process.load(std::memory_order_relaxed) != self) return 0;
+  long noted = 0;
+  return c->process.compare_exchange_strong(noted, self, std::memory_order_relaxed) || noted == self;
+}
+
+// The thread's number if it runs, -errno if the system refuses, 0 if a hold keeps it away.
+long start_claimed(thread_control* c) {
   full_fence();  // partner: the one in hold_background_thread(). Either it waits for us, or we see its hold.
-  if (c->holds.load(std::memory_order_relaxed) != 0) return 0;
+  if (is_held(c)) return 0;
   char* const stack = at_load->stack;
   const long failure = system_call(SYS_mprotect, reinterpret_cast<long>(stack),
                                    static_cast<long>(stack_part()), PROT_READ | PROT_WRITE);
@@ -189,26 +200,27 @@ bool start(thread_control* c) {
   std::uint64_t before = 0;
   system_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&all), reinterpret_cast<long>(&before),
               sizeof all);
+  bool is_there = is_own_process(c);
   std::uint32_t expected = none;
-  bool is_there = true;
   // acquire: the last thread is off the stack; the kernel is the partner.
-  if (c->state.compare_exchange_strong(expected, running, std::memory_order_acquire,
-                                       std::memory_order_relaxed)) {
+  while (is_there && c->state.compare_exchange_strong(expected, running, std::memory_order_acquire,
+                                                      std::memory_order_relaxed)) {
     const long thread = start_claimed(c);
     is_there = thread > 0;
+    if (is_there) break;
     if (thread < 0) c->refused.store(1, std::memory_order_relaxed);
-    if (!is_there) {
-      c->state.store(none, std::memory_order_release);  // partner: the acquires in await_none() and above
-      system_call(SYS_futex, reinterpret_cast<long>(&c->state), FUTEX_WAKE, INT_MAX);
-    }
+    c->state.store(none, std::memory_order_release);  // partner: the acquires in await_none() and above
+    system_call(SYS_futex, reinterpret_cast<long>(&c->state), FUTEX_WAKE, INT_MAX);
+    full_fence();  // partner: the one in release_background_thread(), which may have found our claim
+    is_there = thread == 0 && c->holds.load(std::memory_order_relaxed) == 0;
   }
   system_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&before), 0, sizeof before);
   return is_there;
 }
 
 bool may_start(const thread_control* c) {
-  return c != nullptr && c->holds.load(std::memory_order_relaxed) == 0 &&
-         c->refused.load(std::memory_order_relaxed) == 0 && !sandboxed.load(std::memory_order_relaxed);
+  return c != nullptr && c->refused.load(std::memory_order_relaxed) == 0 &&
+         !sandboxed.load(std::memory_order_relaxed);
 }
 
 // Waits until the state is `none`, for `tries` times 10 ms.
@@ -241,7 +253,7 @@ void await_departure(const thread_control* c) {
 
 bool ensure_background_thread() {
   thread_control* const c = at_load->control;
-  if (!may_start(c)) return false;
+  if (!may_start(c) || is_held(c)) return false;
   full_fence();  // partner: the one in leave_background_thread(). Either we see `leaving`, or it sees our memory.
   std::uint32_t seen = c->state.load(std::memory_order_relaxed);
   if (seen == running || seen == wanted) return true;
@@ -280,7 +292,7 @@ void leave_background_thread() {
 
 bool stay_in_background_thread() {
   std::uint32_t expected = leaving;
-  return !background_thread_must_end() &&
+  return !is_held(at_load->control) &&
          at_load->control->state.compare_exchange_strong(expected, running, std::memory_order_relaxed);
 }
 
@@ -295,7 +307,6 @@ hold_token hold_background_thread() {
   c->holds.fetch_add(1, std::memory_order_relaxed);
   full_fence();  // partner: the one in start_claimed()
   if (c->state.load(std::memory_order_acquire) == none) return token;
-  c->ended_by_hold.store(1, std::memory_order_relaxed);
   constexpr int ten_seconds = 1000;
   ring_background_thread();
   if (await_none(c, ten_seconds)) await_departure(c);
@@ -306,7 +317,8 @@ void release_background_thread(hold_token token) {
   thread_control* const c = at_load->control;
   if (c == nullptr || c->token.load(std::memory_order_relaxed) != token) return;
   if (c->holds.fetch_sub(1, std::memory_order_relaxed) != 1) return;
-  if (c->ended_by_hold.exchange(0, std::memory_order_relaxed) == 0 || !may_start(c)) return;
+  full_fence();  // partner: the one in is_held(). Either we see its wish, or it sees that there is no hold.
+  if (c->start_after_hold.exchange(0, std::memory_order_relaxed) == 0 || !may_start(c)) return;
   if (c->state.load(std::memory_order_relaxed) == none) start(c);
 }
 

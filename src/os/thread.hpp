@@ -47,7 +47,7 @@ void ring_background_thread();
 bool background_thread_must_end();
 
 // The thread is about to end: it calls leave, looks for work that was announced before ensure_background_thread(), and
-// calls stay if there is some. stay is false when it must end all the same.
+// calls stay if there is some. stay is false when the thread must end all the same: another one is started later.
 void leave_background_thread();
 bool stay_in_background_thread();
 
@@ -67,7 +67,8 @@ using hold_token = std::uint32_t;
 // is bounded (10 s), since a signal handler may call this above a frame that holds a lock that the thread waits for: the
 // thread then ends as soon as it has that lock. Cost without a thread: three atomic operations.
 hold_token hold_background_thread();
-// Starts the thread again if a hold has ended it and no other hold is left. In a child made between the two calls: nothing.
+// Starts a thread, if no other hold is left and there is work: the thread that a hold ended had some, or
+// ensure_background_thread() was called meanwhile. In a child made between the two calls: nothing.
 void release_background_thread(hold_token token);
 
 // Never a thread again in this process and its children, and no system call beyond those that malloc needs anyway: a

@@ -59,13 +59,32 @@ void sleep_until(std::int64_t end_ms) {
   }
 }
 
-// Sleeps and runs periods until there is nothing to do. Returns how many bytes are then left that the system does not take.
+// The time of the next period: a thread that was ended by a hold is followed by one that keeps its periods, however often
+// that happens. After a long time without a period memory is young, and a whole one passes first.
+std::int64_t next_period_ms() {
+  const std::int64_t now = os::now_ms();
+  const std::int64_t period = period_ms();
+  const std::int64_t last = last_period.load(std::memory_order_relaxed);
+  return now - last < 2 * period ? last + period : now + period;
+}
+
+// Returns whether work is left. A period that a hold breaks off goes on as soon as there is a thread again.
+bool run_period_of_thread() {
+  const std::int64_t begin = os::now_ms();
+  const bool left = run_period();
+  last_period.store(os::background_thread_must_end() ? begin - period_ms() : begin,
+                    std::memory_order_relaxed);
+  return left;
+}
+
+// Sleeps and runs periods until there is nothing to do, and returns how many bytes are then left that the system does not
+// take; 0 when the thread must end before.
 std::size_t run_periods() {
   std::size_t before = 0;
   for (int idle = 0; idle < idle_periods;) {
-    sleep_until(os::now_ms() + period_ms());
-    if (os::background_thread_must_end() || options::decay_ms() < 0) break;
-    const bool left = run_period();
+    sleep_until(next_period_ms());
+    if (os::background_thread_must_end() || options::decay_ms() < 0) return 0;
+    const bool left = run_period_of_thread();
     const std::size_t now = engine::heap.dirty_bytes();
     idle = left && (now != before || work_left(now)) ? 0 : idle + 1;
     before = now;

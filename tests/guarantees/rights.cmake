@@ -2,3 +2,8 @@
 # Lines 32 and 33 of docs/guarantees.md: a program that gives up rights, enters a sandbox, or copies itself without fork
 # handlers, has no thread of tarn's that it does not expect.
 tarn_guarantee(32_rights)
+tarn_guarantee(32_children LONG)
+tarn_guarantee(33_sandbox_later)
+tarn_guarantee(33_unexpected_thread)
+# Its clock_gettime replaces libc's for all libraries.
+set_target_properties(guarantee_33_unexpected_thread PROPERTIES ENABLE_EXPORTS ON)

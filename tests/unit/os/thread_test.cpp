@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <set>
@@ -22,6 +23,7 @@
 
 #include "base/compiler.hpp"
 #include "runtime/options.hpp"
+#include "tarn/malloc.h"
 
 namespace tarn::os {
 namespace {
@@ -62,20 +64,25 @@ std::string status_of(pid_t task, const std::string& field) {
   return {};
 }
 
-// The thread's body is the engine's: it has nothing to do here, and ends by itself after three periods, each half of
-// decay_ms. No thread is there at the start and at the end of each test.
+// The thread's body is the engine's: it has a free block to give back, which takes two periods, each half of decay_ms. No
+// thread is there at the start and at the end of each test.
 class background_thread : public testing::Test {
  protected:
   void SetUp() override {
     if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "a sanitizer's runtime must know every thread";
     ASSERT_EQ(options::set("decay_ms", "60000"), 0);
     before_ = tasks();
+    constexpr std::size_t bytes = 512 * 1024;  // too little to start the thread
+    void* const block = tarn_malloc(bytes);
+    std::memset(block, 1, bytes);
+    tarn_free(block);
   }
   void TearDown() override {
     options::set("decay_ms", "-1");
     release_background_thread(hold_background_thread());
     EXPECT_TRUE(wait_until([this] { return TARN_TSAN || TARN_ASAN || tasks() == before_; }));
     options::set("decay_ms", "1000");
+    tarn_trim(0);
   }
   [[nodiscard]] pid_t started() const { return new_task(before_); }
 

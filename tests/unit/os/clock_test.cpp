@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#include "os/clock.hpp"
+
+#include <gtest/gtest.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <ctime>
+
+#include "base/compiler.hpp"
+#include "os/syscall.hpp"
+
+namespace tarn::os {
+namespace {
+
+std::int64_t ns_of(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
+}
+
+TEST(clock, agrees_with_libc) {
+  for (int i = 0; i < 1000; ++i) {
+    const std::int64_t before = ns_of(CLOCK_MONOTONIC);
+    const std::int64_t now = now_ns();
+    const std::int64_t us = now_us();
+    const std::int64_t after = ns_of(CLOCK_MONOTONIC);
+    ASSERT_LE(before, now);
+    ASSERT_LE(now / 1000, us);
+    ASSERT_LE(us, after / 1000);
+  }
+  const std::int64_t before = ns_of(CLOCK_MONOTONIC_COARSE) / 1000000;
+  const std::int64_t now = now_ms();
+  EXPECT_LE(before, now);
+  EXPECT_LE(now, ns_of(CLOCK_MONOTONIC_COARSE) / 1000000);
+}
+
+// In strict mode the kernel ends the process at any call but read, write and exit.
+TEST(clock, makes_no_system_call) {
+  if (TARN_ASAN || TARN_TSAN) GTEST_SKIP() << "a sanitizer's runtime makes calls of its own";
+  const pid_t child = fork();
+  if (child == 0) {
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) system_call(SYS_exit, 77);
+    system_call(SYS_exit, now_ms() > 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no seccomp";
+  EXPECT_EQ(status, 0) << "no vDSO, or it does not know the coarse clock";
+}
+
+}  // namespace
+}  // namespace tarn::os
