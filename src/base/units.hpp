@@ -17,6 +17,11 @@ inline constexpr unsigned page_shift = 13;
 inline constexpr std::size_t page_size = std::size_t{1} << page_shift;
 inline constexpr std::size_t huge_page_size = std::size_t{2} << 20;
 inline constexpr std::size_t pages_per_huge_page = huge_page_size / page_size;
+#if defined(__x86_64__)
+inline constexpr std::size_t largest_system_page = 4096;
+#else
+inline constexpr std::size_t largest_system_page = std::size_t{64} << 10;
+#endif
 inline constexpr std::size_t cache_line = 64;
 // Two lines are fetched together, so data of different writers is kept this far apart.
 inline constexpr std::size_t separation = 128;

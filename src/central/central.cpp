@@ -143,8 +143,9 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
     std::size_t quiet = 0;
     for (std::size_t i = 0; i < count; ++i) {
       span* const s = owners[i];
-      // An object that was freed twice may be in its span already, or its span may have become another's.
-      if (TARN_UNLIKELY(s->size_class != size_class ||
+      // An object that was freed twice may be in its span already, or its span may have become another's since it was
+      // looked up, of this class even. Then the object does not lie in it, or its bit is set.
+      if (TARN_UNLIKELY(s->size_class != size_class || !s->contains(address_of(freed[i])) ||
                         !objects::set_free(s, objects::index_of(s, address_of(freed[i]))))) {
         freed_twice = freed[i];
         continue;

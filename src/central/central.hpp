@@ -84,12 +84,9 @@ class central {
 
   os::mutex& bits_lock() { return bits_.lock(); }
 
-  // Called when there is something that decay might give back, so that it goes back although nobody allocates.
-  void set_watcher(void (*watcher)()) { watcher_ = watcher; }
-  // To be called without a lock: what the watcher does may come back to every cache and depot.
-  void nudge() {
-    if (watcher_ != nullptr) watcher_();
-  }
+  // There is something that decay might give back, so that it goes back although nobody allocates. To be called without
+  // a lock: what follows may come back to every cache and depot.
+  void nudge() { free_memory_gathered(heap_); }
 
  private:
   static constexpr std::size_t spare_limit = 128 * kib;
@@ -114,7 +111,6 @@ class central {
   metadata_arena& metadata_;
   page_map& map_;
   page_heap& heap_;
-  void (*watcher_)() = nullptr;
   magazine_store magazines_;
   // For spans of more objects than span::inline_bits has bits for: those of the smallest class.
   metadata_pool bits_{objects::words(class_info(1).objects) * sizeof(std::uint64_t), cache_line};

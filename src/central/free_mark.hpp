@@ -4,9 +4,12 @@
 // so a second free is seen wherever the first one has put it, for the price of a cache line that the program has
 // just used, or is about to.
 //
-// The mark is the object's own address with some bits turned: a value that no program stores there but one that
-// writes what it has read from a free object to the same place. (glibc's tcache has a mark that is the same for all
-// objects, and so has to look further where it finds it.)
+// The mark is the object's own address, combined with a secret of the process. A program that does not read free
+// objects cannot write it, so it can neither forge a mark nor, by writing to a freed object, make another one. (glibc's
+// tcache has a mark that is the same for all objects, and so has to look further where it finds it.)
+//
+// Thread safety: all functions but choose_secret() may be called by any thread.
+// Invariant: the secret is chosen before the first object exists, and never changes; a forked child keeps it.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +21,22 @@ namespace tarn::free_mark {
 
 using word __attribute__((may_alias)) = std::uintptr_t;
 
-// No address has its upper half turned like this.
-TARN_ALWAYS_INLINE std::uintptr_t of(const void* object) {
-  return address_of(object) ^ std::uintptr_t{0xa6c3'5d91'0f6e'9b37};
-}
+#pragma GCC visibility push(hidden)
+
+// A page of its own: read-only once the secret is chosen.
+struct alignas(largest_system_page) secret_page {
+  std::uintptr_t value;
+};
+extern constinit secret_page secret;
+
+#pragma GCC visibility pop
+
+// Once, before the first object exists.
+void choose_secret();
+// From now on the secret can be read only. Enters the kernel.
+void protect_secret();
+
+TARN_ALWAYS_INLINE std::uintptr_t of(const void* object) { return address_of(object) ^ secret.value; }
 
 TARN_ALWAYS_INLINE bool is_set(const void* object) {
   return __atomic_load_n(static_cast<const word*>(object), __ATOMIC_RELAXED) == of(object);

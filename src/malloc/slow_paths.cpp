@@ -53,6 +53,13 @@ const char* fault_of(const void* block) {
   return free_mark::is_set(block) ? "double free" : nullptr;
 }
 
+// aarch64 ignores an address's top byte, so that a program may keep a tag there; free() takes no tagged pointer.
+bool has_tag(const void* block) {
+  constexpr std::uintptr_t tag = std::uintptr_t{0xff} << 56;
+  const span* s = engine::map.span_of(address_of(block) & ~tag);
+  return (address_of(block) & tag) != 0 && s != nullptr && s->contains(address_of(block) & ~tag);
+}
+
 [[noreturn]] void report_no_block(const void* block) {
   const span* s = engine::map.span_of(address_of(block));
   if (s != nullptr && s->contains(address_of(block))) {
@@ -63,6 +70,7 @@ const char* fault_of(const void* block) {
     if (state == span_state::buffer) os::fatal("invalid free of a buffer of a buffer pool", block);
     os::fatal("double free, or a pointer into memory that is free", block);
   }
+  if (has_tag(block)) os::fatal("invalid free of a pointer with a tag in its top byte", block);
   os::fatal("invalid free of a pointer that tarn did not allocate", block);
 }
 

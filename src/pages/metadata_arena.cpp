@@ -1,65 +1,122 @@
 // SPDX-License-Identifier: MIT
 #include "pages/metadata_arena.hpp"
 
+#include <cstdint>
 #include <new>
 
-#include "os/memory.hpp"
+#include "os/guarded_memory.hpp"
 
 namespace tarn {
 namespace {
 
+// A region is as long as all before it together, within these bounds.
+constexpr std::size_t first_region_bytes = 64 * mib;
+constexpr std::size_t largest_region_bytes = 16 * gib;
+// What is made writable at a time.
 constexpr std::size_t chunk_bytes = 4 * mib;
-// Where address space is short.
+// Where address space is short, regions and chunks are multiples of this.
 constexpr std::size_t smallest_chunk_bytes = 64 * kib;
 
 }  // namespace
 
 void* metadata_arena::allocate(std::size_t bytes, std::size_t alignment) {
+  void* const block = allocate_sparse(bytes, alignment);
+  if (block != nullptr) used_.fetch_add(bytes, std::memory_order_relaxed);
+  return block;
+}
+
+void* metadata_arena::allocate_sparse(std::size_t bytes, std::size_t alignment) {
   for (;;) {
     {
       os::lock_guard guard(lock_);
       if (void* block = take(bytes, alignment)) return block;
     }
-    if (!grow(bytes + alignment)) return nullptr;
+    if (bytes > SIZE_MAX / 2 || !extend(bytes + alignment)) return nullptr;
   }
 }
 
 bool metadata_arena::ensure_available(std::size_t bytes) {
-  {
-    os::lock_guard guard(lock_);
-    if (end_ - next_ >= bytes) return true;
+  for (;;) {
+    {
+      os::lock_guard guard(lock_);
+      if (end_ - next_ >= bytes) return true;
+    }
+    if (!extend(bytes)) return false;
   }
-  return grow(bytes);
 }
 
 void* metadata_arena::take(std::size_t bytes, std::size_t alignment) {
   const std::uintptr_t start = align_up(next_, alignment);
-  if (next_ == 0 || start + bytes > end_) return nullptr;
+  if (next_ == 0 || start > end_ || bytes > end_ - start) return nullptr;
   next_ = start + bytes;
-  used_.fetch_add(bytes, std::memory_order_relaxed);
   return reinterpret_cast<void*>(start);
 }
 
-bool metadata_arena::grow(std::size_t bytes) {
-  const std::size_t least = align_up(bytes < smallest_chunk_bytes ? smallest_chunk_bytes : bytes, 64 * kib);
-  std::size_t size = least > chunk_bytes ? least : chunk_bytes;
-  void* chunk = os::reserve(size, 64 * kib);
-  while (chunk == nullptr && size > least) {
-    size = size / 4 > least ? size / 4 : least;
-    chunk = os::reserve(size, 64 * kib);
-  }
-  if (chunk == nullptr) return false;
-  bool kept = false;
+// Has [next_, end_) become longer, towards `bytes` bytes, by this thread or another one? False: there is no memory.
+bool metadata_arena::extend(std::size_t bytes) {
+  std::uintptr_t from = 0;
+  std::size_t room = 0;
+  std::size_t available = 0;
   {
     os::lock_guard guard(lock_);
-    // Another thread may have been here first; its chunk is then used up before another is.
-    if (next_ == 0 || end_ - next_ < bytes) {
-      next_ = address_of(chunk);
-      end_ = next_ + size;
-      kept = true;
+    from = end_;
+    room = limit_ - end_;
+    available = end_ - next_;
+  }
+  if (available >= bytes) return true;
+  const std::size_t missing = bytes - available;
+  if (missing > room) return new_region(bytes);
+  return open_chunk(from, align_up(missing, smallest_chunk_bytes), room) || new_region(bytes);
+}
+
+// Two threads may open the same chunk, which does no harm: the first one to come back moves the end.
+bool metadata_arena::open_chunk(std::uintptr_t from, std::size_t least, std::size_t room) {
+  const std::size_t wanted = least > chunk_bytes ? least : chunk_bytes;
+  std::size_t size = wanted < room ? wanted : room;
+  if (!os::allow_access(reinterpret_cast<void*>(from), size)) {
+    size = least;
+    if (!os::allow_access(reinterpret_cast<void*>(from), size)) return false;
+  }
+  os::lock_guard guard(lock_);
+  if (end_ == from) end_ = from + size;
+  return true;
+}
+
+bool metadata_arena::new_region(std::size_t bytes) {
+  const std::size_t least = align_up(bytes, smallest_chunk_bytes);
+  if (least < bytes) return false;
+  std::size_t size = 0;
+  {
+    os::lock_guard guard(lock_);
+    size = reserved_ < first_region_bytes ? first_region_bytes : reserved_;
+  }
+  if (size > largest_region_bytes) size = largest_region_bytes;
+  if (size < least) size = least;
+  os::guarded_range region = os::reserve_guarded(size, smallest_chunk_bytes, os::memory_access::none);
+  while (region.start == nullptr && size > least) {
+    size = size / 4 > least ? align_up(size / 4, smallest_chunk_bytes) : least;
+    region = os::reserve_guarded(size, smallest_chunk_bytes, os::memory_access::none);
+  }
+  std::size_t open = least;
+  if (region.start == nullptr || !os::allow_access(region.start, least)) {
+    // mprotect is forbidden here, or finds no memory: writable from the start, then, and no longer than needed.
+    if (region.start != nullptr) os::release(region);
+    region = os::reserve_guarded(least, smallest_chunk_bytes, os::memory_access::read_write);
+    if (region.start == nullptr) return false;
+    open = region.bytes;
+  }
+  {
+    os::lock_guard guard(lock_);
+    // Another thread may have been here first; its region is then used up before another is.
+    if (limit_ - next_ < bytes) {
+      next_ = address_of(region.start);
+      end_ = next_ + open;
+      limit_ = region.end();
+      reserved_ += region.bytes;
+      return true;
     }
   }
-  if (!kept) os::release(chunk, size);
+  os::release(region);
   return true;
 }
 

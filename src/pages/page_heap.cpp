@@ -227,7 +227,7 @@ void page_heap::deallocate(span* s, page_backing backing) {
   }
   const std::size_t dirty = dirty_bytes();
   if (TARN_UNLIKELY(dirty > limit)) purge_until(limit);
-  if (dirty >= watch_bytes && watcher_ != nullptr) watcher_();
+  if (dirty >= watch_bytes) free_memory_gathered(*this);
 }
 
 bool page_heap::extend(span* s, std::size_t pages) {
@@ -295,21 +295,33 @@ span* page_heap::split(span* s, std::size_t pages) {
 
 // ---- from the system ----
 
-void* page_heap::reserve_step(std::size_t least, std::size_t& bytes) {
+// The newest reservation becomes longer where what follows it is free: the heap then stays in one piece, between two
+// guards. Else there is another one at a random place.
+os::guarded_range page_heap::reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end) {
+  if (newest_end != 0) {
+    const os::guarded_range more = os::extend_guarded(newest_end, bytes);
+    if (more.start != nullptr) return more;
+  }
+  return os::reserve_guarded(bytes, alignment, os::memory_access::read_write);
+}
+
+os::guarded_range page_heap::reserve_step(std::size_t least) {
   std::size_t reserved = 0;
+  std::uintptr_t newest_end = 0;
   {
     os::lock_guard guard(lock_);
     reserved = reserved_ << page_shift;
+    newest_end = newest_end_;
   }
   const std::size_t step = std::clamp(reserved / 2, first_reservation, largest_reservation);
-  bytes = align_up(std::max(least, step), huge_page_size);
-  void* start = os::reserve(bytes, huge_page_size);
+  std::size_t bytes = align_up(std::max(least, step), huge_page_size);
+  os::guarded_range range = reserve(bytes, huge_page_size, newest_end);
   // Address space may be limited: less and less, down to what this request needs.
-  while (start == nullptr && bytes > least) {
+  while (range.start == nullptr && bytes > least) {
     bytes = std::max(align_up(bytes / 2, 64 * kib), least);
-    start = os::reserve(bytes, std::max(page_size, os::page_size()));
+    range = reserve(bytes, std::max(page_size, os::page_size()), newest_end);
   }
-  return start;
+  return range;
 }
 
 // The system has no more, but pages that are being purged belong to no list and will be back in a moment. False: there
@@ -330,14 +342,13 @@ bool page_heap::wait_for_purge(int& waited) {
 
 bool page_heap::grow(std::size_t pages, std::size_t alignment) {
   const std::size_t least = align_up((pages + alignment - 1) << page_shift, 64 * kib);
-  std::size_t bytes = 0;
-  void* start = reserve_step(least, bytes);
-  if (start == nullptr) return false;
+  const os::guarded_range range = reserve_step(least);
+  if (range.start == nullptr) return false;
   // Metadata for all that the reservation may be cut into, while there is address space: memory that is used
   // up and freed again can then be cut another way.
-  if (!map_.ensure(address_of(start), bytes) || !metadata_.ensure_available(bytes / metadata_divisor) ||
-      !stock_spans()) {
-    os::release(start, bytes);
+  if (!map_.ensure(metadata_, address_of(range.start), range.bytes) ||
+      !metadata_.ensure_available(range.bytes / metadata_divisor) || !stock_spans()) {
+    os::release(range);
     return false;
   }
   os::lock_guard guard(lock_);
@@ -347,12 +358,13 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
     // grows again. It takes more threads here at once than span_group.
     return true;
   }
-  s->start = address_of(start);
-  s->pages = static_cast<std::uint32_t>(bytes >> page_shift);
+  s->start = address_of(range.start);
+  s->pages = static_cast<std::uint32_t>(range.bytes >> page_shift);
   s->dirty_pages = 0;
   s->moved = false;
   reserved_ += s->pages;
-  touch_.reserved_locked(s->start, bytes);
+  newest_end_ = range.guarded ? range.end() : 0;
+  touch_.reserved_locked(s->start, range.bytes);
   coalesce_locked(s);
   return true;
 }

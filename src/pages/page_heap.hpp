@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "os/guarded_memory.hpp"
 #include "os/mutex.hpp"
 #include "pages/first_touch.hpp"
 #include "pages/free_spans.hpp"
@@ -37,6 +38,13 @@ struct page_heap_stats {
   std::size_t returned = 0;
   std::size_t ahead = 0;  // of free_clean, at most this is backed
 };
+
+class page_heap;
+
+// Free memory of `heap` has gathered that might go back to the system. Called without a lock. Declared here and defined
+// by the layer that gives memory back (runtime/decay.cpp): the linker binds the call, so that no writable memory holds
+// the address of a function.
+void free_memory_gathered(const page_heap& heap);
 
 class page_heap {
  public:
@@ -85,9 +93,6 @@ class page_heap {
   // In a forked child, with the lock free: purges and takes back the spans that other threads were purging.
   void after_fork_in_child();
 
-  // Called, without the lock, when a deallocation leaves a good deal of free pages backed.
-  void set_watcher(void (*watcher)()) { watcher_ = watcher; }
-
   // The most that free pages may keep backed between two periods.
   void set_dirty_limit(std::size_t bytes) { dirty_limit_.store(bytes, std::memory_order_relaxed); }
 
@@ -119,7 +124,8 @@ class page_heap {
   void give_back_locked(span* s);
   bool wait_for_purge(int& waited);
   bool grow(std::size_t pages, std::size_t alignment);
-  void* reserve_step(std::size_t least, std::size_t& bytes);
+  static os::guarded_range reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end);
+  os::guarded_range reserve_step(std::size_t least);
   static bool is_whole(const span* s);
   void mark(span* s, page_backing backing);
   void account_in_use(std::ptrdiff_t pages) {
@@ -139,17 +145,17 @@ class page_heap {
   page_map& map_;
   first_touch& touch_;
   std::atomic<std::size_t> dirty_limit_{256 * mib};
-  void (*watcher_)() = nullptr;
 
   alignas(separation) os::mutex lock_{os::lock_rank::page_heap};
-  free_spans free_;                         // guarded by lock_
-  span* spare_structs_ = nullptr;           // guarded by lock_: unused span structures, linked by next
-  std::size_t spare_count_ = 0;             // guarded by lock_
-  std::size_t reserved_ = 0;                // guarded by lock_; pages
-  std::size_t free_pages_ = 0;              // guarded by lock_
-  span_list purging_;                       // guarded by lock_
-  std::size_t purging_pages_ = 0;           // guarded by lock_; of the spans in purging_
-  std::size_t returned_ = 0;                // guarded by lock_
+  free_spans free_;                // guarded by lock_
+  span* spare_structs_ = nullptr;  // guarded by lock_: unused span structures, linked by next
+  std::size_t spare_count_ = 0;    // guarded by lock_
+  std::size_t reserved_ = 0;       // guarded by lock_; pages
+  std::uintptr_t newest_end_ = 0;  // guarded by lock_; where the newest reservation may become longer, or 0
+  std::size_t free_pages_ = 0;     // guarded by lock_
+  span_list purging_;              // guarded by lock_
+  std::size_t purging_pages_ = 0;  // guarded by lock_; of the spans in purging_
+  std::size_t returned_ = 0;       // guarded by lock_
   std::atomic<std::size_t> in_use_{0};      // written under lock_
   std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages
 };

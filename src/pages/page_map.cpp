@@ -3,8 +3,6 @@
 
 #include <cstring>
 
-#include "os/memory.hpp"
-
 namespace tarn {
 
 template <class Visit>
@@ -18,19 +16,21 @@ void page_map::for_each_leaf(std::uintptr_t start, std::size_t pages, Visit visi
   }
 }
 
-bool page_map::ensure(std::uintptr_t start, std::size_t bytes) {
+bool page_map::ensure(metadata_arena& metadata, std::uintptr_t start, std::size_t bytes) {
   const std::uintptr_t last = start + bytes - 1;
   if ((last >> address_bits) != 0) return false;
   for (std::size_t i = root_index(start); i <= root_index(last); ++i) {
     if (root_[i].load(std::memory_order_acquire) != nullptr) continue;
-    void* memory = os::reserve(sizeof(leaf), page_size > os::page_size() ? page_size : os::page_size());
-    if (memory == nullptr) return false;
+    // acquire: partner of the release below that puts a spare leaf.
+    leaf* fresh = spare_leaf_.exchange(nullptr, std::memory_order_acquire);
+    if (fresh == nullptr) fresh = static_cast<leaf*>(metadata.allocate_sparse(sizeof(leaf), page_size));
+    if (fresh == nullptr) return false;
     leaf* expected = nullptr;
     // release: partner of the acquire above and of the readers' data dependency. The leaf is all zero: class
     // 0, clean, no span.
-    if (!root_[i].compare_exchange_strong(expected, static_cast<leaf*>(memory), std::memory_order_release,
+    if (!root_[i].compare_exchange_strong(expected, fresh, std::memory_order_release,
                                           std::memory_order_relaxed)) {
-      os::release(memory, sizeof(leaf));
+      spare_leaf_.store(fresh, std::memory_order_release);
     }
   }
   return true;

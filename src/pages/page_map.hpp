@@ -2,7 +2,7 @@
 // page_map: page -> span and size class, in one word: what free() reads first.
 //
 // A radix tree of two levels over 48 bits of address: the root lies in the program's zeroed data, a leaf covers
-// 2 GiB and is mapped when its first page is. Why two levels and not a flat table: docs/design/0002.
+// 2 GiB and is taken from the metadata arena when its first page is known. Why two levels and not a flat table: docs/design/0002.
 //
 // Writers: the page heap and central, for pages of spans that they hold. Readers take no lock.
 // Invariants:
@@ -18,6 +18,7 @@
 
 #include "base/compiler.hpp"
 #include "base/units.hpp"
+#include "pages/metadata_arena.hpp"
 #include "pages/span.hpp"
 
 namespace tarn {
@@ -52,8 +53,9 @@ class page_map {
  public:
   constexpr page_map() = default;
 
-  // Makes [start, start + bytes) known. False when there is no memory for a leaf. Calls the system.
-  bool ensure(std::uintptr_t start, std::size_t bytes);
+  // Makes [start, start + bytes) known, by leaves from `metadata`. False when there is no memory for a leaf. Calls the
+  // system.
+  bool ensure(metadata_arena& metadata, std::uintptr_t start, std::size_t bytes);
 
   // What is known of an address's page. Any address may be asked for.
   class entry {
@@ -77,6 +79,9 @@ class page_map {
   };
 
   [[nodiscard]] TARN_ALWAYS_INLINE entry find(std::uintptr_t address) const {
+    if constexpr (addresses_may_be_tagged) {
+      if (TARN_UNLIKELY((address >> address_bits) != 0)) return entry(0);
+    }
     const leaf* l = leaf_of(address);
     return entry(TARN_LIKELY(l != nullptr) ? l->spans[index_of(address)].load(std::memory_order_relaxed) : 0);
   }
@@ -107,6 +112,15 @@ class page_map {
   [[nodiscard]] std::size_t count_dirty(std::uintptr_t start, std::size_t pages) const;
 
  private:
+  // aarch64 ignores the top byte of an address, so a pointer with a tag in it reads and writes the same memory as the
+  // one that was handed out. It is unknown here: what is derived from the address itself would be wrong. On x86-64
+  // such a pointer faults at its first use.
+#if defined(__aarch64__)
+  static constexpr bool addresses_may_be_tagged = true;
+#else
+  static constexpr bool addresses_may_be_tagged = false;
+#endif
+
   static std::size_t index_of(std::uintptr_t address) { return (address >> page_shift) & (leaf_pages - 1); }
   static std::size_t root_index(std::uintptr_t address) {
     return (address >> (page_shift + leaf_bits)) & (root_entries - 1);
@@ -121,6 +135,8 @@ class page_map {
   void for_each_leaf(std::uintptr_t start, std::size_t pages, Visit visit) const;
 
   std::atomic<leaf*> root_[root_entries]{};
+  std::atomic<leaf*> spare_leaf_{
+      nullptr};  // untouched: what a thread had no use for, as another one was faster
 };
 
 }  // namespace tarn

@@ -156,3 +156,8 @@ void tarn::os::background_thread_body() {
     if (!work || !stay_in_background_thread()) return;
   }
 }
+
+// The other heaps are tests' own.
+void tarn::free_memory_gathered(const page_heap& heap) {
+  if (&heap == &engine::heap) decay::wake();
+}

@@ -74,14 +74,14 @@ void prepare() {
   {
     os::lock_guard guard(preparing);
     if (prepared.load(std::memory_order_relaxed)) return;
-    // Nothing here allocates.
+    // Nothing here allocates, and no block exists yet: all of them are marked with one secret.
+    free_mark::choose_secret();
     options::read_environment();
     has_exit_key = pthread_key_create(&exit_key, thread_ends) == 0;
-    heap.set_watcher(decay::wake);
-    middle.set_watcher(decay::wake);
     // release: partner of the acquire in attach_thread().
     prepared.store(true, std::memory_order_release);
   }
+  free_mark::protect_secret();
   // Where constructors of others, which allocate, come before ours: the handlers that they register run before ours.
   // pthread_atfork allocates from the 49th handler on, and would wait for itself if that were the first allocation of
   // the process, before any constructor of this library.

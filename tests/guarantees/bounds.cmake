@@ -8,3 +8,7 @@ tarn_guarantee(30_drifting_sizes SERIAL)
 tarn_guarantee(31_hello_world SERIAL)
 tarn_guarantee(42_idle_threads_every_class SERIAL)
 tarn_guarantee(43_failure_errno)
+# Recorded for the release build: light optimisation and checks change the numbers.
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT TARN_CHECKS)
+  tarn_guarantee(41_hot_path_instructions)
+endif()

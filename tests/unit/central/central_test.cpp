@@ -215,21 +215,6 @@ TEST_F(central_test, full_magazines_do_not_pin_the_spans_of_a_class_that_drains)
   EXPECT_EQ(middle_.handover_bytes(), 0U);
 }
 
-int watcher_calls = 0;
-
-TEST_F(central_test, the_watcher_hears_of_many_empty_spans) {
-  watcher_calls = 0;
-  middle_.set_watcher([] { ++watcher_calls; });
-  auto objects = take(small, 2 * mib / class_info(small).size);
-  give(small, {objects.begin(), objects.begin() + class_info(small).objects});
-  EXPECT_EQ(watcher_calls, 0);
-  give(small, {objects.begin() + class_info(small).objects, objects.end()});
-  // Not inside a flush, which may come from a walk over all caches: whoever flushes asks for it afterwards.
-  EXPECT_EQ(watcher_calls, 0);
-  middle_.settle(small);
-  EXPECT_GT(watcher_calls, 0);
-}
-
 // Objects of several classes taken and given back at random: each object once, nothing lost.
 TEST_F(central_test, random_taking_and_giving_loses_nothing) {
   std::mt19937 random(7);

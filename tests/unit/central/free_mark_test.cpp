@@ -2,12 +2,18 @@
 #include "central/free_mark.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <cstring>
 #include <vector>
 
+#include "runtime/engine.hpp"
+
 namespace tarn {
 namespace {
+
+// The first allocation chooses the secret.
+const bool prepared = engine::attach_thread() != nullptr;
 
 TEST(free_mark, is_set_until_it_is_cleared) {
   std::uint64_t object[2] = {};
@@ -27,6 +33,14 @@ TEST(free_mark, of_one_object_means_nothing_in_another) {
     std::memcpy(&objects[i], &objects[0], sizeof objects[0]);
     EXPECT_FALSE(free_mark::is_set(&objects[i]));
   }
+}
+
+TEST(free_mark, has_a_secret_that_is_read_only) {
+  ASSERT_TRUE(prepared);
+  EXPECT_NE(free_mark::secret.value, 0U);
+  if (TARN_TSAN || TARN_ASAN) return;  // they handle the signal
+  EXPECT_EXIT(*const_cast<volatile std::uintptr_t*>(&free_mark::secret.value) = 1,
+              testing::KilledBySignal(SIGSEGV), "");
 }
 
 TEST(free_mark, is_no_pointer_and_no_small_number) {

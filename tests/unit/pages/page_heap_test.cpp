@@ -271,19 +271,6 @@ TEST_F(page_heap_test, free_pages_beyond_the_limit_go_back_at_once) {
   EXPECT_NE(heap_.stats().returned, 0U);
 }
 
-int watcher_calls = 0;
-
-TEST_F(page_heap_test, the_watcher_hears_of_a_good_deal_of_free_memory) {
-  watcher_calls = 0;
-  heap_.set_watcher([] { ++watcher_calls; });
-  span* const little = take(4);
-  span* const much = take(mib >> page_shift);
-  heap_.deallocate(little);
-  EXPECT_EQ(watcher_calls, 0);
-  heap_.deallocate(much);
-  EXPECT_EQ(watcher_calls, 1);
-}
-
 TEST_F(page_heap_test, spans_whose_memory_was_moved_in_are_clean_when_freed) {
   span* const s = take(64);
   fill(s, 3);
@@ -295,36 +282,13 @@ TEST_F(page_heap_test, spans_whose_memory_was_moved_in_are_clean_when_freed) {
   check();
 }
 
-// Two spans of `pages` pages, the second one behind the first; empty when the system does not give them so.
+// Two spans of `pages` pages, the second one behind the first; empty when the system has not so much address space.
 std::vector<span*> page_heap_test::take_neighbours(std::size_t pages) {
   if (TARN_TSAN || TARN_ASAN) return {};
-  // What is known of their pages is mapped first, and not between them. Linux looks for a longer hole, to align.
-  const std::size_t bytes = pages << page_shift;
-  const std::size_t hole = 2 * bytes + 4 * huge_page_size;
-  void* const room = os::reserve(hole, huge_page_size);
-  if (room == nullptr) return {};
-  const bool ready = map_.ensure(address_of(room), hole) && engine_->metadata.ensure_available(bytes / 8);
-  os::release(room, hole);
-  if (!ready) return {};
-  span* const a = take(pages, 1, source::any, use::sparse);
-  span* const b = a != nullptr ? take(pages, 1, source::any, use::sparse) : nullptr;
-  if (b == nullptr || (a->end() != b->start && b->end() != a->start)) return {};
-  return a->start < b->start ? std::vector{a, b} : std::vector{b, a};
-}
-
-TEST_F(page_heap_test, neighbours_too_long_to_be_one_stay_apart) {
-  constexpr std::size_t pages = (std::size_t{1} << 31) + pages_per_huge_page;
-  const std::vector<span*> spans = take_neighbours(pages);
-  if (spans.empty()) GTEST_SKIP() << "the system has not so much address space in one piece";
-  const std::uintptr_t start = spans[0]->start;
-  for (span* s : spans) heap_.deallocate(s, page_backing::clean);
-  check();
-  EXPECT_EQ(heap_.stats().free_clean, 2 * pages << page_shift);
-  span* const again = take(pages);
-  span* const second = take(pages);
-  ASSERT_TRUE(again != nullptr && second != nullptr);
-  EXPECT_EQ(std::min(again->start, second->start), start);
-  EXPECT_EQ(std::max(again->start, second->start), start + (pages << page_shift));
+  span* const a = take(2 * pages, 1, source::any, use::sparse);
+  if (a == nullptr) return {};
+  span* const b = heap_.split(a, pages);
+  return b != nullptr ? std::vector{a, b} : std::vector<span*>{};
 }
 
 TEST_F(page_heap_test, a_long_span_without_memory_takes_no_page_with_memory_in) {

@@ -17,6 +17,7 @@ constexpr std::uintptr_t border = 40 * leaf_bytes;
 
 class page_map_test : public testing::Test {
  protected:
+  metadata_arena metadata_;
   std::unique_ptr<page_map> owner_ = std::make_unique<page_map>();
   page_map& map_ = *owner_;
 };
@@ -40,14 +41,14 @@ TEST_F(page_map_test, unknown_addresses_have_no_class_and_no_span) {
 }
 
 TEST_F(page_map_test, addresses_beyond_48_bits_are_refused) {
-  EXPECT_FALSE(map_.ensure(std::uintptr_t{1} << 48, page_size));
-  EXPECT_FALSE(map_.ensure((std::uintptr_t{1} << 48) - page_size, 2 * page_size));
-  EXPECT_TRUE(map_.ensure((std::uintptr_t{1} << 48) - page_size, page_size));
+  EXPECT_FALSE(map_.ensure(metadata_, std::uintptr_t{1} << 48, page_size));
+  EXPECT_FALSE(map_.ensure(metadata_, (std::uintptr_t{1} << 48) - page_size, 2 * page_size));
+  EXPECT_TRUE(map_.ensure(metadata_, (std::uintptr_t{1} << 48) - page_size, page_size));
 }
 
 TEST_F(page_map_test, a_span_across_leaves_is_known_in_each) {
   span_at s(border - 3 * page_size, 7);
-  ASSERT_TRUE(map_.ensure(s.start, s.bytes()));
+  ASSERT_TRUE(map_.ensure(metadata_, s.start, s.bytes()));
   s.size_class = 9;
   map_.set_objects(&s, 128);
   for (std::uintptr_t at = s.start; at < s.end(); at += page_size / 2) {
@@ -64,7 +65,7 @@ TEST_F(page_map_test, a_span_across_leaves_is_known_in_each) {
 // Every object size that a class could have: the distance is a multiple of it at the objects' first bytes, and
 // nowhere else.
 TEST_F(page_map_test, a_page_knows_how_far_its_first_byte_is_into_an_object) {
-  ASSERT_TRUE(map_.ensure(border - 64 * page_size, 128 * page_size));
+  ASSERT_TRUE(map_.ensure(metadata_, border - 64 * page_size, 128 * page_size));
   for (std::size_t size = 8; size <= 256 * kib; size += size < 16     ? 8
                                                         : size < 4096 ? 16
                                                                       : size / 16 / 16 * 16) {
@@ -86,7 +87,7 @@ TEST_F(page_map_test, a_page_knows_how_far_its_first_byte_is_into_an_object) {
 
 TEST_F(page_map_test, ensure_makes_all_leaves_of_a_long_range) {
   const std::uintptr_t start = border + 5 * page_size;
-  ASSERT_TRUE(map_.ensure(start, 3 * leaf_bytes));
+  ASSERT_TRUE(map_.ensure(metadata_, start, 3 * leaf_bytes));
   span_at s(start, 1);
   for (std::size_t i = 0; i <= 3; ++i) {
     const std::uintptr_t at = start + i * leaf_bytes - (i == 3 ? page_size : 0);
@@ -97,7 +98,7 @@ TEST_F(page_map_test, ensure_makes_all_leaves_of_a_long_range) {
 
 TEST_F(page_map_test, ends_only) {
   span_at s(border - 2 * page_size, 5);
-  ASSERT_TRUE(map_.ensure(s.start, s.bytes()));
+  ASSERT_TRUE(map_.ensure(metadata_, s.start, s.bytes()));
   map_.set_ends(&s);
   EXPECT_EQ(map_.span_of(s.start), &s);
   EXPECT_EQ(map_.span_of(s.end() - 1), &s);
@@ -105,7 +106,7 @@ TEST_F(page_map_test, ends_only) {
 }
 
 TEST_F(page_map_test, backing_is_counted_across_leaves) {
-  ASSERT_TRUE(map_.ensure(border - 10 * page_size, 20 * page_size));
+  ASSERT_TRUE(map_.ensure(metadata_, border - 10 * page_size, 20 * page_size));
   const std::uintptr_t start = border - 10 * page_size;
   EXPECT_EQ(map_.count_dirty(start, 20), 0U);
   map_.set_backing(border - 2 * page_size, 5, page_backing::young);
@@ -120,7 +121,7 @@ TEST_F(page_map_test, backing_is_counted_across_leaves) {
 }
 
 TEST_F(page_map_test, the_first_dirty_page_is_found_across_leaves) {
-  ASSERT_TRUE(map_.ensure(border - 30 * page_size, 60 * page_size));
+  ASSERT_TRUE(map_.ensure(metadata_, border - 30 * page_size, 60 * page_size));
   const std::uintptr_t start = border - 27 * page_size;
   EXPECT_EQ(map_.first_dirty(start, 50), start + 50 * page_size);
   for (std::size_t i = 50; i-- > 0;) {
@@ -137,7 +138,7 @@ TEST_F(page_map_test, threads_that_make_one_leaf_get_the_same_one) {
   for (unsigned t = 0; t < 4; ++t) {
     threads.emplace_back([this, t, &s, &failures] {
       const std::uintptr_t mine = border + t * page_size;
-      if (!map_.ensure(mine, page_size)) failures.fetch_add(1);
+      if (!map_.ensure(metadata_, mine, page_size)) failures.fetch_add(1);
       map_.set_span(mine, &s);
     });
   }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+#include "os/guarded_memory.hpp"
+
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "base/compiler.hpp"
+#include "base/units.hpp"
+#include "os/memory.hpp"
+#include "os/process_random.hpp"
+#include "os/syscall.hpp"
+
+namespace tarn::os {
+namespace {
+
+constexpr int inaccessible = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+// Random places that are tried before the system chooses.
+constexpr int random_tries = 3;
+
+bool failed(long result) { return result < 0 && result >= -4095; }
+
+long map_inaccessible(std::uintptr_t at, std::size_t bytes) {
+  return system_call(SYS_mmap, static_cast<long>(at), static_cast<long>(bytes), PROT_NONE,
+                     inaccessible | (at != 0 ? MAP_FIXED_NOREPLACE : 0), -1, 0);
+}
+
+void unmap(std::uintptr_t at, std::size_t bytes) {
+  if (bytes != 0) system_call(SYS_munmap, static_cast<long>(at), static_cast<long>(bytes));
+}
+
+bool protect(void* address, std::size_t bytes, int protection) {
+  return system_call(SYS_mprotect, static_cast<long>(address_of(address)), static_cast<long>(bytes),
+                     protection) == 0;
+}
+
+// A place for the first byte between the guards, below where the system puts its mappings and far above where programs
+// are loaded; 0 if the system is to choose. With 47 bits of address: 2 to 10 TiB below the stack's end, in 2 MiB steps.
+std::uintptr_t random_place() {
+  static std::atomic<std::uint32_t> count{0};
+  const std::uintptr_t top = getauxval(AT_RANDOM);  // lies on the first thread's stack
+  // ThreadSanitizer knows only the ranges where the system puts memory.
+  if (TARN_TSAN || top == 0) return 0;
+  const std::uintptr_t room = top / 16;
+  const std::uint64_t number =
+      process_random(random_purpose::place, count.fetch_add(1, std::memory_order_relaxed));
+  return align_down(top - top / 64 - number % room, huge_page_size);
+}
+
+// PROT_NONE exactly around [start, start + bytes), guards included. 0: the place is taken, or there is no memory.
+std::uintptr_t reserve_at(std::uintptr_t start, std::size_t bytes) {
+  const std::size_t all = bytes + 2 * guard_bytes;
+  const std::uintptr_t first = start - guard_bytes;
+  const long result = map_inaccessible(first, all);
+  if (failed(result)) return 0;
+  // An emulator may take the address for a hint.
+  if (static_cast<std::uintptr_t>(result) == first) return start;
+  unmap(static_cast<std::uintptr_t>(result), all);
+  return 0;
+}
+
+// The same wherever the system has room.
+std::uintptr_t reserve_anywhere(std::size_t bytes, std::size_t alignment) {
+  const std::size_t exact = bytes + 2 * guard_bytes;
+  for (const std::size_t room : {exact, exact + alignment}) {
+    const long result = map_inaccessible(0, room);
+    if (failed(result)) return 0;
+    const auto first = static_cast<std::uintptr_t>(result);
+    const std::uintptr_t start = align_up(first + guard_bytes, alignment);
+    if (start - guard_bytes + exact <= first + room) {
+      unmap(first, start - guard_bytes - first);
+      unmap(start + bytes + guard_bytes, first + room - (start + bytes + guard_bytes));
+      return start;
+    }
+    unmap(first, room);
+  }
+  return 0;
+}
+
+std::uintptr_t find_place(std::size_t bytes, std::size_t alignment) {
+  for (int tries = 0; tries < random_tries; ++tries) {
+    const std::uintptr_t place = align_up(random_place(), alignment);
+    if (place == 0) break;
+    if (const std::uintptr_t start = reserve_at(place, bytes)) return start;
+  }
+  return reserve_anywhere(bytes, alignment);
+}
+
+}  // namespace
+
+guarded_range reserve_guarded(std::size_t bytes, std::size_t alignment, memory_access how) {
+  if (bytes + alignment + 2 * guard_bytes < bytes) return {};
+  const std::uintptr_t start = find_place(bytes, alignment);
+  void* const memory = reinterpret_cast<void*>(start);
+  if (start != 0 && (how == memory_access::none || allow_access(memory, bytes)))
+    return {memory, bytes, true, false};
+  if (start != 0) unmap(start - guard_bytes, bytes + 2 * guard_bytes);
+  if (how == memory_access::none) return {};
+  // The table of mappings is full, or mprotect is forbidden: memory without guards before none.
+  void* const plain = reserve(bytes, alignment);
+  return {plain, plain != nullptr ? bytes : 0, false, false};
+}
+
+guarded_range extend_guarded(std::uintptr_t end, std::size_t bytes) {
+  // ThreadSanitizer knows only the ranges where the system puts memory.
+  if (TARN_TSAN || bytes < guard_bytes) return {};
+  const std::uintptr_t behind = end + guard_bytes;
+  const long result = map_inaccessible(behind, bytes);
+  if (failed(result)) return {};
+  void* const start = reinterpret_cast<void*>(end);
+  if (static_cast<std::uintptr_t>(result) == behind && allow_access(start, bytes)) {
+    return {start, bytes, true, true};
+  }
+  unmap(static_cast<std::uintptr_t>(result), bytes);
+  return {};
+}
+
+void release(const guarded_range& range) {
+  const std::uintptr_t start = address_of(range.start);
+  if (range.extends) {
+    protect(range.start, guard_bytes, PROT_NONE);
+    unmap(start + guard_bytes, range.bytes);
+  } else {
+    const std::size_t guard = range.guarded ? guard_bytes : 0;
+    unmap(start - guard, range.bytes + 2 * guard);
+  }
+}
+
+bool allow_access(void* address, std::size_t bytes) {
+  return protect(address, bytes, PROT_READ | PROT_WRITE);
+}
+
+bool forbid_writing(void* address, std::size_t bytes) { return protect(address, bytes, PROT_READ); }
+
+}  // namespace tarn::os
