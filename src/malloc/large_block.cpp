@@ -13,29 +13,32 @@ namespace {
 
 // Page tables reach no further; also keeps page counts within 32 bits.
 constexpr std::size_t largest_size = std::size_t{1} << 44;
-// Below this, copying bytes is cheaper than a system call that moves page tables.
-constexpr std::size_t move_from = 512 * kib;
 // Shorter by less than this part, a block keeps its length.
 constexpr std::size_t shrink_divisor = 8;
 
-// A fresh span takes over the memory of `old`, up to the shorter one's end.
-bool move_content(span* old, span* fresh) {
-  const std::size_t bytes = std::min(old->bytes(), fresh->bytes());
-  void* const from = reinterpret_cast<void*>(old->start);
-  void* const to = reinterpret_cast<void*>(fresh->start);
-  if (bytes >= move_from && bytes % os::page_size() == 0 && os::move_pages(from, to, bytes)) {
-    fresh->moved = true;
-    return true;
+// Whole pages of the system, where those are larger than ours: only such blocks can have mappings of their own.
+std::size_t block_pages(std::size_t size) {
+  return align_up(std::max<std::size_t>(size, 1), std::max(page_size, os::page_size())) >> page_shift;
+}
+
+// A new span with the content of `old`, which is shorter; null when there is no memory. A block that has grown once will
+// grow again: from then on it has a mapping of its own, which the system grows and moves.
+span* copy_to_longer(const span* old, std::size_t pages) {
+  const auto* const from = reinterpret_cast<const void*>(old->start);
+  if (span* s = engine::heap.allocate_mapped(pages, 1, span_state::large, page_heap::use::sparse)) {
+    os::copy_to_zeroes(reinterpret_cast<void*>(s->start), from, old->bytes());
+    return s;
   }
-  std::memcpy(to, from, bytes);
-  return false;
+  span* const s = engine::middle.take_pages(pages, 1, span_state::large, page_heap::use::sparse);
+  if (s != nullptr) std::memcpy(reinterpret_cast<void*>(s->start), from, old->bytes());
+  return s;
 }
 
 }  // namespace
 
 void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
   if (size > largest_size || alignment > largest_size - size) return nullptr;
-  const std::size_t pages = std::max<std::size_t>(pages_for(size), 1);
+  const std::size_t pages = block_pages(size);
   const std::size_t alignment_pages = std::max(alignment >> page_shift, std::size_t{1});
   span* s = engine::middle.take_pages(pages, alignment_pages, span_state::large,
                                       zeroed ? page_heap::use::sparse : page_heap::use::filled);
@@ -60,13 +63,14 @@ bool deallocate(span* s) {
   if (!s->state.compare_exchange_strong(expected, span_state::purging, std::memory_order_relaxed))
     return false;
   engine::large_bytes.fetch_sub(s->bytes(), std::memory_order_relaxed);
+  engine::touch.learn_from(s->start, s->bytes());
   engine::heap.deallocate(s);
   return true;
 }
 
 void* resize(span* s, std::size_t size) {
   if (size > largest_size) return nullptr;
-  const std::size_t pages = pages_for(size);
+  const std::size_t pages = block_pages(size);
   const std::size_t before = s->pages;
   if (pages <= before) {
     if (before - pages > before / shrink_divisor && engine::heap.shrink(s, pages)) {
@@ -74,17 +78,16 @@ void* resize(span* s, std::size_t size) {
     }
     return reinterpret_cast<void*>(s->start);
   }
-  if (engine::heap.extend(s, pages)) {
-    engine::large_bytes.fetch_add((pages - before) << page_shift, std::memory_order_relaxed);
-    return reinterpret_cast<void*>(s->start);
-  }
-  span* fresh = engine::middle.take_pages(pages, 1, span_state::large, page_heap::use::sparse);
-  if (fresh == nullptr) return nullptr;
-  const bool moved = move_content(s, fresh);
+  span* longer = s;
+  if (!engine::heap.extend(s, pages) && !engine::heap.grow_mapping(s, pages))
+    longer = copy_to_longer(s, pages);
+  if (longer == nullptr) return nullptr;
   engine::large_bytes.fetch_add((pages - before) << page_shift, std::memory_order_relaxed);
-  s->state.store(span_state::purging, std::memory_order_relaxed);
-  engine::heap.deallocate(s, moved ? page_backing::clean : page_backing::young);
-  return reinterpret_cast<void*>(fresh->start);
+  if (longer != s) {
+    s->state.store(span_state::purging, std::memory_order_relaxed);
+    engine::heap.deallocate(s);
+  }
+  return reinterpret_cast<void*>(longer->start);
 }
 
 }  // namespace tarn::large_block

@@ -6,12 +6,13 @@
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
-#include <cerrno>
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string_view>
 
 #include "base/units.hpp"
-#include "os/report.hpp"
+#include "os/clock.hpp"
 #include "os/syscall.hpp"
 
 // Linux 5.14 and 5.7; older kernels answer EINVAL.
@@ -27,43 +28,75 @@ namespace {
 
 constexpr int readable_writable = PROT_READ | PROT_WRITE;
 constexpr const char* huge_setting = "/sys/kernel/mm/transparent_hugepage/enabled";
-constexpr int private_anonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+constexpr int private_anonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 
 long as_long(const void* p) { return static_cast<long>(address_of(p)); }
 
 bool failed(long result) { return result < 0 && result >= -4095; }
 
-long map(void* at, std::size_t bytes, int extra_flags) {
-  return system_call(SYS_mmap, as_long(at), static_cast<long>(bytes), readable_writable,
-                     private_anonymous | extra_flags, -1, 0);
+long map(std::size_t bytes, int protection, int extra_flags) {
+  return system_call(SYS_mmap, 0, static_cast<long>(bytes), protection, private_anonymous | extra_flags, -1,
+                     0);
 }
 
 bool advise(void* address, std::size_t bytes, int advice) {
   return system_call(SYS_madvise, as_long(address), static_cast<long>(bytes), advice) == 0;
 }
 
-bool is_mapped(const char* page) {
-  unsigned char resident = 0;
-  return system_call(SYS_mincore, as_long(page), static_cast<long>(page_size()),
-                     reinterpret_cast<long>(&resident)) != -ENOMEM;
+// What the system makes of MADV_DONTNEED on a page of its own.
+enum class dropping : std::uint8_t {
+  works,
+  refused,    // new memory is locked (mlockall), or the call is not allowed
+  pretended,  // the call succeeds and does nothing, as in some sandboxes and emulators
+};
+
+dropping try_dropping() {
+  const long page = map(page_size(), readable_writable, MAP_NORESERVE);
+  if (failed(page)) return dropping::refused;
+  auto* const byte = reinterpret_cast<volatile unsigned char*>(page);
+  *byte = 1;
+  dropping found = dropping::refused;
+  if (advise(reinterpret_cast<void*>(page), page_size(), MADV_DONTNEED))
+    found = *byte == 0 ? dropping::works : dropping::pretended;
+  release(reinterpret_cast<void*>(page), page_size());
+  return found;
 }
 
-// Maps what is not mapped of the range.
-void fill_holes(void* address, std::size_t bytes) {
-  auto* const start = static_cast<char*>(address);
-  const std::size_t page = page_size();
-  for (std::size_t at = 0; at < bytes; at += page) {
-    if (is_mapped(start + at)) continue;
-    const std::size_t hole = at;
-    while (at + page < bytes && !is_mapped(start + at + page)) at += page;
-    if (failed(map(start + hole, at + page - hole, MAP_FIXED_NOREPLACE))) {
-      fatal("a failed mremap has unmapped memory that cannot be mapped again", start + hole);
-    }
+// Asked again now and then: a sandbox may close later. Relaxed: threads that ask at once find the same.
+dropping dropping_now() {
+  constexpr std::int64_t holds_for_ms = 100;
+  static std::atomic<std::int64_t> next_try{0};
+  static std::atomic<dropping> found{dropping::works};
+  const std::int64_t now = now_ms();
+  if (now >= next_try.load(std::memory_order_relaxed)) {
+    found.store(try_dropping(), std::memory_order_relaxed);
+    next_try.store(now + holds_for_ms, std::memory_order_relaxed);
   }
+  return found.load(std::memory_order_relaxed);
 }
 
 bool is_zero(const char* bytes, std::size_t count) {
   return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, count - 1) == 0;
+}
+
+void* map_aligned(std::size_t bytes, std::size_t alignment, int protection, int flags) {
+  const long exact = map(bytes, protection, flags);
+  if (failed(exact)) return nullptr;
+  auto start = static_cast<std::uintptr_t>(exact);
+  if ((start & (alignment - 1)) == 0) return reinterpret_cast<void*>(start);
+
+  // Once more with room to align, and the surplus given back at both ends.
+  release(reinterpret_cast<void*>(start), bytes);
+  const std::size_t with_room = bytes + alignment;
+  const long wide = map(with_room, protection, flags);
+  if (failed(wide)) return nullptr;
+  start = static_cast<std::uintptr_t>(wide);
+  const std::uintptr_t aligned = align_up(start, alignment);
+  const std::size_t before = aligned - start;
+  const std::size_t after = with_room - before - bytes;
+  if (before != 0) release(reinterpret_cast<void*>(start), before);
+  if (after != 0) release(reinterpret_cast<void*>(aligned + bytes), after);
+  return reinterpret_cast<void*>(aligned);
 }
 
 }  // namespace
@@ -75,37 +108,41 @@ std::size_t page_size() {
 }
 
 std::size_t machine_bytes() {
+  // Relaxed: threads that ask at once find the same.
+  static std::atomic<std::size_t> found{0};
+  std::size_t bytes = found.load(std::memory_order_relaxed);
+  if (bytes != 0) return bytes;
   struct sysinfo info {};
-  if (system_call(SYS_sysinfo, reinterpret_cast<long>(&info)) != 0) return SIZE_MAX;
-  return (info.totalram + info.totalswap) * info.mem_unit;
+  bytes = system_call(SYS_sysinfo, reinterpret_cast<long>(&info)) == 0
+              ? (info.totalram + info.totalswap) * info.mem_unit
+              : SIZE_MAX;
+  found.store(bytes, std::memory_order_relaxed);
+  return bytes;
 }
 
 void* reserve(std::size_t bytes, std::size_t alignment) {
-  const long exact = map(nullptr, bytes, 0);
-  if (failed(exact)) return nullptr;
-  auto start = static_cast<std::uintptr_t>(exact);
-  if ((start & (alignment - 1)) == 0) return reinterpret_cast<void*>(start);
-
-  // Once more with room to align, and the surplus given back at both ends.
-  release(reinterpret_cast<void*>(start), bytes);
-  const std::size_t with_room = bytes + alignment;
-  const long wide = map(nullptr, with_room, 0);
-  if (failed(wide)) return nullptr;
-  start = static_cast<std::uintptr_t>(wide);
-  const std::uintptr_t aligned = align_up(start, alignment);
-  const std::size_t before = aligned - start;
-  const std::size_t after = with_room - before - bytes;
-  if (before != 0) release(reinterpret_cast<void*>(start), before);
-  if (after != 0) release(reinterpret_cast<void*>(aligned + bytes), after);
-  return reinterpret_cast<void*>(aligned);
+  return map_aligned(bytes, alignment, readable_writable, MAP_NORESERVE);
 }
 
-void release(void* address, std::size_t bytes) {
-  system_call(SYS_munmap, as_long(address), static_cast<long>(bytes));
+void* map_block(std::size_t bytes, std::size_t alignment) {
+  return map_aligned(bytes, alignment, readable_writable, 0);
+}
+
+bool release(void* address, std::size_t bytes) {
+  return !failed(system_call(SYS_munmap, as_long(address), static_cast<long>(bytes)));
 }
 
 // MADV_DONTNEED: the resident set falls at once. MADV_FREE leaves figures that users mistake for a leak.
-bool purge(void* address, std::size_t bytes) { return advise(address, bytes, MADV_DONTNEED); }
+bool purge(void* address, std::size_t bytes) {
+  return advise(address, bytes, MADV_DONTNEED) && dropping_now() != dropping::pretended;
+}
+
+bool purge_free(void* address, std::size_t bytes) {
+  if (advise(address, bytes, MADV_DONTNEED)) return dropping_now() != dropping::pretended;
+  if (dropping_now() != dropping::works) return false;
+  unlock_from_memory(address, bytes);
+  return advise(address, bytes, MADV_DONTNEED);
+}
 
 bool populate(void* address, std::size_t bytes) { return advise(address, bytes, MADV_POPULATE_WRITE); }
 
@@ -142,27 +179,32 @@ void set_wiped_on_fork(void* address, std::size_t bytes, bool wiped) {
   advise(address, bytes, wiped ? MADV_WIPEONFORK : MADV_KEEPONFORK);
 }
 
-bool move_pages(void* from, void* to, std::size_t bytes) {
-  // What has not moved then reads as zero in its new place.
-  if (!purge(to, bytes)) return false;
-  if (!failed(system_call(SYS_mremap, as_long(from), static_cast<long>(bytes), static_cast<long>(bytes),
-                          MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, as_long(to)))) {
-    return true;
-  }
-  // Kernels before 6.17 unmap the destination before they find out that they cannot move. Newer ones move a source of
-  // several mappings one by one, and stop where one fails: what has moved reads as zero in its old place.
-  fill_holes(to, bytes);
-  const auto* const source = static_cast<const char*>(from);
-  for (std::size_t at = 0; at < bytes; at += page_size()) {
-    if (!is_zero(source + at, page_size()))
-      std::memcpy(static_cast<char*>(to) + at, source + at, page_size());
-  }
-  if (!purge(from, bytes)) std::memset(from, 0, bytes);
-  return true;
+// Without access, so that memory that is locked as it is mapped (mlockall) is not backed.
+void* hold_room(std::size_t bytes, std::size_t alignment) {
+  return map_aligned(bytes, alignment, PROT_NONE, MAP_NORESERVE);
 }
 
-bool purge_moved(void* address, std::size_t bytes) {
-  return !failed(map(address, bytes, MAP_FIXED)) || purge(address, bytes);
+void* move_mapping(void* from, std::size_t bytes, void* wanted) {
+  // With MREMAP_DONTUNMAP and without MREMAP_FIXED, the new address is a hint.
+  const long moved =
+      system_call(SYS_mremap, as_long(from), static_cast<long>(bytes), static_cast<long>(bytes),
+                  MREMAP_MAYMOVE | MREMAP_DONTUNMAP, as_long(wanted));
+  return failed(moved) ? nullptr : reinterpret_cast<void*>(moved);
+}
+
+bool extend_mapping(void* end, std::size_t bytes) {
+  // Only the mapping of the last page has to grow, were there several.
+  const std::size_t last = page_size();
+  return !failed(system_call(SYS_mremap, as_long(end) - static_cast<long>(last), static_cast<long>(last),
+                             static_cast<long>(last + bytes), 0));
+}
+
+void copy_to_zeroes(void* to, const void* from, std::size_t bytes) {
+  const auto* const source = static_cast<const char*>(from);
+  for (std::size_t at = 0; at < bytes; at += page_size()) {
+    const std::size_t count = std::min(bytes - at, page_size());
+    if (!is_zero(source + at, count)) std::memcpy(static_cast<char*>(to) + at, source + at, count);
+  }
 }
 
 }  // namespace tarn::os

@@ -10,18 +10,27 @@ namespace tarn::os {
 // The system's page size, found at run time: 4 KiB to 64 KiB.
 std::size_t page_size();
 
-// The machine's memory and swap space, in bytes; the largest number if the system does not tell.
+// The machine's memory and swap space, in bytes, as the first call found them; the largest number if the system does not
+// tell.
 std::size_t machine_bytes();
 
 // Zeroed, readable and writable address space, not yet backed; aligned to `alignment` (a power of two of at
 // least the system's page). Null when there is none.
 void* reserve(std::size_t bytes, std::size_t alignment);
 
-// Gives address space from reserve() back. Only for memory that nothing else can name yet.
-void release(void* address, std::size_t bytes);
+// The same, but the system's overcommit policy decides whether so much memory may be promised. For single large blocks.
+void* map_block(std::size_t bytes, std::size_t alignment);
 
-// Drops the memory behind the range; it reads as zero afterwards. False: the range keeps its memory.
+// Gives address space back. Only for memory that nothing else can name. False: the system refuses, it stays mapped.
+bool release(void* address, std::size_t bytes);
+
+// Drops the memory behind the range; it reads as zero afterwards. False: the range keeps its memory, or some of it, as
+// where the system refuses, where a page is locked in memory, or where the system only pretends to drop memory.
 bool purge(void* address, std::size_t bytes);
+
+// The same for memory that is in nobody's use: locks that the program has left on it (mlock) are undone, unless the
+// program has locked all its future memory (mlockall), which is meant to stay.
+bool purge_free(void* address, std::size_t bytes);
 
 // Backs the range with memory in one call, where the system can. False: it will be backed page by page.
 bool populate(void* address, std::size_t bytes);
@@ -45,12 +54,24 @@ void set_dumped(void* address, std::size_t bytes, bool dumped);
 // Whether a forked child gets zeroes instead of the range's content.
 void set_wiped_on_fork(void* address, std::size_t bytes, bool wiped);
 
-// Moves the content of [from, from + bytes) to `to`, whose own memory is dropped, by its page tables alone (where the
-// system cannot, or not for all of it, the rest is copied); [from, from + bytes) stays mapped and reads as zero. False:
-// nothing has moved, and what `to` held may be lost. Both are whole pages of the system's.
-bool move_pages(void* from, void* to, std::size_t bytes);
+// ---- moving by page tables ----
+// No call names a destination that is in use as address space: whatever fails leaves every mapping of the process as it
+// was, on each kernel since 5.7. (With MREMAP_FIXED, kernels before 6.17 unmap the destination before they find out that
+// they cannot move, and another thread's next mmap lands in the hole.)
 
-// Purges a range that move_pages() has filled, and makes its mapping one with its neighbours' again.
-bool purge_moved(void* address, std::size_t bytes);
+// Address space without access, as a place to move to once it has been released; arguments as of reserve(). Null when
+// there is none.
+void* hold_room(std::size_t bytes, std::size_t alignment);
+
+// Moves the memory behind [from, from + bytes), whole pages of the system in one mapping, to a new mapping at `wanted`,
+// or elsewhere if that has been taken meanwhile. The source stays mapped and reads as zero. Returns the new place; null
+// where the system cannot move, and nothing has changed.
+void* move_mapping(void* from, std::size_t bytes, void* wanted);
+
+// Makes the mapping that ends at `end` longer by `bytes`, where it lies. False: what follows is not free.
+bool extend_mapping(void* end, std::size_t bytes);
+
+// Copies a range to one that reads as zero; pages of zeroes are not written to.
+void copy_to_zeroes(void* to, const void* from, std::size_t bytes);
 
 }  // namespace tarn::os

@@ -60,9 +60,31 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
 touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) const {
   touch_plan plan;
   if (bytes < huge_block_from || !wants_huge(heap_bytes)) return plan;
-  plan.huge_start = align_up(start, huge_page_size);
-  plan.huge_bytes = align_down(start + bytes, huge_page_size) - plan.huge_start;
+  const bool always = mode_.load(std::memory_order_relaxed) == huge_pages::always;
+  if (!always && os::now_ms() >= filled_until_.load(std::memory_order_relaxed)) return plan;
+  // All of it, though only whole huge pages can be had: advice on a part would split the mapping.
+  plan.huge_start = start;
+  plan.huge_bytes = bytes;
+  plan.priced = !always;
   return plan;
+}
+
+void first_touch::note_filled(bool filled) {
+  filled_until_.store(filled ? os::now_ms() + filled_ms : 0, std::memory_order_relaxed);
+}
+
+void first_touch::learn_from(std::uintptr_t start, std::size_t bytes) {
+  if (bytes < huge_block_from || mode_.load(std::memory_order_relaxed) != huge_pages::automatic) return;
+  const std::int64_t now = os::now_ms();
+  if (now < next_look_.load(std::memory_order_relaxed)) return;
+  next_look_.store(now + look_ms, std::memory_order_relaxed);
+  auto* const middle = reinterpret_cast<void*>(align_down(start + bytes / 2, huge_page_size));
+  // Twice: the second time there is nothing to drop.
+  const std::int64_t before = os::now_ns();
+  if (!os::purge(middle, huge_page_size)) return;
+  const std::int64_t between = os::now_ns();
+  if (!os::purge(middle, huge_page_size)) return;
+  note_filled(between - before > 4 * (os::now_ns() - between));
 }
 
 std::size_t first_touch::ahead_at_frontier() const {
@@ -71,20 +93,27 @@ std::size_t first_touch::ahead_at_frontier() const {
   return backed - handed_out_;
 }
 
-void first_touch::carry_out(const touch_plan& plan) {
-  if (plan.huge_bytes != 0 && os::advise_huge(reinterpret_cast<void*>(plan.huge_start), plan.huge_bytes)) {
+void first_touch::ask_for_huge(const touch_plan& plan) {
+  if (!os::advise_huge(reinterpret_cast<void*>(plan.huge_start), plan.huge_bytes)) return;
+  const std::uintptr_t first = align_up(plan.huge_start, huge_page_size);
+  if (plan.priced && first + huge_page_size <= plan.huge_start + plan.huge_bytes) {
     const std::int64_t before = os::now_us();
-    if (os::populate(reinterpret_cast<void*>(plan.huge_start), huge_page_size)) {
+    if (os::populate(reinterpret_cast<void*>(first), huge_page_size)) {
       populated_.fetch_add(huge_page_size, std::memory_order_relaxed);
       note_price(os::now_us() - before);
     }
-    std::size_t advised = plan.huge_bytes;
-    if (advised > huge_page_size && !wants_huge(~std::size_t{0})) {
-      os::advise_no_huge(reinterpret_cast<void*>(plan.huge_start + huge_page_size), advised - huge_page_size);
-      advised = huge_page_size;
+    // The first one stays; all that follow are ordinary pages, in one mapping with it.
+    if (!wants_huge(~std::size_t{0})) {
+      os::advise_no_huge(reinterpret_cast<void*>(plan.huge_start), plan.huge_bytes);
+      huge_advised_.fetch_add(huge_page_size, std::memory_order_relaxed);
+      return;
     }
-    huge_advised_.fetch_add(advised, std::memory_order_relaxed);
   }
+  huge_advised_.fetch_add(plan.huge_bytes, std::memory_order_relaxed);
+}
+
+void first_touch::carry_out(const touch_plan& plan) {
+  if (plan.huge_bytes != 0) ask_for_huge(plan);
   if (plan.populate_bytes != 0) {
     // The system's own pages, whatever their size.
     const std::uintptr_t start = align_down(plan.populate_start, os::page_size());
@@ -94,7 +123,7 @@ void first_touch::carry_out(const touch_plan& plan) {
   }
 }
 
-void first_touch::before_purge(std::uintptr_t start, std::size_t bytes) const {
+void first_touch::withdraw_huge(std::uintptr_t start, std::size_t bytes) const {
   if (huge_advised() == 0 && !everywhere_.load(std::memory_order_relaxed)) return;
   const std::uintptr_t first = align_down(start, huge_page_size);
   os::advise_no_huge(reinterpret_cast<void*>(first), align_up(start + bytes, huge_page_size) - first);

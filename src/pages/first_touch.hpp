@@ -7,9 +7,11 @@
 //   - heap below `populate_from`: nothing. Small programs pay for the pages they touch, not for one more.
 //   - below `huge_from`: populated ahead by 1/32 of the heap, at most 256 KiB.
 //   - above: huge pages asked for, up to 1/8 of the heap ahead.
-// A large block of `huge_block_from` or more is one whole: in a heap of `huge_from`, huge pages are asked for its
-// inside, so that it never has more behind it than its own length. Blocks that were asked for as zeroes are left
-// alone: they may be meant to stay mostly untouched.
+// A large block of `huge_block_from` or more is one whole: in a heap of `huge_from`, huge pages are asked for all of it,
+// so that it never has more behind it than its own length. Not before the program has shown that it fills such blocks:
+// a page written in one that stays otherwise untouched would cost 2 MiB. What shows it is how long the system takes to
+// drop 2 MiB of the inside of a block that the program frees, looked at twice a second at most. Blocks that were asked
+// for as zeroes are left alone: they may be meant to stay mostly untouched.
 // Whether huge pages are cheap depends on the memory that the system has left: on a virtual machine its host may have
 // taken the large free ranges away, and each touch of one is then far dearer than page by page. So the first huge page
 // of each plan is touched at once, and timed. If it is dear, the rest of the plan and all plans for a while do without.
@@ -30,6 +32,7 @@ enum class huge_pages : std::uint8_t { never, automatic, always };
 struct touch_plan {
   std::uintptr_t huge_start = 0;
   std::size_t huge_bytes = 0;
+  bool priced = true;  // the first huge page is touched, and timed
   std::uintptr_t populate_start = 0;
   std::size_t populate_bytes = 0;
 };
@@ -44,6 +47,9 @@ class first_touch {
   // 2 MiB touched page by page are 600 to 1000 µs.
   static constexpr std::int64_t dear_us = 800;
   static constexpr std::int64_t pause_ms = 1000;
+  // How often freed blocks are looked at, and how long what they show holds.
+  static constexpr std::int64_t look_ms = 500;
+  static constexpr std::int64_t filled_ms = 2000;
 
   constexpr first_touch() = default;
 
@@ -70,9 +76,15 @@ class first_touch {
   // Touching a huge page has taken so long.
   void note_price(std::int64_t us);
 
-  // The range is about to be purged: each huge page that it touches becomes an ordinary place. Or a few bytes used
-  // again would keep 2 MiB backed, and the system (khugepaged) would fill the gaps that are left between objects.
-  void before_purge(std::uintptr_t start, std::size_t bytes) const;
+  // A large block is freed: whether it was filled says whether the next ones ask for huge pages. May purge a part of it.
+  void learn_from(std::uintptr_t start, std::size_t bytes);
+
+  // Large blocks are filled by this program, as far as is known just now.
+  void note_filled(bool filled);
+
+  // The range is being purged: each huge page that it touches becomes an ordinary place. Or a few bytes used again
+  // would keep 2 MiB backed, and the system (khugepaged) would fill the gaps that are left between objects.
+  void withdraw_huge(std::uintptr_t start, std::size_t bytes) const;
 
   // At most so many bytes are backed although they were never handed out: populated ahead, or the rest of a huge
   // page. What is left behind the frontier is counted for good, be it used later.
@@ -84,6 +96,7 @@ class first_touch {
  private:
   [[nodiscard]] std::size_t ahead_at_frontier() const;
   [[nodiscard]] bool wants_huge(std::size_t heap_bytes) const;
+  void ask_for_huge(const touch_plan& plan);
 
   std::atomic<huge_pages> mode_{huge_pages::automatic};
   std::uintptr_t prepared_ = 0;  // all below it, in the newest reservation, needs nothing any more
@@ -92,6 +105,8 @@ class first_touch {
   std::uintptr_t populated_end_ = 0;  // of what was populated there
   std::uintptr_t huge_end_ = 0;       // of what huge pages were asked for there
   std::atomic<std::int64_t> paused_until_{0};
+  std::atomic<std::int64_t> next_look_{0};
+  std::atomic<std::int64_t> filled_until_{0};
   std::size_t left_behind_ = 0;  // bytes prepared that the frontier went past or left in an older reservation
   std::atomic<bool> everywhere_{false};
   std::atomic<std::size_t> huge_advised_{0};

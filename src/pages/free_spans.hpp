@@ -2,7 +2,7 @@
 // free_spans: the free spans of a page heap by length, those with memory behind them apart from those without.
 //
 // Lengths below 64 pages have a bin each, above that there are eight bins per doubling; a bitmap says which bins are
-// not empty, so the search for a fit looks at one or two of them.
+// not empty, so the search for a fit looks into two of them, and at a bounded number of spans in each.
 //
 // Not thread-safe: guarded by the page heap's lock.
 // Invariants:
@@ -24,6 +24,10 @@ class free_spans {
   static constexpr std::size_t exact_bins = 64;
   static constexpr std::size_t bins_per_doubling = 8;
   static constexpr std::size_t bin_count = exact_bins + bins_per_doubling * (32 - 6);
+
+  // How many spans of a bin a search looks at, whether they fit or not.
+  static constexpr std::size_t look_limit = 32;
+  static constexpr std::size_t all_spans = SIZE_MAX;
 
   enum class half : std::uint8_t { dirty, clean };
 
@@ -47,14 +51,15 @@ class free_spans {
     if (b.lists[bin].empty()) b.bitmap[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
   }
 
-  // The shortest of at least `pages` pages, of equals the one at the lowest address, as far as a bounded look
-  // into one bin tells; null when there is none. Stays in the list.
-  [[nodiscard]] span* best_fit(half which, std::size_t pages) const {
+  // The shortest of at least `pages` pages, of equals the one at the lowest address, among the first `most_looks` spans
+  // of the bin of this length, or else of the next bin, whose spans all fit. Null: none of those fits. Below 64 pages,
+  // and with unlimited looks, null means that no span fits. The span stays in its list.
+  [[nodiscard]] span* best_fit(half which, std::size_t pages, std::size_t most_looks = look_limit) const {
     const bins& b = which == half::dirty ? dirty_ : clean_;
-    for (std::size_t bin = bin_of(pages); (bin = b.next_used(bin)) < bin_count; ++bin) {
-      if (span* s = best_of(b.lists[bin], pages)) return s;
-    }
-    return nullptr;
+    const std::size_t first = bin_of(pages);
+    if (span* s = best_of(b.lists[first], pages, most_looks)) return s;
+    const std::size_t next = b.next_used(first + 1);
+    return next < bin_count ? best_of(b.lists[next], pages, most_looks) : nullptr;
   }
 
   // A span of the longest non-empty bin.
@@ -73,9 +78,6 @@ class free_spans {
 
  private:
   static constexpr std::size_t bitmap_words = (bin_count + 63) / 64;
-  // How many spans of a bin a search compares.
-  static constexpr int look_limit = 32;
-
   struct bins {
     span_list lists[bin_count];
     std::uint64_t bitmap[bitmap_words] = {};
@@ -93,17 +95,12 @@ class free_spans {
     }
   };
 
-  static span* best_of(const span_list& list, std::size_t pages) {
+  static span* best_of(const span_list& list, std::size_t pages, std::size_t most_looks) {
     span* best = nullptr;
-    int looks = 0;
-    for (span* s = list.front(); s != nullptr; s = s->next) {
-      if (s->pages >= pages) {
-        if (best == nullptr || s->pages < best->pages ||
-            (s->pages == best->pages && s->start < best->start)) {
-          best = s;
-        }
-        if (++looks == look_limit) break;
-      }
+    for (span* s = list.front(); s != nullptr && most_looks != 0; s = s->next, --most_looks) {
+      if (s->pages < pages) continue;
+      if (best == nullptr || s->pages < best->pages || (s->pages == best->pages && s->start < best->start))
+        best = s;
     }
     return best;
   }

@@ -26,6 +26,8 @@ constexpr int longest_wait_ms = 200;
 constexpr std::size_t longest_mixed = (256 * gib) >> page_shift;
 // Less than this is not worth a background thread.
 constexpr std::size_t watch_bytes = 1 * mib;
+// Shorter blocks share reservations.
+constexpr std::size_t own_mapping_from = 4 * mib;
 
 }  // namespace
 
@@ -85,7 +87,7 @@ void page_heap::remove_locked(span* s) {
 // Whether two spans may be one: of a length that span::pages can hold, and see longest_mixed.
 bool page_heap::may_join(const span* a, const span* b) {
   const std::size_t pages = std::size_t{a->pages} + b->pages;
-  return pages <= std::numeric_limits<decltype(span::pages)>::max() &&
+  return a->own_mapping == b->own_mapping && pages <= std::numeric_limits<decltype(span::pages)>::max() &&
          (pages <= longest_mixed || (a->dirty_pages == 0 && b->dirty_pages == 0));
 }
 
@@ -125,7 +127,7 @@ void page_heap::split_tail_locked(span* s, std::size_t pages, head known) {
     rest->dirty_pages = static_cast<std::uint32_t>(s->dirty_pages - dirty);
     s->dirty_pages = static_cast<std::uint32_t>(dirty);
   }
-  rest->moved = false;
+  rest->own_mapping = s->own_mapping;
   insert_locked(rest);
 }
 
@@ -138,10 +140,11 @@ std::uintptr_t page_heap::place_in(const span* s, std::size_t pages, std::size_t
   return std::min(align_up(dirty, alignment << page_shift), last);
 }
 
-span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source from, use how) {
+span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source from, use how,
+                             std::size_t most_looks) {
   // With room to align whatever the start is.
   const std::size_t with_room = pages + alignment - 1;
-  span* s = free_.best_fit(free_spans::half::dirty, with_room);
+  span* s = free_.best_fit(free_spans::half::dirty, with_room, most_looks);
   std::uintptr_t aligned = s != nullptr ? place_in(s, pages, alignment, how) : 0;
   if (from == source::warm) {
     // A long span of untouched pages with a few dirty ones in it is not warm.
@@ -149,7 +152,7 @@ span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source fr
       return nullptr;
     }
   } else if (s == nullptr) {
-    s = free_.best_fit(free_spans::half::clean, with_room);
+    s = free_.best_fit(free_spans::half::clean, with_room, most_looks);
     if (s == nullptr) return nullptr;
     aligned = place_in(s, pages, alignment, how);
   }
@@ -179,8 +182,8 @@ void page_heap::mark(span* s, page_backing backing) {
   s->dirty_pages = backing == page_backing::clean ? 0 : s->pages;
 }
 
-span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how) {
-  int purges_waited = 0;
+span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state, source from, use how,
+                      std::size_t most_looks) {
   for (;;) {
     if (!stock_spans()) return nullptr;
     touch_plan plan;
@@ -189,44 +192,61 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
       os::lock_guard guard(lock_);
       // Another thread may have used up what stock_spans() found.
       if (spare_count_ < spans_at_hand) continue;
-      s = take_locked(pages, alignment, from, how);
-      if (s != nullptr) {
-        s->state.store(state, std::memory_order_relaxed);
-        map_.set_ends(s);
-        account_in_use(static_cast<std::ptrdiff_t>(pages));
-        if (how == use::dense) plan = touch_.plan_locked(s->start, s->bytes(), in_use_bytes());
-        if (how == use::filled && s->dirty_pages < s->pages / 2) {
-          plan = touch_.plan_block(s->start, s->bytes(), in_use_bytes());
-        }
+      s = take_locked(pages, alignment, from, how, most_looks);
+      if (s == nullptr) return nullptr;
+      s->state.store(state, std::memory_order_relaxed);
+      map_.set_ends(s);
+      account_in_use(static_cast<std::ptrdiff_t>(pages));
+      if (how == use::dense) plan = touch_.plan_locked(s->start, s->bytes(), in_use_bytes());
+      if (how == use::filled && s->dirty_pages < s->pages / 2) {
+        plan = touch_.plan_block(s->start, s->bytes(), in_use_bytes());
       }
     }
-    if (s != nullptr) {
-      touch_.carry_out(plan);
-      return s;
-    }
+    touch_.carry_out(plan);
+    return s;
+  }
+}
+
+span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how) {
+  if (from == source::any && may_map(pages, own_mapping_from)) {
+    if (span* s = take(pages, alignment, state, source::warm, how)) return s;
+    if (span* s = allocate_mapped(pages, alignment, state, how)) return s;
+    // Address space that the heap has already must not stand in for memory that the system does not promise.
+    if (pages << page_shift > os::machine_bytes()) return nullptr;
+  }
+  int purges_waited = 0;
+  for (;;) {
+    if (span* s = take(pages, alignment, state, from, how)) return s;
     if (from == source::warm) return nullptr;
-    if (!grow(pages, alignment) && !wait_for_purge(purges_waited)) return nullptr;
+    if (grow(pages, alignment) || wait_for_purge(purges_waited)) continue;
+    // The system has no more: a span that fits, however long it takes to find it.
+    return take(pages, alignment, state, from, how, free_spans::all_spans);
   }
 }
 
 void page_heap::deallocate(span* s, page_backing backing) {
   const std::size_t limit = dirty_limit_.load(std::memory_order_relaxed);
   const bool whole = is_whole(s);
-  if (s->moved && whole && os::purge_moved(reinterpret_cast<void*>(s->start), s->bytes()))
-    backing = page_backing::clean;
-  s->moved = false;
   // What is more than may stay backed goes back before its pages are marked: most of them may never have been
   // used, nor what is known of them.
   if (backing != page_backing::clean && whole && s->bytes() > limit) {
     give_back(s);
   } else {
-    os::lock_guard guard(lock_);
-    account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
-    mark(s, backing);
-    coalesce_locked(s);
+    unmapping idle;
+    {
+      os::lock_guard guard(lock_);
+      account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
+      mark(s, backing);
+      idle = settle_locked(s);
+      if (backing != page_backing::clean) has_idle_memory_.store(true, std::memory_order_relaxed);
+    }
+    unmap(idle);
   }
   const std::size_t dirty = dirty_bytes();
-  if (TARN_UNLIKELY(dirty > limit)) purge_until(limit);
+  // What the system has refused once is not asked for again at every call.
+  if (TARN_UNLIKELY(dirty > limit) && dirty / 2 >= refused_at_.load(std::memory_order_relaxed)) {
+    refused_at_.store(purge_until(limit) != 0 ? 0 : dirty, std::memory_order_relaxed);
+  }
   if (dirty >= watch_bytes) free_memory_gathered(*this);
 }
 
@@ -237,7 +257,8 @@ bool page_heap::extend(span* s, std::size_t pages) {
     const std::size_t more = pages - s->pages;
     span* after = map_.span_of(s->end());
     if (after == nullptr || after->state.load(std::memory_order_relaxed) != span_state::free ||
-        after->start != s->end() || after->pages < more || spare_count_ < spans_at_hand) {
+        after->start != s->end() || after->pages < more || after->own_mapping != s->own_mapping ||
+        spare_count_ < spans_at_hand) {
       return false;
     }
     remove_locked(after);
@@ -261,7 +282,7 @@ bool page_heap::shrink(span* s, std::size_t pages) {
     rest->start = s->start + (pages << page_shift);
     rest->pages = static_cast<std::uint32_t>(s->pages - pages);
     rest->dirty_pages = s->dirty_pages;
-    rest->moved = s->moved;
+    rest->own_mapping = s->own_mapping;
     s->pages = static_cast<std::uint32_t>(pages);
     map_.set_ends(s);
   }
@@ -284,7 +305,7 @@ span* page_heap::split(span* s, std::size_t pages) {
   } else {
     rest->dirty_pages = 0;
   }
-  rest->moved = s->moved;
+  rest->own_mapping = s->own_mapping;
   rest->owner.store(s->owner.load(std::memory_order_relaxed), std::memory_order_relaxed);
   rest->state.store(s->state.load(std::memory_order_relaxed), std::memory_order_relaxed);
   s->pages = static_cast<std::uint32_t>(pages);
@@ -351,22 +372,11 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
     os::release(range);
     return false;
   }
-  os::lock_guard guard(lock_);
-  span* s = new_span_locked();
-  if (s == nullptr) {
-    // Others took every structure at hand in between. The reservation is lost, not the heap; a next call
-    // grows again. It takes more threads here at once than span_group.
-    return true;
+  {
+    os::lock_guard guard(lock_);
+    newest_end_ = range.guarded ? range.end() : 0;
   }
-  s->start = address_of(range.start);
-  s->pages = static_cast<std::uint32_t>(range.bytes >> page_shift);
-  s->dirty_pages = 0;
-  s->moved = false;
-  reserved_ += s->pages;
-  newest_end_ = range.guarded ? range.end() : 0;
-  touch_.reserved_locked(s->start, range.bytes);
-  coalesce_locked(s);
-  return true;
+  return add_free(address_of(range.start), range.bytes, false);
 }
 
 // ---- figures and checks ----

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // page_heap: finds, splits and coalesces spans; takes memory from the system and gives it back (the latter in
-// page_heap_purge.cpp).
+// page_heap_purge.cpp; large blocks in mappings of their own in page_heap_mapping.cpp).
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread. One lock guards the free
 // spans; it is never held across a system call: a span that is being purged is in no list of F meanwhile, but in
@@ -8,12 +8,15 @@
 // Invariants, with F the free spans:
 //   free_dirty = sum over F of dirty_pages; in_use + free + purging = reserved (all in pages);
 //   no two spans of F are neighbours (they would have been coalesced) but those that may_join() keeps apart;
+//   a span with own_mapping lies in mappings that were made for large blocks, any other one in a reservation;
+//   the page map has no span for address space that has been unmapped, which the system may give to anybody;
 //   the page map leads from both end pages of every span of F to it;
 //   a span in use with dirty_pages = 0 has only pages whose backing is clean, as when they were handed out.
 //   validate() checks them.
 //
 // Decay. A page that is freed is `young`; each period makes young pages old and purges those that were old
-// already, so idle memory goes back after one to two periods however often its neighbours come and go.
+// already, so idle memory goes back after one to two periods however often its neighbours come and go. Pages that the
+// system refuses to take are `stuck`: they are no work left, and are tried again after a growing number of periods.
 #pragma once
 
 #include <atomic>
@@ -66,11 +69,19 @@ class page_heap {
 
   span* allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how);
 
+  // A span in a new mapping of its own, zeroed; parameters as above. Null where the system has none, where its
+  // overcommit policy refuses so much, or where the heap would come to lie in too many mappings.
+  span* allocate_mapped(std::size_t pages, std::size_t alignment, span_state state, use how);
+
   // Takes a span back. Its class bytes must be clear. `backing`: clean if its memory has been dropped.
   void deallocate(span* s, page_backing backing = page_backing::young);
 
   // Makes a span longer where it lies. False when what follows is not free.
   bool extend(span* s, std::size_t pages);
+
+  // Makes a span in a mapping of its own longer, by growing the mapping, or by moving its page tables to a longer one,
+  // which changes `s->start`. False: the system cannot, and nothing has changed.
+  bool grow_mapping(span* s, std::size_t pages);
 
   // Cuts a span to its first `pages` pages and takes the rest back. False when there is no metadata for that.
   bool shrink(span* s, std::size_t pages);
@@ -83,9 +94,12 @@ class page_heap {
   // one. Returns the bytes that the system took. Its class bytes must be clear.
   std::size_t give_back(span* s);
 
-  // One period of decay: purges pages that have been free for a whole period. Returns whether free pages with
-  // memory behind them are left.
+  // One period of decay: purges pages that have been free for a whole period. Returns whether there are free pages with
+  // memory behind them that later periods will purge.
   bool age();
+
+  // Whether there are such pages now.
+  [[nodiscard]] bool has_idle_memory() const { return has_idle_memory_.load(std::memory_order_relaxed); }
 
   // Purges free pages until at most `keep` bytes of them are backed. Returns the bytes given back.
   std::size_t trim(std::size_t keep);
@@ -114,7 +128,9 @@ class page_heap {
   bool stock_spans();
   [[nodiscard]] std::uintptr_t place_in(const span* s, std::size_t pages, std::size_t alignment,
                                         use how) const;
-  span* take_locked(std::size_t pages, std::size_t alignment, source from, use how);
+  span* take_locked(std::size_t pages, std::size_t alignment, source from, use how, std::size_t most_looks);
+  span* take(std::size_t pages, std::size_t alignment, span_state state, source from, use how,
+             std::size_t most_looks = free_spans::look_limit);
   enum class head : std::uint8_t { unknown, clean };
   void split_tail_locked(span* s, std::size_t pages, head known = head::unknown);
   void insert_locked(span* s);
@@ -134,10 +150,32 @@ class page_heap {
                   std::memory_order_relaxed);
   }
 
+  // Mappings of large blocks.
+  bool may_map(std::size_t pages, std::size_t least_bytes);
+  bool add_free(std::uintptr_t start, std::size_t bytes, bool own_mapping);
+  bool extend_mapping(span* s, std::size_t pages);
+  bool move_mapping(span* s, std::size_t pages);
+  struct unmapping {
+    std::uintptr_t start = 0;
+    std::size_t bytes = 0;
+  };
+  void leave_locked(std::uintptr_t start, std::size_t bytes);
+  unmapping settle_locked(span* s);
+  void unmap(const unmapping& idle);
+
   // Back to the system.
+  enum class due : std::uint8_t { old, old_and_stuck, all };
+  struct purge_result {
+    std::size_t bytes = 0;
+    bool refused = false;  // some of what was due
+    bool aging = false;    // pages that are not due yet are left
+  };
   void begin_purge_locked(span* s);
-  span* end_purge_locked(span* s, std::size_t purged);
-  std::size_t purge_pages(span* s, bool also_young);
+  span* end_purge(span* s, std::size_t purged);
+  static bool is_due(page_backing backing, due which);
+  purge_result purge_pages(span* s, due which);
+  void purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which, purge_result& result);
+  void plan_next_try(bool tried, bool refused);
   std::size_t purge_whole(span* s);
   std::size_t purge_until(std::size_t keep);
 
@@ -158,6 +196,11 @@ class page_heap {
   std::size_t returned_ = 0;       // guarded by lock_
   std::atomic<std::size_t> in_use_{0};      // written under lock_
   std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages
+  std::atomic<bool> has_idle_memory_{false};
+  std::atomic<std::size_t> refused_at_{0};  // bytes free and dirty when the system refused to take any; or 0
+  // Of whoever runs a period: periods until stuck pages are tried again, and how many that was the last time.
+  std::atomic<std::uint32_t> stuck_wait_{0};
+  std::atomic<std::uint32_t> stuck_pause_{0};
 };
 
 }  // namespace tarn

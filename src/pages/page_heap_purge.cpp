@@ -14,50 +14,80 @@ constexpr std::size_t purge_slice = 16 * mib;
 
 }  // namespace
 
-// Purges the old pages of a span in purging_ (and the young ones too, if asked); makes the others old.
-std::size_t page_heap::purge_pages(span* s, bool also_young) {
-  const std::size_t system_page = os::page_size();
-  std::size_t purged = 0;
+bool page_heap::is_due(page_backing backing, due which) {
+  switch (backing) {
+    case page_backing::clean:
+      return false;
+    case page_backing::young:
+      return which == due::all;
+    case page_backing::old:
+      return true;
+    case page_backing::stuck:
+      return which != due::old;
+  }
+  return false;
+}
+
+// Purges [first, last), pages of `s` that are all due; those that the system refuses to take are stuck from then on.
+void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which,
+                          purge_result& result) {
+  // Only whole pages of the system, which may be larger than ours.
+  const std::size_t whole = std::max(os::page_size(), page_size);
+  const std::uintptr_t from = align_up(first, whole);
+  const std::uintptr_t to = std::max(align_down(last, whole), from);
+  std::uintptr_t at = from;
+  while (at < to) {
+    // By age, the run's other pages stay due and go in the next period.
+    if (which != due::all && os::background_thread_must_end()) {
+      result.aging = true;
+      return;
+    }
+    const std::size_t bytes = std::min(to - at, purge_slice);
+    if (!os::purge_free(reinterpret_cast<void*>(at), bytes)) break;
+    // A mapping of its own that is clean from end to end will be unmapped.
+    if (!s->own_mapping || to - from != s->bytes()) touch_.withdraw_huge(at, bytes);
+    map_.set_backing(at, bytes >> page_shift, page_backing::clean);
+    result.bytes += bytes;
+    at += bytes;
+  }
+  const auto stuck = [&](std::uintptr_t start, std::uintptr_t end) {
+    if (start >= end) return;
+    map_.set_backing(start, (end - start) >> page_shift, page_backing::stuck);
+    result.refused = true;
+  };
+  stuck(first, std::min(from, last));
+  stuck(at, last);
+}
+
+// Purges the pages of a span in purging_ that are due, and makes young ones old.
+page_heap::purge_result page_heap::purge_pages(span* s, due which) {
+  purge_result result;
   std::uintptr_t at = s->start;
   while (at < s->end()) {
-    const page_backing backing = map_.backing(at);
-    const bool due = backing == page_backing::old || (also_young && backing == page_backing::young);
-    if (!due) {
-      if (backing == page_backing::young) map_.set_backing(at, 1, page_backing::old);
-      at += page_size;
+    const std::uintptr_t run = at;
+    while (at < s->end() && is_due(map_.backing(at), which)) at += page_size;
+    if (at != run) {
+      purge_run(s, run, at, which, result);
       continue;
     }
-    std::uintptr_t run_end = at + page_size;
-    while (run_end < s->end() && (map_.backing(run_end) == page_backing::old ||
-                                  (also_young && map_.backing(run_end) == page_backing::young))) {
-      run_end += page_size;
+    if (map_.backing(at) == page_backing::young) {
+      map_.set_backing(at, 1, page_backing::old);
+      result.aging = true;
     }
-    // Only whole pages of the system, which may be larger than ours.
-    const std::uintptr_t first = align_up(at, std::max(system_page, page_size));
-    const std::uintptr_t last = align_down(run_end, std::max(system_page, page_size));
-    if (first < last) touch_.before_purge(first, last - first);
-    for (std::uintptr_t slice = first; slice < last; slice += purge_slice) {
-      // By age, the run's other pages stay old and go in the next period.
-      if (!also_young && os::background_thread_must_end()) break;
-      const std::size_t bytes = std::min(last - slice, purge_slice);
-      if (!os::purge(reinterpret_cast<void*>(slice), bytes)) break;
-      map_.set_backing(slice, bytes >> page_shift, page_backing::clean);
-      purged += bytes;
-    }
-    at = run_end;
+    at += page_size;
   }
   s->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(s->start, s->pages));
-  return purged;
+  return result;
 }
 
 // The same for a span of which nothing is to stay, whatever the backing of its pages says.
 std::size_t page_heap::purge_whole(span* s) {
-  touch_.before_purge(s->start, s->bytes());
   bool purged = is_whole(s);
   for (std::uintptr_t at = s->start; purged && at < s->end(); at += purge_slice) {
-    purged = os::purge(reinterpret_cast<void*>(at), std::min(s->end() - at, purge_slice));
+    purged = os::purge_free(reinterpret_cast<void*>(at), std::min(s->end() - at, purge_slice));
   }
-  mark(s, purged ? page_backing::clean : page_backing::young);
+  if (purged && !s->own_mapping) touch_.withdraw_huge(s->start, s->bytes());
+  mark(s, purged ? page_backing::clean : page_backing::stuck);
   return purged ? s->bytes() : 0;
 }
 
@@ -68,12 +98,11 @@ std::size_t page_heap::give_back(span* s) {
     begin_purge_locked(s);
   }
   const std::size_t purged = purge_whole(s);
-  os::lock_guard guard(lock_);
-  end_purge_locked(s, purged);
+  end_purge(s, purged);
   return purged;
 }
 
-// `s` is in no list of free spans. Until end_purge_locked() its pages and their backing are the caller's alone.
+// `s` is in no list of free spans. Until end_purge() its pages and their backing are the caller's alone.
 void page_heap::begin_purge_locked(span* s) {
   s->state.store(span_state::purging, std::memory_order_relaxed);
   s->owner.store(os::this_thread(), std::memory_order_relaxed);
@@ -82,17 +111,40 @@ void page_heap::begin_purge_locked(span* s) {
 }
 
 // Returns the span behind it in purging_.
-span* page_heap::end_purge_locked(span* s, std::size_t purged) {
-  span* const next = s->next;
-  purging_.remove(s);
-  s->owner.store(nullptr, std::memory_order_relaxed);
-  purging_pages_ -= s->pages;
-  returned_ += purged;
-  coalesce_locked(s);
+span* page_heap::end_purge(span* s, std::size_t purged) {
+  unmapping idle;
+  span* next = nullptr;
+  {
+    os::lock_guard guard(lock_);
+    next = s->next;
+    purging_.remove(s);
+    s->owner.store(nullptr, std::memory_order_relaxed);
+    purging_pages_ -= s->pages;
+    returned_ += purged;
+    idle = settle_locked(s);
+  }
+  unmap(idle);
   return next;
 }
 
+// Pages that the system has refused are tried again after twice as many periods each time.
+void page_heap::plan_next_try(bool tried, bool refused) {
+  constexpr std::uint32_t longest_pause = 256;
+  std::uint32_t pause = stuck_pause_.load(std::memory_order_relaxed);
+  if (tried) {
+    pause = refused ? std::min(std::max(2 * pause, 1U), longest_pause) : 0;
+    stuck_pause_.store(pause, std::memory_order_relaxed);
+    stuck_wait_.store(pause, std::memory_order_relaxed);
+  } else {
+    stuck_wait_.store(stuck_wait_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  }
+}
+
 bool page_heap::age() {
+  const bool tries = stuck_wait_.load(std::memory_order_relaxed) == 0;
+  bool refused = false;
+  bool aging = false;
+  has_idle_memory_.store(false, std::memory_order_relaxed);
   // The spans are taken out one bin at a time; what is freed meanwhile is young and waits for the next
   // period.
   for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
@@ -108,12 +160,17 @@ bool page_heap::age() {
       }
     }
     for (; left != 0; --left) {
-      const std::size_t purged = os::background_thread_must_end() ? 0 : purge_pages(s, false);
-      os::lock_guard guard(lock_);
-      s = end_purge_locked(s, purged);
+      const purge_result result = os::background_thread_must_end()
+                                      ? purge_result{.aging = true}
+                                      : purge_pages(s, tries ? due::old_and_stuck : due::old);
+      refused = refused || result.refused;
+      aging = aging || result.aging;
+      s = end_purge(s, result.bytes);
     }
   }
-  return dirty_bytes() != 0;
+  plan_next_try(tries, refused);
+  if (aging) has_idle_memory_.store(true, std::memory_order_relaxed);
+  return aging;
 }
 
 std::size_t page_heap::purge_until(std::size_t keep) {
@@ -127,10 +184,9 @@ std::size_t page_heap::purge_until(std::size_t keep) {
       remove_locked(s);
       begin_purge_locked(s);
     }
-    const std::size_t purged = purge_pages(s, true);
+    const std::size_t purged = purge_pages(s, due::all).bytes;
     total += purged;
-    os::lock_guard guard(lock_);
-    end_purge_locked(s, purged);
+    end_purge(s, purged);
     // The system refuses, or its pages are larger than the span: the next one would be the same again.
     if (purged == 0) break;
   }
@@ -147,9 +203,9 @@ void page_heap::after_fork_in_child() {
       continue;
     }
     purge_whole(s);
-    os::lock_guard guard(lock_);
-    s = end_purge_locked(s, 0);
+    s = end_purge(s, 0);
   }
+  has_idle_memory_.store(true, std::memory_order_relaxed);
 }
 
 std::size_t page_heap::trim(std::size_t keep) { return purge_until(keep); }

@@ -93,7 +93,7 @@ std::size_t page_map::count_dirty(std::uintptr_t start, std::size_t pages) const
     // Eight at a time: a long span that a block is cut from is counted each time. A backing has a bit set in its two
     // lowest ones, unless it is clean. The product adds the eight bytes up in its highest one.
     constexpr std::uint64_t ones = 0x0101010101010101U;
-    static_assert(static_cast<int>(page_backing::young) < 4 && static_cast<int>(page_backing::old) < 4);
+    static_assert(static_cast<int>(page_backing::stuck) < 4);
     for (std::uint64_t eight = 0; i + sizeof eight <= first + count; i += sizeof eight) {
       std::memcpy(&eight, &l.backing[i], sizeof eight);
       dirty += static_cast<std::size_t>((((eight | eight >> 1) & ones) * ones) >> 56);

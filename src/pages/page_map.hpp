@@ -29,6 +29,7 @@ enum class page_backing : std::uint8_t {
   clean,  // not backed, or never written since: it reads as zero
   young,  // may be backed; freed or handed out in the present period of decay
   old,    // free, and was so already in the period before
+  stuck,  // free, and the system has refused to take its memory
 };
 
 class page_map {

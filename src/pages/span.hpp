@@ -56,8 +56,8 @@ struct alignas(separation) span {
   std::uint8_t size_class = 0;
   std::uint8_t list = 0;
   std::atomic<span_state> state{span_state::free};
-  // A part of it was filled by os::move_pages.
-  bool moved = false;
+  // It lies in a mapping that was made for one large block: its address space goes back with its memory.
+  bool own_mapping = false;
   // Of a pooled span: the walk that last looked for idle pages in it, and how many slots were free then, none handed
   // out since.
   std::uint8_t looked_at = 0;

@@ -304,7 +304,7 @@ span* pool_shard::take_any() {
 
 // The pages that lie wholly in free slots.
 void pool_shard::purge_runs(const span* s, const std::uint64_t* bits, const slot_layout& layout) {
-  engine::touch.before_purge(s->start, s->bytes());
+  engine::touch.withdraw_huge(s->start, s->bytes());
   const std::size_t page = os::page_size();
   const std::size_t capacity = s->capacity;
   const auto is_free = [bits](std::size_t i) {

@@ -35,11 +35,8 @@ bool caches_hold_surplus() {
          engine::budget.used.load(std::memory_order_relaxed) >= cache_budget::watch_bytes;
 }
 
-// Free pages that the system does not take, such as locked ones, are no work: `stuck` bytes of them were left when the
-// thread last gave up.
-bool work_left(std::size_t stuck) {
-  bool left =
-      engine::heap.dirty_bytes() != stuck || engine::middle.spare_bytes() != 0 || caches_hold_surplus();
+bool work_left() {
+  bool left = engine::heap.has_idle_memory() || engine::middle.spare_bytes() != 0 || caches_hold_surplus();
   engine::for_each_extension([&left](const engine::extension& e) { left = left || e.has_work(); });
   return left;
 }
@@ -77,19 +74,13 @@ bool run_period_of_thread() {
   return left;
 }
 
-// Sleeps and runs periods until there is nothing to do, and returns how many bytes are then left that the system does not
-// take; 0 when the thread must end before.
-std::size_t run_periods() {
-  std::size_t before = 0;
+// Sleeps and runs periods until there is nothing to do.
+void run_periods() {
   for (int idle = 0; idle < idle_periods;) {
     sleep_until(next_period_ms());
-    if (os::background_thread_must_end() || options::decay_ms() < 0) return 0;
-    const bool left = run_period_of_thread();
-    const std::size_t now = engine::heap.dirty_bytes();
-    idle = left && (now != before || work_left(now)) ? 0 : idle + 1;
-    before = now;
+    if (os::background_thread_must_end() || options::decay_ms() < 0) return;
+    idle = run_period_of_thread() ? 0 : idle + 1;
   }
-  return before;
 }
 
 void run_period_if_due() {
@@ -140,7 +131,7 @@ bool run_period() {
   engine::middle.flush_idle_magazines(false);
   engine::middle.release_spares(false);
   engine::heap.age();
-  return work_left(0);
+  return work_left();
 }
 
 }  // namespace tarn::decay
@@ -149,10 +140,10 @@ bool run_period() {
 void tarn::os::background_thread_body() {
   using namespace tarn::decay;
   for (;;) {
-    const std::size_t stuck = run_periods();
+    run_periods();
     leave_background_thread();
     const bool work =
-        errands_wait.load(std::memory_order_relaxed) || (options::decay_ms() >= 0 && work_left(stuck));
+        errands_wait.load(std::memory_order_relaxed) || (options::decay_ms() >= 0 && work_left());
     if (!work || !stay_in_background_thread()) return;
   }
 }

@@ -67,6 +67,7 @@ std::atomic<bool> prepared{false};  // written under `preparing`
 #endif
   register_fork_handlers();
   touch.set_everywhere(os::huge_pages_everywhere());
+  os::machine_bytes();
 }
 
 // A fork by another thread waits until all is done.

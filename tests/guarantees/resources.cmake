@@ -10,3 +10,5 @@ target_link_options(guarantee_23_sandbox PRIVATE -Wl,--as-needed)
 tarn_guarantee(24_mapping_count)
 tarn_guarantee(25_memory_limit SERIAL LONG)
 tarn_guarantee(26_locked_memory SERIAL)
+# Traps system calls by a signal, which the engine's own thread blocks.
+tarn_guarantee(36_moving_memory ENVIRONMENT TARN_BACKGROUND=off)

@@ -33,8 +33,10 @@ std::size_t resident_set() {
   return resident * os::page_size();
 }
 
-// As large as blocks may be, or nearly.
-constexpr std::size_t enormous = (std::size_t{1} << 44) - mib;
+// As large as blocks may be, or nearly, and less than the machine has:
+// the system's overcommit policy refuses more.
+const std::size_t enormous =
+    std::min((std::size_t{1} << 44) - mib, align_down(os::machine_bytes() / 4 * 3, mib));
 
 bool all_bytes_are(const void* start, std::size_t bytes, unsigned char value) {
   const auto* const at = static_cast<const unsigned char*>(start);

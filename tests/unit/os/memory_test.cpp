@@ -81,73 +81,78 @@ TEST(memory, populate_backs_with_zeroes) {
   release(start, length);
 }
 
-TEST(memory, move_pages_takes_the_content_along) {
-  char* const from = static_cast<char*>(reserve(length, huge_page_size));
-  char* const to = static_cast<char*>(reserve(length, huge_page_size));
-  ASSERT_TRUE(from != nullptr && to != nullptr);
+TEST(memory, move_mapping_takes_the_content_along) {
+  char* const from = static_cast<char*>(map_block(length, huge_page_size));
+  ASSERT_NE(from, nullptr);
   std::memset(from, 0x33, length);
-  std::memset(to, 0x44, length);
-  if (move_pages(from, to, length)) {
-    EXPECT_TRUE(all_bytes_are(to, length, 0x33));
-    EXPECT_TRUE(all_bytes_are(from, length, 0)) << "the source reads as zero";
-    std::memset(from, 1, length);
-    EXPECT_TRUE(purge_moved(to, length));
-    EXPECT_TRUE(all_bytes_are(to, length, 0));
-    std::memset(to, 2, length);
-    EXPECT_TRUE(all_bytes_are(from, length, 1)) << "the two ranges share no memory";
-  } else {
+  void* const room = hold_room(length, huge_page_size);
+  ASSERT_NE(room, nullptr);
+  release(room, length);
+  EXPECT_EQ(address_of(room) % huge_page_size, 0U);
+  char* const to = static_cast<char*>(move_mapping(from, length, room));
+  if (to == nullptr) {
     EXPECT_TRUE(all_bytes_are(from, length, 0x33)) << "failed, yet something has moved";
+    release(from, length);
+    GTEST_SKIP() << "this system moves no mapping without unmapping it";
   }
+  EXPECT_TRUE(all_bytes_are(to, length, 0x33));
+  EXPECT_TRUE(all_bytes_are(from, length, 0)) << "the source reads as zero";
+  std::memset(from, 1, length);
+  EXPECT_TRUE(all_bytes_are(to, length, 0x33)) << "the two ranges share no memory";
   release(from, length);
   release(to, length);
 }
 
-// A source of several mappings, in a process whose table of mappings is all but full: newer kernels then move some of
-// them, and fail.
-TEST(memory, move_pages_keeps_the_content_where_only_some_can_move) {
-  constexpr std::size_t bytes = 8 * huge_page_size;
-  constexpr std::size_t most_entries = 100'000;
-  std::size_t limit = 0;
-  if (std::FILE* const file = std::fopen("/proc/sys/vm/max_map_count", "r")) {
-    if (std::fscanf(file, "%zu", &limit) != 1) limit = 0;
-    std::fclose(file);
-  }
-  if (limit == 0 || limit > most_entries) GTEST_SKIP() << "vm.max_map_count is " << limit;
-  for (const std::size_t left : {4U, 8U, 12U, 16U, 24U, 40U}) {
-    constexpr std::size_t room = bytes + huge_page_size;
-    char* const from_room = static_cast<char*>(reserve(room, huge_page_size));
-    char* const to = static_cast<char*>(reserve(room, huge_page_size));
-    ASSERT_TRUE(from_room != nullptr && to != nullptr);
-    for (std::size_t at = 0; at < bytes; at += 2 * huge_page_size) {
-      ASSERT_TRUE(advise_no_huge(from_room + at, huge_page_size));
-    }
-    char* const from = from_room + huge_page_size / 2;  // so that what moves together splits the destination
-    for (std::size_t at = 0; at < bytes; at += page_size()) {
-      from[at] = static_cast<char>(1 + at / page_size() % 100);
-      to[at] = 127;
-    }
-    // Pages of different protection cannot share an entry of the table.
-    const std::size_t filled = 2 * limit * page_size();
-    char* const filler = static_cast<char*>(
-        mmap(nullptr, filled, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    ASSERT_NE(filler, MAP_FAILED);
-    std::size_t edge = page_size();
-    while (edge < filled && mprotect(filler + edge, page_size(), PROT_READ) == 0) edge += 2 * page_size();
-    for (std::size_t i = 0; i < left; i += 2) {
-      edge -= 2 * page_size();
-      mprotect(filler + edge, page_size(), PROT_NONE);
-    }
-    const bool moved = move_pages(from, to, bytes);
-    std::size_t wrong = 0;
-    for (std::size_t at = 0; at < bytes; at += page_size()) {
-      wrong += (moved ? to : from)[at] != static_cast<char>(1 + at / page_size() % 100) ? 1U : 0U;
-      if (moved) wrong += from[at] != 0 ? 1U : 0U;
-    }
-    munmap(filler, filled);
-    EXPECT_EQ(wrong, 0U) << "pages, with " << left << " entries left";
-    release(from_room, room);
-    release(to, room);
-  }
+TEST(memory, move_mapping_goes_elsewhere_where_the_room_is_taken) {
+  char* const from = static_cast<char*>(map_block(length, huge_page_size));
+  char* const taken = static_cast<char*>(reserve(length, huge_page_size));
+  ASSERT_TRUE(from != nullptr && taken != nullptr);
+  std::memset(from, 0x33, length);
+  std::memset(taken, 0x44, length);
+  char* const to = static_cast<char*>(move_mapping(from, length, taken));
+  EXPECT_NE(to, taken);
+  EXPECT_TRUE(all_bytes_are(taken, length, 0x44)) << "what lay there has changed";
+  EXPECT_TRUE(all_bytes_are(to != nullptr ? to : from, length, 0x33));
+  release(from, length);
+  release(taken, length);
+  if (to != nullptr) release(to, length);
+}
+
+TEST(memory, a_mapping_grows_where_it_lies_if_nothing_follows) {
+  char* const room = static_cast<char*>(reserve(4 * length, huge_page_size));
+  ASSERT_NE(room, nullptr);
+  ASSERT_TRUE(release(room + length, 2 * length));
+  std::memset(room, 0x33, length);
+  std::memset(room + 3 * length, 0x44, length);
+  EXPECT_FALSE(extend_mapping(room + length, 3 * length)) << "into another mapping";
+  EXPECT_TRUE(extend_mapping(room + length, length));
+  EXPECT_TRUE(all_bytes_are(room, length, 0x33));
+  EXPECT_TRUE(all_bytes_are(room + length, length, 0));
+  EXPECT_TRUE(all_bytes_are(room + 3 * length, length, 0x44));
+  release(room, 4 * length);
+}
+
+TEST(memory, copy_to_zeroes_backs_no_page_of_zeroes) {
+  char* const from = static_cast<char*>(reserve(length, page_size()));
+  char* const to = static_cast<char*>(reserve(length, page_size()));
+  ASSERT_TRUE(from != nullptr && to != nullptr);
+  from[length - 1] = 1;
+  copy_to_zeroes(to, from, length);
+  EXPECT_EQ(to[length - 1], 1);
+  EXPECT_EQ(backed_pages(to, length), 1);
+  release(from, length);
+  release(to, length);
+}
+
+TEST(memory, purge_free_undoes_a_lock) {
+  void* const start = reserve(length, page_size());
+  ASSERT_NE(start, nullptr);
+  std::memset(start, 1, length);
+  if (!lock_in_memory(start, page_size())) GTEST_SKIP() << "no memory may be locked here";
+  EXPECT_FALSE(purge(start, length)) << "a page is locked";
+  EXPECT_TRUE(purge_free(start, length));
+  EXPECT_EQ(backed_pages(start, length), 0);
+  release(start, length);
 }
 
 TEST(memory, advice_on_a_range_that_is_not_mapped_fails) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <cstring>
 #include <ctime>
 
 #include "os/memory.hpp"
@@ -85,22 +86,47 @@ TEST_F(first_touch_test, the_end_of_the_reservation_is_the_end) {
   EXPECT_EQ(plan.populate_start + plan.populate_bytes, base + reservation);
 }
 
-TEST(first_touch, the_inside_of_a_large_block_in_a_large_heap_asks_for_huge_pages) {
+TEST(first_touch, a_large_block_asks_for_huge_pages_once_such_blocks_are_known_to_be_filled) {
   first_touch touch;
   const std::uintptr_t start = 77 * huge_page_size + 3 * page_size;
   const std::size_t bytes = 9 * mib;
+  EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U) << "nothing is known yet";
+  touch.note_filled(true);
   const touch_plan plan = touch.plan_block(start, bytes, 64 * mib);
-  EXPECT_EQ(plan.huge_start, 78 * huge_page_size);
-  EXPECT_GT(plan.huge_bytes, 0U);
-  EXPECT_EQ(plan.huge_bytes % huge_page_size, 0U);
-  EXPECT_LE(plan.huge_start + plan.huge_bytes, start + bytes) << "nothing beyond the block";
+  EXPECT_EQ(plan.huge_start, start) << "all of it, so that it stays one mapping";
+  EXPECT_EQ(plan.huge_bytes, bytes);
+  EXPECT_TRUE(plan.priced);
   EXPECT_EQ(plan.populate_bytes, 0U);
   EXPECT_EQ(touch.plan_block(start, bytes, first_touch::huge_from - 1).huge_bytes, 0U);
   EXPECT_EQ(touch.plan_block(start, first_touch::huge_block_from - page_size, 64 * mib).huge_bytes, 0U);
+  touch.note_filled(false);
+  EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U);
   touch.set_mode(huge_pages::always);
   EXPECT_NE(touch.plan_block(start, bytes, bytes).huge_bytes, 0U);
+  EXPECT_FALSE(touch.plan_block(start, bytes, bytes).priced) << "nothing is touched for its price";
   touch.set_mode(huge_pages::never);
   EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U);
+}
+
+TEST(first_touch, a_block_that_is_freed_shows_whether_it_was_filled) {
+  constexpr std::size_t bytes = 8 * mib;
+  const auto asks_after = [](bool fill) {
+    first_touch touch;
+    char* const start = static_cast<char*>(os::reserve(bytes, huge_page_size));
+    start[0] = 1;
+    if (fill) std::memset(start, 1, bytes);
+    touch.learn_from(address_of(start), bytes);
+    os::release(start, bytes);
+    return touch.plan_block(base, bytes, 64 * mib).huge_bytes != 0;
+  };
+  int filled = 0;
+  int untouched = 0;
+  for (int i = 0; i < 9; ++i) {
+    filled += asks_after(true) ? 1 : 0;
+    untouched += asks_after(false) ? 1 : 0;
+  }
+  EXPECT_GE(filled, 7) << "of 9";
+  EXPECT_LE(untouched, 2) << "of 9";
 }
 
 TEST_F(first_touch_test, what_is_ahead_is_what_was_prepared_and_not_handed_out) {
@@ -122,6 +148,7 @@ TEST_F(first_touch_test, what_is_ahead_is_what_was_prepared_and_not_handed_out) 
 
 TEST(first_touch, dear_huge_pages_are_left_alone_for_a_while) {
   first_touch touch;
+  touch.note_filled(true);
   touch.note_price(first_touch::dear_us);
   EXPECT_NE(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U);
   touch.note_price(first_touch::dear_us + 1);
@@ -175,7 +202,7 @@ TEST(first_touch, where_something_was_purged_the_system_makes_no_huge_pages) {
     os::release(start, bytes);
     GTEST_SKIP() << "this system makes no huge pages on request";
   }
-  touch.before_purge(address_of(start) + 2 * huge_page_size - 64 * kib, 128 * kib);
+  touch.withdraw_huge(address_of(start) + 2 * huge_page_size - 64 * kib, 128 * kib);
   EXPECT_TRUE(os::purge(start + 2 * huge_page_size - 64 * kib, 128 * kib));
   EXPECT_TRUE(collapses(0));
   EXPECT_FALSE(collapses(1));

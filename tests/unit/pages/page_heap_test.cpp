@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -20,7 +21,6 @@ using use = page_heap::use;
 
 class page_heap_test : public testing::Test {
  protected:
-  std::vector<span*> take_neighbours(std::size_t pages);
   span* take(std::size_t pages, std::size_t alignment = 1, source from = source::any, use how = use::dense) {
     return heap_.allocate(pages, alignment, span_state::large, from, how);
   }
@@ -32,13 +32,13 @@ class page_heap_test : public testing::Test {
     ASSERT_EQ(s.free_dirty, heap_.dirty_bytes());
   }
 
-  // Free neighbours that were not made one would leave no room for this without a new reservation.
+  // All of the one reservation is free, and one span: what is cut off its low end can take up all the rest.
   void expect_all_in_one() {
-    const std::size_t reserved = heap_.stats().reserved;
-    span* const whole = take(reserved >> page_shift, 1);
+    heap_.trim(0);
+    span* const whole = take(1);
     ASSERT_NE(whole, nullptr);
-    EXPECT_EQ(heap_.stats().reserved, reserved);
-    heap_.deallocate(whole, page_backing::clean);
+    EXPECT_TRUE(heap_.extend(whole, heap_.stats().reserved >> page_shift));
+    heap_.give_back(whole);
   }
 
   std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
@@ -271,40 +271,83 @@ TEST_F(page_heap_test, free_pages_beyond_the_limit_go_back_at_once) {
   EXPECT_NE(heap_.stats().returned, 0U);
 }
 
-TEST_F(page_heap_test, spans_whose_memory_was_moved_in_are_clean_when_freed) {
-  span* const s = take(64);
+constexpr std::size_t long_pages = 8 * mib >> page_shift;
+
+TEST_F(page_heap_test, a_long_block_lies_in_a_mapping_of_its_own_which_goes_when_it_is_idle) {
+  const std::size_t before = heap_.stats().reserved;
+  span* const s = take(long_pages);
+  ASSERT_TRUE(s != nullptr && s->own_mapping);
+  EXPECT_EQ(heap_.stats().reserved, before + 8 * mib);
   fill(s, 3);
-  s->moved = true;
   const std::uintptr_t start = s->start;
   heap_.deallocate(s);
-  EXPECT_EQ(heap_.dirty_bytes(), 0U);
-  EXPECT_EQ(byte_at(start), 0);
+  EXPECT_EQ(heap_.stats().free_dirty, 8 * mib) << "warm for the next one";
+  heap_.age();
+  heap_.age();
+  EXPECT_EQ(heap_.stats().reserved, before);
+  EXPECT_EQ(map_.span_of(start), nullptr) << "another thread may map there";
+  EXPECT_EQ(map_.span_of(start + 8 * mib - 1), nullptr);
   check();
 }
 
-// Two spans of `pages` pages, the second one behind the first; empty when the system has not so much address space.
-std::vector<span*> page_heap_test::take_neighbours(std::size_t pages) {
-  if (TARN_TSAN || TARN_ASAN) return {};
-  span* const a = take(2 * pages, 1, source::any, use::sparse);
-  if (a == nullptr) return {};
-  span* const b = heap_.split(a, pages);
-  return b != nullptr ? std::vector{a, b} : std::vector<span*>{};
+TEST_F(page_heap_test, a_mapping_of_its_own_grows_with_its_content) {
+  span* const s = take(long_pages);
+  ASSERT_NE(s, nullptr);
+  const std::uintptr_t first = s->start;
+  for (std::size_t pages = long_pages; pages < 16 * long_pages; pages += pages / 2) {
+    const std::uintptr_t start = s->start;
+    fill(s, 3);
+    if (!heap_.grow_mapping(s, pages + pages / 2)) GTEST_SKIP() << "this system moves no mapping";
+    ASSERT_EQ(s->pages, pages + pages / 2);
+    EXPECT_EQ(byte_at(s->start), 3);
+    EXPECT_EQ(byte_at(s->start + (pages << page_shift) - 1), 3);
+    EXPECT_EQ(byte_at(s->start + (pages << page_shift)), 0);
+    EXPECT_EQ(byte_at(s->end() - 1), 0);
+    EXPECT_EQ(map_.span_of(s->start), s);
+    EXPECT_EQ(map_.span_of(s->end() - 1), s);
+    if (s->start != start) {
+      EXPECT_NE(map_.span_of(start), s) << "the old place";
+    }
+    check();
+  }
+  if (s->start != first) {
+    EXPECT_NE(map_.span_of(first), s);
+  }
+  heap_.give_back(s);
+  check();
 }
 
-TEST_F(page_heap_test, a_long_span_without_memory_takes_no_page_with_memory_in) {
-  constexpr std::size_t pages = std::size_t{1} << 26;
-  const std::vector<span*> spans = take_neighbours(pages);
-  if (spans.empty()) GTEST_SKIP() << "the system has not so much address space in one piece";
-  ASSERT_TRUE(heap_.shrink(spans[0], 16));  // a neighbour with little memory behind it
-  heap_.deallocate(spans[0], page_backing::young);
-  heap_.deallocate(spans[1], page_backing::clean);
+TEST_F(page_heap_test, a_block_in_a_reservation_grows_by_no_mapping) {
+  span* const s = take(64);
+  ASSERT_FALSE(s->own_mapping);
+  EXPECT_FALSE(heap_.grow_mapping(s, long_pages));
+  EXPECT_EQ(s->pages, 64U);
+}
+
+TEST_F(page_heap_test, parts_of_a_mapping_of_its_own_go_one_by_one) {
+  const std::size_t before = heap_.stats().reserved;
+  span* const s = take(long_pages);
+  ASSERT_NE(s, nullptr);
+  fill(s, 3);
+  span* const rest = heap_.split(s, long_pages / 2);
+  ASSERT_NE(rest, nullptr);
+  heap_.give_back(s);
+  EXPECT_EQ(heap_.stats().reserved, before + 4 * mib);
+  EXPECT_EQ(byte_at(rest->start), 3);
+  heap_.give_back(rest);
+  EXPECT_EQ(heap_.stats().reserved, before);
   check();
-  EXPECT_EQ(heap_.dirty_bytes(), 16 * page_size);
-  EXPECT_EQ(take(17, 1, source::warm), nullptr) << "is part of a span of " << 2 * pages << " pages";
-  heap_.trim(0);
+}
+
+TEST_F(page_heap_test, more_than_the_machine_has_is_refused_whatever_address_space_is_free) {
+  const std::size_t machine = os::machine_bytes();
+  if (machine > (std::size_t{1} << 42)) GTEST_SKIP() << "a machine of " << machine << " bytes";
+  std::FILE* const file = std::fopen("/proc/sys/vm/overcommit_memory", "r");
+  const int policy = file != nullptr ? std::fgetc(file) : '1';
+  if (file != nullptr) std::fclose(file);
+  if (policy == '1') GTEST_SKIP() << "this system promises any amount of memory";
+  EXPECT_EQ(take(pages_for(machine + machine / 2)), nullptr);
   check();
-  EXPECT_NE(take(2 * pages), nullptr) << "they are one when they are alike";
-  EXPECT_EQ(heap_.stats().free_clean, 0U);
 }
 
 // ---- at random
@@ -459,9 +502,8 @@ TEST_F(page_heap_test, given_back_memory_is_the_systems_at_once) {
   EXPECT_EQ(heap_.dirty_bytes(), 0U);
   EXPECT_EQ(heap_.stats().in_use, 0U);
   EXPECT_EQ(heap_.stats().returned, bytes);
+  EXPECT_EQ(map_.span_of(start), nullptr) << "its address space as well";
   check();
-  EXPECT_EQ(byte_at(start), 0);
-  EXPECT_EQ(byte_at(start + bytes - 1), 0);
 }
 
 TEST_F(page_heap_test, random_steps_keep_every_invariant) {

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// Large blocks of page_heap in mappings of their own: made for one block, grown and moved with it by the system, and
+// unmapped when they are idle, so that their address space serves the whole process.
+//
+// A moved block is one mapping again, so it can be moved again (kernels before 6.17 move one mapping at a time). Address
+// space leaves the page map, and the heap, before it leaves the process: from then on another thread may map there.
+#include <algorithm>
+
+#include "os/memory.hpp"
+#include "pages/page_heap.hpp"
+
+namespace tarn {
+namespace {
+
+// The table of mappings is limited (65,530 by default). A block has a mapping of its own if it is at least this part of
+// the heap's address space, so that the number of mappings grows with the logarithm of that only.
+constexpr std::size_t mapping_divisor = 1024;
+// Blocks that grow have mappings of their own from this length on: below, copying is as cheap.
+constexpr std::size_t growing_from = 512 * kib;
+// The system moves whole page tables, and backs by huge pages, where both places are aligned so.
+constexpr std::size_t wanted_alignment = huge_page_size;
+
+}  // namespace
+
+bool page_heap::may_map(std::size_t pages, std::size_t least_bytes) {
+  const std::size_t bytes = pages << page_shift;
+  if (bytes < least_bytes || (bytes & (os::page_size() - 1)) != 0) return false;
+  os::lock_guard guard(lock_);
+  return pages >= reserved_ / mapping_divisor;
+}
+
+span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_state state, use how) {
+  const std::size_t bytes = pages << page_shift;
+  if (!may_map(pages, growing_from)) return nullptr;
+  void* const start = os::map_block(bytes, std::max(alignment << page_shift, wanted_alignment));
+  if (start == nullptr) return nullptr;
+  touch_plan plan;
+  span* s = nullptr;
+  if (map_.ensure(metadata_, address_of(start), bytes) && stock_spans()) {
+    os::lock_guard guard(lock_);
+    s = new_span_locked();
+    if (s != nullptr) {
+      s->start = address_of(start);
+      s->pages = static_cast<std::uint32_t>(pages);
+      s->dirty_pages = 0;
+      s->own_mapping = true;
+      s->state.store(state, std::memory_order_relaxed);
+      map_.set_ends(s);
+      reserved_ += pages;
+      account_in_use(static_cast<std::ptrdiff_t>(pages));
+      if (how == use::filled) plan = touch_.plan_block(s->start, bytes, in_use_bytes());
+    }
+  }
+  if (s == nullptr)
+    os::release(start, bytes);
+  else
+    touch_.carry_out(plan);
+  return s;
+}
+
+bool page_heap::grow_mapping(span* s, std::size_t pages) {
+  if (!s->own_mapping || ((pages << page_shift) & (os::page_size() - 1)) != 0) return false;
+  return extend_mapping(s, pages) || move_mapping(s, pages);
+}
+
+bool page_heap::extend_mapping(span* s, std::size_t pages) {
+  const std::size_t more = pages - s->pages;
+  const std::size_t bytes = more << page_shift;
+  if (!map_.ensure(metadata_, s->end(), bytes) ||
+      !os::extend_mapping(reinterpret_cast<void*>(s->end()), bytes)) {
+    return false;
+  }
+  os::lock_guard guard(lock_);
+  s->pages = static_cast<std::uint32_t>(pages);
+  map_.set_ends(s);
+  reserved_ += more;
+  account_in_use(static_cast<std::ptrdiff_t>(more));
+  return true;
+}
+
+bool page_heap::move_mapping(span* s, std::size_t pages) {
+  const std::size_t bytes = pages << page_shift;
+  const std::size_t before = s->bytes();
+  void* const room = os::hold_room(bytes, wanted_alignment);
+  if (room == nullptr) return false;
+  // What ensure() maps must not come to lie in the room, so that is released after it.
+  const bool ready = map_.ensure(metadata_, address_of(room), bytes);
+  if (!os::release(room, bytes) || !ready) return false;
+  void* const from = reinterpret_cast<void*>(s->start);
+  void* const to = os::move_mapping(from, before, room);
+  if (to == nullptr) return false;
+  const bool is_known = to == room || ((address_of(to) & (page_size - 1)) == 0 &&
+                                       map_.ensure(metadata_, address_of(to), bytes));
+  if (!is_known || !os::extend_mapping(static_cast<char*>(to) + before, bytes - before)) {
+    // Another thread has taken the room, or a part of it. The old place is still there, and empty.
+    os::copy_to_zeroes(from, to, before);
+    os::release(to, before);
+    return false;
+  }
+  if (s->dirty_pages != 0) map_.set_backing(s->start, s->pages, page_backing::clean);
+  {
+    os::lock_guard guard(lock_);
+    leave_locked(s->start, before);
+    account_in_use(static_cast<std::ptrdiff_t>(pages - s->pages));
+    s->start = address_of(to);
+    s->pages = static_cast<std::uint32_t>(pages);
+    s->dirty_pages = 0;
+    map_.set_ends(s);
+    reserved_ += pages;
+  }
+  unmap({address_of(from), before});
+  return true;
+}
+
+// Address space that is no one else's, all of it clean, leaves the heap; unmap() is to follow.
+void page_heap::leave_locked(std::uintptr_t start, std::size_t bytes) {
+  map_.set_span(start, nullptr);
+  map_.set_span(start + bytes - 1, nullptr);
+  reserved_ -= bytes >> page_shift;
+}
+
+// `s`, which is in no list, becomes free, as one with its neighbours. What need not stay mapped then is in no list any
+// more, but left to unmap(), without the lock.
+page_heap::unmapping page_heap::settle_locked(span* s) {
+  coalesce_locked(s);
+  if (!s->own_mapping || s->dirty_pages != 0 || s->bytes() < growing_from || !is_whole(s)) return {};
+  remove_locked(s);
+  const unmapping idle{s->start, s->bytes()};
+  leave_locked(idle.start, idle.bytes);
+  give_back_locked(s);
+  return idle;
+}
+
+// What the system refuses to unmap is free again, without memory behind it.
+void page_heap::unmap(const unmapping& idle) {
+  if (idle.bytes != 0 && !os::release(reinterpret_cast<void*>(idle.start), idle.bytes)) {
+    add_free(idle.start, idle.bytes, true);
+  }
+}
+
+// Address space without memory behind it, known to the page map, becomes a free span. False: no metadata.
+bool page_heap::add_free(std::uintptr_t start, std::size_t bytes, bool own_mapping) {
+  for (;;) {
+    if (!stock_spans()) return false;
+    os::lock_guard guard(lock_);
+    span* const s = new_span_locked();
+    if (s == nullptr) continue;  // others took every structure at hand in between
+    s->start = start;
+    s->pages = static_cast<std::uint32_t>(bytes >> page_shift);
+    s->dirty_pages = 0;
+    s->own_mapping = own_mapping;
+    reserved_ += s->pages;
+    if (!own_mapping) touch_.reserved_locked(start, bytes);
+    coalesce_locked(s);
+    return true;
+  }
+}
+
+}  // namespace tarn
