@@ -169,8 +169,12 @@ void fill_slot(process_slot& slot) {
 
 // One thread attaches; others that come meanwhile record nothing yet.
 bool attach() {
-  if (process->slot != nullptr) return true;
-  if (process->attaching.exchange(1, std::memory_order_acquire) != 0) return false;
+  // acquire, pairs with the release below: slot and slot_index are there
+  if (process->attaching.load(std::memory_order_acquire) == attached) return true;
+  std::uint32_t state = not_attached;
+  if (!process->attaching.compare_exchange_strong(state, under_way, std::memory_order_acquire)) {
+    return state == attached;
+  }
   // relaxed: a stale answer means some events more that nobody takes
   if (shared.header->recording.load(std::memory_order_relaxed) == 0) {
     detach();
@@ -193,6 +197,8 @@ bool attach() {
     process->slot = &slot;
     // release, pairs with the collector's acquire: the slot is filled
     slot.state.store(slot_state::live, std::memory_order_release);
+    // release, pairs with the acquire above
+    process->attaching.store(attached, std::memory_order_release);
     return true;
   }
   detach();

@@ -31,12 +31,14 @@ struct shared_memory {
 extern constinit shared_memory shared;
 extern constinit rule_table rules;
 
+enum attachment : std::uint32_t { not_attached, under_way, attached };
+
 // In memory that a forked child finds wiped; zeroed is the beginning.
 struct process_state {
   process_slot* slot;  // null: not attached
   std::uint32_t slot_index;
-  std::atomic<std::uint32_t> attaching;
-  std::atomic<std::uint32_t> detached;  // nothing is recorded any more
+  std::atomic<std::uint32_t> attaching;  // an attachment; orders slot and slot_index
+  std::atomic<std::uint32_t> detached;   // nothing is recorded any more
   os::plain_mutex threads_lock;
   thread_state* threads;  // all that were ever made in this process, newest first
   sampled_blocks samples;

@@ -209,7 +209,7 @@ bool start(thread_control* c) {
     is_there = thread > 0;
     if (is_there) break;
     if (thread < 0) c->refused.store(1, std::memory_order_relaxed);
-    c->state.store(none, std::memory_order_release);  // partner: the acquires in await_none() and above
+    c->state.store(none, std::memory_order_release);  // partner: the acquires in await_state() and above
     system_call(SYS_futex, reinterpret_cast<long>(&c->state), FUTEX_WAKE, INT_MAX);
     full_fence();  // partner: the one in release_background_thread(), which may have found our claim
     is_there = thread == 0 && c->holds.load(std::memory_order_relaxed) == 0;
@@ -223,14 +223,15 @@ bool may_start(const thread_control* c) {
          !sandboxed.load(std::memory_order_relaxed);
 }
 
-// Waits until the state is `none`, for `tries` times 10 ms.
-bool await_none(thread_control* c, int tries) {
+// Waits until done(state), for `tries` times 10 ms.
+template <class Done>
+bool await_state(thread_control* c, int tries, Done done) {
   constexpr long timed_out = -110;
   const timespec limit{0, 10000000};
   for (;;) {
     // acquire: partner of the release in start(), and of the kernel's store.
     const std::uint32_t seen = c->state.load(std::memory_order_acquire);
-    if (seen == none) return true;
+    if (done(seen)) return true;
     const long result = system_call(SYS_futex, reinterpret_cast<long>(&c->state), FUTEX_WAIT, seen,
                                     reinterpret_cast<long>(&limit));
     if (result == timed_out && --tries <= 0) return false;
@@ -260,7 +261,8 @@ bool ensure_background_thread() {
   if (seen == leaving) {
     if (c->state.compare_exchange_strong(seen, wanted, std::memory_order_relaxed)) {
       constexpr int a_second = 100;
-      await_none(c, a_second);
+      // Not until `none`: a third thread may have started the next one meanwhile.
+      await_state(c, a_second, [](std::uint32_t state) { return state != wanted; });
     } else if (seen != none) {
       return true;  // it has stayed, or another thread starts the next one
     }
@@ -309,7 +311,7 @@ hold_token hold_background_thread() {
   if (c->state.load(std::memory_order_acquire) == none) return token;
   constexpr int ten_seconds = 1000;
   ring_background_thread();
-  if (await_none(c, ten_seconds)) await_departure(c);
+  if (await_state(c, ten_seconds, [](std::uint32_t state) { return state == none; })) await_departure(c);
   return token;
 }
 

@@ -76,7 +76,7 @@ int be_a_child(int generation) {
 
 int main() {
   start();
-  alarm(long_run() ? 3600 : 100);  // a hang in the parent's own fork
+  alarm((long_run() ? 3600 : 100) * slowness());  // a hang in the parent's own fork
   const int forks = long_run() ? 5000 : 150;
   pthread_t threads[4];
   for (uintptr_t i = 0; i < 4; ++i)

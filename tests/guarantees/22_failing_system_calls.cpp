@@ -173,7 +173,7 @@ class tracer {
     struct sigaction on_alarm {};
     on_alarm.sa_handler = [](int) {};
     sigaction(SIGALRM, &on_alarm, nullptr);
-    alarm(seconds_allowed);
+    alarm(seconds_allowed * slowness());
     for (;;) {
       int status = 0;
       const pid_t thread = waitpid(-1, &status, __WALL);

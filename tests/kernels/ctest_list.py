@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The tests of a build folder, as ctest describes them."""
 import json
+import pathlib
 import re
 import subprocess
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ class Test:
 def read(build, labels, wanted, unwanted):
     """The built tests that have one of `labels`, whose name contains `wanted` and not `unwanted` (regular expressions)."""
     listing = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, stdout=subprocess.PIPE)
+    root = str(pathlib.Path(build).resolve())
     tests = []
     for entry in json.loads(listing.stdout)["tests"]:
         properties = {item["name"]: item["value"] for item in entry.get("properties", [])}
@@ -27,7 +29,10 @@ def read(build, labels, wanted, unwanted):
             continue
         if not re.search(wanted, name) or (unwanted and re.search(unwanted, name)):
             continue
-        tests.append(Test(name, entry["command"], [e for e in properties.get("ENVIRONMENT", []) if e],
+        command = entry["command"]
+        if "qemu-" in command[0]:  # a cross build's emulator and its options; the guest needs none
+            command = command[next(i for i, word in enumerate(command) if word.startswith(root)):]
+        tests.append(Test(name, command, [e for e in properties.get("ENVIRONMENT", []) if e],
                           properties.get("TIMEOUT", 60), properties.get("SKIP_RETURN_CODE"),
                           properties.get("WORKING_DIRECTORY", build)))
     return tests

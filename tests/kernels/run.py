@@ -9,6 +9,7 @@ Exit status: 0 all passed or were skipped, 1 a test failed or a guest did not fi
 """
 import argparse
 import pathlib
+import re
 import sys
 import time
 
@@ -18,6 +19,9 @@ import guest_image
 import kernel_package
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Minutes to hours each under emulation, most for their share of memory traffic or of context switches.
+SLOW = (r"stress\.|pools\.idle|guarantee\.(07_realloc|08_calloc|10_many_threads|11_live_threads|25_memory_limit|"
+        r"27_producer|28_threads|29_idle|30_)")
 TRIPLES = {"arm64": ("aarch64-linux-gnu", "ld-linux-aarch64.so.1")}
 
 
@@ -28,6 +32,7 @@ def arguments():
     parser.add_argument("--labels", default="unit,death,guarantees,stress,pools", help="ctest labels that run")
     parser.add_argument("--tests", default="", help="a regular expression that a test's name must contain")
     parser.add_argument("--exclude", default="", help="a regular expression that a test's name must not contain")
+    parser.add_argument("--without-slow", action="store_true", help="without KVM, leave out the tests named in SLOW")
     parser.add_argument("--user", default="root", help="the user in the guest: root or nobody")
     parser.add_argument("--arch", default="amd64", choices=["amd64", "arm64"])
     parser.add_argument("--cpus", type=int, default=2)
@@ -64,9 +69,14 @@ def main():
 def run_on(version, tests, options):
     packages = kernel_package.Packages(options.packages, options.arch)
     machine = guest.Machine(options.arch, options.cpus, options.memory)
+    if options.kvm_only and "kvm" not in machine.accelerators():
+        raise kernel_package.Unavailable("/dev/kvm is not there or not open to this user")
     kernel = packages.kernel(version)
     image = kernel_package.image(kernel)
     accelerator = options.accel or choose(machine, image, options.kvm_only)
+    if options.without_slow and accelerator == "tcg":
+        print("left out: " + " ".join(test.name for test in tests if re.search(SLOW, test.name)))
+        tests = [test for test in tests if not re.search(SLOW, test.name)]
     scale = options.scale or (1 if accelerator == "kvm" else 10)
     foreign = None
     if options.arch in TRIPLES:

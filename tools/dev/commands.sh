@@ -176,12 +176,22 @@ dev_test() {
   test_preset asan-ubsan engine_tests -L '^(unit|stress)$' "${quick[@]}"
   test_preset tsan engine_tests -L '^(unit|stress)$' "${quick[@]}"
   [ -z "$long" ] || test_preset bench all -L '^bench$'
+  [ -z "$long" ] || test_aarch64
 
   printf '\nAfter %d s:\n' $((SECONDS - started))
   printf '  %s\n' "${closing_lines[@]}"
   sum_of_closing_lines
   [ ${#failed[@]} -eq 0 ] || fail 1 "failed: ${failed[*]}" \
     "Read the messages above. One test again: ctest --test-dir build/PRESET -R NAME --output-on-failure"
+}
+
+# Under qemu-user, and a part on Debian's kernel for aarch64.
+test_aarch64() {
+  if is_there aarch64-linux-gnu-g++ && is_there qemu-aarch64-static && is_there /usr/src/googletest; then
+    test_preset aarch64 all -L '^(unit|death|guarantees|pools|kernels)$'
+  else
+    echo "aarch64: skipped: g++-aarch64-linux-gnu, qemu-user-static or googletest is missing"
+  fi
 }
 
 # test_preset PRESET TARGET CTEST-ARG…: builds TARGET and tests it; what fails goes into the array failed.

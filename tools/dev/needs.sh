@@ -54,7 +54,12 @@ wrk                   wrk
 curl                  curl
 node                  nodejs
 javac                 default-jdk-headless
-/usr/lib/postgresql/*/bin/initdb  postgresql'
+/usr/lib/postgresql/*/bin/initdb  postgresql
+qemu-system-x86_64    qemu-system-x86
+qemu-system-aarch64   qemu-system-arm
+qemu-aarch64-static   qemu-user-static
+aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
+/usr/src/googletest   googletest'
 needs_bench='
 <benchmark/benchmark.h>  libbenchmark-dev'
 wants_bench='

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// Magazines that pass between threads without a lock. Used by one thread.
+#include "protocol.hpp"
+
+namespace weak {
+namespace {
+
+// take_spare() and put_spare(): an owner puts its magazine where two others may take it. The magazine's content is a
+// plain variable, which who has the magazine changes. The owner takes it back if it is still there.
+// Covers: src/thread/thread_cache.cpp: spare_.exchange acquire, spare_.store release
+// Covers: src/pool/pool_bin.cpp: spare.exchange acquire, spare.store release
+// Covers: src/recycler/recycler_bin.cpp: spare.exchange acquire, spare.store release
+// page_map::ensure() likewise, with a leaf that was made in vain:
+// Covers: src/pages/page_map.cpp: spare_leaf_.exchange acquire, spare_leaf_.store release
+int take(thread& t, unsigned spare) {
+  if (t.load(spare, order::relaxed) == 0) return 0;
+  if (without("exchange")) {
+    const int taken = t.load(spare, order::acquire);
+    t.store(spare, 0, order::relaxed);
+    return taken;
+  }
+  return t.exchange(spare, 0, unless("acquire", order::acquire));
+}
+
+model spare_magazine() {
+  enum : unsigned { spare, content = 0 };
+  const auto owner = [](thread& t) {
+    t.write(content, 1);
+    t.store(spare, 1, unless("release", order::release));
+    if (take(t, spare) != 0) t.write(content, 2);
+  };
+  const auto taker = [](thread& t) {
+    if (take(t, spare) != 0) t.write(content, t.read(content) + 10);
+  };
+  return {1, 1, {owner, taker, taker}, {}, {}};
+}
+const registered spare_protocol("handover.spare_magazine", {"exchange", "acquire", "release"},
+                                spare_magazine);
+
+// recycler_bin::add_to(): counts the objects of a spare magazine that its owner has put there, under the lock that keeps
+// others from stealing it, while the owner is outside.
+// Covers: src/recycler/recycler_bin.cpp: spare.load acquire
+model counted_magazine() {
+  enum : unsigned { spare, content = 0 };
+  const auto owner = [](thread& t) {
+    t.write(content, 1);
+    t.store(spare, 1, order::release);
+  };
+  const auto counter = [](thread& t) {
+    if (t.load(spare, unless("acquire", order::acquire)) != 0) t.read(content);
+  };
+  return {1, 1, {owner, counter}, {}, {}};
+}
+const registered counted("handover.counted_magazine", {"acquire"}, counted_magazine);
+
+// enter() and leave() of include/tarn/detail/recycler_abi.hpp against with_claimed() of recycler_registry.cpp: the owner
+// has no fence of the processor between its store of `busy` and its look at `claimed`; the claimer's membarrier() makes
+// one. The signal fence in enter() keeps the compiler from moving the two, which a machine of whole operations shows as
+// their order. The bin is a plain variable.
+// Covers: include/tarn/detail/recycler_abi.hpp: atomic_signal_fence seq_cst
+// Covers: include/tarn/detail/recycler_abi.hpp: claimed.load acquire, busy.store release
+// Covers: src/recycler/recycler_registry.cpp: busy.load acquire, claimed.store release
+namespace claim {
+enum : unsigned { busy, claimed, lock, claims };
+enum : unsigned { bin, number };
+
+void owner(thread& t) {
+  for (int round = 0; round < 2; ++round) {
+    int by = 0;
+    if (without("signal fence")) {
+      by = t.load(claimed, order::acquire);
+      t.store(busy, 1, order::relaxed);
+    } else {
+      t.store(busy, 1, order::relaxed);
+      by = t.load(claimed, unless("owner's acquire", order::acquire));
+    }
+    if (by == 0) t.write(bin, round);
+    t.store(busy, 0, unless("owner's release", order::release));
+  }
+}
+
+void claimer(thread& t) {
+  t.lock(lock);
+  const int claim = t.read(number) + 1;
+  t.write(number, claim);
+  t.store(claimed, claim, order::relaxed);
+  t.unlock(lock);
+  if (!without("membarrier")) t.process_fence(2);
+  t.lock(lock);
+  if (t.load(claimed, order::relaxed) == claim) {
+    if (t.load(busy, unless("claimer's acquire", order::acquire)) == 0 || without("busy")) t.write(bin, 7);
+    t.store(claimed, 0, unless("claimer's release", order::release));
+  }
+  t.unlock(lock);
+}
+
+model one_claimer() { return {4, 2, {owner, claimer}, {}, {}}; }
+const registered protocol("handover.recycler_claim",
+                          {"membarrier", "signal fence", "busy", "owner's acquire", "owner's release",
+                           "claimer's acquire", "claimer's release"},
+                          one_claimer);
+}  // namespace claim
+
+}  // namespace
+}  // namespace weak

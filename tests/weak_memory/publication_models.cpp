@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+// What one thread makes and others find without a lock. Used by one thread.
+#include "protocol.hpp"
+
+namespace weak {
+namespace {
+
+// A pool is made by the first who needs it; who is second destroys its own and takes the first one's. `made` are the two
+// pools as plain variables.
+// tarn_buffer_pool_shared(), shared_slot_pool::prepare(), object_pool::pairs():
+// Covers: src/buffers/buffer_abi.cpp: shared_pool.load acquire, shared_pool.compare_exchange_strong acq_rel
+// Covers: include/tarn/pool_resource.hpp: pool_.load acquire, pool_.compare_exchange_strong acq_rel,
+// Covers: include/tarn/pool_resource.hpp: pool_.compare_exchange_strong acquire
+// Covers: include/tarn/object_pool.hpp: pairs_.load acquire, pairs_.compare_exchange_strong acq_rel,
+// Covers: include/tarn/object_pool.hpp: pairs_.compare_exchange_strong acquire
+model made_once() {
+  enum : unsigned { pool };
+  const auto user = [](int mine) {
+    return [=](thread& t) {
+      int found = t.load(pool, unless("load's acquire", order::acquire));
+      if (found == 0) {
+        t.write(static_cast<unsigned>(mine), 1);
+        const order success = without("release") ? order::acquire : order::acq_rel;
+        if (t.compare_exchange(pool, found, mine, success, unless("failure's acquire", order::acquire)))
+          found = mine;
+      }
+      t.check(t.read(static_cast<unsigned>(found)) == 1, "the pool is not whole");
+    };
+  };
+  return {1, 3, {user(1), user(2)}, {}, {}};
+}
+const registered once("publication.made_once", {"load's acquire", "release", "failure's acquire"}, made_once);
+
+// A list or an array that only grows, under a lock: who follows it without the lock finds whole members.
+// create() and first() of buffer_registry; assign_shard_locked() and for_each_shard() of pool_core:
+// Covers: src/buffers/buffer_registry.cpp: pools.load acquire, pools.store release
+// Covers: src/pool/pool_core.cpp: shard_count_.store release
+// Covers: src/pool/pool_core.hpp: shard_count_.load acquire
+model growing_list() {
+  enum : unsigned { lock, first };
+  const auto attach = [](unsigned member) {
+    return [=](thread& t) {
+      t.lock(lock);
+      t.write(member, 10 + t.load(first, order::relaxed));  // with the next one's number
+      t.store(first, static_cast<int>(member), unless("release", order::release));
+      t.unlock(lock);
+    };
+  };
+  const auto reader = [](thread& t) {
+    for (int e = t.load(first, unless("acquire", order::acquire)); e != 0;) {
+      const int content = t.read(static_cast<unsigned>(e));
+      t.check(content >= 10, "the member is not whole");
+      e = content - 10;
+    }
+  };
+  return {2, 3, {attach(1), attach(2), reader}, {}, {}};
+}
+const registered list("publication.growing_list", {"release", "acquire"}, growing_list);
+
+// prepare() and attach_thread() of src/runtime/engine.cpp: one thread makes the engine ready under the lock.
+// Covers: src/runtime/engine.cpp: prepared.load acquire, prepared.store release
+model engine_ready() {
+  enum : unsigned { prepared, lock, settings = 0 };
+  const auto user = [](thread& t) {
+    if (t.load(prepared, unless("acquire", order::acquire)) == 0) {
+      t.lock(lock);
+      if (t.load(prepared, order::relaxed) == 0 || without("second look")) {
+        t.write(settings, 1);
+        t.store(prepared, 1, unless("release", order::release));
+      }
+      t.unlock(lock);
+    }
+    t.check(t.read(settings) == 1, "the engine is not ready");
+  };
+  return {2, 1, {user, user, user}, {}, {}};
+}
+const registered engine("publication.engine_ready", {"acquire", "release", "second look"}, engine_ready);
+
+// measured_prices() of src/buffers/buffer_memory.cpp: one thread measures; others do not wait, and take nothing yet.
+// Covers: src/buffers/buffer_memory.cpp: progress.compare_exchange_strong acquire, progress.load acquire,
+// Covers: src/buffers/buffer_memory.cpp: progress.store release
+model measured_once() {
+  enum : unsigned { progress, prices = 0 };
+  const auto user = [](thread& t) {
+    constexpr int now = 1;
+    constexpr int done = 2;
+    int expected = 0;
+    if (t.compare_exchange(progress, expected, now, order::acquire, order::acquire)) {
+      t.write(prices, 1);
+      t.store(progress, done, unless("release", order::release));
+    } else if (without("acquire") && t.load(progress, order::relaxed) == done) {
+      t.read(prices);
+    }
+    if (!without("acquire") && t.load(progress, order::acquire) == done) t.read(prices);
+  };
+  const auto late = [](thread& t) {
+    if (t.load(progress, unless("acquire", order::acquire)) == 2) t.read(prices);
+  };
+  return {1, 1, {user, late}, {}, {}};
+}
+const registered measured("publication.measured_once", {"release", "acquire"}, measured_once);
+
+// page_map::ensure() by two threads that need the same leaf; set_objects() and find(): the root's entry, then the word of
+// a page, which is written before the program gets a pointer into the page. The program passes the pointer to another
+// thread as it likes, with release and acquire; that thread frees it and looks both up by relaxed loads.
+// Covers: src/pages/page_map.cpp: root_.load acquire, root_.compare_exchange_strong release
+model page_map() {
+  enum : unsigned { root, word_of_one, word_of_two, passed };
+  const auto allocate = [](thread& t, int leaf, unsigned word) {
+    int known = t.load(root, order::acquire);
+    if (known == 0) t.compare_exchange(root, known, leaf, order::release, order::relaxed);
+    if (!without("word before pointer")) t.store(word, 1, order::relaxed);
+  };
+  const auto first = [=](thread& t) {
+    allocate(t, 1, word_of_one);
+    t.store(passed, 1, unless("program's release", order::release));
+    if (without("word before pointer")) t.store(word_of_one, 1, order::relaxed);
+  };
+  const auto second = [=](thread& t) { allocate(t, 2, word_of_two); };
+  const auto freeing = [](thread& t) {
+    if (t.load(passed, unless("program's acquire", order::acquire)) == 0) return;
+    t.check(t.load(root, order::relaxed) != 0, "no leaf for a pointer that was handed out");
+    t.check(t.load(word_of_one, order::relaxed) == 1, "no class for a pointer that was handed out");
+  };
+  return {4, 0, {first, second, freeing}, {}, {}};
+}
+const registered map("publication.page_map",
+                     {"word before pointer", "program's release", "program's acquire"}, page_map);
+
+// shared_slot_pool::number_ of include/tarn/pool_resource.hpp: the number leads to this thread's bin; what is known of the
+// pool with that number (a plain variable) must be the new pool's.
+// attach() and for_each_extension() of src/runtime/extension.hpp, whose flags are set once:
+// Covers: include/tarn/pool_resource.hpp: number_.store release, number_.load acquire
+// Covers: src/runtime/extension.hpp: attached.store release, attached.load acquire
+model pool_number() {
+  enum : unsigned { number, pool = 0 };
+  const auto maker = [](thread& t) {
+    t.write(pool, 1);
+    t.store(number, 1, unless("release", order::release));
+  };
+  const auto user = [](thread& t) {
+    if (t.load(number, unless("acquire", order::acquire)) == 1)
+      t.check(t.read(pool) == 1, "another pool's bin");
+  };
+  return {1, 1, {maker, user, user}, {}, {}};
+}
+const registered numbered("publication.pool_number", {"release", "acquire"}, pool_number);
+
+// recycler<T>::leave(): the last of those who hold the state deletes it, and has seen what the others did with it.
+// Covers: include/tarn/recycler.hpp: references.fetch_sub acq_rel
+model last_reference() {
+  enum : unsigned { references };
+  const auto holder = [](unsigned own) {
+    return [=](thread& t) {
+      t.write(own, 1);
+      const order o = without("release")   ? order::acquire
+                      : without("acquire") ? order::release
+                                           : order::acq_rel;
+      if (t.fetch_add(references, -1, o) != 1) return;
+      for (unsigned i = 0; i < 3; ++i) t.check(t.read(i) == 1, "something is left out");
+    };
+  };
+  return {1, 3, {holder(0), holder(1), holder(2)}, {}, [](machine& m) { m.set_initial(references, 3); }};
+}
+const registered references("publication.last_reference", {"release", "acquire"}, last_reference);
+
+}  // namespace
+}  // namespace weak

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+// Protocols of the profiler: between the recorded threads, and between them and the collector, which is another process
+// with the same memory. Used by one thread.
+#include "protocol.hpp"
+
+namespace weak {
+namespace {
+
+// A ring between a recorded thread and the collector: put(), publish() and make_room() of recorder_state, drain_process()
+// of recording.cpp. Its words are plain variables. The producer writes over a word only when the collector has reported it
+// read; the collector takes what it finds, and may come too early. The kernel's ring of page faults has the same protocol,
+// with the kernel as the producer.
+// Covers: profiler/record/recorder_state.hpp: head.store release
+// Covers: profiler/record/recorder_state.cpp: tail.load acquire
+// Covers: profiler/collect/recording.cpp: head.load acquire, tail.store release
+// Covers: profiler/collect/fault_events.cpp: data_head.load acquire, data_tail.store release
+model ring() {
+  enum : unsigned { head, tail };
+  constexpr int words = 2;
+  const auto producer = [](thread& t) {
+    for (int at = 0; at < 3; ++at) {
+      if (at >= t.load(tail, unless("producer's acquire", order::acquire)) + words) return;
+      t.write(static_cast<unsigned>(at % words), at);
+      t.store(head, at + 1, unless("producer's release", order::release));
+    }
+  };
+  const auto collector = [](thread& t) {
+    int at = 0;
+    for (int round = 0; round < 2; ++round) {
+      for (const int end = t.load(head, unless("collector's acquire", order::acquire)); at < end; ++at) {
+        t.check(t.read(static_cast<unsigned>(at % words)) == at,
+                "a word that was not written yet, or overwritten");
+      }
+      t.store(tail, at, unless("collector's release", order::release));
+    }
+  };
+  return {2, 2, {producer, collector}, {}, {}};
+}
+const registered rings("recorder.ring",
+                       {"producer's acquire", "producer's release", "collector's acquire",
+                        "collector's release"},
+                       ring);
+
+// The state of a ring or of a process's slot: free, claimed and filled by a recorded thread, live, and free again when the
+// collector has done with it. attach() and claim_ring() of recorder_state, look_for_rings() and release_shared() of
+// recording.cpp.
+// Covers: profiler/record/recorder_state.cpp: state.compare_exchange_strong acquire, state.store release
+// Covers: profiler/collect/recording.cpp: state.load acquire, state.store release
+model slot() {
+  enum : unsigned { state, content = 0 };
+  constexpr int free = 0;
+  constexpr int claimed = 1;
+  constexpr int live = 2;
+  const auto recorded = [](thread& t) {
+    int expected = free;
+    if (!t.compare_exchange(state, expected, claimed, unless("claim's acquire", order::acquire),
+                            order::relaxed))
+      return;
+    t.write(content, 1);
+    t.store(state, live, unless("release to live", order::release));
+  };
+  const auto collector = [](thread& t) {
+    if (t.load(state, unless("collector's acquire", order::acquire)) != live) return;
+    t.check(t.read(content) == 1, "a slot that is not filled");
+    t.write(content, 0);
+    t.store(state, free, unless("release to free", order::release));
+  };
+  return {1, 1, {recorded, recorded, collector}, {}, {}};
+}
+const registered slots("recorder.slot",
+                       {"claim's acquire", "release to live", "collector's acquire", "release to free"},
+                       slot);
+
+// A fact that one thread finds and others then use. Looked up by one: find_real_functions(), attach(); by several, all with
+// the same answer, in atomic variables: find_module(), hooks_new. Told once: process_ends(), end_of_thread(), detach(),
+// sampled_blocks::grow() (whose counts are atomic variables), and in replays put() and the start of the lanes.
+// Covers: profiler/record/recorder.cpp: functions_found.load acquire, functions_found.exchange acquire,
+// Covers: profiler/record/recorder.cpp: functions_found.store release
+// Covers: profiler/record/recorder_state.cpp: ending.store release, ending.load acquire, ended.store release,
+// Covers: profiler/record/recorder_state.cpp: attaching.load acquire,
+// Covers: profiler/record/recorder_state.cpp: attaching.compare_exchange_strong acquire, attaching.store release,
+// Covers: profiler/record/recorder_state.cpp: filter.store release
+// Covers: profiler/record/sampled_blocks.cpp: filter.store release
+// Covers: profiler/record/recorder.hpp: filter.load acquire
+// Covers: profiler/record/frame_rule.cpp: looked.load acquire, looked.store release
+// Covers: profiler/record/hooks_new.cpp: looked.load acquire, looked.store release
+// Covers: profiler/collect/recording.cpp: ended.load acquire
+// Covers: profiler/replay/player.cpp: slot.load acquire, places.store release, go.load acquire, go.store release
+// The signal fences of `section` order a thread and its own signal handlers, so they have no part here.
+// Covers: profiler/record/recorder.cpp: atomic_signal_fence seq_cst
+model found_once() {
+  enum : unsigned { found, count, fact = 0 };
+  const auto user = [](thread& t) {
+    if (t.load(found, unless("acquire", order::acquire)) != 2) {
+      if (t.exchange(found, 1, order::acquire) != 0) return;
+      t.write(fact, 1);
+      t.store(count, 1, order::relaxed);
+      t.store(found, 2, unless("release", order::release));
+    }
+    t.check(t.load(count, order::relaxed) == 1, "the counts are not there");
+    t.check(t.read(fact) == 1, "the fact is not there");
+  };
+  const auto late = [](thread& t) {
+    if (t.load(found, unless("acquire", order::acquire)) == 2)
+      t.check(t.read(fact) == 1, "the fact is not there");
+  };
+  return {2, 1, {user, late, late}, {}, {}};
+}
+const registered found("recorder.found_once", {"acquire", "release"}, found_once);
+
+// The lock of the table of tarn apply's pools.
+// Covers: profiler/apply/apply_pools.cpp: table_lock.test_and_set acquire, table_lock.clear release
+model spin_lock() {
+  enum : unsigned { word, content = 0 };
+  const auto user = [](thread& t) {
+    if (t.exchange(word, 1, unless("acquire", order::acquire)) != 0) return;  // it would try again
+    t.write(content, t.read(content) + 1);
+    t.store(word, 0, unless("release", order::release));
+  };
+  return {1, 1, {user, user, user}, {}, {}};
+}
+const registered spinning("apply.spin_lock", {"acquire", "release"}, spin_lock);
+
+}  // namespace
+}  // namespace weak
