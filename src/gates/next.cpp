@@ -2,16 +2,25 @@
 #include "gates/next.hpp"
 
 #include <dlfcn.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <sched.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "os/sealed.hpp"
 #include "runtime/decay.hpp"
+
+// libc has no header for it.
+extern "C" int capset(cap_user_header_t header, cap_user_data_t data) noexcept;
 
 namespace tarn::gates {
 namespace {
 
 constexpr std::size_t calls = static_cast<std::size_t>(call::count);
 
+// In the order of `call`, as all tables here.
 constexpr const char* names[calls] = {"setuid",   "setgid",    "seteuid",   "setegid",   "setreuid",
                                       "setregid", "setresuid", "setresgid", "setgroups", "initgroups",
                                       "capset",   "prctl",     "unshare",   "setns",     "close_range",
@@ -23,26 +32,25 @@ struct addresses {
 
 constinit os::sealed<addresses> behind;
 
-// Whether the program's calls come to this library: not if it was opened by dlopen, or another library defines the name in
-// front of it.
-bool is_ours(const char* name) {
-  Dl_info defining{};
-  Dl_info own{};
-  void* const found = dlsym(RTLD_DEFAULT, name);
-  return found != nullptr && dladdr(found, &defining) != 0 && dladdr(&behind, &own) != 0 &&
-         defining.dli_fbase == own.dli_fbase;
+template <class... Functions>
+bool come_here(Functions*... own) {
+  const char* const* name = names;
+  return ((dlsym(RTLD_DEFAULT, *name++) == reinterpret_cast<void*>(own)) && ...);
+}
+
+// Whether the program's calls come to this library: not if it was opened by dlopen, or another library defines one of the
+// names in front of it.
+bool all_come_here() {
+  return come_here(setuid, setgid, seteuid, setegid, setreuid, setregid, setresuid, setresgid, setgroups,
+                   initgroups, capset, prctl, unshare, setns, close_range, clone, _Fork, syscall);
 }
 
 // A process with more rights than its user gets no thread: nothing there shall depend on gates.
 [[gnu::constructor]] void look_up() {
   addresses found{};
-  bool all_are_ours = getauxval(AT_SECURE) == 0;
-  for (std::size_t i = 0; i < calls; ++i) {
-    found.of[i] = dlsym(RTLD_NEXT, names[i]);
-    all_are_ours = all_are_ours && is_ours(names[i]);
-  }
+  for (std::size_t i = 0; i < calls; ++i) found.of[i] = dlsym(RTLD_NEXT, names[i]);
   behind.seal(found);
-  if (all_are_ours) decay::note_rights_are_followed();
+  if (getauxval(AT_SECURE) == 0 && all_come_here()) decay::note_rights_are_followed();
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ GATES = """
 IMPORTS = """
     memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp getauxval sched_yield
     __errno_location __environ environ __progname_full program_invocation_name secure_getenv fprintf
-    __register_atfork __cxa_atexit dlsym dladdr sigfillset
+    __register_atfork __cxa_atexit dlsym sigfillset
     pthread_attr_destroy pthread_attr_init pthread_attr_setdetachstate pthread_create pthread_key_create
     pthread_setspecific pthread_sigmask""".split()
 PUBLIC = """
