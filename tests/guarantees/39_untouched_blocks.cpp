@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// Guarantee 39: a block costs the memory that the program touches, and no more than the system promises. 1,000 blocks of
+// 4 MiB with one page of each written: at most 10 MiB resident. One block beyond RAM and swap: ENOMEM, where the system's
+// overcommit policy says so. Address space that was freed serves mmap. calloc is zero, also where madvise only pretends.
+#include <sys/sysinfo.h>
+
+#include "kernel_emulator.hpp"
+
+namespace {
+
+using namespace guarantee;
+
+constexpr size_t block = 4 * mib;
+constexpr size_t count = 1000;
+
+// `place`: which page of each block is written.
+int write_one_page_of_each(size_t place) {
+  auto* const blocks = own_array<unsigned char*>(count);
+  void* const heap = take(32 * mib);  // a heap large enough for huge pages
+  const size_t before = resident();
+  for (size_t i = 0; i < count; ++i) {
+    blocks[i] = static_cast<unsigned char*>(take(block));
+    TARN_CHECK(blocks[i] != nullptr, "malloc(4 MiB) fails with %zu blocks live", i);
+    blocks[i][place] = 1;
+  }
+  const size_t cost = growth(before, resident());
+  measured("1,000 blocks of 4 MiB, a page at %zu KiB of each written: %.1f MiB", place / kib, in_mib(cost));
+  TARN_CHECK(cost <= 10 * mib, "%.0f MiB resident for 1,000 pages written", in_mib(cost));
+  for (size_t i = 0; i < count; ++i) give(blocks[i]);
+  give(heap);
+  return holds;
+}
+
+int ask_for_too_much() {
+  struct sysinfo machine {};
+  sysinfo(&machine);
+  const size_t all = (machine.totalram + machine.totalswap) * machine.mem_unit;
+  char policy[8];
+  if (read_start("/proc/sys/vm/overcommit_memory", policy, sizeof policy) == 0 || policy[0] == '1')
+    return holds;
+  for (int i = 0; i < 2; ++i) {
+    errno = 0;
+    TARN_CHECK(take(all + all / 2) == nullptr, "malloc gives %zu MiB on a machine that has %zu MiB",
+               (all + all / 2) / mib, all / mib);
+    TARN_CHECK(errno == ENOMEM, "errno %d, not ENOMEM", errno);
+    errno = 0;
+    TARN_CHECK(hide(calloc(all + all / 2, 1)) == nullptr && errno == ENOMEM, "calloc beyond the machine");
+    // With address space at hand, of blocks that the system did promise.
+    void* halves[4];
+    for (void*& half : halves) half = take(all / 2);
+    for (void* half : halves) give(half);
+  }
+  return holds;
+}
+
+int map_what_was_freed() {
+  constexpr size_t limit = 3 * gib;
+  constexpr size_t most = 2 * gib;
+  const rlimit space{limit, limit};
+  if (setrlimit(RLIMIT_AS, &space) != 0) skip("setrlimit: %s", strerror(errno));
+  void* const whole = take(most);
+  TARN_CHECK(whole != nullptr, "malloc(2 GiB) fails under a limit of 3 GiB");
+  static_cast<char*>(whole)[0] = 1;
+  give(whole);
+  void* mapped = MAP_FAILED;
+  for (int i = 0; i < 50 && mapped == MAP_FAILED; ++i) {
+    mapped = mmap(nullptr, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    sleep_ms(100);
+  }
+  TARN_CHECK(mapped != MAP_FAILED, "2 GiB that were freed 5 s ago cannot be mapped under RLIMIT_AS");
+  return holds;
+}
+
+int calloc_where_madvise_pretends() {
+  kernel::emulate(kernel::madvise_pretends);
+  constexpr size_t sizes[] = {600 * kib, 3 * mib, 20 * mib};
+  for (int round = 0; round < 3; ++round) {
+    for (const size_t size : sizes) {
+      void* const used = take(size);
+      memset(used, 0x5a, size);
+      give(used);
+    }
+    if (tarn_trim != nullptr) tarn_trim(0);
+    for (const size_t size : sizes) {
+      void* const zeroed = hide(calloc(size, 1));
+      TARN_CHECK(first_nonzero(zeroed, size) == size, "calloc(%zu) is not zero where madvise does nothing",
+                 size);
+      give(zeroed);
+    }
+  }
+  return holds;
+}
+
+int write_first_pages() { return write_one_page_of_each(0); }
+int write_inner_pages() { return write_one_page_of_each(2 * mib + 64 * kib); }
+
+}  // namespace
+
+// With a number, only the part of that number.
+int main(int argc, char** argv) {
+  start();
+  struct {
+    const char* name;
+    int (*body)();
+  } const parts[] = {
+      {"1,000 blocks", write_first_pages},
+      {"1,000 blocks, inside", write_inner_pages},
+      {"more than the machine has", ask_for_too_much},
+      {"address space", map_what_was_freed},
+      {"calloc", calloc_where_madvise_pretends},
+  };
+  for (const auto& one : parts) {
+    if (argc > 1 && atoi(argv[1]) != &one - parts) continue;
+    expect_good(run_in_child(100, one.body), one.name);
+  }
+  return holds;
+}
