@@ -7,6 +7,8 @@
 #   tarn_stress_test(NAME SOURCE…)  the same for tests with many threads or many rounds. Label stress.
 #   tarn_death_test(NAME SOURCE…)   the same for tests that expect an abort; not under sanitizers. Label death.
 #
+# They run without guarded allocations, which are rare and at random places; ENV TARN_GUARDED=N asks for them.
+#
 # Programs that run with libtarn preloaded are declared in tests/guarantees/.
 
 function(tarn_unit_test name)
@@ -49,6 +51,6 @@ function(tarn_gtest_program name label timeout)
   # One ctest test per program: a program's tests share one heap, and the sanitizers start slowly.
   add_test(NAME ${label}.${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${label}.${name} PROPERTIES
-    ENVIRONMENT "${TARN_SANITIZER_ENV};${arg_ENV}" LABELS "${label};${arg_LABELS}"
+    ENVIRONMENT "${TARN_SANITIZER_ENV};TARN_GUARDED=off;${arg_ENV}" LABELS "${label};${arg_LABELS}"
     TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
 endfunction()

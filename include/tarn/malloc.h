@@ -54,7 +54,8 @@ TARN_API void* tarn_valloc(size_t size) TARN_NOEXCEPT;
 TARN_API void* tarn_pvalloc(size_t size) TARN_NOEXCEPT;
 /* Bytes that may be used at `block`, at least those asked for; 0 for null. */
 TARN_API size_t tarn_usable_size(const void* block) TARN_NOEXCEPT;
-/* The size of the block that tarn_malloc(size) would give. */
+/* The largest size that costs no more memory than `size`: what a buffer that will grow should ask for. What may be
+ * used of a block is tarn_usable_size, which for a guarded block (option guarded) is what was asked for. */
 TARN_API size_t tarn_good_size(size_t size) TARN_NOEXCEPT;
 
 /* Gives idle memory back to the system now: the calling thread's cache, what other threads have
@@ -66,7 +67,7 @@ TARN_API size_t tarn_trim(size_t keep) TARN_NOEXCEPT;
 
 /* One snapshot, in bytes unless said. Counters are exact when no other thread allocates. */
 typedef struct tarn_stats {
-  uint64_t version;        /* of this struct: 1 */
+  uint64_t version;        /* of this struct: 2 */
   uint64_t reserved;       /* address space taken from the system for blocks */
   uint64_t resident_upper; /* of it and of metadata, at most this much is backed by memory: in_use,
                               free_dirty, metadata, and what was prepared ahead of use. Where the
@@ -86,6 +87,8 @@ typedef struct tarn_stats {
   uint64_t exchanges;      /* magazines handed over whole */
   uint64_t spans_made;     /* spans cut into objects */
   uint64_t spans_freed;    /* spans whose objects all came back, returned to the page heap */
+  uint64_t guarded;        /* live guarded blocks (option guarded); not part of reserved or in_use */
+  uint64_t guarded_blocks; /* guarded blocks handed out so far */
 } tarn_stats;
 
 TARN_API void tarn_get_stats(tarn_stats* out) TARN_NOEXCEPT;

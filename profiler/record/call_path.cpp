@@ -9,76 +9,12 @@ namespace tarn::profiler {
 
 namespace {
 
-std::uintptr_t read_word(std::uintptr_t address) { return *reinterpret_cast<const std::uintptr_t*>(address); }
-
-// A return address as the program counter uses it: aarch64 may have signed it.
-std::uintptr_t plain(std::uintptr_t address) {
-#if defined(__aarch64__)
-  return address & ((std::uintptr_t{1} << 48) - 1);
-#else
-  return address;
-#endif
-}
+using unwind::frame_step;
+using unwind::plain_address;
+using unwind::read_word;
+using unwind::step;
 
 constexpr std::uint32_t not_checked = ~std::uint32_t{0};
-
-struct step_result {
-  std::uintptr_t pc = 0;
-  std::uintptr_t stack_pointer = 0;
-  std::uintptr_t frame_pointer = 0;
-  std::uintptr_t pc_slot = 0;
-  std::uintptr_t frame_pointer_slot = 0;
-  bool by_frame_pointer = false;
-};
-
-bool readable(std::uintptr_t address, const stack_bounds& bounds) {
-  return address % 8 == 0 && address >= bounds.low && address < bounds.high && bounds.high - address >= 8;
-}
-
-// To the caller; false at the end. Reads within bounds only, and always moves outwards.
-bool step(const frame_rule& rule, std::uintptr_t stack_pointer, std::uintptr_t frame_pointer,
-          const stack_bounds& bounds, step_result& out) {
-  std::uintptr_t cfa = 0;
-  std::int32_t saved_frame_pointer = rule.saved_frame_pointer;
-  std::int32_t saved_return = rule.saved_return;
-  out.by_frame_pointer = true;
-  switch (rule.kind) {
-    case rule_kind::usual:
-      cfa = (rule.from_frame_pointer ? frame_pointer : stack_pointer) +
-            8 * static_cast<std::uintptr_t>(rule.cfa_offset);
-      out.by_frame_pointer = rule.from_frame_pointer;
-      break;
-    case rule_kind::frame_pointer:
-      cfa = frame_pointer + 16;
-      saved_frame_pointer = 2;
-      saved_return = 1;
-      break;
-    case rule_kind::realigned: {
-      const std::uintptr_t at =
-          frame_pointer + 8 * static_cast<std::uintptr_t>(static_cast<std::intptr_t>(rule.cfa_offset));
-      if (at < stack_pointer || !readable(at, bounds) || !readable(frame_pointer, bounds)) return false;
-      cfa = read_word(at);
-      out.frame_pointer_slot = frame_pointer;
-      break;
-    }
-    case rule_kind::end:
-    case rule_kind::unknown:
-      return false;
-  }
-  if (cfa <= stack_pointer || cfa % 8 != 0 || cfa > bounds.high || saved_return == 0) return false;
-  out.pc_slot = cfa - 8 * static_cast<std::uintptr_t>(saved_return);
-  if (saved_frame_pointer != 0)
-    out.frame_pointer_slot = cfa - 8 * static_cast<std::uintptr_t>(saved_frame_pointer);
-  if (out.pc_slot < stack_pointer || !readable(out.pc_slot, bounds)) return false;
-  out.pc = plain(read_word(out.pc_slot));
-  out.frame_pointer = frame_pointer;
-  if (out.frame_pointer_slot != 0) {
-    if (!readable(out.frame_pointer_slot, bounds)) return false;
-    out.frame_pointer = read_word(out.frame_pointer_slot);
-  }
-  out.stack_pointer = cfa;
-  return out.pc > 4096;
-}
 
 frame_rule rule_of(std::uintptr_t pc, rule_table& rules, rule_source& source) {
   // The call may be its function's last instruction.
@@ -140,7 +76,7 @@ std::uint32_t node_table::insert(std::uint32_t parent, std::uintptr_t address) n
 std::uint32_t call_path::checked_depth(std::uint32_t end) const {
   for (std::uint32_t index = 0; index < end; ++index) {
     const frame& one = frames_[index];
-    if (plain(read_word(one.pc_slot)) != one.pc) return index;
+    if (plain_address(read_word(one.pc_slot)) != one.pc) return index;
     if (one.needs_frame_pointer && one.frame_pointer_slot != 0 &&
         read_word(one.frame_pointer_slot) != one.frame_pointer) {
       return index;
@@ -194,7 +130,7 @@ std::uint32_t call_path::node_of(const call_origin& origin, const stack_bounds& 
     taken = takes_over(now, valid);
     if (taken) break;
     const frame_rule rule = rule_of(now.pc, rules, source);
-    step_result next;
+    frame_step next;
     const bool more = step(rule, now.stack_pointer, now.frame_pointer, bounds, next);
     now.by_frame_pointer = next.by_frame_pointer && rule.kind != rule_kind::end;
     fresh_[fresh_count_++] = now;
@@ -220,7 +156,7 @@ bool call_path::verify(const call_origin& origin, const stack_bounds& bounds, ru
   std::uintptr_t frame_pointer = origin.frame_pointer;
   for (std::uint32_t left = depth_; left > 0; --left) {
     if (frames_[left - 1].pc != pc) return false;
-    step_result next;
+    frame_step next;
     if (!step(rule_of(pc, rules, source), stack_pointer, frame_pointer, bounds, next)) return left == 1;
     pc = next.pc;
     stack_pointer = next.stack_pointer;

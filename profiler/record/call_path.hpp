@@ -11,22 +11,20 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "profiler/record/frame_rule.hpp"
+#include "os/frame_rule.hpp"
+#include "os/stack_walk.hpp"
 
 namespace tarn::profiler {
 
+using unwind::find_module;
+using unwind::frame_rule;
+using unwind::loaded_module;
+using unwind::parse_frame_rule;
+using unwind::rule_kind;
+using unwind::rule_table;
+using unwind::stack_bounds;
 // Where a call of a hook came from.
-struct call_origin {
-  std::uintptr_t return_address;
-  std::uintptr_t stack_pointer;  // after the return
-  std::uintptr_t frame_pointer;  // the caller's
-};
-
-struct stack_bounds {
-  std::uintptr_t low = 0;
-  std::uintptr_t high = 0;
-  bool contain(std::uintptr_t address) const { return address >= low && address < high; }
-};
+using call_origin = unwind::frame_origin;
 
 // Memory from the system alone, zeroed; null when there is none.
 void* map_pages(std::size_t bytes);

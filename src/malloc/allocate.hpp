@@ -31,7 +31,7 @@ void* out_of_memory();
 
 TARN_ALWAYS_INLINE void* allocate(std::size_t size) {
   if (TARN_LIKELY(size <= size_classes::fine_end)) {
-    void* const object = engine::local_cache->pop(fine_class_of(size));
+    void* const object = engine::local_cache->pop_fine(size);
     if (TARN_LIKELY(object != nullptr)) return object;
   }
   return allocate_slow(size);

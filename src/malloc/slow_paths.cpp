@@ -14,9 +14,11 @@ namespace {
 constexpr std::size_t reclaim_limit = std::size_t{1} << 40;
 constexpr int reclaim_tries = 3;
 
-void* allocate_object(unsigned size_class) {
+void* allocate_object(unsigned size_class, std::size_t size) {
   if (thread_cache* cache = engine::attach_thread()) {
-    if (void* object = cache->pop(size_class)) return object;
+    if (TARN_UNLIKELY(cache->sample_is_due(size_class, engine::guard_windows))) {
+      if (void* block = engine::guards.allocate(size, size_class)) return block;
+    }
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
   // For threads about to end, and when there is no memory for a cache.
@@ -88,7 +90,7 @@ TARN_NOINLINE void* allocate_slow(std::size_t size) {
   if (size <= largest_class_size) {
     const unsigned size_class = class_of_size(size);
     block = engine::local_cache->pop(size_class);
-    if (block == nullptr) block = allocate_object(size_class);
+    if (block == nullptr) block = allocate_object(size_class, size);
   } else {
     return allocate_large(size, 1, false);
   }
@@ -113,6 +115,7 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   const page_map::entry page = engine::map.find(address_of(block));
   const auto size_class = static_cast<unsigned>(page.size_class());
   if (size_class == 0) {
+    if (TARN_UNLIKELY(engine::guards.contains(block))) return engine::guards.deallocate(block);
     span* s = large_block::find(block);
     if (s == nullptr || !large_block::deallocate(s)) report_no_block(block);
     return;
@@ -129,13 +132,15 @@ std::size_t usable_size(const void* block) {
   const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
   if (TARN_LIKELY(size_class != 0)) return class_info(size_class).size;
   const span* s = large_block::find(block);
-  if (s == nullptr) os::fatal("size asked of a pointer that is no block", block);
-  return s->bytes();
+  if (s != nullptr) return s->bytes();
+  const std::size_t guarded = engine::guards.contains(block) ? engine::guards.size_of(block) : 0;
+  if (guarded == 0) os::fatal("size asked of a pointer that is no block", block);
+  return guarded;
 }
 
 void* reallocate(void* block, std::size_t size) {
   const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
-  if (size_class == 0) {
+  if (size_class == 0 && !engine::guards.contains(block)) {
     span* s = large_block::find(block);
     if (s == nullptr) os::fatal("realloc of a pointer that is no block", block);
     if (size > largest_class_size) {
@@ -146,7 +151,7 @@ void* reallocate(void* block, std::size_t size) {
       }
       return resized != nullptr ? resized : out_of_memory();
     }
-  } else {
+  } else if (size_class != 0) {
     if (const char* fault = fault_of(block)) os::fatal(fault, block);
     // A block stays where it is while it is not less than half used.
     const std::size_t have = class_info(size_class).size;

@@ -132,6 +132,8 @@ bool allow_access(void* address, std::size_t bytes) {
   return protect(address, bytes, PROT_READ | PROT_WRITE);
 }
 
+bool forbid_access(void* address, std::size_t bytes) { return protect(address, bytes, PROT_NONE); }
+
 bool forbid_writing(void* address, std::size_t bytes) { return protect(address, bytes, PROT_READ); }
 
 }  // namespace tarn::os

@@ -45,6 +45,8 @@ void release(const guarded_range& range);
 // Makes a part of a range with memory_access::none readable and writable. False: nothing has changed. Doing it twice is
 // harmless.
 bool allow_access(void* address, std::size_t bytes);
+// Makes it fault again; its content stays, unseen. False: nothing has changed.
+bool forbid_access(void* address, std::size_t bytes);
 // Makes memory that is never to change again read-only. False: nothing has changed.
 bool forbid_writing(void* address, std::size_t bytes);
 

@@ -156,7 +156,8 @@ enum class lock_rank : std::uint8_t {
   depot,
   page_heap,
   span_metadata,
-  metadata
+  metadata,
+  guarded
 };
 
 #if TARN_CHECKS

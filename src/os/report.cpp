@@ -65,6 +65,10 @@ TARN_COLD void fatal(const char* what, const void* pointer) {
   text_buffer<1400> line;
   line.put("tarn: ").put(what).put(": ").pointer(pointer).put('\n');
   write_line(line);
+  end_process();
+}
+
+TARN_COLD void end_process() {
   // abort() of libc takes locks and runs handlers; the signal alone is what a debugger and a core dump need.
   const long process = system_call(SYS_getpid);
   system_call(SYS_tgkill, process, system_call(SYS_gettid), SIGABRT);

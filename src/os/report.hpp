@@ -19,6 +19,9 @@ void forget_standard_error();
 // Writes "tarn: <what>: <pointer>" and aborts: the heap can no longer be trusted.
 [[noreturn]] void fatal(const char* what, const void* pointer);
 
+// Sends SIGABRT to the calling thread; the process does not go on, whatever the program does with the signal.
+[[noreturn]] void end_process();
+
 // Appends text to a file that is made if needed. False when that fails.
 bool append_to_file(const char* path, const text_writer& text);
 

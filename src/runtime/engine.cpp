@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "guarded/fault_handler.hpp"
 #include "os/memory.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/extension.hpp"
@@ -20,6 +21,8 @@ constinit page_heap heap{metadata, map, touch};
 constinit central middle{metadata, map, heap};
 constinit cache_budget budget;
 constinit thread_cache_registry registry{middle, budget};
+constinit guarded_blocks guards;
+constinit sample_windows guard_windows;
 constinit std::atomic<std::size_t> large_bytes{0};
 constinit thread_cache no_cache{thread_cache::empty_tag{}};
 
@@ -87,6 +90,13 @@ void prepare() {
   // pthread_atfork allocates from the 49th handler on, and would wait for itself if that were the first allocation of
   // the process, before any constructor of this library.
   register_fork_handlers();
+}
+
+// After those constructors that note what the options' warnings need. A handler that the program installs comes later and
+// takes the place of this one; a sandbox may forbid to install one.
+[[gnu::constructor]] void watch_faults() {
+  prepare();
+  if (guard_windows.length() != 0) fault_handler::install(guards);
 }
 
 }  // namespace

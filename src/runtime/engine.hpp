@@ -10,11 +10,13 @@
 
 #include "base/compiler.hpp"
 #include "central/central.hpp"
+#include "guarded/guarded_blocks.hpp"
 #include "pages/first_touch.hpp"
 #include "pages/metadata_arena.hpp"
 #include "pages/page_heap.hpp"
 #include "pages/page_map.hpp"
 #include "thread/registry.hpp"
+#include "thread/sample_windows.hpp"
 #include "thread/thread_cache.hpp"
 
 namespace tarn::engine {
@@ -29,6 +31,8 @@ extern page_heap heap;
 extern central middle;
 extern cache_budget budget;
 extern thread_cache_registry registry;
+extern guarded_blocks guards;
+extern sample_windows guard_windows;
 
 // Bytes of live large blocks.
 extern std::atomic<std::size_t> large_bytes;

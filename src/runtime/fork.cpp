@@ -73,6 +73,7 @@ constexpr void (*groups[])(const lock_walk&) = {
     [](const lock_walk& w) { middle.magazines().walk_locks(w); },
     [](const lock_walk& w) { walk_extensions(w, &extension::walk_lower_locks); },
     [](const lock_walk& w) { w.visit(metadata.lock()); },
+    [](const lock_walk& w) { w.visit(guards.lock()); },
 };
 constexpr unsigned group_count = sizeof groups / sizeof *groups;
 

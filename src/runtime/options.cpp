@@ -10,6 +10,7 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "guarded/fault_handler.hpp"
 #include "os/mutex.hpp"
 #include "os/report.hpp"
 #include "runtime/engine.hpp"
@@ -119,6 +120,17 @@ bool apply_background(const char* value) {
   return true;
 }
 
+bool apply_guarded(const char* value) {
+  std::int64_t length = 0;
+  if (std::strcmp(value, "off") != 0 &&
+      (!parse_integer(value, length) || length < 1 || length > sample_windows::longest)) {
+    return false;
+  }
+  engine::guard_windows.set_length(static_cast<std::int32_t>(length));
+  if (length != 0) fault_handler::install(engine::guards);
+  return true;
+}
+
 bool apply_statistics(const char* value) {
   if (*value == '\0' || std::strlen(value) >= longest_value) return false;
   const bool off = std::strcmp(value, "off") == 0;
@@ -149,6 +161,9 @@ constexpr entry table[] = {
      "whether a thread of tarn's own, alive only while there is something to do, gives idle memory back; "
      "auto: where it never outlives a change of rights",
      apply_background},
+    {"guarded", "65536", "a number N from 1 to 1073741824, or off",
+     "one in N allocations of each size and thread lies on pages of its own, where misuse is seen",
+     apply_guarded},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics},
 };

@@ -38,6 +38,8 @@ constexpr field fields[] = {
     {"exchanges", &tarn_stats::exchanges},
     {"spans_made", &tarn_stats::spans_made},
     {"spans_freed", &tarn_stats::spans_freed},
+    {"guarded", &tarn_stats::guarded},
+    {"guarded_blocks", &tarn_stats::guarded_blocks},
 };
 
 void put_json_string(text_writer& out, const char* text) {
@@ -80,7 +82,7 @@ void put_json_string(text_writer& out, const char* text) {
 void collect(tarn_stats& out) {
   out = {};
   const page_heap_stats pages = engine::heap.stats();
-  out.version = 1;
+  out.version = 2;
   out.reserved = pages.reserved;
   out.in_use = pages.in_use;
   out.free_dirty = pages.free_dirty;
@@ -90,6 +92,8 @@ void collect(tarn_stats& out) {
   out.resident_upper = pages.in_use + pages.free_dirty + pages.ahead + out.metadata;
   out.huge_advised = engine::touch.huge_advised();
   out.populated = engine::touch.populated();
+  out.guarded = engine::guards.live_bytes();
+  out.guarded_blocks = engine::guards.samples();
   out.threads = engine::registry.count();
   out.cached = engine::middle.handover_bytes();
   engine::registry.for_each([&out](thread_cache& cache) { out.cached += cache.cached_bytes(); });

@@ -151,7 +151,7 @@ void thread_cache::give_back(unsigned size_class, magazine* m) {
 
 void thread_cache::load(unsigned size_class, magazine* m) {
   bin& b = bins_[size_class];
-  b.loaded = m;
+  loaded_[size_class] = m;
   b.top = m->bottom() + m->count;
   b.limit =
       m->bottom() + std::max<std::size_t>(std::min<std::size_t>(most_now(size_class), m->capacity), m->count);
@@ -159,7 +159,7 @@ void thread_cache::load(unsigned size_class, magazine* m) {
 
 void thread_cache::unload(unsigned size_class) {
   bin& b = bins_[size_class];
-  b.loaded->count = static_cast<std::uint16_t>(b.top - b.loaded->bottom());
+  loaded_[size_class]->count = static_cast<std::uint16_t>(b.top - loaded_[size_class]->bottom());
 }
 
 bool thread_cache::is_one_way(unsigned size_class) const {
@@ -175,8 +175,7 @@ std::size_t thread_cache::most_now(unsigned size_class) const {
 // After a miss: the bin may hold twice as much, if the budget allows. The loaded magazine then gives way to a larger
 // one, if it has to.
 bool thread_cache::grow(unsigned size_class) {
-  bin& b = bins_[size_class];
-  if (is_empty(b)) {
+  if (is_empty(size_class)) {
     magazine* m = new_magazine(size_class);
     if (m != nullptr) load(size_class, m);
     return m != nullptr;
@@ -185,7 +184,7 @@ bool thread_cache::grow(unsigned size_class) {
   const std::size_t next_most = std::min<std::size_t>(most * 2, class_info(size_class).magazine);
   if (next_most == most || !raise_most(size_class, next_most)) return false;
   unload(size_class);
-  magazine* const old = b.loaded;
+  magazine* const old = loaded_[size_class];
   if (old->capacity >= next_most) {
     load(size_class, old);
     return true;
@@ -211,6 +210,39 @@ void thread_cache::note_slow_call(unsigned size_class) {
   }
 }
 
+// ---- guarded allocations ----
+
+bool thread_cache::sample_is_due(unsigned size_class, sample_windows& windows) {
+  bin& b = bins_[size_class];
+  if (TARN_LIKELY(b.until_sample >= 0)) return false;
+  const std::int32_t length = windows.length();
+  const std::int32_t left = std::exchange(b.after_sample, bin::no_window);
+  if (length == 0) {
+    b.until_sample = sample_windows::off_interval;
+    return false;
+  }
+  const std::int32_t place = windows.place(length);
+  b.until_sample = std::max(left, 0) + place;
+  b.after_sample = length - 1 - place;
+  return left != bin::no_window;
+}
+
+// An object of the loaded magazine, whatever sample_is_due() will say next; null if it has none.
+void* thread_cache::take(unsigned size_class) {
+  bin& b = bins_[size_class];
+  if (b.top[-1] == nullptr) return nullptr;
+  --b.until_sample;
+  void* const object = *--b.top;
+  free_mark::clear(object);
+  return object;
+}
+
+// From a span, past the magazines.
+void* thread_cache::take_one(unsigned size_class) {
+  --bins_[size_class].until_sample;
+  return central_->take_one(size_class);
+}
+
 // ---- slow paths ----
 
 // A magazine that other threads have filled may be longer than this thread's; what the budget does not allow goes to the
@@ -225,17 +257,17 @@ magazine* thread_cache::trim_to_budget(unsigned size_class, magazine* m) {
 }
 
 TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
+  if (void* const object = take(size_class)) return object;
   note_slow_call(size_class);
-  if (most_[size_class] == 0 && !open(size_class)) return central_->take_one(size_class);
+  if (most_[size_class] == 0 && !open(size_class)) return take_one(size_class);
   streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] - 1, -one_way, 0));
-  bin& b = bins_[size_class];
   magazine* const spare = take_spare(size_class);
   magazine* full = spare;
   if (spare == nullptr || spare->count == 0) full = central_->take_full(size_class);
   if (full != nullptr) {
     full = trim_to_budget(size_class, full);
     // What was loaded is empty: it, or the spare one, stays as the spare one.
-    magazine* const empty = b.loaded;
+    magazine* const empty = loaded_[size_class];
     load(size_class, full);
     if (empty == no_magazine()) {
       put_spare(size_class, spare != full ? spare : nullptr);
@@ -244,25 +276,24 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
       put_spare(size_class, empty);
       if (spare != nullptr && spare != full) discard(spare);
     }
-    return pop(size_class);
+    return take(size_class);
   }
   put_spare(size_class, spare);
   grow(size_class);
-  if (is_empty(b)) return central_->take_one(size_class);
-  magazine* const m = b.loaded;
+  if (is_empty(size_class)) return take_one(size_class);
+  magazine* const m = loaded_[size_class];
   m->count = static_cast<std::uint16_t>(
       central_->refill(size_class, m, std::min<std::size_t>(most_now(size_class), m->capacity)));
   load(size_class, m);
-  return pop(size_class);
+  return take(size_class);
 }
 
 // The loaded magazine is full, or there is none.
 void thread_cache::make_room(unsigned size_class) {
   streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] + 1, 0, one_way));
-  bin& b = bins_[size_class];
   if (central_->draining(size_class) && !is_one_way(size_class)) empty_bin(size_class);
-  if (grow(size_class) || is_empty(b)) return;
-  magazine* const full = b.loaded;
+  if (grow(size_class) || is_empty(size_class)) return;
+  magazine* const full = loaded_[size_class];
   unload(size_class);
   if (full->count < std::min<std::size_t>(most_now(size_class), full->capacity)) {
     // It was short because the class was draining.
@@ -305,10 +336,10 @@ TARN_NOINLINE bool thread_cache::free_slow(unsigned size_class, page_map::entry 
 
 void thread_cache::empty_bin(unsigned size_class) {
   bin& b = bins_[size_class];
-  if (!is_empty(b)) {
+  if (!is_empty(size_class)) {
     unload(size_class);
-    magazine* const m = b.loaded;
-    b.loaded = no_magazine();
+    magazine* const m = loaded_[size_class];
+    loaded_[size_class] = no_magazine();
     b.top = b.limit = no_magazine()->bottom();
     hand_over(size_class, m);
   }
@@ -332,7 +363,7 @@ void thread_cache::scavenge() {
   central_->nudge();
   for (unsigned c = 1; c < size_classes::count; ++c) {
     misses_[c] = 0;
-    if (is_empty(bins_[c])) continue;
+    if (is_empty(c)) continue;
     if (last_top_[c] == bins_[c].top) {
       give_up_bin(c);
     } else {
@@ -359,8 +390,8 @@ bool thread_cache::holds_its_bound() const {
   std::size_t capacity = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
     const magazine* const spare = spare_[c].load(std::memory_order_relaxed);
-    const auto loaded = static_cast<std::size_t>(bins_[c].top - bins_[c].loaded->bottom());
-    const auto room = static_cast<std::size_t>(bins_[c].limit - bins_[c].loaded->bottom());
+    const auto loaded = static_cast<std::size_t>(bins_[c].top - loaded_[c]->bottom());
+    const auto room = static_cast<std::size_t>(bins_[c].limit - loaded_[c]->bottom());
     if (std::max(loaded, room) > most_[c] || (spare != nullptr && spare->count > most_[c])) return false;
     capacity += std::size_t{2} * most_[c] * class_info(c).size;
   }
@@ -376,7 +407,8 @@ __attribute__((no_sanitize("thread"))) std::size_t thread_cache::cached_bytes() 
     const magazine* const spare =
         __atomic_load_n(reinterpret_cast<magazine* const*>(&spare_[c]), __ATOMIC_RELAXED);
     // Read one after the other while they change, they may be of two magazines.
-    const auto loaded = reinterpret_cast<std::uintptr_t>(b.top) - address_of(b.loaded->slots) - sizeof(void*);
+    const auto loaded =
+        reinterpret_cast<std::uintptr_t>(b.top) - address_of(loaded_[c]->slots) - sizeof(void*);
     const std::size_t count = std::min(loaded / sizeof(void*), largest_magazine);
     bytes += (count + (spare != nullptr ? spare->count : 0)) * size_classes::table[c].size;
   }

@@ -9,6 +9,7 @@
 // Invariants, for each class c with the loaded magazine m:
 //   - m->slots < top <= limit, and limit - m->bottom() is at most most_[c], or what m held when it came;
 //   - objects lie in [m->bottom(), top), and m->slots[0] is null;
+//   - until_sample + after_sample + 1 allocations are left of the class's window, or of two when one has just begun;
 //   - every object in a magazine has its free_mark set, no object in the program's hands has;
 //   - the class has at most 2 * most_[c] objects in its two magazines;
 //   - capacity_bytes_ = sum over the classes of 2 * most_ * size.
@@ -26,6 +27,7 @@
 // first call misses and no fast path asks whether there is a cache.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +39,7 @@
 #include "central/magazine.hpp"
 #include "central/objects.hpp"
 #include "central/size_class.hpp"
+#include "thread/sample_windows.hpp"
 
 namespace tarn {
 
@@ -50,14 +53,33 @@ struct cache_budget {
   alignas(separation) std::atomic<std::size_t> used{0};
 };
 
+// The magazine of a class that a thread has loaded, as the fast paths see it.
+struct alignas(32) cache_bin {
+  void** top;
+  void** limit;
+  std::uint64_t reciprocal;   // of the object size
+  std::int32_t until_sample;  // allocations left before the next guarded one; below zero: it is due
+  std::int32_t after_sample;  // of the same window, behind the guarded one; no_window before the first one
+
+  static constexpr std::int32_t no_window = -1;
+};
+
+// Where the bin of a request of up to fine_end bytes lies in the array of bins. One load gives what the class would have
+// to be multiplied for.
+constexpr auto make_fine_bins() {
+  std::array<std::uint16_t, size_classes::fine_lookup.size()> offsets{};
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    offsets[i] = static_cast<std::uint16_t>(size_classes::fine_lookup[i] * sizeof(cache_bin));
+  }
+  return offsets;
+}
+inline constexpr auto fine_bins = make_fine_bins();
+
 class alignas(separation) thread_cache {
+  cache_bin bins_[size_classes::count];  // first, so that their offsets are those from the cache
+
  public:
-  struct alignas(32) bin {
-    void** top;
-    void** limit;
-    std::uint64_t reciprocal;  // of the object size
-    magazine* loaded;
-  };
+  using bin = cache_bin;
 
   // What a bin without a magazine has loaded: it is empty and full at once.
   static magazine* no_magazine() { return &none_; }
@@ -67,16 +89,16 @@ class alignas(separation) thread_cache {
 
   thread_cache(central& c, cache_budget& budget) : central_(&c), budget_(&budget) { make_empty(); }
 
-  // An object of the class, or null: then allocate_slow.
-  TARN_ALWAYS_INLINE void* pop(unsigned size_class) {
-    bin& b = bins_[size_class];
-    void** const top = b.top;
-    void* const object = top[-1];
-    if (TARN_UNLIKELY(object == nullptr)) return nullptr;
-    b.top = top - 1;
-    free_mark::clear(object);
-    return object;
+  // An object of the class, or null: then allocate_slow, or a guarded allocation is due (sample_is_due).
+  TARN_ALWAYS_INLINE void* pop(unsigned size_class) { return pop_from(bins_[size_class]); }
+  // The same for a size. Requires: size <= size_classes::fine_end.
+  TARN_ALWAYS_INLINE void* pop_fine(std::size_t size) {
+    const std::size_t offset = fine_bins[(size + 7) >> size_classes::fine_shift];
+    return pop_from(*reinterpret_cast<bin*>(reinterpret_cast<char*>(bins_) + offset));
   }
+
+  // Whether the next allocation of the class is to be a guarded one. If so, the next window has begun.
+  bool sample_is_due(unsigned size_class, sample_windows& windows);
 
   // Takes an object back. False: free_slow.
   // `page` is the page map's entry for the object; for a page without objects it gives bin 0, which is always
@@ -127,14 +149,24 @@ class alignas(separation) thread_cache {
 
   constexpr void make_empty() {
     for (unsigned c = 0; c < size_classes::count; ++c) {
-      bins_[c] = {none_.slots + 1, none_.slots + 1, class_info(c).reciprocal, &none_};
+      bins_[c] = {none_.slots + 1, none_.slots + 1, class_info(c).reciprocal, 0, bin::no_window};
+      loaded_[c] = &none_;
     }
   }
   // Whether an object begins there that is not free.
   TARN_ALWAYS_INLINE static bool is_live(page_map::entry page, const bin& b, const void* object) {
     return is_multiple(page.distance(address_of(object)), b.reciprocal) && !free_mark::is_set(object);
   }
-  static bool is_empty(const bin& b) { return b.loaded == no_magazine(); }
+  // Two conditions on the way to an object: there is one, and no guarded allocation is due. The first one is asked
+  // before anything is written, as the bins that all threads without a cache share are always empty.
+  TARN_ALWAYS_INLINE static void* pop_from(bin& b) {
+    if (TARN_UNLIKELY(b.top[-1] == nullptr || --b.until_sample < 0)) return nullptr;
+    void* const object = *--b.top;
+    if (object == nullptr) __builtin_unreachable();
+    free_mark::clear(object);
+    return object;
+  }
+  [[nodiscard]] bool is_empty(unsigned size_class) const { return loaded_[size_class] == no_magazine(); }
 
   // A spare magazine changes hands. Only the owner puts one, where there is none.
   magazine* take_spare(unsigned size_class);
@@ -161,9 +193,11 @@ class alignas(separation) thread_cache {
   void scavenge();
   void note_slow_call(unsigned size_class);
 
-  bin bins_[size_classes::count];
+  void* take(unsigned size_class);
+  void* take_one(unsigned size_class);
 
   // Cold from here on.
+  magazine* loaded_[size_classes::count];
   std::atomic<magazine*> spare_[size_classes::count] = {};
   central* central_ = nullptr;
   cache_budget* budget_ = nullptr;

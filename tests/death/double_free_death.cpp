@@ -29,7 +29,7 @@ class thread_cache_test_access {
   template <class Visit>
   static void for_each_loaded(const thread_cache& cache, unsigned c, Visit visit) {
     const thread_cache::bin& b = cache.bins_[c];
-    for (void** slot = b.loaded->bottom(); slot < b.top; ++slot) visit(*slot);
+    for (void** slot = cache.loaded_[c]->bottom(); slot < b.top; ++slot) visit(*slot);
   }
   static magazine* spare(const thread_cache& cache, unsigned c) { return cache.spare_[c].load(); }
 };

@@ -187,7 +187,7 @@ TEST_F(blocks_stress, with_trim_and_statistics_all_the_time) {
     }
     tarn_stats stats;
     while (working.load() != 0) {
-      tarn_trim(stats.version == 1 ? 0 : mib);
+      tarn_trim(stats.version == 2 ? 0 : mib);
       tarn_get_stats(&stats);
       engine::heap.validate();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -179,7 +179,7 @@ TEST(api, statistics_as_json_fit_or_are_cut_and_always_end) {
   EXPECT_EQ(whole.size(), length);
   const nlohmann::json object = nlohmann::json::parse(whole);
   const tarn_stats now = stats_now();
-  EXPECT_EQ(object["version"], 1);
+  EXPECT_EQ(object["version"], 2);
   EXPECT_EQ(object["in_use"], now.in_use);
   EXPECT_EQ(object["spans_freed"], now.spans_freed);
   for (const std::size_t capacity : {std::size_t{1}, std::size_t{2}, length - 1, length}) {

@@ -36,8 +36,9 @@ std::string value_of(const std::string& name) {
 
 TEST(options, the_table_is_complete_and_ends) {
   const auto options = all_options();
-  EXPECT_EQ(options.size(), 6U);
-  for (const char* name : {"decay_ms", "cache_budget", "large_cache", "huge_pages", "background", "stats"}) {
+  EXPECT_EQ(options.size(), 7U);
+  for (const char* name :
+       {"decay_ms", "cache_budget", "large_cache", "huge_pages", "background", "guarded", "stats"}) {
     ASSERT_EQ(options.count(name), 1U) << name;
     EXPECT_NE(std::string(options.at(name).meaning), "");
     EXPECT_NE(std::string(options.at(name).accepts), "");
@@ -162,9 +163,11 @@ TEST(options, a_bad_value_in_the_environment_is_reported_and_ignored) {
 
 TEST(options, an_unknown_name_in_the_environment_is_reported_with_those_there_are) {
   const std::string text = in_environment("TARN_DECAY=5 TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE=1");
-  EXPECT_NE(text.find("tarn: TARN_DECAY is no option and is ignored; there are TARN_DECAY_MS, "
-                      "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_STATS\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(
+          "tarn: TARN_DECAY is no option and is ignored; there are TARN_DECAY_MS, "
+          "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_GUARDED, TARN_STATS\n"),
+      std::string::npos)
       << text;
   EXPECT_NE(text.find("tarn: TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE is no option"),
             std::string::npos)

@@ -19,6 +19,7 @@ namespace tarn {
 class thread_cache_test_access {
  public:
   static thread_cache::bin& bin_of(thread_cache& cache, unsigned c) { return cache.bins_[c]; }
+  static magazine* loaded(thread_cache& cache, unsigned c) { return cache.loaded_[c]; }
   static bool has_spare(thread_cache& cache, unsigned c) { return spare(cache, c) != nullptr; }
   static magazine* spare(thread_cache& cache, unsigned c) { return cache.spare_[c].load(); }
   static std::size_t spare_count(thread_cache& cache, unsigned c) {
@@ -30,7 +31,7 @@ class thread_cache_test_access {
   // What a bin of the class may hold; it has a spare magazine of the same length.
   static std::size_t most(const thread_cache& cache, unsigned c) { return cache.most_[c]; }
   static bool is_empty_bin(thread_cache& cache, unsigned c) {
-    return cache.bins_[c].loaded == thread_cache::no_magazine();
+    return cache.loaded_[c] == thread_cache::no_magazine();
   }
 };
 
@@ -42,6 +43,12 @@ constexpr unsigned small = 5;  // objects of 64 bytes
 
 class thread_cache_test : public testing::Test {
  protected:
+  // No guarded allocation is due in any test but those that ask for it.
+  thread_cache_test() {
+    for (unsigned c = 0; c < size_classes::count; ++c) {
+      for (thread_cache* cache : {&cache_, &other_}) access::bin_of(*cache, c).until_sample = INT32_MAX;
+    }
+  }
   void* allocate(unsigned c) {
     void* object = cache_.pop(c);
     if (object == nullptr) object = cache_.allocate_slow(c);
@@ -76,7 +83,7 @@ class thread_cache_test : public testing::Test {
   }
   void check_bin(thread_cache& cache, unsigned c) {
     const thread_cache::bin& b = access::bin_of(cache, c);
-    magazine* const m = b.loaded;
+    magazine* const m = access::loaded(cache, c);
     ASSERT_EQ(m->slots[0], nullptr);
     ASSERT_GE(b.top, m->bottom());
     ASSERT_LE(b.top, b.limit);
@@ -97,7 +104,7 @@ class thread_cache_test : public testing::Test {
     ASSERT_TRUE(cache.holds_its_bound());
   }
 
-  std::size_t capacity_of(unsigned c) { return access::bin_of(cache_, c).loaded->capacity; }
+  std::size_t capacity_of(unsigned c) { return access::loaded(cache_, c)->capacity; }
 
   std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
   thread_cache cache_{engine_->middle, engine_->budget};
@@ -122,6 +129,49 @@ TEST_F(thread_cache_test, every_class_gives_distinct_objects_and_takes_them_back
     release_all(c, objects);
   }
   check(cache_);
+}
+
+// Freed at once, so that no magazine runs empty and only the window's end leads to the slow path.
+TEST_F(thread_cache_test, each_window_has_one_guarded_allocation) {
+  constexpr int length = 1000;
+  constexpr int rounds = 20;
+  access::bin_of(cache_, small).until_sample = 0;
+  sample_windows windows;
+  windows.set_length(length);
+  int samples = 0;
+  std::set<int> places;
+  int calls = 0;
+  for (int i = 0; i < rounds * length; ++i) {
+    void* object = cache_.pop(small);
+    if (object == nullptr) {
+      ++calls;
+      if (cache_.sample_is_due(small, windows)) {
+        places.insert(i % length);
+        ++samples;
+        continue;
+      }
+      object = cache_.allocate_slow(small);
+    }
+    release(small, object);
+  }
+  EXPECT_GE(samples, rounds - 1);
+  EXPECT_LE(samples, rounds);
+  EXPECT_GT(places.size(), 10U) << "the places are not random";
+  EXPECT_LE(calls, samples + 3);
+}
+
+TEST_F(thread_cache_test, without_windows_nothing_is_guarded) {
+  access::bin_of(cache_, small).until_sample = 0;
+  sample_windows windows;
+  windows.set_length(0);
+  for (int i = 0; i < 3 * sample_windows::off_interval; ++i) {
+    void* object = cache_.pop(small);
+    if (object == nullptr) {
+      ASSERT_FALSE(cache_.sample_is_due(small, windows));
+      object = cache_.allocate_slow(small);
+    }
+    release(small, object);
+  }
 }
 
 TEST_F(thread_cache_test, the_last_object_freed_is_the_first_given) {
@@ -153,7 +203,7 @@ TEST_F(thread_cache_test, objects_keep_their_slots_when_a_magazine_grows) {
   for (void* object : allocate_many(small, 3000)) {
     release_to(other_, small, object);
     check_bin(other_, small);
-    const std::size_t capacity = access::bin_of(other_, small).loaded->capacity;
+    const std::size_t capacity = access::loaded(other_, small)->capacity;
     times_grown += capacity > last ? 1 : 0;
     last = capacity;
   }
@@ -230,7 +280,7 @@ TEST_F(thread_cache_test, full_magazines_go_from_thread_to_thread_whole) {
   void* const object = other_.allocate_slow(small);
   EXPECT_EQ(counters.exchanges.load(), before + 1);
   EXPECT_EQ(counters.refills.load(), refills) << "no span was looked at";
-  EXPECT_EQ(access::bin_of(other_, small).loaded->capacity, largest_magazine);
+  EXPECT_EQ(access::loaded(other_, small)->capacity, largest_magazine);
   release_to(other_, small, object);
   check(cache_);
   check(other_);

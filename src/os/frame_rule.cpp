@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "profiler/record/frame_rule.hpp"
+#include "os/frame_rule.hpp"
 
 #include <dlfcn.h>
 #include <link.h>
 
 #include <cstring>
 
-namespace tarn::profiler {
+namespace tarn::unwind {
 
 namespace {
 
@@ -379,8 +379,14 @@ frame_rule as_rule(const row& now) {
   return rule;
 }
 
-// glibc 2.35 and newer tell without a lock.
+// glibc 2.35 and newer tell without a lock. Looked up when the library is loaded, since dlsym takes the linker's lock.
 using object_finder = int (*)(void*, dl_find_object*);
+constinit std::atomic<object_finder> find_object{nullptr};
+
+[[gnu::constructor]] void at_load() {
+  find_object.store(reinterpret_cast<object_finder>(dlsym(RTLD_DEFAULT, "_dl_find_object")),
+                    std::memory_order_relaxed);
+}
 
 struct search {
   std::uintptr_t pc;
@@ -404,7 +410,7 @@ int look_at_module(dl_phdr_info* info, std::size_t, void* context) {
     inside = inside || (wanted.pc >= begin && wanted.pc < begin + segment.p_memsz);
   }
   if (!inside) return 0;
-  *wanted.found = {header, start, end, info->dlpi_name};
+  *wanted.found = {header, start, end, info->dlpi_name, nullptr};
   wanted.is_there = true;
   return 1;
 }
@@ -442,23 +448,20 @@ frame_rule parse_frame_rule(std::uintptr_t pc, const unsigned char* unwind_heade
   return as_rule(machine.now);
 }
 
+bool find_module_lock_free(std::uintptr_t pc, loaded_module& found) {
+  const object_finder find = find_object.load(std::memory_order_relaxed);
+  dl_find_object result = {};
+  if (find == nullptr || find(reinterpret_cast<void*>(pc), &result) != 0) return false;
+  found.unwind_header = static_cast<const unsigned char*>(result.dlfo_eh_frame);
+  found.start = reinterpret_cast<std::uintptr_t>(result.dlfo_map_start);
+  found.end = reinterpret_cast<std::uintptr_t>(result.dlfo_map_end);
+  found.map = result.dlfo_link_map;
+  found.path = found.map != nullptr ? found.map->l_name : "";
+  return true;
+}
+
 bool find_module(std::uintptr_t pc, loaded_module& found) {
-  static std::atomic<object_finder> known{nullptr};
-  static std::atomic<bool> looked{false};
-  if (!looked.load(std::memory_order_acquire)) {  // pairs with the release below: known is set
-    known.store(reinterpret_cast<object_finder>(dlsym(RTLD_DEFAULT, "_dl_find_object")),
-                std::memory_order_relaxed);
-    looked.store(true, std::memory_order_release);
-  }
-  if (const object_finder find = known.load(std::memory_order_relaxed)) {
-    dl_find_object result = {};
-    if (find(reinterpret_cast<void*>(pc), &result) != 0) return false;
-    found.unwind_header = static_cast<const unsigned char*>(result.dlfo_eh_frame);
-    found.start = reinterpret_cast<std::uintptr_t>(result.dlfo_map_start);
-    found.end = reinterpret_cast<std::uintptr_t>(result.dlfo_map_end);
-    found.path = result.dlfo_link_map != nullptr ? result.dlfo_link_map->l_name : "";
-    return true;
-  }
+  if (find_object.load(std::memory_order_relaxed) != nullptr) return find_module_lock_free(pc, found);
   search wanted{pc, &found};
   dl_iterate_phdr(look_at_module, &wanted);
   return wanted.is_there;
@@ -486,18 +489,16 @@ frame_rule unpack(std::uint64_t packed) {
 
 }  // namespace
 
-frame_rule rule_table::find(std::uintptr_t pc) const noexcept {
-  const entry& here = entries_[index_of(pc)];
-  const std::uint64_t rule = here.rule.load(std::memory_order_relaxed);
-  if ((here.check.load(std::memory_order_relaxed) ^ rule) != pc) return {};
+frame_rule rule_entry::find(std::uintptr_t pc) const noexcept {
+  const std::uint64_t rule = rule_.load(std::memory_order_relaxed);
+  if ((check_.load(std::memory_order_relaxed) ^ rule) != pc) return {};
   return unpack(rule);
 }
 
-void rule_table::insert(std::uintptr_t pc, const frame_rule& rule) noexcept {
-  entry& here = entries_[index_of(pc)];
+void rule_entry::insert(std::uintptr_t pc, const frame_rule& rule) noexcept {
   const std::uint64_t packed = pack(rule);
-  here.rule.store(packed, std::memory_order_relaxed);
-  here.check.store(pc ^ packed, std::memory_order_relaxed);
+  rule_.store(packed, std::memory_order_relaxed);
+  check_.store(pc ^ packed, std::memory_order_relaxed);
 }
 
-}  // namespace tarn::profiler
+}  // namespace tarn::unwind

@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tarn::profiler {
+struct link_map;
+
+namespace tarn::unwind {
 
 enum class rule_kind : std::uint8_t {
   unknown,        // not in the table
@@ -35,26 +37,38 @@ struct loaded_module {
   std::uintptr_t start = 0;
   std::uintptr_t end = 0;
   const char* path = nullptr;  // "" for the program itself
+  const link_map* map = nullptr;
 };
+// Asks the dynamic linker without its lock (glibc 2.35 and newer). False also where it cannot be asked so.
+bool find_module_lock_free(std::uintptr_t pc, loaded_module& found);
+// The same; with an older glibc it takes the linker's lock.
 bool find_module(std::uintptr_t pc, loaded_module& found);
 
 // Invariant: an entry is whole (check == pc ^ rule) or counts as absent: two threads may write one at a time.
-class rule_table {
+class rule_entry {
  public:
-  static constexpr std::size_t size = std::size_t{1} << 15;
-
-  frame_rule find(std::uintptr_t pc) const noexcept;
+  [[nodiscard]] frame_rule find(std::uintptr_t pc) const noexcept;
   void insert(std::uintptr_t pc, const frame_rule& rule) noexcept;
 
  private:
-  struct entry {
-    std::atomic<std::uint64_t> check{0};
-    std::atomic<std::uint64_t> rule{0};
-  };
-  static std::size_t index_of(std::uintptr_t pc) {
-    return static_cast<std::size_t>((pc * 0x9e3779b97f4a7c15U) >> (64 - 15));
-  }
-  alignas(65536) entry entries_[size];  // whole pages of any size, to be given back at once
+  std::atomic<std::uint64_t> check_{0};
+  std::atomic<std::uint64_t> rule_{0};
 };
 
-}  // namespace tarn::profiler
+template <unsigned SizeBits>
+class rules {
+ public:
+  [[nodiscard]] frame_rule find(std::uintptr_t pc) const noexcept { return entries_[index_of(pc)].find(pc); }
+  void insert(std::uintptr_t pc, const frame_rule& rule) noexcept { entries_[index_of(pc)].insert(pc, rule); }
+
+ private:
+  static std::size_t index_of(std::uintptr_t pc) {
+    return static_cast<std::size_t>((pc * 0x9e3779b97f4a7c15U) >> (64 - SizeBits));
+  }
+  rule_entry entries_[std::size_t{1} << SizeBits];
+};
+
+// Whole pages of any size, to be given back at once.
+class alignas(65536) rule_table : public rules<15> {};
+
+}  // namespace tarn::unwind

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "guarded/fault_handler.hpp"
+
+#include <signal.h>
+#include <ucontext.h>
+
+#include <cerrno>
+
+#include "guarded/report.hpp"
+#include "os/syscall.hpp"
+
+namespace tarn::fault_handler {
+
+namespace {
+
+constinit std::atomic<const guarded_blocks*> watched{nullptr};
+struct sigaction before {};
+
+#if defined(__x86_64__)
+
+guarded_report::access kind_of(const ucontext_t& context) {
+  constexpr long written = 2;  // the processor's page-fault error code
+  return (context.uc_mcontext.gregs[REG_ERR] & written) != 0 ? guarded_report::access::write
+                                                             : guarded_report::access::read;
+}
+
+unwind::frame_origin origin_of(const ucontext_t& context) {
+  const auto reg = [&context](int number) {
+    return static_cast<std::uintptr_t>(context.uc_mcontext.gregs[number]);
+  };
+  return {reg(REG_RIP) + 1, reg(REG_RSP), reg(REG_RBP)};
+}
+
+#else
+
+// The exception syndrome is in one of the records behind the registers.
+guarded_report::access kind_of(const ucontext_t& context) {
+  constexpr std::uint32_t magic = 0x45535201;
+  constexpr std::uint64_t written = 1U << 6;
+  struct record {
+    std::uint32_t magic;
+    std::uint32_t size;
+  };
+  const auto* at = reinterpret_cast<const unsigned char*>(context.uc_mcontext.__reserved);
+  const auto* const end = at + sizeof context.uc_mcontext.__reserved;
+  while (static_cast<std::size_t>(end - at) >= sizeof(record) + sizeof(std::uint64_t)) {
+    const auto* const one = reinterpret_cast<const record*>(at);
+    if (one->magic == magic) {
+      const std::uint64_t syndrome = *reinterpret_cast<const std::uint64_t*>(at + sizeof(record));
+      return (syndrome & written) != 0 ? guarded_report::access::write : guarded_report::access::read;
+    }
+    if (one->magic == 0 || one->size < sizeof(record)) break;
+    at += one->size;
+  }
+  return guarded_report::access::unknown;
+}
+
+unwind::frame_origin origin_of(const ucontext_t& context) {
+  return {context.uc_mcontext.pc + 1, context.uc_mcontext.sp, context.uc_mcontext.regs[29]};
+}
+
+#endif
+
+void report(const guarded_blocks& blocks, const siginfo_t& info, const ucontext_t& context) {
+  const std::uintptr_t address = address_of(info.si_addr);
+  if (info.si_code <= 0 || !blocks.contains(address)) return;
+  const guarded_slot* const slot = blocks.nearest(address);
+  if (slot == nullptr) return;
+  guarded_report::write_fault(*slot, {address, kind_of(context), origin_of(context)});
+}
+
+void on_fault(int signal, siginfo_t* info, void* context) {
+  const int error = errno;
+  const guarded_blocks* const blocks = watched.load(std::memory_order_relaxed);
+  if (blocks != nullptr) report(*blocks, *info, *static_cast<const ucontext_t*>(context));
+  sigaction(signal, &before, nullptr);
+  // One that was sent does not come again by itself. It waits until this handler has returned.
+  if (info->si_code <= 0) {
+    os::system_call(SYS_rt_tgsigqueueinfo, os::system_call(SYS_getpid), os::system_call(SYS_gettid), signal,
+                    reinterpret_cast<long>(info));
+  }
+  errno = error;
+}
+
+}  // namespace
+
+void install(const guarded_blocks& blocks) {
+  if (watched.exchange(&blocks, std::memory_order_relaxed) != nullptr) return;
+  struct sigaction mine {};
+  mine.sa_sigaction = on_fault;
+  mine.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&mine.sa_mask);
+  const int error = errno;
+  if (sigaction(SIGSEGV, nullptr, &before) == 0) sigaction(SIGSEGV, &mine, nullptr);
+  errno = error;
+}
+
+}  // namespace tarn::fault_handler

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// sample_windows: which allocations are guarded ones. The allocations of one size class by one thread are divided
+// into windows of equal length, and of each window one allocation, at a random place, is guarded. So a thread's
+// first window already has one, and no pattern of the program's can keep away from it.
+//
+// Owner: the engine has one. Thread safety: all members may be called by any thread.
+#pragma once
+
+#include <sys/auxv.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace tarn {
+
+class sample_windows {
+ public:
+  // While there are no guarded allocations, each class asks again after so many.
+  static constexpr std::int32_t off_interval = 1 << 16;
+  static constexpr std::int32_t longest = 1 << 30;
+
+  constexpr sample_windows() = default;
+
+  // Allocations in a window; 0: none is guarded. Each thread and class takes up a change at its next window.
+  [[nodiscard]] std::int32_t length() const { return length_.load(std::memory_order_relaxed); }
+  void set_length(std::int32_t length) { length_.store(length, std::memory_order_relaxed); }
+
+  // A place in a window. Two threads at once may get the same number.
+  std::int32_t place(std::int32_t length) {
+    std::uint64_t state = state_.load(std::memory_order_relaxed);
+    if (state == 0) state = seed();
+    state += 0x9e3779b97f4a7c15U;
+    state_.store(state, std::memory_order_relaxed);
+    std::uint64_t mixed = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9U;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
+    return static_cast<std::int32_t>((mixed >> 33) % static_cast<std::uint64_t>(length));
+  }
+
+ private:
+  // What the kernel gives each process; no system call.
+  static std::uint64_t seed() {
+    std::uint64_t out = 1;
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(getauxval(AT_RANDOM));
+    if (bytes != nullptr) std::memcpy(&out, bytes + 8, sizeof out);
+    return out;
+  }
+
+  std::atomic<std::int32_t> length_{1 << 16};  // the default in options.cpp
+  std::atomic<std::uint64_t> state_{0};
+};
+
+}  // namespace tarn

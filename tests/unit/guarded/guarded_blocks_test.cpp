@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "guarded/guarded_blocks.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "os/memory.hpp"
+
+namespace tarn {
+namespace {
+
+constexpr unsigned some_class = 5;
+
+class guarded_blocks_test : public testing::Test {
+ protected:
+  char* allocate(std::size_t size, unsigned size_class = some_class) {
+    return static_cast<char*>(blocks_->allocate(size, size_class));
+  }
+  std::vector<char*> allocate_all(unsigned size_class) {
+    std::vector<char*> out;
+    while (char* block = allocate(100, size_class)) out.push_back(block);
+    return out;
+  }
+
+  std::unique_ptr<guarded_blocks> blocks_ = std::make_unique<guarded_blocks>();
+};
+
+TEST_F(guarded_blocks_test, blocks_are_whole_and_end_or_begin_at_a_guard) {
+  std::size_t at_end = 0;
+  for (std::size_t size = 1; size <= guarded_blocks::largest_size; size += size < 300 ? 1 : 97) {
+    char* const block = allocate(size);
+    ASSERT_NE(block, nullptr) << size;
+    EXPECT_EQ(blocks_->size_of(block), size);
+    EXPECT_EQ(blocks_->size_of(block + 1), 0U);
+    EXPECT_EQ(address_of(block) % (size < 16 ? 8 : 16), 0U) << size;
+    const std::size_t behind = -(address_of(block) + size) % os::page_size();
+    const bool is_at_end = behind < (size < 16 ? 8U : 16U);
+    EXPECT_TRUE(is_at_end || address_of(block) % os::page_size() == 0) << size;
+    at_end += is_at_end ? 1 : 0;
+    std::memset(block, 1, size);
+    blocks_->deallocate(block);
+  }
+  EXPECT_GT(at_end, 200U);
+}
+
+TEST_F(guarded_blocks_test, a_size_has_the_alignment_of_its_largest_power_of_two) {
+  for (std::size_t size = 16; size <= 8 * kib; size *= 2) {
+    for (int i = 0; i < 8; ++i) {
+      char* const block = allocate(size);
+      EXPECT_EQ(address_of(block) % size, 0U);
+      blocks_->deallocate(block);
+    }
+  }
+}
+
+TEST_F(guarded_blocks_test, other_sizes_are_refused) {
+  EXPECT_EQ(allocate(0), nullptr);
+  EXPECT_EQ(allocate(guarded_blocks::largest_size + 1), nullptr);
+  EXPECT_EQ(blocks_->samples(), 0U);
+}
+
+TEST_F(guarded_blocks_test, a_class_leaves_slots_to_others) {
+  std::size_t all = 0;
+  std::size_t last = SIZE_MAX;
+  for (unsigned c = 1; c < 6; ++c) {
+    const std::size_t count = allocate_all(c).size();
+    EXPECT_GT(count, 0U) << c;
+    EXPECT_LE(count, last) << c;
+    last = count;
+    all += count;
+  }
+  EXPECT_LT(all, guarded_blocks::most_slots);
+  EXPECT_EQ(blocks_->live_bytes(), all * 100);
+}
+
+TEST_F(guarded_blocks_test, a_slot_waits_until_all_others_have_been_used) {
+  char* const first = allocate(100);
+  ASSERT_NE(first, nullptr);
+  blocks_->deallocate(first);
+  std::set<std::uintptr_t> pages;
+  const auto page_of = [](const char* block) { return address_of(block) / guarded_blocks::largest_size; };
+  for (;;) {
+    char* const block = allocate(100);
+    blocks_->deallocate(block);
+    if (page_of(block) == page_of(first)) break;
+    EXPECT_TRUE(pages.insert(page_of(block)).second);
+  }
+  EXPECT_GE(pages.size() + 1, std::min(guarded_blocks::most_slots,
+                                       mib / std::max(guarded_blocks::largest_size, os::page_size())));
+}
+
+TEST_F(guarded_blocks_test, the_nearest_block_is_found_from_all_sides) {
+  char* const a = allocate(100);
+  char* const b = allocate(100);
+  EXPECT_EQ(blocks_->nearest(address_of(a) + 50)->start, address_of(a));
+  EXPECT_EQ(blocks_->nearest(address_of(a) + 100)->start, address_of(a));
+  EXPECT_EQ(blocks_->nearest(address_of(a) + 4095)->start, address_of(a));
+  EXPECT_EQ(blocks_->nearest(address_of(b) - 4096)->start, address_of(b));
+  EXPECT_TRUE(blocks_->contains(a));
+  EXPECT_FALSE(blocks_->contains(&some_class));
+  blocks_->deallocate(a);
+  const guarded_slot* const slot = blocks_->nearest(address_of(a));
+  EXPECT_EQ(slot->state, guarded_state::freed);
+  EXPECT_EQ(slot->freed.thread, gettid());
+}
+
+TEST_F(guarded_blocks_test, the_stacks_lead_here) {
+  char* const block = allocate(100);
+  const call_stack& stack = blocks_->nearest(address_of(block))->allocated;
+  EXPECT_GT(stack.count, 4U);
+  const auto here =
+      reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0)));
+  EXPECT_TRUE(std::find(stack.frames, stack.frames + stack.count, here) != stack.frames + stack.count);
+}
+
+}  // namespace
+}  // namespace tarn
