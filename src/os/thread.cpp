@@ -309,9 +309,15 @@ hold_token hold_background_thread() {
   c->holds.fetch_add(1, std::memory_order_relaxed);
   full_fence();  // partner: the one in start_claimed()
   if (c->state.load(std::memory_order_acquire) == none) return token;
-  constexpr int ten_seconds = 1000;
   ring_background_thread();
-  if (await_state(c, ten_seconds, [](std::uint32_t state) { return state == none; })) await_departure(c);
+  constexpr int patience = 5;
+  for (int tries = 200; tries > 0; --tries) {
+    if (await_state(c, patience, [](std::uint32_t state) { return state == none; })) {
+      await_departure(c);
+      break;
+    }
+    if (is_above_interrupted_section()) break;
+  }
   return token;
 }
 

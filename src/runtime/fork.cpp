@@ -136,3 +136,5 @@ void register_fork_handlers() {
 }
 
 }  // namespace tarn::engine
+
+bool tarn::os::is_above_interrupted_section() { return tarn::engine::has_interrupted_section(); }

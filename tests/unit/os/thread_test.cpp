@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "base/compiler.hpp"
+#include "runtime/engine.hpp"
 #include "runtime/options.hpp"
 #include "tarn/malloc.h"
 
@@ -132,6 +133,20 @@ TEST_F(background_thread, the_last_of_several_holds_starts_it_again) {
   EXPECT_EQ(started(), 0);
   release_background_thread(second);
   EXPECT_NE(started(), 0);
+}
+
+// As in a signal handler that has interrupted a section, for whose lock the thread waits.
+TEST_F(background_thread, a_hold_above_a_section_does_not_wait_for_ever) {
+  ASSERT_EQ(options::set("decay_ms", "20"), 0);
+  engine::heap.lock().lock();
+  ASSERT_TRUE(ensure_background_thread());
+  std::this_thread::sleep_for(100ms);  // some periods: it waits for the lock
+  const auto before = std::chrono::steady_clock::now();
+  const hold_token token = hold_background_thread();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 5s);
+  engine::heap.lock().unlock();
+  EXPECT_TRUE(wait_until([this] { return tasks() == before_; })) << "it ends once it has the lock";
+  release_background_thread(token);
 }
 
 TEST_F(background_thread, a_hold_without_a_thread_starts_none) {
