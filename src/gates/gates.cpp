@@ -24,6 +24,7 @@
 
 #include "gates/next.hpp"
 #include "os/thread.hpp"
+#include "recycler/caretaker.hpp"
 #include "tarn/malloc.h"
 
 #ifndef CLOSE_RANGE_UNSHARE
@@ -43,6 +44,7 @@ using word = unsigned long;
 
 namespace {
 
+// The engine's thread, of which libc does not know.
 class hold {
  public:
   hold() = default;
@@ -54,6 +56,18 @@ class hold {
   os::hold_token token_ = os::hold_background_thread();
 };
 
+// And the thread of the recyclers, which is libc's.
+class hold_all {
+ public:
+  hold_all() { caretaker::hold(); }
+  ~hold_all() { caretaker::release(); }
+  hold_all(const hold_all&) = delete;
+  hold_all& operator=(const hold_all&) = delete;
+
+ private:
+  hold engine_;
+};
+
 // The call behind; ENOSYS where libc has none.
 template <class Result, class... Arguments>
 Result pass(call c, Arguments... arguments) {
@@ -63,15 +77,23 @@ Result pass(call c, Arguments... arguments) {
   return static_cast<Result>(-1);
 }
 
+// A call that concerns the calling thread only, or wants it to be the only one.
 template <class Result, class... Arguments>
 Result pass_alone(call c, Arguments... arguments) {
-  const hold held;
+  const hold_all held;
   return pass<Result>(c, arguments...);
+}
+
+// A call that libc makes for every thread that it knows.
+template <class... Arguments>
+int pass_identity(call c, Arguments... arguments) {
+  const hold held;
+  return pass<int>(c, arguments...);
 }
 
 // Filters are inherited: no thread is started in this process any more.
 long pass_filter(call c, long number_or_option, word a, word b, word d, word e, word f, word g) {
-  const hold held;
+  const hold_all held;
   const long result = c == call::prctl ? pass<int>(c, static_cast<int>(number_or_option), a, b, d, e)
                                        : pass<long>(c, number_or_option, a, b, d, e, f, g);
   if (result >= 0) os::note_sandbox();
@@ -142,27 +164,27 @@ effect effect_of(long number, word a, word c) {
 
 extern "C" {
 
-TARN_API int setuid(uid_t user) noexcept { return pass_alone<int>(call::setuid, user); }
-TARN_API int setgid(gid_t group) noexcept { return pass_alone<int>(call::setgid, group); }
-TARN_API int seteuid(uid_t user) noexcept { return pass_alone<int>(call::seteuid, user); }
-TARN_API int setegid(gid_t group) noexcept { return pass_alone<int>(call::setegid, group); }
+TARN_API int setuid(uid_t user) noexcept { return pass_identity(call::setuid, user); }
+TARN_API int setgid(gid_t group) noexcept { return pass_identity(call::setgid, group); }
+TARN_API int seteuid(uid_t user) noexcept { return pass_identity(call::seteuid, user); }
+TARN_API int setegid(gid_t group) noexcept { return pass_identity(call::setegid, group); }
 TARN_API int setreuid(uid_t real, uid_t effective) noexcept {
-  return pass_alone<int>(call::setreuid, real, effective);
+  return pass_identity(call::setreuid, real, effective);
 }
 TARN_API int setregid(gid_t real, gid_t effective) noexcept {
-  return pass_alone<int>(call::setregid, real, effective);
+  return pass_identity(call::setregid, real, effective);
 }
 TARN_API int setresuid(uid_t real, uid_t effective, uid_t saved) noexcept {
-  return pass_alone<int>(call::setresuid, real, effective, saved);
+  return pass_identity(call::setresuid, real, effective, saved);
 }
 TARN_API int setresgid(gid_t real, gid_t effective, gid_t saved) noexcept {
-  return pass_alone<int>(call::setresgid, real, effective, saved);
+  return pass_identity(call::setresgid, real, effective, saved);
 }
 TARN_API int setgroups(size_t count, const gid_t* groups) noexcept {
-  return pass_alone<int>(call::setgroups, count, groups);
+  return pass_identity(call::setgroups, count, groups);
 }
 TARN_API int initgroups(const char* user, gid_t group) {
-  return pass_alone<int>(call::initgroups, user, group);
+  return pass_identity(call::initgroups, user, group);
 }
 TARN_API int capset(cap_user_header_t header, cap_user_data_t data) noexcept {
   return pass_alone<int>(call::capset, header, data);

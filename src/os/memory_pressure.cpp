@@ -11,6 +11,7 @@
 #include "base/units.hpp"
 #include "os/clock.hpp"
 #include "os/syscall.hpp"
+#include "os/thread.hpp"
 
 namespace tarn::os {
 namespace {
@@ -276,8 +277,8 @@ bool under_pressure() {
   static std::atomic<bool> answer{false};
   const std::int64_t now = now_ms();
   std::int64_t due = next_look.load(std::memory_order_relaxed);
-  // Of several threads one looks, and the others take the last answer.
-  if (now >= due &&
+  // Of several threads one looks, and the others take the last answer. A sandbox may forbid to open a file.
+  if (now >= due && !in_sandbox() &&
       next_look.compare_exchange_strong(due, now + look_interval_ms, std::memory_order_relaxed)) {
     answer.store(look_at_memory("").pressed, std::memory_order_relaxed);
   }

@@ -238,18 +238,6 @@ bool await_state(thread_control* c, int tries, Done done) {
   }
 }
 
-// The kernel clears the state before it takes the thread off the process's list.
-void await_departure(const thread_control* c) {
-  constexpr long no_such_thread = -3;
-  constexpr int tries = 10000;
-  const long process = c->process.load(std::memory_order_relaxed);
-  const long thread = c->thread.load(std::memory_order_relaxed);
-  for (int i = 0; i < tries && system_call(SYS_tgkill, process, thread, 0) != no_such_thread; ++i) {
-    const timespec pause{0, 20000};
-    if (i > 0) system_call(SYS_nanosleep, reinterpret_cast<long>(&pause), 0);
-  }
-}
-
 }  // namespace
 
 bool ensure_background_thread() {
@@ -313,7 +301,8 @@ hold_token hold_background_thread() {
   constexpr int patience = 5;
   for (int tries = 200; tries > 0; --tries) {
     if (await_state(c, patience, [](std::uint32_t state) { return state == none; })) {
-      await_departure(c);
+      // The kernel clears the state before it takes the thread off the process's list.
+      await_end_of_thread(c->thread.load(std::memory_order_relaxed));
       break;
     }
     if (is_above_interrupted_section()) break;
@@ -328,6 +317,16 @@ void release_background_thread(hold_token token) {
   full_fence();  // partner: the one in is_held(). Either we see its wish, or it sees that there is no hold.
   if (c->start_after_hold.exchange(0, std::memory_order_relaxed) == 0 || !may_start(c)) return;
   if (c->state.load(std::memory_order_relaxed) == none) start(c);
+}
+
+void await_end_of_thread(long thread) {
+  constexpr long exists = 0;
+  constexpr int tries = 5000;
+  const long process = system_call(SYS_getpid);
+  for (int i = 0; i < tries && system_call(SYS_tgkill, process, thread, 0) == exists; ++i) {
+    const timespec pause{0, 20000};
+    if (i > 0) system_call(SYS_nanosleep, reinterpret_cast<long>(&pause), 0);
+  }
 }
 
 void note_sandbox() { sandboxed.store(true, std::memory_order_relaxed); }

@@ -75,6 +75,9 @@ hold_token hold_background_thread();
 // ensure_background_thread() was called meanwhile. In a child made between the two calls: nothing.
 void release_background_thread(hold_token token);
 
+// Waits, for half a second at most, until the kernel has taken a thread of this process that is about to end off its list.
+void await_end_of_thread(long thread);
+
 // Never a thread again in this process and its children, and no system call beyond those that malloc needs anyway: a
 // seccomp filter has been installed, which may end the process at any other call.
 void note_sandbox();

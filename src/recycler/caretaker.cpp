@@ -10,9 +10,12 @@
 #include <cstdlib>
 
 #include "base/compiler.hpp"
+#include "base/fence.hpp"
 #include "os/clock.hpp"
 #include "os/futex.hpp"
 #include "os/memory_pressure.hpp"
+#include "os/syscall.hpp"
+#include "os/thread.hpp"
 #include "recycler/recycler_registry.hpp"
 #include "runtime/options.hpp"
 
@@ -23,31 +26,44 @@ enum class phase : std::uint8_t { absent, running, refused, stopped };
 
 constinit os::mutex lock{os::lock_rank::caretaker};
 std::atomic<phase> now{phase::absent};  // written under the lock
-os::futex_word alarm{0};  // written under the lock; changes when there is something new to look at
-os::futex_word alive{0};  // 1 while the thread runs the program's code, or may
+os::futex_word alarm{0};                // changes when there is something new to look at
+os::futex_word alive{0};                // 1 while the thread runs the program's code, or may
 std::atomic<std::int64_t> lent_ms{0};
+std::atomic<std::uint32_t> holds{0};
+std::atomic<bool> start_after_hold{false};
+std::atomic<long> thread_number{0};  // of the last one
 
 // Pressure is looked for so often.
 constexpr std::int64_t longest_sleep_ms = 1000;
 // The process does not wait longer for a destructor that does not end.
 constexpr std::int64_t longest_farewell_ms = 1000;
 
-void ring_locked() {
-  alarm.store(alarm.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+void ring() {
+  alarm.fetch_add(1, std::memory_order_relaxed);
   os::futex_wake(&alarm, INT_MAX);
 }
 
+// Whether a hold keeps the thread away; then its release starts one.
+bool is_held() {
+  if (holds.load(std::memory_order_relaxed) == 0) return false;
+  start_after_hold.store(true, std::memory_order_relaxed);
+  full_fence();  // partner: the one in release()
+  return holds.load(std::memory_order_relaxed) != 0;
+}
+
 void* thread_main(void* /*nothing*/) {
+  thread_number.store(os::system_call(SYS_gettid), std::memory_order_relaxed);
   for (;;) {
     const std::uint32_t seen = alarm.load(std::memory_order_relaxed);
-    const bool goes_on = now.load(std::memory_order_relaxed) == phase::running;
+    const bool goes_on =
+        now.load(std::memory_order_relaxed) == phase::running && holds.load(std::memory_order_relaxed) == 0;
     const std::int64_t next =
         goes_on ? recycler_registry::end_due_generations(os::now_ms(), os::under_pressure()) : -1;
     bool ends = false;
     {
       os::lock_guard guard(lock);
       const bool stopped = now.load(std::memory_order_relaxed) == phase::stopped;
-      ends = stopped || (next < 0 && alarm.load(std::memory_order_relaxed) == seen);
+      ends = stopped || is_held() || (next < 0 && alarm.load(std::memory_order_relaxed) == seen);
       if (ends && !stopped) now.store(phase::absent, std::memory_order_relaxed);
       // release: partner of the acquire in stop(): the program's code is left.
       if (ends) alive.store(0, std::memory_order_release);
@@ -79,15 +95,24 @@ bool start() {
   return started;
 }
 
+// Until the thread has left the program's code. False: it is in a destructor that does not end.
+bool await_farewell() {
+  const std::int64_t until = os::now_ms() + longest_farewell_ms;
+  // acquire: partner of the release in thread_main().
+  while (alive.load(std::memory_order_acquire) != 0) {
+    if (os::now_ms() >= until) return false;
+    os::futex_wait(&alive, 1, 10);
+  }
+  return true;
+}
+
 void stop() {
   {
     os::lock_guard guard(lock);
     now.store(phase::stopped, std::memory_order_relaxed);
-    ring_locked();
+    ring();
   }
-  const std::int64_t until = os::now_ms() + longest_farewell_ms;
-  // acquire: partner of the release in thread_main().
-  while (alive.load(std::memory_order_acquire) != 0 && os::now_ms() < until) os::futex_wait(&alive, 1, 10);
+  await_farewell();
 }
 
 }  // namespace
@@ -97,7 +122,7 @@ void wake() {
     os::lock_guard guard(lock);
     switch (now.load(std::memory_order_relaxed)) {
       case phase::running:
-        ring_locked();
+        ring();
         return;
       case phase::refused:
       case phase::stopped:
@@ -105,9 +130,14 @@ void wake() {
       case phase::absent:
         break;
     }
-    if (options::background_choice() == options::background::off) return;
-    now.store(phase::running, std::memory_order_relaxed);
+    if (options::background_choice() == options::background::off || os::in_sandbox()) return;
     alive.store(1, std::memory_order_relaxed);
+    full_fence();  // partner: the one in hold(). Either it waits for the thread, or we see the hold.
+    if (is_held()) {
+      alive.store(0, std::memory_order_relaxed);
+      return;
+    }
+    now.store(phase::running, std::memory_order_relaxed);
   }
   // Without the lock: it may allocate.
   if (start()) return;
@@ -135,9 +165,25 @@ void stop_at_exit() {
   static_cast<void>(std::atexit(stop));
 }
 
+void hold() {
+  holds.fetch_add(1, std::memory_order_relaxed);
+  full_fence();  // partner: the one in wake()
+  if (alive.load(std::memory_order_relaxed) == 0) return;
+  ring();
+  if (await_farewell()) os::await_end_of_thread(thread_number.load(std::memory_order_relaxed));
+}
+
+void release() {
+  if (holds.fetch_sub(1, std::memory_order_relaxed) != 1) return;
+  full_fence();  // partner: the one in is_held(). Either we see its wish, or it sees that there is no hold.
+  if (!start_after_hold.exchange(false, std::memory_order_relaxed)) return;
+  if (!os::is_above_interrupted_section()) wake();
+}
+
 os::mutex& fork_lock() { return lock; }
 
 void after_fork_in_child() {
+  holds.store(0, std::memory_order_relaxed);
   alive.store(0, std::memory_order_relaxed);
   if (now.load(std::memory_order_relaxed) == phase::running)
     now.store(phase::absent, std::memory_order_relaxed);

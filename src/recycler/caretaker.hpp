@@ -21,6 +21,12 @@ void lend_a_hand();
 // constructed before is destroyed after that, and so what its objects' destructors need is still there.
 void stop_at_exit();
 
+// Around a call that concerns the calling thread alone, such as capset, or that wants a process of one thread, such as
+// unshare: ends the thread and waits for it, for a second at most since it may be in a destructor of the program's. Until
+// release none starts. By the gates.
+void hold();
+void release();
+
 os::mutex& fork_lock();
 void after_fork_in_child();
 
