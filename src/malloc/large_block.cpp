@@ -13,6 +13,8 @@ namespace {
 
 // Page tables reach no further; also keeps page counts within 32 bits.
 constexpr std::size_t largest_size = std::size_t{1} << 44;
+// From here on a block that grows gets fresh memory rather than warm memory in which it cannot be moved.
+constexpr std::size_t copied_below = 4 * mib;
 // Shorter by less than this part, a block keeps its length.
 constexpr std::size_t shrink_divisor = 8;
 
@@ -21,16 +23,28 @@ std::size_t block_pages(std::size_t size) {
   return align_up(std::max<std::size_t>(size, 1), std::max(page_size, os::page_size())) >> page_shift;
 }
 
-// A new span with the content of `old`, which is shorter; null when there is no memory. A block that has grown once will
-// grow again: from then on it has a mapping of its own, which the system grows and moves.
-span* copy_to_longer(const span* old, std::size_t pages) {
-  const auto* const from = reinterpret_cast<const void*>(old->start);
-  if (span* s = engine::heap.allocate_mapped(pages, 1, span_state::large, page_heap::use::sparse)) {
-    os::copy_to_zeroes(reinterpret_cast<void*>(s->start), from, old->bytes());
-    return s;
+// A new span for a block that has grown. Up to 4 MiB copying is cheaper than first touches, so warm memory serves first;
+// else the block has a mapping of its own from then on, which the system grows and moves the next time.
+span* allocate_longer(std::size_t pages) {
+  using source = page_heap::source;
+  constexpr auto use = page_heap::use::sparse;
+  if (pages < (copied_below >> page_shift)) {
+    if (span* s = engine::heap.allocate(pages, 1, span_state::large, source::warm, use)) return s;
   }
-  span* const s = engine::middle.take_pages(pages, 1, span_state::large, page_heap::use::sparse);
-  if (s != nullptr) std::memcpy(reinterpret_cast<void*>(s->start), from, old->bytes());
+  if (span* s = engine::heap.allocate_mapped(pages, 1, span_state::large, use)) return s;
+  return engine::middle.take_pages(pages, 1, span_state::large, use);
+}
+
+// A new span with the content of `old`, which is shorter; null when there is no memory.
+span* copy_to_longer(const span* old, std::size_t pages) {
+  span* const s = allocate_longer(pages);
+  if (s == nullptr) return nullptr;
+  void* const to = reinterpret_cast<void*>(s->start);
+  const auto* const from = reinterpret_cast<const void*>(old->start);
+  if (s->dirty_pages == 0)
+    os::copy_to_zeroes(to, from, old->bytes());
+  else
+    std::memcpy(to, from, old->bytes());
   return s;
 }
 

@@ -159,6 +159,8 @@ class page_heap {
     std::uintptr_t start = 0;
     std::size_t bytes = 0;
   };
+  [[nodiscard]] bool is_at_border(const span* s) const;
+  static void set_range(span* s, std::uintptr_t start, std::size_t bytes, bool own_mapping);
   void leave_locked(std::uintptr_t start, std::size_t bytes);
   unmapping settle_locked(span* s);
   void unmap(const unmapping& idle);

@@ -40,10 +40,7 @@ span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_
     os::lock_guard guard(lock_);
     s = new_span_locked();
     if (s != nullptr) {
-      s->start = address_of(start);
-      s->pages = static_cast<std::uint32_t>(pages);
-      s->dirty_pages = 0;
-      s->own_mapping = true;
+      set_range(s, address_of(start), bytes, true);
       s->state.store(state, std::memory_order_relaxed);
       map_.set_ends(s);
       reserved_ += pages;
@@ -81,6 +78,7 @@ bool page_heap::extend_mapping(span* s, std::size_t pages) {
 bool page_heap::move_mapping(span* s, std::size_t pages) {
   const std::size_t bytes = pages << page_shift;
   const std::size_t before = s->bytes();
+  if (!stock_spans()) return false;
   void* const room = os::hold_room(bytes, wanted_alignment);
   if (room == nullptr) return false;
   // What ensure() maps must not come to lie in the room, so that is released after it.
@@ -98,17 +96,24 @@ bool page_heap::move_mapping(span* s, std::size_t pages) {
     return false;
   }
   if (s->dirty_pages != 0) map_.set_backing(s->start, s->pages, page_backing::clean);
+  unmapping idle{address_of(from), before};
   {
     os::lock_guard guard(lock_);
-    leave_locked(s->start, before);
     account_in_use(static_cast<std::ptrdiff_t>(pages - s->pages));
+    span* const old = new_span_locked();
+    if (old != nullptr) {
+      set_range(old, idle.start, idle.bytes, true);
+      idle = settle_locked(old);
+    } else {
+      leave_locked(idle.start, idle.bytes);
+    }
     s->start = address_of(to);
     s->pages = static_cast<std::uint32_t>(pages);
     s->dirty_pages = 0;
     map_.set_ends(s);
     reserved_ += pages;
   }
-  unmap({address_of(from), before});
+  unmap(idle);
   return true;
 }
 
@@ -119,11 +124,20 @@ void page_heap::leave_locked(std::uintptr_t start, std::size_t bytes) {
   reserved_ -= bytes >> page_shift;
 }
 
+// Whether the address space on one side of the span is not the heap's, so that unmapping it splits no mapping.
+bool page_heap::is_at_border(const span* s) const {
+  const span* const before = map_.span_of(s->start - 1);
+  const span* const after = map_.span_of(s->end());
+  return before == nullptr || !before->contains(s->start - 1) || after == nullptr ||
+         !after->contains(s->end());
+}
+
 // `s`, which is in no list, becomes free, as one with its neighbours. What need not stay mapped then is in no list any
-// more, but left to unmap(), without the lock.
+// more, but left to unmap(), without the lock. Short spans between others in use stay, or each would cost a mapping.
 page_heap::unmapping page_heap::settle_locked(span* s) {
   coalesce_locked(s);
-  if (!s->own_mapping || s->dirty_pages != 0 || s->bytes() < growing_from || !is_whole(s)) return {};
+  if (!s->own_mapping || s->dirty_pages != 0 || !is_whole(s)) return {};
+  if (s->bytes() < growing_from && !is_at_border(s)) return {};
   remove_locked(s);
   const unmapping idle{s->start, s->bytes()};
   leave_locked(idle.start, idle.bytes);
@@ -138,6 +152,13 @@ void page_heap::unmap(const unmapping& idle) {
   }
 }
 
+void page_heap::set_range(span* s, std::uintptr_t start, std::size_t bytes, bool own_mapping) {
+  s->start = start;
+  s->pages = static_cast<std::uint32_t>(bytes >> page_shift);
+  s->dirty_pages = 0;
+  s->own_mapping = own_mapping;
+}
+
 // Address space without memory behind it, known to the page map, becomes a free span. False: no metadata.
 bool page_heap::add_free(std::uintptr_t start, std::size_t bytes, bool own_mapping) {
   for (;;) {
@@ -145,10 +166,7 @@ bool page_heap::add_free(std::uintptr_t start, std::size_t bytes, bool own_mappi
     os::lock_guard guard(lock_);
     span* const s = new_span_locked();
     if (s == nullptr) continue;  // others took every structure at hand in between
-    s->start = start;
-    s->pages = static_cast<std::uint32_t>(bytes >> page_shift);
-    s->dirty_pages = 0;
-    s->own_mapping = own_mapping;
+    set_range(s, start, bytes, own_mapping);
     reserved_ += s->pages;
     if (!own_mapping) touch_.reserved_locked(start, bytes);
     coalesce_locked(s);
