@@ -75,8 +75,10 @@ void buffer_core::end() {
   unpin_locked();
 }
 
+// A pin from before a fork may be gone already.
 void buffer_core::unpin_locked() {
-  if (--pins_ == 0 && ended_ && live_ == 0) used_ = false;
+  if (pins_ != 0) --pins_;
+  if (pins_ == 0 && ended_ && live_ == 0) used_ = false;
 }
 
 std::size_t buffer_core::budget_bytes() const { return buffer_registry::budget.of(settings_.budget); }

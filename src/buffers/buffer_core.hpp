@@ -142,7 +142,9 @@ class buffer_core {
   span_list leaving_;                 // guarded by lock_; in state `kept`, oldest first
   std::size_t leaving_bytes_ = 0;     // guarded by lock_
   std::size_t wanted_pages_ = 0;      // guarded by lock_; of the buffers to get ready; 0: none
-  span* preparing_ = nullptr;         // guarded by lock_; by the background thread, found by a forked child
+  // Guarded by lock_. What preparer_, mostly the background thread, gets ready; found by a forked child.
+  span* preparing_ = nullptr;
+  const void* preparer_ = nullptr;
   // guarded by lock_
   std::uint64_t gets_ = 0;
   std::uint64_t hits_ = 0;

@@ -156,6 +156,7 @@ bool buffer_core::prepare_one() {
     {
       os::lock_guard guard(lock_);
       preparing_ = s;
+      preparer_ = os::this_thread();
     }
     buffer_memory::prefault(s);
   }
@@ -227,12 +228,14 @@ bool buffer_core::figures(tarn_buffer_figures& out, char* name) {
   return true;
 }
 
-// The background thread does not exist here: what it was getting ready is nobody's.
+// The background thread does not exist here: what it was getting ready is nobody's. If the calling thread does it, a signal
+// handler has forked, and the thread goes on when the handler returns.
 void buffer_core::after_fork_in_child() {
+  forked_ = true;
+  if (preparing_ != nullptr && preparer_ == os::this_thread()) return;
   span* const s = preparing_;
   preparing_ = nullptr;
   pins_ = 0;
-  forked_ = true;
   if (s != nullptr) release_to_heap(s);
   if (ended_ && live_ == 0) used_ = false;
 }
