@@ -89,7 +89,8 @@ TARN_NOINLINE void* allocate_slow(std::size_t size) {
   void* block = nullptr;
   if (size <= largest_class_size) {
     const unsigned size_class = class_of_size(size);
-    block = engine::local_cache->pop(size_class);
+    // A miss of the fast path, or a class that it does not serve.
+    if (size > size_classes::fine_end) block = engine::local_cache->pop_guarded(size_class);
     if (block == nullptr) block = allocate_object(size_class, size);
   } else {
     return allocate_large(size, 1, false);

@@ -69,6 +69,7 @@ std::int64_t next_period_ms() {
 bool run_period_of_thread() {
   const std::int64_t begin = os::now_ms();
   const bool left = run_period();
+  engine::registry.empty_idle_caches();
   last_period.store(os::background_thread_must_end() ? begin - period_ms() : begin,
                     std::memory_order_relaxed);
   return left;

@@ -13,6 +13,8 @@ namespace {
 // How many caches a new thread without one looks at for a thread that has ended unseen.
 constexpr int adoption_looks = 4;
 constexpr std::size_t adoption_from = 16;
+// An idle thread may keep less than this.
+constexpr std::size_t worth_emptying = 16 * kib;
 
 bool thread_exists(long process, long thread) {
   constexpr long no_such_process = -3;
@@ -65,7 +67,7 @@ thread_cache* thread_cache_registry::adopt() {
     os::lock_guard guard(lock_);
     for (thread_cache* c = used_; c != nullptr; c = c->next) {
       // Another thread may have adopted it meanwhile.
-      if (c == seen && c->thread_id == thread && c->process_id == process) {
+      if (c == seen && c->thread_id == thread && c->process_id == process && !c->ended && !c->claimed()) {
         unlink_locked(c);
         return c;
       }
@@ -107,11 +109,45 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
 }
 
 void thread_cache_registry::destroy(thread_cache* cache) {
+  {
+    os::lock_guard guard(lock_);
+    cache->ended = true;
+    // Who has claimed it does the rest.
+    if (cache->claimed()) return;
+  }
   cache->flush_all();
   os::lock_guard guard(lock_);
+  retire_locked(cache);
+}
+
+void thread_cache_registry::retire_locked(thread_cache* cache) {
   unlink_locked(cache);
+  cache->ended = false;
   cache->next = unused_;
   unused_ = cache;
+}
+
+void thread_cache_registry::empty_idle_caches() {
+  lock_.lock();
+  for (thread_cache* cache = used_; cache != nullptr;) {
+    if (cache->ended || !cache->seems_idle() || cache->cached_bytes() < worth_emptying) {
+      cache = cache->next;
+      continue;
+    }
+    // While it is claimed, it stays in the list.
+    cache->claim();
+    lock_.unlock();
+    cache->empty_while_idle();
+    lock_.lock();
+    cache->end_claim();
+    thread_cache* const next = cache->next;
+    if (cache->ended) {
+      cache->flush_all();
+      retire_locked(cache);
+    }
+    cache = next;
+  }
+  lock_.unlock();
 }
 
 void thread_cache_registry::keep_only(thread_cache* mine) {
@@ -124,6 +160,7 @@ void thread_cache_registry::keep_only(thread_cache* mine) {
   while (cache != nullptr) {
     thread_cache* const next = cache->next;
     if (cache == mine) {
+      cache->forget_claim();
       cache->next = cache->previous = nullptr;
       set_owner(cache);
       used_ = cache;

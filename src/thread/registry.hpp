@@ -21,6 +21,8 @@ class thread_cache_registry {
   thread_cache* create(bool* adopted = nullptr);
   // The thread ends: its objects go back, its cache waits for another thread.
   void destroy(thread_cache* cache);
+  // Takes what the loaded magazines of idle threads hold. By the background thread only: it calls the system.
+  void empty_idle_caches();
   // In a forked child, where `mine`, which may be null, is the only thread's. The others' were copied while their
   // threads used them: nothing that they point to can be trusted, so what they held is lost to the child (no
   // more than the caches' budget), and only their structures are used again. Not before they are needed: that
@@ -47,6 +49,7 @@ class thread_cache_registry {
   thread_cache* adopt();
   void set_owner(thread_cache* cache);
   void unlink_locked(thread_cache* cache);
+  void retire_locked(thread_cache* cache);
 
   central& central_;
   cache_budget& budget_;

@@ -230,9 +230,12 @@ bool thread_cache::sample_is_due(unsigned size_class, sample_windows& windows) {
 // An object of the loaded magazine, whatever sample_is_due() will say next; null if it has none.
 void* thread_cache::take(unsigned size_class) {
   bin& b = bins_[size_class];
-  if (b.top[-1] == nullptr) return nullptr;
+  void** const top = b.top;
+  void* const object = top[-1];
+  if (object == nullptr) return nullptr;
   --b.until_sample;
-  void* const object = *--b.top;
+  b.top = top - 1;
+  keep_order();
   free_mark::clear(object);
   return object;
 }
@@ -257,6 +260,14 @@ magazine* thread_cache::trim_to_budget(unsigned size_class, magazine* m) {
 }
 
 TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
+  if (!enter()) return take_one(size_class);
+  void* const object = allocate_entered(size_class);
+  leave();
+  return object;
+}
+
+void* thread_cache::allocate_entered(unsigned size_class) {
+  // Objects may have come back to the magazine from whoever had claimed it.
   if (void* const object = take(size_class)) return object;
   note_slow_call(size_class);
   if (most_[size_class] == 0 && !open(size_class)) return take_one(size_class);
@@ -317,14 +328,28 @@ void thread_cache::make_room(unsigned size_class) {
   load(size_class, full);
 }
 
+void thread_cache::free_uncached(unsigned size_class, void* object) {
+  free_mark::set(object);
+  central_->flush(size_class, &object, 1);
+  central_->settle(size_class);
+}
+
 TARN_NOINLINE bool thread_cache::free_slow(unsigned size_class, page_map::entry page, void* object) {
   // Before anything moves, so that who reports it finds it as it was.
   if (TARN_UNLIKELY(!is_live(page, bins_[size_class], object))) return false;
+  if (!enter()) {
+    free_uncached(size_class, object);
+    return true;
+  }
+  const bool taken = free_entered(size_class, page, object);
+  leave();
+  return taken;
+}
+
+bool thread_cache::free_entered(unsigned size_class, page_map::entry page, void* object) {
   note_slow_call(size_class);
   if (most_[size_class] == 0 && !open(size_class)) {
-    free_mark::set(object);
-    central_->flush(size_class, &object, 1);
-    central_->settle(size_class);
+    free_uncached(size_class, object);
     return true;
   }
   if (bins_[size_class].top == bins_[size_class].limit) make_room(size_class);
@@ -353,10 +378,12 @@ void thread_cache::give_up_bin(unsigned size_class) {
 }
 
 void thread_cache::flush_all() {
+  if (!enter()) return;  // whoever has claimed it gives back what is in it
   for (unsigned c = 1; c < size_classes::count; ++c) give_up_bin(c);
   for (magazine*& m : empty_) {
     if (m != nullptr) central_->magazines().deallocate(std::exchange(m, nullptr));
   }
+  leave();
 }
 
 void thread_cache::scavenge() {
@@ -410,7 +437,8 @@ __attribute__((no_sanitize("thread"))) std::size_t thread_cache::cached_bytes() 
     const auto loaded =
         reinterpret_cast<std::uintptr_t>(b.top) - address_of(loaded_[c]->slots) - sizeof(void*);
     const std::size_t count = std::min(loaded / sizeof(void*), largest_magazine);
-    bytes += (count + (spare != nullptr ? spare->count : 0)) * size_classes::table[c].size;
+    const std::size_t holes = std::min<std::size_t>(count, __atomic_load_n(&holes_[c], __ATOMIC_RELAXED));
+    bytes += (count - holes + (spare != nullptr ? spare->count : 0)) * size_classes::table[c].size;
   }
   return bytes;
 }

@@ -3,12 +3,12 @@
 // atomic read-modify-write; what misses goes to the ..._slow functions in thread_cache.cpp.
 //
 // Owner: its thread. Other threads may take spare magazines of a cache whose thread is idle; a spare magazine
-// is put and taken by one atomic operation on its pointer, and belongs to whoever took it. All else is the
-// thread's alone.
+// is put and taken by one atomic operation on its pointer, and belongs to whoever took it. Of the loaded magazines the
+// background thread may take objects while the owner sleeps (thread_cache_idle.cpp). All else is the thread's alone.
 //
 // Invariants, for each class c with the loaded magazine m:
 //   - m->slots < top <= limit, and limit - m->bottom() is at most most_[c], or what m held when it came;
-//   - objects lie in [m->bottom(), top), and m->slots[0] is null;
+//   - objects lie in [m->bottom() + holes_[c], top), below them are nulls, and m->slots[0] is null;
 //   - until_sample + after_sample + 1 allocations are left of the class's window, or of two when one has just begun;
 //   - every object in a magazine has its free_mark set, no object in the program's hands has;
 //   - the class has at most 2 * most_[c] objects in its two magazines;
@@ -110,8 +110,18 @@ class alignas(separation) thread_cache {
     if (TARN_UNLIKELY(!is_live(page, b, object))) return false;
     free_mark::set(object);
     *top = object;
+    keep_order();
     b.top = top + 1;
+    keep_order();
     return true;
+  }
+
+  // pop() for classes above the fast path's: see guarded_pops in thread_cache_idle.cpp.
+  TARN_ALWAYS_INLINE void* pop_guarded(unsigned size_class) {
+    if (TARN_UNLIKELY(!enter())) return nullptr;
+    void* const object = pop(size_class);
+    leave();
+    return object;
   }
 
   // Refills the class's magazine and pops; takes an object from a span while the class has no place. Null when there is
@@ -127,6 +137,19 @@ class alignas(separation) thread_cache {
   // has made no slow call since the last time. Returns whether it has.
   bool take_surplus(bool only_if_idle);
 
+  // Takes what lies in the loaded magazines of a thread that sleeps: see thread_cache_idle.cpp. By the one that has
+  // claimed the cache, without a lock.
+  void empty_while_idle();
+  // Guarded by the registry's lock. Between the two the owner's slow paths leave the magazines alone.
+  void claim() { claimed_.store(true, std::memory_order_relaxed); }
+  // release: what was changed in the magazines, partner of the acquire in enter().
+  void end_claim() { claimed_.store(false, std::memory_order_release); }
+  [[nodiscard]] bool claimed() const { return claimed_.load(std::memory_order_relaxed); }
+  // In a forked child, for the calling thread's cache: whoever had claimed it is not there.
+  void forget_claim();
+  // Whether the thread made no slow call between the last two looks of take_surplus().
+  [[nodiscard]] bool seems_idle() const { return surplus_taken_.load(std::memory_order_relaxed); }
+
   // What its magazines may hold. By the thread itself.
   [[nodiscard]] std::size_t capacity_bytes() const { return capacity_bytes_; }
   // Whether the cache keeps to its part of the bound above. By the thread itself, or while it does not allocate.
@@ -141,6 +164,8 @@ class alignas(separation) thread_cache {
   // Links of the registry's lists, guarded by its lock.
   thread_cache* next = nullptr;
   thread_cache* previous = nullptr;
+  // Guarded by it, too: the thread has ended.
+  bool ended = false;
 
  private:
   friend class thread_cache_test_access;
@@ -157,12 +182,47 @@ class alignas(separation) thread_cache {
   TARN_ALWAYS_INLINE static bool is_live(page_map::entry page, const bin& b, const void* object) {
     return is_multiple(page.distance(address_of(object)), b.reciprocal) && !free_mark::is_set(object);
   }
+  // A fence of the compiler: pop() and push() read and write `top` and the slots once each and in program order, as
+  // thread_cache_idle.cpp relies on. (Words of the machine, aligned: plain accesses are single ones. As relaxed atomics
+  // they cost GCC 12 four instructions more.) Costs no instruction.
+  TARN_ALWAYS_INLINE static void keep_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+  // The owner begins to work on its magazines otherwise than by pop() and push(). False: somebody else does.
+  bool enter() {
+    busy_.store(true, std::memory_order_relaxed);
+    // Partner: process_fence() in empty_while_idle(), which makes this a fence of the processor.
+    keep_order();
+    // acquire: partner of the release in end_claim().
+    if (TARN_UNLIKELY(claimed_.load(std::memory_order_acquire))) {
+      busy_.store(false, std::memory_order_relaxed);
+      return false;
+    }
+    if (TARN_UNLIKELY(has_holes_)) close_holes();
+    return true;
+  }
+  // release: partner of the acquire in empty_while_idle().
+  void leave() { busy_.store(false, std::memory_order_release); }
+  void close_holes();
+  magazine* take_loaded(unsigned size_class);
+  void give_back_taken(unsigned size_class, magazine* taken, void** top);
+  void* allocate_entered(unsigned size_class);
+  void free_uncached(unsigned size_class, void* object);
+  bool free_entered(unsigned size_class, page_map::entry page, void* object);
+
   // Two conditions on the way to an object: there is one, and no guarded allocation is due. The first one is asked
   // before anything is written, as the bins that all threads without a cache share are always empty.
-  TARN_ALWAYS_INLINE static void* pop_from(bin& b) {
-    if (TARN_UNLIKELY(b.top[-1] == nullptr || --b.until_sample < 0)) return nullptr;
-    void* const object = *--b.top;
-    if (object == nullptr) __builtin_unreachable();
+  // The slot is read once: another thread may replace it by null (thread_cache_idle.cpp).
+  TARN_ALWAYS_INLINE static void* pop_from(bin& of_class) {
+    bin* b = &of_class;
+    void** const top = b->top;
+    void* object = top[-1];
+#if defined(__x86_64__)
+    // Loaded into the register of the result at once: an instruction less.
+    asm("" : "+a"(object), "+d"(b));
+#endif
+    if (TARN_UNLIKELY(object == nullptr || --b->until_sample < 0)) return nullptr;
+    b->top = top - 1;
+    keep_order();
     free_mark::clear(object);
     return object;
   }
@@ -206,6 +266,11 @@ class alignas(separation) thread_cache {
   std::atomic<std::uint32_t> slow_calls_{0};
   magazine* empty_[magazine_store::sizes] = {};  // one of each size at hand, so that exchanges need no store
   std::size_t capacity_bytes_ = 0;
+  // The owner is inside; somebody who empties the cache while its owner sleeps is, or is about to be.
+  std::atomic<bool> busy_{false};
+  std::atomic<bool> claimed_{false};
+  bool has_holes_ = false;  // written by who has claimed the cache, and then by the owner
+  std::uint8_t holes_[size_classes::count] = {};  // null slots at the bottom of the loaded magazine
   std::uint8_t most_[size_classes::count] =
       {};  // objects that a magazine may hold; 0: no place for the class
   std::uint8_t misses_[size_classes::count] = {};  // while the class has no place: since the last scavenge

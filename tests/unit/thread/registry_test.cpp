@@ -7,9 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <random>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "own_engine.hpp"
@@ -175,6 +178,121 @@ TEST_F(registry_test, threads_come_and_go) {
   engine_->middle.flush_idle_magazines(true);
   engine_->middle.release_spares(true);
   EXPECT_EQ(engine_->heap.stats().in_use, 0U);
+}
+
+// Empties the cache as the background thread does.
+void empty(thread_cache& cache) {
+  cache.claim();
+  cache.empty_while_idle();
+  cache.end_claim();
+}
+
+TEST_F(registry_test, a_sleeping_threads_magazines_are_emptied) {
+  thread_cache* const cache = registry_.create();
+  std::vector<void*> objects;
+  for (const unsigned c : {5U, 20U, 60U}) {
+    for (int i = 0; i < 500; ++i) objects.push_back(testing_support::take(*cache, c));
+  }
+  for (void* object : objects) ASSERT_TRUE(testing_support::give(*engine_, *cache, object));
+  cache->take_surplus(false);
+  ASSERT_GT(cache->cached_bytes(), 30 * kib);
+  registry_.empty_idle_caches();
+  EXPECT_LE(cache->cached_bytes(), class_info(5).size + class_info(20).size);
+  EXPECT_TRUE(cache->holds_its_bound());
+  engine_->middle.flush_idle_magazines(true);
+  engine_->middle.release_spares(true);
+  EXPECT_LE(engine_->heap.stats().in_use, 4 * page_size) << "the spans of what is left";
+  // And it goes on.
+  objects.clear();
+  for (const unsigned c : {5U, 20U, 60U}) {
+    for (int i = 0; i < 500; ++i) objects.push_back(testing_support::take(*cache, c));
+  }
+  EXPECT_EQ(std::set<void*>(objects.begin(), objects.end()).size(), objects.size());
+  for (void* object : objects) ASSERT_TRUE(testing_support::give(*engine_, *cache, object));
+  EXPECT_TRUE(cache->holds_its_bound());
+  registry_.destroy(cache);
+}
+
+TEST_F(registry_test, a_thread_that_ends_while_its_cache_is_claimed_leaves_it_to_the_claimer) {
+  thread_cache* const cache = registry_.create();
+  testing_support::make_place(*engine_, *cache, 5);
+  cache->claim();
+  void* const object = cache->allocate_slow(5);
+  EXPECT_NE(object, nullptr) << "from a span";
+  EXPECT_TRUE(cache->free_slow(5, engine_->map.find(address_of(object)), object));
+  registry_.destroy(cache);
+  EXPECT_EQ(used(), std::vector<thread_cache*>{cache});
+  EXPECT_TRUE(cache->ended);
+}
+
+// Others empty the cache all the while its thread uses it: no object is in two hands.
+TEST_F(registry_test, what_is_taken_from_a_thread_that_is_awake_is_in_nobody_elses_hands) {
+  constexpr unsigned classes[] = {3, 5, 9, 40};
+  std::atomic<bool> stop{false};
+  std::atomic<bool> broken{false};
+  thread_cache* const owners = registry_.create();
+  // Takes what came back to spans, and holds it for a while under its own name.
+  std::thread other([&] {
+    std::vector<std::pair<unsigned, void*>> held;
+    std::minstd_rand random(2);
+    while (!stop) {
+      const unsigned c = classes[random() % 4];
+      void* const object = engine_->middle.take_one(c);
+      std::memset(object, 2, class_info(c).size);
+      held.emplace_back(c, object);
+      if (held.size() < 300) continue;
+      for (auto& [held_class, held_object] : held) {
+        const auto* const bytes = static_cast<const unsigned char*>(held_object);
+        if (bytes[0] != 2 || bytes[class_info(held_class).size - 1] != 2) broken = true;
+        free_mark::set(held_object);
+        engine_->middle.flush(held_class, &held_object, 1);
+      }
+      held.clear();
+    }
+    for (auto& [held_class, held_object] : held) {
+      free_mark::set(held_object);
+      engine_->middle.flush(held_class, &held_object, 1);
+    }
+  });
+  std::thread taker([&] {
+    while (!stop) {
+      owners->take_surplus(false);
+      empty(*owners);
+    }
+  });
+  sample_windows windows;
+  std::minstd_rand random(1);
+  std::vector<std::pair<unsigned, void*>> live;
+  for (int step = 0; step < 300000 && !broken; ++step) {
+    const unsigned c = classes[random() % 4];
+    for (auto n = random() % 5; n != 0; --n) {
+      void* object = class_info(c).size > size_classes::fine_end ? owners->pop_guarded(c) : owners->pop(c);
+      if (object == nullptr) {
+        owners->sample_is_due(c, windows);
+        object = owners->allocate_slow(c);
+      }
+      std::memset(object, 1, class_info(c).size);
+      live.emplace_back(c, object);
+    }
+    for (auto n = random() % 5; (n != 0 && !live.empty()) || live.size() > 400; n -= n != 0 ? 1 : 0) {
+      std::swap(live[random() % live.size()], live.back());
+      const auto [live_class, object] = live.back();
+      live.pop_back();
+      const auto* const bytes = static_cast<const unsigned char*>(object);
+      if (bytes[0] != 1 || bytes[class_info(live_class).size - 1] != 1) broken = true;
+      if (!testing_support::give(*engine_, *owners, object)) broken = true;
+    }
+  }
+  stop = true;
+  taker.join();
+  other.join();
+  EXPECT_FALSE(broken);
+  for (const auto& [c, object] : live) ASSERT_TRUE(testing_support::give(*engine_, *owners, object));
+  EXPECT_TRUE(owners->holds_its_bound());
+  registry_.destroy(owners);
+  engine_->middle.flush_idle_magazines(true);
+  engine_->middle.release_spares(true);
+  EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "nothing is lost";
 }
 
 }  // namespace
