@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT
+// libFuzzer over the whole interface: an input is a sequence of operations on the malloc family, pools, recyclers, buffers
+// and arenas, each by one of three threads, with forks, ends of threads, changes of options and trims between. A model
+// knows all memory that is held and what its bytes are. In a plain build, and under AddressSanitizer, where the names are
+// tarn_… and malloc is the sanitizer's.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "model.hpp"
+#include "runtime/engine.hpp"
+#include "sources.hpp"
+#include "tarn/arena.hpp"
+#include "tarn/local_pool.hpp"
+#include "tarn/malloc.h"
+#include "tarn/pooled_allocator.hpp"
+
+namespace tarn::fuzz {
+namespace {
+
+constexpr std::size_t most_held = 400;  // of each source
+constexpr std::size_t most_bytes = std::size_t{64} << 20;
+
+// One run: what an input does, from an empty model to an empty one.
+class session {
+ public:
+  session(const std::uint8_t* data, std::size_t size) : in_(data, size) {}
+
+  void run() {
+    while (!in_.at_end()) step();
+    check_all();
+    give_all_back();
+    engine::heap.validate();
+  }
+
+ private:
+  using operation = void (session::*)();
+
+  void step() {
+    static constexpr operation operations[] = {
+        &session::allocate,    &session::allocate,      &session::release,       &session::release,
+        &session::resize,      &session::ask_size,      &session::bad_calls,     &session::take_object,
+        &session::give_object, &session::take_slots,    &session::give_slots,    &session::take_node,
+        &session::give_node,   &session::take_recycled, &session::give_recycled, &session::take_buffer,
+        &session::give_buffer, &session::use_arena,     &session::rewind_arena,  &session::maintain,
+        &session::set_option,  &session::burst};
+    const std::uint8_t what = in_.byte();
+    who_ = in_.byte() % workers::count;
+    if (what >= 250) {
+      if (what == 255) return fork_child();
+      return threads().end(who_);
+    }
+    const operation chosen = operations[what % std::size(operations)];
+    threads().run(who_, [this, chosen] { (this->*chosen)(); });
+  }
+
+  // ---- the malloc family ----
+
+  void allocate() {
+    const unsigned form = in_.byte() % 8;
+    const std::size_t size = in_.bytes();
+    const std::size_t alignment = in_.alignment();
+    if (blocks_.size() == most_held || bytes_ + size > most_bytes) return;
+    std::size_t promised = size >= 16 ? 16 : 8;
+    void* block = nullptr;
+    switch (form) {
+      case 0:
+        block = tarn_calloc(size, 1);
+        check_zero(block, size);
+        break;
+      case 1:
+        block = tarn_aligned_alloc(promised = alignment, size);
+        break;
+      case 2:
+        promised = std::max(alignment, sizeof(void*));
+        require(tarn_posix_memalign(&block, promised, size) == 0, "posix_memalign fails");
+        break;
+      case 3:
+        block = tarn_memalign(promised = alignment, size);
+        break;
+      case 4:
+        promised = 4096;
+        block = in_.byte() % 2 == 0 ? tarn_valloc(size) : tarn_pvalloc(size);
+        break;
+      case 5:
+        block = tarn_realloc(nullptr, size);
+        break;
+      default:
+        block = tarn_malloc(size);
+    }
+    add(blocks_, block, size, promised);
+    require(tarn_usable_size(block) >= size, "less may be used than was asked for", block);
+  }
+
+  void release() {
+    if (blocks_.empty()) return;
+    const held one = take(blocks_);
+    switch (in_.byte() % 3) {
+      case 0:
+        return tarn_free_sized(one.bytes, one.size);
+      case 1:
+        return tarn_free_aligned_sized(one.bytes, one.alignment, one.size);
+      default:
+        return tarn_free(one.bytes);
+    }
+  }
+
+  void resize() {
+    if (blocks_.empty()) return;
+    held one = take(blocks_);
+    const std::size_t size = std::max<std::size_t>(in_.bytes(), 1);
+    if (bytes_ + size > most_bytes) return tarn_free(one.bytes);
+    void* const moved =
+        in_.byte() % 2 == 0 ? tarn_realloc(one.bytes, size) : tarn_reallocarray(one.bytes, 1, size);
+    require(moved != nullptr, "realloc fails", one.bytes);
+    one.bytes = static_cast<unsigned char*>(moved);
+    one.check(std::min(one.size, size));
+    add(blocks_, moved, size, size >= 16 ? 16 : 8);
+  }
+
+  // All that may be used is used.
+  void ask_size() {
+    if (blocks_.empty()) return;
+    const held one = take(blocks_);
+    const std::size_t usable = tarn_usable_size(one.bytes);
+    require(usable >= one.size, "less may be used than was asked for", one.bytes);
+    add(blocks_, one.bytes, usable, one.alignment);
+  }
+
+  void bad_calls() {
+    errno = 0;
+    require(tarn_malloc(SIZE_MAX - in_.byte()) == nullptr && errno == ENOMEM, "malloc of all memory");
+    require(tarn_calloc(SIZE_MAX / 2, 3) == nullptr, "calloc of a product that overflows");
+    require(tarn_reallocarray(nullptr, SIZE_MAX / 2, 3) == nullptr, "reallocarray of one");
+    errno = 0;
+    require(tarn_aligned_alloc(24, 8) == nullptr && errno == EINVAL, "aligned_alloc to 24");
+    void* out = this;
+    require(tarn_posix_memalign(&out, 4, 8) == EINVAL && out == this, "posix_memalign to 4");
+    tarn_free(nullptr);
+    require(tarn_usable_size(nullptr) == 0, "the size of null");
+    if (blocks_.empty()) return;
+    require(tarn_realloc(blocks_[0].bytes, SIZE_MAX / 2) == nullptr, "realloc to half of all addresses");
+    blocks_[0].check();
+  }
+
+  // Many of one size; the next time, by another thread or the same, all are freed: magazines and depots.
+  void burst() {
+    if (!burst_.empty()) return free_burst();
+    const std::size_t size = in_.below(3000) + 1;
+    for (std::size_t count = in_.below(1000); count != 0; --count) {
+      held one{static_cast<unsigned char*>(tarn_malloc(size)), std::min<std::size_t>(size, 32), 8, ++number_};
+      require(one.bytes != nullptr, "malloc fails");
+      one.stamp();
+      burst_.push_back(one);
+    }
+  }
+  void free_burst() {
+    for (const held& one : burst_) {
+      one.check();
+      tarn_free(one.bytes);
+    }
+    burst_.clear();
+  }
+
+  // ---- pools ----
+
+  // The alignment that is noted tells the pools apart.
+  void take_object() {
+    if (nodes_.size() == most_held) return;
+    const unsigned which = in_.byte() % 4;
+    if (which == 0) {
+      nodes_.add(own_pool().create(), sizeof(node), 1, ++number_);
+    } else if (which == 1 && who_ == 0) {
+      nodes_.add(local_.create(), sizeof(node), 2, ++number_);
+    } else {
+      nodes_.add(pool_of<other_node>().create(), sizeof(other_node), 64, ++number_);
+    }
+  }
+  void give_object() {
+    if (nodes_.empty()) return;
+    const std::size_t index = in_.below(static_cast<std::uint32_t>(nodes_.size()));
+    if (nodes_[index].alignment == 2 && who_ != 0) return;  // one thread's
+    const held one = nodes_.take(index);
+    if (one.alignment == 64) return pool_of<other_node>().destroy(reinterpret_cast<other_node*>(one.bytes));
+    auto* const object = reinterpret_cast<node*>(one.bytes);
+    one.alignment == 1 ? own_pool().destroy(object) : local_.destroy(object);
+  }
+
+  void take_slots() {
+    const std::size_t size = in_.below(6000) + 1;
+    const std::size_t alignment = std::size_t{1} << (in_.byte() % 8);
+    if (slots_.size() == most_held) return;
+    slots_.add(resource().allocate(size, alignment), size, alignment, ++number_);
+  }
+  void give_slots() {
+    if (slots_.empty()) return;
+    const held one = slots_.take(in_.below(static_cast<std::uint32_t>(slots_.size())));
+    resource().deallocate(one.bytes, one.size, one.alignment);
+  }
+
+  void take_node() {
+    const std::size_t count = in_.byte() % 4 == 0 ? in_.below(20) + 1 : 1;
+    if (allocator_.size() == most_held) return;
+    allocator_.add(pooled_allocator<node>().allocate(count), count * sizeof(node), 1, ++number_);
+  }
+  void give_node() {
+    if (allocator_.empty()) return;
+    const held one = allocator_.take(in_.below(static_cast<std::uint32_t>(allocator_.size())));
+    pooled_allocator<node>().deallocate(reinterpret_cast<node*>(one.bytes), one.size / sizeof(node));
+  }
+
+  // ---- recyclers and buffers ----
+
+  struct recycled_text {
+    recycler<std::string>::handle text;
+    std::string content;
+  };
+  void take_recycled() {
+    if (recycled_.size() == most_held) return;
+    recycled_text one{texts().get(), std::string(in_.below(500), static_cast<char>(in_.byte()))};
+    require(one.text->empty(), "a recycled string is not empty");
+    *one.text = one.content;
+    recycled_.push_back(std::move(one));
+  }
+  void give_recycled() {
+    if (in_.byte() % 32 == 0) texts().trim();
+    if (recycled_.empty()) return;
+    const std::size_t index = in_.below(static_cast<std::uint32_t>(recycled_.size()));
+    require(*recycled_[index].text == recycled_[index].content, "a recycled string has changed");
+    std::swap(recycled_[index], recycled_.back());
+    recycled_.pop_back();
+  }
+
+  void take_buffer() {
+    const std::size_t size = in_.bytes();
+    if (buffers_.size() >= 16 || size > (std::size_t{2} << 20)) return;
+    const bool zeroed = in_.byte() % 2 == 0;
+    buffer got = buffers(zeroed).get(size);
+    require(got.size() == size && got.capacity() >= size, "a buffer's size", got.data());
+    if (zeroed) check_zero(got.data(), got.capacity());
+    buffers_.add(got.data(), got.capacity(), 4096, ++number_);
+    buffer_handles_.push_back(std::move(got));
+  }
+  void give_buffer() {
+    if (buffers_.empty()) return;
+    const std::size_t index = in_.below(static_cast<std::uint32_t>(buffers_.size()));
+    static_cast<void>(buffers_.take(index));
+    std::swap(buffer_handles_[index], buffer_handles_.back());
+    buffer_handles_.pop_back();
+  }
+
+  // ---- the arena ----
+
+  void use_arena() {
+    const std::size_t size = in_.bytes() % 20000 + 1;
+    const std::size_t alignment = std::size_t{1} << (in_.byte() % 8);
+    if (in_arena_.size() == most_held) return;
+    if (!mark_.has_value() && in_.byte() % 4 == 0) {
+      mark_ = arena_.mark();
+      held_at_mark_ = in_arena_.size();
+    }
+    in_arena_.add(arena_.allocate(size, alignment), size, alignment, ++number_);
+  }
+  void rewind_arena() {
+    const std::size_t keep = mark_.has_value() ? held_at_mark_ : 0;
+    while (in_arena_.size() > keep) static_cast<void>(in_arena_.take(in_arena_.size() - 1));
+    if (mark_.has_value()) {
+      arena_.rewind(*mark_);
+    } else if (in_.byte() % 2 == 0) {
+      arena_.reset();
+    } else {
+      arena_.release();
+    }
+    mark_.reset();
+  }
+
+  // ---- what happens beside ----
+
+  void maintain() {
+    switch (in_.byte() % 5) {
+      case 0:
+        tarn_trim(in_.bytes());
+        break;
+      case 1: {
+        tarn_stats stats;
+        tarn_get_stats(&stats);
+        require(stats.large + stats.cached <= stats.in_use, "statistics do not add up");
+        break;
+      }
+      case 2: {
+        char text[700];
+        require(tarn_stats_json(text, sizeof text) < sizeof text, "statistics are longer than ever");
+        break;
+      }
+      case 3:
+        engine::heap.validate();
+        own_pool().trim();
+        break;
+      default:
+        check_all();
+    }
+  }
+
+  void set_option() {
+    static constexpr const char* settings[][2] = {
+        {"decay_ms", "0"},       {"decay_ms", "1000"},  {"decay_ms", "-1"},      {"cache_budget", "0"},
+        {"cache_budget", "64M"}, {"large_cache", "0"},  {"large_cache", "256M"}, {"huge_pages", "never"},
+        {"huge_pages", "auto"},  {"background", "off"}, {"background", "on"},    {"guarded", "1"},
+        {"guarded", "50"},       {"guarded", "off"},    {"guarded", "none"},     {"no_option", "1"},
+    };
+    const auto& one = settings[in_.byte() % std::size(settings)];
+    const int expected = one[1] == std::string("none")        ? EINVAL
+                         : one[0] == std::string("no_option") ? ENOENT
+                                                              : 0;
+    require(tarn_set_option(one[0], one[1]) == expected, "setting an option");
+  }
+
+  // The child has all that its parent has, may give it back, and leaves no trace in the parent.
+  void fork_child() {
+    if (forks_++ == 2) return;
+    const pid_t child = fork();
+    if (child == 0) {
+      check_all();
+      give_all_back();
+      tarn_free(tarn_malloc(1000));
+      tarn_trim(0);
+      engine::heap.validate();
+      _exit(0);
+    }
+    int status = 0;
+    // libFuzzer's clock interrupts.
+    while (waitpid(child, &status, 0) != child) require(errno == EINTR, "fork or waitpid fails");
+    require(status == 0, "a forked child has failed");
+  }
+
+  // ---- help ----
+
+  void add(live_set& set, void* memory, std::size_t size, std::size_t alignment) {
+    set.add(memory, size, alignment, ++number_);
+    bytes_ += size;
+  }
+  held take(live_set& set) {
+    const held out = set.take(in_.below(static_cast<std::uint32_t>(set.size())));
+    bytes_ -= out.size;
+    return out;
+  }
+  void check_all() const {
+    for (const live_set* set : {&blocks_, &nodes_, &slots_, &allocator_, &buffers_, &in_arena_}) set->check();
+    for (const recycled_text& one : recycled_)
+      require(*one.text == one.content, "a recycled string has changed");
+  }
+  void give_all_back() {
+    who_ = 0;
+    mark_.reset();
+    rewind_arena();
+    free_burst();
+    while (!blocks_.empty()) release();
+    while (!nodes_.empty()) give_object();
+    while (!slots_.empty()) give_slots();
+    while (!allocator_.empty()) give_node();
+    while (!buffers_.empty()) give_buffer();
+    while (!recycled_.empty()) give_recycled();
+  }
+
+  input in_;
+  std::map<std::uintptr_t, std::uintptr_t> ranges_;
+  live_set blocks_{ranges_};
+  live_set nodes_{ranges_};
+  live_set slots_{ranges_};
+  live_set allocator_{ranges_};
+  live_set buffers_{ranges_};
+  live_set in_arena_{ranges_};
+  std::vector<held> burst_;
+  std::vector<recycled_text> recycled_;
+  std::vector<buffer> buffer_handles_;
+  local_pool<node> local_;
+  arena arena_;
+  std::optional<arena::marker> mark_;
+  std::size_t held_at_mark_ = 0;
+  unsigned who_ = 0;  // the thread of the operation
+  std::uint64_t number_ = 0;
+  std::size_t bytes_ = 0;
+  int forks_ = 0;
+};
+
+}  // namespace
+}  // namespace tarn::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  auto one = std::make_unique<tarn::fuzz::session>(data, size);
+  one->run();
+  return 0;
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Where the fuzzer's memory comes from besides malloc: one of each source, for the life of the process, so that inputs find
+// what earlier ones have left in caches. And the threads.
+//
+// Thread safety: any thread may ask for them and use them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "model.hpp"
+#include "tarn/buffer_pool.hpp"
+#include "tarn/object_pool.hpp"
+#include "tarn/pool_resource.hpp"
+#include "tarn/recycler.hpp"
+#include "workers.hpp"
+
+namespace tarn::fuzz {
+
+struct node {
+  unsigned char bytes[72];
+};
+struct other_node {
+  alignas(64) unsigned char bytes[192];
+};
+
+inline workers& threads() {
+  static auto* const all = new workers;
+  return *all;
+}
+inline object_pool<node>& own_pool() {
+  static auto* const pool = new object_pool<node>;
+  return *pool;
+}
+inline pool_resource& resource() {
+  static auto* const one = new pool_resource;
+  return *one;
+}
+inline recycler<std::string>& texts() {
+  static auto* const one = new recycler<std::string>;
+  return *one;
+}
+inline buffer_pool& buffers(bool zeroed) {
+  static auto* const plain = new buffer_pool;
+  static auto* const zero = [] {
+    buffer_pool_options options;
+    options.zeroed = true;
+    return new buffer_pool(options);
+  }();
+  return zeroed ? *zero : *plain;
+}
+
+inline void check_zero(const void* memory, std::size_t size) {
+  const auto* const bytes = static_cast<const unsigned char*>(memory);
+  for (std::size_t i = 0; i < size; ++i) require(bytes[i] == 0, "a byte that is not zero", bytes + i);
+}
+
+}  // namespace tarn::fuzz
