@@ -25,6 +25,7 @@
 #include "gates/next.hpp"
 #include "os/thread.hpp"
 #include "recycler/caretaker.hpp"
+#include "runtime/engine.hpp"
 #include "tarn/malloc.h"
 
 #ifndef CLOSE_RANGE_UNSHARE
@@ -84,6 +85,31 @@ Result pass_alone(call c, Arguments... arguments) {
   return pass<Result>(c, arguments...);
 }
 
+// A call that copies the process without fork handlers: the child gets a whole heap, as by fork.
+template <class Result, class... Arguments>
+Result pass_copy(call c, Arguments... arguments) {
+  const hold_all held;
+  engine::before_copy();
+  const auto result = pass<Result>(c, arguments...);
+  if (result == 0) {
+    engine::after_copy_in_child();
+  } else {
+    engine::after_copy_in_parent();
+  }
+  return result;
+}
+
+// The child of libc's clone() begins in a function.
+struct child_start {
+  int (*body)(void*);
+  void* argument;
+};
+int start_child(void* start) {
+  const child_start s = *static_cast<const child_start*>(start);
+  engine::after_copy_in_child();
+  return s.body(s.argument);
+}
+
 // A call that libc makes for every thread that it knows.
 template <class... Arguments>
 int pass_identity(call c, Arguments... arguments) {
@@ -114,9 +140,14 @@ bool changes_rights(int option) {
   }
 }
 
-bool copies_memory(word clone_flags) { return (clone_flags & CLONE_VM) == 0; }
+enum class effect : std::uint8_t { none, alone, copy, filter };
 
-enum class effect : std::uint8_t { none, alone, filter };
+// With a thread pointer of its own the child is not the thread that has taken the locks; as long as CLONE_VFORK stops the
+// parent, it could not release them.
+effect effect_of_clone(word flags) {
+  if ((flags & CLONE_VM) != 0) return effect::none;
+  return (flags & (CLONE_SETTLS | CLONE_VFORK)) != 0 ? effect::alone : effect::copy;
+}
 
 effect effect_of_prctl(int option) {
   if (option == PR_SET_SECCOMP) return effect::filter;
@@ -140,11 +171,13 @@ effect effect_of(long number, word a, word c) {
     case SYS_setns:
     case SYS_landlock_restrict_self:
     case SYS_lsm_set_self_attr:
-    case SYS_clone3:
+      return effect::alone;
 #ifdef SYS_fork
     case SYS_fork:
+      return effect::copy;
 #endif
-      return effect::alone;
+    case SYS_clone3:
+      return a != 0 ? effect_of_clone(*reinterpret_cast<const std::uint64_t*>(a)) : effect::none;
     case SYS_prctl:
       return effect_of_prctl(static_cast<int>(a));
     case SYS_seccomp:
@@ -154,7 +187,7 @@ effect effect_of(long number, word a, word c) {
     case SYS_close_range:
       return alone_if((c & CLOSE_RANGE_UNSHARE) != 0);
     case SYS_clone:
-      return alone_if(copies_memory(a));
+      return effect_of_clone(a);
     default:
       return effect::none;
   }
@@ -198,7 +231,7 @@ TARN_API int close_range(unsigned first, unsigned last, int flags) noexcept {
   return (kind & CLOSE_RANGE_UNSHARE) != 0 ? pass_alone<int>(call::close_range, first, last, flags)
                                            : pass<int>(call::close_range, first, last, flags);
 }
-TARN_API pid_t _Fork() noexcept { return pass_alone<pid_t>(call::fork_alone); }
+TARN_API pid_t _Fork() noexcept { return pass_copy<pid_t>(call::fork_alone); }
 
 // libc declares these three with an ellipsis. They are defined with the most arguments that they may have: on both
 // architectures those come in the same places, and what the caller has not passed is passed on unread.
@@ -215,9 +248,11 @@ TARN_API int tarn_gate_clone(int (*body)(void*), void* stack, int flags, void* a
                              word c) noexcept __asm__("clone");
 TARN_API int tarn_gate_clone(int (*body)(void*), void* stack, int flags, void* argument, word a, word b,
                              word c) noexcept {
-  return copies_memory(static_cast<word>(flags))
-             ? pass_alone<int>(call::clone, body, stack, flags, argument, a, b, c)
-             : pass<int>(call::clone, body, stack, flags, argument, a, b, c);
+  const effect what = effect_of_clone(static_cast<word>(flags));
+  if (what == effect::none) return pass<int>(call::clone, body, stack, flags, argument, a, b, c);
+  if (what == effect::alone) return pass_alone<int>(call::clone, body, stack, flags, argument, a, b, c);
+  child_start start{body, argument};
+  return pass_copy<int>(call::clone, start_child, stack, flags, static_cast<void*>(&start), a, b, c);
 }
 
 TARN_API long tarn_gate_syscall(long number, word a, word b, word c, word d, word e, word f) noexcept
@@ -226,6 +261,7 @@ TARN_API long tarn_gate_syscall(long number, word a, word b, word c, word d, wor
   const effect what = effect_of(number, a, c);
   if (what == effect::none) return pass<long>(call::system_call, number, a, b, c, d, e, f);
   if (what == effect::alone) return pass_alone<long>(call::system_call, number, a, b, c, d, e, f);
+  if (what == effect::copy) return pass_copy<long>(call::system_call, number, a, b, c, d, e, f);
   return pass_filter(call::system_call, number, a, b, c, d, e, f);
 }
 

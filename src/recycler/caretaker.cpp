@@ -174,7 +174,11 @@ void hold() {
 }
 
 void release() {
-  if (holds.fetch_sub(1, std::memory_order_relaxed) != 1) return;
+  // None in a child that was made between hold() and here: see after_fork_in_child().
+  std::uint32_t count = holds.load(std::memory_order_relaxed);
+  while (count != 0 && !holds.compare_exchange_weak(count, count - 1, std::memory_order_relaxed)) {
+  }
+  if (count != 1) return;
   full_fence();  // partner: the one in is_held(). Either we see its wish, or it sees that there is no hold.
   if (!start_after_hold.exchange(false, std::memory_order_relaxed)) return;
   if (!os::is_above_interrupted_section()) wake();

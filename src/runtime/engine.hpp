@@ -53,6 +53,10 @@ void reclaim();
 
 // Has fork hold the engine's locks; the first call counts. Not with a lock held: it may allocate.
 void register_fork_handlers();
+// What the fork handlers do, around calls that copy the process and run none. By any thread and in signal handlers.
+void before_copy();
+void after_copy_in_parent();
+void after_copy_in_child();
 // For fork.
 os::mutex& preparation_lock();
 

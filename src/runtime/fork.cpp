@@ -89,10 +89,11 @@ bool has_interrupted_section() {
   return found;
 }
 
-void before_fork() {
+// `fork` is libc's: it will take the lock of the list of streams, too.
+void before(bool fork) {
   if (depth++ != 0) return;
   block_signals();
-  if (_IO_list_lock != nullptr) _IO_list_lock();
+  if (fork && _IO_list_lock != nullptr) _IO_list_lock();
   walk_locks({[](os::mutex& m) { m.take_for_fork(has_interrupted_section); }});
 }
 
@@ -100,10 +101,10 @@ void release_locks() {
   walk_locks({[](os::mutex& m) { m.release_for_fork(); }, true});
 }
 
-void after_fork_in_parent() {
+void after_in_parent(bool fork) {
   if (--depth != 0) return;
   release_locks();
-  if (_IO_list_unlock != nullptr) _IO_list_unlock();
+  if (fork && _IO_list_unlock != nullptr) _IO_list_unlock();
   restore_signals();
 }
 
@@ -115,13 +116,13 @@ void put_structures_right() {
   }
 }
 
-void after_fork_in_child() {
+void after_in_child(bool fork) {
   if (--depth != 0) return;
   walk_locks({[](os::mutex& m) { m.drop_foreign_holder(); }});
   os::note_forked_child();
   if (!has_interrupted_section()) put_structures_right();
   release_locks();
-  if (_IO_list_resetlock != nullptr) _IO_list_resetlock();
+  if (fork && _IO_list_resetlock != nullptr) _IO_list_resetlock();
   os::forget_standard_error();
   restore_signals();
 }
@@ -131,9 +132,13 @@ void after_fork_in_child() {
 void register_fork_handlers() {
   static constinit std::atomic<bool> registered{false};
   if (!registered.exchange(true, std::memory_order_relaxed)) {
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    pthread_atfork([] { before(true); }, [] { after_in_parent(true); }, [] { after_in_child(true); });
   }
 }
+
+void before_copy() { before(false); }
+void after_copy_in_parent() { after_in_parent(false); }
+void after_copy_in_child() { after_in_child(false); }
 
 }  // namespace tarn::engine
 
