@@ -16,6 +16,7 @@
 #include "contender.hpp"
 #include "memory_conditioner.hpp"
 #include "output_file.hpp"
+#include "profiler/format/printable.hpp"
 #include "program_target.hpp"
 #include "statistics.hpp"
 #include "text.hpp"
@@ -121,7 +122,7 @@ void print_report(const comparison_outcome& outcome) {
 }
 
 std::string one_line(const std::vector<std::string>& words) {
-  const std::string all = join(words, " ");
+  const std::string all = profiler::printable(join(words, " "));
   return all.size() > 80 ? all.substr(0, 77) + "..." : all;
 }
 

@@ -61,11 +61,12 @@ void write_heaptrack(const profiler::profile& p, const export_arguments& argumen
 }
 
 void write_export(const profiler::profile& p, const export_arguments& arguments, output_file& output) {
+  const auto take = [&output](std::string_view piece) { output.write(piece); };
   if (arguments.pprof) return output.write(profiler::export_pprof(p));
   if (arguments.collapsed) {
-    return output.write(profiler::export_collapsed(p, metric_named("--metric", arguments.metric_name)));
+    return profiler::export_collapsed(p, metric_named("--metric", arguments.metric_name), take);
   }
-  if (arguments.json) return output.write(profiler::export_json(p));
+  if (arguments.json) return profiler::export_json(p, take);
   if (arguments.prometheus) return output.write(profiler::export_prometheus(p, arguments.top));
   write_heaptrack(p, arguments, output);
 }

@@ -18,6 +18,7 @@
 #include "library_search.hpp"
 #include "output_file.hpp"
 #include "preload_check.hpp"
+#include "profiler/format/printable.hpp"
 #include "text.hpp"
 
 namespace tarn::cli {
@@ -71,7 +72,10 @@ void print_table(const nlohmann::json& table) {
   std::vector<std::size_t> widths;
   for (const std::string& head : heads) widths.push_back(display_width(head));
   for (const nlohmann::json& option : table["options"]) {
-    rows.push_back({option["variable"], option["value"], option["default"], option["source"]});
+    rows.emplace_back();
+    for (const char* cell : {"variable", "value", "default", "source"}) {
+      rows.back().push_back(profiler::printable(option[cell].get<std::string>()));
+    }
     for (std::size_t column = 0; column < heads.size(); ++column) {
       widths[column] = std::max(widths[column], display_width(rows.back()[column]));
     }
@@ -90,7 +94,8 @@ void print_table(const nlohmann::json& table) {
     fmt::print("    {}\n    Accepts: {}.\n", sentence(option["meaning"]),
                option["accepts"].get<std::string>());
   }
-  fmt::print("\ntarn {}, {}\n", table["version"].get<std::string>(), table["library"].get<std::string>());
+  fmt::print("\ntarn {}, {}\n", table["version"].get<std::string>(),
+             profiler::printable(table["library"].get<std::string>()));
 }
 
 std::string text_or_empty(const char* text) { return text != nullptr ? text : ""; }

@@ -25,6 +25,7 @@
 #include "preload_check.hpp"
 #include "profile_verdict.hpp"
 #include "profiler/collect/recording.hpp"
+#include "profiler/format/printable.hpp"
 #include "program_target.hpp"
 #include "progress_line.hpp"
 #include "text.hpp"
@@ -176,8 +177,10 @@ foreground_result follow(recording& record, const child_request& request, bool q
 nlohmann::json summary_of(const recording& record, int wait_status) {
   nlohmann::json files = nlohmann::json::array();
   for (const auto& file : record.files()) {
-    files.push_back(
-        {{"path", file.path}, {"program", file.program}, {"pid", file.process}, {"problem", file.problem}});
+    files.push_back({{"path", profiler::printable(file.path)},
+                     {"program", profiler::printable(file.program)},
+                     {"pid", file.process},
+                     {"problem", profiler::printable(file.problem)}});
   }
   nlohmann::json summary = {
       {"files", files},
@@ -189,7 +192,8 @@ nlohmann::json summary_of(const recording& record, int wait_status) {
 
 void tell_files(const recording& record) {
   for (const auto& file : record.files()) {
-    fmt::print(stderr, "tarn: {} ({}, process {})\n", file.path, file.program, file.process);
+    fmt::print(stderr, "tarn: {} ({}, process {})\n", profiler::printable(file.path),
+               profiler::printable(file.program), file.process);
     if (!file.problem.empty()) print_note(fmt::format("it ends early: {}", file.problem));
   }
 }

@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "output_file.hpp"
 #include "profiler/analyze/advice.hpp"
+#include "profiler/format/printable.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/report/report_file.hpp"
 #include "text.hpp"
@@ -58,8 +59,9 @@ void tell(const report_arguments& arguments, const profiler::report_file& made, 
   }
   if (!damage.empty())
     print_note(fmt::format("the profile is damaged: {}; the report has what could be read", damage));
-  fmt::print("{}: {}, {} of {} call sites named one by one. Open it in a browser.\n", arguments.output,
-             show_bytes(static_cast<double>(made.html.size())).text, made.named_sites, made.all_sites);
+  fmt::print("{}: {}, {} of {} call sites named one by one. Open it in a browser.\n",
+             profiler::printable(arguments.output), show_bytes(static_cast<double>(made.html.size())).text,
+             made.named_sites, made.all_sites);
 }
 
 }  // namespace

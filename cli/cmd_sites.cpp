@@ -65,7 +65,7 @@ void print_table(const profile& p, const std::vector<site_line>& lines, const me
   for (const site_line& line : lines) {
     auto& row = cells.emplace_back();
     for (const metric& each : profiler::metrics())
-      row.push_back(show_value(each.unit, each.of(p, line.row->figures)));
+      row.push_back(show_value(each.unit, each.of(p, line.row->figures())));
     row.push_back(cut_to_width(type_of(*line.row), most_type_columns));
   }
   std::vector<std::size_t> widths(cells[0].size());
@@ -106,7 +106,7 @@ void print_json(const profile& p, const std::vector<site_line>& lines, double sh
                           {"line", line.where.line},
                           {"type", line.row->who == nullptr ? "" : line.row->who->type}};
     for (const metric& each : profiler::metrics())
-      row[std::string(each.name)] = each.of(p, line.row->figures);
+      row[std::string(each.name)] = each.of(p, line.row->figures());
     rows.push_back(std::move(row));
   }
   const nlohmann::json whole = {{"sort", sort.name}, {"shown", shown}, {"total", total}, {"sites", rows}};
@@ -135,7 +135,7 @@ int cmd_sites(const std::vector<std::string>& words) {
   std::vector<site_line> lines;
   double total = 0, shown = 0;
   for (const metric_row& row : rows) {
-    const double key = sort.of(p, row.figures);
+    const double key = sort.of(p, row.figures());
     total += key;
     if (!matches(p, row, filter)) continue;
     const auto frames = row.frames(p);

@@ -21,6 +21,7 @@
 #include "live_view.hpp"
 #include "memory_prices.hpp"
 #include "output_file.hpp"
+#include "profiler/format/printable.hpp"
 #include "profiler/model/store_profile.hpp"
 #include "terminal.hpp"
 #include "text.hpp"
@@ -58,7 +59,8 @@ class profiled_program {
  public:
   profiled_program(const std::vector<std::string>& words, const top_arguments& arguments) {
     keeps_file_ = !arguments.profile_file.empty();
-    path_ = keeps_file_ ? arguments.profile_file : scratch_path();
+    folder_ = make_folder();
+    path_ = keeps_file_ ? arguments.profile_file : folder_ + "/profile";
     child_request request;
     request.path = own_executable();
     request.arguments = {"tarn",
@@ -83,8 +85,8 @@ class profiled_program {
     request.standard_input = nothing;
     request.standard_output = output;
     // What keeps the program from starting is told by `tarn profile`; on the screen it would be overwritten.
-    errors_path_ = path_ + ".err";
-    const int errors = open(errors_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    errors_path_ = folder_ + "/errors";
+    const int errors = open(errors_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     request.standard_error = arguments.output.empty() ? errors : output;
     request.own_group = true;  // ^C is a key here
     const held_signals signals{};
@@ -101,8 +103,7 @@ class profiled_program {
       if (!ended()) kill(-child_, SIGKILL);
     }
     std::error_code ignored;
-    if (!keeps_file_) std::filesystem::remove(path_, ignored);
-    std::filesystem::remove(errors_path_, ignored);
+    std::filesystem::remove_all(folder_, ignored);
   }
   profiled_program(const profiled_program&) = delete;
   profiled_program& operator=(const profiled_program&) = delete;
@@ -128,14 +129,14 @@ class profiled_program {
   }
 
  private:
-  static std::string scratch_path() {
+  // Nobody else can look into it, or put anything there.
+  static std::string make_folder() {
     std::string path = "/tmp/tarn-top-XXXXXX";
-    const int file = mkstemp(path.data());
-    if (file < 0) throw cli_error(exit_code::refused, "cannot write to /tmp");
-    close(file);
+    if (mkdtemp(path.data()) == nullptr) throw cli_error(exit_code::refused, "cannot write to /tmp");
     return path;
   }
 
+  std::string folder_;
   std::string path_;
   std::string errors_path_;
   bool keeps_file_ = false;
@@ -287,7 +288,7 @@ int top_program(const std::vector<std::string>& words, const top_arguments& argu
   {
     profiled_program program(words, arguments);
     live_source source(program.path());
-    top_state state(join(words, " "));
+    top_state state(profiler::printable(join(words, " ")));
     told = follow(source, state, arguments, [&program] { return program.ended(); });
     nothing = !state.has_figures();
     if (told == 0 && !program.ended()) return exit_code::success;  // by key or time: the program goes, too

@@ -12,6 +12,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "profiler/format/printable.hpp"
+
 namespace tarn::cli {
 
 namespace {
@@ -149,7 +151,7 @@ std::optional<process_status> parse_process_status(std::string_view text, double
   };
   process_status status;
   status.id = static_cast<pid_t>(*id);
-  status.name = text.substr(open + 1, close - open - 1);
+  status.name = profiler::printable(text.substr(open + 1, close - open - 1));
   status.state = words[0][0];
   status.start_ticks = numbers[start_time];
   status.own = sum(minor_faults, major_faults, user_ticks, system_ticks);

@@ -53,7 +53,7 @@ output_file::~output_file() {
   if (created_ && !written_) unlink(path_.c_str());
 }
 
-void output_file::write(const std::string& text) {
+void output_file::write(std::string_view text) {
   if (descriptor_ == STDOUT_FILENO) flush_standard_output();
   // Fails for what is no regular file, where there is nothing to cut off.
   if (!written_ && descriptor_ != STDOUT_FILENO && ftruncate(descriptor_, 0) != 0) errno = 0;

@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
 
 namespace tarn::cli {
 
@@ -32,7 +33,7 @@ class output_file {
 
   // Puts `text` in the place of what was there, or appends to what was written before. Throws cli_error (refused), or
   // closed_pipe.
-  void write(const std::string& text);
+  void write(std::string_view text);
 
  private:
   std::string option_;

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "child_process.hpp"
+#include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
 
@@ -28,8 +29,9 @@ progress_line::progress_line(bool enabled)
 
 progress_line::~progress_line() { clear(); }
 
-void progress_line::show(const std::string& text) {
+void progress_line::show(const std::string& line) {
   if (!enabled_) return;
+  const std::string text = profiler::printable(line);
   if (terminal_) {
     // A line that wraps could not be rewritten.
     fmt::print(stderr, "\r\033[K{}", text.substr(0, terminal_width() - 1));

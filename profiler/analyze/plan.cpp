@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "profiler/format/printable.hpp"
 #include "profiler/format/table_file.hpp"
 
 namespace tarn::profiler {
@@ -172,8 +173,8 @@ plan_site read_site(const nlohmann::json& json, const std::string& name) {
   site.use = use == "pool" ? plan_use::pool : plan_use::buffers;
   site.size = json.value("size", std::uint64_t{0});
   site.group = json.value("group", std::uint32_t{0});
-  site.type = json.value("type", std::string());
-  site.place = json.value("place", std::string());
+  site.type = printable(json.value("type", std::string()));
+  site.place = printable(json.value("place", std::string()));
   for (const nlohmann::json& frame : json.at("frames")) site.frames.push_back(read_frame(frame, name));
   if (site.use == plan_use::pool && (site.size == 0 || site.size > 65536)) {
     refuse(name, "a pool's size is from 1 to 65536 bytes, not " + std::to_string(site.size));
@@ -201,7 +202,9 @@ plan read_object(const nlohmann::json& json, const std::string& name) {
     refuse(name, "it has more than " + std::to_string(most_plan_sites) + " sites");
   }
   for (const nlohmann::json& site : sites) result.sites.push_back(read_site(site, name));
-  result.headlines = json.value("advice", std::vector<std::string>());
+  for (const std::string& headline : json.value("advice", std::vector<std::string>())) {
+    result.headlines.push_back(printable(headline));
+  }
   result.saving_ns = json.value("saving_ns", 0.0);
   result.low_ns = json.value("low_ns", 0.0);
   result.high_ns = json.value("high_ns", 0.0);

@@ -16,6 +16,7 @@
 
 #include "profiler/analyze/symbols.hpp"
 #include "profiler/collect/memory_regions.hpp"
+#include "profiler/format/printable.hpp"
 
 namespace fs = std::filesystem;
 
@@ -52,7 +53,7 @@ std::string text_of(const char* room) { return {room, strnlen(room, path_room)};
 
 void try_output(const std::string& path) {
   const bool there = access(path.c_str(), F_OK) == 0;
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  const int file = open_for_writing(path, 0);
   if (file < 0) {
     throw profile_error(path + ": cannot be written: " + std::strerror(errno) +
                         "; name another file: -o FILE");
@@ -83,8 +84,9 @@ struct recording::process_entry final : module_sink {
   usage_figures at_start;
   process_figures last;  // the newest that is known
   bool has_last = false;
-  bool superseded = false;  // by a later image of the same process
-  double early_faults = 0;  // seen before the recording began
+  bool overwritten = false;  // some of what it told: no process writes such words
+  bool superseded = false;   // by a later image of the same process
+  double early_faults = 0;   // seen before the recording began
   std::vector<page_fault> faults;
   std::size_t next_fault = 0;
   std::vector<std::size_t> rings;  // indices into rings_
@@ -170,8 +172,9 @@ recording::process_entry* recording::by_process(std::uint32_t process) {
 }
 
 recording::process_entry& recording::add_process(std::uint32_t slot) {
-  const process_slot& from = session_->header().processes[slot];
-  if (process_entry* earlier = by_process(static_cast<std::uint32_t>(from.pid))) {
+  const process_slot& from = session_->state().processes[slot];
+  const auto pid = static_cast<std::uint32_t>(from.pid);
+  if (process_entry* earlier = by_process(pid)) {
     // It has called exec. What it had told is whole.
     earlier->superseded = true;
     earlier->last.minor_faults = static_cast<double>(from.at_start.minor_faults);
@@ -188,11 +191,11 @@ recording::process_entry& recording::add_process(std::uint32_t slot) {
   process_entry& entry = *added;
   entry.serial = from.serial;
   entry.parent_serial = from.parent_serial;
-  entry.pid = static_cast<std::uint32_t>(from.pid);
+  entry.pid = pid;
   entry.parent_pid = static_cast<std::uint32_t>(from.parent_pid);
   entry.program = text_of(from.program);
   entry.allocator = text_of(from.allocator);
-  entry.start_ns = clock_.to_ns(from.start_ticks);
+  entry.start_ns = std::min(clock_.to_ns(from.start_ticks), raw_clock_ns());
   entry.start_time = std::time(nullptr);
   entry.at_start = from.at_start;
   entry.arguments = command_line_of(entry.pid);
@@ -227,7 +230,7 @@ void recording::look_for_rings(process_entry* only) {
     if (only != nullptr && owner != only) continue;
     if (owner == nullptr) {
       // acquire, pairs with the process's release: the slot is filled
-      if (session_->header().processes[slot].state.load(std::memory_order_acquire) != slot_state::live)
+      if (session_->state().processes[slot].state.load(std::memory_order_acquire) != slot_state::live)
         continue;
       owner = &add_process(slot);
     }
@@ -374,7 +377,11 @@ bool recording::drain_process(process_entry& process, std::uint64_t until_ns) {
     // acquire, pairs with the producer's release: the words below are written
     const std::uint64_t head = session_->ring(index).head.load(std::memory_order_acquire);
     const std::uint64_t waiting = head - ring.stream.position();
-    if (waiting <= session_->ring_words()) ring.stream.extend(head);
+    if (waiting <= session_->ring_words()) {
+      ring.stream.extend(head);
+    } else {
+      process.overwritten = true;
+    }
     much = much || waiting > session_->ring_words() / 16;
     ring.has_next = ring.stream.peek(ring.next_ns);
   }
@@ -408,6 +415,7 @@ bool recording::drain_process(process_entry& process, std::uint64_t until_ns) {
                        process.faults.begin() + static_cast<std::ptrdiff_t>(next_fault));
   for (const std::size_t index : process.rings) {
     if (rings_[index].stream.position() != rings_[index].reported) report(index);
+    process.overwritten = process.overwritten || rings_[index].stream.is_broken();
   }
   return much;
 }
@@ -445,7 +453,7 @@ void recording::add_counters(process_entry& process, bool at_end) {
     }
   }
   if (at_end && session_) {
-    const process_slot& slot = session_->header().processes[process.slot];
+    const process_slot& slot = session_->state().processes[process.slot];
     // acquire, pairs with the process's release: at_exit is there
     if (!process.superseded && slot.serial == process.serial &&
         slot.ended.load(std::memory_order_acquire) != 0) {
@@ -512,7 +520,7 @@ void recording::look_after_processes(bool all) {
 
 void recording::release_shared(process_entry& process) {
   if (!session_) return;
-  process_slot& slot = session_->header().processes[process.slot];
+  process_slot& slot = session_->state().processes[process.slot];
   process.result.lost_events = static_cast<double>(slot.lost_nested.load(std::memory_order_relaxed) +
                                                    slot.lost_waiting.load(std::memory_order_relaxed) +
                                                    slot.lost_threads.load(std::memory_order_relaxed));
@@ -562,9 +570,15 @@ void recording::end_process(process_entry& process) {
 
 // ---- files ----
 
-std::string recording::file_name(const process_entry& process) const {
+bool recording::is_taken(const std::string& path) const {
+  return std::any_of(files_.begin(), files_.end(),
+                     [&path](const finished_file& one) { return one.path == path; });
+}
+
+// `number`: from 1 on. A process that has called exec has several files.
+std::string recording::file_name(const process_entry& process, int number) const {
   const bool is_main = process.pid == main_process_ && !process.superseded;
-  std::string program = fs::path(process.program).filename().string();
+  std::string program = printable(fs::path(process.program).filename().string());
   if (program.empty()) program = "program";
   const fs::path directory = settings_.directory;
   std::string name;
@@ -577,22 +591,34 @@ std::string recording::file_name(const process_entry& process) const {
   }
   const std::string extension =
       settings_.output.empty() ? ".prof" : fs::path(settings_.output).extension().string();
-  const auto taken = [this](const std::string& path) {
-    return std::any_of(files_.begin(), files_.end(),
-                       [&path](const finished_file& one) { return one.path == path; });
-  };
-  // A process that has called exec has several.
-  std::string path = name + extension;
-  for (int number = 2; taken(path); ++number) path = fmt::format("{}-{}{}", name, number, extension);
-  return path;
+  return number == 1 ? name + extension : fmt::format("{}-{}{}", name, number, extension);
 }
 
 void recording::open_file(process_entry& process) {
   if (process.file || !process.problem.empty()) return;
-  process.path = file_name(process);
+  const bool is_named = !settings_.output.empty() && process.pid == main_process_ && !process.superseded;
+  constexpr int most_names = 1000;
+  for (int number = 1; process.path.empty(); ++number) {
+    const std::string path = file_name(process, number);
+    if (is_taken(path)) continue;
+    if (number > most_names) {
+      process.path = path;
+      process.problem = path + ": files of this name and of those before it exist already";
+      break;
+    }
+    try {
+      // A name that nobody has given may be foreseen: what lies there is somebody else's.
+      process.file = std::make_unique<table_writer>(path, !is_named);
+      process.path = path;
+    } catch (const file_exists&) {
+    } catch (const profile_error& error) {
+      process.path = path;
+      process.problem = error.what();
+    }
+  }
   files_.push_back({process.path, process.program, process.pid, ""});
+  if (!process.file) return;
   try {
-    process.file = std::make_unique<table_writer>(process.path);
     store(process);
   } catch (const profile_error& error) {
     process.problem = error.what();
@@ -667,6 +693,10 @@ void recording::fill_meta(process_entry& process) {
   if (process.model.events_cut()) {
     refused.push_back(fmt::format("the events table ends after {} events", most_events));
   }
+  if (process.overwritten) {
+    refused.push_back(
+        "another process has overwritten some of what this one told: events are missing, or wrong");
+  }
   if (!process.without_events.empty()) refused.push_back(process.without_events);
   if (!process.problem.empty()) refused.push_back(process.problem);
   meta["refused"] = refused;
@@ -680,7 +710,7 @@ void recording::fill_meta(process_entry& process) {
   result.mode = settings_.mode;
   result.prices = settings_.prices;
   if (session_) {
-    const process_slot& slot = session_->header().processes[process.slot];
+    const process_slot& slot = session_->state().processes[process.slot];
     if (slot.serial == process.serial) {
       result.lost_events = static_cast<double>(slot.lost_nested.load(std::memory_order_relaxed) +
                                                slot.lost_waiting.load(std::memory_order_relaxed) +
@@ -733,6 +763,7 @@ void recording::add_names() {
     process->file.reset();
     if (process->pid == main_process_ && !process->superseded) {
       main_profile_ = std::make_unique<profile>(std::move(process->result));
+      make_printable(*main_profile_);
     }
   }
   ended_.clear();

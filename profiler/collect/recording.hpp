@@ -97,7 +97,8 @@ class recording {
   void store(process_entry& process);
   void give_up_events(process_entry& process, const std::string& why);
   void fill_meta(process_entry& process);
-  std::string file_name(const process_entry& process) const;
+  std::string file_name(const process_entry& process, int number) const;
+  bool is_taken(const std::string& path) const;
   model_settings settings_of_models() const;
 
   recording_settings settings_;

@@ -14,7 +14,7 @@ call_tree call_tree::of(const profile& p, const metric& what, bool inverted) {
   tree.nodes.emplace_back();
   std::map<std::pair<std::size_t, std::string>, std::size_t> known;  // child of a node by function
   for (const metric_row& row : metric_rows(p)) {
-    const double value = what.of(p, row.figures);
+    const double value = what.of(p, row.figures());
     if (value <= 0) continue;
     std::vector<source_frame> frames = row.frames(p);
     // Allocators and containers within say nothing about who pays.

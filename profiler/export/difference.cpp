@@ -40,7 +40,7 @@ void add_rows(const profile& p, double change::*side, std::map<std::string, site
       if (row.who != nullptr) one.type = row.who->type;
     }
     for (std::size_t index = 0; index < metrics().size(); ++index) {
-      const double value = metrics()[index].of(p, row.figures);
+      const double value = metrics()[index].of(p, row.figures());
       one.values[index].*side += value;
       totals[index].*side += value;
     }

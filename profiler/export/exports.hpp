@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// exports: a profile in the formats of other tools. Each gives the whole file's bytes. No state; any thread.
+// exports: a profile in the formats of other tools. Each gives the whole file's bytes, or, where the file may be large,
+// gives it in pieces to `take`. No state; any thread.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +18,11 @@ namespace tarn::profiler {
 std::string export_pprof(const profile& p);
 
 // A line per call path: "outermost;...;innermost VALUE", for flamegraph.pl and its relatives. Rows of 0 are left out.
-std::string export_collapsed(const profile& p, const metric& what);
+void export_collapsed(const profile& p, const metric& what,
+                      const std::function<void(std::string_view)>& take);
 
 // All of it but the events: with names in place of addresses.
-std::string export_json(const profile& p);
+void export_json(const profile& p, const std::function<void(std::string_view)>& take);
 
 // Text for a scrape or a push gateway: each metric of the `most` costliest sites, and the rest as one.
 std::string export_prometheus(const profile& p, std::size_t most = 100);

@@ -31,14 +31,6 @@ constexpr std::array all = {
            figure<&site_figures::bytes_at_peak>},
 };
 
-metric_row faults_of_nobody(std::string_view label, double faults) {
-  metric_row row;
-  row.label = label;
-  row.figures.faults = faults;
-  row.figures.fault_pages = faults;
-  return row;
-}
-
 }  // namespace
 
 std::span<const metric> metrics() { return all; }
@@ -58,6 +50,14 @@ std::string metric_names() {
   return names;
 }
 
+site_figures metric_row::figures() const {
+  if (who != nullptr) return who->figures;
+  site_figures of_nobody;
+  of_nobody.faults = faults;
+  of_nobody.fault_pages = faults;
+  return of_nobody;
+}
+
 std::vector<source_frame> metric_row::frames(const profile& p) const {
   if (who == nullptr) return {{std::string(label), {}, 0, false}};
   std::vector<source_frame> path = frames_of(p, who->stack);
@@ -68,17 +68,16 @@ std::vector<source_frame> metric_row::frames(const profile& p) const {
 std::vector<metric_row> metric_rows(const profile& p) {
   std::vector<metric_row> rows;
   rows.reserve(p.sites.size() + 2);
-  for (const site& each : p.sites) rows.push_back({&each, {}, each.figures});
-  if (p.other_faults > 0)
-    rows.push_back(faults_of_nobody("[faults outside of allocated memory]", p.other_faults));
+  for (const site& each : p.sites) rows.push_back({&each, {}, 0});
+  if (p.other_faults > 0) rows.push_back({nullptr, "[faults outside of allocated memory]", p.other_faults});
   if (p.unseen_faults > 0)
-    rows.push_back(faults_of_nobody("[faults that only the kernel counted]", p.unseen_faults));
+    rows.push_back({nullptr, "[faults that only the kernel counted]", p.unseen_faults});
   return rows;
 }
 
 double sum_of(const profile& p, const metric& what) {
   double sum = 0;
-  for (const metric_row& row : metric_rows(p)) sum += what.of(p, row.figures);
+  for (const metric_row& row : metric_rows(p)) sum += what.of(p, row.figures());
   return sum;
 }
 

@@ -29,7 +29,9 @@ std::string metric_names();                        // "cost, malloc, ..."
 struct metric_row {
   const site* who = nullptr;
   std::string_view label;
-  site_figures figures;
+  double faults = 0;  // where there is no site
+
+  site_figures figures() const;
 
   // Its frames, innermost first; those of no site have one, named by the label.
   std::vector<source_frame> frames(const profile& p) const;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Collapsed stacks, JSON and Prometheus' text.
+// Collapsed stacks and Prometheus' text.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "profiler/export/exports.hpp"
-#include "profiler/model/figure_columns.hpp"
+#include "profiler/export/piece_writer.hpp"
 
 namespace tarn::profiler {
 
@@ -23,59 +24,61 @@ std::string collapsed_name(std::string name) {
   return name;
 }
 
-const char* evidence_name(type_evidence evidence) {
-  switch (evidence) {
-    case type_evidence::allocator:
-      return "allocator";
-    case type_evidence::constructor:
-      return "constructor";
-    case type_evidence::vtable:
-      return "vtable";
-    case type_evidence::none:
-      break;
+// The call paths by their functions' names: sites of one path, and of different types, are one line. A path is known by
+// its caller's path and a name, so that memory is that of the profile's own paths, not that of all lines.
+class name_paths {
+ public:
+  explicit name_paths(const profile& p) : nodes_(1), by_stack_(p.stacks.size()) {
+    for (std::size_t stack = 1; stack < p.stacks.size(); ++stack) {
+      std::uint32_t at = by_stack_[p.stacks[stack].parent];
+      const std::vector<source_frame> frames = frames_of(p, static_cast<std::uint32_t>(stack), 1);
+      for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) at = child(at, frame->function);
+      by_stack_[stack] = at;
+    }
   }
-  return "none";
-}
 
-nlohmann::json site_json(const profile& p, const site& one) {
-  nlohmann::json frames = nlohmann::json::array();
-  for (const source_frame& frame : frames_of(p, one.stack)) {
-    frames.push_back({{"function", frame.function},
-                      {"file", frame.file},
-                      {"line", frame.line},
-                      {"inlined", frame.inlined}});
+  void add(const metric_row& row, double value) {
+    if (value <= 0) return;
+    const bool has_path = row.who != nullptr && row.who->stack != 0;
+    nodes_[has_path ? by_stack_[row.who->stack] : child(0, row.who == nullptr ? row.label : "[no call path]")]
+        .value += value;
   }
-  nlohmann::json figures;
-  for (const figure_column& each : figure_columns) figures[each.name] = one.figures.*each.member;
-  nlohmann::json sizes = nlohmann::json::array();
-  for (const size_count& each : one.sizes) {
-    sizes.push_back({{"size", each.size}, {"count", each.count}, {"exact", each.exact}});
+
+  void write(piece_writer& out) const {
+    std::vector<std::uint32_t> path;
+    for (std::uint32_t node = 1; node < nodes_.size(); ++node) {
+      if (std::llround(nodes_[node].value) == 0) continue;
+      path.clear();
+      for (std::uint32_t at = node; at != 0; at = nodes_[at].parent) path.push_back(at);
+      std::string line;
+      for (auto at = path.rbegin(); at != path.rend(); ++at) {
+        if (!line.empty()) line += ';';
+        line += *nodes_[*at].name;
+      }
+      out.write(fmt::format("{} {}\n", line, std::llround(nodes_[node].value)));
+    }
   }
-  nlohmann::json lifetimes = nlohmann::json::array();
-  for (const lifetime_count& each : one.lifetimes) {
-    lifetimes.push_back({{"log2_ns", each.lifetime},
-                         {"log2_bytes", each.size},
-                         {"count", each.count},
-                         {"bytes", each.bytes}});
+
+ private:
+  struct path_node {
+    std::uint32_t parent = 0;
+    const std::string* name = nullptr;
+    double value = 0;
+  };
+
+  std::uint32_t child(std::uint32_t parent, std::string_view name) {
+    const std::string* const kept = &*names_.insert(collapsed_name(std::string(name))).first;
+    const auto [at, is_new] =
+        children_.try_emplace({parent, kept}, static_cast<std::uint32_t>(nodes_.size()));
+    if (is_new) nodes_.push_back({parent, kept, 0});
+    return at->second;
   }
-  nlohmann::json threads = nlohmann::json::array();
-  for (const thread_pair& each : one.threads) {
-    threads.push_back({{"from", each.from}, {"to", each.to}, {"count", each.count}, {"bytes", each.bytes}});
-  }
-  const cost price = cost_of(p, one.figures);
-  return {{"frames", frames},
-          {"type", one.type},
-          {"type_evidence", evidence_name(one.evidence)},
-          {"cost_ns",
-           {{"malloc", price.malloc_ns},
-            {"fault", price.fault_ns},
-            {"unmap", price.unmap_ns},
-            {"total", price.total()}}},
-          {"figures", figures},
-          {"sizes", sizes},
-          {"lifetimes", lifetimes},
-          {"threads", threads}};
-}
+
+  std::set<std::string> names_;
+  std::vector<path_node> nodes_;  // [0] is the empty path
+  std::map<std::pair<std::uint32_t, const std::string*>, std::uint32_t> children_;
+  std::vector<std::uint32_t> by_stack_;
+};
 
 std::string label_value(std::string_view text) {
   std::string escaped;
@@ -121,7 +124,7 @@ std::vector<prometheus_row> prometheus_rows(const profile& p, std::size_t most) 
     auto& values = by_labels[labels];
     values.resize(metrics().size());
     for (std::size_t index = 0; index < values.size(); ++index)
-      values[index] += metrics()[index].of(p, row.figures);
+      values[index] += metrics()[index].of(p, row.figures());
   }
   std::vector<prometheus_row> rows;
   rows.reserve(by_labels.size());
@@ -144,68 +147,13 @@ std::vector<prometheus_row> prometheus_rows(const profile& p, std::size_t most) 
 
 }  // namespace
 
-std::string export_collapsed(const profile& p, const metric& what) {
-  std::map<std::string, double> lines;  // sites of one path, and of different types, are one line
-  for (const metric_row& row : metric_rows(p)) {
-    const double value = what.of(p, row.figures);
-    if (value <= 0) continue;
-    std::string line;
-    const std::vector<source_frame> frames = row.frames(p);
-    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-      if (!line.empty()) line += ';';
-      line += collapsed_name(frame->function);
-    }
-    lines[line] += value;
-  }
-  std::string text;
-  for (const auto& [line, value] : lines) {
-    if (std::llround(value) != 0)
-      fmt::format_to(std::back_inserter(text), "{} {}\n", line, std::llround(value));
-  }
-  return text;
-}
-
-std::string export_json(const profile& p) {
-  nlohmann::json totals;
-  for (const metric& each : metrics()) totals[std::string(each.name)] = sum_of(p, each);
-  nlohmann::json threads = nlohmann::json::array();
-  for (const thread_info& each : p.threads) {
-    threads.push_back(
-        {{"id", each.id}, {"name", each.name}, {"start_ns", each.start_ns}, {"end_ns", each.end_ns}});
-  }
-  nlohmann::json modules = nlohmann::json::array();
-  for (const module_info& each : p.modules)
-    modules.push_back({{"path", each.path}, {"build_id", each.build_id}});
-  nlohmann::json sites = nlohmann::json::array();
-  for (const site& each : p.sites) sites.push_back(site_json(p, each));
-  nlohmann::json counters = nlohmann::json::array();
-  for (const counter_row& row : p.counters) {
-    nlohmann::json one = {{"time_ns", row.time_ns}};
-    for (const counter_column& each : counter_columns) one[each.name] = row.*each.member;
-    counters.push_back(std::move(one));
-  }
-  const nlohmann::json whole = {{"format", "tarn-profile"},
-                                {"version", 1},
-                                {"meta", p.meta},
-                                {"prices_ns",
-                                 {{"fault", p.prices.fault},
-                                  {"huge_fault", p.prices.huge_fault},
-                                  {"costly_fault", p.prices.costly_fault},
-                                  {"unmap_page", p.prices.unmap_page},
-                                  {"zero_page", p.prices.zero_page},
-                                  {"malloc_pair", p.prices.malloc_pair}}},
-                                {"totals", totals},
-                                {"other_faults", p.other_faults},
-                                {"unseen_faults", p.unseen_faults},
-                                {"lost_events", p.lost_events},
-                                {"unwind_error_rate", p.unwind_error_rate},
-                                {"damage", p.damage},
-                                {"threads", threads},
-                                {"modules", modules},
-                                {"sites", sites},
-                                {"counters", counters}};
-  // Names may be of any bytes.
-  return whole.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+void export_collapsed(const profile& p, const metric& what,
+                      const std::function<void(std::string_view)>& take) {
+  name_paths paths(p);
+  for (const metric_row& row : metric_rows(p)) paths.add(row, what.of(p, row.figures()));
+  piece_writer out(take);
+  paths.write(out);
+  out.finish();
 }
 
 std::string export_prometheus(const profile& p, std::size_t most) {

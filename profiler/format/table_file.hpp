@@ -25,6 +25,12 @@ class profile_error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A file that was to be new is there already.
+class file_exists : public profile_error {
+ public:
+  using profile_error::profile_error;
+};
+
 inline constexpr std::uint16_t format_major = 1;  // a reader refuses another
 inline constexpr std::uint16_t format_minor = 0;  // a reader skips columns and tables that it does not know
 inline constexpr std::size_t most_chunk_bytes = std::size_t{64} << 20;  // of a table's columns, unpacked
@@ -56,9 +62,14 @@ struct table {
 
 // Appends chunks. Each append() is one write to the file, so that what was appended survives this process. A table of
 // more than most_chunk_bytes takes several chunks, and one that replaces counts only when all of them are there.
+// Opens a file for writing and creates it, for its owner alone, where there is none. `more_flags`: O_EXCL or O_TRUNC.
+// Fails with ELOOP for a symbolic link that another user has put there. Returns the descriptor, or -1 and sets errno.
+int open_for_writing(const std::string& path, int more_flags);
+
 class table_writer {
  public:
-  explicit table_writer(const std::string& path);  // creates or replaces the file; throws profile_error
+  // Creates the file, or replaces its content. `fresh`: only creates it. Throws file_exists (with `fresh`), profile_error.
+  explicit table_writer(const std::string& path, bool fresh = false);
   ~table_writer();
   table_writer(const table_writer&) = delete;
   table_writer& operator=(const table_writer&) = delete;

@@ -129,9 +129,23 @@ struct table_writer::work_space {
   }
 };
 
-table_writer::table_writer(const std::string& path) : path_(path), work_(std::make_unique<work_space>()) {
+int open_for_writing(const std::string& path, int more_flags) {
+  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | more_flags;
+  const int file = open(path.c_str(), flags | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+  if (file >= 0 || errno != ELOOP) return file;
+  struct stat link = {};
+  if (lstat(path.c_str(), &link) == 0 && link.st_uid != geteuid() && link.st_uid != 0) {
+    errno = ELOOP;
+    return -1;
+  }
+  return open(path.c_str(), flags, S_IRUSR | S_IWUSR);
+}
+
+table_writer::table_writer(const std::string& path, bool fresh)
+    : path_(path), work_(std::make_unique<work_space>()) {
   if (!work_->zstd) throw profile_error("no memory to write a profile");
-  file_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  file_ = open_for_writing(path, fresh ? O_EXCL : O_TRUNC);
+  if (file_ < 0 && fresh && errno == EEXIST) throw file_exists("the profile " + path + " exists already");
   if (file_ < 0) {
     throw profile_error("the profile " + path + " cannot be created: " + std::strerror(errno) +
                         "; name a file in a folder that you may write to");

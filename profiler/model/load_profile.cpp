@@ -17,6 +17,7 @@ namespace tarn::profiler {
 
 namespace {
 
+constexpr std::uint32_t no_stack = std::numeric_limits<std::uint32_t>::max();  // of a site that is left out
 // Of all tables together, so that a file made to harm has its end too. No profiler comes near it.
 constexpr std::size_t most_profile_bytes = std::size_t{4} << 30;
 
@@ -66,6 +67,7 @@ class loader {
                           ": the profiler was stopped too early, or the file is damaged");
     }
     drop_what_does_not_fit();
+    make_printable(p_);
     return std::move(p_);
   }
 
@@ -187,6 +189,7 @@ class loader {
     const reals count = figures_in(rows, "count");
     const auto& exact = rows.whole("exact");
     sizes_.clear();
+    sizes_.reserve(rows.rows);
     for (std::size_t row = 0; row < rows.rows; ++row) {
       sizes_.push_back({at[row], {size[row], count[row], exact[row] != 0}});
     }
@@ -199,6 +202,7 @@ class loader {
     const reals count = figures_in(rows, "count");
     const reals bytes = figures_in(rows, "bytes");
     lifetimes_.clear();
+    lifetimes_.reserve(rows.rows);
     for (std::size_t row = 0; row < rows.rows; ++row) {
       if (lifetime[row] > 63 || size[row] > 63) {
         ++bad_rows_;
@@ -218,6 +222,7 @@ class loader {
     const reals bytes = figures_in(rows, "bytes");
     constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
     pairs_.clear();
+    pairs_.reserve(rows.rows);
     for (std::size_t row = 0; row < rows.rows; ++row) {
       pairs_.push_back({at[row],
                         {static_cast<std::uint32_t>(std::min(from[row], most)),
@@ -254,9 +259,15 @@ class loader {
 
   // Moves each item to its site. `fits` says whether it can be shown there.
   template <typename Item, typename Fits>
-  void hand_out(std::vector<std::pair<std::uint64_t, Item>>& items, std::vector<Item> site::*list,
+  void hand_out(std::vector<std::pair<std::uint64_t, Item>>& list_of_all, std::vector<Item> site::*list,
                 Fits fits) {
-    for (auto& [at, item] : items) {
+    const auto items = std::move(list_of_all);  // gone at the end: sites are many
+    std::vector<std::uint32_t> counts(sites_.size());
+    for (const auto& [at, item] : items) {
+      if (at < counts.size()) ++counts[at];
+    }
+    for (std::size_t at = 0; at < counts.size(); ++at) (sites_[at].*list).reserve(counts[at]);
+    for (const auto& [at, item] : items) {
       if (at < sites_.size() && fits(item)) {
         (sites_[at].*list).push_back(item);
       } else {
@@ -271,15 +282,13 @@ class loader {
     hand_out(pairs_, &site::threads, [this](const thread_pair& pair) {
       return pair.from < p_.threads.size() && pair.to < p_.threads.size();
     });
-    std::size_t bad_sites = 0;
     for (std::size_t index = 0; index < sites_.size(); ++index) {
-      if (site_stacks_[index] >= p_.stacks.size()) {
-        ++bad_sites;
-        continue;
-      }
-      sites_[index].stack = static_cast<std::uint32_t>(site_stacks_[index]);
-      p_.sites.push_back(std::move(sites_[index]));
+      const bool fits = site_stacks_[index] < p_.stacks.size();
+      sites_[index].stack = fits ? static_cast<std::uint32_t>(site_stacks_[index]) : no_stack;
     }
+    const std::size_t bad_sites =
+        std::erase_if(sites_, [](const site& one) { return one.stack == no_stack; });
+    p_.sites = std::move(sites_);
     if (bad_sites != 0) remark(std::to_string(bad_sites) + " sites refer to call paths that are not there");
     if (bad_stacks_ != 0)
       remark(std::to_string(bad_stacks_) + " call paths refer to callers that are not there");

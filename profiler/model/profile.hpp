@@ -162,8 +162,12 @@ struct profile {
 };
 
 // A profile from a file. What of it cannot be read, or does not fit together, is left out and told in `damage`. Throws
-// profile_error where nothing can be shown. store_profile.hpp is the way back.
+// profile_error where nothing can be shown. store_profile.hpp is the way back. All text in it is printable.
 profile load_profile(const std::string& path);
+
+// Replaces all text by what printable() makes of it (profiler/format/printable.hpp). For a profile that is shown; one that
+// is looked up in, or stored, keeps its names as they are.
+void make_printable(profile& p);
 
 // ---- what it costs: one place, so that totals agree in every view. All in ns ----
 //

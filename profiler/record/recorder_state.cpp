@@ -34,6 +34,8 @@ namespace {
 constexpr std::uint64_t populate_bytes = std::uint64_t{64} << 10;
 constexpr long wait_ns = 100000;
 constexpr unsigned most_waits = 20000;  // of wait_ns without a sign of the collector
+constexpr unsigned most_idle_beats =
+    256;  // of the collector's rounds in which it reads nothing of a full ring
 constexpr std::uintptr_t usual_stack_bytes = std::uintptr_t{8} << 20;
 
 // Not wiped by fork: a child's forebear.
@@ -88,34 +90,59 @@ char* put_string(char* out, const char* text) {
   return out;
 }
 
-bool map_session(const char* place) {
-  const std::uint64_t pid = take_number(place);
-  const std::uint64_t descriptor = take_number(place);
-  const std::uint64_t inode = take_number(place);
+// A file of the collector's, as this process has mapped it.
+struct mapped_file {
+  void* memory = nullptr;  // null: it could not be mapped
+  std::size_t bytes = 0;
+};
+
+// Maps /proc/PID/fd/DESCRIPTOR, provided that it is the file of that number and has the seals.
+mapped_file map_file(std::uint64_t pid, std::uint64_t descriptor, std::uint64_t inode, bool writable,
+                     long seals) {
   char path[64];
   char* end = put_number(put_string(path, "/proc/"), pid);
   put_number(put_string(end, "/fd/"), descriptor);
-  const long file = os::system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(path), O_RDWR | O_CLOEXEC);
-  if (failed(file)) return false;
+  const long file = os::system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(path),
+                                    (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+  if (failed(file)) return {};
   struct stat status = {};
-  const bool known = fstat(static_cast<int>(file), &status) == 0 && status.st_ino == inode;
+  const long sealed = os::system_call(SYS_fcntl, file, F_GET_SEALS);
   long memory = -1;
-  if (known) {
-    memory = os::system_call(SYS_mmap, 0, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                             file, 0);
+  if (fstat(static_cast<int>(file), &status) == 0 && status.st_ino == inode && !failed(sealed) &&
+      (sealed & seals) == seals) {
+    memory = os::system_call(SYS_mmap, 0, status.st_size, writable ? PROT_READ | PROT_WRITE : PROT_READ,
+                             MAP_SHARED | MAP_NORESERVE, file, 0);
   }
   os::system_call(SYS_close, file);
-  if (failed(memory)) return false;
-  auto* header = reinterpret_cast<session_header*>(memory);
-  if (header->magic != session_magic || header->bytes != static_cast<std::uint64_t>(status.st_size)) {
-    unmap_pages(header, static_cast<std::size_t>(status.st_size));
+  if (failed(memory)) return {};
+  os::system_call(SYS_madvise, memory, status.st_size, MADV_DONTDUMP);
+  return {reinterpret_cast<void*>(memory), static_cast<std::size_t>(status.st_size)};
+}
+
+void unmap_file(const mapped_file& file) {
+  if (file.memory != nullptr) unmap_pages(file.memory, file.bytes);
+}
+
+bool map_session(const char* place) {
+  const std::uint64_t pid = take_number(place);
+  const std::uint64_t header_descriptor = take_number(place);
+  const std::uint64_t header_inode = take_number(place);
+  const std::uint64_t state_descriptor = take_number(place);
+  const std::uint64_t state_inode = take_number(place);
+  const mapped_file header = map_file(pid, header_descriptor, header_inode, false, header_seals);
+  const mapped_file state = map_file(pid, state_descriptor, state_inode, true, state_seals);
+  const auto* described = static_cast<const session_header*>(header.memory);
+  if (state.memory == nullptr || header.bytes < sizeof(session_header) ||
+      !describes_state(*described, state.bytes)) {
+    unmap_file(header);
+    unmap_file(state);
     return false;
   }
-  os::system_call(SYS_madvise, memory, status.st_size, MADV_DONTDUMP);
-  auto* bytes = reinterpret_cast<unsigned char*>(memory);
-  shared.rings = reinterpret_cast<ring_header*>(bytes + header->rings_offset);
-  shared.words = reinterpret_cast<std::uint64_t*>(bytes + header->words_offset);
-  shared.header = header;
+  auto* bytes = static_cast<unsigned char*>(state.memory);
+  shared.state = static_cast<session_state*>(state.memory);
+  shared.rings = reinterpret_cast<ring_header*>(bytes + described->rings_offset);
+  shared.words = reinterpret_cast<std::uint64_t*>(bytes + described->words_offset);
+  shared.header = described;
   return true;
 }
 
@@ -143,7 +170,7 @@ void fill_slot(process_slot& slot) {
   const auto pid = static_cast<std::int32_t>(pid_now());
   slot.pid = pid;
   slot.parent_pid = static_cast<std::int32_t>(os::system_call(SYS_getppid));
-  slot.serial = shared.header->next_serial.fetch_add(1, std::memory_order_relaxed);
+  slot.serial = shared.state->next_serial.fetch_add(1, std::memory_order_relaxed);
   slot.parent_serial = last_pid != pid ? last_serial : 0;
   slot.start_ticks = ticks_now();
   for (auto* count : {&slot.lost_waiting, &slot.lost_nested, &slot.lost_threads, &slot.own_faults,
@@ -181,7 +208,7 @@ bool attach() {
     return false;
   }
   for (std::uint32_t index = 0; index < process_slots; ++index) {
-    process_slot& slot = shared.header->processes[index];
+    process_slot& slot = shared.state->processes[index];
     slot_state expected = slot_state::free;
     // acquire, pairs with the collector's release: it has done with the slot's last process
     if (!slot.state.compare_exchange_strong(expected, slot_state::claimed, std::memory_order_acquire,
@@ -239,7 +266,7 @@ thread_state* take_over_ended(std::int32_t id) {
 
 bool claim_ring(thread_state& state) {
   const session_header& header = *shared.header;
-  const std::uint32_t first = shared.header->next_ring.load(std::memory_order_relaxed);
+  const std::uint32_t first = shared.state->next_ring.load(std::memory_order_relaxed);
   for (std::uint32_t step = 0; step < header.rings; ++step) {
     const std::uint32_t index = (first + step) % header.rings;
     ring_header& ring = shared.rings[index];
@@ -249,7 +276,7 @@ bool claim_ring(thread_state& state) {
                                             std::memory_order_relaxed)) {
       continue;
     }
-    shared.header->next_ring.store((index + 1) % header.rings, std::memory_order_relaxed);
+    shared.state->next_ring.store((index + 1) % header.rings, std::memory_order_relaxed);
     ring.process.store(process->slot_index, std::memory_order_relaxed);
     ring.process_serial.store(process->slot->serial, std::memory_order_relaxed);
     ring.head.store(0, std::memory_order_relaxed);
@@ -397,10 +424,18 @@ std::uint64_t thread_state::ticks_since_last() {
   return passed;
 }
 
+bool thread_state::give_up() {
+  process->slot->lost_waiting.fetch_add(1, std::memory_order_relaxed);
+  detach();
+  return false;
+}
+
 bool thread_state::make_room(std::uint64_t count) {
   const session_header& header = *shared.header;
   std::uint64_t beat = 0;
+  std::uint64_t tail = 0;
   unsigned waits = 0;
+  unsigned beats = 0;  // without a word of this ring being read
   for (;;) {
     // relaxed: see attach
     if (header.recording.load(std::memory_order_relaxed) == 0 ||
@@ -410,21 +445,25 @@ bool thread_state::make_room(std::uint64_t count) {
     }
     populate_more(*this, header.ring_words);
     // acquire, pairs with the collector's release: it has read the words that are overwritten now
-    room_end = ring->tail.load(std::memory_order_acquire) + header.ring_words;
+    const std::uint64_t now_tail = ring->tail.load(std::memory_order_acquire);
+    if (head - now_tail > header.ring_words) return give_up();  // another process has overwritten it
+    if (now_tail != tail) {
+      tail = now_tail;
+      beats = 0;
+    }
+    room_end = tail + header.ring_words;
     if (populated < header.ring_words && populated < room_end) room_end = populated;
     if (head + count <= room_end) return true;
     const std::uint64_t now = header.beat.load(std::memory_order_relaxed);
     if (now != beat) {
       beat = now;
       waits = 0;
+      ++beats;
     }
     // Where the collector's number is not of this process's space, its silence tells.
     const bool gone = waits % 64 == 63 && os::system_call(SYS_kill, header.collector, 0) == -ESRCH;
-    if (gone || ++waits > most_waits) {
-      process->slot->lost_waiting.fetch_add(1, std::memory_order_relaxed);
-      detach();
-      return false;
-    }
+    // Where another process has overwritten what this one has published, the collector works but reads nothing here.
+    if (gone || ++waits > most_waits || beats > most_idle_beats) return give_up();
     timespec pause = {0, wait_ns};
     os::system_call(SYS_nanosleep, reinterpret_cast<long>(&pause), 0);
   }

@@ -24,7 +24,8 @@ enum busy_kind : std::uint8_t {
 
 // The session as this process has mapped it; it and what follows outlive fork.
 struct shared_memory {
-  session_header* header = nullptr;
+  const session_header* header = nullptr;  // read-only
+  session_state* state = nullptr;
   ring_header* rings = nullptr;
   std::uint64_t* words = nullptr;
 };
@@ -82,6 +83,8 @@ struct thread_state {
 
  private:
   bool make_room(std::uint64_t count);
+  // Counts a lost event and ends recording. Returns false.
+  bool give_up();
 };
 
 // The calling thread's, made if need be; null: nothing is recorded.

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: MIT
 // session: the memory that the collector and the processes it profiles share, and the words that go through it.
-// The collector makes it (a memfd); every recorded process maps it once, and its forked children inherit the mapping.
+// The collector makes it, as two files in memory; every recorded process maps both once, and its forked children inherit
+// the mappings:
+//
+//   the header   what a process relies on: how many rings there are, where they lie, whether the collector still works.
+//                Sealed: the collector alone writes it, every other process can only read it.
+//   the state    what processes write: their slots, and the rings with their words. Sealed against a change of its
+//                length, so that no process can take the others' memory away.
+//
+// Neither side relies on the state's content: processes record for programs of different rights, and any of them may
+// overwrite all of it. A process takes no address and no index from it, and gives up recording where a ring's tail cannot
+// be the collector's.
 //
 // Each recording thread owns one ring: it alone writes `head` and the words before it, the collector alone writes
 // `tail`. Invariant: tail <= head <= tail + words of the ring. What a killed process leaves behind is whole up to head.
@@ -14,14 +24,16 @@
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
+#include <fcntl.h>
 #include <time.h>
 
 namespace tarn::profiler {
 
-// The variable that tells a program's recorder where the session is: "PID:DESCRIPTOR:INODE" of the collector.
+// The variable that tells a program's recorder where the session is: "PID:DESCRIPTOR:INODE:DESCRIPTOR:INODE" of the
+// collector, the header's and the state's.
 inline constexpr const char* session_variable = "TARN_RECORD";
 
-inline constexpr std::uint64_t session_magic = 0x3130636572726174;  // "tarrec01"
+inline constexpr std::uint64_t session_magic = 0x3230636572726174;  // "tarrec02"
 inline constexpr std::size_t process_slots = 4096;
 inline constexpr std::size_t path_room = 208;
 
@@ -127,6 +139,7 @@ struct process_slot {
   char allocator[path_room] = {};  // the file that its malloc is in
 };
 
+// The first file: written by the collector alone.
 struct session_header {
   std::uint64_t magic = session_magic;
   record_mode mode = record_mode::full;
@@ -136,15 +149,40 @@ struct session_header {
   std::uint32_t ring_words = 0;  // a power of two
   std::int32_t collector = 0;    // its pid
   std::uint64_t sample_bytes = 0;
-  std::uint64_t rings_offset = 0;                       // bytes from the session's start: ring_header[rings]
+  std::uint64_t rings_offset = 0;                       // bytes from the state's start: ring_header[rings]
   std::uint64_t words_offset = 0;                       // the rings' words
-  std::uint64_t bytes = 0;                              // of the whole session
+  std::uint64_t state_bytes = 0;                        // of the whole state
   alignas(64) std::atomic<std::uint32_t> recording{1};  // 0: the collector takes nothing more
   std::atomic<std::uint64_t> beat{0};                   // grows as long as the collector works
+};
+
+// The second file begins with it: written by all.
+struct session_state {
   std::atomic<std::uint64_t> next_serial{1};
   std::atomic<std::uint32_t> next_ring{0};  // where to look for a free one first
   process_slot processes[process_slots];
 };
+
+// What the two files must be sealed with, so that a process may rely on their length and on the header's content.
+inline constexpr int header_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+inline constexpr int state_seals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+inline constexpr std::uint32_t most_rings = 65536;
+inline constexpr std::uint32_t most_ring_words = 1U << 24;
+
+// Whether all that the header describes lies within a state of so many bytes.
+constexpr bool describes_state(const session_header& header, std::uint64_t state_bytes) {
+  if (header.magic != session_magic || header.state_bytes != state_bytes) return false;
+  if (header.rings == 0 || header.rings > most_rings || header.ring_words > most_ring_words) return false;
+  if (header.ring_words < most_words || (header.ring_words & (header.ring_words - 1)) != 0) return false;
+  const std::uint64_t ring_bytes = std::uint64_t{header.rings} * sizeof(ring_header);
+  const std::uint64_t word_bytes = std::uint64_t{header.rings} * header.ring_words * 8;
+  return header.rings_offset % alignof(ring_header) == 0 && header.rings_offset >= sizeof(session_state) &&
+         header.words_offset % 8 == 0 && header.words_offset <= state_bytes &&
+         header.rings_offset <= header.words_offset &&
+         ring_bytes <= header.words_offset - header.rings_offset &&
+         word_bytes <= state_bytes - header.words_offset;
+}
 
 // ---- time ----
 

@@ -15,13 +15,14 @@ from advice_test import advice, top
 from compare_test import compare
 from cost_test import cost, watch
 from harness import settings
+from hostile_test import hostile
 from output_test import output
 from profile_test import profile, profile_life
 from refusals_test import refusals
 from run_test import run, signals
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (advice, compare, cost, options, output, profile, profile_life, real_library, refusals,
+GROUPS = {group.__name__: group for group in (advice, compare, cost, hostile, options, output, profile, profile_life, real_library, refusals,
                                               run, signals, top, usage, watch)}
 
 
@@ -32,7 +33,7 @@ def main():
     parser.add_argument("--library")
     parser.add_argument("--compiler", default="c++")
     parser.add_argument("--cost-loop")
-    for word in ("--recorder", "--profile-target", "--profile-dump"):
+    for word in ("--recorder", "--profile-target", "--profile-dump", "--make-profile", "--hostile-session"):
         parser.add_argument(word)
     parser.add_argument("groups", nargs="+", choices=sorted(GROUPS))
     arguments = parser.parse_args()
@@ -47,6 +48,8 @@ def main():
     settings.recorder = arguments.recorder
     settings.profile_target = arguments.profile_target
     settings.profile_dump = arguments.profile_dump
+    settings.make_profile = arguments.make_profile
+    settings.hostile_session = arguments.hostile_session
     suite = unittest.TestSuite()
     for group in arguments.groups:
         suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(GROUPS[group]))

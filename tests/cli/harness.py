@@ -17,6 +17,8 @@ class Settings:
     recorder = None
     profile_target = None
     profile_dump = None
+    make_profile = None
+    hostile_session = None
 
 
 settings = Settings()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// make_profile FILE [EVENTS [SITES [SEED [sample|full|faults [nosymbols]]]]]: the synthetic profile as a file, for tests of
+// make_profile FILE [EVENTS [SITES [SEED [sample|full|faults [nosymbols|deep|hostile]]]]]: the synthetic profile as a file, for tests of
 // the command and for timing: from a million events on, it says on standard error what writing and reading them took, in
 // processor time.
 #include <algorithm>
@@ -26,8 +26,9 @@ double processor_seconds() {
 
 int run(int count, char** words) {
   if (count < 2) {
-    std::fprintf(stderr,
-                 "usage: make_profile FILE [EVENTS [SITES [SEED [sample|full|faults [nosymbols]]]]]\n");
+    std::fprintf(
+        stderr,
+        "usage: make_profile FILE [EVENTS [SITES [SEED [sample|full|faults [nosymbols|deep|hostile]]]]]\n");
     return 2;
   }
   const std::string path = words[1];
@@ -37,7 +38,9 @@ int run(int count, char** words) {
   if (count > 4) options.seed = std::strtoull(words[4], nullptr, 10);
   if (count > 5 && std::strcmp(words[5], "sample") == 0) options.mode = profile_mode::sample;
   if (count > 5 && std::strcmp(words[5], "faults") == 0) options.mode = profile_mode::faults;
-  if (count > 6) options.symbols = false;
+  if (count > 6 && std::strcmp(words[6], "nosymbols") == 0) options.symbols = false;
+  if (count > 6 && std::strcmp(words[6], "deep") == 0) options.depth = 16;
+  if (count > 6 && std::strcmp(words[6], "hostile") == 0) options.hostile = true;
   if (events < 1000000) {
     write_synthetic_profile(path, options, events);
     return 0;

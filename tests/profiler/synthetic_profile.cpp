@@ -131,11 +131,30 @@ class maker {
     make_meta();
     make_counters();
     if (!options_.symbols) p_.symbols.clear();
+    if (options_.hostile) make_hostile();
     return std::move(p_);
   }
 
  private:
   std::uint64_t below(std::uint64_t bound) { return mix(state_) % bound; }
+
+  // A title for the terminal, a forged row, bytes that are no UTF-8, a control character of two bytes, another direction.
+  void make_hostile() {
+    const std::string ending =
+        "\x1b]0;title\x07\nforged 9.9 s\r\t\xff\xfe\xc2\x9b"
+        "31m\xe2\x80\xae\x7f";
+    for (auto& [address, frames] : p_.symbols) {
+      for (source_frame& frame : frames) {
+        frame.function += ending;
+        frame.file += ending;
+      }
+    }
+    for (module_info& each : p_.modules) each.path += ending;
+    for (thread_info& each : p_.threads) each.name += ending;
+    for (site& each : p_.sites) each.type += ending;
+    p_.meta["program"] = "/opt/server\x1b]0;title\x07\nforged";
+    p_.meta["arguments"] = {"server\x1b]0;title\x07\nforged", "--port"};
+  }
 
   void make_modules() {
     std::uint64_t start = first_address;
@@ -189,6 +208,9 @@ class maker {
 
   std::uint32_t make_path(const site_plan& plan, std::size_t index) {
     std::uint32_t node = 0;
+    constexpr std::size_t few = 512;
+    const std::size_t number_of_path = index;
+    if (options_.depth != 0) index %= few;
     const auto salt = static_cast<std::uint32_t>(index);
     if (index % 3 == 0) {
       for (const frame_plan& frame : roots) node = push(node, frame, 40);
@@ -197,6 +219,14 @@ class maker {
     }
     const std::size_t depth = 1 + below(middles.size());
     for (std::size_t level = 0; level < depth; ++level) node = push(node, middles[level], 100 + salt % 7);
+    // The path's number in digits of 8, one for each frame, the last digit innermost.
+    constexpr std::array<const char*, 8> visits = {"visit_0(tree*)", "visit_1(tree*)", "visit_2(tree*)",
+                                                   "visit_3(tree*)", "visit_4(tree*)", "visit_5(tree*)",
+                                                   "visit_6(tree*)", "visit_7(tree*)"};
+    for (std::size_t frame = options_.depth; frame-- > 0;) {
+      const std::size_t digit = frame < 20 ? number_of_path >> (3 * frame) & 7 : frame % 8;
+      node = push(node, {visits[digit], "compiler/pass.cpp", 6}, 300);
+    }
     // A parser calls itself for what it finds inside, to different depths.
     if (plan.how == manner::batch) {
       const std::uint64_t rounds = 1 + index % 12;

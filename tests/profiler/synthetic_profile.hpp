@@ -22,6 +22,10 @@ struct synthetic_options {
   std::uint64_t seed = 1;
   profile_mode mode = profile_mode::full;
   bool symbols = true;
+  // Not 0: each site has a call path of its own, longer by so many frames, through few functions, as a compiler's has.
+  std::size_t depth = 0;
+  // Every name ends in what no terminal, table or format may get as it is.
+  bool hostile = false;
 };
 
 profile synthetic_profile(const synthetic_options& options = {});

@@ -43,6 +43,18 @@ std::string heaptrack_text(const profile& p, const std::string& path, heaptrack_
   return text;
 }
 
+std::string collapsed(const profile& p) {
+  std::string text;
+  export_collapsed(p, *find_metric("cost"), [&text](std::string_view piece) { text += piece; });
+  return text;
+}
+
+std::string json_of(const profile& p) {
+  std::string text;
+  export_json(p, [&text](std::string_view piece) { text += piece; });
+  return text;
+}
+
 TEST(metrics, sums_are_those_of_the_model) {
   const profile p = synthetic_profile();
   const cost all = cost_of_all(p);
@@ -71,17 +83,17 @@ TEST(call_tree, a_node_is_its_own_and_its_children) {
 }
 
 TEST(exports, collapsed_lines_have_a_path_and_a_number) {
-  const std::string text = export_collapsed(odd_profile(), *find_metric("cost"));
+  const std::string text = collapsed(odd_profile());
   EXPECT_EQ(text, "outer,one more;\xff\xfe 2000\n");
-  EXPECT_EQ(export_collapsed(profile(), *find_metric("cost")), "");
+  EXPECT_EQ(collapsed(profile()), "");
 }
 
 TEST(exports, json_is_valid_whatever_the_names_are) {
-  const nlohmann::json whole = nlohmann::json::parse(export_json(odd_profile()));
+  const nlohmann::json whole = nlohmann::json::parse(json_of(odd_profile()));
   EXPECT_EQ(whole["sites"].size(), 3U);
   EXPECT_EQ(whole["totals"]["faults"], 2);
   EXPECT_EQ(whole["sites"][0]["frames"][1]["function"], "outer;one\nmore");
-  EXPECT_FALSE(nlohmann::json::parse(export_json(profile()), nullptr, false).is_discarded());
+  EXPECT_FALSE(nlohmann::json::parse(json_of(profile()), nullptr, false).is_discarded());
 }
 
 TEST(exports, prometheus_escapes_and_sums_up_the_rest) {

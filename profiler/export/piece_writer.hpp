@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// piece_writer: collects text and gives it on in large pieces, so that an export of any length takes little memory.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace tarn::profiler {
+
+class piece_writer {
+ public:
+  // `take` gets the pieces. Requires: it outlives the writer; finish() is called at the end.
+  explicit piece_writer(const std::function<void(std::string_view)>& take) : take_(take) {}
+  piece_writer(const piece_writer&) = delete;
+  piece_writer& operator=(const piece_writer&) = delete;
+
+  void write(std::string_view text) {
+    text_ += text;
+    if (text_.size() > piece_bytes) finish();
+  }
+  // Gives on what has been collected.
+  void finish() {
+    if (!text_.empty()) take_(text_);
+    text_.clear();
+  }
+
+ private:
+  static constexpr std::size_t piece_bytes = 1 << 20;
+
+  const std::function<void(std::string_view)>& take_;
+  std::string text_;
+};
+
+}  // namespace tarn::profiler

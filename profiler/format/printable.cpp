@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/format/printable.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+
+namespace tarn::profiler {
+
+namespace {
+
+struct character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 0;  // 0: the text does not begin with a character
+};
+
+// Decodes UTF-8, without longer forms than needed and without surrogates.
+character first_of(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
+  std::uint32_t code = lead & (0xffU >> (bytes + 1));
+  for (std::size_t index = 1; index < bytes; ++index) {
+    const auto unit = static_cast<unsigned char>(text[index]);
+    if ((unit & 0xc0) != 0x80) return {};
+    code = code << 6 | (unit & 0x3fU);
+  }
+  const bool too_long = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
+  if (too_long || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return {};
+  return {code, bytes};
+}
+
+bool is_control(std::uint32_t code) { return code < 0x20 || (code >= 0x7f && code < 0xa0); }
+
+// Marks and overrides of direction, separators of lines and paragraphs.
+bool changes_layout(std::uint32_t code) {
+  return (code >= 0x200e && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+         (code >= 0x2066 && code <= 0x2069) || code == 0x061c || code == 0xfeff;
+}
+
+void append_escape(std::string& text, const char* form, unsigned value) {
+  std::array<char, 16> room;
+  std::snprintf(room.data(), room.size(), form, value);
+  text += room.data();
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  while (!text.empty()) {
+    const character next = first_of(text);
+    if (next.bytes == 0) {
+      append_escape(shown, "\\x%02x", static_cast<unsigned char>(text[0]));
+    } else if (next.code == '\n' || next.code == '\t') {
+      shown += next.code == '\n' ? "\\n" : "\\t";
+    } else if (is_control(next.code)) {
+      append_escape(shown, "\\x%02x", next.code);
+    } else if (changes_layout(next.code)) {
+      append_escape(shown, "\\u{%04x}", next.code);
+    } else {
+      shown += text.substr(0, next.bytes);
+    }
+    text.remove_prefix(next.bytes == 0 ? 1 : next.bytes);
+  }
+  return shown;
+}
+
+}  // namespace tarn::profiler

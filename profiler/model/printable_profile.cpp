@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include <string>
+#include <utility>
+
+#include "profiler/format/printable.hpp"
+#include "profiler/model/profile.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+nlohmann::json printable_json(const nlohmann::json& value) {
+  if (value.is_string()) return printable(value.get_ref<const std::string&>());
+  nlohmann::json shown = value;
+  if (value.is_object()) {
+    shown = nlohmann::json::object();
+    for (const auto& [key, member] : value.items()) shown[printable(key)] = printable_json(member);
+  } else if (value.is_array()) {
+    for (nlohmann::json& member : shown) member = printable_json(member);
+  }
+  return shown;
+}
+
+}  // namespace
+
+void make_printable(profile& p) {
+  p.meta = printable_json(p.meta);
+  for (module_info& each : p.modules) {
+    each.path = printable(each.path);
+    each.build_id = printable(each.build_id);
+  }
+  for (auto& [address, frames] : p.symbols) {
+    for (source_frame& frame : frames) {
+      frame.function = printable(frame.function);
+      frame.file = printable(frame.file);
+    }
+  }
+  for (thread_info& each : p.threads) each.name = printable(each.name);
+  for (site& each : p.sites) each.type = printable(each.type);
+  p.damage = printable(p.damage);
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""End-to-end: what other processes, names and planted files can do to the command."""
+import gzip
+import json
+import os
+import re
+import subprocess
+
+from harness import Base, environment, settings, tarn
+
+NAME = "ev\x1b]0;title\x07il\n9.9 s forged\x7f"
+# A control character but for the end of a line, or a character that changes the direction.
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def run(*words):
+    return subprocess.run([settings.tarn, *words], capture_output=True, stdin=subprocess.DEVNULL, env=environment(),
+                          timeout=60, check=False)
+
+
+class hostile(Base):
+    def assert_safe(self, output, what):
+        text = output.decode("utf-8")  # raises for what is no UTF-8
+        found = UNSAFE.search(text)
+        self.assertIsNone(found, f"{what}: {text[max(0, found.start() - 60):found.end() + 60]!r}" if found else "")
+        self.assertNotRegex(text, r"(?m)^\W*(9\.9 s )?forged", what)
+
+    def test_names_in_a_profile(self):
+        profile = os.path.join(self.folder, "a.prof")
+        subprocess.run([settings.make_profile, profile, "1000", "40", "1", "full", "hostile"], check=True)
+        for words in (["sites", "-n", "0", profile], ["sites", "--json", profile], ["flame", profile],
+                      ["flame", "--inverted", profile], ["diff", profile, profile], ["diff", "--json", profile, profile],
+                      ["advise", profile], ["advise", "--json", profile], ["report", profile, "-o", "-"],
+                      ["export", "--collapsed", profile], ["export", "--prometheus", profile],
+                      ["export", "--json", profile], ["export", "--heaptrack", profile]):
+            result = run(*words)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assert_safe(result.stdout + result.stderr, words[:2])
+        json.loads(run("export", "--json", profile).stdout)
+        strings = gzip.decompress(run("export", "--pprof", profile).stdout)
+        self.assertNotIn(b"\x1b]0;", strings)
+        self.assertIn(b"\\x1b]0;title", strings)
+
+    def test_names_of_files_and_arguments(self):
+        missing = os.path.join(self.folder, NAME)
+        for words in (["sites", missing], ["flame", missing], ["diff", missing, missing], ["report", missing],
+                      ["advise", missing], ["export", "--json", missing], ["replay", missing], ["run", "--", missing],
+                      ["compare", "--", missing], ["profile", "--", missing], ["apply", missing, "--", "true"],
+                      ["top", missing], [NAME], ["sites", f"--{NAME}"], ["profile", "-o", f"{missing}/x", "--", "true"]):
+            result = run(*words)
+            self.assertNotEqual(result.returncode, 0)
+            self.assert_safe(result.stdout + result.stderr, words[:1])
+
+    def test_a_program_with_such_a_name(self):
+        program = self.write(NAME, "#!/bin/sh\n/bin/ls / >/dev/null\n")
+        for words in (["profile", "-o", os.path.join(self.folder, "p.prof"), "--", program, NAME],
+                      ["compare", "-n", "1", "-w", "0", "--only", "system", "--", program, NAME]):
+            result = run(*words)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assert_safe(result.stdout + result.stderr, words[:1])
+
+    def test_planted_links(self):
+        victim = self.write("victim", "precious\n", 0o644)
+        # The names of the files of child processes can be foreseen.
+        shell = "for p in $(seq $$ $(($$ + 40))); do ln -s {0} {1}-$p.prof; done; /bin/ls -R /etc; /bin/true"
+        base = os.path.join(self.folder, "out")
+        result = run("profile", "--mode", "full", "-o", base + ".prof", "--", "sh", "-c",
+                     shell.format(victim, base) + " > /dev/null")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(victim, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "precious\n")
+        made = [entry for entry in os.scandir(self.folder) if entry.name.endswith(".prof") and not entry.is_symlink()]
+        self.assertTrue(made)
+        for entry in made:
+            self.assertEqual(entry.stat().st_mode & 0o077, 0, entry.name)
+
+    def test_a_link_of_another_user(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can make another user's link")
+        victim = self.write("victim", "precious\n", 0o644)
+        link = os.path.join(self.folder, "out.prof")
+        os.symlink(victim, link)
+        os.chown(link, 65534, 65534, follow_symlinks=False)
+        result = run("profile", "-o", link, "--", "true")
+        self.assertEqual(result.returncode, 125, result.stderr)
+        with open(victim, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "precious\n")
+
+    def test_a_process_that_overwrites_the_session(self):
+        if os.geteuid() != 0:
+            self.skipTest("a process of other rights in the session needs root")
+        for mode in ("full", "sample"):
+            profile = os.path.join(self.folder, f"{mode}.prof")
+            result = run("profile", "--mode", mode, "-o", profile, "--", settings.hostile_session, "65534")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(result.stdout, b"child 0\n", result.stderr)
+            self.assertEqual(run("sites", profile).returncode, 0)
+            if mode == "full":
+                sites = json.loads(run("export", "--json", profile).stdout)["sites"]
+                counts = [one["figures"]["allocations"] for one in sites]
+                self.assertGreaterEqual(max(counts, default=0), 20000, result.stderr)

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/format/printable.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace tarn::profiler {
+namespace {
+
+TEST(printable, leaves_plain_text_alone) {
+  for (const char* text : {"", "std::vector<int, std::allocator<int> >::push_back(int&&)", "a\\b \"c\"",
+                           "Größe µs 漢字 \U0001f600"}) {
+    EXPECT_EQ(printable(text), text);
+  }
+}
+
+TEST(printable, escapes_control_characters) {
+  EXPECT_EQ(printable("a\nb\tc\rd"), "a\\nb\\tc\\x0dd");
+  EXPECT_EQ(printable("\x1b]0;title\x07"), "\\x1b]0;title\\x07");
+  EXPECT_EQ(printable("\x7f\xc2\x9b"
+                      "31m"),
+            "\\x7f\\x9b31m");
+  EXPECT_EQ(printable(std::string("\0", 1)), "\\x00");
+}
+
+TEST(printable, escapes_what_changes_direction_or_line) {
+  EXPECT_EQ(printable("\u202e\u2028\u2066\ufeff"), "\\u{202e}\\u{2028}\\u{2066}\\u{feff}");
+}
+
+TEST(printable, escapes_what_is_no_utf_8) {
+  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
+  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
+  EXPECT_EQ(printable("\xe2\x80"
+                      "a"),
+            "\\xe2\\x80a");
+}
+
+TEST(printable, one_pass_is_enough) {
+  std::string all;
+  for (int unit = 0; unit < 256; ++unit) all += static_cast<char>(unit);
+  const std::string once = printable(all);
+  EXPECT_EQ(printable(once), once);
+}
+
+}  // namespace
+}  // namespace tarn::profiler
