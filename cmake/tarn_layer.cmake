@@ -17,25 +17,37 @@ function(tarn_layer name)
     list(REMOVE_ITEM sources ${excluded})
   endif()
 
+  # What only the hardened build has.
+  set(all_sources ${sources})
+  list(FILTER sources EXCLUDE REGEX "/hardened_[^/]*$")
+
   list(TRANSFORM arg_DEPENDS PREPEND tarn_)
   if(sources)
     add_library(tarn_${name} OBJECT ${sources})
     target_link_libraries(tarn_${name} PUBLIC tarn_engine_options ${arg_DEPENDS})
     # What a file sees of the engine is what it includes, in every preset.
     set_target_properties(tarn_${name} PROPERTIES UNITY_BUILD OFF)
+    # The same once more for the hardened build.
+    if(NOT TARN_SANITIZE)
+      add_library(tarn_${name}_hardened OBJECT EXCLUDE_FROM_ALL ${all_sources})
+      target_link_libraries(tarn_${name}_hardened PRIVATE tarn_engine_options)
+      target_compile_definitions(tarn_${name}_hardened PRIVATE TARN_HARDENED=1)
+      set_target_properties(tarn_${name}_hardened PROPERTIES UNITY_BUILD OFF)
+    endif()
   else()
     add_library(tarn_${name} INTERFACE)
     target_link_libraries(tarn_${name} INTERFACE tarn_engine_options ${arg_DEPENDS})
   endif()
 endfunction()
 
-# tarn_layer_objects(OUT LAYER…): the object files of the layers, for a library made of them.
-function(tarn_layer_objects out)
+# tarn_layer_objects(OUT SUFFIX LAYER…): the object files of the layers, for a library made of them. SUFFIX: _hardened,
+# or empty.
+function(tarn_layer_objects out suffix)
   set(objects)
   foreach(layer IN LISTS ARGN)
     get_target_property(type tarn_${layer} TYPE)
     if(type STREQUAL "OBJECT_LIBRARY")
-      list(APPEND objects $<TARGET_OBJECTS:tarn_${layer}>)
+      list(APPEND objects $<TARGET_OBJECTS:tarn_${layer}${suffix}>)
     endif()
   endforeach()
   set(${out} ${objects} PARENT_SCOPE)

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT
-# tarn_library(TARGET OUTPUT NAME EXPORTED NAME LAYERS LAYER… [EXPORTS MAP])
+# tarn_library(TARGET OUTPUT NAME EXPORTED NAME LAYERS LAYER… [EXPORTS MAP] [HARDENED])
 # A library of the layers' objects: shared where EXPORTS gives its version script, static elsewhere. OUTPUT is
-# its file's name without lib; EXPORTED its name behind tarn:: for users of the package and in this build.
+# its file's name without lib; EXPORTED its name behind tarn:: for users of the package and in this build. HARDENED: of the objects
+# that are compiled with TARN_HARDENED=1.
 function(tarn_library target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT;EXPORTED;EXPORTS" "LAYERS")
-  tarn_layer_objects(objects ${arg_LAYERS})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "HARDENED" "OUTPUT;EXPORTED;EXPORTS" "LAYERS")
+  set(suffix)
+  if(arg_HARDENED)
+    set(suffix _hardened)
+  endif()
+  tarn_layer_objects(objects "${suffix}" ${arg_LAYERS})
   if(arg_EXPORTS)
     add_library(${target} SHARED ${objects})
     tarn_link_without_libstdcxx(${target} ${arg_EXPORTS})

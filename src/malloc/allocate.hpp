@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The fast paths of malloc and free, inlined into every entry point. A hit is: the thread's cache, the class
 // from a table, a pop; or the class from the page map, a push. Everything else is out of line in
-// slow_paths.cpp.
+// slow_paths.cpp; in the hardened build, all of it.
 #pragma once
 
 #include <cstddef>
 
 #include "base/compiler.hpp"
+#include "base/hardened.hpp"
 #include "runtime/engine.hpp"
 
 namespace tarn {
@@ -30,7 +31,7 @@ void* out_of_memory();
 // ---- fast paths ----
 
 TARN_ALWAYS_INLINE void* allocate(std::size_t size) {
-  if (TARN_LIKELY(size <= size_classes::fine_end)) {
+  if (!hardened_build && TARN_LIKELY(size <= size_classes::fine_end)) {
     void* const object = engine::local_cache->pop_fine(size);
     if (TARN_LIKELY(object != nullptr)) return object;
   }
@@ -38,7 +39,9 @@ TARN_ALWAYS_INLINE void* allocate(std::size_t size) {
 }
 
 TARN_ALWAYS_INLINE void deallocate(void* block) {
-  if (TARN_LIKELY(engine::local_cache->push(engine::map.find(address_of(block)), block))) return;
+  if (!hardened_build && TARN_LIKELY(engine::local_cache->push(engine::map.find(address_of(block)), block))) {
+    return;
+  }
   deallocate_slow(block);
 }
 

@@ -3,6 +3,7 @@
 #include "tarn/malloc.h"
 
 #include "malloc/entry_points.hpp"
+#include "malloc/hardened_block.hpp"
 #include "runtime/options.hpp"
 #include "runtime/statistics.hpp"
 
@@ -33,7 +34,13 @@ void* tarn_pvalloc(size_t size) noexcept { return entry::pvalloc(size); }
 size_t tarn_usable_size(const void* block) noexcept { return entry::usable_size(block); }
 
 size_t tarn_good_size(size_t size) noexcept {
-  if (size <= largest_class_size) return class_info(class_of_size(size)).size;
+  if constexpr (hardened_build) {
+    if (size <= largest_class_size - hardened_block::canary_bytes) {
+      return class_info(class_of_size(hardened_block::padded(size))).size - hardened_block::canary_bytes;
+    }
+  } else if (size <= largest_class_size) {
+    return class_info(class_of_size(size)).size;
+  }
   return size > entry::largest_request ? size : align_up(size, page_size);
 }
 

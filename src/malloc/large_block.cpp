@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "malloc/hardened_large.hpp"
 #include "os/memory.hpp"
 #include "pages/zero_pages.hpp"
 #include "runtime/engine.hpp"
@@ -52,13 +53,14 @@ span* copy_to_longer(const span* old, std::size_t pages) {
 
 void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
   if (size > largest_size || alignment > largest_size - size) return nullptr;
-  const std::size_t pages = block_pages(size);
+  const std::size_t pages = block_pages(size) + (hardened_build ? hardened_large::guard_pages() : 0);
   const std::size_t alignment_pages = std::max(alignment >> page_shift, std::size_t{1});
   span* s = engine::middle.take_pages(pages, alignment_pages, span_state::large,
                                       zeroed ? page_heap::use::sparse : page_heap::use::filled);
   if (s == nullptr) return nullptr;
   engine::large_bytes.fetch_add(s->bytes(), std::memory_order_relaxed);
   if (zeroed) zero_dirty_pages(engine::map, s);
+  if constexpr (hardened_build) hardened_large::guard_end(s);
   return reinterpret_cast<void*>(s->start);
 }
 
@@ -77,8 +79,12 @@ bool deallocate(span* s) {
   if (!s->state.compare_exchange_strong(expected, span_state::purging, std::memory_order_relaxed))
     return false;
   engine::large_bytes.fetch_sub(s->bytes(), std::memory_order_relaxed);
-  engine::touch.learn_from(s->start, s->bytes());
-  engine::heap.deallocate(s);
+  if constexpr (hardened_build) {
+    hardened_large::retire(s);
+  } else {
+    engine::touch.learn_from(s->start, s->bytes());
+    engine::heap.deallocate(s);
+  }
   return true;
 }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "malloc/allocate.hpp"
+#include "malloc/hardened_block.hpp"
+#include "malloc/hardened_large.hpp"
 #include "malloc/large_block.hpp"
 #include "os/report.hpp"
 
@@ -13,6 +15,14 @@ namespace {
 // A request that no machine could meet is not worth gathering memory for.
 constexpr std::size_t reclaim_limit = std::size_t{1} << 40;
 constexpr int reclaim_tries = 3;
+// The bytes that the hardened build keeps of each object of a class for itself.
+constexpr std::size_t kept_bytes = hardened_build ? hardened_block::canary_bytes : 0;
+constexpr std::size_t largest_in_class = largest_class_size - kept_bytes;
+
+// The size of object that serves a request. Requires: size <= largest_in_class.
+constexpr std::size_t object_size(std::size_t size) {
+  return hardened_build ? hardened_block::padded(size) : size;
+}
 
 void* allocate_object(unsigned size_class, std::size_t size) {
   if (thread_cache* cache = engine::attach_thread()) {
@@ -37,6 +47,7 @@ void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
   void* block = large_block::allocate(size, alignment, zeroed);
   for (int tries = 0; TARN_UNLIKELY(block == nullptr) && size <= reclaim_limit && tries < reclaim_tries;
        ++tries) {
+    if constexpr (hardened_build) hardened_large::release_retired();
     engine::reclaim();
     block = large_block::allocate(size, alignment, zeroed);
   }
@@ -52,6 +63,7 @@ const char* fault_of(const void* block) {
   if (!is_multiple(page.distance(address_of(block)), info.reciprocal)) {
     return "invalid free of a pointer into a block";
   }
+  if constexpr (hardened_build) return hardened_block::fault_of(page, block);
   return free_mark::is_set(block) ? "double free" : nullptr;
 }
 
@@ -87,11 +99,17 @@ TARN_COLD void* out_of_memory() {
 
 TARN_NOINLINE void* allocate_slow(std::size_t size) {
   void* block = nullptr;
-  if (size <= largest_class_size) {
-    const unsigned size_class = class_of_size(size);
-    // A miss of the fast path, or a class that it does not serve.
-    if (size > size_classes::fine_end) block = engine::local_cache->pop_guarded(size_class);
+  if (size <= largest_in_class) {
+    const unsigned size_class = class_of_size(object_size(size));
+    // A miss of the fast path, or a class that it does not serve; the hardened build has no fast path.
+    if (hardened_build || size > size_classes::fine_end) block = engine::local_cache->pop_guarded(size_class);
     if (block == nullptr) block = allocate_object(size_class, size);
+    // A guarded block, which was sampled, is no object of a class.
+    if constexpr (hardened_build) {
+      if (block != nullptr && engine::map.class_of(address_of(block)) != 0) {
+        hardened_block::hand_out(block, size_class);
+      }
+    }
   } else {
     return allocate_large(size, 1, false);
   }
@@ -102,19 +120,20 @@ TARN_NOINLINE void* allocate_zeroed_slow(std::size_t size) { return allocate_lar
 
 void* allocate_aligned(std::size_t alignment, std::size_t size) {
   if (alignment <= 16) return allocate(alignment == 16 && size < 16 ? 16 : size);
-  if (size <= largest_class_size && alignment <= page_size) {
+  if (size <= largest_in_class && alignment <= page_size) {
     // Spans end at a page, and their objects there, so objects of a multiple of the alignment are aligned.
-    unsigned size_class = class_of_size(size > alignment ? size : alignment);
+    const std::size_t least = object_size(size);
+    unsigned size_class = class_of_size(least > alignment ? least : alignment);
     while (size_class < size_classes::count && class_info(size_class).size % alignment != 0) ++size_class;
-    if (size_class < size_classes::count) return allocate(class_info(size_class).size);
+    if (size_class < size_classes::count) return allocate(class_info(size_class).size - kept_bytes);
   }
   return allocate_large(size, alignment, false);
 }
 
 TARN_NOINLINE void deallocate_slow(void* block) {
   if (block == nullptr) return;
-  const page_map::entry page = engine::map.find(address_of(block));
-  const auto size_class = static_cast<unsigned>(page.size_class());
+  page_map::entry page = engine::map.find(address_of(block));
+  auto size_class = static_cast<unsigned>(page.size_class());
   if (size_class == 0) {
     if (TARN_UNLIKELY(engine::guards.contains(block))) return engine::guards.deallocate(block);
     span* s = large_block::find(block);
@@ -122,8 +141,17 @@ TARN_NOINLINE void deallocate_slow(void* block) {
     return;
   }
   thread_cache* const cache = engine::attach_thread();
+  if constexpr (hardened_build) {
+    if (const char* fault = fault_of(block)) os::fatal(fault, block);
+    block = hardened_block::take_back(page, block);
+    if (block == nullptr) return;
+    page = engine::map.find(address_of(block));
+    size_class = static_cast<unsigned>(page.size_class());
+  }
   if (TARN_LIKELY(cache != nullptr && cache->free_slow(size_class, page, block))) return;
-  if (const char* fault = fault_of(block)) os::fatal(fault, block);
+  if constexpr (!hardened_build) {
+    if (const char* fault = fault_of(block)) os::fatal(fault, block);
+  }
   free_mark::set(block);
   engine::middle.flush(size_class, &block, 1);
   engine::middle.settle(size_class);
@@ -131,9 +159,9 @@ TARN_NOINLINE void deallocate_slow(void* block) {
 
 std::size_t usable_size(const void* block) {
   const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
-  if (TARN_LIKELY(size_class != 0)) return class_info(size_class).size;
+  if (TARN_LIKELY(size_class != 0)) return class_info(size_class).size - kept_bytes;
   const span* s = large_block::find(block);
-  if (s != nullptr) return s->bytes();
+  if (s != nullptr) return hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
   const std::size_t guarded = engine::guards.contains(block) ? engine::guards.size_of(block) : 0;
   if (guarded == 0) os::fatal("size asked of a pointer that is no block", block);
   return guarded;
@@ -144,7 +172,11 @@ void* reallocate(void* block, std::size_t size) {
   if (size_class == 0 && !engine::guards.contains(block)) {
     span* s = large_block::find(block);
     if (s == nullptr) os::fatal("realloc of a pointer that is no block", block);
-    if (size > largest_class_size) {
+    if (hardened_build && size <= hardened_large::usable_bytes(s) &&
+        size > hardened_large::usable_bytes(s) / 2) {
+      return block;
+    }
+    if (!hardened_build && size > largest_class_size) {
       void* resized = large_block::resize(s, size);
       if (resized == nullptr && size <= reclaim_limit) {
         engine::reclaim();
@@ -155,7 +187,7 @@ void* reallocate(void* block, std::size_t size) {
   } else if (size_class != 0) {
     if (const char* fault = fault_of(block)) os::fatal(fault, block);
     // A block stays where it is while it is not less than half used.
-    const std::size_t have = class_info(size_class).size;
+    const std::size_t have = class_info(size_class).size - kept_bytes;
     if (size <= have && size > have / 2) return block;
   }
   void* fresh = allocate(size);

@@ -23,7 +23,8 @@ namespace {
 constexpr std::size_t longest_value = 256;
 
 std::atomic<std::int64_t> decay_value{1000};
-std::atomic<background> background_value{background::automatic};
+// The hardened build has no background thread, whatever is asked for.
+std::atomic<background> background_value{hardened_build ? background::off : background::automatic};
 constinit char statistics_path[longest_value] = "";
 
 // ---- values ----
@@ -116,7 +117,7 @@ bool apply_background(const char* value) {
   } else if (std::strcmp(value, "auto") != 0) {
     return false;
   }
-  background_value.store(choice, std::memory_order_relaxed);
+  if (!hardened_build) background_value.store(choice, std::memory_order_relaxed);
   return true;
 }
 

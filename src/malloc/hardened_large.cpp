@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "malloc/hardened_large.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "os/hardened_guard.hpp"
+#include "os/memory.hpp"
+#include "runtime/engine.hpp"
+
+namespace tarn::hardened_large {
+namespace {
+
+// They take address space alone.
+constexpr std::size_t places = 32;
+std::atomic<span*> waiting[places] = {};
+std::atomic<std::uint32_t> next_place{0};
+
+// The whole system pages of a range.
+struct whole_pages {
+  std::uintptr_t start;
+  std::uintptr_t end;
+
+  whole_pages(std::uintptr_t first, std::uintptr_t last)
+      : start(align_up(first, os::page_size())), end(align_down(last, os::page_size())) {}
+  [[nodiscard]] bool empty() const { return start >= end; }
+  [[nodiscard]] void* address() const { return reinterpret_cast<void*>(start); }
+  [[nodiscard]] std::size_t bytes() const { return end - start; }
+};
+
+void let_go(span* s) {
+  const whole_pages all(s->start, s->end());
+  // Where the system does not let go of a guard, the span stays out of use for good.
+  if (!all.empty() && !os::remove_guard(all.address(), all.bytes())) return;
+  engine::heap.deallocate(s);
+}
+
+}  // namespace
+
+// Of a range of so many bytes at any of our pages, one whole system page at least is the guard.
+std::size_t guard_pages() {
+  return os::page_size() <= page_size ? 1 : pages_for(2 * os::page_size() - page_size);
+}
+
+std::size_t usable_bytes(const span* s) { return s->bytes() - (guard_pages() << page_shift); }
+
+void guard_end(span* s) {
+  const whole_pages guard(s->start + usable_bytes(s), s->end());
+  if (!guard.empty()) os::make_guard(guard.address(), guard.bytes());
+}
+
+void retire(span* s) {
+  const whole_pages all(s->start, s->end());
+  if (!all.empty()) os::make_guard(all.address(), all.bytes());
+  const std::uint32_t place = next_place.fetch_add(1, std::memory_order_relaxed) % places;
+  // acq_rel: who takes the span out sees what was written to it here.
+  if (span* const oldest = waiting[place].exchange(s, std::memory_order_acq_rel)) let_go(oldest);
+}
+
+void release_retired() {
+  for (std::atomic<span*>& place : waiting) {
+    if (span* const s = place.exchange(nullptr, std::memory_order_acq_rel)) let_go(s);
+  }
+}
+
+}  // namespace tarn::hardened_large

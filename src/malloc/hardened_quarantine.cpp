@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#include "malloc/hardened_quarantine.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/units.hpp"
+#include "central/hardened_shuffle.hpp"
+
+namespace tarn::hardened_quarantine {
+namespace {
+
+template <std::size_t Length>
+struct store {
+  static_assert(is_power_of_two(Length));
+  alignas(separation) std::atomic<std::uint32_t> next{0};
+  alignas(separation) std::atomic<void*> queue[Length] = {};
+  std::atomic<void*> pool[Length] = {};
+
+  void* exchange(void* block) {
+    // acq_rel: who takes a block out sees the zeroes that were written before it went in.
+    void* const oldest = queue[next.fetch_add(1, std::memory_order_relaxed) % Length].exchange(
+        block, std::memory_order_acq_rel);
+    if (oldest == nullptr) return nullptr;
+    return pool[random_number() % Length].exchange(oldest, std::memory_order_acq_rel);
+  }
+};
+
+constexpr std::size_t most_small = 512;
+constexpr std::size_t most_medium = 16 * kib;
+// What both halves of a store may hold: twice its length of its largest objects.
+store<1024> small_blocks;  // up to 1 MiB
+store<128> medium_blocks;  // up to 4 MiB
+store<8> large_objects;    // up to 4 MiB
+
+}  // namespace
+
+void* exchange(void* block, std::size_t size) {
+  if (size <= most_small) return small_blocks.exchange(block);
+  if (size <= most_medium) return medium_blocks.exchange(block);
+  return large_objects.exchange(block);
+}
+
+}  // namespace tarn::hardened_quarantine

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#include "os/hardened_guard.hpp"
+
+#include <sys/mman.h>
+
+#include <atomic>
+
+#include "base/units.hpp"
+#include "os/memory.hpp"
+#include "os/syscall.hpp"
+
+// Linux 6.13.
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+
+namespace tarn::os {
+namespace {
+
+// Which of the two this process has ever used: the kernel refuses markers in locked memory, so both may be.
+std::atomic<bool> has_markers{false};
+std::atomic<bool> has_protected{false};
+
+bool succeeds(long number, void* address, std::size_t bytes, int argument) {
+  return system_call(number, static_cast<long>(address_of(address)), static_cast<long>(bytes), argument) == 0;
+}
+
+}  // namespace
+
+bool make_guard(void* address, std::size_t bytes) {
+  if (succeeds(SYS_madvise, address, bytes, MADV_GUARD_INSTALL)) {
+    has_markers.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  has_protected.store(true, std::memory_order_relaxed);
+  return purge(address, bytes) && succeeds(SYS_mprotect, address, bytes, PROT_NONE);
+}
+
+bool remove_guard(void* address, std::size_t bytes) {
+  if (has_markers.load(std::memory_order_relaxed) &&
+      !succeeds(SYS_madvise, address, bytes, MADV_GUARD_REMOVE)) {
+    return false;
+  }
+  return !has_protected.load(std::memory_order_relaxed) ||
+         succeeds(SYS_mprotect, address, bytes, PROT_READ | PROT_WRITE);
+}
+
+}  // namespace tarn::os

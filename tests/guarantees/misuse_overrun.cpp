@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// Misuse: writes past the end and before the start of a block, and to a block after it was freed, over 1 to 4,096 bytes.
+// Each case runs in a child. A case is detected if the child ends by SIGABRT or SIGSEGV before it is over, harmless if it
+// goes on and no block of another owner has changed, and does harm otherwise.
+// With libtarn-hardened.so preloaded no case may do harm; other allocators are measured.
+#include "misuse.hpp"
+
+using namespace guarantee;
+
+namespace {
+
+constexpr size_t sizes[] = {16, 24, 64, 100, 500, 2000, 10'000, 300'000};
+constexpr size_t distances[] = {1, 2, 7, 8, 9, 16, 17, 32, 64, 100, 128, 256, 500, 1024, 2048, 4096};
+constexpr size_t others = 60;
+
+enum class misuse { overflow, underflow, use_after_free, none };
+constexpr const char* names[] = {"overflow", "underflow", "use after free"};
+enum outcome : int { harmless = 0, harm = 3 };
+
+// The wrong write, through a volatile pointer, so that it is neither removed nor a call of the C library.
+void write_wrongly(volatile char* from, size_t bytes, int direction) {
+  for (size_t i = 0; i < bytes; ++i, from = from + direction) *from = 0x41;
+}
+
+// Blocks of other owners around the misused one: some from before, some from after it was freed.
+struct neighbours {
+  void* blocks[others];
+  size_t size;
+
+  void take_every_second(size_t first, size_t of_size) {
+    size = of_size;
+    for (size_t i = first; i < others; i += 2) {
+      blocks[i] = malloc(size);
+      if (blocks[i] == nullptr) _exit(not_checkable);
+      stamp(blocks[i], i + 1, 0, size);
+    }
+  }
+  bool unchanged(size_t first, size_t step) const {
+    for (size_t i = first; i < others; i += step) {
+      if (!stamped(blocks[i], i + 1, size)) return false;
+    }
+    return true;
+  }
+};
+
+// Ends by _exit(outcome), or by a signal where the misuse is detected.
+int run_case(misuse kind, size_t size, size_t distance) {
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  const int silent = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  dup2(silent, 2);
+  static neighbours around;
+  around.take_every_second(0, size);
+  char* const block = static_cast<char*>(hide(malloc(size)));
+  around.take_every_second(1, size);
+  if (kind == misuse::overflow) write_wrongly(block + size, distance, 1);
+  if (kind == misuse::underflow) write_wrongly(block - 1, distance, -1);
+  if (kind == misuse::use_after_free) {
+    // What is taken now may be what was freed.
+    free(block);
+    for (size_t i = 1; i < others; i += 2) free(around.blocks[i]);
+    around.take_every_second(1, size);
+    write_wrongly(block, distance < size ? distance : size, 1);
+    // What was freed and written to is handed out after this many frees at the latest, or never.
+    for (size_t i = 0; i < 6000; ++i) free(hide(malloc(size)));
+  }
+  const bool unchanged = around.unchanged(0, 1);
+  if (kind != misuse::use_after_free) free(block);
+  for (void* other : around.blocks) free(other);
+  return unchanged ? harmless : harm;
+}
+
+struct tally {
+  int detected = 0;
+  int without_effect = 0;
+  int harmful = 0;
+  misuse last_harm = misuse::none;
+
+  void count(misuse kind, size_t size, size_t distance) {
+    const child_result result = run_in_child(60, [=] { return run_case(kind, size, distance); });
+    if (result.exited && result.code == not_checkable) skip("no memory for a case");
+    if (result.exited && result.code == harmless) {
+      ++without_effect;
+    } else if (result.exited && result.code == harm) {
+      ++harmful;
+      if (kind != last_harm)
+        measured("first harm by %s: %zu bytes at a block of %zu", names[static_cast<int>(kind)], distance,
+                 size);
+      last_harm = kind;
+    } else {
+      ++detected;
+    }
+  }
+};
+
+}  // namespace
+
+int main() {
+  start();
+  tally all;
+  for (const misuse kind : {misuse::overflow, misuse::underflow, misuse::use_after_free}) {
+    for (const size_t size : sizes) {
+      for (const size_t distance : distances) all.count(kind, size, distance);
+    }
+  }
+  measured("%d detected, %d without effect, %d harm", all.detected, all.without_effect, all.harmful);
+  // An allocator that promises nothing here is only measured.
+  const char* const preload = getenv("LD_PRELOAD");
+  const bool hardened = preload != nullptr && strstr(preload, "hardened") != nullptr;
+  if (hardened && all.harmful != 0) fail("%d cases do harm under the hardened build", all.harmful);
+  return holds;
+}
