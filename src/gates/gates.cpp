@@ -28,22 +28,16 @@
 #include "runtime/engine.hpp"
 #include "tarn/malloc.h"
 
-#ifndef CLOSE_RANGE_UNSHARE
-#define CLOSE_RANGE_UNSHARE (1U << 1)
-#endif
-// Linux 5.13 and 6.8.
-#ifndef SYS_landlock_restrict_self
-#define SYS_landlock_restrict_self 446
-#endif
-#ifndef SYS_lsm_set_self_attr
-#define SYS_lsm_set_self_attr 460
-#endif
-
 using namespace tarn;
 using gates::call;
 using word = unsigned long;
 
 namespace {
+
+// Of Linux 5.9, 5.13 and 6.8.
+constexpr unsigned close_range_unshare = 1U << 1;
+constexpr long landlock_restrict_self = 446;
+constexpr long lsm_set_self_attr = 460;
 
 // The engine's thread, of which libc does not know.
 class hold {
@@ -169,8 +163,8 @@ effect effect_of(long number, word a, word c) {
     case SYS_capset:
     case SYS_unshare:
     case SYS_setns:
-    case SYS_landlock_restrict_self:
-    case SYS_lsm_set_self_attr:
+    case landlock_restrict_self:
+    case lsm_set_self_attr:
       return effect::alone;
 #ifdef SYS_fork
     case SYS_fork:
@@ -185,7 +179,7 @@ effect effect_of(long number, word a, word c) {
     case SYS_keyctl:
       return alone_if(a == KEYCTL_JOIN_SESSION_KEYRING || a == KEYCTL_SESSION_TO_PARENT);
     case SYS_close_range:
-      return alone_if((c & CLOSE_RANGE_UNSHARE) != 0);
+      return alone_if((c & close_range_unshare) != 0);
     case SYS_clone:
       return effect_of_clone(a);
     default:
@@ -195,6 +189,8 @@ effect effect_of(long number, word a, word c) {
 
 }  // namespace
 
+// libc's headers name the parameters with reserved names.
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 extern "C" {
 
 TARN_API int setuid(uid_t user) noexcept { return pass_identity(call::setuid, user); }
@@ -228,7 +224,7 @@ TARN_API int setns(int descriptor, int kind) noexcept {
 }
 TARN_API int close_range(unsigned first, unsigned last, int flags) noexcept {
   const auto kind = static_cast<unsigned>(flags);
-  return (kind & CLOSE_RANGE_UNSHARE) != 0 ? pass_alone<int>(call::close_range, first, last, flags)
+  return (kind & close_range_unshare) != 0 ? pass_alone<int>(call::close_range, first, last, flags)
                                            : pass<int>(call::close_range, first, last, flags);
 }
 TARN_API pid_t _Fork() noexcept { return pass_copy<pid_t>(call::fork_alone); }
@@ -266,3 +262,4 @@ TARN_API long tarn_gate_syscall(long number, word a, word b, word c, word d, wor
 }
 
 }  // extern "C"
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
