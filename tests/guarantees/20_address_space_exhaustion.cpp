@@ -115,6 +115,7 @@ int exhaust() {
 
 int main() {
   start();
+  need_address_space_limits();
   expect_good(run_in_child(60, exhaust<1>), "1 thread");
   expect_good(run_in_child(60, exhaust<4>), "4 threads");
 }

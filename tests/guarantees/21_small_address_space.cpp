@@ -63,6 +63,7 @@ void run_under(size_t limit, size_t live) {
 int main(int count, char** arguments) {
   start();
   if (count == 2) return limited(strtoul(arguments[1], nullptr, 10));
+  need_address_space_limits();
   run_under(1024 * mib, 64 * mib);
   run_under(256 * mib, 16 * mib);
   run_under(64 * mib, 4 * mib);

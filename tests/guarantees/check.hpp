@@ -321,6 +321,19 @@ child_result run_in_child(unsigned seconds, function body) {
   return wait_for(child);
 }
 
+// Skips where RLIMIT_AS can be set and is not applied, as under qemu-user.
+inline void need_address_space_limits() {
+  const child_result child = run_in_child(10, [] {
+    constexpr size_t limit = 64 * mib;
+    const rlimit tight = {limit, limit};
+    if (setrlimit(RLIMIT_AS, &tight) != 0) return not_checkable;
+    void* const larger =
+        mmap(nullptr, 2 * limit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return larger == MAP_FAILED ? holds : not_checkable;
+  });
+  if (!child.good()) skip("RLIMIT_AS is not applied here");
+}
+
 // This program again, as a new process, with one argument.
 inline child_result run_again(unsigned seconds, const char* argument) {
   return run_in_child(seconds, [argument] {

@@ -55,6 +55,17 @@ class Machine:
                 "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"]
 
 
+class UserModeMachine:
+    """A kernel that runs as a program: needs no KVM and runs programs at full speed, but has one processor."""
+
+    def __init__(self, memory):
+        self.memory = memory
+
+    def command(self, _, image, initrd):
+        return [str(image), f"mem={self.memory}", f"initrd={initrd}", "con=null", "con0=null,fd:1", "quiet", "loglevel=4",
+                "panic=1"]
+
+
 def works(machine, accelerator, image):
     """Whether a guest starts at all with this accelerator: some nested hypervisors offer a KVM that boots nothing."""
     with tempfile.NamedTemporaryFile(suffix=".initrd") as empty:

@@ -14,7 +14,7 @@ INIT = """#!/busybox sh
 /busybox mount -t proc proc /proc
 /busybox mount -t devtmpfs dev /dev
 for module in {modules}; do /busybox insmod /modules/$module.ko || echo "@@ broken insmod $module"; done
-/busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=loose,ro host /lower ||
+{mount_host} ||
   {{ echo "@@ broken the host's files cannot be mounted"; /busybox poweroff -f; }}
 /busybox mount -t tmpfs -o size=60% tmpfs /upper
 /busybox mkdir /upper/files /upper/work
@@ -38,6 +38,10 @@ echo "@@ kernel $(/busybox uname -r) $(/busybox uname -m)"
 /busybox poweroff -f
 """
 
+MOUNT_HOST = {
+    "qemu": "/busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=loose,ro host /lower",
+    "uml": "/busybox mount -t hostfs -o ro,/ none /lower",
+}
 CGROUP = "/busybox mount -t cgroup2 cgroup /root/sys/fs/cgroup"
 
 # Where programs for another architecture look for their loader, their libraries and their shell.
@@ -81,9 +85,9 @@ def tests_script(tests, user, scale, verbose):
     return "\n".join(lines) + "\n"
 
 
-def initrd(modules, busybox, script, foreign=None):
-    """The bytes of an initial file system; `foreign` names libraries, triple and loader of another architecture."""
-    init = INIT.format(modules=" ".join(name for name, _ in modules), cgroup=CGROUP,
+def initrd(modules, busybox, script, host="qemu", foreign=None):
+    """The bytes of an initial file system; `host` is a key of MOUNT_HOST, `foreign` names libraries, triple and loader of another architecture."""
+    init = INIT.format(modules=" ".join(name for name, _ in modules), cgroup=CGROUP, mount_host=MOUNT_HOST[host],
                        foreign=FOREIGN.format(**foreign) if foreign else "")
     archive = _Archive()
     archive.folder("modules")

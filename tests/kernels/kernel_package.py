@@ -13,6 +13,8 @@ import subprocess
 # What a guest needs to reach the host's files; a kernel may have some of these built in.
 MODULES = ["virtio_pci", "virtio_mmio", "9pnet_virtio", "9p", "overlay"]
 
+MODULE_FOLDERS = ["lib/modules", "usr/lib/modules", "usr/lib/uml/modules"]
+
 
 class Unavailable(Exception):
     """The tests cannot run here; the message says why."""
@@ -29,6 +31,10 @@ class Packages:
         """The unpacked folder of the newest kernel package of `version` ("6.1", "6.12"), fetched if it is not there."""
         pattern = re.compile(rf"linux-image-{re.escape(version)}\.[0-9.+~a-z-]*-{self.architecture}$")
         return self._unpacked(pattern, lambda name: "cloud" not in name and "-rt-" not in name)
+
+    def user_mode_kernel(self):
+        """The unpacked folder of the kernel that is an ordinary program (User Mode Linux, one processor)."""
+        return self._unpacked(re.compile(r"user-mode-linux$"), lambda name: True)
 
     def busybox(self):
         folder = self._unpacked(re.compile(r"busybox-static$"), lambda name: True)
@@ -87,19 +93,19 @@ def version_key(path):
 
 def image(kernel):
     """The bootable file of an unpacked kernel package."""
-    return next((kernel / "boot").glob("vmlinu[xz]-*"))
+    return next(path for pattern in ("boot/vmlinu[xz]-*", "usr/bin/linux.uml") for path in kernel.glob(pattern))
 
 
 def release(kernel):
     """What uname -r says in the guest."""
-    return image(kernel).name.split("-", 1)[1]
+    return next(path.name for folder in MODULE_FOLDERS for path in kernel.glob(folder + "/*/"))
 
 
 def modules(kernel):
     """(name, bytes) of the modules in MODULES and of those they depend on, in the order in which they can be loaded."""
     files = {}
-    for folder in (kernel / "lib/modules", kernel / "usr/lib/modules"):
-        for path in folder.rglob("*.ko*"):
+    for folder in MODULE_FOLDERS:
+        for path in (kernel / folder).rglob("*.ko*"):
             files[path.name.split(".ko")[0].replace("-", "_")] = path
     loaded = {}
 

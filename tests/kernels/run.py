@@ -37,8 +37,9 @@ def arguments():
     parser.add_argument("--arch", default="amd64", choices=["amd64", "arm64"])
     parser.add_argument("--cpus", type=int, default=2)
     parser.add_argument("--memory", default="3G")
-    parser.add_argument("--accel", choices=["kvm", "tcg"], help="how to emulate; by itself the fastest that boots")
-    parser.add_argument("--kvm-only", action="store_true", help="skip (77) where KVM boots no guest")
+    parser.add_argument("--accel", choices=["kvm", "tcg", "uml"],
+                        help="how to emulate; by itself KVM if it boots, else tcg; uml is User Mode Linux, of 6.1 only")
+    parser.add_argument("--fast", action="store_true", help="KVM, or else User Mode Linux; skip (77) where neither boots")
     parser.add_argument("--scale", type=float, help="multiplies the tests' limits of time; 10 without KVM")
     parser.add_argument("--packages", default=ROOT / "build/kernels", type=pathlib.Path, help="where kernels are kept")
     parser.add_argument("--verbose", action="store_true", help="print everything that the guest prints")
@@ -68,22 +69,19 @@ def main():
 
 def run_on(version, tests, options):
     packages = kernel_package.Packages(options.packages, options.arch)
-    machine = guest.Machine(options.arch, options.cpus, options.memory)
-    if options.kvm_only and "kvm" not in machine.accelerators():
-        raise kernel_package.Unavailable("/dev/kvm is not there or not open to this user")
-    kernel = packages.kernel(version)
+    machine, accelerator, kernel = choose(version, packages, options)
     image = kernel_package.image(kernel)
-    accelerator = options.accel or choose(machine, image, options.kvm_only)
     if options.without_slow and accelerator == "tcg":
         print("left out: " + " ".join(test.name for test in tests if re.search(SLOW, test.name)))
         tests = [test for test in tests if not re.search(SLOW, test.name)]
-    scale = options.scale or (1 if accelerator == "kvm" else 10)
+    scale = options.scale or {"kvm": 1, "uml": 4, "tcg": 10}[accelerator]
     foreign = None
     if options.arch in TRIPLES:
         triple, loader = TRIPLES[options.arch]
         foreign = {"triple": triple, "loader": loader, "libraries": f"/usr/{triple}/lib"}
     script = guest_image.tests_script(tests, options.user, scale, options.verbose)
-    initrd = guest_image.initrd(kernel_package.modules(kernel), packages.busybox().read_bytes(), script, foreign)
+    initrd = guest_image.initrd(kernel_package.modules(kernel), packages.busybox().read_bytes(), script,
+                                "uml" if accelerator == "uml" else "qemu", foreign)
     limits = {test.name: test.timeout * scale for test in tests}
     print(f"{kernel_package.release(kernel)} ({options.arch}, {accelerator}, {options.cpus} processors, "
           f"{options.memory}), {len(tests)} tests as {options.user}", flush=True)
@@ -92,13 +90,30 @@ def run_on(version, tests, options):
     return report(outcome, tests, time.monotonic() - started)
 
 
-def choose(machine, image, kvm_only):
-    for accelerator in machine.accelerators():
-        if accelerator == "tcg" and kvm_only:
-            break
-        if accelerator == "tcg" or guest.works(machine, accelerator, image):
-            return accelerator
-    raise kernel_package.Unavailable("KVM boots no guest here")
+def choose(version, packages, options):
+    """The machine, how it is emulated, and its unpacked kernel."""
+    if options.accel == "uml":
+        return user_mode(version, packages, options)
+    try:
+        machine = guest.Machine(options.arch, options.cpus, options.memory)
+    except kernel_package.Unavailable:
+        if options.fast:
+            return user_mode(version, packages, options)
+        raise
+    for accelerator in [options.accel] if options.accel else machine.accelerators():
+        if accelerator == "tcg" and options.fast:
+            return user_mode(version, packages, options)
+        kernel = packages.kernel(version)
+        if options.accel or accelerator == "tcg" or guest.works(machine, accelerator, kernel_package.image(kernel)):
+            return machine, accelerator, kernel
+    raise kernel_package.Unavailable("no way to boot a guest")
+
+
+def user_mode(version, packages, options):
+    kernel = packages.user_mode_kernel()
+    if not kernel_package.release(kernel).startswith(version + "."):
+        raise kernel_package.Unavailable(f"KVM boots no guest here, and User Mode Linux is {kernel_package.release(kernel)}")
+    return guest.UserModeMachine(options.memory), "uml", kernel
 
 
 def echo(verbose):

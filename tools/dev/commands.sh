@@ -185,10 +185,12 @@ dev_test() {
     "Read the messages above. One test again: ctest --test-dir build/PRESET -R NAME --output-on-failure"
 }
 
-# Under qemu-user, and a part on Debian's kernel for aarch64.
+# Under qemu-user, and a part on Debian's kernel for aarch64. Why forks, misuse and sandboxes are left to the latter:
+# docs/design/0018.
 test_aarch64() {
   if is_there aarch64-linux-gnu-g++ && is_there qemu-aarch64-static && is_there /usr/src/googletest; then
-    test_preset aarch64 all -L '^(unit|death|guarantees|pools|kernels)$'
+    test_preset aarch64 all -L '^(unit|death|guarantees|pools|kernels)$' \
+      -E 'fork|misuse|sandbox|rights|children|failing_system_calls'
   else
     echo "aarch64: skipped: g++-aarch64-linux-gnu, qemu-user-static or googletest is missing"
   fi
