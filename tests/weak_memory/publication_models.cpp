@@ -129,6 +129,8 @@ const registered map("publication.page_map",
 
 // shared_slot_pool::number_ of include/tarn/pool_resource.hpp: the number leads to this thread's bin; what is known of the
 // pool with that number (a plain variable) must be the new pool's.
+// The place of the guarded blocks, whose slots are made before it is told:
+// Covers: src/guarded/guarded_blocks.cpp: base_.load acquire, base_.store release
 // attach() and for_each_extension() of src/runtime/extension.hpp, whose flags are set once:
 // Covers: include/tarn/pool_resource.hpp: number_.store release, number_.load acquire
 // Covers: src/runtime/extension.hpp: attached.store release, attached.load acquire

@@ -72,7 +72,7 @@ const registered slots("recorder.slot",
                        slot);
 
 // A fact that one thread finds and others then use. Looked up by one: find_real_functions(), attach(); by several, all with
-// the same answer, in atomic variables: find_module(), hooks_new. Told once: process_ends(), end_of_thread(), detach(),
+// the same answer, in atomic variables: hooks_new. Told once: process_ends(), end_of_thread(), detach(),
 // sampled_blocks::grow() (whose counts are atomic variables), and in replays put() and the start of the lanes.
 // Covers: profiler/record/recorder.cpp: functions_found.load acquire, functions_found.exchange acquire,
 // Covers: profiler/record/recorder.cpp: functions_found.store release
@@ -82,7 +82,6 @@ const registered slots("recorder.slot",
 // Covers: profiler/record/recorder_state.cpp: filter.store release
 // Covers: profiler/record/sampled_blocks.cpp: filter.store release
 // Covers: profiler/record/recorder.hpp: filter.load acquire
-// Covers: profiler/record/frame_rule.cpp: looked.load acquire, looked.store release
 // Covers: profiler/record/hooks_new.cpp: looked.load acquire, looked.store release
 // Covers: profiler/collect/recording.cpp: ended.load acquire
 // Covers: profiler/replay/player.cpp: slot.load acquire, places.store release, go.load acquire, go.store release
