@@ -63,7 +63,7 @@ run() {
   if [ "$3" = root ]; then
     $b timeout -s KILL "$2" $b sh -c "$5" </dev/null >/run/guest/output 2>&1
   else
-    $b timeout -s KILL "$2" $b su -s /run/guest/busybox "$3" sh -c "$5" </dev/null >/run/guest/output 2>&1
+    $b timeout -s KILL "$2" $b su -s /bin/sh "$3" -c "$5" </dev/null >/run/guest/output 2>&1
   fi
   status=$?
   [ $status -eq 0 ] && [ $verbose = no ] || $b tail -n 40 /run/guest/output | $b cut -c1-400 | $b sed 's/^@@/ @@/'
