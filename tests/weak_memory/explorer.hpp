@@ -235,7 +235,7 @@ class explorer {
     bool ordered = true;
     if (o.what == kind::fence) next.memory.fence(t, o.success);
     if (o.what == kind::full_fence) next.memory.full_fence(t);
-    if (o.what == kind::fence_of) next.memory.full_fence(o.place);
+    if (o.what == kind::fence_of) next.memory.fence_between(t, o.place);
     if (o.what == kind::read) ordered = next.memory.read_plain(t, o.place, value);
     if (o.what == kind::write) ordered = next.memory.write_plain(t, o.place, o.value);
     if (!ordered) return fail("a data race on a plain variable");

@@ -118,6 +118,14 @@ class machine {
     t.acquired = t.released = t.now;
   }
 
+  // membarrier() of `caller` reaches `target`: what either did before, happened before what the other does from here on.
+  void fence_between(unsigned caller, unsigned target) {
+    full_fence(target);
+    views_[target].now.join(views_[caller].now);
+    views_[caller].now.join(views_[target].now);
+    for (const unsigned t : {caller, target}) views_[t].acquired.join(views_[t].now);
+  }
+
   // False: a data race.
   [[nodiscard]] bool read_plain(unsigned thread, unsigned variable, int& value) {
     plain& p = plains_[variable];
