@@ -69,7 +69,7 @@ clock_function find_in_vdso() {
   return nullptr;
 }
 
-[[gnu::constructor]] void at_load() { vdso_clock.seal(find_in_vdso()); }
+[[gnu::constructor(101)]] void at_load() { vdso_clock.seal(find_in_vdso()); }
 
 timespec read(clockid_t clock) {
   timespec now{};

@@ -383,7 +383,7 @@ frame_rule as_rule(const row& now) {
 using object_finder = int (*)(void*, dl_find_object*);
 constinit std::atomic<object_finder> find_object{nullptr};
 
-[[gnu::constructor]] void at_load() {
+[[gnu::constructor(101)]] void at_load() {
   find_object.store(reinterpret_cast<object_finder>(dlsym(RTLD_DEFAULT, "_dl_find_object")),
                     std::memory_order_relaxed);
 }

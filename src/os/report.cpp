@@ -20,7 +20,7 @@ struct stat duplicated {};
 
 // What is descriptor 2 later may be the program's own file, and is not written to if there was no standard
 // error at the start. Not on the first allocation: a sandbox may be closed by then.
-[[gnu::constructor]] void note_standard_error() {
+[[gnu::constructor(101)]] void note_standard_error() {
   has_standard_error = system_call(SYS_fcntl, 2, F_GETFD) >= 0;
 }
 

@@ -86,7 +86,7 @@ void map_home(load_values& out) {
   out.control->process.store(system_call(SYS_getpid), std::memory_order_relaxed);
 }
 
-[[gnu::constructor]] void note_load_values() {
+[[gnu::constructor(101)]] void note_load_values() {
   load_values values;
   map_home(values);
   values.processors_bytes = processors_of_this_thread(values.processors);

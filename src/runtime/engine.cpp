@@ -92,7 +92,7 @@ void prepare() {
   register_fork_handlers();
 }
 
-// After those constructors that note what the options' warnings need. A handler that the program installs comes later and
+// After the constructors that note what the options' warnings need: those of os/ have priority 101. A handler that the program installs comes later and
 // takes the place of this one; a sandbox may forbid to install one.
 [[gnu::constructor]] void watch_faults() {
   prepare();

@@ -30,9 +30,9 @@ GATES = """
 IMPORTS = """
     memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp getauxval sched_yield
     __errno_location __environ environ __progname_full program_invocation_name secure_getenv fprintf
-    __register_atfork __cxa_atexit dlsym sigfillset
+    __register_atfork __cxa_atexit dlsym dl_iterate_phdr sigaction sigemptyset sigfillset
     pthread_attr_destroy pthread_attr_init pthread_attr_setdetachstate pthread_create pthread_key_create
-    pthread_setspecific pthread_sigmask""".split()
+    pthread_mutex_lock pthread_mutex_unlock pthread_setspecific pthread_sigmask""".split()
 PUBLIC = """
     tarn_malloc tarn_calloc tarn_realloc tarn_reallocarray tarn_free tarn_free_sized tarn_free_aligned_sized
     tarn_posix_memalign tarn_aligned_alloc tarn_memalign tarn_valloc tarn_pvalloc tarn_usable_size
