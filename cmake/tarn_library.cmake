@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # tarn_library(TARGET OUTPUT NAME EXPORTED NAME LAYERS LAYER… [EXPORTS MAP] [HARDENED])
 # A library of the layers' objects: shared where EXPORTS gives its version script, static elsewhere. OUTPUT is
-# its file's name without lib; EXPORTED its name behind tarn:: for users of the package and in this build. HARDENED: of the objects
-# that are compiled with TARN_HARDENED=1.
+# its file's name without lib; EXPORTED its name behind tarn:: for users of the package and in this build. HARDENED: of
+# the objects that are compiled with TARN_HARDENED=1.
 function(tarn_library target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "HARDENED" "OUTPUT;EXPORTED;EXPORTS" "LAYERS")
   set(suffix)
@@ -13,6 +13,9 @@ function(tarn_library target)
   if(arg_EXPORTS)
     add_library(${target} SHARED ${objects})
     tarn_link_without_libstdcxx(${target} ${arg_EXPORTS})
+    # The engine's fork handlers are the first ones: they run last before a fork, and first after it. One library of a
+    # process can have this flag, so no other of tarn's has it.
+    target_link_options(${target} PRIVATE LINKER:-z,initfirst)
   else()
     add_library(${target} STATIC ${objects})
   endif()
@@ -33,7 +36,6 @@ function(tarn_link_without_libstdcxx target map)
     -nodefaultlibs
     LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack
     LINKER:-z,nodelete # threads end and fork handlers run after a dlclose
-    LINKER:-z,initfirst # the first fork handlers: they run last before a fork, and first after it
     LINKER:-Bsymbolic-functions LINKER:--no-undefined
     LINKER:--version-script=${map})
   # Last on the line: the objects come first. libgcc has the helpers that some processors' atomics call.

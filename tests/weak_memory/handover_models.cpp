@@ -53,6 +53,26 @@ model counted_magazine() {
 }
 const registered counted("handover.counted_magazine", {"acquire"}, counted_magazine);
 
+// store::exchange() of hardened_quarantine, retire() and release_retired() of hardened_large: a thread puts a block in and
+// takes out the one that waited there, which is then its own. Blocks are plain variables.
+// Covers: src/malloc/hardened_quarantine.cpp: pool.exchange acq_rel, queue.exchange acq_rel
+// Covers: src/malloc/hardened_large.cpp: waiting.exchange acq_rel, place.exchange acq_rel
+model exchanged_blocks() {
+  enum : unsigned { waiting };
+  const auto user = [](int mine) {
+    return [=](thread& t) {
+      t.write(static_cast<unsigned>(mine), 1);
+      const order both = without("acquire")   ? order::release
+                         : without("release") ? order::acquire
+                                              : order::acq_rel;
+      const int taken = t.exchange(waiting, mine, both);
+      if (taken != 0) t.write(static_cast<unsigned>(taken), 2);
+    };
+  };
+  return {1, 3, {user(1), user(2)}, {}, {}};
+}
+const registered quarantine("handover.quarantine", {"acquire", "release"}, exchanged_blocks);
+
 // enter() and leave() of include/tarn/detail/recycler_abi.hpp against with_claimed() of recycler_registry.cpp: the owner
 // has no fence of the processor between its store of `busy` and its look at `claimed`; the claimer's membarrier() makes
 // one. The signal fence in enter() keeps the compiler from moving the two, which a machine of whole operations shows as
