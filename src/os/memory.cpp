@@ -50,7 +50,8 @@ enum class dropping : std::uint8_t {
   pretended,  // the call succeeds and does nothing, as in some sandboxes and emulators
 };
 
-dropping try_dropping() {
+// ThreadSanitizer does not see that the page is a new one wherever it lies.
+__attribute__((no_sanitize("thread"))) dropping try_dropping() {
   const long page = map(page_size(), readable_writable, MAP_NORESERVE);
   if (failed(page)) return dropping::refused;
   auto* const byte = reinterpret_cast<volatile unsigned char*>(page);
