@@ -14,7 +14,7 @@ class progress_line {
   progress_line(const progress_line&) = delete;
   progress_line& operator=(const progress_line&) = delete;
 
-  void show(const std::string& text);
+  void show(const std::string& line);
   void clear();
 
  private:

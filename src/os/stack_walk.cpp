@@ -4,7 +4,7 @@
 #include "base/units.hpp"
 
 // The highest address of the first thread's stack that the kernel has filled; the dynamic linker's.
-extern "C" [[gnu::weak]] void* __libc_stack_end;
+extern "C" [[gnu::weak]] void* __libc_stack_end;  // NOLINT(readability-identifier-naming): libc's name
 
 namespace tarn::unwind {
 

@@ -109,16 +109,17 @@ bool apply_huge_pages(const char* value) {
 }
 
 bool apply_background(const char* value) {
-  background choice = background::automatic;
-  if (std::strcmp(value, "on") == 0) {
-    choice = background::on;
-  } else if (std::strcmp(value, "off") == 0) {
-    choice = background::off;
-  } else if (std::strcmp(value, "auto") != 0) {
-    return false;
+  constexpr struct {
+    const char* name;
+    background choice;
+  } names[] = {{"auto", background::automatic}, {"on", background::on}, {"off", background::off}};
+  for (const auto& [name, choice] : names) {
+    if (std::strcmp(value, name) != 0) continue;
+    // The hardened build has no such thread, whatever it is told.
+    background_value.store(hardened_build ? background::off : choice, std::memory_order_relaxed);
+    return true;
   }
-  if (!hardened_build) background_value.store(choice, std::memory_order_relaxed);
-  return true;
+  return false;
 }
 
 bool apply_guarded(const char* value) {
