@@ -30,7 +30,7 @@ std::size_t count_of(const std::uint32_t* hash) {
 }
 
 bool find_table(const link_map& map, symbol_table& out) {
-  // glibc has turned these into addresses, but for modules whose dynamic section is read-only (the vDSO).
+  // glibc has turned these into addresses, except in modules whose dynamic section is read-only (the vDSO).
   const auto address = [&map](const ElfW(Dyn) & entry) {
     return entry.d_un.d_ptr < map.l_addr ? map.l_addr + entry.d_un.d_ptr : entry.d_un.d_ptr;
   };

@@ -53,7 +53,7 @@ void retire(span* s) {
   const whole_pages all(s->start, s->end());
   if (!all.empty()) os::make_guard(all.address(), all.bytes());
   const std::uint32_t place = next_place.fetch_add(1, std::memory_order_relaxed) % places;
-  // acq_rel: who takes the span out sees what was written to it here.
+  // acq_rel: the thread that takes the span out sees what this one wrote to it.
   if (span* const oldest = waiting[place].exchange(s, std::memory_order_acq_rel)) let_go(oldest);
 }
 

@@ -18,7 +18,7 @@ struct store {
   std::atomic<void*> pool[Length] = {};
 
   void* exchange(void* block) {
-    // acq_rel: who takes a block out sees the zeroes that were written before it went in.
+    // acq_rel: the thread that takes a block out sees the zeroes written before it went in.
     void* const oldest = queue[next.fetch_add(1, std::memory_order_relaxed) % Length].exchange(
         block, std::memory_order_acq_rel);
     if (oldest == nullptr) return nullptr;

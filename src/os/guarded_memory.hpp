@@ -15,7 +15,7 @@ namespace tarn::os {
 inline constexpr std::size_t guard_bytes = 64 * 1024;
 
 struct guarded_range {
-  void* start = nullptr;  // of the bytes between the guards; null: none was to be had
+  void* start = nullptr;  // of the bytes between the guards; null: no memory
   std::size_t bytes = 0;
   bool guarded = false;  // false: the system refused the guards and gave the memory alone
   bool extends = false;  // it lies directly behind another range, without a guard between them
