@@ -3,13 +3,8 @@
 // other call ends the program, and its number is told. Three ways in: the allocator in use by several threads
 // before the sandbox closes; never used before, by the program's first thread; never used before, by a new
 // one. Built with --as-needed: without libstdc++, whose start-up allocates, nothing uses malloc before main.
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-
 #include "failure_workload.hpp"
+#include "sandbox.hpp"
 
 namespace {
 
@@ -21,29 +16,6 @@ constexpr long allowed[] = {SYS_mmap,  SYS_munmap,       SYS_mremap,          SY
                             SYS_rseq,  SYS_gettid,       SYS_set_robust_list, SYS_exit,        SYS_exit_group,
                             SYS_write, SYS_rt_sigaction, SYS_rt_sigprocmask,  SYS_rt_sigreturn};
 
-void tell_call(int, siginfo_t* info, void*) { fail("system call %d inside the sandbox", info->si_syscall); }
-
-void close_sandbox() {
-  struct sigaction on_call {};
-  on_call.sa_sigaction = tell_call;
-  on_call.sa_flags = SA_SIGINFO;
-  sigaction(SIGSYS, &on_call, nullptr);
-  constexpr size_t calls = sizeof allowed / sizeof *allowed;
-  sock_filter program[calls + 3];
-  program[0] = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
-  for (size_t i = 0; i < calls; ++i) {
-    program[i + 1] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(allowed[i]),
-                              static_cast<unsigned char>(calls - i), 0);
-  }
-  program[calls + 1] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
-  program[calls + 2] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  const sock_fprog filter{calls + 3, program};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
-    skip("no seccomp filter: %s", strerror(errno));
-  }
-}
-
 void* in_first_new_thread(void*) {
   run_with_threads(refusals::forbidden, 3, 3);
   return nullptr;
@@ -54,7 +26,7 @@ int inside(const char* way) {
   const bool used_before = strcmp(way, "used") == 0;
   const bool new_thread = strcmp(way, "thread") == 0;
   if (used_before) run_with_threads(refusals::forbidden, 3, 1);
-  close_sandbox();
+  close_sandbox(allowed, sandbox_call::prctl_call);
   if (new_thread) {
     int none[1] = {};
     in_threads(in_first_new_thread, none);

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Guarantee 33: a sandbox that allows only what libc's malloc needs may be closed at any time, also after the program has
 // freed memory and rested. The filter ends the process at any other call. Closed by prctl and by the number of seccomp.
-#include <linux/filter.h>
 #include <linux/futex.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 
+#include "sandbox.hpp"
 #include "tasks.hpp"
 
 namespace {
@@ -15,30 +12,6 @@ using namespace guarantee;
 
 constexpr long allowed[] = {SYS_mmap,  SYS_munmap, SYS_mremap, SYS_mprotect,   SYS_madvise,     SYS_brk,
                             SYS_futex, SYS_write,  SYS_exit,   SYS_exit_group, SYS_rt_sigreturn};
-
-void tell_call(int, siginfo_t* info, void*) { fail("system call %d inside the sandbox", info->si_syscall); }
-
-void close_sandbox(bool by_number) {
-  struct sigaction on_call {};
-  on_call.sa_sigaction = tell_call;
-  on_call.sa_flags = SA_SIGINFO;
-  sigaction(SIGSYS, &on_call, nullptr);
-  constexpr size_t calls = sizeof allowed / sizeof *allowed;
-  sock_filter program[calls + 3];
-  program[0] = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
-  for (size_t i = 0; i < calls; ++i) {
-    program[i + 1] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(allowed[i]),
-                              static_cast<unsigned char>(calls - i), 0);
-  }
-  program[calls + 1] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP);
-  program[calls + 2] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  const sock_fprog filter{calls + 3, program};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      (by_number ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter)
-                 : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) != 0) {
-    skip("no seccomp filter: %s", strerror(errno));
-  }
-}
 
 // Sleeps with an allowed call.
 void rest(long milliseconds) {
@@ -69,7 +42,7 @@ int inside(const char* way) {
   free_megabytes();
   rest(500);  // with the periods of decay that main() sets: long enough for a thread to come and go
   if (strcmp(way, "busy") == 0) free_megabytes_and_expect_thread();
-  close_sandbox(strcmp(way, "number") == 0);
+  close_sandbox(allowed, strcmp(way, "number") == 0 ? sandbox_call::seccomp_call : sandbox_call::prctl_call);
   for (int round = 0; round < 5; ++round) {
     use_memory();
     free_megabytes();
