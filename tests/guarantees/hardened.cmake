@@ -21,4 +21,14 @@ if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY)
   # Half a minute each on a busy machine.
   tarn_hardened_guarantees("hardened;long"
     02_alignment 07_realloc 08_calloc 09_model 14_outside_main 15_fork 17_signals misuse_double_free misuse_interior)
+
+  # The table of the misuse programs under both builds and other allocators: cmake --build build/release --target misuse_kit
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  set(kit ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/misuse_kit.py --programs ${CMAKE_CURRENT_BINARY_DIR}
+    --fast $<TARGET_FILE:tarn> --hardened $<TARGET_FILE:tarn_hardened>)
+  add_custom_target(misuse_kit COMMAND ${kit} USES_TERMINAL)
+  add_dependencies(misuse_kit tarn tarn_hardened guarantee_misuse_overrun guarantee_misuse_double_free
+    guarantee_misuse_interior guarantee_misuse_foreign guarantee_misuse_use_after_free)
+  add_test(NAME guarantee.misuse_kit.long COMMAND ${kit} --no-peers --bound)
+  set_tests_properties(guarantee.misuse_kit.long PROPERTIES LABELS long TIMEOUT 3600)
 endif()
