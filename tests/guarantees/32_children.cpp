@@ -44,23 +44,38 @@ void take_and_free() {
 // The body of a child that is to find a whole heap.
 int use_heap(void*) {
   alarm(20);  // a lock that is taken for ever
-  free_megabytes();
-  for (size_t size = 8; size < 300 * kib; size += size / 2 + 8) free(hide(malloc(size)));
+  for (size_t size = 8; size < 4 * mib; size += size / 2 + 8) free(hide(malloc(size)));
   return holds;
 }
 
-int use_whole_heaps(int rounds) {
+void use_whole_heap(way how) {
   alignas(16) static char stack[256 * kib];
+  const pid_t child =
+      how == way::clone_call ? clone(use_heap, stack + sizeof stack, SIGCHLD, nullptr) : copy_process(how);
+  if (child == 0) _exit(use_heap(nullptr));
+  if (child < 0) skip("no child: %s", strerror(errno));
+  expect_good(wait_for(child), "a child without fork handlers");
+}
+
+// Many free spans apart from each other, so that the allocator's thread takes and leaves its locks for milliseconds of
+// each period; children are made in the midst of that.
+int use_whole_heaps(int rounds) {
+  constexpr size_t spans = 6000;
+  constexpr double periods = 0.06;
+  static void* blocks[spans];
+  for (void*& block : blocks) block = malloc(300 * kib);
+  size_t children = 0;
   for (int round = 0; round < rounds; ++round) {
-    free_megabytes();
-    for (const way how : {way::fork_alone, way::clone_by_number, way::clone_call}) {
-      const pid_t child = how == way::clone_call ? clone(use_heap, stack + sizeof stack, SIGCHLD, nullptr)
-                                                 : copy_process(how);
-      if (child == 0) _exit(use_heap(nullptr));
-      if (child < 0) skip("no child: %s", strerror(errno));
-      expect_good(wait_for(child), "a child without fork handlers");
+    for (size_t i = 0; i < spans; i += 2) free(blocks[i]);
+    for (const double until = wall_seconds() + periods; wall_seconds() < until;) {
+      for (const way how : {way::fork_alone, way::clone_by_number, way::clone_call}) {
+        use_whole_heap(how);
+        ++children;
+      }
     }
+    for (size_t i = 0; i < spans; i += 2) blocks[i] = malloc(300 * kib);
   }
+  measured("%zu children", children);
   return holds;
 }
 
@@ -93,7 +108,7 @@ int return_after_vfork() {
 
 int main(int count, char** arguments) {
   if (count == 2) {
-    if (strcmp(arguments[1], "heap") == 0) _exit(use_whole_heaps(long_run() ? 2000 : 60));
+    if (strcmp(arguments[1], "heap") == 0) _exit(use_whole_heaps(long_run() ? 2000 : 40));
     if (strcmp(arguments[1], "_Fork") == 0) _exit(return_in_child(way::fork_alone));
     if (strcmp(arguments[1], "clone") == 0) _exit(return_in_child(way::clone_by_number));
     if (strcmp(arguments[1], "vfork") == 0) _exit(return_after_vfork());

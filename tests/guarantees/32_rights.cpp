@@ -42,6 +42,32 @@ int own_namespace(const char* name, int kind) {
   return descriptor < 0 ? -1 : setns(descriptor, kind);
 }
 
+// The network of a child that has made one of its own: of another one than this process has, a thread that stays behind
+// shows.
+int other_network() {
+  int ends[2];
+  if (pipe(ends) != 0) return -1;
+  const pid_t child = fork();
+  if (child < 0) return -1;
+  if (child == 0) {
+    const char made = unshare(CLONE_NEWNET) == 0 ? 'y' : 'n';
+    if (write(ends[1], &made, 1) != 1) _exit(1);
+    pause();
+  }
+  char made = 'n';
+  const bool told = read(ends[0], &made, 1) == 1 && made == 'y';
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/ns/net", child);
+  const int descriptor = told ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  const int result = descriptor < 0 ? -1 : setns(descriptor, CLONE_NEWNET);
+  if (!told) errno = EPERM;
+  const int error = errno;
+  kill(child, SIGKILL);
+  wait_for(child);
+  errno = error;
+  return result;
+}
+
 // Only this process has the writing end once its own copies are closed.
 int last_descriptor_is_closed() {
   int ends[2];
@@ -85,7 +111,7 @@ constexpr change changes[] = {
     {"unshare(CLONE_NEWNS)", [] { return unshare(CLONE_NEWNS); }},
     {"unshare(CLONE_NEWNET) by number", [] { return static_cast<int>(syscall(SYS_unshare, CLONE_NEWNET)); }},
     {"setns(CLONE_NEWNS)", [] { return own_namespace("mnt", CLONE_NEWNS); }},
-    {"setns(CLONE_NEWNET)", [] { return own_namespace("net", CLONE_NEWNET); }},
+    {"setns(CLONE_NEWNET)", other_network},
     {"chroot", [] { return chroot("/usr"); }},
     {"close_range(CLOSE_RANGE_UNSHARE)", last_descriptor_is_closed},
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 namespace tarn::profiler {
 namespace {
@@ -26,6 +27,7 @@ TEST(printable, escapes_control_characters) {
 
 TEST(printable, escapes_what_changes_direction_or_line) {
   EXPECT_EQ(printable("\u202e\u2028\u2066\ufeff"), "\\u{202e}\\u{2028}\\u{2066}\\u{feff}");
+  EXPECT_EQ(printable("\u061c\u200e\u200f\u2069"), "\\u{061c}\\u{200e}\\u{200f}\\u{2069}");
 }
 
 TEST(printable, escapes_what_is_no_utf_8) {
@@ -36,6 +38,14 @@ TEST(printable, escapes_what_is_no_utf_8) {
   EXPECT_EQ(printable("\xe2\x80"
                       "a"),
             "\\xe2\\x80a");
+  // Longer forms than needed, and lead bytes that no character has.
+  EXPECT_EQ(printable("\xe0\x80\xaf\xf0\x80\x80\xaf"), "\\xe0\\x80\\xaf\\xf0\\x80\\x80\\xaf");
+  EXPECT_EQ(printable("\xf8\x90\x80\x80"), "\\xf8\\x90\\x80\\x80");
+}
+
+TEST(printable, does_not_read_past_the_end) {
+  EXPECT_EQ(printable(std::string_view("\u00e9", 1)), "\\xc3");
+  EXPECT_EQ(printable(std::string_view("a\u6f22", 3)), "a\\xe6\\xbc");
 }
 
 TEST(printable, one_pass_is_enough) {
