@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The tests of a build folder, as ctest describes them."""
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -18,7 +19,9 @@ class Test:
 
 
 def read(build, labels, wanted, unwanted):
-    """The built tests that have one of `labels`, whose name contains `wanted` and not `unwanted` (regular expressions)."""
+    """The built tests that have one of `labels`, whose name contains `wanted` and not `unwanted` (regular expressions).
+
+    Those that took the least time when ctest ran them last come first, then those that it has not run."""
     listing = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, stdout=subprocess.PIPE)
     root = str(pathlib.Path(build).resolve())
     tests = []
@@ -35,4 +38,12 @@ def read(build, labels, wanted, unwanted):
         tests.append(Test(name, command, [e for e in properties.get("ENVIRONMENT", []) if e],
                           properties.get("TIMEOUT", 60), properties.get("SKIP_RETURN_CODE"),
                           properties.get("WORKING_DIRECTORY", build)))
-    return tests
+    seconds = costs(build)
+    return sorted(tests, key=lambda test: seconds.get(test.name, math.inf))
+
+
+def costs(build):
+    """The seconds that each test took when ctest ran it here last."""
+    file = pathlib.Path(build) / "Testing/Temporary/CTestCostData.txt"
+    lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+    return {words[0]: float(words[2]) for words in lines if len(words) == 3}

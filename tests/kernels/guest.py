@@ -26,7 +26,13 @@ class Result:
 class Outcome:
     kernel: str = ""
     results: list = field(default_factory=list)
-    error: str = ""  # why the guest ended early; empty if it did all its tests
+    error: str = ""  # why the last guest ended early; empty if it did all its tests
+
+    def add(self, later):
+        """Adds what a later guest did."""
+        self.kernel = later.kernel or self.kernel
+        self.results += later.results
+        self.error = later.error
 
 
 class Machine:
@@ -44,7 +50,7 @@ class Machine:
 
     def accelerators(self):
         """KVM where it can be opened, then emulation."""
-        kvm = self.native and os.access("/dev/kvm", os.R_OK | os.W_OK)
+        kvm = self.native and os.access("/dev/kvm", os.R_OK | os.W_OK) and _virtualizes()
         return (["kvm"] if kvm else []) + ["tcg"]
 
     def command(self, accelerator, image, initrd):
@@ -66,6 +72,14 @@ class UserModeMachine:
                 "panic=1"]
 
 
+def _virtualizes():
+    """Whether the processor can run guests: an x86 processor says so; a /dev/kvm without that boots no ordinary kernel."""
+    if os.uname().machine != "x86_64":
+        return True
+    with open("/proc/cpuinfo") as file:
+        return any(line.startswith("flags") and {"vmx", "svm"} & set(line.split()) for line in file)
+
+
 def works(machine, accelerator, image):
     """Whether a guest starts at all with this accelerator: some nested hypervisors offer a KVM that boots nothing."""
     with tempfile.NamedTemporaryFile(suffix=".initrd") as empty:
@@ -80,19 +94,20 @@ def works(machine, accelerator, image):
             guest.end()
 
 
-def run(machine, accelerator, image, initrd, limits, echo):
-    """Runs the guest. `limits` maps a test's name to its seconds; `echo` is called with every line of the console."""
+def run(machine, accelerator, image, initrd, limits, echo, ended):
+    """Runs the guest. `limits` maps a test's name to its seconds; `echo` is called with every line of the console, and
+    `ended` with the Result of every test that ended."""
     with tempfile.NamedTemporaryFile(suffix=".initrd") as file:
         file.write(initrd)
         file.flush()
         guest = _Console(machine.command(accelerator, image, file.name))
         try:
-            return _read(guest, BOOT_LIMIT * (1 if accelerator == "kvm" else 5), limits, echo)
+            return _read(guest, BOOT_LIMIT * (1 if accelerator == "kvm" else 5), limits, echo, ended)
         finally:
             guest.end()
 
 
-def _read(guest, boot_limit, limits, echo):
+def _read(guest, boot_limit, limits, echo, ended):
     outcome = Outcome()
     current = None
     finished = False
@@ -110,6 +125,7 @@ def _read(guest, boot_limit, limits, echo):
             current.status = int(words[3])
             current.seconds = float(words[5]) - float(words[4])
             outcome.results.append(current)
+            ended(current)
             current = None
             limit = time.monotonic() + boot_limit
         elif line.startswith("@@ finished"):

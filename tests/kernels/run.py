@@ -17,11 +17,13 @@ import ctest_list
 import guest
 import guest_image
 import kernel_package
+import results
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Minutes to hours each under emulation, most for their share of memory traffic or of context switches.
 SLOW = (r"stress\.|pools\.idle|guarantee\.(07_realloc|08_calloc|10_many_threads|11_live_threads|25_memory_limit|"
         r"27_producer|28_threads|29_idle|30_)")
+GUESTS = 5  # at most as many are booted in turn when a guest ends before its tests do
 TRIPLES = {"arm64": ("aarch64-linux-gnu", "ld-linux-aarch64.so.1")}
 
 
@@ -41,6 +43,8 @@ def arguments():
                         help="how to emulate; by itself KVM if it boots, else tcg; uml is User Mode Linux, of 6.1 only")
     parser.add_argument("--fast", action="store_true", help="KVM, or else User Mode Linux; skip (77) where neither boots")
     parser.add_argument("--scale", type=float, help="multiplies the tests' limits of time; 10 without KVM")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FILE",
+                        help="keep results in FILE, and do not repeat what passed or was skipped there before")
     parser.add_argument("--packages", default=ROOT / "build/kernels", type=pathlib.Path, help="where kernels are kept")
     parser.add_argument("--verbose", action="store_true", help="print everything that the guest prints")
     parser.add_argument("--command", help="run this one shell command in the guest instead of the build's tests")
@@ -75,19 +79,37 @@ def run_on(version, tests, options):
         print("left out: " + " ".join(test.name for test in tests if re.search(SLOW, test.name)))
         tests = [test for test in tests if not re.search(SLOW, test.name)]
     scale = options.scale or {"kvm": 1, "uml": 4, "tcg": 10}[accelerator]
-    foreign = None
-    if options.arch in TRIPLES:
-        triple, loader = TRIPLES[options.arch]
-        foreign = {"triple": triple, "loader": loader, "libraries": f"/usr/{triple}/lib"}
-    script = guest_image.tests_script(tests, options.user, scale, options.verbose)
-    initrd = guest_image.initrd(kernel_package.modules(kernel), packages.busybox().read_bytes(), script,
-                                "uml" if accelerator == "uml" else "qemu", foreign)
-    limits = {test.name: test.timeout * scale for test in tests}
+    kept = results.Kept(options.keep, options.build, [kernel_package.release(kernel), options.arch, options.user])
     print(f"{kernel_package.release(kernel)} ({options.arch}, {accelerator}, {options.cpus} processors, "
           f"{options.memory}), {len(tests)} tests as {options.user}", flush=True)
     started = time.monotonic()
-    outcome = guest.run(machine, accelerator, image, initrd, limits, echo(options.verbose))
+    outcome = guest.Outcome(results=[result for result in map(kept.result, tests) if result])
+    if outcome.results:
+        print(f"  {len(outcome.results)} results are those of {options.keep}", flush=True)
+    for _ in range(GUESTS):
+        done = {result.name for result in outcome.results}
+        left = [test for test in tests if test.name not in done]
+        if not left:
+            break
+        script = guest_image.tests_script(left, options.user, scale, options.verbose)
+        initrd = guest_image.initrd(kernel_package.modules(kernel), packages.busybox().read_bytes(), script,
+                                    "uml" if accelerator == "uml" else "qemu", foreign(options.arch))
+        limits = {test.name: test.timeout * scale for test in left}
+        by_name = {test.name: test for test in left}
+        this = guest.run(machine, accelerator, image, initrd, limits, echo(options.verbose),
+                         lambda result: kept.keep(by_name[result.name], result))
+        outcome.add(this)
+        if not this.results:
+            break
     return report(outcome, tests, time.monotonic() - started)
+
+
+def foreign(architecture):
+    """Where the C library of another architecture lies on this machine; None for this machine's."""
+    if architecture not in TRIPLES:
+        return None
+    triple, loader = TRIPLES[architecture]
+    return {"triple": triple, "loader": loader, "libraries": f"/usr/{triple}/lib"}
 
 
 def choose(version, packages, options):
