@@ -76,13 +76,13 @@ int be_a_child(int generation) {
 
 int main() {
   start();
-  alarm((long_run() ? 3600 : 100) * slowness());  // a hang in the parent's own fork
   const int forks = long_run() ? 5000 : 150;
   pthread_t threads[4];
   for (uintptr_t i = 0; i < 4; ++i)
     threads[i] = start_thread(churn_until_stopped, reinterpret_cast<void*>(i));
   for (int i = 0; i < forks; ++i) {
     const int generation = i % 10 == 0 ? 1 : 0;
+    alarm(100 * slowness());  // a hang in the parent's own fork; each child has its own limit
     expect_good(run_in_child(20, [generation] { return be_a_child(generation); }), "a child of fork");
   }
   stop.store(true);

@@ -86,6 +86,7 @@ int main(int argc, char** argv) {
     const char* name;
     kernel::answer how;
   } const kernels[] = {
+      {"the kernel that this is", kernel::pass},
       {"mremap unmaps its destination and refuses several mappings", kernel::old_mremap},
       {"no mremap succeeds", kernel::no_mremap},
       {"mremap moves a part", kernel::half_moved},
@@ -100,6 +101,6 @@ int main(int argc, char** argv) {
     if (argc > 1 && atoi(argv[1]) != &one - kernels) continue;
     expect_good(run_in_child(100, [&one] { return grow_beside_pieces(one.how); }), one.name);
   }
-  measured("%zu kinds of failure, no byte lost", sizeof kernels / sizeof *kernels);
+  measured("this kernel and %zu kinds of failure, no byte lost", sizeof kernels / sizeof *kernels - 1);
   return holds;
 }

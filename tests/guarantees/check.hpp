@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -138,6 +139,20 @@ inline size_t rss_bytes() {
   char* rest = nullptr;
   strtoul(text, &rest, 10);
   return strtoul(rest, nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Whether the system backs memory with huge pages unasked: one byte written then costs 2 MiB, whoever mapped the memory.
+inline bool huge_pages_everywhere() {
+  char setting[64];
+  return read_start("/sys/kernel/mm/transparent_hugepage/enabled", setting, sizeof setting) > 0 &&
+         strstr(setting, "[always]") != nullptr;
+}
+
+// For a test whose bound on resident memory is smaller than a huge page or counts threads' stacks, which the system backs
+// with huge pages as well: this process and its children get none from here on, unless all is by the page anyway.
+inline void need_ordinary_pages() {
+  if (huge_pages_everywhere() && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0)
+    skip("the system backs each byte with 2 MiB, and PR_SET_THP_DISABLE fails: %s", strerror(errno));
 }
 
 // Largest resident set so far.

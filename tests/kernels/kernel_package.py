@@ -26,6 +26,7 @@ class Packages:
     def __init__(self, folder, architecture):
         self.folder = pathlib.Path(folder) / architecture
         self.architecture = architecture
+        self.known = []  # what apt calls its packages, asked for once
 
     def kernel(self, version):
         """The unpacked folder of the newest kernel package of `version` ("6.1", "6.12"), fetched if it is not there."""
@@ -50,11 +51,12 @@ class Packages:
         return self._fetch(max(names, key=lambda name: version_key(pathlib.Path(name))))
 
     def _names(self):
-        lists = self._apt("apt-cache", "pkgnames")
-        if not lists.strip():
+        if not self.known:
+            self.known = self._apt("apt-cache", "pkgnames").split()
+        if not self.known:
             self._apt("apt-get", "update")
-            lists = self._apt("apt-cache", "pkgnames")
-        return lists.split()
+            self.known = self._apt("apt-cache", "pkgnames").split()
+        return self.known
 
     def _fetch(self, name):
         downloads = self.folder / "downloads"

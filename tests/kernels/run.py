@@ -78,7 +78,7 @@ def run_on(version, tests, options):
     if options.without_slow and accelerator == "tcg":
         print("left out: " + " ".join(test.name for test in tests if re.search(SLOW, test.name)))
         tests = [test for test in tests if not re.search(SLOW, test.name)]
-    scale = options.scale or {"kvm": 1, "uml": 4, "tcg": 10}[accelerator]
+    scale = options.scale or {"kvm": 1, "uml": 10, "tcg": 10}[accelerator]
     kept = results.Kept(options.keep, options.build, [kernel_package.release(kernel), options.arch, options.user])
     print(f"{kernel_package.release(kernel)} ({options.arch}, {accelerator}, {options.cpus} processors, "
           f"{options.memory}), {len(tests)} tests as {options.user}", flush=True)

@@ -79,6 +79,7 @@ void run_threads(int count) {
 
 int main() {
   guarantee::start();
+  guarantee::need_ordinary_pages();
   pthread_key_create(&keys[0], end_of_key);
   pool.destroy(pool.create(0U));  // tarn makes its key
   pthread_key_create(&keys[1], end_of_key);

@@ -32,6 +32,7 @@ std::size_t pools_of_the_plugin() {
 
 int main(int /*count*/, char** arguments) {
   guarantee::start();
+  guarantee::need_ordinary_pages();
   std::string path = arguments[0];
   path = path.substr(0, path.rfind('/') + 1) + "pools_plugin.so";
 
