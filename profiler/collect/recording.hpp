@@ -74,11 +74,15 @@ class recording {
  private:
   struct process_entry;
   struct ring_entry;
+  static constexpr std::size_t most_events = std::size_t{200} << 20;  // of a process
 
-  process_entry* entry_of(std::uint32_t slot);
-  process_entry& add_process(std::uint32_t slot);
+  void take_arrivals();
+  void add_process(arrival&& from);
+  void end_earlier_image(process_entry& earlier, const usage_figures& usage);
   process_entry* by_process(std::uint32_t process);
-  void look_for_rings(process_entry* only);
+  process_entry* by_serial(std::uint64_t serial);
+  process_entry* parent_of(const process_entry& process);
+  void look_for_rings(process_entry& process);
   bool drain_rings(std::uint64_t until_ticks);
   bool drain_process(process_entry& process, std::uint64_t until_ns);
   void take_faults();
@@ -88,7 +92,7 @@ class recording {
   void look_after_processes(bool all);
   void add_counters(process_entry& process, bool at_end);
   void end_process(process_entry& process);
-  void release_shared(process_entry& process);
+  void take_exit_figures(process_entry& process);
   bool is_worth_a_file(const process_entry& process) const;
   void write(process_entry& process, bool last);
   void add_names();
@@ -96,10 +100,12 @@ class recording {
   void open_file(process_entry& process);
   void store(process_entry& process);
   void give_up_events(process_entry& process, const std::string& why);
+  void add_recorder_figures(process_entry& process);
   void fill_meta(process_entry& process);
   std::string file_name(const process_entry& process, int number) const;
   bool is_taken(const std::string& path) const;
   model_settings settings_of_models() const;
+  std::uint64_t checkpoint_ns() const;
 
   recording_settings settings_;
   tick_clock clock_;
@@ -107,7 +113,6 @@ class recording {
   fault_events faults_;
   std::vector<std::unique_ptr<process_entry>> processes_;  // all that are not written yet
   std::vector<std::unique_ptr<process_entry>> ended_;      // written, but for their symbols
-  std::vector<ring_entry> rings_;
   std::vector<page_fault> new_faults_;
   std::vector<mapping_event> new_mappings_;
   std::vector<process_event> new_processes_;

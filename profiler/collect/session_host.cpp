@@ -2,14 +2,21 @@
 #include "profiler/collect/session_host.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <new>
+#include <utility>
 
 #include "profiler/format/table_file.hpp"
 
@@ -17,94 +24,159 @@ namespace tarn::profiler {
 
 namespace {
 
-// Address space for every thread that records at the same time; memory for as much as is written.
-constexpr std::size_t rings_of_session = 2048;
-constexpr std::uint64_t full_ring_words = (std::uint64_t{512} << 10) / 8;
-constexpr std::uint64_t sample_ring_words = (std::uint64_t{64} << 10) / 8;
-constexpr std::size_t page = std::size_t{64} << 10;  // of any system
+constexpr std::uint64_t full_ring_bytes = std::uint64_t{512} << 10;
+constexpr std::uint64_t sample_ring_bytes = std::uint64_t{64} << 10;
+constexpr int most_descriptors = 4;  // that a message is taken apart for; the kernel closes those beyond
+constexpr int most_strangers = 256;  // at messages that are of no use, one after another
 
-std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) & ~(page - 1); }
-
-// The limit on the length of files is meant for disks; as far as it may be lifted, it is for this one.
-bool set_length(int file, std::size_t bytes) {
-  rlimit before = {};
-  getrlimit(RLIMIT_FSIZE, &before);
-  rlimit lifted = before;
-  lifted.rlim_cur = lifted.rlim_max;
-  setrlimit(RLIMIT_FSIZE, &lifted);
-  const bool done = ftruncate(file, static_cast<off_t>(bytes)) == 0;
-  const int error = errno;
-  setrlimit(RLIMIT_FSIZE, &before);
-  errno = error;
-  return done;
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) {
+    throw profile_error(std::string("the system gives no random numbers: ") + std::strerror(errno));
+  }
+  return number;
 }
+
+// Gets the kernel's word on who sends. -1, and errno: it could not be made.
+int bound_socket(const sockaddr_un& address, std::size_t length) {
+  const int made = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int yes = 1;
+  if (made >= 0 && setsockopt(made, SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) == 0 &&
+      bind(made, reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(length)) == 0) {
+    return made;
+  }
+  const int error = errno;
+  if (made >= 0) close(made);
+  errno = error;
+  return -1;
+}
+
+// What came with a message. Closes the descriptors.
+struct attachments {
+  int files[most_descriptors] = {-1, -1, -1, -1};
+  int count = 0;
+  ucred sender = {};
+
+  explicit attachments(msghdr& message) {
+    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+      if (part->cmsg_level != SOL_SOCKET) continue;
+      const std::size_t bytes = part->cmsg_len - CMSG_LEN(0);
+      if (part->cmsg_type == SCM_CREDENTIALS && bytes == sizeof sender) {
+        std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
+      } else if (part->cmsg_type == SCM_RIGHTS && bytes <= sizeof files) {
+        std::memcpy(files, CMSG_DATA(part), bytes);
+        count = static_cast<int>(bytes / sizeof(int));
+      }
+    }
+  }
+  ~attachments() {
+    for (int index = 0; index < count; ++index) close(files[index]);
+  }
+  attachments(const attachments&) = delete;
+  attachments& operator=(const attachments&) = delete;
+};
 
 }  // namespace
 
 session_host::session_host(record_mode mode, std::uint64_t sample_bytes, const tick_clock& clock)
-    : ring_count_(rings_of_session),
-      ring_words_(mode == record_mode::full ? full_ring_words : sample_ring_words) {
-  const std::size_t rings_at = round_up(sizeof(session_state));
-  const std::size_t words_at = rings_at + round_up(ring_count_ * sizeof(ring_header));
-  header_ = new (header_file_.make("tarn-session", round_up(sizeof(session_header)))) session_header;
+    : address_(random_number()), secret_(random_number()) {
+  make_header();
   header_->mode = mode;
   header_->ticks = clock.source();
   header_->tick_shift = clock.shift();
-  header_->rings = static_cast<std::uint32_t>(ring_count_);
-  header_->ring_words = static_cast<std::uint32_t>(ring_words_);
+  header_->ring_words =
+      static_cast<std::uint32_t>((mode == record_mode::full ? full_ring_bytes : sample_ring_bytes) / 8);
   header_->collector = getpid();
   header_->sample_bytes = sample_bytes;
-  header_->rings_offset = rings_at;
-  header_->words_offset = words_at;
-  header_->state_bytes = words_at + ring_count_ * ring_words_ * 8;
-  auto* state = static_cast<unsigned char*>(state_file_.make("tarn-session-state", header_->state_bytes));
-  state_ = new (state) session_state;
-  rings_ = reinterpret_cast<ring_header*>(state + rings_at);
-  words_ = reinterpret_cast<std::uint64_t*>(state + words_at);
-  header_file_.seal(header_seals);
-  state_file_.seal(state_seals);
+  open_named_socket();
+  open_placed_socket();
 }
 
 session_host::~session_host() {
   // relaxed: a program that still runs finds it out when its ring is full
   header_->recording.store(0, std::memory_order_relaxed);
+  munmap(header_, sizeof(session_header));
+  for (const int file : {header_file_, named_socket_, placed_socket_, socket_place_}) {
+    if (file >= 0) close(file);
+  }
 }
 
-void* session_host::memory_file::make(const char* name, std::size_t bytes) {
-  file_ = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+void session_host::make_header() {
+  constexpr std::size_t bytes = sizeof(session_header);
+  header_file_ = memfd_create("tarn-session", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   void* memory = MAP_FAILED;
-  if (file_ >= 0 && set_length(file_, bytes)) {
-    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
+  if (header_file_ >= 0 && ftruncate(header_file_, static_cast<off_t>(bytes)) == 0) {
+    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, header_file_, 0);
   }
-  if (memory == MAP_FAILED) {
-    throw profile_error(
-        std::string("cannot make the memory for the recording: ") + std::strerror(errno) +
-        " (it takes 1 GiB of address space, and a file in memory of that length, of which only what is "
-        "used takes memory: see ulimit -v and ulimit -f)");
+  if (memory == MAP_FAILED || fcntl(header_file_, F_ADD_SEALS, header_seals | F_SEAL_SEAL) != 0) {
+    throw profile_error(std::string("cannot make the memory for the recording: ") + std::strerror(errno));
   }
-  memory_ = memory;
-  bytes_ = bytes;
-  return memory;
+  header_ = new (memory) session_header;
 }
 
-void session_host::memory_file::seal(int seals) const {
-  if (fcntl(file_, F_ADD_SEALS, seals | F_SEAL_SEAL) == 0) return;
-  throw profile_error(std::string("cannot seal the memory for the recording: ") + std::strerror(errno));
+void session_host::open_named_socket() {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::string name = fmt::format("{}{}", socket_prefix, address_);
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  named_socket_ = bound_socket(address, offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (named_socket_ < 0) {
+    throw profile_error(std::string("cannot open a socket for the recording: ") + std::strerror(errno));
+  }
 }
 
-session_host::memory_file::~memory_file() {
-  if (memory_ != nullptr) munmap(memory_, bytes_);
-  if (file_ >= 0) close(file_);
+// A name in the file system is needed for a moment only: programs take the way through this process's descriptor.
+void session_host::open_placed_socket() {
+  std::error_code error;
+  std::string folder = (std::filesystem::temp_directory_path(error) / "tarn-XXXXXX").string();
+  if (error || mkdtemp(folder.data()) == nullptr) return;
+  const std::string path = folder + "/socket";
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() < sizeof address.sun_path) {
+    std::copy(path.begin(), path.end(), address.sun_path);
+    placed_socket_ = bound_socket(address, offsetof(sockaddr_un, sun_path) + path.size() + 1);
+    socket_place_ = open(path.c_str(), O_PATH | O_CLOEXEC | O_NOFOLLOW);
+  }
+  unlink(path.c_str());
+  rmdir(folder.c_str());
 }
 
-std::string session_host::memory_file::place() const {
-  struct stat status = {};
-  fstat(file_, &status);
-  return std::to_string(file_) + ":" + std::to_string(status.st_ino);
+std::optional<arrival> session_host::receive() {
+  std::optional<arrival> next = receive_from(named_socket_);
+  return next || placed_socket_ < 0 ? std::move(next) : receive_from(placed_socket_);
+}
+
+std::optional<arrival> session_host::receive_from(int socket) {
+  for (int looks = 0; looks < most_strangers; ++looks) {
+    file_message content;
+    iovec part = {&content, sizeof content};
+    alignas(cmsghdr) unsigned char
+        control[CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(most_descriptors * sizeof(int))];
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    if (bytes < 0) return std::nullopt;
+    const attachments with(message);
+    if (bytes != sizeof content || content.magic != session_magic || content.secret != secret_) continue;
+    if (with.count != 1 || with.sender.pid <= 0) continue;
+    arrival result;
+    result.memory = process_memory::map(with.files[0], header_->ring_words);
+    result.process = static_cast<std::uint32_t>(with.sender.pid);
+    result.user = with.sender.uid;
+    if (result.memory != nullptr) return result;
+  }
+  return std::nullopt;
 }
 
 std::string session_host::place() const {
-  return std::to_string(getpid()) + ":" + header_file_.place() + ":" + state_file_.place();
+  struct stat status = {};
+  fstat(header_file_, &status);
+  return fmt::format("{}:{}:{}:{}:{}:{}", getpid(), header_file_, status.st_ino, address_, secret_,
+                     std::max(0, socket_place_));
 }
 
 }  // namespace tarn::profiler

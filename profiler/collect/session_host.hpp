@@ -1,19 +1,34 @@
 // SPDX-License-Identifier: MIT
-// session_host: makes the memory of a session and keeps it for as long as the recording lasts.
+// session_host: makes the header of a session, and takes the files that recorded processes send.
+// Owned by the recording, for one thread. Anybody may send something to the socket: what is not of the session, or is no
+// process file, is closed at once.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 
+#include "profiler/collect/process_memory.hpp"
 #include "profiler/collect/ticks.hpp"
 #include "profiler/record/session.hpp"
 
 namespace tarn::profiler {
 
+// A process begins to record.
+struct arrival {
+  std::unique_ptr<process_memory> memory;
+  // By the kernel's word, in the collector's namespaces.
+  std::uint32_t process = 0;
+  uid_t user = 0;
+};
+
 class session_host {
  public:
-  // Throws profile_error when the system refuses the memory.
+  // Throws profile_error when the system refuses the memory or the socket.
   session_host(record_mode mode, std::uint64_t sample_bytes, const tick_clock& clock);
   ~session_host();
   session_host(const session_host&) = delete;
@@ -22,40 +37,22 @@ class session_host {
   // The value of session_variable for the program.
   std::string place() const;
   session_header& header() noexcept { return *header_; }
-  // Any process of the session may overwrite it at any time: each figure of it is read once, and checked.
-  session_state& state() noexcept { return *state_; }
-  ring_header& ring(std::size_t index) noexcept { return rings_[index]; }
-  std::size_t rings() const noexcept { return ring_count_; }
-  // By the host's own figures: those in the memory may have been overwritten.
-  const std::uint64_t* words(std::size_t ring) const noexcept { return words_ + ring * ring_words_; }
-  std::uint64_t ring_words() const noexcept { return ring_words_; }
+  // The next process that has sent its file. Does not wait. Nothing: there is none now.
+  std::optional<arrival> receive();
 
  private:
-  // A file in memory, mapped for as long as it lives.
-  class memory_file {
-   public:
-    memory_file() = default;
-    memory_file(const memory_file&) = delete;
-    memory_file& operator=(const memory_file&) = delete;
-    ~memory_file();
-    void* make(const char* name, std::size_t bytes);  // throws profile_error
-    void seal(int seals) const;                       // throws profile_error
-    std::string place() const;                        // "DESCRIPTOR:INODE"
+  void make_header();
+  void open_named_socket();
+  void open_placed_socket();
+  std::optional<arrival> receive_from(int socket);
 
-   private:
-    int file_ = -1;
-    void* memory_ = nullptr;
-    std::size_t bytes_ = 0;
-  };
-
-  memory_file header_file_;
-  memory_file state_file_;
-  std::size_t ring_count_ = 0;
-  std::uint64_t ring_words_ = 0;
+  int header_file_ = -1;
   session_header* header_ = nullptr;
-  session_state* state_ = nullptr;
-  ring_header* rings_ = nullptr;
-  std::uint64_t* words_ = nullptr;
+  int named_socket_ = -1;
+  int placed_socket_ = -1;  // for processes of other network namespaces; -1: there is no place for one
+  int socket_place_ = -1;   // the place in the file system, which has no name any more
+  std::uint64_t address_ = 0;
+  std::uint64_t secret_ = 0;
 };
 
 }  // namespace tarn::profiler

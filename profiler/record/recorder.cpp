@@ -107,8 +107,8 @@ class section {
  public:
   section() {
     if (self.busy != not_busy) {
-      if (self.busy == recording && process != nullptr && process->slot != nullptr) {
-        process->slot->lost_nested.fetch_add(1, std::memory_order_relaxed);
+      if (self.busy == recording && process != nullptr && process->file.page != nullptr) {
+        process->file.page->lost_nested.fetch_add(1, std::memory_order_relaxed);
       }
       return;
     }
@@ -151,9 +151,9 @@ std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
   ring_nodes sink(thread);
   const std::uint32_t node = thread.path.node_of(origin, bounds, rules, source, sink);
   if ((++thread.events & (verify_every - 1)) == 0) {
-    process->slot->unwind_checked.fetch_add(1, std::memory_order_relaxed);
+    process->file.page->unwind_checked.fetch_add(1, std::memory_order_relaxed);
     if (!thread.path.verify(origin, bounds, rules, source)) {
-      process->slot->unwind_wrong.fetch_add(1, std::memory_order_relaxed);
+      process->file.page->unwind_wrong.fetch_add(1, std::memory_order_relaxed);
     }
   }
   return node;
@@ -186,11 +186,11 @@ double binary_logarithm(double value) {
 // Bytes to the next sample: exponentially distributed.
 std::int64_t draw(thread_state& thread) {
   const double uniform = (static_cast<double>(next_random(thread) >> 11) + 1) * 0x1p-53;
-  const double mean = static_cast<double>(shared.header->sample_bytes);
+  const double mean = static_cast<double>(session.header->sample_bytes);
   return static_cast<std::int64_t>(-binary_logarithm(uniform) * 0.69314718055994531 * mean) + 1;
 }
 
-bool is_full() { return shared.header->mode == record_mode::full; }
+bool is_full() { return session.header->mode == record_mode::full; }
 
 // Whether a block of `size` is recorded; wants_allocation has subtracted it.
 bool is_sampled(thread_state& thread, std::size_t size) {

@@ -12,6 +12,7 @@
 #include "profiler/record/recorder.hpp"
 #include "profiler/record/sampled_blocks.hpp"
 #include "profiler/record/session.hpp"
+#include "profiler/record/session_link.hpp"
 
 namespace tarn::profiler::recorder {
 
@@ -22,23 +23,15 @@ enum busy_kind : std::uint8_t {
   calling = 2,    // the recorder has called the dynamic linker or libc
 };
 
-// The session as this process has mapped it; it and what follows outlive fork.
-struct shared_memory {
-  const session_header* header = nullptr;  // read-only
-  session_state* state = nullptr;
-  ring_header* rings = nullptr;
-  std::uint64_t* words = nullptr;
-};
-extern constinit shared_memory shared;
+extern constinit session_link session;  // outlives fork
 extern constinit rule_table rules;
 
 enum attachment : std::uint32_t { not_attached, under_way, attached };
 
 // In memory that a forked child finds wiped; zeroed is the beginning.
 struct process_state {
-  process_slot* slot;  // null: not attached
-  std::uint32_t slot_index;
-  std::atomic<std::uint32_t> attaching;  // an attachment; orders slot and slot_index
+  process_file file;                     // without a page: not attached
+  std::atomic<std::uint32_t> attaching;  // an attachment; orders `file`
   std::atomic<std::uint32_t> detached;   // nothing is recorded any more
   os::plain_mutex threads_lock;
   thread_state* threads;  // all that were ever made in this process, newest first
@@ -94,7 +87,7 @@ void detach();
 void put_text(thread_state& thread, text_kind kind, const char* text, const std::uint64_t* tail,
               unsigned tail_words);
 const stack_bounds& bounds_of(thread_state& thread, std::uintptr_t stack_pointer);
-void stack_may_have_gone();
+void find_own_stack(thread_state& state);
 
 extern constinit std::atomic<std::uint32_t> stack_generation;
 extern constinit std::atomic<std::uint32_t> library_generation;

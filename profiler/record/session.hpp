@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT
-// session: the memory that the collector and the processes it profiles share, and the words that go through it.
-// The collector makes it, as two files in memory; every recorded process maps both once, and its forked children inherit
-// the mappings:
+// session: the memory that the collector shares with the processes that it profiles, and the words that go through it.
 //
-//   the header   what a process relies on: how many rings there are, where they lie, whether the collector still works.
-//                Sealed: the collector alone writes it, every other process can only read it.
-//   the state    what processes write: their slots, and the rings with their words. Sealed against a change of its
-//                length, so that no process can take the others' memory away.
+//   the header       one file in memory, made by the collector: what processes rely on, and whether the collector still
+//                    works. Sealed: the collector alone writes it, every other process can only read it.
+//   a process file   one file in memory for each recorded process, made by that process: its page of figures, and the
+//                    rings of its threads with their words. The process sends the descriptor to the collector's socket
+//                    and closes it. No other process has the file: a forked child does not inherit the mapping
+//                    (MADV_DONTFORK), and makes a file of its own. So a process can falsify no figures but its own.
 //
-// Neither side relies on the state's content: processes record for programs of different rights, and any of them may
-// overwrite all of it. A process takes no address and no index from it, and gives up recording where a ring's tail cannot
-// be the collector's.
+// The kernel tells the collector who sent a file (SCM_CREDENTIALS). A file is accepted only if it is sealed against a
+// change of its length, as a shorter file would end the collector by SIGBUS.
 //
 // Each recording thread owns one ring: it alone writes `head` and the words before it, the collector alone writes
 // `tail`. Invariant: tail <= head <= tail + words of the ring. What a killed process leaves behind is whole up to head.
-// The collector trusts nothing in it: any words whatever give a wrong profile at worst.
+// The collector trusts nothing in a process file: any words whatever give a wrong profile of that process at worst.
 #pragma once
 
 #include <atomic>
@@ -29,12 +28,16 @@
 
 namespace tarn::profiler {
 
-// The variable that tells a program's recorder where the session is: "PID:DESCRIPTOR:INODE:DESCRIPTOR:INODE" of the
-// collector, the header's and the state's.
+// The variable that tells a program's recorder where the session is: "PID:DESCRIPTOR:INODE:ADDRESS:SECRET:SOCKET", numbers.
+// PID is the collector's, DESCRIPTOR and INODE are of the header's file there. ADDRESS is in the name of the collector's
+// socket, SOCKET its descriptor of another socket's place in the file system (0: there is none), for processes of another
+// network namespace. SECRET is in each message, as any process of the system may send something to a socket.
 inline constexpr const char* session_variable = "TARN_RECORD";
 
-inline constexpr std::uint64_t session_magic = 0x3230636572726174;  // "tarrec02"
-inline constexpr std::size_t process_slots = 4096;
+inline constexpr std::uint64_t session_magic = 0x3330636572726174;  // "tarrec03"
+// The socket's name is these characters and ADDRESS in decimal, in the abstract namespace: it can be reached in a chroot,
+// without /proc and after a change of user.
+inline constexpr char socket_prefix[] = "tarn-session-";
 inline constexpr std::size_t path_room = 208;
 
 enum class record_mode : std::uint32_t { full, sample };
@@ -98,15 +101,10 @@ constexpr std::uint64_t note_word(note_kind what, std::uint64_t figure) {
 
 // ---- shared structures ----
 
-enum class slot_state : std::uint32_t { free, claimed, live };
-
 struct ring_header {
   alignas(64) std::atomic<std::uint64_t> head{
       0};  // in words, ever growing; release, pairs with the collector's acquire
   alignas(64) std::atomic<std::uint64_t> tail{0};  // release, pairs with the producer's acquire
-  alignas(64) std::atomic<slot_state> state{slot_state::free};
-  std::atomic<std::uint32_t> process{0};  // index of its process_slot
-  std::atomic<std::uint64_t> process_serial{0};
 };
 
 struct usage_figures {
@@ -116,12 +114,13 @@ struct usage_figures {
   std::uint64_t system_ns = 0;
 };
 
-// Written by the process, read by the collector, which also frees it.
-struct process_slot {
-  std::atomic<slot_state> state{slot_state::free};
-  std::int32_t pid = 0;
+// A process file begins with it. Fresh memory of zeroes is its beginning. Written by the process; the file is sent to the
+// collector when all up to `program` and `allocator` is there.
+struct process_page {
+  std::atomic<std::uint32_t> rings{0};  // taken so far; release, pairs with the collector's acquire
+  std::int32_t pid = 0;                 // in the process's own namespace
   std::int32_t parent_pid = 0;
-  std::uint64_t serial = 0;         // of this start of recording; never twice in a session
+  std::uint64_t serial = 0;         // of this start of recording: a random number that only descendants know
   std::uint64_t parent_serial = 0;  // forked without exec: whose call paths and modules it has; else 0
   std::uint64_t start_ticks = 0;
   std::atomic<std::uint64_t> lost_waiting{0};  // events given up because the collector did not make room
@@ -139,49 +138,54 @@ struct process_slot {
   char allocator[path_room] = {};  // the file that its malloc is in
 };
 
-// The first file: written by the collector alone.
+// Written by the collector alone.
 struct session_header {
   std::uint64_t magic = session_magic;
   record_mode mode = record_mode::full;
   tick_source ticks = tick_source::counter;
   std::uint32_t tick_shift = 0;  // ticks are the source's >> this
-  std::uint32_t rings = 0;
   std::uint32_t ring_words = 0;  // a power of two
   std::int32_t collector = 0;    // its pid
   std::uint64_t sample_bytes = 0;
-  std::uint64_t rings_offset = 0;                       // bytes from the state's start: ring_header[rings]
-  std::uint64_t words_offset = 0;                       // the rings' words
-  std::uint64_t state_bytes = 0;                        // of the whole state
   alignas(64) std::atomic<std::uint32_t> recording{1};  // 0: the collector takes nothing more
   std::atomic<std::uint64_t> beat{0};                   // grows as long as the collector works
 };
 
-// The second file begins with it: written by all.
-struct session_state {
-  std::atomic<std::uint64_t> next_serial{1};
-  std::atomic<std::uint32_t> next_ring{0};  // where to look for a free one first
-  process_slot processes[process_slots];
+// What goes to the socket, with the file's descriptor.
+struct file_message {
+  std::uint64_t magic = session_magic;
+  std::uint64_t secret = 0;
 };
 
-// What the two files must be sealed with, so that a process may rely on their length and on the header's content.
+// What the files must be sealed with, so that others may rely on their length and on the header's content.
 inline constexpr int header_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
-inline constexpr int state_seals = F_SEAL_SHRINK | F_SEAL_GROW;
+inline constexpr int process_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-inline constexpr std::uint32_t most_rings = 65536;
+inline constexpr std::uint32_t most_rings = 2048;  // of a process
 inline constexpr std::uint32_t most_ring_words = 1U << 24;
 
-// Whether all that the header describes lies within a state of so many bytes.
-constexpr bool describes_state(const session_header& header, std::uint64_t state_bytes) {
-  if (header.magic != session_magic || header.state_bytes != state_bytes) return false;
-  if (header.rings == 0 || header.rings > most_rings || header.ring_words > most_ring_words) return false;
-  if (header.ring_words < most_words || (header.ring_words & (header.ring_words - 1)) != 0) return false;
-  const std::uint64_t ring_bytes = std::uint64_t{header.rings} * sizeof(ring_header);
-  const std::uint64_t word_bytes = std::uint64_t{header.rings} * header.ring_words * 8;
-  return header.rings_offset % alignof(ring_header) == 0 && header.rings_offset >= sizeof(session_state) &&
-         header.words_offset % 8 == 0 && header.words_offset <= state_bytes &&
-         header.rings_offset <= header.words_offset &&
-         ring_bytes <= header.words_offset - header.rings_offset &&
-         word_bytes <= state_bytes - header.words_offset;
+constexpr bool is_usable(const session_header& header) {
+  return header.magic == session_magic && header.ring_words <= most_ring_words &&
+         header.ring_words >= most_words && (header.ring_words & (header.ring_words - 1)) == 0;
+}
+
+// Where things lie in a process file: the page, all ring headers, the words of as many rings as the file has room for.
+inline constexpr std::uint64_t largest_page = std::uint64_t{64} << 10;  // of any system
+constexpr std::uint64_t whole_pages(std::uint64_t bytes) {
+  return (bytes + largest_page - 1) & ~(largest_page - 1);
+}
+inline constexpr std::uint64_t rings_offset = whole_pages(sizeof(process_page));
+inline constexpr std::uint64_t words_offset =
+    rings_offset + whole_pages(std::uint64_t{most_rings} * sizeof(ring_header));
+
+constexpr std::uint64_t process_file_bytes(std::uint32_t rings, std::uint32_t ring_words) {
+  return words_offset + std::uint64_t{rings} * ring_words * 8;
+}
+// 0: it is too short for one.
+constexpr std::uint32_t rings_in(std::uint64_t bytes, std::uint32_t ring_words) {
+  if (bytes < words_offset) return 0;
+  const std::uint64_t rings = (bytes - words_offset) / (std::uint64_t{ring_words} * 8);
+  return rings < most_rings ? static_cast<std::uint32_t>(rings) : most_rings;
 }
 
 // ---- time ----

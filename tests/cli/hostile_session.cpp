@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: MIT
-// A program for the tests of `tarn profile`: one of its processes works against the others by way of the memory that all
-// recorded processes share.
+// A program for the tests of `tarn profile`: one of its processes works against the others and against the collector, by
+// way of all that the recorder has given it.
 //
-// Usage: hostile_session UID. The first process makes 20,000 allocations of 100 bytes, starts a child that takes the rights
-// of UID, and waits for it. The child finds the session's mappings in its own memory (/proc/self/maps) and goes through
-// what it may do: write every word, publish events without end, cut the files' length, make holes in them. Then the first
-// process makes 20,000 allocations more from new threads, which take up rings as they are now. Ends with status 0; 1 where
-// the child could take memory away or write what is not for it to write.
+// Usage: hostile_session UID. The first process makes 20,000 allocations of 100 bytes and starts a child, which finds the
+// session's mappings in its own memory (/proc/self/maps), takes the rights of UID, and goes through what it may do: write
+// every word, publish events without end, cut the files' length, make holes in them; send the collector files that would
+// end it, and files that claim to be the first process's. Meanwhile the first process makes 40,000 allocations more from a
+// second thread, then 20,000 from new threads. A second child takes the rights of UID before it is recorded, and makes
+// 3,000 allocations. So the first process's profile must hold 20,000, 40,000 and 20,000 allocations at three places, and
+// no more. Ends with status 0; 1 where the child could take memory away or write what is not for it to write.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +26,11 @@
 #include <thread>
 #include <vector>
 
+#include "profiler/record/session.hpp"
+
 namespace {
+
+namespace session = tarn::profiler;
 
 struct mapping {
   std::uintptr_t start = 0;
@@ -33,7 +43,7 @@ std::vector<mapping> session_mappings() {
   std::FILE* file = std::fopen("/proc/self/maps", "r");
   char line[512];
   while (std::fgets(line, sizeof line, file) != nullptr) {
-    if (std::strstr(line, "tarn-session") == nullptr) continue;
+    if (std::strstr(line, "memfd:tarn-") == nullptr) continue;
     mapping one;
     char rights[5] = {};
     std::sscanf(line, "%zx-%zx %4s", &one.start, &one.end, rights);
@@ -63,37 +73,171 @@ bool cut_off(const mapping& one) {
   return done;
 }
 
+// ---- messages to the collector ----
+
+struct collector_address {
+  sockaddr_un name = {};
+  socklen_t length = 0;
+  session::file_message message;
+};
+
+bool find_collector(collector_address& found) {
+  const char* place = std::getenv(session::session_variable);
+  unsigned long long numbers[5] = {};
+  if (place == nullptr || std::sscanf(place, "%llu:%llu:%llu:%llu:%llu", &numbers[0], &numbers[1],
+                                      &numbers[2], &numbers[3], &numbers[4]) != 5) {
+    return false;
+  }
+  found.name.sun_family = AF_UNIX;
+  const int length = std::snprintf(found.name.sun_path + 1, sizeof found.name.sun_path - 1, "%s%llu",
+                                   session::socket_prefix, numbers[3]);
+  found.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<unsigned>(length));
+  found.message.secret = numbers[4];
+  return true;
+}
+
+void send_files(const collector_address& to, const session::file_message& content, const int* files,
+                std::size_t count) {
+  const int from = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  iovec part = {const_cast<session::file_message*>(&content), sizeof content};
+  alignas(cmsghdr) unsigned char control[CMSG_SPACE(8 * sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_name = const_cast<sockaddr_un*>(&to.name);
+  message.msg_namelen = to.length;
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (count > 0) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    cmsghdr* attached = CMSG_FIRSTHDR(&message);
+    attached->cmsg_level = SOL_SOCKET;
+    attached->cmsg_type = SCM_RIGHTS;
+    attached->cmsg_len = CMSG_LEN(count * sizeof(int));
+    std::memcpy(CMSG_DATA(attached), files, count * sizeof(int));
+  }
+  sendmsg(from, &message, MSG_NOSIGNAL);
+  close(from);
+}
+
+int make_file(unsigned flags, std::uint64_t bytes, int seals) {
+  const int file = memfd_create("hostile", flags | MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) != 0) return -1;
+  if (file >= 0 && seals != 0) fcntl(file, F_ADD_SEALS, seals);
+  return file;
+}
+
+// A process file that says to be the first process's, and tells of allocations.
+int make_false_file(std::uint64_t bytes, std::uint32_t ring_words, std::uint64_t serial,
+                    std::uint64_t parent_serial) {
+  const int file = make_file(0, bytes, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) return -1;
+  auto* page = static_cast<session::process_page*>(memory);
+  page->pid = getppid();
+  page->serial = serial;
+  page->parent_serial = parent_serial;
+  page->rings = session::most_rings + 7;
+  auto* start = static_cast<unsigned char*>(memory);
+  auto* words = reinterpret_cast<std::uint64_t*>(start + session::words_offset);
+  for (std::uint32_t index = 0; index + 1 < ring_words; index += 2) {
+    words[index] = session::address_word(session::word_kind::malloc, 1, 0x10000 + 16 * index);
+    words[index + 1] = std::uint64_t{100} << 32;
+  }
+  for (std::uint32_t ring = 0; ring < 2; ++ring) {
+    auto* header = reinterpret_cast<session::ring_header*>(start + session::rings_offset) + ring;
+    header->head = ring == 0 ? ring_words : ~std::uint64_t{0};
+  }
+  munmap(memory, bytes);
+  fcntl(file, F_ADD_SEALS, session::process_seals);
+  return file;
+}
+
+void send_false_files(std::uint64_t parent_serial) {
+  collector_address to;
+  if (!find_collector(to)) return;
+  for (const std::uint32_t ring_words : {1U << 13, 1U << 16}) {  // of the two modes
+    const std::uint64_t bytes = session::process_file_bytes(4, ring_words);
+    const int unsealed = make_file(0, bytes, 0);
+    const int on_disk = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    const int pipe_like = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    std::vector<int> files = {unsealed,
+                              make_file(MFD_HUGETLB, std::uint64_t{64} << 20, session::process_seals),
+                              make_file(0, session::words_offset / 2, session::process_seals),
+                              make_file(0, bytes + 1, session::process_seals),
+                              make_file(0, bytes, session::process_seals | F_SEAL_FUTURE_WRITE),
+                              on_disk,
+                              pipe_like};
+    for (const int file : files) {
+      if (file >= 0) send_files(to, to.message, &file, 1);
+    }
+    if (ftruncate(unsealed, 0) != 0) std::perror("ftruncate");
+    const int several[8] = {0, 1, 2, 0, 1, 2, 0, 1};
+    for (std::size_t count : {0, 2, 3, 4, 8}) send_files(to, to.message, several, count);
+    const int honest = make_false_file(bytes, ring_words, 7, 0);
+    session::file_message wrong;
+    send_files(to, wrong, &honest, 1);
+    files.push_back(honest);
+    for (int round = 0; round < 20; ++round) {
+      const int claims_to_be = make_false_file(bytes, ring_words, parent_serial, 0);
+      const int claims_child = make_false_file(bytes, ring_words, 9, parent_serial);
+      for (const int file : {claims_to_be, claims_child}) send_files(to, to.message, &file, 1);
+      files.insert(files.end(), {claims_to_be, claims_child});
+    }
+    for (const int file : files) close(file);
+  }
+}
+
+// ---- what it has mapped ----
+
+// What begins a mapping word by word, then a word of every page, as all of it would take a gigabyte of memory.
+void overwrite(const mapping& one) {
+  auto* words = reinterpret_cast<volatile std::uint64_t*>(one.start);
+  const std::size_t count = (one.end - one.start) / 8;
+  const std::size_t whole = std::min(count, (std::size_t{4} << 20) / 8);
+  for (const std::uint64_t pattern : {~std::uint64_t{0}, std::uint64_t{0x4141414141414141}, std::uint64_t{2},
+                                      std::uint64_t{0}, std::uint64_t{0x7fffffffffffffff}}) {
+    for (std::size_t index = 0; index < whole; ++index) words[index] = pattern;
+    for (std::size_t index = 0; index < count; index += 4096 * 8) words[index] = pattern;
+    usleep(20000);
+  }
+  std::uint64_t random = 1;
+  for (int round = 0; round < 300000; ++round) {
+    random = random * 6364136223846793005U + 1442695040888963407U;
+    words[(random >> 33) % whole] = random >> (round % 60);
+  }
+}
+
 int work_against_others(uid_t user) {
   const std::vector<mapping> mappings = session_mappings();
   if (mappings.empty()) return 77;
   bool harmed = false;
   for (const mapping& one : mappings) harmed = cut_off(one) || harmed;  // while the rights last
   if (setresuid(user, user, user) != 0) return 77;
+  std::uint64_t parent_serial = 0;
   for (const mapping& one : mappings) {
+    const auto* page = reinterpret_cast<const session::process_page*>(one.start);
+    if (one.writable) parent_serial = page->parent_serial;
     if (!one.writable) {
       harmed =
           mprotect(reinterpret_cast<void*>(one.start), one.end - one.start, PROT_READ | PROT_WRITE) == 0 ||
           harmed;
-      continue;
-    }
-    // What begins the state, where slots and rings are, word by word; then a word of every page, as all of it would take
-    // a gigabyte of memory.
-    auto* words = reinterpret_cast<volatile std::uint64_t*>(one.start);
-    const std::size_t count = (one.end - one.start) / 8;
-    const std::uint64_t patterns[] = {~std::uint64_t{0}, 0x4141414141414141, 2, 0, 0x7fffffffffffffff};
-    for (const std::uint64_t pattern : patterns) {
-      const std::size_t whole = std::size_t{4} << 20;
-      for (std::size_t index = 0; index < count && index < whole / 8; ++index) words[index] = pattern;
-      for (std::size_t index = 0; index < count; index += 4096 * 8) words[index] = pattern;
-      usleep(20000);
-    }
-    std::uint64_t random = 1;
-    for (int round = 0; round < 300000; ++round) {
-      random = random * 6364136223846793005U + 1442695040888963407U;
-      words[(random >> 33) % ((std::size_t{4} << 20) / 8)] = random >> (round % 60);
     }
   }
+  send_false_files(parent_serial);
+  for (const mapping& one : mappings) {
+    if (one.writable) overwrite(one);
+  }
   return harmed ? 1 : 0;
+}
+
+// Its recording begins with its first allocation.
+[[gnu::noinline]] int work_with_lesser_rights(uid_t user) {
+  if (setresuid(user, user, user) != 0) return 77;
+  for (int index = 0; index < 3000; ++index) {
+    void* volatile block = std::malloc(200);
+    std::free(block);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -113,6 +257,10 @@ int main(int count, char** words) {
   int status = 0;
   waitpid(child, &status, 0);
   beside.join();
+  const auto user = static_cast<uid_t>(std::atoi(words[1]));
+  const pid_t second = fork();
+  if (second == 0) _exit(work_with_lesser_rights(user));
+  waitpid(second, nullptr, 0);
   for (int round = 0; round < 4; ++round) std::thread([] { allocate(5000); }).join();
   std::printf("child %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;

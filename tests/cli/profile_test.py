@@ -253,6 +253,44 @@ class profile_life(ProfileBase):
             self.assertEqual(self.figures(known, "leak")["allocations"], 10 * count)
             self.assertEqual(self.figures(known, "leak")["live"], 0)
 
+    def test_children_that_have_left(self):
+        # Descriptors, root folder, user and network: a child that gave them up before its first allocation is recorded.
+        program = self.compile("leaver", """#include <fcntl.h>
+            #include <sched.h>
+            #include <sys/wait.h>
+            #include <unistd.h>
+            #include <cstdlib>
+            [[gnu::noinline]] void churn() {
+              for (int i = 0; i < 20000; ++i) { void* volatile block = std::malloc(100); std::free(block); }
+            }
+            int main(int, char** words) {
+              for (int what = 0; what < (getuid() == 0 ? 4 : 1); ++what) {
+                const pid_t child = fork();
+                if (child == 0) {
+                  for (int file = 0; file < 256; ++file) close(file);
+                  if (what == 1 && (chroot(words[1]) != 0 || chdir("/") != 0)) _exit(3);
+                  if (what == 2 && setuid(65534) != 0) _exit(3);
+                  if (what == 3 && unshare(CLONE_NEWNET) != 0) _exit(3);
+                  churn();
+                  _exit(0);
+                }
+                int status = 0;
+                waitpid(child, &status, 0);
+                if (status != 0) return 1;
+              } }""", "-g", "-O1", "-fno-builtin")
+        empty = os.path.join(self.folder, "empty")
+        os.mkdir(empty)
+        path = os.path.join(self.folder, "l.prof")
+        result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", program, empty],
+                                capture_output=True, text=True, check=False, env=self.environment())
+        if result.returncode == 1:
+            self.skipTest("no right to leave")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        files = glob.glob(os.path.join(self.folder, "l-*.prof"))
+        self.assertEqual(len(files), 4 if os.getuid() == 0 else 1, result.stderr)
+        for file in files:
+            self.assertEqual(self.figures(self.dump(file), "churn")["allocations"], 20000)
+
     def test_a_child_that_allocates_much_has_a_file(self):
         self.profile("large-child")
         files = sorted(glob.glob(os.path.join(self.folder, "x*.prof")))

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/process_memory.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+
+namespace tarn::profiler {
+
+std::unique_ptr<process_memory> process_memory::map(int file, std::uint32_t ring_words) {
+  // Only on tmpfs is a page of a sealed file always there; one of hugetlbfs may end its reader by SIGBUS.
+  struct statfs system = {};
+  struct stat status = {};
+  if (fstatfs(file, &system) != 0 || system.f_type != TMPFS_MAGIC || fstat(file, &status) != 0)
+    return nullptr;
+  const int seals = fcntl(file, F_GET_SEALS);
+  if (seals < 0 || (seals & process_seals) != process_seals) return nullptr;
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  const std::uint32_t rings = rings_in(bytes, ring_words);
+  if (rings == 0 || bytes != process_file_bytes(rings, ring_words)) return nullptr;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  return std::unique_ptr<process_memory>(new process_memory(memory, bytes, ring_words));
+}
+
+process_memory::process_memory(void* memory, std::size_t bytes, std::uint32_t ring_words)
+    : memory_(memory), bytes_(bytes), ring_words_(ring_words), most_rings_(rings_in(bytes, ring_words)) {
+  auto* start = static_cast<unsigned char*>(memory);
+  page_ = static_cast<const process_page*>(memory);
+  rings_ = reinterpret_cast<ring_header*>(start + rings_offset);
+  words_ = reinterpret_cast<const std::uint64_t*>(start + words_offset);
+}
+
+process_memory::~process_memory() { munmap(memory_, bytes_); }
+
+std::size_t process_memory::rings() const noexcept {
+  // relaxed: a ring that nobody has had yet is empty
+  return std::min(page_->rings.load(std::memory_order_relaxed), most_rings_);
+}
+
+double process_memory::lost_events() const noexcept {
+  // relaxed: counts of their own
+  return static_cast<double>(page_->lost_nested.load(std::memory_order_relaxed)) +
+         static_cast<double>(page_->lost_waiting.load(std::memory_order_relaxed)) +
+         static_cast<double>(page_->lost_threads.load(std::memory_order_relaxed));
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// recording_faults: what the kernel tells of page faults, and in mode faults of processes and their mappings.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <utility>
+
+#include "profiler/collect/recording.hpp"
+#include "profiler/collect/recording_process.hpp"
+
+namespace fs = std::filesystem;
+
+namespace tarn::profiler {
+
+void recording::take_faults() {
+  new_faults_.clear();
+  new_mappings_.clear();
+  new_processes_.clear();
+  faults_.take(new_faults_, new_mappings_, new_processes_);
+  if (settings_.mode == profile_mode::faults) {
+    follow_processes();
+    return place_faults();
+  }
+  for (page_fault& fault : new_faults_) {
+    process_entry* owner = by_process(fault.process);
+    if (owner == nullptr) {
+      unplaced_faults_ += fault.weight;
+    } else if (fault.time_ns < owner->start_ns) {
+      owner->early_faults += fault.weight;
+    } else {
+      owner->faults.push_back(std::move(fault));
+    }
+  }
+}
+
+recording::process_entry& recording::add_seen_process(std::uint32_t pid, process_entry* parent,
+                                                      std::uint64_t time_ns) {
+  auto added = std::make_unique<process_entry>(settings_of_models());
+  process_entry& entry = *added;
+  entry.serial = ++last_serial_;
+  entry.pid = pid;
+  entry.start_ns = time_ns;
+  entry.start_time = std::time(nullptr);
+  if (parent != nullptr) {
+    entry.parent_serial = parent->serial;
+    entry.parent_pid = parent->pid;
+    entry.program = parent->program;
+    entry.arguments = parent->arguments;
+    entry.result.modules = parent->result.modules;
+    entry.regions = parent->regions;
+  }
+  if (const auto status = read_process(pid)) {
+    entry.start_ticks = status->start_ticks;
+    entry.last = *status;
+    entry.has_last = true;
+  }
+  entry.next_counters_ns = time_ns;
+  entry.next_checkpoint_ns = time_ns + checkpoint_ns();
+  processes_.push_back(std::move(added));
+  return entry;
+}
+
+// Mode faults: processes and their mappings as the kernel tells of them.
+void recording::follow_processes() {
+  std::sort(
+      new_processes_.begin(), new_processes_.end(),
+      [](const process_event& left, const process_event& right) { return left.time_ns < right.time_ns; });
+  for (const process_event& event : new_processes_) {
+    process_entry* known = by_process(event.process);
+    if (event.kind == process_event::what::forked && event.process != event.parent && known == nullptr) {
+      add_seen_process(event.process, by_process(event.parent), event.time_ns);
+    }
+    if (event.kind == process_event::what::named && known != nullptr) {
+      known->model.name_thread_by_id(event.thread, event.name);
+    }
+    if (event.kind != process_event::what::executed) continue;
+    if (known != nullptr) {
+      known->superseded = true;
+      end_process(*known);
+    }
+    process_entry& entry = add_seen_process(event.process, nullptr, event.time_ns);
+    std::error_code error;
+    entry.program = fs::read_symlink(fmt::format("/proc/{}/exe", event.process), error).string();
+    if (error) entry.program = event.name;
+    entry.arguments = command_line_of(event.process);
+  }
+  for (const mapping_event& mapping : new_mappings_) {
+    process_entry* owner = by_process(mapping.process);
+    if (owner == nullptr) continue;
+    const std::uint64_t end = mapping.start + mapping.bytes;
+    owner->regions.note(mapping.start, end, mapping.path);
+    if (!mapping.executable || !mapping.path.starts_with('/')) continue;
+    owner->result.modules.push_back(
+        {mapping.path, build_id_of(mapping.path), mapping.start, end, mapping.file_offset});
+  }
+}
+
+// Mode faults: a fault's site is who touched the memory, and what lies there.
+void recording::place_faults() {
+  std::sort(new_faults_.begin(), new_faults_.end(),
+            [](const page_fault& left, const page_fault& right) { return left.time_ns < right.time_ns; });
+  for (const page_fault& fault : new_faults_) {
+    process_entry* owner = by_process(fault.process);
+    if (owner == nullptr) {
+      unplaced_faults_ += fault.weight;
+      continue;
+    }
+    std::uint32_t node = 0;
+    for (auto caller = fault.callers.rbegin(); caller != fault.callers.rend(); ++caller) {
+      // The innermost is the instruction itself: symbols are looked up before a return address.
+      const bool innermost = caller + 1 == fault.callers.rend();
+      node = owner->model.node(node, *caller + (innermost ? 1 : 0));
+    }
+    const std::uint64_t since = fault.time_ns > owner->start_ns ? fault.time_ns - owner->start_ns : 0;
+    owner->model.touched(
+        {since, fault.address, fault.instruction, fault.thread, fault.weight, fault.in_kernel}, node,
+        owner->regions.at(fault.address));
+  }
+}
+
+}  // namespace tarn::profiler

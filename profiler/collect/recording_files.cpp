@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+// recording_files: the file of each process: its name, its content, and what is done where it cannot be written.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "profiler/analyze/symbols.hpp"
+#include "profiler/collect/recording.hpp"
+#include "profiler/collect/recording_process.hpp"
+#include "profiler/format/printable.hpp"
+
+namespace fs = std::filesystem;
+
+namespace tarn::profiler {
+
+bool recording::is_taken(const std::string& path) const {
+  return std::any_of(files_.begin(), files_.end(),
+                     [&path](const finished_file& one) { return one.path == path; });
+}
+
+// `number`: from 1 on. A process that has called exec has several files.
+std::string recording::file_name(const process_entry& process, int number) const {
+  const bool is_main = process.pid == main_process_ && !process.superseded;
+  std::string program = printable(fs::path(process.program).filename().string());
+  if (program.empty()) program = "program";
+  const fs::path directory = settings_.directory;
+  std::string name;
+  if (settings_.output.empty()) {
+    name = (directory / fmt::format("tarn-{}-{}", program, process.pid)).string();
+  } else if (is_main) {
+    name = fs::path(settings_.output).replace_extension().string();
+  } else {
+    name = fmt::format("{}-{}", fs::path(settings_.output).replace_extension().string(), process.pid);
+  }
+  const std::string extension =
+      settings_.output.empty() ? ".prof" : fs::path(settings_.output).extension().string();
+  return number == 1 ? name + extension : fmt::format("{}-{}{}", name, number, extension);
+}
+
+void recording::open_file(process_entry& process) {
+  if (process.file || !process.problem.empty()) return;
+  const bool is_named = !settings_.output.empty() && process.pid == main_process_ && !process.superseded;
+  constexpr int most_names = 1000;
+  for (int number = 1; process.path.empty(); ++number) {
+    const std::string path = file_name(process, number);
+    if (is_taken(path)) continue;
+    if (number > most_names) {
+      process.path = path;
+      process.problem = path + ": files of this name and of those before it exist already";
+      break;
+    }
+    try {
+      // A name that nobody has given may be foreseen: what lies there is somebody else's.
+      process.file = std::make_unique<table_writer>(path, !is_named);
+      process.path = path;
+    } catch (const file_exists&) {
+    } catch (const profile_error& error) {
+      process.path = path;
+      process.problem = error.what();
+    }
+  }
+  files_.push_back({process.path, process.program, process.pid, ""});
+  if (!process.file) return;
+  try {
+    store(process);
+  } catch (const profile_error& error) {
+    process.problem = error.what();
+    process.file.reset();
+  }
+}
+
+// Throws profile_error.
+void recording::store(process_entry& process) {
+  process.model.fill(process.result);
+  fill_meta(process);
+  store_profile(*process.file, process.result, process.stored);
+}
+
+// Where the disk is full, single events are what a profile can best do without: the file begins anew with the rest.
+void recording::give_up_events(process_entry& process, const std::string& why) {
+  process.model.drop_events();
+  process.stored = {};
+  process.problem = why;
+  if (!process.has_events) {
+    process.file.reset();
+    return;
+  }
+  process.has_events = false;
+  process.without_events = "single events are left out: " + why;
+  try {
+    process.file.reset();
+    process.file = std::make_unique<table_writer>(process.path);
+    store(process);
+    process.problem.clear();
+  } catch (const profile_error& error) {
+    process.problem = error.what();
+    process.file.reset();
+  }
+}
+
+void recording::flush_events(process_entry& process) {
+  if (process.model.waiting_events() == 0) return;
+  open_file(process);
+  const table rows = process.model.take_events();
+  if (!process.file) return;
+  process.has_events = true;
+  try {
+    process.file->append(rows);
+  } catch (const profile_error& error) {
+    give_up_events(process, error.what());
+  }
+}
+
+// What the recorder in the process has counted.
+void recording::add_recorder_figures(process_entry& process) {
+  profile& result = process.result;
+  double own = 0;
+  if (process.memory) {
+    const process_page& page = process.memory->page();
+    // relaxed: counts of their own
+    const auto checked = static_cast<double>(page.unwind_checked.load(std::memory_order_relaxed));
+    const auto wrong = static_cast<double>(page.unwind_wrong.load(std::memory_order_relaxed));
+    own = static_cast<double>(page.own_faults.load(std::memory_order_relaxed));
+    result.lost_events = process.memory->lost_events();
+    result.unwind_checked = checked;
+    result.unwind_error_rate = checked > 0 ? wrong / checked : 0;
+  }
+  const double all = process.last.minor_faults - static_cast<double>(process.at_start.minor_faults);
+  result.unseen_faults = std::max(0.0, all - own - process.model.seen_faults());
+}
+
+void recording::fill_meta(process_entry& process) {
+  profile& result = process.result;
+  nlohmann::json meta = settings_.meta;
+  meta["program"] = process.program;
+  meta["arguments"] = process.arguments;
+  meta["pid"] = process.pid;
+  meta["parent"] = process.parent_pid;
+  meta["start"] = static_cast<std::int64_t>(process.start_time);
+  meta["duration_ns"] = raw_clock_ns() - process.start_ns;
+  meta["sample_bytes"] = settings_.mode == profile_mode::sample ? settings_.sample_bytes : 0;
+  meta["fault_period"] = faults_.is_open() ? faults_.period() : 0;
+  meta["page_bytes"] = sysconf(_SC_PAGESIZE);
+  meta["allocator"] = process.allocator;
+  nlohmann::json refused = meta.contains("refused") ? meta["refused"] : nlohmann::json::array();
+  if (!faults_.is_open()) refused.push_back(faults_.refusal());
+  if (faults_.is_open() && !faults_.sees_kernel()) {
+    refused.push_back(
+        "page faults that the kernel takes itself, as in read() into fresh memory, are counted, not seen (as root, or at "
+        "kernel.perf_event_paranoid 1 they are)");
+  }
+  if (faults_.lost() > 0)
+    refused.push_back(fmt::format("{:.0f} page faults were lost: they came too fast", faults_.lost()));
+  if (process.model.events_cut()) {
+    refused.push_back(fmt::format("the events table ends after {} events", most_events));
+  }
+  if (process.overwritten) {
+    refused.push_back(
+        "the program has overwritten some of what its recorder told: events are missing, or wrong");
+  }
+  if (!process.without_events.empty()) refused.push_back(process.without_events);
+  if (!process.problem.empty()) refused.push_back(process.problem);
+  meta["refused"] = refused;
+  meta["small_children"] = {{"processes", small_children_}, {"allocations", small_allocations_}};
+  meta["odd_events"] = process.model.odd_events();
+  if (process.pid == main_process_ && !process.superseded && main_status_ >= 0) {
+    meta["exit"] = WIFEXITED(main_status_) ? nlohmann::json({{"status", WEXITSTATUS(main_status_)}})
+                                           : nlohmann::json({{"signal", WTERMSIG(main_status_)}});
+  }
+  result.meta = std::move(meta);
+  result.mode = settings_.mode;
+  result.prices = settings_.prices;
+  add_recorder_figures(process);
+  result.other_faults += process.early_faults;
+}
+
+void recording::write(process_entry& process, bool last) {
+  flush_events(process);
+  open_file(process);
+  if (process.file) {
+    try {
+      store(process);
+    } catch (const profile_error& error) {
+      give_up_events(process, error.what());
+    }
+  } else {
+    process.model.fill(process.result);
+    fill_meta(process);
+  }
+  for (finished_file& one : files_) {
+    if (one.path == process.path) one.problem = process.problem;
+  }
+  if (last) lost_ += process.result.lost_events;
+}
+
+// Names and types, once nobody waits for this process any more.
+void recording::add_names() {
+  for (const auto& process : ended_) {
+    add_symbols(process->result);
+    try {
+      if (process->file) store_profile(*process->file, process->result, process->stored);
+    } catch (const profile_error& error) {
+      for (finished_file& one : files_) {
+        if (one.path == process->path) one.problem = error.what();
+      }
+    }
+    process->file.reset();
+    if (process->pid == main_process_ && !process->superseded) {
+      main_profile_ = std::make_unique<profile>(std::move(process->result));
+      make_printable(*main_profile_);
+    }
+  }
+  ended_.clear();
+}
+
+}  // namespace tarn::profiler

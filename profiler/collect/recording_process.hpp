@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// recording_process: what a recording knows of one process image, from a start of recording to exec or the end. Owned by
+// the recording, for one thread. Invariant: ring i of `rings` is ring i of `memory`.
+#pragma once
+
+#include <sys/types.h>
+
+#include <ctime>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "profiler/collect/event_stream.hpp"
+#include "profiler/collect/memory_regions.hpp"
+#include "profiler/collect/process_memory.hpp"
+#include "profiler/collect/recording.hpp"
+
+namespace tarn::profiler {
+
+struct recording::ring_entry {
+  event_stream stream;
+  std::uint64_t reported = 0;
+  bool has_next = false;
+  std::uint64_t next_ns = 0;
+};
+
+// One process image: from a start of recording to exec or the end.
+struct recording::process_entry final : module_sink {
+  explicit process_entry(const model_settings& settings) : model(settings) {}
+
+  process_model model;
+  std::unique_ptr<process_memory> memory;  // null in mode faults
+  std::vector<ring_entry> rings;           // of `memory`
+  std::uint64_t serial = 0;
+  std::uint64_t parent_serial = 0;
+  std::uint32_t pid = 0;  // by the kernel's word
+  uid_t user = 0;         // likewise, when it began
+  std::uint32_t parent_pid = 0;
+  std::string program;
+  std::string allocator;
+  std::vector<std::string> arguments;
+  std::uint64_t start_ns = 0;  // on the raw clock
+  std::time_t start_time = 0;
+  std::uint64_t start_ticks = 0;  // of the process, as /proc has it
+  usage_figures at_start;
+  process_figures last;  // the newest that is known
+  bool has_last = false;
+  bool overwritten = false;  // some of what it told: no recorder writes such words
+  bool superseded = false;   // by a later image of the same process
+  double early_faults = 0;   // seen before the recording began
+  std::vector<page_fault> faults;
+  std::size_t next_fault = 0;
+  profile result;  // modules and counters are kept here
+  std::unique_ptr<table_writer> file;
+  std::string path;
+  std::string problem;
+  std::string without_events;  // why the file holds none although they were wanted
+  bool has_events = false;
+  stored_rows stored;
+  memory_regions regions;  // mode faults: what lies where
+  std::uint64_t next_counters_ns = 0;
+  std::uint64_t next_checkpoint_ns = 0;
+
+  void loaded(const std::string& path_there, std::uint64_t start, std::uint64_t end) override {
+    const std::string& file_path = path_there.empty() ? program : path_there;
+    for (const module_info& known : result.modules) {
+      if (known.path == file_path && known.start >= start && known.start < end) return;
+    }
+    for (module_info& module : modules_of(file_path, start, end)) result.modules.push_back(std::move(module));
+  }
+};
+
+}  // namespace tarn::profiler

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+// recording_processes: recorded processes from the arrival of their memory to their end.
+//
+// Who a process is, the kernel says. What its page says is its own business: it may make its own figures wrong. The one
+// figure that reaches others is that of its parent, whose profile takes in what small children did: a serial that only
+// the parent's descendants know, and the same user, make it the parent's child.
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <optional>
+#include <utility>
+
+#include "profiler/collect/recording.hpp"
+#include "profiler/collect/recording_process.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr std::uint64_t second_ns = 1'000'000'000;
+constexpr std::uint64_t counters_every_ns = second_ns;
+constexpr std::uint64_t first_checkpoint_ns = 5 * second_ns;
+// A checkpoint may take one part in so many of the time.
+constexpr std::uint64_t checkpoint_share = 50;
+constexpr std::size_t most_looks = 32;  // at processes, each time
+constexpr int most_arrivals = 1024;     // each time: more than a socket of the kernel's holds
+
+// A child that did less than this leaves no file of its own.
+constexpr double file_allocations = 10000;
+constexpr double file_bytes = 16 << 20;
+constexpr double file_faults = 4096;
+constexpr std::size_t most_files = 200;
+
+bool exists(std::int32_t process) { return kill(process, 0) == 0 || errno == EPERM; }
+
+std::string text_of(const char* room) { return {room, strnlen(room, path_room)}; }
+
+}  // namespace
+
+std::uint64_t recording::checkpoint_ns() const {
+  return settings_.checkpoint_seconds > 0 ? static_cast<std::uint64_t>(settings_.checkpoint_seconds * 1e9)
+                                          : first_checkpoint_ns;
+}
+
+recording::process_entry* recording::by_process(std::uint32_t process) {
+  // The newest image is the one that runs.
+  for (auto at = processes_.rbegin(); at != processes_.rend(); ++at) {
+    if ((*at)->pid == process) return at->get();
+  }
+  return nullptr;
+}
+
+recording::process_entry* recording::by_serial(std::uint64_t serial) {
+  for (const auto& process : processes_) {
+    if (serial != 0 && process->serial == serial) return process.get();
+  }
+  return nullptr;
+}
+
+// That of the same user: what a process of other rights has told does not get into its profile.
+recording::process_entry* recording::parent_of(const process_entry& process) {
+  process_entry* parent = by_serial(process.parent_serial);
+  return parent != nullptr && parent->user == process.user ? parent : nullptr;
+}
+
+void recording::take_arrivals() {
+  for (int count = 0; count < most_arrivals; ++count) {
+    std::optional<arrival> next = session_->receive();
+    if (!next) return;
+    add_process(std::move(*next));
+  }
+}
+
+// The process has called exec. What it had told is whole.
+void recording::end_earlier_image(process_entry& earlier, const usage_figures& usage) {
+  earlier.superseded = true;
+  earlier.last.minor_faults = static_cast<double>(usage.minor_faults);
+  earlier.last.major_faults = static_cast<double>(usage.major_faults);
+  earlier.last.user_ns = static_cast<double>(usage.user_ns);
+  earlier.last.system_ns = static_cast<double>(usage.system_ns);
+  earlier.has_last = true;
+  end_process(earlier);
+}
+
+void recording::add_process(arrival&& from) {
+  const process_page& page = from.memory->page();
+  const usage_figures at_start = page.at_start;
+  process_entry* earlier = by_process(from.process);
+  const bool is_first_image = earlier == nullptr;
+  if (earlier != nullptr) end_earlier_image(*earlier, at_start);
+  model_settings models = settings_of_models();
+  models.allocator_start = page.allocator_start;
+  models.allocator_end = page.allocator_end;
+  auto added = std::make_unique<process_entry>(models);
+  process_entry& entry = *added;
+  entry.serial = page.serial;
+  // A serial that somebody has already is a false one: it would divert the figures of that process's children.
+  if (by_serial(entry.serial) != nullptr) entry.serial = 0;
+  // A process is forked once.
+  entry.parent_serial = is_first_image ? page.parent_serial : 0;
+  entry.pid = from.process;
+  entry.user = from.user;
+  entry.parent_pid = static_cast<std::uint32_t>(page.parent_pid);
+  entry.program = text_of(page.program);
+  entry.allocator = text_of(page.allocator);
+  entry.start_ns = std::min(clock_.to_ns(page.start_ticks), raw_clock_ns());
+  entry.start_time = std::time(nullptr);
+  entry.at_start = at_start;
+  entry.arguments = command_line_of(entry.pid);
+  entry.memory = std::move(from.memory);
+  if (const auto status = read_process(entry.pid)) {
+    entry.start_ticks = status->start_ticks;
+    entry.last = *status;
+    entry.has_last = true;
+  }
+  if (const process_entry* parent = by_serial(entry.parent_serial)) {
+    entry.result.modules = parent->result.modules;
+    if (entry.program.empty()) entry.program = parent->program;  // it sees no /proc
+  }
+  const std::uint64_t now = raw_clock_ns();
+  entry.next_counters_ns = now;
+  entry.next_checkpoint_ns = now + checkpoint_ns();
+  processes_.push_back(std::move(added));
+}
+
+void recording::look_for_rings(process_entry& process) {
+  if (!process.memory) return;
+  for (std::size_t index = process.rings.size(); index < process.memory->rings(); ++index) {
+    process.rings.emplace_back().stream.reset(process.memory->words(index), process.memory->ring_words(),
+                                              &process.model, &clock_, &process, process.start_ns);
+  }
+}
+
+void recording::take_exit_figures(process_entry& process) {
+  const process_page& page = process.memory->page();
+  // acquire, pairs with the process's release: at_exit is there
+  if (process.superseded || page.ended.load(std::memory_order_acquire) == 0) return;
+  const usage_figures at_exit = page.at_exit;
+  const auto raise = [](double& figure, std::uint64_t to) {
+    figure = std::max(figure, static_cast<double>(to));
+  };
+  raise(process.last.minor_faults, at_exit.minor_faults);
+  raise(process.last.major_faults, at_exit.major_faults);
+  raise(process.last.user_ns, at_exit.user_ns);
+  raise(process.last.system_ns, at_exit.system_ns);
+}
+
+void recording::add_counters(process_entry& process, bool at_end) {
+  if (const auto status = read_process(process.pid); status && !process.superseded) {
+    if (process.start_ticks == 0) process.start_ticks = status->start_ticks;
+    if (status->start_ticks == process.start_ticks) {
+      const double resident = process.last.resident_bytes;
+      process.last = *status;
+      process.has_last = true;
+      if (status->has_ended()) process.last.resident_bytes = resident;
+    }
+  }
+  if (at_end && process.memory) take_exit_figures(process);
+  if (!at_end) {
+    for (const auto& [id, name] : thread_names(process.pid)) process.model.name_thread_by_id(id, name);
+  }
+  counter_row row;
+  row.time_ns = raw_clock_ns() - process.start_ns;
+  row.resident_bytes = process.last.resident_bytes;
+  row.live_bytes = process.model.live_bytes();
+  row.live = process.model.live_blocks();
+  row.allocations = process.model.allocations();
+  row.frees = process.model.frees();
+  const auto since = [](double now, std::uint64_t start) {
+    return std::max(0.0, now - static_cast<double>(start));
+  };
+  row.faults = since(process.last.minor_faults, process.at_start.minor_faults);
+  row.major_faults = since(process.last.major_faults, process.at_start.major_faults);
+  row.user_ns = since(process.last.user_ns, process.at_start.user_ns);
+  row.system_ns = since(process.last.system_ns, process.at_start.system_ns);
+  row.seen_faults = process.model.seen_faults();
+  process.result.counters.push_back(row);
+}
+
+void recording::look_after_processes(bool all) {
+  const std::uint64_t now = raw_clock_ns();
+  std::vector<process_entry*> ended;
+  const std::size_t looks = std::min(processes_.size(), all ? processes_.size() : most_looks);
+  for (std::size_t look = 0; look < looks; ++look) {
+    // The kernel's buffers must not run over meanwhile.
+    if (look % 8 == 7) take_faults();
+    next_look_ = next_look_ + 1 < processes_.size() ? next_look_ + 1 : 0;
+    const auto& process = processes_[next_look_];
+    if (now >= process->next_counters_ns) {
+      add_counters(*process, false);
+      process->next_counters_ns = now + counters_every_ns;
+    }
+    const bool gone = !exists(static_cast<std::int32_t>(process->pid));
+    const auto status = gone ? std::nullopt : read_process(process->pid);
+    const bool other = status && process->start_ticks != 0 && status->start_ticks != process->start_ticks;
+    const bool over = gone || other || (status && status->has_ended());
+    // The program itself is told of by its parent, which this process is.
+    if (over && (all || process->pid != main_process_)) {
+      ended.push_back(process.get());
+    } else if (now >= process->next_checkpoint_ns && is_worth_a_file(*process)) {
+      write(*process, false);
+      const std::uint64_t took = raw_clock_ns() - now;
+      process->next_checkpoint_ns = now + std::max(checkpoint_ns(), took * checkpoint_share);
+    }
+  }
+  for (process_entry* process : ended) {
+    add_counters(*process, true);
+    end_process(*process);
+  }
+}
+
+bool recording::is_worth_a_file(const process_entry& process) const {
+  if (process.pid == main_process_ && !process.superseded) return true;
+  if (process.file) return true;
+  if (files_.size() >= most_files) return false;
+  return process.model.allocations() >= file_allocations || process.model.requested_bytes() >= file_bytes ||
+         process.model.seen_faults() >= file_faults;
+}
+
+void recording::end_process(process_entry& process) {
+  look_for_rings(process);
+  drain_process(process, ~std::uint64_t{0} >> 1);
+  process.model.settle();
+  if (is_worth_a_file(process)) {
+    write(process, true);
+  } else {
+    process_entry* parent = parent_of(process);
+    ++small_children_;
+    small_allocations_ += process.model.allocations();
+    if (parent != nullptr) parent->model.absorb(process.model);
+  }
+  if (process.memory) process.result.lost_events = process.memory->lost_events();
+  process.rings.clear();
+  process.memory.reset();
+  const auto at = std::find_if(processes_.begin(), processes_.end(),
+                               [&process](const auto& one) { return one.get() == &process; });
+  std::unique_ptr<process_entry> kept = std::move(*at);
+  processes_.erase(at);
+  if (kept->path.empty()) return;
+  kept->model = process_model(model_settings{});  // its blocks are of no more use
+  ended_.push_back(std::move(kept));
+}
+
+}  // namespace tarn::profiler

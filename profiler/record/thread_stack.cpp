@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// thread_stack: where the stacks of a recording thread lie: its own, and the one that it was last seen on.
+// Thread safety: each thread asks for itself.
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include "os/syscall.hpp"
+#include "profiler/record/recorder_state.hpp"
+
+// ld.so's: near the end of the main thread's stack, above all frames.
+extern "C" [[gnu::weak]] void* __libc_stack_end;  // NOLINT(readability-identifier-naming): its name
+
+namespace tarn::profiler::recorder {
+
+constinit std::atomic<std::uint32_t> stack_generation{0};
+
+namespace {
+
+constexpr std::uintptr_t usual_stack_bytes = std::uintptr_t{8} << 20;
+
+// Looks up the mapping around `address` in /proc/self/maps.
+stack_bounds find_mapping(std::uintptr_t address) {
+  stack_bounds found;
+  const long file =
+      os::system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>("/proc/self/maps"), O_RDONLY | O_CLOEXEC);
+  if (failed(file)) return found;
+  char buffer[1024];
+  std::uintptr_t numbers[2] = {0, 0};
+  unsigned field = 0;  // 0 and 1: the two numbers; 2: the rest of the line
+  for (;;) {
+    const long size = os::system_call(SYS_read, file, reinterpret_cast<long>(buffer), sizeof buffer);
+    if (size <= 0) break;
+    for (long index = 0; index < size && found.high == 0; ++index) {
+      const char unit = buffer[index];
+      if (unit == '\n') {
+        if (address >= numbers[0] && address < numbers[1]) found = {numbers[0], numbers[1]};
+        numbers[0] = numbers[1] = 0;
+        field = 0;
+      } else if (field < 2 && (unit == '-' || unit == ' ')) {
+        ++field;
+      } else if (field < 2) {
+        numbers[field] =
+            numbers[field] << 4 | static_cast<std::uintptr_t>(unit <= '9' ? unit - '0' : unit - 'a' + 10);
+      }
+    }
+    if (found.high != 0) break;
+  }
+  os::system_call(SYS_close, file);
+  return found;
+}
+
+}  // namespace
+
+void find_own_stack(thread_state& state) {
+  if (state.id == os::system_call(SYS_getpid) && &__libc_stack_end != nullptr) {
+    state.own_stack.high = (reinterpret_cast<std::uintptr_t>(__libc_stack_end) & ~std::uintptr_t{7}) + 8;
+    rlimit limit = {};
+    const bool limited = getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < 64 * usual_stack_bytes;
+    state.own_stack.low = state.own_stack.high - (limited ? limit.rlim_cur : usual_stack_bytes);
+    return;
+  }
+  pthread_attr_t attributes;
+  void* low = nullptr;
+  std::size_t bytes = 0;
+  state.own_stack = {};
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
+  if (pthread_attr_getstack(&attributes, &low, &bytes) == 0) {
+    state.own_stack.low = reinterpret_cast<std::uintptr_t>(low);
+    state.own_stack.high = state.own_stack.low + bytes;
+  }
+  pthread_attr_destroy(&attributes);
+}
+
+const stack_bounds& bounds_of(thread_state& thread, std::uintptr_t stack_pointer) {
+  if (thread.own_stack.contain(stack_pointer)) return thread.own_stack;
+  // relaxed: this thread's own unmapping is what could take its stack away
+  const std::uint32_t generation = stack_generation.load(std::memory_order_relaxed);
+  if (thread.other_stack_generation != generation || !thread.other_stack.contain(stack_pointer)) {
+    thread.other_stack_generation = generation;
+    thread.other_stack = find_mapping(stack_pointer);
+    thread.path.forget();
+  }
+  return thread.other_stack;
+}
+
+}  // namespace tarn::profiler::recorder
