@@ -2,10 +2,16 @@
 #include "central/central.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <fstream>
 #include <random>
 #include <set>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "central/objects.hpp"
@@ -131,6 +137,43 @@ TEST_F(central_test, an_object_that_is_in_its_span_is_not_taken_back) {
   give(small, {objects[1]});
   EXPECT_DEATH(give(small, {objects[0], objects[1]}),
                "double free, seen when the block went back to its span");
+}
+
+// Whether a thread of this process, by the system's number, sleeps.
+bool is_asleep(long thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string number;
+  std::string name;
+  char state = 0;
+  file >> number >> name >> state;
+  return state == 'S';
+}
+
+// flush() looks up a block's span before it takes the class's lock. Between the two, where the block was freed before,
+// its span may have gone, and the span's structure may describe pages elsewhere, of this class or of another one.
+TEST_F(central_test, a_span_that_is_anothers_since_the_look_up_takes_nothing_back) {
+  const auto objects = take(small, class_info(small).objects);
+  span* const s = span_of(objects[0]);
+  const auto flush_while_the_span_changes = [&](auto change) {
+    os::mutex& lock = middle_.depot(small).lock;
+    std::atomic<long> flusher{0};
+    lock.lock();
+    std::thread late([&] {
+      flusher = syscall(SYS_gettid);
+      middle_.flush(small, objects.data(), 1);
+    });
+    while (flusher == 0 || !is_asleep(flusher)) std::this_thread::yield();
+    change();
+    lock.unlock();
+    late.join();
+  };
+  constexpr const char* text = "double free, seen when the block went back to its span";
+  EXPECT_DEATH(flush_while_the_span_changes([s] { s->start += s->bytes(); }), text);
+  EXPECT_DEATH(flush_while_the_span_changes([s] { s->start -= s->bytes(); }), text);
+  EXPECT_DEATH(flush_while_the_span_changes([s] { s->size_class = small + 1; }), text);
+  // With no change the block goes back.
+  flush_while_the_span_changes([] {});
+  EXPECT_TRUE(is_in_span(objects[0]));
 }
 
 TEST_F(central_test, spares_that_were_used_lately_stay_for_a_period) {
