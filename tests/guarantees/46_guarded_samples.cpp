@@ -3,8 +3,9 @@
 // size with a report that names the misuse: in each of 10 processes, for overflows and underflows of 1 to 4,096 bytes and
 // uses after free, of sizes up to the largest that is sampled. A program without misuse goes on.
 //
-// The misuse is a read and a write. A read alone is not found where it stays in the pages of the block: up to 15 bytes
-// behind it, and before it to the start of its first page.
+// A misuse is a write that lasts until the block is freed, or a read. A read is found where it leaves the pages of the block:
+// from 16 bytes behind it on. Not found are reads of up to 15 bytes behind it, where alignment leaves them, and reads before
+// the block in its first page, unless it is one of the fourth part that begin there.
 #include "check.hpp"
 
 using namespace guarantee;
@@ -14,13 +15,14 @@ namespace {
 constexpr int allocations = 100'000;
 constexpr int processes = 10;
 
-// The last two: to the byte in the middle, and to the last one when 1,000 other blocks have been freed since.
 enum class misuse { none, overflow, underflow, use_after_free, late_use_after_free };
+enum class access { write, read };
 
 struct planted {
   const char* name;
   misuse what;
-  size_t distance;
+  size_t distance;  // late_use_after_free: how many blocks have been freed since
+  access how = access::write;
 };
 
 constexpr planted all[] = {
@@ -38,6 +40,9 @@ constexpr planted all[] = {
     {"underflow", misuse::underflow, 4096},
     {"use after free", misuse::use_after_free, 0},
     {"use after free", misuse::late_use_after_free, 1000},
+    {"overflow", misuse::overflow, 16, access::read},
+    {"overflow", misuse::overflow, 4096, access::read},
+    {"use after free", misuse::use_after_free, 0, access::read},
 };
 constexpr size_t sizes[] = {8, 24, 64, 100, 1000, 4096, 10000, 16384};
 
@@ -48,8 +53,7 @@ volatile char* place_of(const planted& plan, char* block, size_t size) {
   return plan.what == misuse::use_after_free ? block + size / 2 : block + size - 1;
 }
 
-// Writes to a byte, and later writes what was there before, so that blocks that are not guarded come to no harm. Of an
-// overflow the first write lasts until the block is freed.
+// What is written is later replaced by what was there before, so that blocks that are not guarded come to no harm.
 int misuse_every_block(const planted& plan, size_t size) {
   constexpr int late = 1000;
   static char* freed[late];
@@ -66,9 +70,9 @@ int misuse_every_block(const planted& plan, size_t size) {
     if (plan.what == misuse::none || block == nullptr) continue;
     volatile char* const at = place_of(plan, block, size);
     const char before = *at;
-    *at = static_cast<char>(before ^ 0x55);
+    if (plan.how == access::write) *at = static_cast<char>(before ^ 0x55);
     if (overrun) free(block);
-    *at = before;
+    if (plan.how == access::write) *at = before;
   }
   return holds;
 }
