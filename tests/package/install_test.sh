@@ -33,6 +33,11 @@ done < <(cd "$build" && find . -name cmake_install.cmake)
 "$cmake" --build "$scratch/consumer"
 for how in malloc malloc_static; do "$scratch/consumer/with_$how" replaced; done
 for how in tarn tarn_static; do "$scratch/consumer/with_$how" kept; done
+# An archive's start before all constructors comes only with --undefined=tarn_program_start.
+starts_early() {
+  nm "$1" | grep -q ' tarn_program_start$' || { echo "$1: the start before constructors is missing"; exit 1; }
+}
+for how in malloc_static tarn_static; do starts_early "$scratch/consumer/with_$how"; done
 
 printed=$("$prefix/bin/tarn" run -- env)
 case $printed in
@@ -50,8 +55,9 @@ printf '{"tarn_plan": 1, "sites": [{"use": "pool", "size": 64, "frames": [{"modu
 
 libraries=$(dirname "$(find "$prefix" -name libtarn.so)")
 "$cxx" -std=c++20 -static -I"$prefix/include" "$here/consumer/consumer.cpp" -o "$scratch/with_nothing_shared" \
-  -Wl,--undefined=malloc,--undefined=_Znwm "$libraries/libtarn.a"
+  -Wl,--undefined=malloc,--undefined=_Znwm,--undefined=tarn_program_start "$libraries/libtarn.a"
 "$scratch/with_nothing_shared" replaced
+starts_early "$scratch/with_nothing_shared"
 if ! command -v pkg-config >/dev/null; then
   echo "pkg-config is missing: that way not checked"
   exit 0
@@ -62,5 +68,9 @@ for package in tarn:replaced tarn-api:kept; do
   "$cxx" -std=c++20 -Wl,--as-needed "$here/consumer/consumer.cpp" -o "$scratch/with_pkg_config" \
     $(pkg-config --cflags --libs "${package%:*}")
   LD_LIBRARY_PATH=$libraries "$scratch/with_pkg_config" "${package#*:}"
+  "$cxx" -std=c++20 -static "$here/consumer/consumer.cpp" -o "$scratch/with_static_pkg_config" \
+    $(pkg-config --static --cflags --libs "${package%:*}")
+  "$scratch/with_static_pkg_config" "${package#*:}"
+  starts_early "$scratch/with_static_pkg_config"
 done
 echo "an installed tarn serves CMake, pkg-config and a static program"
