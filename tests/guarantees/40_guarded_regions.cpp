@@ -78,14 +78,26 @@ struct waiting_thread {
 };
 waiting_thread other;
 
-int overrun_and_judge(size_t size, size_t before, int direction) {
+enum class origin { malloc, realloc };
+
+// realloc: by steps, so that it moves to a mapping of its own, which then grows and moves as a whole.
+char* make_block(size_t size, origin how) {
+  if (how == origin::malloc) return static_cast<char*>(hide(malloc(size)));
+  char* block = nullptr;
+  for (size_t now = 300'000; now < size && (now == 300'000 || block != nullptr); now += now / 2) {
+    block = static_cast<char*>(hide(realloc(block, now)));
+  }
+  return block == nullptr ? nullptr : static_cast<char*>(hide(realloc(block, size)));
+}
+
+int overrun_and_judge(size_t size, origin how, size_t before, int direction) {
   struct sigaction on_segv {};
   on_segv.sa_handler = on_fault;
   sigaction(SIGSEGV, &on_segv, nullptr);
   sigaction(SIGBUS, &on_segv, nullptr);
   other.thread = start_thread(waiting_thread::wait, &other);
   for (size_t i = 0; i < before; ++i) hide(malloc(sizes[i % 9]));
-  char* const block = static_cast<char*>(hide(malloc(size)));
+  char* const block = make_block(size, how);
   if (block == nullptr) return refused;
   overrun(direction > 0 ? block + size : block - 1, direction);
   signal(SIGSEGV, SIG_DFL);
@@ -109,6 +121,15 @@ const char* text_of(int code) {
   }
 }
 
+struct target {
+  size_t size;
+  origin how;
+};
+constexpr target targets[] = {
+    {64, origin::malloc},       {5000, origin::malloc},     {300'000, origin::malloc},
+    {48 * mib, origin::malloc}, {3 * mib, origin::realloc}, {48 * mib, origin::realloc},
+};
+
 }  // namespace
 
 int main() {
@@ -117,12 +138,13 @@ int main() {
   for (const int direction : {1, -1}) {
     // The first block of the process; one beside thousands of others; one that needs a reservation of its own.
     for (const size_t before : {size_t{0}, size_t{2000}}) {
-      for (const size_t size : {size_t{64}, size_t{5000}, size_t{300'000}, 48 * mib}) {
+      for (const target& one : targets) {
         const child_result result =
-            run_in_child(60, [=] { return overrun_and_judge(size, before, direction); });
+            run_in_child(60, [&] { return overrun_and_judge(one.size, one.how, before, direction); });
         TARN_CHECK(result.exited && result.code == sound,
-                   "after a write %s a block of %zu bytes (%zu others live): %s (status %d, signal %d)",
-                   direction > 0 ? "behind" : "before", size, before,
+                   "after a write %s a block of %zu bytes by %s (%zu others live): %s (status %d, signal %d)",
+                   direction > 0 ? "behind" : "before", one.size,
+                   one.how == origin::malloc ? "malloc" : "realloc", before,
                    result.hung() ? "hangs" : text_of(result.code), result.code, result.signal);
         ++cases;
       }
