@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """End-to-end: `tarn options`, help and slips; and what only the real library can show."""
+import glob
 import json
+import os
 import subprocess
 
-from harness import Base, settings, tarn
+from harness import Base, environment, settings, tarn
 
 
 class options(Base):
@@ -90,3 +92,55 @@ class real_library(Base):
     def test_compare(self):
         result = tarn("compare", "-n", "3", "--touch", "16", "--only", "system,tarn", "--", "ls", "/")
         self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_a_library_with_symbols_of_its_own_first(self):
+        # What a library that was opened with RTLD_DEEPBIND does with blocks that cross its border.
+        os.mkdir(os.path.join(self.folder, "beside"))
+        source = """#include <cstdio>
+            #include <cstdlib>
+            #include <cstring>
+            extern "C" void* give() { return std::malloc(100); }
+            extern "C" void take(void* block) { std::free(block); }
+            extern "C" void own() { void* volatile block = std::malloc(100); std::free(block); }
+            extern "C" void copy() { char* volatile text = strdup("text"); std::free(text); }
+            extern "C" void read_line() {
+              std::FILE* file = std::fopen("/proc/self/stat", "r");
+              char* line = static_cast<char*>(std::malloc(1));
+              size_t size = 1;
+              if (getline(&line, &size, file) > 0) std::free(line);
+              std::fclose(file);
+            }"""
+        self.compile("beside/libplugin.so", source, "-shared", "-fPIC", "-O1", "-fno-builtin")
+        self.compile("beside/liblinked.so", source, "-shared", "-fPIC", "-O1", "-fno-builtin", "-Wl,--no-as-needed",
+                     "-x", "none", settings.library)
+        # The library is found by the program's RUNPATH: dlopen knows its caller.
+        program = self.compile("opener", """#include <dlfcn.h>
+            #include <cstdio>
+            #include <cstdlib>
+            #include <cstring>
+            int main(int, char** words) {
+              const int flags = std::strcmp(words[2], "deep") == 0 ? RTLD_NOW | RTLD_DEEPBIND : RTLD_NOW;
+              void* plugin = dlopen(words[1], flags);
+              if (plugin == nullptr) return std::puts(dlerror()), 9;
+              const char* what = words[3];
+              void* function = dlsym(plugin, what);
+              if (std::strcmp(what, "give") == 0) std::free(reinterpret_cast<void* (*)()>(function)());
+              else if (std::strcmp(what, "take") == 0) reinterpret_cast<void (*)(void*)>(function)(std::malloc(100));
+              else reinterpret_cast<void (*)()>(function)();
+              return 0; }""", "-O1", "-fno-builtin", "-Wl,-rpath," + os.path.join(self.folder, "beside"))
+        jemalloc = glob.glob("/usr/lib/*/libjemalloc.so.2")
+        said = "libplugin.so is opened with RTLD_DEEPBIND"
+        for what in ("own", "give", "take", "copy", "read_line"):
+            plain = tarn("run", "--", program, "libplugin.so", "plain", what)
+            self.assertEqual((plain.returncode, plain.stderr), (0, ""), what)
+            deep = tarn("run", "--", program, "libplugin.so", "deep", what)
+            self.assertEqual(deep.stderr.count(said), 1, deep.stderr)
+            self.assertTrue(deep.stderr.startswith("tarn: " + said), deep.stderr)
+            if what == "own":
+                self.assertEqual(deep.returncode, 0, deep.stderr)
+            if jemalloc and deep.returncode != 0:
+                other = subprocess.run([program, "libplugin.so", "deep", what], capture_output=True, check=False,
+                                       env=environment(LD_PRELOAD=jemalloc[0]))
+                self.assertNotEqual(other.returncode, 0, f"{what} works with jemalloc: {deep.stderr}")
+            linked = tarn("run", "--", program, "liblinked.so", "deep", what)
+            self.assertEqual(linked.returncode, 0, linked.stderr)

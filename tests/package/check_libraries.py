@@ -99,8 +99,8 @@ def main():
     gates = "|".join(GATES)
     family = "|".join([*ALLOCATION, "mallinfo"])
     checks = [
-        (arguments.libtarn, arguments.soname, PUBLIC + GATES + ALLOCATION + OPERATORS,
-         re.compile(rf"tarn_\w+|_Z(nw|na|dl|da)\w+|{family}|{gates}")),
+        (arguments.libtarn, arguments.soname, PUBLIC + GATES + ALLOCATION + OPERATORS + ["dlopen"],
+         re.compile(rf"tarn_\w+|_Z(nw|na|dl|da)\w+|{family}|{gates}|dlopen")),
         (arguments.libtarn_api, arguments.soname.replace("libtarn", "libtarn-api"), PUBLIC + GATES,
          re.compile(rf"tarn_\w+|{gates}")),
     ]
