@@ -16,6 +16,28 @@ constexpr std::size_t places = 32;
 std::atomic<span*> waiting[places] = {};
 std::atomic<std::uint32_t> next_place{0};
 
+// Guards that take mappings lie behind so many blocks at most: the kernel allows a process 65,530 mappings by default, and
+// each such guard takes two. The start of each of these blocks' spans, or 0. Relaxed: a span is one thread's alone from its
+// allocation to its deallocation, and these order everything else.
+constexpr unsigned protected_shift = 12;
+std::atomic<std::uintptr_t> protected_ends[std::size_t{1} << protected_shift] = {};
+
+std::atomic<std::uintptr_t>& protected_end_of(std::uintptr_t start) {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio: neighbours get places far apart
+  return protected_ends[((start >> page_shift) * odd) >> (64 - protected_shift)];
+}
+
+// False: the block's place is another one's.
+bool take_protected_end(std::uintptr_t start) {
+  std::uintptr_t none = 0;
+  return protected_end_of(start).compare_exchange_strong(none, start, std::memory_order_relaxed);
+}
+
+void give_protected_end(std::uintptr_t start) {
+  std::atomic<std::uintptr_t>& place = protected_end_of(start);
+  if (place.load(std::memory_order_relaxed) == start) place.store(0, std::memory_order_relaxed);
+}
+
 // The whole system pages of a range.
 struct whole_pages {
   std::uintptr_t start;
@@ -32,6 +54,7 @@ void let_go(span* s) {
   const whole_pages all(s->start, s->end());
   // Where the system does not let go of a guard, the span stays out of use for good.
   if (!all.empty() && !os::remove_guard(all.address(), all.bytes())) return;
+  give_protected_end(s->start);
   engine::heap.deallocate(s);
 }
 
@@ -46,12 +69,15 @@ std::size_t usable_bytes(const span* s) { return s->bytes() - (guard_pages() << 
 
 void guard_end(span* s) {
   const whole_pages guard(s->start + usable_bytes(s), s->end());
-  if (!guard.empty()) os::make_guard(guard.address(), guard.bytes());
+  if (guard.empty() || os::mark_guard(guard.address(), guard.bytes()) || !take_protected_end(s->start))
+    return;
+  if (!os::protect_guard(guard.address(), guard.bytes())) give_protected_end(s->start);
 }
 
 void retire(span* s) {
   const whole_pages all(s->start, s->end());
-  if (!all.empty()) os::make_guard(all.address(), all.bytes());
+  if (!all.empty() && !os::mark_guard(all.address(), all.bytes()))
+    os::protect_guard(all.address(), all.bytes());
   const std::uint32_t place = next_place.fetch_add(1, std::memory_order_relaxed) % places;
   // acq_rel: the thread that takes the span out sees what this one wrote to it.
   if (span* const oldest = waiting[place].exchange(s, std::memory_order_acq_rel)) let_go(oldest);

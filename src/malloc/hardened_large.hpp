@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// hardened_large: what the hardened build does to large blocks. Behind each lies a guard; a block that is freed becomes
-// one as a whole, without memory behind it, until as many others have been freed as the quarantine has places.
+// hardened_large: what the hardened build does to large blocks. Behind each lies a guard; where guards take mappings
+// (before Linux 6.13, and in locked memory), behind 4,096 blocks at most. A block that is freed becomes a guard as a whole,
+// without memory behind it, until as many others have been freed as the quarantine has places.
 //
 // Thread safety: all functions may be called by any thread. They enter the kernel: never under a lock.
 #pragma once

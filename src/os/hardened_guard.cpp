@@ -28,11 +28,13 @@ bool succeeds(long number, void* address, std::size_t bytes, int argument) {
 
 }  // namespace
 
-bool make_guard(void* address, std::size_t bytes) {
-  if (succeeds(SYS_madvise, address, bytes, MADV_GUARD_INSTALL)) {
-    has_markers.store(true, std::memory_order_relaxed);
-    return true;
-  }
+bool mark_guard(void* address, std::size_t bytes) {
+  if (!succeeds(SYS_madvise, address, bytes, MADV_GUARD_INSTALL)) return false;
+  has_markers.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+bool protect_guard(void* address, std::size_t bytes) {
   has_protected.store(true, std::memory_order_relaxed);
   return purge(address, bytes) && succeeds(SYS_mprotect, address, bytes, PROT_NONE);
 }

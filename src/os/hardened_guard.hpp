@@ -12,7 +12,10 @@ namespace tarn::os {
 
 // Whole system pages of memory that was readable and writable. What they held is lost. False: nothing has changed but
 // that.
-bool make_guard(void* address, std::size_t bytes);
+// By markers, which take no mapping. False before Linux 6.13, and in locked memory.
+bool mark_guard(void* address, std::size_t bytes);
+// By protection, which may split a mapping into three: the system bounds their number.
+bool protect_guard(void* address, std::size_t bytes);
 
 // Readable and writable again, and zero. False: the range, or a part of it, must never be used again.
 bool remove_guard(void* address, std::size_t bytes);

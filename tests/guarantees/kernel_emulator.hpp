@@ -182,6 +182,12 @@ long no_madvise(const call& c) {
   return c.number == SYS_madvise ? -error : pass(c);
 }
 
+// Before Linux 6.13: no guards by markers in the page tables (MADV_GUARD_INSTALL, MADV_GUARD_REMOVE).
+inline long no_guard_markers(const call& c) {
+  const bool asked = c.number == SYS_madvise && (c.arguments[2] == 102 || c.arguments[2] == 103);
+  return asked ? -EINVAL : pass(c);
+}
+
 // A sandbox, or an emulator of Linux, that takes advice and does nothing.
 inline long madvise_pretends(const call& c) { return c.number == SYS_madvise ? 0 : pass(c); }
 

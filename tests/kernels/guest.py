@@ -38,7 +38,7 @@ class Outcome:
 class Machine:
     """How one architecture is emulated."""
 
-    def __init__(self, architecture, cpus, memory):
+    def __init__(self, architecture, memory):
         self.program = {"amd64": "qemu-system-x86_64", "arm64": "qemu-system-aarch64"}[architecture]
         if not shutil.which(self.program):
             raise Unavailable(f"{self.program} is not installed")
@@ -47,7 +47,9 @@ class Machine:
         self.board = ["-M", "q35"] if architecture == "amd64" else ["-M", "virt"]
         # Without "fast string" instructions: emulation does these byte by byte, and the kernel clears its pages with them.
         self.cpu = "max,erms=off" if architecture == "amd64" else "cortex-a72"
-        self.size = ["-smp", str(cpus), "-m", memory]
+        self.memory = memory
+        # Emulated processors that wait for each other take much longer than one, when the host has others to serve.
+        self.cpus = 1
 
     def accelerators(self):
         """KVM where it can be opened, then emulation."""
@@ -56,7 +58,7 @@ class Machine:
 
     def command(self, accelerator, image, initrd):
         cpu = "host" if accelerator == "kvm" else self.cpu
-        return [self.program, *self.board, *self.size, "-accel", accelerator, "-cpu", cpu, "-nodefaults", "-no-reboot",
+        return [self.program, *self.board, "-smp", str(self.cpus), "-m", self.memory, "-accel", accelerator, "-cpu", cpu, "-nodefaults", "-no-reboot",
                 "-display", "none", "-serial", "stdio", "-kernel", str(image), "-initrd", initrd,
                 "-append", f"console={self.console} quiet loglevel=4 panic=-1 mitigations=off",
                 "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"]
@@ -67,6 +69,7 @@ class UserModeMachine:
 
     def __init__(self, memory):
         self.memory = memory
+        self.cpus = 1
 
     def command(self, _, image, initrd):
         return [str(image), f"mem={self.memory}", f"initrd={initrd}", "con=null", "con0=null,fd:1", "quiet", "loglevel=4",

@@ -13,6 +13,13 @@ import subprocess
 # What a guest needs to reach the host's files; a kernel may have some of these built in.
 MODULES = ["virtio_pci", "virtio_mmio", "9pnet_virtio", "9p", "overlay"]
 
+# Kernels that the system's own sources no longer have, and the release of Debian that has them.
+OLDER_RELEASES = {"5.10": "bullseye"}
+SOURCES = """deb [signed-by={key}] http://deb.debian.org/debian-security {release}-security main
+deb [signed-by={key}] http://deb.debian.org/debian {release} main
+"""
+KEY = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
 MODULE_FOLDERS = ["lib/modules", "usr/lib/modules", "usr/lib/uml/modules"]
 
 
@@ -23,13 +30,17 @@ class Unavailable(Exception):
 class Packages:
     """Debian's packages of one architecture (Debian's name for it: amd64, arm64)."""
 
-    def __init__(self, folder, architecture):
-        self.folder = pathlib.Path(folder) / architecture
+    def __init__(self, folder, architecture, release=""):
+        """`release`: of Debian, such as bullseye; none: what the system's own sources have."""
+        self.folder = pathlib.Path(folder) / architecture / release
         self.architecture = architecture
+        self.release = release
         self.known = []  # what apt calls its packages, asked for once
 
     def kernel(self, version):
         """The unpacked folder of the newest kernel package of `version` ("6.1", "6.12"), fetched if it is not there."""
+        if not self.release and version in OLDER_RELEASES:
+            return Packages(self.folder.parent, self.architecture, OLDER_RELEASES[version]).kernel(version)
         pattern = re.compile(rf"linux-image-{re.escape(version)}\.[0-9.+~a-z-]*-{self.architecture}$")
         return self._unpacked(pattern, lambda name: "cloud" not in name and "-rt-" not in name)
 
@@ -78,7 +89,7 @@ class Packages:
         config.write_text(
             f'APT {{ Architecture "{self.architecture}"; Architectures "{self.architecture}"; Sandbox::User "root"; }}\n'
             f'Dir::State "{state}"; Dir::State::status "{state}/status"; Dir::Cache "{state}/cache";\n'
-            'Acquire::Languages "none";\n')
+            'Acquire::Languages "none";\n' + self._sources(state))
         try:
             return subprocess.run(command, cwd=cwd, env={**os.environ, "APT_CONFIG": str(config)}, check=True, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout
@@ -86,6 +97,14 @@ class Packages:
             raise Unavailable(f"{command[0]} is not installed: kernels come from Debian's packages") from None
         except subprocess.CalledProcessError as error:
             raise Unavailable(f"{' '.join(command[:2])} failed (no network?): {error.stderr.strip()[-300:]}") from None
+
+
+    def _sources(self, state):
+        """The lines of apt's configuration that name the sources."""
+        if not self.release:
+            return ""
+        (state / "sources.list").write_text(SOURCES.format(key=KEY, release=self.release))
+        return f'Dir::Etc::sourcelist "{state}/sources.list"; Dir::Etc::sourceparts "-";\n'
 
 
 def version_key(path):

@@ -21,7 +21,7 @@ import results
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Minutes to hours each under emulation, most for their share of memory traffic or of context switches.
-SLOW = (r"stress\.|pools\.idle|guarantee\.(07_realloc|08_calloc|10_many_threads|11_live_threads|25_memory_limit|"
+SLOW = (r"stress\.|pools\.idle|\.(07_realloc|08_calloc|10_many_threads|11_live_threads|25_memory_limit|"
         r"27_producer|28_threads|29_idle|30_)")
 GUESTS = 5  # at most as many are booted in turn when a guest ends before its tests do
 TRIPLES = {"arm64": ("aarch64-linux-gnu", "ld-linux-aarch64.so.1")}
@@ -31,13 +31,13 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kernel", action="append", help="a kernel version of Debian's, such as 6.1; may be repeated")
     parser.add_argument("--build", default="build/release", help="the build folder whose tests run")
-    parser.add_argument("--labels", default="unit,death,guarantees,stress,pools", help="ctest labels that run")
+    parser.add_argument("--labels", default="unit,death,guarantees,hardened,stress,pools", help="ctest labels that run")
     parser.add_argument("--tests", default="", help="a regular expression that a test's name must contain")
     parser.add_argument("--exclude", default="", help="a regular expression that a test's name must not contain")
     parser.add_argument("--without-slow", action="store_true", help="without KVM, leave out the tests named in SLOW")
     parser.add_argument("--user", default="root", help="the user in the guest: root or nobody")
     parser.add_argument("--arch", default="amd64", choices=["amd64", "arm64"])
-    parser.add_argument("--cpus", type=int, default=2)
+    parser.add_argument("--cpus", type=int, help="the guest's processors; 2, or 1 without KVM")
     parser.add_argument("--memory", default="3G")
     parser.add_argument("--accel", choices=["kvm", "tcg", "uml"],
                         help="how to emulate; by itself KVM if it boots, else tcg; uml is User Mode Linux, of 6.1 only")
@@ -78,9 +78,10 @@ def run_on(version, tests, options):
     if options.without_slow and accelerator == "tcg":
         print("left out: " + " ".join(test.name for test in tests if re.search(SLOW, test.name)))
         tests = [test for test in tests if not re.search(SLOW, test.name)]
-    scale = options.scale or {"kvm": 1, "uml": 10, "tcg": 10}[accelerator]
+    scale = options.scale or (1 if accelerator == "kvm" else 10)
+    machine.cpus = options.cpus or (2 if accelerator == "kvm" else 1)
     kept = results.Kept(options.keep, options.build, [kernel_package.release(kernel), options.arch, options.user])
-    print(f"{kernel_package.release(kernel)} ({options.arch}, {accelerator}, {options.cpus} processors, "
+    print(f"{kernel_package.release(kernel)} ({options.arch}, {accelerator}, {machine.cpus} processors, "
           f"{options.memory}), {len(tests)} tests as {options.user}", flush=True)
     started = time.monotonic()
     outcome = guest.Outcome(results=[result for result in map(kept.result, tests) if result])
@@ -117,7 +118,7 @@ def choose(version, packages, options):
     if options.accel == "uml":
         return user_mode(version, packages, options)
     try:
-        machine = guest.Machine(options.arch, options.cpus, options.memory)
+        machine = guest.Machine(options.arch, options.memory)
     except kernel_package.Unavailable:
         if options.fast:
             return user_mode(version, packages, options)
