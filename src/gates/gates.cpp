@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // gates: the calls of libc by which a program changes what its threads may do or share: identities, capabilities,
-// filters, namespaces, the table of descriptors; and those that copy the process without fork handlers. Each ends the
+// filters, namespaces, ports, the table of descriptors; and those that copy the process without fork handlers. Each ends the
 // engine's background thread first, so that no thread is left with what the program gives up, and that the kernel, where it
 // asks for a process of one thread, finds one.
 //
@@ -16,6 +16,9 @@
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#if defined(__x86_64__)
+#include <sys/io.h>
+#endif
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -128,6 +131,7 @@ bool changes_rights(int option) {
     case PR_SET_SPECULATION_CTRL:
     case PR_CAPBSET_DROP:
     case PR_CAP_AMBIENT:
+    case PR_SCHED_CORE:
       return true;
     default:
       return false;
@@ -163,6 +167,10 @@ effect effect_of(long number, word a, word c) {
     case SYS_capset:
     case SYS_unshare:
     case SYS_setns:
+#ifdef SYS_iopl
+    case SYS_ioperm:
+    case SYS_iopl:
+#endif
     case landlock_restrict_self:
     case lsm_set_self_attr:
       return effect::alone;
@@ -227,6 +235,13 @@ TARN_API int close_range(unsigned first, unsigned last, int flags) noexcept {
   return (kind & close_range_unshare) != 0 ? pass_alone<int>(call::close_range, first, last, flags)
                                            : pass<int>(call::close_range, first, last, flags);
 }
+#if defined(__x86_64__)
+// Each thread has its own access to the processor's ports.
+TARN_API int ioperm(word first, word count, int on) noexcept {
+  return pass_alone<int>(call::ioperm, first, count, on);
+}
+TARN_API int iopl(int level) noexcept { return pass_alone<int>(call::iopl, level); }
+#endif
 TARN_API pid_t _Fork() noexcept { return pass_copy<pid_t>(call::fork_alone); }
 
 // libc declares these three with an ellipsis. They are defined with the most arguments that they may have: on both

@@ -6,6 +6,9 @@
 #include <linux/capability.h>
 #include <sched.h>
 #include <sys/auxv.h>
+#if defined(__x86_64__)
+#include <sys/io.h>
+#endif
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -24,7 +27,11 @@ constexpr std::size_t calls = static_cast<std::size_t>(call::count);
 constexpr const char* names[calls] = {"setuid",   "setgid",    "seteuid",   "setegid",   "setreuid",
                                       "setregid", "setresuid", "setresgid", "setgroups", "initgroups",
                                       "capset",   "prctl",     "unshare",   "setns",     "close_range",
-                                      "clone",    "_Fork",     "syscall"};
+                                      "clone",    "_Fork",     "syscall",
+#if defined(__x86_64__)
+                                      "ioperm",   "iopl"
+#endif
+};
 
 struct addresses {
   void* of[calls];
@@ -42,7 +49,12 @@ bool come_here(Functions*... own) {
 // names in front of it.
 bool all_come_here() {
   return come_here(setuid, setgid, seteuid, setegid, setreuid, setregid, setresuid, setresgid, setgroups,
-                   initgroups, capset, prctl, unshare, setns, close_range, clone, _Fork, syscall);
+                   initgroups, capset, prctl, unshare, setns, close_range, clone, _Fork, syscall
+#if defined(__x86_64__)
+                   ,
+                   ioperm, iopl
+#endif
+  );
 }
 
 // A process with more rights than its user gets no thread: nothing there shall depend on gates.

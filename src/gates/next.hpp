@@ -28,6 +28,10 @@ enum class call : std::size_t {
   clone,
   fork_alone,   // _Fork
   system_call,  // syscall
+#if defined(__x86_64__)
+  ioperm,
+  iopl,
+#endif
   count
 };
 

@@ -96,12 +96,13 @@ def main():
     parser.add_argument("libtarn_api")
     parser.add_argument("--soname", required=True)
     arguments = parser.parse_args()
-    gates = "|".join(GATES)
+    required_gates = GATES + (["ioperm", "iopl"] if "X86-64" in readelf("-h", arguments.libtarn) else [])
+    gates = "|".join(required_gates)
     family = "|".join([*ALLOCATION, "mallinfo"])
     checks = [
-        (arguments.libtarn, arguments.soname, PUBLIC + GATES + ALLOCATION + OPERATORS + ["dlopen"],
+        (arguments.libtarn, arguments.soname, PUBLIC + required_gates + ALLOCATION + OPERATORS + ["dlopen"],
          re.compile(rf"tarn_\w+|_Z(nw|na|dl|da)\w+|{family}|{gates}|dlopen")),
-        (arguments.libtarn_api, arguments.soname.replace("libtarn", "libtarn-api"), PUBLIC + GATES,
+        (arguments.libtarn_api, arguments.soname.replace("libtarn", "libtarn-api"), PUBLIC + required_gates,
          re.compile(rf"tarn_\w+|{gates}")),
     ]
     problems = [f"{check[0]} {problem}" for check in checks for problem in problems_of(*check)]
