@@ -43,7 +43,7 @@ void take_and_free() {
 
 // The body of a child that is to find a whole heap.
 int use_heap(void*) {
-  alarm(20);  // a lock that is taken for ever
+  alarm(20 * slowness());  // a lock that is taken for ever
   for (size_t size = 8; size < 4 * mib; size += size / 2 + 8) free(hide(malloc(size)));
   return holds;
 }

@@ -32,7 +32,7 @@ void* churn(void* seed) {
 }
 
 int be_a_child(void*) {
-  alarm(10);
+  alarm(10 * slowness());
   random_numbers random(static_cast<uint64_t>(getpid()));
   for (int i = 0; i < 400; ++i) use_heap(random);
   _exit(holds);

@@ -61,7 +61,7 @@ int be_a_child(const way& made_by, int generation) {
   sleep_ms(5);
   const pid_t child = made_by.make();
   if (child == 0) {
-    alarm(20);
+    alarm(20 * slowness());
     _exit(be_a_child(made_by, generation + 1));
   }
   const child_result result = wait_for(child);

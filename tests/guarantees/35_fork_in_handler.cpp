@@ -23,7 +23,7 @@ void fork_here(int) {
     const pid_t child = fork();
     if (child == 0) {
       in_child = 1;
-      alarm(20);
+      alarm(20 * slowness());
     } else if (child > 0) {
       child_ids[children] = child;
       children = children + 1;
