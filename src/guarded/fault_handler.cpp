@@ -8,13 +8,13 @@
 
 #include "guarded/report.hpp"
 #include "os/syscall.hpp"
+#include "os/thread.hpp"
 
 namespace tarn::fault_handler {
 
 namespace {
 
 constinit std::atomic<const guarded_blocks*> watched{nullptr};
-struct sigaction before {};
 
 #if defined(__x86_64__)
 
@@ -69,15 +69,34 @@ void report(const guarded_blocks& blocks, const siginfo_t& info, const ucontext_
   guarded_report::write_fault(*slot, {address, kind_of(context), origin_of(context)});
 }
 
+// Puts the default action back where a handler of the program's has called this one; the kernel has done so already where
+// it called this one itself (SA_RESETHAND). False where the system refuses.
+bool reset_action(int signal) {
+  struct sigaction now {};
+  if (sigaction(signal, nullptr, &now) != 0) return false;
+  const bool is_default = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL;
+  if (is_default) return true;
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  return sigaction(signal, &standard, nullptr) == 0;
+}
+
+// Sends the thread the same signal with the same facts: it waits until the handler has returned, and comes before the
+// interrupted instruction. A signal that was sent, or that the kernel forces for a broken signal frame, would not come
+// again by itself.
+bool send_again(int signal, const siginfo_t& info) {
+  return os::system_call(SYS_rt_tgsigqueueinfo, os::system_call(SYS_getpid), os::system_call(SYS_gettid),
+                         signal, reinterpret_cast<long>(&info)) == 0;
+}
+
 void on_fault(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   const guarded_blocks* const blocks = watched.load(std::memory_order_relaxed);
   if (blocks != nullptr) report(*blocks, *info, *static_cast<const ucontext_t*>(context));
-  sigaction(signal, &before, nullptr);
-  // One that was sent does not come again by itself. It waits until this handler has returned.
-  if (info->si_code <= 0) {
-    os::system_call(SYS_rt_tgsigqueueinfo, os::system_call(SYS_getpid), os::system_call(SYS_gettid), signal,
-                    reinterpret_cast<long>(info));
+  if (!reset_action(signal) || !send_again(signal, *info)) {
+    // As where a filter forbids it. SIGSEGV is blocked here, so the kernel ends the process by it at a fault.
+    volatile int* const nowhere = nullptr;
+    *nowhere = 0;
   }
   errno = error;
 }
@@ -85,13 +104,18 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 void install(const guarded_blocks& blocks) {
+  if (watched.load(std::memory_order_relaxed) != nullptr || os::in_sandbox()) return;
   if (watched.exchange(&blocks, std::memory_order_relaxed) != nullptr) return;
-  struct sigaction mine {};
-  mine.sa_sigaction = on_fault;
-  mine.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigemptyset(&mine.sa_mask);
   const int error = errno;
-  if (sigaction(SIGSEGV, nullptr, &before) == 0) sigaction(SIGSEGV, &mine, nullptr);
+  struct sigaction now {};
+  if (sigaction(SIGSEGV, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+      now.sa_handler == SIG_DFL) {
+    struct sigaction mine {};
+    mine.sa_sigaction = on_fault;
+    mine.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
+    sigemptyset(&mine.sa_mask);
+    sigaction(SIGSEGV, &mine, nullptr);
+  }
   errno = error;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "guarded/fault_handler.hpp"
 #include "malloc/allocate.hpp"
 #include "malloc/hardened_block.hpp"
 #include "malloc/hardened_large.hpp"
@@ -27,7 +28,10 @@ constexpr std::size_t object_size(std::size_t size) {
 void* allocate_object(unsigned size_class, std::size_t size) {
   if (thread_cache* cache = engine::attach_thread()) {
     if (TARN_UNLIKELY(cache->sample_is_due(size_class, engine::guard_windows))) {
-      if (void* block = engine::guards.allocate(size, size_class)) return block;
+      if (void* block = engine::guards.allocate(size, size_class)) {
+        fault_handler::install(engine::guards);
+        return block;
+      }
     }
     if (void* object = cache->allocate_slow(size_class)) return object;
   }

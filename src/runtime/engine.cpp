@@ -6,7 +6,6 @@
 
 #include <cerrno>
 
-#include "guarded/fault_handler.hpp"
 #include "os/memory.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/extension.hpp"
@@ -92,12 +91,8 @@ void prepare() {
   register_fork_handlers();
 }
 
-// After the constructors that note what the options' warnings need: those of os/ have priority 101. A handler that the program installs comes later and
-// takes the place of this one; a sandbox may forbid to install one.
-[[gnu::constructor]] void watch_faults() {
-  prepare();
-  if (guard_windows.length() != 0) fault_handler::install(guards);
-}
+// After the constructors that note what the options' warnings need: those of os/ have priority 101.
+[[gnu::constructor]] void prepare_at_load() { prepare(); }
 
 }  // namespace
 

@@ -10,7 +10,6 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "guarded/fault_handler.hpp"
 #include "os/mutex.hpp"
 #include "os/report.hpp"
 #include "runtime/engine.hpp"
@@ -129,7 +128,6 @@ bool apply_guarded(const char* value) {
     return false;
   }
   engine::guard_windows.set_length(static_cast<std::int32_t>(length));
-  if (length != 0) fault_handler::install(engine::guards);
   return true;
 }
 

@@ -2,7 +2,16 @@
 // Guarantee 47: guarded blocks leave the program's signals as they are. A fault elsewhere, or a SIGSEGV that is sent,
 // ends a program as without tarn; a handler that the program installs sees every fault, also those on guarded blocks,
 // with the place of the access, and its alternate stack; a report does not keep it from being called. A forked child
-// has guarded blocks of its own, and reports them.
+// has guarded blocks of its own, and reports them. A signal that the kernel forces, and a filter that forbids the
+// handler its calls, end the program too. A program finds the default action when it starts, and SIG_IGN where it was
+// started with that.
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
 #include "check.hpp"
 
 using namespace guarantee;
@@ -140,9 +149,74 @@ int ignored() {
   return broken;
 }
 
+// ---- signals that do not come again by themselves, calls that are refused ----
+
+// The kernel cannot restore such a frame, and forces SIGSEGV.
+int broken_frame() {
+  struct sigaction action {};
+  action.sa_sigaction = [](int, siginfo_t*, void* context) {
+#if defined(__x86_64__)
+    static_cast<ucontext_t*>(context)->uc_mcontext.fpregs = reinterpret_cast<decltype(mcontext_t::fpregs)>(8);
+#else
+    static_cast<ucontext_t*>(context)->uc_mcontext.pstate = ~0ULL;
+#endif
+  };
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGUSR1, &action, nullptr);
+  raise(SIGUSR1);
+  return broken;
+}
+
+// A filter that answers EPERM to a call.
+void forbid(unsigned call) {
+  sock_filter rules[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{sizeof rules / sizeof *rules, rules};
+  TARN_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                 prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0,
+             "no filter: errno %d", errno);
+}
+int fault_without_sigaction() {
+  forbid(SYS_rt_sigaction);
+  return fault_elsewhere();
+}
+int fault_without_queue() {
+  forbid(SYS_rt_tgsigqueueinfo);
+  return fault_elsewhere();
+}
+int sent_without_queue() {
+  forbid(SYS_rt_tgsigqueueinfo);
+  return sent();
+}
+
+// ---- a program that starts ----
+
+// What a runtime does as it starts: it looks for the action that it got.
+int as_started(void (*wanted)(int)) {
+  struct sigaction now {};
+  if (sigaction(SIGSEGV, nullptr, &now) != 0 || now.sa_handler != wanted) return broken;
+  for (int i = 0; i < 1000; ++i) free(malloc(size));
+  if (wanted == SIG_DFL) return holds;
+  return sigaction(SIGSEGV, nullptr, &now) == 0 && now.sa_handler == wanted ? holds : broken;
+}
+
+int restarted(const char* mode, const char* interval) {
+  setenv("TARN_GUARDED", interval, 1);
+  execl("/proc/self/exe", "47_fault_signals", mode, nullptr);
+  return broken;
+}
+int started_with_default() { return restarted("default", "65536"); }
+int started_ignoring() {
+  signal(SIGSEGV, SIG_IGN);
+  return restarted("ignored", "10");
+}
+
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
+  if (count > 1) return as_started(strcmp(arguments[1], "default") == 0 ? SIG_DFL : SIG_IGN);
   start();
   nowhere = static_cast<char*>(mmap(nullptr, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   guarded = find_guarded();
@@ -154,5 +228,11 @@ int main() {
   expect_end("a handler that calls the one before", "tarn: overflow: ", SIGSEGV, passed_on_overflow);
   expect_end("the same for a fault elsewhere", "", SIGSEGV, passed_on_elsewhere);
   expect_end("a fault while SIGSEGV is ignored", "", SIGSEGV, ignored);
-  measured("8 ways to end or to go on as without guarded blocks");
+  expect_end("a broken signal frame", "", SIGSEGV, broken_frame);
+  expect_end("a fault, rt_sigaction refused", "", SIGSEGV, fault_without_sigaction);
+  expect_end("a fault, rt_tgsigqueueinfo refused", "", SIGSEGV, fault_without_queue);
+  expect_end("SIGSEGV by kill, rt_tgsigqueueinfo refused", "", SIGSEGV, sent_without_queue);
+  expect_end("the action of a new program", "", 0, started_with_default);
+  expect_end("SIG_IGN of the one that started it", "", 0, started_ignoring);
+  measured("14 ways to end or to go on as without guarded blocks");
 }
