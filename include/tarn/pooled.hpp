@@ -78,7 +78,8 @@ class pooled {
                               const std::nothrow_t& /*tag*/) noexcept {
     operator delete(memory, alignment);
   }
-  static void operator delete(void* /*memory*/, void* /*where*/) noexcept {}
+  // Inlined also without optimisation, or GCC warns of a call on memory that nobody allocated.
+  TARN_DETAIL_INLINE static void operator delete(void* /*memory*/, void* /*where*/) noexcept {}
 
  private:
   // The forms without an alignment need not ask: a derived class of T's size that is aligned to more than T, but not
