@@ -66,7 +66,9 @@ bool central::add_span(unsigned size_class) {
   objects::set_all_free(s->free_bits, s->capacity);
   if constexpr (hardened_build) zero_dirty_pages(map_, s);
   // An object that nobody has had yet may still be freed, through a pointer from an earlier life of its memory.
-  for (std::size_t i = 0; i < s->capacity; ++i) free_mark::set(objects::at(s, i));
+  if constexpr (!hardened_build) {
+    for (std::size_t i = 0; i < s->capacity; ++i) free_mark::set(objects::at(s, i));
+  }
   map_.set_objects(s, info.size);
   object_depot& d = depots_[size_class];
   d.counters.spans_made.fetch_add(1, std::memory_order_relaxed);
@@ -118,7 +120,7 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most) 
     std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
                  found * sizeof(void*));
   }
-  if constexpr (hardened_build) shuffle(m->bottom(), found);
+  if constexpr (hardened_build) riffle(m->bottom(), found);
   depots_[size_class].counters.refills.fetch_add(1, std::memory_order_relaxed);
   return found;
 }

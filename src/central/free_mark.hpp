@@ -8,6 +8,9 @@
 // objects cannot write it, so it can neither forge a mark nor, by writing to a freed object, make another one. (glibc's
 // tcache has a mark that is the same for all objects, and so has to look further where it finds it.)
 //
+// The hardened build has no marks: a free object is zero, from end to end, and its canary tells whether it is live
+// (malloc/hardened_block.hpp).
+//
 // Thread safety: all functions but choose_secret() may be called by any thread.
 // Invariant: the secret is chosen before the first object exists, and never changes; a forked child keeps it.
 #pragma once
@@ -15,6 +18,7 @@
 #include <cstdint>
 
 #include "base/compiler.hpp"
+#include "base/hardened.hpp"
 #include "base/units.hpp"
 
 namespace tarn::free_mark {
@@ -36,16 +40,19 @@ void choose_secret();
 // From now on the secret can be read only. Enters the kernel.
 void protect_secret();
 
-TARN_ALWAYS_INLINE std::uintptr_t of(const void* object) { return address_of(object) ^ secret.value; }
+TARN_ALWAYS_INLINE std::uintptr_t of(const void* object) {
+  return hardened_build ? 0 : address_of(object) ^ secret.value;
+}
 
 TARN_ALWAYS_INLINE bool is_set(const void* object) {
-  return __atomic_load_n(static_cast<const word*>(object), __ATOMIC_RELAXED) == of(object);
+  return !hardened_build && __atomic_load_n(static_cast<const word*>(object), __ATOMIC_RELAXED) == of(object);
 }
 TARN_ALWAYS_INLINE void set(void* object) {
-  __atomic_store_n(static_cast<word*>(object), of(object), __ATOMIC_RELAXED);
+  if constexpr (!hardened_build) __atomic_store_n(static_cast<word*>(object), of(object), __ATOMIC_RELAXED);
 }
 TARN_ALWAYS_INLINE void clear(void* object) {
-  __atomic_store_n(static_cast<word*>(object), std::uintptr_t{0}, __ATOMIC_RELAXED);
+  if constexpr (!hardened_build)
+    __atomic_store_n(static_cast<word*>(object), std::uintptr_t{0}, __ATOMIC_RELAXED);
 }
 
 }  // namespace tarn::free_mark

@@ -2,12 +2,18 @@
 #include "central/hardened_shuffle.hpp"
 
 #include <atomic>
-#include <utility>
+#include <bit>
+#include <cstring>
 
+#include "central/size_class.hpp"
 #include "os/process_random.hpp"
 
 namespace tarn {
 namespace {
+
+constexpr std::size_t runs = 4;
+// random_number() has 48 bits.
+constexpr std::size_t draws_per_number = 48 / std::bit_width(runs - 1);
 
 std::atomic<std::uint32_t> threads_seeded{0};
 thread_local constinit std::uint64_t state = 0;
@@ -26,8 +32,23 @@ std::uint64_t random_number() {
   return (state * 0x2545f4914f6cdd1dU) >> 16;
 }
 
-void shuffle(void** slots, std::size_t count) {
-  for (std::size_t i = count; i > 1; --i) std::swap(slots[i - 1], slots[random_number() % i]);
+void riffle(void** slots, std::size_t count) {
+  void* from[largest_magazine];
+  std::memcpy(static_cast<void*>(from), static_cast<const void*>(slots), count * sizeof(void*));
+  std::size_t next[runs];
+  std::size_t end[runs];
+  for (std::size_t r = 0; r < runs; ++r) {
+    next[r] = count * r / runs;
+    end[r] = count * (r + 1) / runs;
+  }
+  std::uint64_t random = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i % draws_per_number == 0) random = random_number();
+    std::size_t r = random % runs;
+    random /= runs;
+    while (next[r] == end[r]) r = (r + 1) % runs;
+    slots[i] = from[next[r]++];
+  }
 }
 
 }  // namespace tarn

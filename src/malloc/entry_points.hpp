@@ -15,12 +15,17 @@ inline constexpr std::size_t largest_request = PTRDIFF_MAX;
 
 TARN_ALWAYS_INLINE void* malloc(std::size_t size) { return allocate(size); }
 
+// The hardened build hands out small blocks that it has found to be zero, but for guarded ones.
+TARN_ALWAYS_INLINE bool comes_as_zeroes(const void* block, std::size_t bytes) {
+  return hardened_build && bytes <= largest_fine && engine::map.class_of(address_of(block)) != 0;
+}
+
 inline void* calloc(std::size_t count, std::size_t size) {
   std::size_t bytes = 0;
   if (TARN_UNLIKELY(product_overflows(count, size, bytes))) return out_of_memory();
   if (TARN_UNLIKELY(bytes > largest_class_size)) return allocate_zeroed_slow(bytes);
   void* const block = allocate(bytes);
-  if (TARN_LIKELY(block != nullptr)) std::memset(block, 0, bytes);
+  if (TARN_LIKELY(block != nullptr && !comes_as_zeroes(block, bytes))) std::memset(block, 0, bytes);
   return block;
 }
 

@@ -1,90 +1,83 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/hardened_block.hpp"
 
-#include <cstring>
-
-#include "base/hardened.hpp"
-#include "malloc/hardened_quarantine.hpp"
-#include "os/process_random.hpp"
+#include "malloc/hardened_large_quarantine.hpp"
 #include "os/report.hpp"
-#include "runtime/engine.hpp"
 
 namespace tarn::hardened_block {
 namespace {
-
-using word __attribute__((may_alias)) = std::uint64_t;
 
 constexpr const char* overflow_text = "a write past the end of a block, seen when it was freed";
 constexpr const char* underflow_text = "a write before a block, or past the end of the one before it";
 constexpr const char* written_text = "a write to a block after it was freed";
 
-std::uint64_t canary_of(std::uintptr_t object) {
-  return (object * 0x9e3779b97f4a7c15U) ^ (free_mark::secret.value * 0xd6e8feb86659fd93U);
-}
+// Of objects above thread_quarantine::small_size.
+constexpr std::size_t checked_first = 512;
+constexpr std::size_t part = 512;
 
-word* canary_at(std::uintptr_t object, std::size_t size) {
-  return reinterpret_cast<word*>(object + size - canary_bytes);
-}
-
-bool is_zero(const void* bytes, std::size_t count) {
-  const auto* const words = static_cast<const word*>(bytes);
-  std::uint64_t any = 0;
-  for (std::size_t i = 0; i < count / sizeof(word); ++i) any |= words[i];
-  return any == 0;
-}
-
-// The bits of `object` in its span's live bits.
-struct live_bit {
-  std::atomic<std::uint64_t>* bits;
-  std::uint64_t mask;
-
-  live_bit(span* s, std::uintptr_t object) {
-    const std::size_t index = objects::index_of(s, object);
-    bits = &s->live_bits[index / objects::bits_per_word];
-    mask = std::uint64_t{1} << (index % objects::bits_per_word);
+bool ends_are_zero(const void* object, std::size_t size) {
+  const auto* const bytes = static_cast<const char*>(object);
+  if (!is_zero(bytes, checked_first) || !is_zero(bytes + size - cache_line, cache_line)) return false;
+  std::uint64_t random = random_number();
+  for (std::size_t at = checked_first; at + part <= size; at += part) {
+    if (!is_zero(bytes + at + random % (part / cache_line) * cache_line, cache_line)) return false;
+    random = random >> 3 | random << 61;
   }
-};
-
-// The object before this one is free, and all zero, or live, with its canary.
-bool is_sound_before(const span* s, std::uintptr_t object, std::size_t size) {
-  if (object - objects::first_of(s) < size) return true;
-  const std::uint64_t found = __atomic_load_n(canary_at(object - size, size), __ATOMIC_RELAXED);
-  return found == 0 || found == canary_of(object - size);
+  return true;
 }
 
 }  // namespace
 
-void hand_out(void* object, unsigned size_class) {
-  const std::size_t size = class_info(size_class).size;
-  if (!is_zero(object, size)) os::fatal(written_text, object);
-  const live_bit bit(engine::map.span_of(address_of(object)), address_of(object));
-  bit.bits->fetch_or(bit.mask, std::memory_order_relaxed);
+void hand_out_any(void* object, std::size_t size) {
+  if (size <= thread_quarantine::small_size) return hand_out(object, size);
+  if (!ends_are_zero(object, size)) report_written(object);
   __atomic_store_n(canary_at(address_of(object), size), canary_of(address_of(object)), __ATOMIC_RELAXED);
 }
 
-const char* fault_of(page_map::entry page, const void* block) {
-  span* const s = page.owner();
-  const std::size_t size = class_info(static_cast<unsigned>(page.size_class())).size;
-  const live_bit bit(s, address_of(block));
-  if ((bit.bits->load(std::memory_order_relaxed) & bit.mask) == 0) return "double free";
-  if (*canary_at(address_of(block), size) != canary_of(address_of(block))) return overflow_text;
-  return is_sound_before(s, address_of(block), size) ? nullptr : underflow_text;
+// The first object of a page may be that of its span, before which there is none.
+bool is_sound_before_first(const span* s, std::uintptr_t object, std::size_t size) {
+  if (object - objects::first_of(s) < size) return true;
+  const word found = __atomic_load_n(canary_at(object - size, size), __ATOMIC_RELAXED);
+  return found == 0 || found == canary_of(object - size);
 }
 
-void* take_back(page_map::entry page, void* block) {
+void report_written(const void* object) { os::fatal(written_text, object); }
+
+const char* fault_of(page_map::entry page, const void* block) {
+  const std::size_t size = class_info(static_cast<unsigned>(page.size_class())).size;
+  const word found = __atomic_load_n(canary_at(address_of(block), size), __ATOMIC_RELAXED);
+  if (found == 0 && is_zero(block, size)) return "double free";
+  if (found != canary_of(address_of(block))) return overflow_text;
+  return is_sound_before_first(page.owner(), address_of(block), size) ? nullptr : underflow_text;
+}
+
+void take_back(page_map::entry page, void* block, thread_cache* cache) {
   const auto size_class = static_cast<unsigned>(page.size_class());
   const std::size_t size = class_info(size_class).size;
   if (const char* const fault = fault_of(page, block)) os::fatal(fault, block);
-  // Of two threads that got here with one block, one finds the bit set.
-  const live_bit bit(page.owner(), address_of(block));
-  if ((bit.bits->fetch_and(~bit.mask, std::memory_order_relaxed) & bit.mask) == 0)
+  // Of two threads that got here with one block, one finds the canary.
+  if (!take_canary(canary_at(address_of(block), size), canary_of(address_of(block))))
     os::fatal("double free", block);
-  std::memset(block, 0, size);
-  void* const leaving = hardened_quarantine::exchange(block, size);
-  if (leaving == nullptr) return nullptr;
-  const auto leaving_class = static_cast<unsigned>(engine::map.class_of(address_of(leaving)));
-  if (!is_zero(leaving, class_info(leaving_class).size)) os::fatal(written_text, leaving);
-  return leaving;
+  zero(block, size);
+  if (cache != nullptr && size_class <= thread_quarantine::small_end) {
+    const quarantined leaving = cache->quarantine().exchange({block, size_class}, size_class);
+    if (!leaving.empty()) put_into_span(leaving);
+    return;
+  }
+  void* const leaving = hardened_large_quarantine::exchange(block, size);
+  if (leaving == nullptr) return;
+  put_into_span({leaving, static_cast<unsigned>(engine::map.class_of(address_of(leaving)))});
+}
+
+void put_into_span(quarantined leaving) {
+  void* object = leaving.object();
+  const unsigned size_class = leaving.size_class();
+  thread_cache* const cache = engine::local_cache;
+  if (cache != &engine::no_cache) {
+    if (cache->free_slow(size_class, engine::map.find(address_of(object)), object)) return;
+  }
+  engine::middle.flush(size_class, &object, 1);
+  engine::middle.settle(size_class);
 }
 
 }  // namespace tarn::hardened_block

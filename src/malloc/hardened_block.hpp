@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT
 // hardened_block: what the hardened build does to every block of a size class when it is handed out and taken back.
 //
-//   - Live bits. A bit of each object, in its span, is set exactly while a program owns the object. Of two threads that
-//     free one block, one clears the bit and the other one ends the process; what the program writes changes nothing.
-//   - Canaries. The last eight bytes of an object hold a secret of the process combined with the object's address; usable
-//     bytes end before them. They are checked when the block is freed or resized, those of the object before it too.
-//   - Zeroes. A block that is freed is zeroed. It must be zero still when it leaves the quarantine, and when it is handed
-//     out again, but for its first word, which then holds the mark and is cleared.
-//   - Quarantine (hardened_quarantine.hpp). A freed block is not handed out before thousands of others have been freed.
+//   - Canaries. The last eight bytes of an object hold a secret of the process combined with the object's address while a
+//     program owns the object, and zero while it is free; usable bytes end before them. free() exchanges the one for the
+//     other, by an atomic operation where the process has had two threads, so of two threads that free one block one
+//     ends the process. free() and realloc() check the canary of the object before, too.
+//   - Zeroes. A block that is freed is zeroed, and must be zero from end to end when it is handed out again: so an object
+//     that is live is never handed out either, as its canary is not zero.
+//   - Quarantine (thread/hardened_quarantine.hpp, hardened_large_quarantine.hpp). A freed block is not handed out before
+//     others have been freed.
 //
 // Thread safety: all functions may be called by any thread, for blocks that are theirs; what is wrong ends the process.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
-#include "pages/page_map.hpp"
+#include "central/free_mark.hpp"
+#include "runtime/engine.hpp"
 
 namespace tarn::hardened_block {
 
@@ -22,16 +25,122 @@ namespace tarn::hardened_block {
 inline constexpr std::size_t canary_bytes = 8;
 
 // The bytes of an object that can serve a request of `size` bytes. Requires: size <= largest_class_size - canary_bytes.
-constexpr std::size_t padded(std::size_t size) { return (size == 0 ? 1 : size) + canary_bytes; }
+constexpr std::size_t padded(std::size_t size) { return size + canary_bytes + (size == 0 ? 1 : 0); }
 
-// `object`, of the class, has just come out of a magazine or span. Ends the process if it was written to while free.
-void hand_out(void* object, unsigned size_class);
+using word __attribute__((may_alias)) = std::uint64_t;
+// Objects are aligned to 16 bytes and as many bytes, or a multiple of them, long.
+using two_words __attribute__((may_alias, vector_size(16))) = std::uint64_t;
+
+TARN_ALWAYS_INLINE word canary_of(std::uintptr_t object) {
+  return object * 0x9e3779b97f4a7c15U ^ free_mark::secret.value;
+}
+TARN_ALWAYS_INLINE word* canary_at(std::uintptr_t object, std::size_t size) {
+  return reinterpret_cast<word*>(object + size - canary_bytes);
+}
+
+// Of small objects.
+TARN_ALWAYS_INLINE bool is_zero(const void* object, std::size_t size) {
+  const auto* at = static_cast<const two_words*>(object);
+  const two_words* const end = at + size / sizeof(two_words);
+  two_words any = *at;
+  if (size >= 4 * sizeof(two_words)) {
+    const two_words* const last = end - 4;
+    two_words more = at[1] | at[2];
+    any |= at[3];
+    while ((at += 4) < last) {
+      more |= at[0] | at[1];
+      any |= at[2] | at[3];
+    }
+    any |= more | last[0] | last[1] | last[2] | last[3];
+  } else {
+    while (++at != end) any |= *at;
+  }
+  return (any[0] | any[1]) == 0;
+}
+
+TARN_ALWAYS_INLINE void zero(void* object, std::size_t size) {
+  constexpr std::size_t worth_a_call = 256;
+  if (size > worth_a_call) {
+    __builtin_memset(object, 0, size);
+    return;
+  }
+  auto* at = static_cast<two_words*>(object);
+  const two_words* const end = at + size / sizeof(two_words);
+  do {
+    *at = two_words{};
+    asm("" : "+r"(at));  // or the compiler would call memset
+  } while (++at != end);
+}
+
+// Ends the process: `object` was written to while it was free.
+[[noreturn]] void report_written(const void* object);
+
+// A small object, of `size` bytes, has just come out of a magazine or span.
+TARN_ALWAYS_INLINE void hand_out(void* object, std::size_t size) {
+  if (TARN_UNLIKELY(!is_zero(object, size))) report_written(object);
+  __atomic_store_n(canary_at(address_of(object), size), canary_of(address_of(object)), __ATOMIC_RELAXED);
+}
+
+// The same for any object of a class. Of a longer one both ends and a line of each part in between, drawn at random, must
+// be zero.
+void hand_out_any(void* object, std::size_t size);
+
+// free() of a small block by a thread that has a cache. False: nothing has been done, as the block is another one, or
+// something is wrong with it.
+TARN_ALWAYS_INLINE bool take_back_small(void* block);
 
 // What is wrong with freeing or resizing `block`, at which an object of the page's span begins; or null.
 const char* fault_of(page_map::entry page, const void* block);
 
-// The program gives `block` back. Ends the process if it is not live, or bytes around it were written to. Returns the
-// block that leaves the quarantine for it, all of it zero, or null.
-void* take_back(page_map::entry page, void* block);
+// The same of what lies before an object of the span, wherever in its page it begins.
+bool is_sound_before_first(const span* s, std::uintptr_t object, std::size_t size);
+
+// The program gives back any block of a size class. `cache`: the thread's, or null.
+void take_back(page_map::entry page, void* block, thread_cache* cache);
+
+// Where the magazine of the object's class is full.
+void put_into_span(quarantined leaving);
+
+// ---- inline ----
+
+// Before an object that is not the first one to begin in its page lies another one of its span, with zero or a canary at
+// its end. Where that is another cache line, the free of the other object looks at it: a miss would cost more than all
+// other checks.
+TARN_ALWAYS_INLINE bool is_sound_before(const span* s, std::uintptr_t object, std::size_t size) {
+  if (object % cache_line == 0) return true;
+  if (TARN_UNLIKELY((object & (page_size - 1)) < size)) return is_sound_before_first(s, object, size);
+  const word found = __atomic_load_n(reinterpret_cast<const word*>(object) - 1, __ATOMIC_RELAXED);
+  return found == 0 || found == canary_of(object - size);
+}
+
+TARN_ALWAYS_INLINE bool take_canary(word* canary, word expected) {
+  if (__atomic_load_n(canary, __ATOMIC_RELAXED) != expected) return false;
+  if (TARN_LIKELY(!engine::budget.has_had_several.load(std::memory_order_relaxed))) {
+    __atomic_store_n(canary, 0, __ATOMIC_RELAXED);
+    return true;
+  }
+  return __atomic_exchange_n(canary, 0, __ATOMIC_RELAXED) == expected;
+}
+
+TARN_ALWAYS_INLINE bool take_back_small(void* block) {
+  const page_map::entry page = engine::map.find(address_of(block));
+  const auto size_class = static_cast<unsigned>(page.size_class());
+  if (TARN_UNLIKELY(size_class - 1 >= thread_quarantine::small_end)) return false;
+  thread_cache* const cache = engine::local_cache;
+  const auto& info = class_info(size_class);
+  if (TARN_UNLIKELY(cache == &engine::no_cache ||
+                    !is_multiple(page.distance(address_of(block)), info.reciprocal) ||
+                    !is_sound_before(page.owner(), address_of(block), info.size))) {
+    return false;
+  }
+  if (TARN_UNLIKELY(!take_canary(canary_at(address_of(block), info.size), canary_of(address_of(block))))) {
+    return false;
+  }
+  zero(block, info.size);
+  const quarantined leaving = cache->quarantine().exchange({block, size_class}, size_class);
+  if (TARN_UNLIKELY(leaving.empty())) return true;
+  if (TARN_UNLIKELY(!cache->push_free(leaving.size_class(), leaving.object()))) put_into_span(leaving);
+  return true;
+}
 
 }  // namespace tarn::hardened_block

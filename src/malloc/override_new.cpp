@@ -79,8 +79,8 @@ TARN_COLD void* new_nothrow_slow(std::size_t size, std::size_t alignment) noexce
 }
 
 TARN_ALWAYS_INLINE void* new_object(std::size_t size) {
-  if (!hardened_build && TARN_LIKELY(size <= size_classes::fine_end)) {
-    void* const object = engine::local_cache->pop_fine(size);
+  if (TARN_LIKELY(size <= largest_fine)) {
+    void* const object = pop_fine(size);
     if (TARN_LIKELY(object != nullptr)) return object;
   }
   return new_slow(size, 0);

@@ -16,14 +16,7 @@ namespace {
 // A request that no machine could meet is not worth gathering memory for.
 constexpr std::size_t reclaim_limit = std::size_t{1} << 40;
 constexpr int reclaim_tries = 3;
-// The bytes that the hardened build keeps of each object of a class for itself.
-constexpr std::size_t kept_bytes = hardened_build ? hardened_block::canary_bytes : 0;
 constexpr std::size_t largest_in_class = largest_class_size - kept_bytes;
-
-// The size of object that serves a request. Requires: size <= largest_in_class.
-constexpr std::size_t object_size(std::size_t size) {
-  return hardened_build ? hardened_block::padded(size) : size;
-}
 
 void* allocate_object(unsigned size_class, std::size_t size) {
   if (thread_cache* cache = engine::attach_thread()) {
@@ -92,6 +85,9 @@ bool has_tag(const void* block) {
   os::fatal("invalid free of a pointer that tarn did not allocate", block);
 }
 
+// Of the hardened build, whose large blocks do not grow in place: pages that are not written take address space alone.
+std::size_t with_room_to_grow(std::size_t size) { return size < reclaim_limit ? size + size / 4 : size; }
+
 std::size_t copied_size(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
 }  // namespace
@@ -105,13 +101,13 @@ TARN_NOINLINE void* allocate_slow(std::size_t size) {
   void* block = nullptr;
   if (size <= largest_in_class) {
     const unsigned size_class = class_of_size(object_size(size));
-    // A miss of the fast path, or a class that it does not serve; the hardened build has no fast path.
-    if (hardened_build || size > size_classes::fine_end) block = engine::local_cache->pop_guarded(size_class);
+    // A miss of the fast path, or a class that it does not serve.
+    if (size > largest_fine) block = engine::local_cache->pop_guarded(size_class);
     if (block == nullptr) block = allocate_object(size_class, size);
     // A guarded block, which was sampled, is no object of a class.
     if constexpr (hardened_build) {
       if (block != nullptr && engine::map.class_of(address_of(block)) != 0) {
-        hardened_block::hand_out(block, size_class);
+        hardened_block::hand_out_any(block, class_info(size_class).size);
       }
     }
   } else {
@@ -136,8 +132,8 @@ void* allocate_aligned(std::size_t alignment, std::size_t size) {
 
 TARN_NOINLINE void deallocate_slow(void* block) {
   if (block == nullptr) return;
-  page_map::entry page = engine::map.find(address_of(block));
-  auto size_class = static_cast<unsigned>(page.size_class());
+  const page_map::entry page = engine::map.find(address_of(block));
+  const auto size_class = static_cast<unsigned>(page.size_class());
   if (size_class == 0) {
     if (TARN_UNLIKELY(engine::guards.contains(block))) return engine::guards.deallocate(block);
     span* s = large_block::find(block);
@@ -147,15 +143,10 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   thread_cache* const cache = engine::attach_thread();
   if constexpr (hardened_build) {
     if (const char* fault = fault_of(block)) os::fatal(fault, block);
-    block = hardened_block::take_back(page, block);
-    if (block == nullptr) return;
-    page = engine::map.find(address_of(block));
-    size_class = static_cast<unsigned>(page.size_class());
+    return hardened_block::take_back(page, block, cache);
   }
   if (TARN_LIKELY(cache != nullptr && cache->free_slow(size_class, page, block))) return;
-  if constexpr (!hardened_build) {
-    if (const char* fault = fault_of(block)) os::fatal(fault, block);
-  }
+  if (const char* fault = fault_of(block)) os::fatal(fault, block);
   free_mark::set(block);
   engine::middle.flush(size_class, &block, 1);
   engine::middle.settle(size_class);
@@ -194,7 +185,7 @@ void* reallocate(void* block, std::size_t size) {
     const std::size_t have = class_info(size_class).size - kept_bytes;
     if (size <= have && size > have / 2) return block;
   }
-  void* fresh = allocate(size);
+  void* fresh = allocate(hardened_build && size > largest_class_size ? with_room_to_grow(size) : size);
   if (fresh == nullptr) return nullptr;
   std::memcpy(fresh, block, copied_size(usable_size(block), size));
   deallocate(block);

@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/hardened.hpp"
 #include "base/units.hpp"
 
 namespace tarn {
@@ -40,16 +39,7 @@ struct kept_place {
   bool is_zero;
 };
 
-// Of the hardened build only: a bit of each object, set exactly while a program owns the object (malloc/hardened_block.hpp,
-// by atomic operations alone; no object of fewer than 16 bytes is handed out there, so 512 bits are enough).
-template <bool Hardened>
-struct span_live_bits {};
-template <>
-struct span_live_bits<true> {
-  std::atomic<std::uint64_t> live_bits[8] = {};
-};
-
-struct alignas(separation) span : span_live_bits<hardened_build> {
+struct alignas(separation) span {
   std::uintptr_t start = 0;
   span* next = nullptr;
   span* previous = nullptr;
@@ -85,7 +75,7 @@ struct alignas(separation) span : span_live_bits<hardened_build> {
   [[nodiscard]] bool contains(std::uintptr_t address) const { return address - start < bytes(); }
 };
 
-static_assert(sizeof(span) == (hardened_build ? 2 : 1) * separation);
+static_assert(sizeof(span) == separation);
 
 // Doubly linked, through span::next and span::previous.
 class span_list {

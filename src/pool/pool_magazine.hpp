@@ -6,6 +6,9 @@
 // Thread safety: any thread, also one without a thread cache.
 #pragma once
 
+#include <cstring>
+
+#include "base/hardened.hpp"
 #include "central/free_mark.hpp"
 #include "central/magazine.hpp"
 #include "runtime/engine.hpp"
@@ -45,6 +48,8 @@ inline void deallocate(magazine* m) {
   if (m->size_index != long_index) return engine::middle.magazines().deallocate(m);
   const unsigned size_class = class_of_size(long_bytes);
   void* const memory = m;
+  // Free objects are zero there.
+  if constexpr (hardened_build) std::memset(memory, 0, long_bytes);
   free_mark::set(memory);
   engine::middle.flush(size_class, &memory, 1);
   engine::middle.settle(size_class);

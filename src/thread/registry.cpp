@@ -104,7 +104,10 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
   cache->next = used_;
   if (used_ != nullptr) used_->previous = cache;
   used_ = cache;
-  budget_.caches.fetch_add(1, std::memory_order_relaxed);
+  const std::size_t others = budget_.caches.fetch_add(1, std::memory_order_relaxed);
+  if constexpr (hardened_build) {
+    if (others != 0) budget_.has_had_several.store(true, std::memory_order_relaxed);
+  }
   return cache;
 }
 

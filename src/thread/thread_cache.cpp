@@ -307,8 +307,13 @@ void thread_cache::give_up_bin(unsigned size_class) {
   streak_[size_class] = 0;
 }
 
+void thread_cache::flush_quarantine() {
+  quarantine_.take_all([&](quarantined q) { free_uncached(q.size_class(), q.object()); });
+}
+
 void thread_cache::flush_all() {
   if (!enter()) return;  // whoever has claimed it gives back what is in it
+  flush_quarantine();
   for (unsigned c = 1; c < size_classes::count; ++c) give_up_bin(c);
   for (magazine*& m : empty_) {
     if (m != nullptr) central_->magazines().deallocate(std::exchange(m, nullptr));

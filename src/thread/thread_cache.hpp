@@ -39,6 +39,7 @@
 #include "central/magazine.hpp"
 #include "central/objects.hpp"
 #include "central/size_class.hpp"
+#include "thread/hardened_quarantine.hpp"
 #include "thread/sample_windows.hpp"
 
 namespace tarn {
@@ -50,6 +51,8 @@ struct cache_budget {
 
   std::atomic<std::size_t> limit{64 * mib};
   std::atomic<std::size_t> caches{0};
+  // Of the hardened build: whether there have ever been two caches at the same time. Until then nobody else frees.
+  std::atomic<bool> has_had_several{false};
   alignas(separation) std::atomic<std::size_t> used{0};
 };
 
@@ -87,7 +90,13 @@ class alignas(separation) thread_cache {
   struct empty_tag {};
   constexpr explicit thread_cache(empty_tag /*unused*/) { make_empty(); }
 
-  thread_cache(central& c, cache_budget& budget) : central_(&c), budget_(&budget) { make_empty(); }
+  thread_cache(central& c, cache_budget& budget) : central_(&c), budget_(&budget) {
+    make_empty();
+    quarantine_.seed();
+  }
+
+  // Of the hardened build. By the thread itself.
+  TARN_ALWAYS_INLINE cache_quarantine& quarantine() { return quarantine_; }
 
   // An object of the class, or null: then allocate_slow, or a guarded allocation is due (sample_is_due).
   TARN_ALWAYS_INLINE void* pop(unsigned size_class) { return pop_from(bins_[size_class]); }
@@ -108,11 +117,15 @@ class alignas(separation) thread_cache {
     void** const top = b.top;
     if (TARN_UNLIKELY(top == b.limit)) return false;
     if (TARN_UNLIKELY(!is_live(page, b, object))) return false;
-    free_mark::set(object);
-    *top = object;
-    keep_order();
-    b.top = top + 1;
-    keep_order();
+    put(b, top, object);
+    return true;
+  }
+  // push() for what leaves the quarantine of the hardened build. False: the magazine is full.
+  TARN_ALWAYS_INLINE bool push_free(unsigned size_class, void* object) {
+    bin& b = bins_[size_class];
+    void** const top = b.top;
+    if (TARN_UNLIKELY(top == b.limit)) return false;
+    put(b, top, object);
     return true;
   }
 
@@ -209,6 +222,15 @@ class alignas(separation) thread_cache {
   void free_uncached(unsigned size_class, void* object);
   bool free_entered(unsigned size_class, page_map::entry page, void* object);
 
+  // Onto the magazine, which has room.
+  TARN_ALWAYS_INLINE static void put(bin& b, void** top, void* object) {
+    free_mark::set(object);
+    *top = object;
+    keep_order();
+    b.top = top + 1;
+    keep_order();
+  }
+
   // Two conditions on the way to an object: there is one, and no guarded allocation is due. The first one is asked
   // before anything is written, as the bins that all threads without a cache share are always empty.
   // The slot is read once: another thread may replace it by null (thread_cache_idle.cpp).
@@ -250,6 +272,7 @@ class alignas(separation) thread_cache {
   void give_back(unsigned size_class, magazine* m);
   void empty_bin(unsigned size_class);
   void give_up_bin(unsigned size_class);
+  void flush_quarantine();
   void scavenge();
   void note_slow_call(unsigned size_class);
 
@@ -276,6 +299,7 @@ class alignas(separation) thread_cache {
   std::uint8_t misses_[size_classes::count] = {};  // while the class has no place: since the last scavenge
   std::int8_t streak_[size_classes::count] = {};   // misses in a row: of free above zero, of malloc below
   void** last_top_[size_classes::count] = {};      // as of the last scavenge; null: used since
+  [[no_unique_address]] cache_quarantine quarantine_;
 };
 
 }  // namespace tarn

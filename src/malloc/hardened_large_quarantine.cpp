@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "malloc/hardened_quarantine.hpp"
+#include "malloc/hardened_large_quarantine.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include "base/units.hpp"
 #include "central/hardened_shuffle.hpp"
 
-namespace tarn::hardened_quarantine {
+namespace tarn::hardened_large_quarantine {
 namespace {
 
 template <std::size_t Length>
@@ -26,19 +26,16 @@ struct store {
   }
 };
 
-constexpr std::size_t most_small = 512;
 constexpr std::size_t most_medium = 16 * kib;
 // What both halves of a store may hold: twice its length of its largest objects.
-store<1024> small_blocks;  // up to 1 MiB
 store<128> medium_blocks;  // up to 4 MiB
 store<8> large_objects;    // up to 4 MiB
 
 }  // namespace
 
 void* exchange(void* block, std::size_t size) {
-  if (size <= most_small) return small_blocks.exchange(block);
   if (size <= most_medium) return medium_blocks.exchange(block);
   return large_objects.exchange(block);
 }
 
-}  // namespace tarn::hardened_quarantine
+}  // namespace tarn::hardened_large_quarantine
