@@ -82,10 +82,11 @@ Result pass_alone(call c, Arguments... arguments) {
   return pass<Result>(c, arguments...);
 }
 
-// A call that copies the process without fork handlers: the child gets a whole heap, as by fork.
+// A call that copies the process without fork handlers: the child gets a whole heap, as by fork. The recyclers' thread
+// stays, as it does at fork: a signal handler may call _Fork, and must not start a thread of libc's.
 template <class Result, class... Arguments>
 Result pass_copy(call c, Arguments... arguments) {
-  const hold_all held;
+  const hold held;
   engine::before_copy();
   const auto result = pass<Result>(c, arguments...);
   if (result == 0) {

@@ -169,6 +169,9 @@ void hold() {
   holds.fetch_add(1, std::memory_order_relaxed);
   full_fence();  // partner: the one in wake()
   if (alive.load(std::memory_order_relaxed) == 0) return;
+  // A destructor of the program's that makes the call itself would wait for its own end.
+  const long self = os::system_call(SYS_gettid);
+  if (self == thread_number.load(std::memory_order_relaxed)) return;
   ring();
   if (await_farewell()) os::await_end_of_thread(thread_number.load(std::memory_order_relaxed));
 }

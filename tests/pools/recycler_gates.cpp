@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// A program with a recycler makes the calls that end tarn's threads from where a thread must not be waited for or started:
+// in a destructor, which runs on the recyclers' thread, and by _Fork in a signal handler that interrupts pthread_create.
+#include <sys/prctl.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+
+#include "program.hpp"
+#include "tarn/recycler.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using clock_type = std::chrono::steady_clock;
+
+std::atomic<int> ended{0};
+std::atomic<std::int64_t> longest_ms{0};
+
+struct caller {
+  ~caller() {
+    const auto start = clock_type::now();
+    prctl(PR_SET_KEEPCAPS, 0);
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_type::now() - start);
+    if (took.count() > longest_ms) longest_ms = took.count();
+    ++ended;
+  }
+};
+
+void check_destructors() {
+  tarn::recycler<caller> callers({.cycle_ms = 100, .name = "callers"});
+  {
+    const auto one = callers.get();
+    const auto two = callers.get();
+  }
+  for (int i = 0; i < 500 && ended < 2; ++i) std::this_thread::sleep_for(10ms);
+  TARN_CHECK(ended >= 2, "%d of 2 objects ended", ended.load());
+  TARN_CHECK(longest_ms < 500, "prctl in a destructor took %lld ms", static_cast<long long>(longest_ms));
+}
+
+constexpr int wanted_forks = 500;
+volatile std::sig_atomic_t forks = 0;
+
+void fork_in_handler(int) {
+  const pid_t child = _Fork();
+  if (child == 0) _exit(0);
+  if (child > 0 && waitpid(child, nullptr, 0) == child) forks = forks + 1;
+}
+
+int start_threads_beside_forks() {
+  tarn::recycler<std::string> texts({.cycle_ms = 10, .name = "texts"});
+  struct sigaction action {};
+  action.sa_handler = fork_in_handler;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, nullptr);
+  itimerval timer{{0, 3000}, {0, 3000}};
+  setitimer(ITIMER_REAL, &timer, nullptr);
+  while (forks < wanted_forks) {
+    const auto one = texts.get();
+    std::thread([] {}).join();
+  }
+  timer = {};
+  setitimer(ITIMER_REAL, &timer, nullptr);
+  return 0;
+}
+
+// In a child, since what hangs blocks every signal but those that nobody can block.
+void check_forks() {
+  const pid_t child = fork();
+  if (child == 0) _exit(start_threads_beside_forks());
+  int status = 0;
+  pid_t found = 0;
+  for (int i = 0; i < 4000 && found == 0; ++i) {
+    std::this_thread::sleep_for(10ms);
+    found = waitpid(child, &status, WNOHANG);
+  }
+  if (found == 0) {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+  }
+  TARN_CHECK(found == child, "a program that forks in a signal handler hangs");
+  TARN_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "it ended with status %#x",
+             static_cast<unsigned>(status));
+}
+
+}  // namespace
+
+int main() {
+  check_destructors();
+  check_forks();
+  return 0;
+}
