@@ -207,13 +207,14 @@ class alignas(separation) thread_cache {
     keep_order();
     // acquire: partner of the release in end_claim().
     if (TARN_UNLIKELY(claimed_.load(std::memory_order_acquire))) {
-      busy_.store(false, std::memory_order_relaxed);
+      leave();
       return false;
     }
     if (TARN_UNLIKELY(has_holes_)) close_holes();
     return true;
   }
-  // release: partner of the acquire in empty_while_idle().
+  // release: partner of the acquire in empty_while_idle(). Also where enter() fails: who sees that store has not seen the
+  // one of the call before.
   void leave() { busy_.store(false, std::memory_order_release); }
   void close_holes();
   magazine* take_loaded(unsigned size_class);

@@ -32,7 +32,7 @@ class Packages:
 
     def __init__(self, folder, architecture, release=""):
         """`release`: of Debian, such as bullseye; none: what the system's own sources have."""
-        self.folder = pathlib.Path(folder) / architecture / release
+        self.folder = pathlib.Path(folder).resolve() / architecture / release
         self.architecture = architecture
         self.release = release
         self.known = []  # what apt calls its packages, asked for once

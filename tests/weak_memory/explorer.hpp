@@ -32,6 +32,7 @@ enum class kind : std::uint8_t {
   write,
   sleep,
   wake,
+  choose,
   done
 };
 
@@ -81,6 +82,9 @@ class thread {
   void futex_wake(unsigned place, bool all = false) {
     next({kind::wake, place, order::relaxed, order::relaxed, all ? 1 : 0, 0});
   }
+
+  // Every number below `count`, each in an execution of its own: what the program does next, for one.
+  int choose(int count) { return next({kind::choose, 0, order::relaxed, order::relaxed, count, 0}); }
 
   void check(bool holds, const char* what) {
     if (!holds && broken_ == nullptr) broken_ = what;
@@ -198,7 +202,7 @@ class explorer {
   bool follow(state&& s, unsigned t, const operation& o, int value, bool& moved) {
     static constexpr const char* names[] = {"load",  "await", "store",      "exchange", "compare_exchange",
                                             "add",   "fence", "full_fence", "fence_of", "read",
-                                            "write", "sleep", "wake",       "done"};
+                                            "write", "sleep", "wake",       "choose",   "done"};
     moved = true;
     s.logs[t].push_back(value);
     path_.push_back("thread " + std::to_string(t) + ": " + names[static_cast<int>(o.what)] + " of " +
@@ -224,6 +228,8 @@ class explorer {
         return each_sleep(s, t, o, moved);
       case kind::wake:
         return each_wake(s, t, o, moved);
+      case kind::choose:
+        return each_choice(s, t, o, moved);
       default:
         return single(s, t, o, moved);
     }
@@ -240,6 +246,13 @@ class explorer {
     if (o.what == kind::write) ordered = next.memory.write_plain(t, o.place, o.value);
     if (!ordered) return fail("a data race on a plain variable");
     return follow(std::move(next), t, o, value, moved);
+  }
+
+  bool each_choice(const state& s, unsigned t, const operation& o, bool& moved) {
+    for (int choice = 0; choice < o.value; ++choice) {
+      if (!follow(state(s), t, o, choice, moved)) return false;
+    }
+    return true;
   }
 
   bool each_read(const state& s, unsigned t, const operation& o, bool& moved) {

@@ -80,10 +80,6 @@ const registered quarantine("handover.quarantine", {"acquire", "release"}, excha
 // Covers: include/tarn/detail/recycler_abi.hpp: atomic_signal_fence seq_cst
 // Covers: include/tarn/detail/recycler_abi.hpp: claimed.load acquire, busy.store release
 // Covers: src/recycler/recycler_registry.cpp: busy.load acquire, claimed.store release
-// thread_cache: enter() and leave() against claim(), empty_while_idle() and end_claim():
-// Covers: src/thread/thread_cache.hpp: atomic_signal_fence seq_cst, busy_.store release,
-// Covers: src/thread/thread_cache.hpp: claimed_.load acquire, claimed_.store release
-// Covers: src/thread/thread_cache_idle.cpp: busy_.load acquire
 namespace claim {
 enum : unsigned { busy, claimed, lock, claims };
 enum : unsigned { bin, number };
@@ -124,60 +120,6 @@ const registered protocol("handover.recycler_claim",
                            "claimer's acquire", "claimer's release"},
                           one_claimer);
 }  // namespace claim
-
-// take_loaded() and give_back_taken() of src/thread/thread_cache_idle.cpp against pop() and push() of the owner, which ask
-// nobody: three objects in a magazine, of which the topmost is never taken. An object that both have is a race on its own
-// plain variable.
-// Covers: src/thread/thread_cache_idle.cpp: i.exchange acq_rel, slot.load acquire
-namespace loaded {
-enum : unsigned { top, slots };
-
-int pop(thread& t, int& at) {
-  if (at == 0) return 0;
-  const int object = t.load(slots + static_cast<unsigned>(at - 1), order::relaxed);
-  if (object == 0) return 0;
-  t.store(top, --at, order::relaxed);
-  t.write(static_cast<unsigned>(object), 1);
-  return object;
-}
-
-void owner(thread& t) {
-  int at = 3;
-  pop(t, at);
-  const int object = pop(t, at);
-  if (object == 0) return;
-  t.store(slots + static_cast<unsigned>(at), object, order::relaxed);
-  t.store(top, at + 1, order::relaxed);
-}
-
-void taker(thread& t) {
-  t.process_fence(2);
-  const int count = t.load(top, order::relaxed) - (without("kept object") ? 0 : 1);
-  int taken[3] = {};
-  for (int i = 0; i < count; ++i) taken[i] = t.exchange(slots + static_cast<unsigned>(i), 0, order::acq_rel);
-  if (!without("fence before top")) t.process_fence(2);
-  const int now = t.load(top, order::relaxed);
-  if (!without("fence after top")) t.process_fence(2);
-  for (int i = 0; i < count; ++i) {
-    const unsigned slot = slots + static_cast<unsigned>(i);
-    if (!without("look at slot") && t.load(slot, order::acquire) != 0) continue;
-    if (i < now - 1 || without("look at top")) {
-      if (taken[i] != 0) t.write(static_cast<unsigned>(taken[i]), 2);
-    } else {
-      int expected = 0;
-      t.compare_exchange(slot, expected, taken[i], order::acq_rel, order::relaxed);
-    }
-  }
-}
-
-model sleeper() {
-  return {4, 4, {owner, taker}, {}, [](machine& m) {
-            m.set_initial(top, 3);
-            for (int i = 0; i < 3; ++i) m.set_initial(slots + static_cast<unsigned>(i), i + 1);
-          }};
-}
-const registered protocol("handover.loaded_magazine", {"fence before top", "look at top"}, sleeper);
-}  // namespace loaded
 
 }  // namespace
 }  // namespace weak
