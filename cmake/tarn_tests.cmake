@@ -10,6 +10,9 @@
 # They run without guarded allocations, which are rare and at random places; ENV TARN_GUARDED=N asks for them.
 #
 # Programs that run with libtarn preloaded are declared in tests/guarantees/.
+#
+# Under an emulator all limits of time are ten times as long, and the programs are told so (GUARANTEE_SLOWNESS).
+include(${CMAKE_CURRENT_LIST_DIR}/tarn_slowness.cmake)
 
 function(tarn_unit_test name)
   tarn_gtest_program(${name} unit 60 ${ARGN})
@@ -35,6 +38,7 @@ macro(tarn_parse_test timeout)
   if(NOT arg_LIBRARY)
     set(arg_LIBRARY tarn_api_static)
   endif()
+  tarn_limit(arg_TIMEOUT ${arg_TIMEOUT})
 endmacro()
 
 function(tarn_gtest_program name label timeout)
@@ -51,6 +55,6 @@ function(tarn_gtest_program name label timeout)
   # One ctest test per program: a program's tests share one heap, and the sanitizers start slowly.
   add_test(NAME ${label}.${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${label}.${name} PROPERTIES
-    ENVIRONMENT "${TARN_SANITIZER_ENV};TARN_GUARDED=off;${arg_ENV}" LABELS "${label};${arg_LABELS}"
+    ENVIRONMENT "${TARN_SANITIZER_ENV};${TARN_SLOWNESS_ENV};TARN_GUARDED=off;${arg_ENV}" LABELS "${label};${arg_LABELS}"
     TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
 endfunction()

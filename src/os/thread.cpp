@@ -9,6 +9,7 @@
 #include <atomic>
 #include <climits>
 #include <cstring>
+#include <new>
 
 #include "base/fence.hpp"
 #include "base/units.hpp"
@@ -334,7 +335,12 @@ bool in_sandbox() { return sandboxed.load(std::memory_order_relaxed); }
 
 void note_forked_child() {
   thread_control* const c = at_load->control;
-  if (c != nullptr) c->process.store(system_call(SYS_getpid), std::memory_order_relaxed);
+  if (c == nullptr) return;
+  const long self = system_call(SYS_getpid);
+  const long noted = c->process.load(std::memory_order_relaxed);
+  // The parent's page: an emulator of the system has answered success to MADV_WIPEONFORK and done nothing.
+  if (noted != 0 && noted != self) new (c) thread_control;
+  c->process.store(self, std::memory_order_relaxed);
 }
 
 bool in_vfork_child() {

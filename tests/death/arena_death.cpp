@@ -12,7 +12,8 @@
 namespace tarn {
 namespace {
 
-const char* const stale_marker = "tarn: arena rewound to a marker that is no longer valid: 0x[0-9a-f]+\n$";
+const char* const stale_marker =
+    "tarn: arena rewound to a marker that is no longer valid: 0x[0-9a-f]+\n" TARN_END_OF_OUTPUT;
 
 class arena_death : public testing::Test {
  protected:
@@ -54,8 +55,9 @@ TEST_F(arena_death, rewound_to_another_arenas_marker) {
 TEST_F(arena_death, an_alignment_that_is_no_power_of_two) {
   arena a;
   for (const std::size_t alignment : {0U, 3U, 24U, 100U}) {
-    EXPECT_EXIT((void)a.allocate(10, alignment), testing::KilledBySignal(SIGABRT),
-                "^tarn: arena asked for an alignment that is no power of two: 0x[0-9a-f]+\n$")
+    EXPECT_EXIT(
+        (void)a.allocate(10, alignment), testing::KilledBySignal(SIGABRT),
+        "^tarn: arena asked for an alignment that is no power of two: 0x[0-9a-f]+\n" TARN_END_OF_OUTPUT)
         << alignment;
   }
 }

@@ -27,7 +27,8 @@ TEST_F(fatal_death, one_line_and_sigabrt) {
 
 TEST_F(fatal_death, a_long_reason_is_cut_not_overrun) {
   const std::string reason(4000, 'r');
-  EXPECT_EXIT(fatal(reason.c_str(), nullptr), testing::KilledBySignal(SIGABRT), "^tarn: r+$");
+  EXPECT_EXIT(fatal(reason.c_str(), nullptr), testing::KilledBySignal(SIGABRT),
+              "^tarn: r+" TARN_END_OF_OUTPUT);
 }
 
 TEST_F(fatal_death, ignored_or_blocked_it_is_killed) {

@@ -64,8 +64,10 @@ void touches_nothing(size_t size, size_t allowed) {
 
 int main() {
   start();
+  const bool own_figures = memory_figures_are_own();
   expect_good(run_in_child(60,
-                           [] {
+                           [own_figures] {
+                             if (!own_figures) return holds;
                              touches_nothing(64 * mib, 2 * mib);
                              touches_nothing(3 * gib, 4 * mib);
                              return holds;
@@ -73,5 +75,6 @@ int main() {
               "calloc of fresh memory");
   reuse_all_sizes();
   measured("%zu blocks zero on reuse", blocks_checked);
+  if (!own_figures) skip("%s; zeroes were checked", foreign_memory);
   return holds;
 }

@@ -76,7 +76,7 @@ int be_a_child(int generation) {
 
 int main() {
   start();
-  const int forks = long_run() ? 5000 : 150;
+  const int forks = static_cast<int>((long_run() ? 5000 : 150) / slowness());
   pthread_t threads[4];
   for (uintptr_t i = 0; i < 4; ++i)
     threads[i] = start_thread(churn_until_stopped, reinterpret_cast<void*>(i));

@@ -76,7 +76,7 @@ int be_a_child() {
 
 int main() {
   start();
-  const int forks = long_run() ? 20'000 : 300;
+  const int forks = static_cast<int>((long_run() ? 20'000 : 300) / slowness());
   common_stream = tmpfile();
   if (common_stream == nullptr) skip("tmpfile failed");
   // The parent itself may hang in fork: then the child that runs this loop ends by its alarm.

@@ -40,7 +40,7 @@ void* operate(void* argument) {
 
 int main() {
   start();
-  const size_t operations = long_run() ? 300'000'000 : 10'000'000;
+  const size_t operations = (long_run() ? 300'000'000 : 10'000'000) / slowness();
   operations_per_thread = operations / 2;
   struct sigaction action {};
   action.sa_handler = on_timer;

@@ -161,7 +161,7 @@ class tracer {
   static constexpr unsigned seconds_allowed = 20;
 
   [[noreturn]] void start_workload() const {
-    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(not_checkable);
     raise(SIGSTOP);
     ask_for_stops();
     execl("/proc/self/exe", "22_failing_system_calls", "workload", static_cast<char*>(nullptr));

@@ -4,6 +4,7 @@
 // The program runs itself, with the preload of its own environment and without.
 #include <spawn.h>
 
+#include "../system_probes.hpp"
 #include "inject.hpp"
 
 extern char** environ;
@@ -91,6 +92,7 @@ struct series {
 int main(int count, char**) {
   if (count == 2) return hello();
   start();
+  if (!system_probes::own_program_can_be_executed()) skip("%s", system_probes::no_execution);
   char path[4096];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
   if (length <= 0) skip("/proc/self/exe cannot be read");

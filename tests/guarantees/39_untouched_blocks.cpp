@@ -125,6 +125,7 @@ int write_inner_pages() { return write_one_page_of_each(2 * mib + 64 * kib); }
 // With a number, only the part of that number.
 int main(int argc, char** argv) {
   start();
+  need_own_memory_figures();
   struct {
     const char* name;
     int (*body)();

@@ -350,6 +350,23 @@ inline void need_address_space_limits() {
   if (!child.good()) skip("RLIMIT_AS is not applied here");
 }
 
+// Whether the resident set is the program's alone. qemu-user's tables count too: they grow with address space that nobody
+// touches, and with threads.
+inline bool memory_figures_are_own() {
+  const size_t before = rss_bytes();
+  void* const untouched =
+      mmap(nullptr, gib, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (untouched == MAP_FAILED) return true;
+  const size_t grown = growth(before, rss_bytes());
+  munmap(untouched, gib);
+  return grown < mib;
+}
+inline constexpr const char* foreign_memory =
+    "a mapping of 1 GiB that nobody touches makes more than 1 MiB resident";
+inline void need_own_memory_figures() {
+  if (!memory_figures_are_own()) skip("%s", foreign_memory);
+}
+
 // This program again, as a new process, with one argument.
 inline child_result run_again(unsigned seconds, const char* argument) {
   return run_in_child(seconds, [argument] {
@@ -358,7 +375,8 @@ inline child_result run_again(unsigned seconds, const char* argument) {
     if (length <= 0) return not_checkable;
     path[length] = '\0';
     execl(path, path, argument, static_cast<char*>(nullptr));
-    return not_checkable;
+    skip("this program cannot be executed again: %s", strerror(errno));
+    return broken;
   });
 }
 

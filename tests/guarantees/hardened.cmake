@@ -8,11 +8,12 @@ if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY)
   set_target_properties(guarantee_misuse_overrun PROPERTIES OUTPUT_NAME misuse_overrun)
 
   function(tarn_hardened_guarantees label)
+    tarn_limit(limit 300)
     foreach(name IN LISTS ARGN)
       add_test(NAME hardened.${name} COMMAND guarantee_${name})
       set_tests_properties(hardened.${name} PROPERTIES
-        ENVIRONMENT "LD_PRELOAD=$<TARGET_FILE:tarn_hardened>;TARN_LIB=$<TARGET_FILE:tarn_hardened>"
-        SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS "${label}")
+        ENVIRONMENT "${TARN_SLOWNESS_ENV};LD_PRELOAD=$<TARGET_FILE:tarn_hardened>;TARN_LIB=$<TARGET_FILE:tarn_hardened>"
+        SKIP_RETURN_CODE 77 TIMEOUT ${limit} LABELS "${label}")
     endforeach()
   endfunction()
   tarn_hardened_guarantees(hardened

@@ -157,7 +157,10 @@ inline bool names_pointer(const char* text, const void* pointer) {
 
 inline void judge(const char* name, const child_result& result, const char* text, misuse_tally& tally) {
   const char* const newline = strchr(text, '\n');
-  const bool one_line = newline != nullptr && newline[1] == '\0';
+  constexpr const char* emulators_line =
+      "qemu: uncaught target signal";  // qemu-user adds it to a program's own
+  const bool one_line = newline != nullptr && (newline[1] == '\0' || strncmp(newline + 1, emulators_line,
+                                                                             strlen(emulators_line)) == 0);
   const char* verdict = nullptr;
   if (result.exited && result.code == holds) {
     ++tally.harmless;

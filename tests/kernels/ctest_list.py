@@ -33,10 +33,12 @@ def read(build, labels, wanted, unwanted):
         if not re.search(wanted, name) or (unwanted and re.search(unwanted, name)):
             continue
         command = entry["command"]
+        environment = [e for e in properties.get("ENVIRONMENT", []) if e]
+        emulated = [int(e.split("=")[1]) for e in environment if e.startswith("GUARANTEE_SLOWNESS=")]
+        timeout = properties.get("TIMEOUT", 60) / (emulated[0] if emulated else 1)  # the guest has a slowness of its own
         if "qemu-" in command[0]:  # a cross build's emulator and its options; the guest needs none
             command = command[next(i for i, word in enumerate(command) if word.startswith(root)):]
-        tests.append(Test(name, command, [e for e in properties.get("ENVIRONMENT", []) if e],
-                          properties.get("TIMEOUT", 60), properties.get("SKIP_RETURN_CODE"),
+        tests.append(Test(name, command, environment, timeout, properties.get("SKIP_RETURN_CODE"),
                           properties.get("WORKING_DIRECTORY", build)))
     seconds = costs(build)
     return sorted(tests, key=lambda test: seconds.get(test.name, math.inf))

@@ -45,8 +45,8 @@ MOUNT_HOST = {
 CGROUP = "/busybox mount -t cgroup2 cgroup /root/sys/fs/cgroup"
 
 # Where programs for another architecture look for their loader, their libraries and their shell.
-FOREIGN = """/busybox mkdir -p /root/usr/lib
-/busybox ln -sfn {libraries} /root/usr/lib/{triple}
+FOREIGN = """/busybox mkdir -p /root/usr/lib/{triple}
+/busybox mount --bind /root{libraries} /root/usr/lib/{triple}
 /busybox ln -sfn {libraries}/{loader} /root/usr/lib/{loader}
 for tool in sh true false cat sleep; do
   /busybox rm -f /root/usr/bin/$tool

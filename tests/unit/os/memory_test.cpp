@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "../../system_probes.hpp"
 #include "base/units.hpp"
 
 namespace tarn::os {
@@ -66,10 +67,12 @@ TEST(memory, purge_drops_and_zeroes) {
   EXPECT_TRUE(all_bytes_are(start, length / 2, 0));
   EXPECT_TRUE(all_bytes_are(static_cast<char*>(start) + length / 2, length / 2, 0x5a));
   release(start, length);
+  if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
   EXPECT_FALSE(purge(start, length)) << "a range that is not mapped keeps nothing and says so";
 }
 
 TEST(memory, populate_backs_with_zeroes) {
+  if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
   void* const start = reserve(length, page_size());
   ASSERT_NE(start, nullptr);
   if (populate(start, length)) {
@@ -156,6 +159,7 @@ TEST(memory, purge_free_undoes_a_lock) {
 }
 
 TEST(memory, advice_on_a_range_that_is_not_mapped_fails) {
+  if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
   void* const start = reserve(huge_page_size, huge_page_size);
   ASSERT_NE(start, nullptr);
   release(start, huge_page_size);

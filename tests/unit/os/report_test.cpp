@@ -11,6 +11,7 @@
 #include <iterator>
 #include <string>
 
+#include "../../system_probes.hpp"
 #include "self.hpp"
 
 namespace tarn::os {
@@ -108,6 +109,7 @@ TEST(report_child, opens_a_file_and_writes_a_line) {
 }
 
 TEST(report, nothing_is_written_where_there_was_no_standard_error) {
+  if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const std::string path = new_path("closed");
   const std::string command = "ENGINE_TEST_CHILD=1 REPORT_CHILD_FILE='" + path + "' '" +
                               testing_support::own_path() + "' --gtest_filter=report_child.* >/dev/null 2>&-";

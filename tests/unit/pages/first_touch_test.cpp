@@ -9,6 +9,7 @@
 #include <ctime>
 #include <thread>
 
+#include "../../system_probes.hpp"
 #include "os/memory.hpp"
 
 namespace tarn {
@@ -170,6 +171,7 @@ TEST(first_touch, dear_huge_pages_are_left_alone_for_a_while) {
 }
 
 TEST(first_touch, what_is_carried_out_is_counted) {
+  if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
   void* const start = os::reserve(8 * mib, huge_page_size);
   ASSERT_NE(start, nullptr);
   first_touch touch;
@@ -190,6 +192,7 @@ TEST(first_touch, what_is_carried_out_is_counted) {
 }
 
 TEST(first_touch, where_something_was_purged_the_system_makes_no_huge_pages) {
+  if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
   constexpr std::size_t bytes = 4 * huge_page_size;
   char* const start = static_cast<char*>(os::reserve(bytes, huge_page_size));
   ASSERT_NE(start, nullptr);
