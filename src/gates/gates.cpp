@@ -5,8 +5,8 @@
 // asks for a process of one thread, finds one.
 //
 // Not here: chroot, pivot_root, chdir, umask and setsid, which the kernel applies to all threads of the process or which
-// threads share (CLONE_FS); setfsuid and setfsgid, which leave the way back open to each thread and are called for each
-// request of a file server; vfork and posix_spawn, whose child shares memory until it is another program (thread.hpp).
+// threads share (CLONE_FS); vfork and posix_spawn, whose child shares memory until it is another program. In such a child
+// the gates hold nothing: what it gives up is its own, and the threads are its parent's.
 //
 // Thread safety: any thread and any signal handler. errno and results are those of the call behind.
 #include <fcntl.h>
@@ -16,6 +16,7 @@
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/fsuid.h>
 #if defined(__x86_64__)
 #include <sys/io.h>
 #endif
@@ -26,6 +27,7 @@
 #include <cstdint>
 
 #include "gates/next.hpp"
+#include "os/syscall.hpp"
 #include "os/thread.hpp"
 #include "recycler/caretaker.hpp"
 #include "runtime/engine.hpp"
@@ -46,25 +48,42 @@ constexpr long lsm_set_self_attr = 460;
 class hold {
  public:
   hold() = default;
-  ~hold() { os::release_background_thread(token_); }
+  ~hold() {
+    if (!in_vfork_child_) os::release_background_thread(token_);
+  }
   hold(const hold&) = delete;
   hold& operator=(const hold&) = delete;
+  [[nodiscard]] bool in_vfork_child() const { return in_vfork_child_; }
 
  private:
-  os::hold_token token_ = os::hold_background_thread();
+  bool in_vfork_child_ = os::in_vfork_child();
+  os::hold_token token_ = in_vfork_child_ ? 0 : os::hold_background_thread();
 };
 
 // And the thread of the recyclers, which is libc's.
 class hold_all {
  public:
-  hold_all() { caretaker::hold(); }
-  ~hold_all() { caretaker::release(); }
+  hold_all() {
+    if (!in_vfork_child()) caretaker::hold();
+  }
+  ~hold_all() {
+    if (!in_vfork_child()) caretaker::release();
+  }
   hold_all(const hold_all&) = delete;
   hold_all& operator=(const hold_all&) = delete;
+  [[nodiscard]] bool in_vfork_child() const { return engine_.in_vfork_child(); }
 
  private:
   hold engine_;
 };
+
+// Before the first thread of the process ends alone: the process would live on, and end with the status of the last
+// thread. No release follows.
+void end_threads() {
+  if (os::in_vfork_child()) return;
+  caretaker::hold();
+  os::hold_background_thread();
+}
 
 // The call behind; ENOSYS where libc has none.
 template <class Result, class... Arguments>
@@ -97,15 +116,18 @@ Result pass_copy(call c, Arguments... arguments) {
   return result;
 }
 
-// The child of libc's clone() begins in a function.
+// The child of libc's clone() begins in a function, and ends only its first thread when the function returns.
 struct child_start {
   int (*body)(void*);
   void* argument;
+  bool has_whole_heap;
 };
 int start_child(void* start) {
   const child_start s = *static_cast<const child_start*>(start);
-  engine::after_copy_in_child();
-  return s.body(s.argument);
+  if (s.has_whole_heap) engine::after_copy_in_child();
+  const int status = s.body(s.argument);
+  end_threads();
+  return status;
 }
 
 // A call that libc makes for every thread that it knows.
@@ -115,12 +137,19 @@ int pass_identity(call c, Arguments... arguments) {
   return pass<int>(c, arguments...);
 }
 
+// Whether a filter is there: a positive result is the descriptor of a listener, or the thread that could not follow.
+bool is_installed(long result, call c, long number_or_option, word flags) {
+  const bool listens = c == call::system_call && number_or_option == SYS_seccomp &&
+                       (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0;
+  return result == 0 || (result > 0 && listens);
+}
+
 // Filters are inherited: no thread is started in this process any more.
 long pass_filter(call c, long number_or_option, word a, word b, word d, word e, word f, word g) {
   const hold_all held;
   const long result = c == call::prctl ? pass<int>(c, static_cast<int>(number_or_option), a, b, d, e)
                                        : pass<long>(c, number_or_option, a, b, d, e, f, g);
-  if (result >= 0) os::note_sandbox();
+  if (is_installed(result, c, number_or_option, b) && !held.in_vfork_child()) os::note_sandbox();
   return result;
 }
 
@@ -139,7 +168,7 @@ bool changes_rights(int option) {
   }
 }
 
-enum class effect : std::uint8_t { none, alone, copy, filter };
+enum class effect : std::uint8_t { none, alone, copy, filter, end };
 
 // With a thread pointer of its own the child is not the thread that has taken the locks; as long as CLONE_VFORK stops the
 // parent, it could not release them.
@@ -151,6 +180,24 @@ effect effect_of_clone(word flags) {
 effect effect_of_prctl(int option) {
   if (option == PR_SET_SECCOMP) return effect::filter;
   return changes_rights(option) ? effect::alone : effect::none;
+}
+
+// A bad address is the kernel's to refuse. With no valid first argument the call does nothing but read the second.
+bool is_readable(word address) {
+  constexpr long no_way = -1;
+  constexpr long bad_address = -14;
+  return os::system_call(SYS_rt_sigprocmask, no_way, static_cast<long>(address), 0, sizeof(std::uint64_t)) !=
+         bad_address;
+}
+
+effect effect_of_clone3(word arguments) {
+  if (arguments == 0 || !is_readable(arguments)) return effect::none;
+  return effect_of_clone(*reinterpret_cast<const std::uint64_t*>(arguments));
+}
+
+// A sandbox may forbid the question, and has no threads of ours.
+bool ends_first_thread() {
+  return !os::in_sandbox() && os::system_call(SYS_gettid) == os::system_call(SYS_getpid);
 }
 
 effect alone_if(bool condition) { return condition ? effect::alone : effect::none; }
@@ -165,6 +212,8 @@ effect effect_of(long number, word a, word c) {
     case SYS_setresuid:
     case SYS_setresgid:
     case SYS_setgroups:
+    case SYS_setfsuid:
+    case SYS_setfsgid:
     case SYS_capset:
     case SYS_unshare:
     case SYS_setns:
@@ -180,7 +229,7 @@ effect effect_of(long number, word a, word c) {
       return effect::copy;
 #endif
     case SYS_clone3:
-      return a != 0 ? effect_of_clone(*reinterpret_cast<const std::uint64_t*>(a)) : effect::none;
+      return effect_of_clone3(a);
     case SYS_prctl:
       return effect_of_prctl(static_cast<int>(a));
     case SYS_seccomp:
@@ -191,6 +240,8 @@ effect effect_of(long number, word a, word c) {
       return alone_if((c & close_range_unshare) != 0);
     case SYS_clone:
       return effect_of_clone(a);
+    case SYS_exit:
+      return ends_first_thread() ? effect::end : effect::none;
     default:
       return effect::none;
   }
@@ -224,6 +275,8 @@ TARN_API int setgroups(size_t count, const gid_t* groups) noexcept {
 TARN_API int initgroups(const char* user, gid_t group) {
   return pass_identity(call::initgroups, user, group);
 }
+TARN_API int setfsuid(uid_t user) noexcept { return pass_alone<int>(call::setfsuid, user); }
+TARN_API int setfsgid(gid_t group) noexcept { return pass_alone<int>(call::setfsgid, group); }
 TARN_API int capset(cap_user_header_t header, cap_user_data_t data) noexcept {
   return pass_alone<int>(call::capset, header, data);
 }
@@ -261,17 +314,22 @@ TARN_API int tarn_gate_clone(int (*body)(void*), void* stack, int flags, void* a
 TARN_API int tarn_gate_clone(int (*body)(void*), void* stack, int flags, void* argument, word a, word b,
                              word c) noexcept {
   const effect what = effect_of_clone(static_cast<word>(flags));
-  if (what == effect::none) return pass<int>(call::clone, body, stack, flags, argument, a, b, c);
-  if (what == effect::alone) return pass_alone<int>(call::clone, body, stack, flags, argument, a, b, c);
-  child_start start{body, argument};
-  return pass_copy<int>(call::clone, start_child, stack, flags, static_cast<void*>(&start), a, b, c);
+  // libc refuses a call without a function or a stack.
+  if (what == effect::none || body == nullptr || stack == nullptr)
+    return pass<int>(call::clone, body, stack, flags, argument, a, b, c);
+  child_start start{body, argument, what == effect::copy};
+  auto* const given = static_cast<void*>(&start);
+  return start.has_whole_heap ? pass_copy<int>(call::clone, start_child, stack, flags, given, a, b, c)
+                              : pass_alone<int>(call::clone, start_child, stack, flags, given, a, b, c);
 }
 
 TARN_API long tarn_gate_syscall(long number, word a, word b, word c, word d, word e, word f) noexcept
     __asm__("syscall");
 TARN_API long tarn_gate_syscall(long number, word a, word b, word c, word d, word e, word f) noexcept {
   const effect what = effect_of(number, a, c);
-  if (what == effect::none) return pass<long>(call::system_call, number, a, b, c, d, e, f);
+  if (what == effect::end) end_threads();
+  if (what == effect::none || what == effect::end)
+    return pass<long>(call::system_call, number, a, b, c, d, e, f);
   if (what == effect::alone) return pass_alone<long>(call::system_call, number, a, b, c, d, e, f);
   if (what == effect::copy) return pass_copy<long>(call::system_call, number, a, b, c, d, e, f);
   return pass_filter(call::system_call, number, a, b, c, d, e, f);

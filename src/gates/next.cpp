@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <sched.h>
 #include <sys/auxv.h>
+#include <sys/fsuid.h>
 #if defined(__x86_64__)
 #include <sys/io.h>
 #endif
@@ -24,10 +25,10 @@ namespace {
 constexpr std::size_t calls = static_cast<std::size_t>(call::count);
 
 // In the order of `call`, as all tables here.
-constexpr const char* names[calls] = {"setuid",   "setgid",    "seteuid",   "setegid",   "setreuid",
-                                      "setregid", "setresuid", "setresgid", "setgroups", "initgroups",
-                                      "capset",   "prctl",     "unshare",   "setns",     "close_range",
-                                      "clone",    "_Fork",     "syscall",
+constexpr const char* names[calls] = {"setuid",   "setgid",      "seteuid",   "setegid",   "setreuid",
+                                      "setregid", "setresuid",   "setresgid", "setgroups", "initgroups",
+                                      "setfsuid", "setfsgid",    "capset",    "prctl",     "unshare",
+                                      "setns",    "close_range", "clone",     "_Fork",     "syscall",
 #if defined(__x86_64__)
                                       "ioperm",   "iopl"
 #endif
@@ -49,7 +50,8 @@ bool come_here(Functions*... own) {
 // names in front of it.
 bool all_come_here() {
   return come_here(setuid, setgid, seteuid, setegid, setreuid, setregid, setresuid, setresgid, setgroups,
-                   initgroups, capset, prctl, unshare, setns, close_range, clone, _Fork, syscall
+                   initgroups, setfsuid, setfsgid, capset, prctl, unshare, setns, close_range, clone, _Fork,
+                   syscall
 #if defined(__x86_64__)
                    ,
                    ioperm, iopl

@@ -20,6 +20,8 @@ enum class call : std::size_t {
   setresgid,
   setgroups,
   initgroups,
+  setfsuid,
+  setfsgid,
   capset,
   prctl,
   unshare,

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <cstring>
@@ -13,6 +14,7 @@
 
 #include "base/fence.hpp"
 #include "base/units.hpp"
+#include "os/clock.hpp"
 #include "os/futex.hpp"
 #include "os/memory.hpp"
 #include "os/sealed.hpp"
@@ -35,8 +37,9 @@ struct thread_control {
   futex_word bell{0};
   std::atomic<std::uint32_t> holds{0};
   std::atomic<std::uint32_t> start_after_hold{0};
-  std::atomic<hold_token> token{0};  // of the holds in this process; 0 before the first one
-  std::atomic<std::uint32_t> refused{0};
+  std::atomic<hold_token> token{0};          // of the holds in this process; 0 before the first one
+  std::atomic<std::int64_t> next_try_ms{0};  // 0: the last start has succeeded
+  std::atomic<std::int64_t> pause_ms{0};     // after the last refusal
   std::atomic<int> thread{0};    // the last one's number, written by the kernel before clone returns
   std::atomic<long> process{0};  // 0 in a child, until note_forked_child() or the first start
 };
@@ -194,6 +197,18 @@ long start_claimed(thread_control* c) {
   return thread;
 }
 
+// What the system refuses may be granted later: limits on processes are shared by all processes of a user. The pauses
+// between two tries double.
+void plan_next_try(thread_control* c, bool started) {
+  constexpr std::int64_t shortest_ms = 100;
+  constexpr std::int64_t longest_ms = 60000;
+  if (started && c->next_try_ms.load(std::memory_order_relaxed) == 0) return;
+  const std::int64_t last = c->pause_ms.load(std::memory_order_relaxed);
+  const std::int64_t pause = started ? 0 : std::clamp(2 * last, shortest_ms, longest_ms);
+  c->pause_ms.store(pause, std::memory_order_relaxed);
+  c->next_try_ms.store(started ? 0 : now_ms() + pause, std::memory_order_relaxed);
+}
+
 // With every signal blocked: no handler of the program, which may want a hold, runs above a claim; and the thread inherits
 // the mask, so that no handler ever runs on it.
 bool start(thread_control* c) {
@@ -208,8 +223,8 @@ bool start(thread_control* c) {
                                                       std::memory_order_relaxed)) {
     const long thread = start_claimed(c);
     is_there = thread > 0;
+    if (thread != 0) plan_next_try(c, is_there);
     if (is_there) break;
-    if (thread < 0) c->refused.store(1, std::memory_order_relaxed);
     c->state.store(none, std::memory_order_release);  // partner: the acquires in await_state() and above
     system_call(SYS_futex, reinterpret_cast<long>(&c->state), FUTEX_WAKE, INT_MAX);
     full_fence();  // partner: the one in release_background_thread(), which may have found our claim
@@ -220,8 +235,9 @@ bool start(thread_control* c) {
 }
 
 bool may_start(const thread_control* c) {
-  return c != nullptr && c->refused.load(std::memory_order_relaxed) == 0 &&
-         !sandboxed.load(std::memory_order_relaxed);
+  if (c == nullptr || sandboxed.load(std::memory_order_relaxed)) return false;
+  const std::int64_t next_try = c->next_try_ms.load(std::memory_order_relaxed);
+  return next_try == 0 || now_ms() >= next_try;
 }
 
 // Waits until done(state), for `tries` times 10 ms.
@@ -344,6 +360,7 @@ void note_forked_child() {
 }
 
 bool in_vfork_child() {
+  if (in_sandbox()) return false;
   const thread_control* const c = at_load->control;
   const long noted = c != nullptr ? c->process.load(std::memory_order_relaxed) : 0;
   return noted != 0 && noted != system_call(SYS_getpid);

@@ -33,8 +33,8 @@ namespace tarn::os {
 void background_thread_body();
 
 // True: the thread is there, or is being started, and will see what was written before the call. False: there is none,
-// because it is held off, the system refuses it (for ever then), or the caller is in a child that shares its parent's
-// memory.
+// because it is held off, the system refuses it (then it is tried again after a pause, which doubles), or the caller is in
+// a child that shares its parent's memory.
 bool ensure_background_thread();
 
 // ---- by the thread itself ----
@@ -55,7 +55,8 @@ bool stay_in_background_thread();
 
 // By fork's handler in the child, whose control page is zeroed.
 void note_forked_child();
-// The calling process shares its parent's memory: no thread of its own outlives it. One system call.
+// The calling process shares its parent's memory: no thread of its own outlives it, and holds are its parent's. One system
+// call. Not told in a sandbox, where there is no thread.
 bool in_vfork_child();
 
 // ---- holds ----

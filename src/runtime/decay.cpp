@@ -105,7 +105,7 @@ bool thread_allowed() {
 void wake() {
   if (options::decay_ms() < 0) return;
   if (thread_allowed() && os::ensure_background_thread()) return;
-  if (thread_allowed() && !os::in_sandbox() && os::in_vfork_child()) {
+  if (thread_allowed() && os::in_vfork_child()) {
     // Its parent may sleep for long after it, and has no thread yet that would do this.
     engine::heap.trim(0);
   } else {

@@ -38,10 +38,12 @@ using os::lock_walk;
 thread_local constinit unsigned depth = 0;
 thread_local constinit std::uint64_t signals_before = 0;
 
-// All but those that the processor raises, which a library's fork handler may need.
+// All but those that the processor raises, which a library's fork handler may need, and libc's own two: a setuid waits
+// until all threads have taken the second one. It may be called by a handler above a section whose lock fork waits for.
 void block_signals() {
+  constexpr int of_libc[] = {32, 33};  // cancellation and setuid
   std::uint64_t mask = ~std::uint64_t{0};
-  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS})
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, of_libc[0], of_libc[1]})
     mask &= ~(std::uint64_t{1} << (signal - 1));
   os::system_call(SYS_rt_sigprocmask, SIG_BLOCK, reinterpret_cast<long>(&mask),
                   reinterpret_cast<long>(&signals_before), sizeof mask);

@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/fsuid.h>
 #if defined(__x86_64__)
 #include <sys/io.h>
 #endif
@@ -36,6 +37,13 @@ int allow_all(bool by_number) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
   return by_number ? static_cast<int>(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter))
                    : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+// Both calls return the identity before, also when they change nothing.
+int file_identity(int (*change_to)(unsigned)) {
+  change_to(nobody);
+  errno = EPERM;
+  return static_cast<unsigned>(change_to(~0U)) == nobody ? 0 : -1;
 }
 
 int own_namespace(const char* name, int kind) {
@@ -116,6 +124,12 @@ constexpr change changes[] = {
     {"setresgid", [] { return setresgid(nobody, nobody, nobody); }},
     {"setgroups", [] { return setgroups(1, one_group); }},
     {"initgroups", [] { return initgroups("nobody", nobody); }},
+    {"setfsuid", [] { return file_identity(setfsuid); }},
+    {"setfsgid", [] { return file_identity(setfsgid); }},
+    {"setfsuid by number",
+     [] {
+       return file_identity([](unsigned user) { return static_cast<int>(syscall(SYS_setfsuid, user)); });
+     }},
     {"setuid by number", [] { return static_cast<int>(syscall(SYS_setuid, nobody)); }},
     {"capset", [] { return no_capabilities(false); }},
     {"capset by number", [] { return no_capabilities(true); }},

@@ -23,7 +23,7 @@ OPERATORS = [
     for operator in operators for arguments in forms]
 # src/gates: calls that change the rights of a thread, which the engine's background thread must not outlive.
 GATES = """
-    setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups capset prctl unshare
+    setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups setfsuid setfsgid capset prctl unshare
     setns close_range clone _Fork syscall""".split()
 # What the engine takes from libc. The background thread has no thread-local data of libc's, and a library of the program
 # may replace any of these: that thread may reach only the names of the first line.

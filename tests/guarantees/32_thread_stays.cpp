@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// Guarantee 32: what a vfork child gives up before it executes another program is the child's alone, and a moment in which
+// the system refuses a thread passes: in both cases the program's freed memory goes back to the system while the program
+// sleeps.
+#include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "tasks.hpp"
+
+namespace {
+
+using namespace guarantee;
+
+constexpr size_t much = 64 * mib;
+
+void take_and_free_much() {
+  constexpr size_t size = 300 * kib;
+  constexpr size_t count = much / size;
+  static void* blocks[count];
+  for (void*& block : blocks) {
+    block = hide(malloc(size));
+    if (block == nullptr) skip("no memory");
+    memset(block, 1, size);
+  }
+  for (void* block : blocks) free(block);
+}
+
+void expect_returned_asleep(const char* after) {
+  const size_t before = rss_bytes();
+  take_and_free_much();
+  for (int i = 0; i < 500 && rss_bytes() > before + much / 4; ++i) sleep_ms(10);
+  const size_t left = growth(before, rss_bytes());
+  TARN_CHECK(left <= much / 4, "%s: %.1f of %.0f MiB left 5 s after they were freed", after, in_mib(left),
+             in_mib(much));
+}
+
+bool give_up(const char* what) {
+  if (strcmp(what, "identity") == 0) return setuid(getuid()) == 0;
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
+  if (strcmp(what, "privileges") == 0) return true;
+  sock_filter program[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog filter{1, program};
+  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+int after_vfork(const char* what) {
+  free_megabytes_and_expect_thread();
+  const pid_t child = vfork();
+  if (child == 0) {
+    if (!give_up(what)) _exit(not_checkable);
+    execl("/proc/self/exe", "child", "end", static_cast<char*>(nullptr));
+    _exit(not_checkable);
+  }
+  const child_result result = wait_for(child);
+  if (!result.good()) return not_checkable;
+  expect_returned_asleep("after a vfork child gave up rights");
+  return holds;
+}
+
+// Root is not refused.
+int after_refusal() {
+  constexpr unsigned nobody = 65534;
+  if (getuid() == 0 && (setgroups(0, nullptr) != 0 || setgid(nobody) != 0 || setuid(nobody) != 0))
+    return not_checkable;
+  rlimit limit{};
+  getrlimit(RLIMIT_NPROC, &limit);
+  const rlimit none{0, limit.rlim_max};
+  setrlimit(RLIMIT_NPROC, &none);
+  free_megabytes();
+  const bool refused = count_tasks() == 1;
+  setrlimit(RLIMIT_NPROC, &limit);
+  if (!refused) return not_checkable;
+  sleep_ms(300);
+  expect_returned_asleep("after the system refused a thread once");
+  return holds;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count == 2) {
+    if (strcmp(arguments[1], "end") == 0) _exit(holds);
+    _exit(strcmp(arguments[1], "refusal") == 0 ? after_refusal() : after_vfork(arguments[1]));
+  }
+  start();
+  setenv("TARN_DECAY_MS", "40", 1);
+  for (const char* what : {"identity", "privileges", "filter", "refusal"}) {
+    const child_result result = run_again(60, what);
+    if (!result.exited || result.code != not_checkable) expect_good(result, what);
+  }
+  measured("memory returned after three vfork children and a refusal");
+}
