@@ -44,7 +44,7 @@ void check_destructors() {
   TARN_CHECK(longest_ms < 500, "prctl in a destructor took %lld ms", static_cast<long long>(longest_ms));
 }
 
-constexpr int wanted_forks = 500;
+constexpr int wanted_forks = 2000;
 volatile std::sig_atomic_t forks = 0;
 
 void fork_in_handler(int) {
@@ -59,7 +59,7 @@ int start_threads_beside_forks() {
   action.sa_handler = fork_in_handler;
   action.sa_flags = SA_RESTART;
   sigaction(SIGALRM, &action, nullptr);
-  itimerval timer{{0, 3000}, {0, 3000}};
+  itimerval timer{{0, 1000}, {0, 1000}};
   setitimer(ITIMER_REAL, &timer, nullptr);
   while (forks < wanted_forks) {
     const auto one = texts.get();
