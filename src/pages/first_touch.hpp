@@ -84,7 +84,12 @@ class first_touch {
 
   // The range is being purged: each huge page that it touches becomes an ordinary place. Or a few bytes used again
   // would keep 2 MiB backed, and the system (khugepaged) would fill the gaps that are left between objects.
+  // Requires that what lies beside, within the same huge pages, is the heap's.
   void withdraw_huge(std::uintptr_t start, std::size_t bytes) const;
+  // The same for a range in a mapping of its own, of which [low, high) is free: what lies beside may be a live block, or a
+  // mapping of the program's.
+  void withdraw_huge_within(std::uintptr_t start, std::size_t bytes, std::uintptr_t low,
+                            std::uintptr_t high) const;
 
   // At most so many bytes are backed although they were never handed out: populated ahead, or the rest of a huge
   // page. What is left behind the frontier is counted for good, be it used later.

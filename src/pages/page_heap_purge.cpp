@@ -44,8 +44,11 @@ void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t la
     }
     const std::size_t bytes = std::min(to - at, purge_slice);
     if (!os::purge_free(reinterpret_cast<void*>(at), bytes)) break;
-    // A mapping of its own that is clean from end to end will be unmapped.
-    if (!s->own_mapping || to - from != s->bytes()) touch_.withdraw_huge(at, bytes);
+    if (!s->own_mapping) {
+      touch_.withdraw_huge(at, bytes);
+    } else if (to - from != s->bytes()) {  // clean from end to end it will be unmapped
+      touch_.withdraw_huge_within(at, bytes, s->start, s->end());
+    }
     map_.set_backing(at, bytes >> page_shift, page_backing::clean);
     result.bytes += bytes;
     at += bytes;

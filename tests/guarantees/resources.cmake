@@ -12,6 +12,7 @@ tarn_guarantee(25_memory_limit SERIAL LONG)
 tarn_guarantee(26_locked_memory SERIAL)
 # Traps system calls by a signal, which the engine's own thread blocks.
 tarn_guarantee(36_moving_memory ENVIRONMENT TARN_BACKGROUND=off)
+tarn_guarantee(36_foreign_advice)
 tarn_guarantee(36_refused_calls LONG ENVIRONMENT TARN_BACKGROUND=off)
 tarn_guarantee(37_locked_memory_idle LONG SERIAL)
 tarn_guarantee(38_many_free_spans SERIAL)
