@@ -13,7 +13,7 @@ word_kind kind_of(std::uint64_t word) { return static_cast<word_kind>(word & 15)
 std::uint64_t address_of(std::uint64_t word) { return word >> address_shift << 3; }
 
 constexpr std::uint64_t unrecorded_block = 8;
-constexpr std::size_t most_nodes = std::size_t{1} << 24;
+constexpr std::size_t most_nodes = std::size_t{1} << 22;
 
 }  // namespace
 
@@ -50,8 +50,7 @@ void event_stream::begin_thread(std::uint32_t id) {
   has_thread_ = true;
 }
 
-bool event_stream::take_text() {
-  const std::uint64_t first = word(0);
+bool event_stream::take_text(std::uint64_t first) {
   const auto what = static_cast<text_kind>(first >> 4 & 255);
   const std::uint64_t length = first >> 16 & 65535;
   const std::uint64_t text_words = (length + 7) / 8;
@@ -75,9 +74,9 @@ bool event_stream::take_text() {
   return true;
 }
 
-void event_stream::take_note() {
-  const std::uint64_t figure = word(0) >> 12;
-  switch (static_cast<note_kind>(word(0) >> 4 & 255)) {
+void event_stream::take_note(std::uint64_t first) {
+  const std::uint64_t figure = first >> 12;
+  switch (static_cast<note_kind>(first >> 4 & 255)) {
     case note_kind::size:
       notes_.size = figure;
       break;
@@ -98,25 +97,25 @@ void event_stream::take_note() {
 }
 
 // True: it was something without a time of its own, and the next word may be looked at.
-bool event_stream::take_untimed(word_kind kind) {
-  switch (kind) {
+bool event_stream::take_untimed(std::uint64_t first) {
+  switch (kind_of(first)) {
     case word_kind::time:
-      ticks_ = word(0) >> kind_bits;
+      ticks_ = first >> kind_bits;
       ++at_;
       return true;
     case word_kind::node:
       if (!needs(2)) return false;
-      if (nodes_.size() < most_nodes) nodes_.push_back(model_->node(node_at(word(0) >> 32), word(1)));
+      if (nodes_.size() < most_nodes) nodes_.push_back(model_->node(node_at(first >> 32), word(1)));
       at_ += 2;
       return true;
     case word_kind::thread:
-      begin_thread(static_cast<std::uint32_t>(word(0) >> 32));
+      begin_thread(static_cast<std::uint32_t>(first >> 32));
       ++at_;
       return true;
     case word_kind::text:
-      return take_text();
+      return take_text(first);
     case word_kind::note:
-      take_note();
+      take_note(first);
       return true;
     default:
       break;
@@ -149,10 +148,13 @@ bool event_stream::peek(std::uint64_t& time_ns) {
         count = 3;
         break;
       default:
-        if (!take_untimed(kind)) return false;
+        if (!take_untimed(first)) return false;
         continue;
     }
     if (!needs(count)) return false;
+    event_[0] = first;
+    for (std::uint64_t index = 1; index < count; ++index) event_[index] = word(index);
+    event_words_ = count;
     // An event of no thread: the ring does not begin as one does.
     if (!has_thread_) begin_thread(0);
     next_ticks_ = ticks_ + (first >> kind_bits & most_ticks);
@@ -167,23 +169,22 @@ allocation_event event_stream::allocation(event_kind kind) const {
   allocation_event event;
   event.kind = kind;
   event.time_ns = next_ns_;
-  event.address = address_of(word(0));
-  const std::uint64_t size = word(1) >> 32;
+  event.address = address_of(event_[0]);
+  const std::uint64_t size = event_[1] >> 32;
   event.size = size == size_elsewhere ? notes_.size : size;
   event.usable = notes_.usable;
   event.alignment = notes_.alignment;
-  event.node = node_at(word(1) & 0xffffffff);
+  event.node = node_at(event_[1] & 0xffffffff);
   return event;
 }
 
 release_event event_stream::release(event_kind kind) const {
-  return {next_ns_, address_of(word(0)), notes_.checked_pages, notes_.resident_pages, kind};
+  return {next_ns_, address_of(event_[0]), notes_.checked_pages, notes_.resident_pages, kind};
 }
 
 void event_stream::take() {
   ticks_ = next_ticks_;
-  std::uint64_t count = 2;
-  switch (kind_of(word(0))) {
+  switch (kind_of(event_[0])) {
     case word_kind::malloc:
       model_->allocated(thread_, allocation(event_kind::malloc));
       break;
@@ -198,15 +199,12 @@ void event_stream::take() {
       break;
     case word_kind::free:
       model_->freed(thread_, release(event_kind::free));
-      count = 1;
       break;
     case word_kind::operator_delete:
       model_->freed(thread_, release(event_kind::operator_delete));
-      count = 1;
       break;
     case word_kind::realloc_begin:
       model_->realloc_begins(thread_, release(event_kind::realloc));
-      count = 1;
       break;
     case word_kind::realloc_end: {
       const allocation_event event = allocation(event_kind::realloc);
@@ -214,17 +212,16 @@ void event_stream::take() {
       break;
     }
     case word_kind::map:
-      model_->mapped(thread_, next_ns_, address_of(word(0)), word(1), node_at(word(2) & 0xffffffff));
-      count = 3;
+      model_->mapped(thread_, next_ns_, address_of(event_[0]), event_[1], node_at(event_[2] & 0xffffffff));
       break;
     case word_kind::unmap:
-      model_->unmapped(thread_, next_ns_, address_of(word(0)), word(1));
+      model_->unmapped(thread_, next_ns_, address_of(event_[0]), event_[1]);
       break;
     default:
       break;
   }
   notes_ = {};
-  at_ += count;
+  at_ += event_words_;
 }
 
 }  // namespace tarn::profiler

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // event_stream: the words of one ring as events of its process, one after another. What is no event, or is cut off, ends
-// the stream: a ring that a program has overwritten does no harm.
+// the stream: a ring that a program has overwritten does no harm. A process may write to the words while they are read: those
+// of an event are read once, by peek.
 //
-// Invariant: position() is where an event begins, or the end.
+// Invariant: position() is where an event begins, or the end; it is never behind the end.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -51,9 +53,9 @@ class event_stream {
   };
   std::uint64_t word(std::uint64_t offset) const noexcept { return words_[(at_ + offset) & mask_]; }
   bool needs(std::uint64_t count);
-  bool take_untimed(word_kind kind);
-  bool take_text();
-  void take_note();
+  bool take_untimed(std::uint64_t first);
+  bool take_text(std::uint64_t first);
+  void take_note(std::uint64_t first);
   void begin_thread(std::uint32_t id);
   std::uint64_t ns_of(std::uint64_t ticks) const;
   std::uint32_t node_at(std::uint64_t id) const;
@@ -64,8 +66,10 @@ class event_stream {
   std::uint64_t mask_ = 0;
   std::uint64_t head_ = 0;
   std::uint64_t at_ = 0;
-  std::uint64_t ticks_ = 0;       // of the last event
-  std::uint64_t next_ticks_ = 0;  // of the one that peek has seen
+  std::uint64_t ticks_ = 0;               // of the last event
+  std::array<std::uint64_t, 3> event_{};  // the words of the one that peek has seen
+  std::uint64_t event_words_ = 0;         // how many it has
+  std::uint64_t next_ticks_ = 0;
   std::uint64_t next_ns_ = 0;
   std::uint64_t start_ns_ = 0;
   process_model* model_ = nullptr;

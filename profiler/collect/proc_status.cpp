@@ -4,13 +4,13 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 namespace fs = std::filesystem;
@@ -24,7 +24,8 @@ using program_header = ElfW(Phdr);
 using note_header = ElfW(Nhdr);
 
 constexpr std::size_t most_note_bytes = 65536;
-constexpr std::uint64_t map_page = 4096;  // what segments' starts are rounded to, at least
+constexpr std::size_t most_build_id_bytes = 64;  // linkers make 20 at most unless they are told otherwise
+constexpr std::uint64_t map_page = 4096;         // what segments' starts are rounded to, at least
 
 struct elf_parts {
   std::vector<program_header> segments;
@@ -49,7 +50,7 @@ std::string find_build_id(const std::vector<unsigned char>& notes) {
     const std::size_t name = at + sizeof header;
     const std::size_t content = name + ((std::size_t{header.n_namesz} + 3) & ~std::size_t{3});
     if (content + header.n_descsz > notes.size()) return "";
-    if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 &&
+    if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 && header.n_descsz <= most_build_id_bytes &&
         std::memcmp(notes.data() + name, "GNU", 4) == 0) {
       return hexadecimal(notes.data() + content, header.n_descsz);
     }
@@ -58,26 +59,46 @@ std::string find_build_id(const std::vector<unsigned char>& notes) {
   return "";
 }
 
+// A file that can be read at any place without waiting: the path is one that a recorded process has told, which may name a
+// pipe, or a device.
+class regular_file {
+ public:
+  explicit regular_file(const std::string& path)
+      : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    struct stat about = {};
+    is_there_ = file_ >= 0 && fstat(file_, &about) == 0 && S_ISREG(about.st_mode);
+  }
+  ~regular_file() {
+    if (file_ >= 0) close(file_);
+  }
+  regular_file(const regular_file&) = delete;
+  regular_file& operator=(const regular_file&) = delete;
+
+  // False where the file is none, or ends before.
+  bool read_at(std::uint64_t offset, void* into, std::size_t bytes) const {
+    return is_there_ && pread(file_, into, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+  }
+
+ private:
+  int file_;
+  bool is_there_ = false;
+};
+
 elf_parts read_elf(const std::string& path) {
   elf_parts parts;
-  std::ifstream file(path, std::ios::binary);
+  const regular_file file(path);
   elf_header header = {};
-  if (!file.read(reinterpret_cast<char*>(&header), sizeof header) ||
-      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(program_header) ||
-      header.e_phnum > 1000) {
+  if (!file.read_at(0, &header, sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_phentsize != sizeof(program_header) || header.e_phnum > 1000) {
     return parts;
   }
   parts.segments.resize(header.e_phnum);
-  file.seekg(static_cast<std::streamoff>(header.e_phoff));
-  if (!file.read(reinterpret_cast<char*>(parts.segments.data()),
-                 static_cast<std::streamsize>(parts.segments.size() * sizeof(program_header)))) {
+  if (!file.read_at(header.e_phoff, parts.segments.data(), parts.segments.size() * sizeof(program_header)))
     return {};
-  }
   for (const program_header& segment : parts.segments) {
     if (segment.p_type != PT_NOTE || segment.p_filesz > most_note_bytes) continue;
     std::vector<unsigned char> notes(segment.p_filesz);
-    file.seekg(static_cast<std::streamoff>(segment.p_offset));
-    if (!file.read(reinterpret_cast<char*>(notes.data()), static_cast<std::streamsize>(notes.size()))) break;
+    if (!file.read_at(segment.p_offset, notes.data(), notes.size())) break;
     parts.build_id = find_build_id(notes);
     if (!parts.build_id.empty()) break;
   }

@@ -13,6 +13,12 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::size_t most_exact_sizes = 24;
+// What a process may have of each, however many its ring tells of: the collector's memory is not for it to take. What comes
+// after the last is counted with others, or not followed.
+constexpr std::size_t most_paths = std::size_t{1} << 22;
+constexpr std::size_t most_threads = std::size_t{1} << 18;
+constexpr std::size_t most_regions = std::size_t{1} << 20;
+constexpr std::size_t most_pairs = 4096;  // of threads, at one site
 constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;
 constexpr std::uint64_t page_mask = 4095;
 constexpr std::uint64_t sample_call_ns = 10'000;  // a malloc that faults takes less
@@ -61,6 +67,7 @@ std::uint32_t process_model::node(std::uint32_t parent, std::uint64_t address) {
   for (std::uint64_t index = node_hash(parent, address);; ++index) {
     std::uint32_t& id = node_table_[index & (node_table_.size() - 1)];
     if (id == 0) {
+      if (stacks_.size() >= most_paths) return parent;
       id = static_cast<std::uint32_t>(stacks_.size());
       stacks_.push_back({parent, address});
       return id;
@@ -81,6 +88,7 @@ std::uint32_t process_model::site_of(std::uint32_t node) {
 }
 
 std::uint32_t process_model::begin_thread(std::uint32_t id, std::uint64_t time_ns) {
+  if (threads_.size() == most_threads) return static_cast<std::uint32_t>(most_threads - 1);
   threads_.push_back({id, "", time_ns, 0});
   thread_states_.emplace_back();
   const auto row = static_cast<std::uint32_t>(threads_.size() - 1);
@@ -170,11 +178,10 @@ void process_model::count_lifetime(living_site& site, const living_block& block,
 
 void process_model::count_pair(living_site& site, std::uint32_t from, std::uint32_t to, double bytes,
                                double weight) {
-  thread_pair& met = meet(
-      site.threads, [from, to](const thread_pair& one) { return one.from == from && one.to == to; },
-      [from, to] {
-        return thread_pair{from, to, 0, 0};
-      });
+  const auto same = [from, to](const thread_pair& one) { return one.from == from && one.to == to; };
+  if (site.threads.size() >= most_pairs && std::none_of(site.threads.begin(), site.threads.end(), same))
+    return;
+  thread_pair& met = meet(site.threads, same, [from, to] { return thread_pair{from, to, 0, 0}; });
   met.count += weight;
   met.bytes += bytes;
 }
@@ -340,7 +347,7 @@ void process_model::mapped(std::uint32_t thread, std::uint64_t time_ns, std::uin
   figures.samples += 1;
   figures.maps += 1;
   figures.mapped_bytes += static_cast<double>(bytes);
-  regions_[address] = {address + bytes, index};
+  if (regions_.size() < most_regions) regions_[address] = {address + bytes, index};
   put_event(time_ns, thread, event_kind::mmap, 0, bytes, node, address);
 }
 

@@ -18,6 +18,9 @@
 
 namespace tarn::profiler {
 
+// What a process may tell of; a program has some hundreds at most.
+inline constexpr std::size_t most_modules = 8192;
+
 struct recording::ring_entry {
   event_stream stream;
   std::uint64_t reported = 0;
@@ -64,6 +67,7 @@ struct recording::process_entry final : module_sink {
 
   void loaded(const std::string& path_there, std::uint64_t start, std::uint64_t end) override {
     const std::string& file_path = path_there.empty() ? program : path_there;
+    if (result.modules.size() >= most_modules) return;
     for (const module_info& known : result.modules) {
       if (known.path == file_path && known.start >= start && known.start < end) return;
     }

@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::size_t text_piece_bytes = 1 << 20;
 constexpr double most_made_up = 2e6;  // allocations; heaptrack reads some 10^6 lines a second
+// Of a profile whose figures contradict each other: where its portions would be more, they are coarser.
+constexpr double most_portions = 4 * most_made_up;
 constexpr double ns_per_ms = 1e6;
 constexpr double largest_size = 9e18;
 
@@ -235,7 +237,9 @@ class heaptrack_writer {
     if (count <= 0) return result;
     constexpr double most_of_peak = 1.0 / 32;
     if (bytes > 0) scale = std::clamp(most_of_peak * peak_bytes_ / (bytes / count), 1.0, scale);
-    result.count = static_cast<std::uint64_t>(std::max(1.0, std::round(count / scale)));
+    const double wanted = std::min(std::round(count / scale), most_portions - portions_);
+    result.count = static_cast<std::uint64_t>(std::max(1.0, wanted));
+    portions_ += static_cast<double>(result.count);
     result.info = info_id(static_cast<std::uint64_t>(
                               std::round(std::min(largest_size, bytes / static_cast<double>(result.count)))),
                           stack);
@@ -320,6 +324,7 @@ class heaptrack_writer {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> infos_;
   std::unordered_map<std::uint64_t, std::uint64_t> living_;  // block: allocation info
   double peak_bytes_ = 0;
+  double portions_ = 0;
   std::uint64_t last_ms_ = 0;
   std::size_t next_counter_ = 0;
 };

@@ -23,7 +23,7 @@ inline constexpr std::size_t most_name_bytes = 255;
 // A varint takes up to 10 bytes where its value takes 8.
 inline constexpr std::size_t most_encoded_bytes = 2 * most_chunk_bytes;
 // Of a replacing table, all its chunks together: what such a table may take in memory.
-inline constexpr std::size_t most_table_bytes = 16 * most_chunk_bytes;
+inline constexpr std::size_t most_table_bytes = 4 * most_chunk_bytes;
 
 enum chunk_flag : std::uint8_t {
   replaces_flag = 1,   // the table's earlier chunks no longer count

@@ -11,6 +11,7 @@
 
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/figure_columns.hpp"
+#include "profiler/model/known_meta.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
@@ -18,8 +19,11 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::uint32_t no_stack = std::numeric_limits<std::uint32_t>::max();  // of a site that is left out
-// Of all tables together, so that a file made to harm has its end too. No profiler comes near it.
-constexpr std::size_t most_profile_bytes = std::size_t{4} << 30;
+// Of all tables together and of what is made of their rows, so that a file made to harm has its end too. No profiler comes
+// near it.
+constexpr std::size_t most_profile_bytes = std::size_t{1} << 30;
+// Of a figure: sums over all rows, and products with times and sizes, stay numbers that integers of 64 bits can hold.
+constexpr double most_figure = 1e15;
 
 std::size_t memory_of(const table& rows) {
   std::size_t bytes = 0;
@@ -33,19 +37,18 @@ std::size_t memory_of(const table& rows) {
   return bytes;
 }
 
+// Zero for what is no number, negative, or beyond all that can be counted.
+double figure_of(double value) { return value >= 0 && value <= most_figure ? value : 0; }
+
 double number_in(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
-  if (found == object.end() || !found->is_number()) return 0;
-  const auto value = found->get<double>();
-  return std::isfinite(value) && value >= 0 ? value : 0;
+  return found == object.end() || !found->is_number() ? 0 : figure_of(found->get<double>());
 }
 
-// Reals of a column that an older version may not have, or zeros. What is no number, or negative, no view can show.
+// Reals of a column that an older version may not have, or zeros.
 reals figures_in(const table& rows, const char* name) {
   reals values = rows.has(name) ? rows.real(name) : reals(rows.rows);
-  for (double& value : values) {
-    if (!std::isfinite(value) || value < 0) value = 0;
-  }
+  for (double& value : values) value = figure_of(value);
   return values;
 }
 
@@ -72,45 +75,47 @@ class loader {
   }
 
  private:
+  struct taker {
+    void (loader::*take)(const table&);
+    std::size_t row_bytes;  // of what is made of a row; texts count once, as the table's go
+  };
+
   void remark(const std::string& what) {
     if (!p_.damage.empty()) p_.damage += "; ";
     p_.damage += what;
   }
 
   void take(table&& rows) {
-    bytes_ += memory_of(rows);
+    static const std::map<std::string_view, taker> takers = {
+        {"meta", {&loader::take_meta, 0}},
+        {"modules", {&loader::take_modules, sizeof(module_info)}},
+        {"stacks", {&loader::take_stacks, sizeof(stack_node)}},
+        {"threads", {&loader::take_threads, sizeof(thread_info)}},
+        {"sites", {&loader::take_sites, sizeof(site)}},
+        {"site_sizes", {&loader::take_sizes, 2 * sizeof(size_count)}},
+        {"site_lifetimes", {&loader::take_lifetimes, 2 * sizeof(lifetime_count)}},
+        {"site_threads", {&loader::take_pairs, 2 * sizeof(thread_pair)}},
+        {"counters", {&loader::take_counters, sizeof(counter_row)}},
+        {"symbols", {&loader::take_symbols, 2 * sizeof(source_frame)}}};
+    const auto found = takers.find(rows.name);
+    const std::size_t bytes =
+        memory_of(rows) + (found == takers.end() ? 0 : found->second.row_bytes) * rows.rows;
+    bytes_ += bytes;
     if (bytes_ > most_profile_bytes) {
       throw profile_error("the profile " + path_ +
                           " holds more than any profiler writes; it was not made by tarn");
     }
-    static const std::map<std::string_view, void (loader::*)(const table&)> takers = {
-        {"meta", &loader::take_meta},
-        {"modules", &loader::take_modules},
-        {"stacks", &loader::take_stacks},
-        {"threads", &loader::take_threads},
-        {"sites", &loader::take_sites},
-        {"site_sizes", &loader::take_sizes},
-        {"site_lifetimes", &loader::take_lifetimes},
-        {"site_threads", &loader::take_pairs},
-        {"counters", &loader::take_counters},
-        {"symbols", &loader::take_symbols}};
-    const auto found = takers.find(rows.name);
-    if (found != takers.end()) (this->*found->second)(rows);
+    if (found != takers.end()) (this->*found->second.take)(rows);
     // A checkpoint's memory goes when the next one has taken its place.
-    if (rows.replaces) {
-      auto& last = replaced_bytes_[rows.name];
-      bytes_ -= last;
-      last = memory_of(rows);
-    }
+    if (rows.replaces) bytes_ -= std::exchange(replaced_bytes_[rows.name], bytes);
   }
 
   void take_meta(const table& rows) {
     if (rows.rows == 0) return;
-    nlohmann::json meta = nlohmann::json::parse(rows.text("json").back(), nullptr, false);
-    if (!meta.is_object()) {
-      remark("the table 'meta' is no JSON object");
-      return;
-    }
+    std::string problem;
+    nlohmann::json meta = read_meta(rows.text("json").back(), problem);
+    if (!problem.empty()) remark(problem);
+    if (!meta.is_object()) return;
     p_.meta = std::move(meta);
     has_meta_ = true;
     const auto mode = p_.meta.find("mode");

@@ -11,12 +11,14 @@ namespace {
 
 nlohmann::json printable_json(const nlohmann::json& value) {
   if (value.is_string()) return printable(value.get_ref<const std::string&>());
-  nlohmann::json shown = value;
-  if (value.is_object()) {
-    shown = nlohmann::json::object();
-    for (const auto& [key, member] : value.items()) shown[printable(key)] = printable_json(member);
-  } else if (value.is_array()) {
-    for (nlohmann::json& member : shown) member = printable_json(member);
+  if (!value.is_structured()) return value;
+  nlohmann::json shown = value.is_object() ? nlohmann::json::object() : nlohmann::json::array();
+  for (const auto& [key, member] : value.items()) {
+    if (value.is_object()) {
+      shown[printable(key)] = printable_json(member);
+    } else {
+      shown.push_back(printable_json(member));
+    }
   }
   return shown;
 }

@@ -145,13 +145,14 @@ class compiler {
     for (const life& one : order) {
       auto lane = std::find_if(ends.begin(), ends.end(), [&one](std::size_t end) { return end < one.first; });
       if (lane == ends.end()) lane = ends.insert(ends.end(), 0);
+      if (ends.size() > settings_.most_lanes) break;
       *lane = one.last;
       lane_of_[one.thread] = static_cast<std::uint32_t>(lane - ends.begin());
     }
     if (ends.size() > settings_.most_lanes) {
       refuse(path_,
-             std::to_string(ends.size()) + " of its threads lived at once, more than the " +
-                 std::to_string(settings_.most_lanes) + " that can be replayed",
+             "more of its threads lived at once than the " + std::to_string(settings_.most_lanes) +
+                 " that can be replayed",
              "record a run with fewer threads");
     }
     out_.threads = lives.size();
@@ -237,7 +238,8 @@ class compiler {
       const site_figures& f = p_.sites[site->second].figures;
       if (f.checked_bytes > 0) pages *= std::clamp(f.resident_bytes / f.checked_bytes, 0.0, 1.0);
     }
-    return static_cast<std::uint32_t>(std::max(1.0, pages));
+    constexpr double most = std::numeric_limits<std::uint32_t>::max();
+    return static_cast<std::uint32_t>(std::clamp(pages, 1.0, most));
   }
 
   std::uint8_t route_of(const event& e) const {

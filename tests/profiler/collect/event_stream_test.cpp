@@ -106,4 +106,23 @@ TEST(event_stream, anything_at_all_does_no_harm) {
   }
 }
 
+// Another process may write to the ring between the look at an event and its end.
+TEST(event_stream, an_event_that_changes_while_it_is_read_does_not_lead_behind_the_end) {
+  const tick_clock clock(tick_source::system_clock);
+  process_model model(model_settings{});
+  modules_seen modules;
+  ring r;
+  event_stream stream;
+  stream.reset(r.words.data(), ring_words, &model, &clock, &modules, 0);
+  r.put(address_word(word_kind::unmap, 1, 0x7f0000000000));
+  r.put(4096);
+  stream.extend(r.head);
+  std::uint64_t time = 0;
+  ASSERT_TRUE(stream.peek(time));
+  r.words[0] = address_word(word_kind::map, 1, 0x7f0000000000);  // which has a word more
+  stream.take();
+  EXPECT_EQ(stream.position(), r.head);
+  EXPECT_FALSE(stream.is_broken());
+}
+
 }  // namespace

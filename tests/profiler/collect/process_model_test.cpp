@@ -205,4 +205,30 @@ TEST(process_model, an_allocation_where_a_block_lives_ends_that_one) {
   EXPECT_EQ(model.live_bytes(), 20);
 }
 
+// A ring is full of beginnings of threads in no time, each of a word.
+TEST(process_model, threads_and_pairs_of_threads_have_an_end) {
+  process_model model(exact());
+  const std::uint32_t node = model.node(0, 0x1000);
+  for (std::uint32_t id = 1; id < 300'000; ++id) {
+    const std::uint32_t thread = model.begin_thread(id, id);
+    if (id > 20'000) continue;
+    model.allocated(thread, allocation(id, 0x10000, 16, node));
+    model.freed(thread, release(id, 0x10000));
+  }
+  profile p;
+  model.fill(p);
+  EXPECT_EQ(p.threads.size(), std::size_t{1} << 18);
+  ASSERT_EQ(p.sites.size(), 1U);
+  EXPECT_EQ(p.sites[0].figures.frees, 20'000);
+  EXPECT_LE(p.sites[0].threads.size(), 4096U);
+}
+
+TEST(process_model, call_paths_have_an_end) {
+  process_model model(exact());
+  std::uint32_t node = 0;
+  for (std::uint64_t address = 1; address < 5'000'000; ++address) node = model.node(0, address);
+  EXPECT_EQ(model.stacks().size(), std::size_t{1} << 22);
+  EXPECT_LT(node, model.stacks().size());
+}
+
 }  // namespace

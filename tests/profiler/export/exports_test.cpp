@@ -193,5 +193,23 @@ TEST(packer, compresses_as_the_name_says) {
   }
 }
 
+// A site that is said to have moved all memory there is through a peak of one byte.
+TEST(exports, heaptrack_of_figures_that_contradict_each_other_ends) {
+  profile p;
+  p.stacks.emplace_back();
+  p.sites.resize(50);
+  for (site& one : p.sites) {
+    one.figures.allocations = 1e15;
+    one.figures.bytes = 1e15;
+    one.figures.bytes_at_peak = 1e-3;
+  }
+  struct too_much {};
+  std::size_t bytes = 0;
+  EXPECT_NO_THROW(export_heaptrack(p, "", [&bytes](std::string_view piece) {
+    bytes += piece.size();
+    if (bytes > std::size_t{256} << 20) throw too_much();
+  }));
+}
+
 }  // namespace
 }  // namespace tarn::profiler

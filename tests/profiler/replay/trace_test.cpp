@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <string>
 
@@ -178,6 +179,22 @@ TEST(Player, RefusesWhatIsNoTrace) {
   std::FILE* const open = std::fopen(file.path().c_str(), "r");
   EXPECT_THROW(play(fileno(open), play_mode::heap), profile_error);
   std::fclose(open);
+}
+
+TEST(Trace, PagesOfTheLargestSizeDoNotWrap) {
+  const trace t = compile({{1, 1, 1, std::uint64_t{1} << 46}});
+  ASSERT_EQ(t.lanes.size(), 1U);
+  EXPECT_EQ(t.lanes[0].ops[0].other, 0xffffffff);
+}
+
+// As many as a hostile file may tell of: the answer must not take a look at each pair of them.
+TEST(Trace, TwoHundredThousandThreadsAtOnceAreRefusedAtOnce) {
+  std::vector<row> rows;
+  for (std::uint64_t thread = 0; thread < 200'000; ++thread) rows.push_back({thread, 1, thread + 1, 8});
+  for (std::uint64_t thread = 0; thread < 200'000; ++thread) rows.push_back({thread, 5, thread + 1, 8});
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_NE(refusal(rows).find("lived at once"), std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
 }
 
 }  // namespace

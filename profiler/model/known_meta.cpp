@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/model/known_meta.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr std::size_t most_text_bytes = std::size_t{8} << 20;
+constexpr int most_depth = 16;
+
+enum class kind : unsigned char { text, texts, number };
+
+struct known_member {
+  const char* name;
+  kind type;
+  double least = 0;  // of a number
+  double most = 0;
+};
+
+constexpr known_member known_members[] = {
+    {"program", kind::text},
+    {"allocator", kind::text},
+    {"mode", kind::text},
+    {"tarn_version", kind::text},
+    {"arguments", kind::texts},
+    {"refused", kind::texts},
+    {"symbol_notes", kind::texts},
+    {"pid", kind::number, 0, 1U << 31},
+    {"parent", kind::number, 0, 1U << 31},
+    {"start", kind::number, 0, 1e11},        // seconds
+    {"duration_ns", kind::number, 0, 1e18},  // 30 years
+    {"page_bytes", kind::number, 512, 1 << 30},
+    {"sample_bytes", kind::number, 0, 1e15},
+    {"fault_period", kind::number, 0, 1e15},
+};
+
+bool fits(const nlohmann::json& value, const known_member& member) {
+  switch (member.type) {
+    case kind::text:
+      return value.is_string();
+    case kind::texts:
+      return value.is_array() &&
+             std::all_of(value.begin(), value.end(), [](const auto& each) { return each.is_string(); });
+    case kind::number:
+      break;
+  }
+  return value.is_number() && value.get<double>() >= member.least && value.get<double>() <= member.most;
+}
+
+}  // namespace
+
+nlohmann::json read_meta(std::string_view text, std::string& problem) {
+  if (text.size() > most_text_bytes) {
+    problem = "the table 'meta' is longer than one may be";
+    return {};
+  }
+  bool deep = false;
+  const auto shallow = [&deep](int depth, nlohmann::json::parse_event_t /*event*/,
+                               const nlohmann::json& /*value*/) {
+    deep = deep || depth > most_depth;
+    return depth <= most_depth;
+  };
+  nlohmann::json meta = nlohmann::json::parse(text, shallow, false);
+  if (!meta.is_object()) {
+    problem = "the table 'meta' is no JSON object";
+    return {};
+  }
+  if (deep) problem = "what is nested deeply in the table 'meta' is left out";
+  for (const known_member& each : known_members) {
+    const auto found = meta.find(each.name);
+    if (found == meta.end() || fits(*found, each)) continue;
+    meta.erase(found);
+    problem = std::string("the member '") + each.name + "' of the table 'meta' makes no sense";
+  }
+  return meta;
+}
+
+}  // namespace tarn::profiler
