@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-// libFuzzer over the whole interface: an input is a sequence of operations on the malloc family, pools, recyclers, buffers
-// and arenas, each by one of three threads, with forks, ends of threads, changes of options and trims between. A model
-// knows all memory that is held and what its bytes are. In a plain build, and under AddressSanitizer, where the names are
-// tarn_… and malloc is the sanitizer's.
-#include <sys/wait.h>
-#include <unistd.h>
-
+// libFuzzer over the whole interface: an input is a sequence of operations on the malloc family, operator new, pools,
+// recyclers, buffers, arenas and containers in them, each by one of three threads, with forks, ends of threads, threads that
+// run at the same time, changes of options and trims between. A model knows all memory that is held and what its bytes are.
+// In a plain build and in a hardened one, where malloc and operator new of the whole process are tarn's, and under
+// AddressSanitizer, where tarn has the names tarn_… alone.
 #include <algorithm>
 #include <cerrno>
 #include <map>
@@ -13,13 +11,17 @@
 #include <optional>
 #include <string>
 
+#include "containers.hpp"
+#include "crowd.hpp"
 #include "model.hpp"
-#include "runtime/engine.hpp"
+#include "operators.hpp"
+#include "settings.hpp"
 #include "sources.hpp"
 #include "tarn/arena.hpp"
 #include "tarn/local_pool.hpp"
 #include "tarn/malloc.h"
 #include "tarn/pooled_allocator.hpp"
+#include "watchdog.hpp"
 
 namespace tarn::fuzz {
 namespace {
@@ -36,7 +38,7 @@ class session {
     while (!in_.at_end()) step();
     check_all();
     give_all_back();
-    engine::heap.validate();
+    validate_heap();
   }
 
  private:
@@ -44,18 +46,19 @@ class session {
 
   void step() {
     static constexpr operation operations[] = {
-        &session::allocate,    &session::allocate,      &session::release,       &session::release,
-        &session::resize,      &session::ask_size,      &session::bad_calls,     &session::take_object,
-        &session::give_object, &session::take_slots,    &session::give_slots,    &session::take_node,
-        &session::give_node,   &session::take_recycled, &session::give_recycled, &session::take_buffer,
-        &session::give_buffer, &session::use_arena,     &session::rewind_arena,  &session::maintain,
-        &session::set_option,  &session::burst};
+        &session::allocate,      &session::allocate,         &session::release,
+        &session::release,       &session::resize,           &session::ask_size,
+        &session::bad_calls,     &session::take_object,      &session::give_object,
+        &session::take_slots,    &session::give_slots,       &session::take_node,
+        &session::give_node,     &session::take_recycled,    &session::give_recycled,
+        &session::take_buffer,   &session::give_buffer,      &session::use_arena,
+        &session::rewind_arena,  &session::maintain,         &session::set_option,
+        &session::burst,         &session::set_text,         &session::take_operator,
+        &session::give_operator, &session::change_container, &session::run_crowd};
     const std::uint8_t what = in_.byte();
     who_ = in_.byte() % workers::count;
-    if (what >= 250) {
-      if (what == 255) return fork_child();
-      return threads().end(who_);
-    }
+    if (what == 255) return fork_child();
+    if (what >= 250) return threads().end(who_);
     const operation chosen = operations[what % std::size(operations)];
     threads().run(who_, [this, chosen] { (this->*chosen)(); });
   }
@@ -280,26 +283,35 @@ class session {
     mark_.reset();
   }
 
+  // ---- operator new and containers ----
+
+  void take_operator() {
+    if (operators_.size() < most_held) operators_.take(in_, ++number_);
+  }
+  void give_operator() { operators_.give(in_); }
+  void change_container() { containers_.change(in_); }
+
   // ---- what happens beside ----
+
+  void run_crowd() {
+    if (crowds_++ == 2) return;
+    const std::uint64_t seed = in_.below(65536);
+    const crowd all(seed, in_.byte() % 3);
+  }
 
   void maintain() {
     switch (in_.byte() % 5) {
       case 0:
         tarn_trim(in_.bytes());
         break;
-      case 1: {
-        tarn_stats stats;
-        tarn_get_stats(&stats);
-        require(stats.large + stats.cached <= stats.in_use, "statistics do not add up");
+      case 1:
+        ask_for_figures();
         break;
-      }
-      case 2: {
-        char text[700];
-        require(tarn_stats_json(text, sizeof text) < sizeof text, "statistics are longer than ever");
+      case 2:
+        ask_by_names_of_libc();
         break;
-      }
       case 3:
-        engine::heap.validate();
+        validate_heap();
         own_pool().trim();
         break;
       default:
@@ -307,36 +319,19 @@ class session {
     }
   }
 
-  void set_option() {
-    static constexpr const char* settings[][2] = {
-        {"decay_ms", "0"},       {"decay_ms", "1000"},  {"decay_ms", "-1"},      {"cache_budget", "0"},
-        {"cache_budget", "64M"}, {"large_cache", "0"},  {"large_cache", "256M"}, {"huge_pages", "never"},
-        {"huge_pages", "auto"},  {"background", "off"}, {"background", "on"},    {"guarded", "1"},
-        {"guarded", "50"},       {"guarded", "off"},    {"guarded", "none"},     {"no_option", "1"},
-    };
-    const auto& one = settings[in_.byte() % std::size(settings)];
-    const int expected = one[1] == std::string("none")        ? EINVAL
-                         : one[0] == std::string("no_option") ? ENOENT
-                                                              : 0;
-    require(tarn_set_option(one[0], one[1]) == expected, "setting an option");
-  }
+  void set_option() { set_known_option(in_); }
+  void set_text() { set_any_option(in_); }
 
   // The child has all that its parent has, may give it back, and leaves no trace in the parent.
   void fork_child() {
     if (forks_++ == 2) return;
-    const pid_t child = fork();
-    if (child == 0) {
+    run_in_child([this] {
       check_all();
       give_all_back();
       tarn_free(tarn_malloc(1000));
       tarn_trim(0);
-      engine::heap.validate();
-      _exit(0);
-    }
-    int status = 0;
-    // libFuzzer's clock interrupts.
-    while (waitpid(child, &status, 0) != child) require(errno == EINTR, "fork or waitpid fails");
-    require(status == 0, "a forked child has failed");
+      validate_heap();
+    });
   }
 
   // ---- help ----
@@ -354,6 +349,8 @@ class session {
     for (const live_set* set : {&blocks_, &nodes_, &slots_, &allocator_, &buffers_, &in_arena_}) set->check();
     for (const recycled_text& one : recycled_)
       require(*one.text == one.content, "a recycled string has changed");
+    operators_.check();
+    containers_.check();
   }
   void give_all_back() {
     who_ = 0;
@@ -366,6 +363,8 @@ class session {
     while (!allocator_.empty()) give_node();
     while (!buffers_.empty()) give_buffer();
     while (!recycled_.empty()) give_recycled();
+    while (!operators_.empty()) give_operator();
+    containers_.empty();
   }
 
   input in_;
@@ -376,6 +375,8 @@ class session {
   live_set allocator_{ranges_};
   live_set buffers_{ranges_};
   live_set in_arena_{ranges_};
+  operator_blocks operators_{ranges_};
+  containers containers_;
   std::vector<held> burst_;
   std::vector<recycled_text> recycled_;
   std::vector<buffer> buffer_handles_;
@@ -387,12 +388,14 @@ class session {
   std::uint64_t number_ = 0;
   std::size_t bytes_ = 0;
   int forks_ = 0;
+  int crowds_ = 0;
 };
 
 }  // namespace
 }  // namespace tarn::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const tarn::fuzz::watched_run watched;
   auto one = std::make_unique<tarn::fuzz::session>(data, size);
   one->run();
   return 0;

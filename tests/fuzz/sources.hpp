@@ -10,10 +10,14 @@
 
 #include "model.hpp"
 #include "tarn/buffer_pool.hpp"
+#include "tarn/malloc.h"
 #include "tarn/object_pool.hpp"
 #include "tarn/pool_resource.hpp"
 #include "tarn/recycler.hpp"
 #include "workers.hpp"
+#if !TARN_FUZZ_SHARED
+#include "runtime/engine.hpp"
+#endif
 
 namespace tarn::fuzz {
 
@@ -48,6 +52,17 @@ inline buffer_pool& buffers(bool zeroed) {
     return new buffer_pool(options);
   }();
   return zeroed ? *zero : *plain;
+}
+
+// The engine's own invariants; where its symbols are not visible, as in the hardened library, only what statistics tell.
+inline void validate_heap() {
+#if TARN_FUZZ_SHARED
+  tarn_stats stats;
+  tarn_get_stats(&stats);
+  require(stats.large + stats.cached <= stats.in_use, "statistics do not add up");
+#else
+  engine::heap.validate();
+#endif
 }
 
 inline void check_zero(const void* memory, std::size_t size) {

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// crowd: threads that run at the same time. Each allocates, hands its blocks to the others, frees what they hand to it, and
+// ends while the others still run. The calling thread forks meanwhile; each child must find every block whole.
+//
+// What the threads do is decided by the seed; when, by the scheduler: this is the one operation whose course an input does
+// not decide alone.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "model.hpp"
+#include "tarn/malloc.h"
+#include "watchdog.hpp"
+
+namespace tarn::fuzz {
+
+class crowd {
+ public:
+  crowd(std::uint64_t seed, unsigned forks) {
+    std::array<std::thread, count> all;
+    for (unsigned index = 0; index < count; ++index) {
+      all[index] = std::thread([this, seed, index] { work(seed + index, 60U << index); });
+    }
+    for (; forks != 0; --forks) {
+      run_in_child([this] {
+        give_all_back();
+        for (std::size_t size = 8; size < 100000; size *= 3) tarn_free(tarn_malloc(size));
+        tarn_trim(0);
+      });
+    }
+    for (std::thread& one : all) one.join();
+    give_all_back();
+  }
+  crowd(const crowd&) = delete;
+  crowd& operator=(const crowd&) = delete;
+
+ private:
+  static constexpr unsigned count = 4;
+  struct label {  // what a block begins with
+    std::size_t size;
+    std::uint64_t number;
+  };
+
+  void work(std::uint64_t seed, unsigned rounds) {
+    for (; rounds != 0; --rounds) {
+      seed = seed * 6364136223846793005U + 1442695040888963407U;
+      const std::uint64_t random = seed >> 20;
+      const std::size_t size = sizeof(label) + (std::size_t{1} << random % 16) + random % 100;
+      auto* const block = static_cast<unsigned char*>(tarn_malloc(size));
+      require(block != nullptr, "malloc fails in a crowd");
+      const label text{size, seed};
+      std::memcpy(block, &text, sizeof text);
+      body(block).stamp();
+      // acq_rel, pairs with itself: the thread that takes the block finds its label and its stamps.
+      give_back(slots_[random >> 20 & (slots_.size() - 1)].exchange(block, std::memory_order_acq_rel));
+    }
+  }
+  void give_all_back() {
+    for (std::atomic<unsigned char*>& slot : slots_)
+      give_back(slot.exchange(nullptr, std::memory_order_acq_rel));  // pairs with work's exchange
+  }
+  static void give_back(unsigned char* block) {
+    if (block == nullptr) return;
+    body(block).check();
+    tarn_free(block);
+  }
+  static held body(unsigned char* block) {
+    label text;
+    std::memcpy(&text, block, sizeof text);
+    return {block + sizeof text, text.size - sizeof text, 1, text.number};
+  }
+
+  std::array<std::atomic<unsigned char*>, 64> slots_{};
+};
+
+}  // namespace tarn::fuzz

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// libFuzzer's way into what reads profiles. An input whose first byte is odd is a file as it is; of an even one, the rest is a
+// list of chunks (see chunks_of), which is put together to a file whose checksums fit, so that mutation is met behind the
+// reader: in the loader, every export, the report, the difference, the advice, its plan, and the trace for replay.
+//
+// What a view writes goes nowhere; more than 256 MiB of it, and any exception but profile_error, is a finding.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiler/analyze/advice.hpp"
+#include "profiler/analyze/plan.hpp"
+#include "profiler/export/call_tree.hpp"
+#include "profiler/export/difference.hpp"
+#include "profiler/export/exports.hpp"
+#include "profiler/format/table_file.hpp"
+#include "profiler/model/profile.hpp"
+#include "profiler/replay/trace.hpp"
+#include "profiler/report/report_data.hpp"
+#include "tests/profiler/mutate.hpp"
+#include "tests/profiler/scratch_file.hpp"
+
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
+
+namespace {
+
+using namespace tarn::profiler;
+
+struct enough {};  // has been written
+
+class drop {
+ public:
+  explicit drop(std::size_t most) : left_(most) {}
+  void operator()(std::string_view piece) {
+    written_ += piece.size();
+    if (written_ > std::size_t{256} << 20) std::abort();
+    if (written_ > left_) throw enough();
+  }
+
+ private:
+  std::size_t left_;
+  std::size_t written_ = 0;
+};
+
+// One input in 32 is exported as a whole: heaptrack's form makes up millions of lines of some profiles.
+void export_heaptrack_part(const profile& p, const std::string& path, std::size_t size) {
+  try {
+    export_heaptrack(p, path, drop(size % 32 == 0 ? SIZE_MAX : std::size_t{1} << 20));
+  } catch (const enough&) {
+  }
+}
+
+void view(const profile& p, const std::string& path, std::size_t size) {
+  for (const metric& each : metrics()) {
+    export_collapsed(p, each, drop(SIZE_MAX));
+    call_tree::of(p, each, true);
+  }
+  export_json(p, drop(SIZE_MAX));
+  export_pprof(p);
+  export_prometheus(p);
+  export_heaptrack_part(p, path, size);
+  const std::vector<advice> all = advise(p);
+  for (const advice& one : all) as_json(one);
+  read_plan(write_plan(plan_of(p, all)), "plan");
+  report_data(p, all);
+  difference::between(p, profile());
+  trace_settings settings;
+  add_routes(settings, p, all);
+  load_trace(path, p, settings);
+}
+
+// A chunk: its name's number, flags, rows (two bytes), length (two bytes), and so much of a payload.
+constexpr const char* names[] = {"meta",     "modules",    "stacks",         "threads",
+                                 "sites",    "site_sizes", "site_lifetimes", "site_threads",
+                                 "counters", "symbols",    "events",         "unknown"};
+constexpr std::size_t head_bytes = 6;
+
+std::vector<plain_chunk> chunks_of(const std::uint8_t* data, std::size_t size) {
+  std::vector<plain_chunk> chunks;
+  while (size >= head_bytes) {
+    plain_chunk& one = chunks.emplace_back();
+    one.name = names[data[0] % std::size(names)];
+    one.flags = data[1] % 8 & ~2;  // not compressed
+    one.rows = data[2] | std::uint32_t{data[3]} << 8;
+    const std::size_t length = std::min<std::size_t>(data[4] | std::size_t{data[5]} << 8, size - head_bytes);
+    one.payload.assign(data + head_bytes, data + head_bytes + length);
+    data += head_bytes + length;
+    size -= head_bytes + length;
+  }
+  return chunks;
+}
+
+std::vector<std::uint8_t> input_of(const std::vector<plain_chunk>& chunks) {
+  std::vector<std::uint8_t> bytes(1);
+  for (const plain_chunk& one : chunks) {
+    const auto name = std::find(std::begin(names), std::end(names), one.name) - std::begin(names);
+    const std::size_t length = std::min<std::size_t>(one.payload.size(), 65535);
+    for (const std::size_t each :
+         {static_cast<std::size_t>(name), std::size_t{one.flags}, std::size_t{one.rows & 255},
+          std::size_t{one.rows >> 8 & 255}, length & 255, length >> 8}) {
+      bytes.push_back(static_cast<std::uint8_t>(each));
+    }
+    bytes.insert(bytes.end(), one.payload.begin(), one.payload.begin() + static_cast<std::ptrdiff_t>(length));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  static scratch_file file;
+  if (data[0] % 2 == 1) {
+    file.set({data + 1, size - 1});
+  } else {
+    file.set(put_together(chunks_of(data + 1, size - 1)));
+  }
+  try {
+    view(load_profile(file.path()), file.path(), size);
+  } catch (const profile_error&) {
+  }
+  return 0;
+}
+
+// Changes one chunk's payload, or repeats, moves or removes a chunk.
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most,
+                                               unsigned seed) {
+  if (size == 0 || data[0] % 2 == 1) return LLVMFuzzerMutate(data, size, most);
+  std::vector<plain_chunk> chunks = chunks_of(data + 1, size - 1);
+  if (chunks.empty()) return LLVMFuzzerMutate(data, size, most);
+  mutator random(seed + 1);
+  const std::size_t index = random.below(chunks.size());
+  const auto at = chunks.begin() + static_cast<std::ptrdiff_t>(index);
+  switch (random.below(16)) {
+    case 0:
+      chunks.push_back(chunks[index]);
+      break;
+    case 1:
+      chunks.erase(at);
+      break;
+    case 2:
+      std::swap(chunks[index], chunks.back());
+      break;
+    case 3:
+      chunks[index].rows = static_cast<std::uint32_t>(random.below(65536));
+      break;
+    case 4:
+      chunks[index].flags = static_cast<std::uint8_t>(random.below(8));
+      break;
+    default: {
+      std::vector<std::uint8_t>& payload = chunks[index].payload;
+      const std::size_t before = payload.size();
+      payload.resize(before + 64);
+      payload.resize(LLVMFuzzerMutate(payload.data(), before, payload.size()));
+    }
+  }
+  const std::vector<std::uint8_t> whole = input_of(chunks);
+  if (whole.size() > most) return size;
+  std::copy(whole.begin(), whole.end(), data);
+  return whole.size();
+}

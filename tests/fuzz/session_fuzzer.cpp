@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// libFuzzer's way into what the collector reads of recorded processes: the words of their rings, which any of them may
+// overwrite while they are read, and the ELF files that they say they have loaded. The first byte chooses: 0 of 4, the rest
+// is an ELF file; else the rest is a ring's words, drained in pieces, some of which change between the look at an event and
+// its end. What the model has taken must make a profile that can be stored and loaded.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "profiler/collect/event_stream.hpp"
+#include "profiler/collect/memory_regions.hpp"
+#include "profiler/collect/proc_status.hpp"
+#include "profiler/format/table_file.hpp"
+#include "profiler/model/store_profile.hpp"
+#include "tests/profiler/scratch_file.hpp"
+
+namespace {
+
+using namespace tarn::profiler;
+
+constexpr std::uint64_t ring_words = 1024;
+
+class module_sizes final : public module_sink {
+ public:
+  void loaded(const std::string& path, std::uint64_t start, std::uint64_t end) override {
+    if (path.size() > most_text_bytes) std::abort();
+    regions_.note(start, end, path);
+    if (regions_.at(start).size() > most_text_bytes) std::abort();
+  }
+
+ private:
+  memory_regions regions_;
+};
+
+void read_elf(const std::uint8_t* data, std::size_t size) {
+  static scratch_file file;
+  file.set({data, size});
+  for (const module_info& each : modules_of(file.path(), 0x10000, 0x20000)) {
+    if (each.build_id.size() > 128) std::abort();
+  }
+}
+
+model_settings settings_of(unsigned choice) {
+  model_settings settings;
+  settings.full = choice % 2 == 0;
+  settings.sample_bytes = 524288;
+  settings.join_faults = choice / 2 % 2 == 0;
+  settings.most_events = 100000;
+  return settings;
+}
+
+void store_and_load(process_model& model) {
+  static scratch_file file;
+  profile p;
+  p.meta = {{"program", "fuzz"}};
+  model.settle();
+  model.fill(p);
+  {
+    table_writer out(file.path());
+    out.append(model.take_events());
+    store_profile(out, p);
+  }
+  if (load_profile(file.path()).sites.size() != p.sites.size()) std::abort();
+}
+
+void read_ring(unsigned choice, const std::uint8_t* data, std::size_t size) {
+  static const tick_clock clock(tick_source::system_clock);
+  std::vector<std::uint64_t> words(ring_words);
+  process_model model(settings_of(choice));
+  module_sizes modules;
+  event_stream stream;
+  stream.reset(words.data(), ring_words, &model, &clock, &modules, 0);
+  std::uint64_t head = 0;
+  std::uint64_t time = 0;
+  unsigned events = 0;
+  for (std::size_t at = 0; at + 8 <= size;) {
+    // As much as a ring takes, or a few words.
+    const std::uint64_t room = choice % 3 == 0 ? ring_words : 7;
+    for (std::uint64_t count = 0; count < room && at + 8 <= size; ++count, at += 8) {
+      std::memcpy(&words[head++ % ring_words], data + at, 8);
+    }
+    stream.extend(head);
+    while (stream.peek(time)) {
+      if (++events % 5 == 0) words[stream.position() % ring_words] ^= 1U << events % 4;
+      model.fault({time, words[0] >> 16, 0, 1, 1, false});
+      stream.take();
+      if (stream.position() > head) std::abort();
+    }
+  }
+  store_and_load(model);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  if (data[0] % 4 == 0) {
+    read_elf(data + 1, size - 1);
+  } else {
+    read_ring(data[0] >> 2, data + 1, size - 1);
+  }
+  return 0;
+}
