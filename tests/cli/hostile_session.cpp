@@ -172,7 +172,7 @@ void send_false_files(std::uint64_t parent_serial) {
     }
     if (ftruncate(unsealed, 0) != 0) std::perror("ftruncate");
     const int several[8] = {0, 1, 2, 0, 1, 2, 0, 1};
-    for (std::size_t count : {0, 2, 3, 4, 8}) send_files(to, to.message, several, count);
+    for (const std::size_t count : {0U, 2U, 3U, 4U, 8U}) send_files(to, to.message, several, count);
     const int honest = make_false_file(bytes, ring_words, 7, 0);
     session::file_message wrong;
     send_files(to, wrong, &honest, 1);
