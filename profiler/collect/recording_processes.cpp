@@ -33,6 +33,7 @@ constexpr double file_allocations = 10000;
 constexpr double file_bytes = 16 << 20;
 constexpr double file_faults = 4096;
 constexpr std::size_t most_files = 200;
+constexpr std::ptrdiff_t most_images = 16;  // of one process, with files of their own
 
 bool exists(std::int32_t process) { return kill(process, 0) == 0 || errno == EPERM; }
 
@@ -216,6 +217,10 @@ bool recording::is_worth_a_file(const process_entry& process) const {
   if (process.pid == main_process_ && !process.superseded) return true;
   if (process.file) return true;
   if (files_.size() >= most_files) return false;
+  const auto images = std::count_if(files_.begin(), files_.end(), [&process](const finished_file& one) {
+    return one.process == process.pid;
+  });
+  if (images >= most_images) return false;
   return process.model.allocations() >= file_allocations || process.model.requested_bytes() >= file_bytes ||
          process.model.seen_faults() >= file_faults;
 }

@@ -127,8 +127,8 @@ int make_file(unsigned flags, std::uint64_t bytes, int seals) {
 }
 
 // A process file that says to be the first process's, and tells of allocations.
-int make_false_file(std::uint64_t bytes, std::uint32_t ring_words, std::uint64_t serial,
-                    std::uint64_t parent_serial) {
+int make_false_file(const session::session_header& header, std::uint64_t bytes, std::uint32_t ring_words,
+                    std::uint64_t serial, std::uint64_t parent_serial) {
   const int file = make_file(0, bytes, 0);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) return -1;
@@ -139,20 +139,24 @@ int make_false_file(std::uint64_t bytes, std::uint32_t ring_words, std::uint64_t
   page->rings = session::most_rings + 7;
   auto* start = static_cast<unsigned char*>(memory);
   auto* words = reinterpret_cast<std::uint64_t*>(start + session::words_offset);
-  for (std::uint32_t index = 0; index + 1 < ring_words; index += 2) {
+  const std::uint64_t now = session::read_ticks(header.ticks) >> header.tick_shift;
+  page->start_ticks = now;
+  words[0] = static_cast<std::uint64_t>(session::word_kind::time) | now << session::kind_bits;
+  for (std::uint32_t index = 1; index + 1 < ring_words; index += 2) {
     words[index] = session::address_word(session::word_kind::malloc, 1, 0x10000 + 16 * index);
     words[index + 1] = std::uint64_t{100} << 32;
   }
   for (std::uint32_t ring = 0; ring < 2; ++ring) {
-    auto* header = reinterpret_cast<session::ring_header*>(start + session::rings_offset) + ring;
-    header->head = ring == 0 ? ring_words : ~std::uint64_t{0};
+    auto* of_ring = reinterpret_cast<session::ring_header*>(start + session::rings_offset) + ring;
+    // As a child it must seem small: what small children did is added to their parent's figures.
+    of_ring->head = ring != 0 ? ~std::uint64_t{0} : parent_serial != 0 ? 2001 : ring_words - 1;
   }
   munmap(memory, bytes);
   fcntl(file, F_ADD_SEALS, session::process_seals);
   return file;
 }
 
-void send_false_files(std::uint64_t parent_serial) {
+void send_false_files(const session::session_header& header, std::uint64_t parent_serial) {
   collector_address to;
   if (!find_collector(to)) return;
   for (const std::uint32_t ring_words : {1U << 13, 1U << 16}) {  // of the two modes
@@ -173,13 +177,13 @@ void send_false_files(std::uint64_t parent_serial) {
     if (ftruncate(unsealed, 0) != 0) std::perror("ftruncate");
     const int several[8] = {0, 1, 2, 0, 1, 2, 0, 1};
     for (const std::size_t count : {0U, 2U, 3U, 4U, 8U}) send_files(to, to.message, several, count);
-    const int honest = make_false_file(bytes, ring_words, 7, 0);
+    const int honest = make_false_file(header, bytes, ring_words, 7, 0);
     session::file_message wrong;
     send_files(to, wrong, &honest, 1);
     files.push_back(honest);
     for (int round = 0; round < 20; ++round) {
-      const int claims_to_be = make_false_file(bytes, ring_words, parent_serial, 0);
-      const int claims_child = make_false_file(bytes, ring_words, 9, parent_serial);
+      const int claims_to_be = make_false_file(header, bytes, ring_words, parent_serial, 0);
+      const int claims_child = make_false_file(header, bytes, ring_words, 9, parent_serial);
       for (const int file : {claims_to_be, claims_child}) send_files(to, to.message, &file, 1);
       files.insert(files.end(), {claims_to_be, claims_child});
     }
@@ -214,16 +218,19 @@ int work_against_others(uid_t user) {
   for (const mapping& one : mappings) harmed = cut_off(one) || harmed;  // while the rights last
   if (setresuid(user, user, user) != 0) return 77;
   std::uint64_t parent_serial = 0;
+  const session::session_header* header = nullptr;
   for (const mapping& one : mappings) {
     const auto* page = reinterpret_cast<const session::process_page*>(one.start);
     if (one.writable) parent_serial = page->parent_serial;
     if (!one.writable) {
+      header = reinterpret_cast<const session::session_header*>(one.start);
       harmed =
           mprotect(reinterpret_cast<void*>(one.start), one.end - one.start, PROT_READ | PROT_WRITE) == 0 ||
           harmed;
     }
   }
-  send_false_files(parent_serial);
+  if (header == nullptr) return 77;
+  send_false_files(*header, parent_serial);
   for (const mapping& one : mappings) {
     if (one.writable) overwrite(one);
   }

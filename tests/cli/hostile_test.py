@@ -97,7 +97,10 @@ class hostile(Base):
             known = json.loads(run("export", "--json", profile).stdout)
             self.assertEqual(known["lost_events"], 0)
             self.assertFalse([one for one in known["meta"]["refused"] if "overwritten" in one])
+            others = [one for one in os.listdir(self.folder) if one.startswith(f"{mode}-")]
+            self.assertLessEqual(len(others), 17, "one process may not use up the session's files")
             if mode == "full":
+                self.assertLess(known["totals"]["allocations"], 80100 + (0 if os.geteuid() == 0 else 3000))
                 counts = [one["figures"]["allocations"] for one in known["sites"]]
                 most = sorted((one for one in counts if one >= 1000), reverse=True)
                 # Where both children have the first process's rights, what the second one did is its parent's, too.
