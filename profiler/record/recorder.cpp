@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/record/recorder.hpp"
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,7 +11,6 @@
 
 namespace tarn::profiler::recorder {
 
-constinit real_functions real = {};
 constinit thread_local thread_local_part self __attribute__((tls_model("initial-exec"))) = {};
 
 namespace {
@@ -27,27 +24,6 @@ constexpr std::uint32_t check_every = 8;  // of large blocks below that
 
 // What a block is whose size is not told: the new one of a realloc, in mode sample.
 constexpr std::uintptr_t unrecorded_block = 8;
-
-// ---- the program's functions ----
-
-std::uintptr_t allocator_start = 0;
-std::uintptr_t allocator_end = 0;
-std::uintptr_t new_start = 0;
-std::uintptr_t new_end = 0;
-std::uintptr_t own_start = 0;  // the recorder's
-std::uintptr_t own_end = 0;
-std::atomic<std::uint32_t> functions_found{0};  // 0 no, 1 being looked for, 2 yes
-
-template <typename function>
-void look_up(function& into, const char* name) {
-  into = reinterpret_cast<function>(dlsym(RTLD_NEXT, name));
-}
-
-// ---- the early store ----
-
-constexpr std::size_t early_bytes = std::size_t{64} << 10;
-alignas(64) unsigned char early_store[early_bytes];
-std::atomic<std::size_t> early_used{0};
 
 // ---- rules and nodes ----
 
@@ -274,94 +250,9 @@ bool leaves(thread_state& thread, void* block) {
   return true;
 }
 
-bool is_allocators(const call_origin& origin) {
-  return origin.return_address >= allocator_start && origin.return_address < allocator_end;
-}
-
 }  // namespace
 
 constinit std::atomic<const block_filter*> filter{&no_blocks};
-
-bool find_real_functions() {
-  // acquire, pairs with the release below: the functions are there
-  if (functions_found.load(std::memory_order_acquire) == 2) return true;
-  // The one that looks, or that the looking has called, is served by the early store, and so are those who come
-  // meanwhile.
-  if (functions_found.exchange(1, std::memory_order_acquire) != 0) return false;
-  const std::uint8_t before = self.busy;
-  self.busy = calling;
-  const int error = errno;
-  real_functions found;
-  look_up(found.malloc, "malloc");
-  look_up(found.calloc, "calloc");
-  look_up(found.realloc, "realloc");
-  look_up(found.reallocarray, "reallocarray");
-  look_up(found.free, "free");
-  look_up(found.free_sized, "free_sized");
-  look_up(found.free_aligned_sized, "free_aligned_sized");
-  look_up(found.posix_memalign, "posix_memalign");
-  look_up(found.aligned_alloc, "aligned_alloc");
-  look_up(found.memalign, "memalign");
-  look_up(found.valloc, "valloc");
-  look_up(found.pvalloc, "pvalloc");
-  look_up(found.malloc_usable_size, "malloc_usable_size");
-  real = found;
-  loaded_module module;
-  if (find_module(reinterpret_cast<std::uintptr_t>(real.malloc), module)) {
-    allocator_start = module.start;
-    allocator_end = module.end;
-  }
-  functions_found.store(2, std::memory_order_release);
-  errno = error;
-  self.busy = before;
-  return true;
-}
-
-void set_new_module(std::uintptr_t address_within) {
-  loaded_module module;
-  if (!find_module(address_within, module)) return;
-  new_start = module.start;
-  new_end = module.end;
-  if (!find_module(reinterpret_cast<std::uintptr_t>(&set_new_module), module)) return;
-  own_start = module.start;
-  own_end = module.end;
-}
-
-bool is_inner_call(std::uintptr_t return_address, bool consume) {
-  if (self.in_new == 0) return false;
-  // operator new[] may end in a jump to operator new, which then returns to the recorder itself.
-  const bool jumped = return_address >= own_start && return_address < own_end;
-  if (!jumped && (return_address < new_start || return_address >= new_end)) return false;
-  if (consume) self.in_new = 0;
-  return true;
-}
-
-void* early_allocate(std::size_t size, std::size_t alignment) {
-  if (alignment < 16) alignment = 16;
-  if (size > early_bytes || alignment > early_bytes) return nullptr;
-  std::size_t used = early_used.load(std::memory_order_relaxed);
-  for (;;) {
-    // The size stands before the block.
-    const auto base = reinterpret_cast<std::uintptr_t>(early_store);
-    const std::size_t start = ((base + used + 16 + alignment - 1) & ~(alignment - 1)) - base;
-    if (start + size > early_bytes) return nullptr;
-    // relaxed: the store's memory is zero from the start, and each block has one owner
-    if (!early_used.compare_exchange_weak(used, start + size, std::memory_order_relaxed)) continue;
-    std::memcpy(early_store + start - 8, &size, sizeof size);
-    return early_store + start;
-  }
-}
-
-bool is_early(const void* block) {
-  const auto* bytes = static_cast<const unsigned char*>(block);
-  return bytes >= early_store && bytes < early_store + early_bytes;
-}
-
-std::size_t early_size(const void* block) {
-  std::size_t size = 0;
-  std::memcpy(&size, static_cast<const unsigned char*>(block) - 8, sizeof size);
-  return size;
-}
 
 void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignment,
                const call_origin& origin) {

@@ -78,6 +78,8 @@ void library_closed();
 // A call of malloc or free that operator new or delete of the program's library has made.
 bool is_inner_call(std::uintptr_t return_address, bool consume);
 void set_new_module(std::uintptr_t address_within);
+// A mapping that the program's malloc makes.
+bool is_allocators(const call_origin& origin);
 
 void start();         // when the library is loaded
 void process_ends();  // at exit
