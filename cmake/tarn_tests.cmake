@@ -7,6 +7,10 @@
 #   tarn_stress_test(NAME SOURCE…)  the same for tests with many threads or many rounds. Label stress.
 #   tarn_death_test(NAME SOURCE…)   the same for tests that expect an abort; not under sanitizers. Label death.
 #
+# HARDENED: the program sees the engine's headers with TARN_HARDENED=1 and links the hardened build's objects. With the
+# option TARN_TEST_HARDENED (preset hardened) that is so of all of them, and they have the label hardened, too; programs
+# that link the other build's archive are left out.
+#
 # They run without guarded allocations, which are rare and at random places; ENV TARN_GUARDED=N asks for them.
 #
 # Programs that run with libtarn preloaded are declared in tests/guarantees/.
@@ -30,7 +34,7 @@ endfunction()
 
 # Sets arg_… in the caller, TIMEOUT to the default given first where the arguments have none.
 macro(tarn_parse_test timeout)
-  cmake_parse_arguments(arg "SERIAL" "TIMEOUT;LIBRARY" "SOURCES;LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL;HARDENED" "TIMEOUT;LIBRARY" "SOURCES;LABELS;ENV" ${ARGN})
   list(APPEND arg_SOURCES ${arg_UNPARSED_ARGUMENTS})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT ${timeout})
@@ -39,10 +43,22 @@ macro(tarn_parse_test timeout)
     set(arg_LIBRARY tarn_api_static)
   endif()
   tarn_limit(arg_TIMEOUT ${arg_TIMEOUT})
+  if(TARN_TEST_HARDENED)
+    set(arg_HARDENED ON)
+  endif()
+  if(arg_HARDENED)
+    list(APPEND arg_LABELS hardened)
+    set(tarn_api_static_hardened tarn_hardened_objects)
+    set(tarn_hardened tarn_hardened)
+    set(arg_LIBRARY ${${arg_LIBRARY}_hardened})
+  endif()
 endmacro()
 
 function(tarn_gtest_program name label timeout)
   tarn_parse_test(${timeout} ${ARGN})
+  if(NOT arg_LIBRARY)
+    return()
+  endif()
   add_executable(${name} ${arg_SOURCES})
   foreach(all engine_tests ${label}_tests) # targets: all of these programs, and those of the label
     if(NOT TARGET ${all})
@@ -51,6 +67,9 @@ function(tarn_gtest_program name label timeout)
     add_dependencies(${all} ${name})
   endforeach()
   target_link_libraries(${name} PRIVATE ${arg_LIBRARY} tarn_internal tarn_warnings GTest::gtest_main)
+  if(arg_HARDENED)
+    target_compile_definitions(${name} PRIVATE TARN_HARDENED=1)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   # One ctest test per program: a program's tests share one heap, and the sanitizers start slowly.
   add_test(NAME ${label}.${name} COMMAND ${name} --gtest_brief=1)

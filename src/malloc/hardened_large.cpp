@@ -14,6 +14,9 @@ namespace {
 // They take address space alone.
 constexpr std::size_t places = 32;
 std::atomic<span*> waiting[places] = {};
+// A marker is an entry of a page table for each page, as dear as a touch of it; protection takes two mappings for each of
+// the places.
+constexpr std::size_t marked_below = mib;
 std::atomic<std::uint32_t> next_place{0};
 
 // Guards that take mappings lie behind so many blocks at most: the kernel allows a process 65,530 mappings by default, and
@@ -76,7 +79,7 @@ void guard_end(span* s) {
 
 void retire(span* s) {
   const whole_pages all(s->start, s->end());
-  if (!all.empty() && !os::mark_guard(all.address(), all.bytes()))
+  if (!all.empty() && (all.bytes() >= marked_below || !os::mark_guard(all.address(), all.bytes())))
     os::protect_guard(all.address(), all.bytes());
   const std::uint32_t place = next_place.fetch_add(1, std::memory_order_relaxed) % places;
   // acq_rel: the thread that takes the span out sees what this one wrote to it.

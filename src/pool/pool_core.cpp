@@ -5,9 +5,11 @@
 #include <cstring>
 #include <new>
 
+#include "base/hardened.hpp"
 #include "os/memory.hpp"
 #include "os/report.hpp"
 #include "pool/checked_slots.hpp"
+#include "pool/hardened_type_home.hpp"
 #include "pool/pool_magazine.hpp"
 #include "pool/pool_memory.hpp"
 #include "pool/pool_registry.hpp"
@@ -116,6 +118,14 @@ span* pool_core::new_span() {
       if (pages << page_shift < layout_.size) return nullptr;
     }
   } while (!bytes_.compare_exchange_weak(before, before + (pages << page_shift), std::memory_order_relaxed));
+  if constexpr (hardened_build) {
+    const std::size_t most = maximum_bytes_ != 0 ? pages : ~std::size_t{0};
+    if (span* const s = hardened_type_home::take({name_, layout_, huge_}, most)) {
+      bytes_.fetch_add(s->bytes() - (pages << page_shift), std::memory_order_relaxed);
+      review_size();
+      return s;
+    }
+  }
   const std::size_t alignment =
       std::max<std::size_t>({huge_ ? pages_per_huge_page : 1, layout_.alignment >> page_shift, 1});
   span* s = nullptr;
@@ -180,7 +190,8 @@ void pool_core::destroy_span(span* s, page_backing backing) {
   void* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
   const std::size_t bits = bits_bytes(s);
   s->owner.store(nullptr, std::memory_order_relaxed);
-  engine::heap.deallocate(s, backing);
+  if (!hardened_build || !hardened_type_home::keep({name_, layout_, huge_}, s))
+    engine::heap.deallocate(s, backing);
   if (apart != nullptr) pool_memory::blocks.deallocate(apart, bits);
 }
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "pool/hardened_type_home.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+#include "os/hardened_guard.hpp"
+#include "os/memory.hpp"
+
+namespace tarn::hardened_type_home {
+namespace {
+
+struct home {
+  std::atomic<std::uint64_t> key{0};
+  // Linked by span::next. Whoever takes from it takes all and puts the rest back, so that no span that was taken and
+  // kept again meanwhile is mistaken for the first one of the old list.
+  std::atomic<span*> spans{nullptr};
+};
+
+home homes[most_kinds];
+
+// FNV-1a (Fowler, Noll, Vo), of 64 bits. Two kinds with one key would share their address space.
+std::uint64_t key_of(const kind& of) {
+  constexpr std::uint64_t prime = 0x100000001b3;
+  std::uint64_t key = 0xcbf29ce484222325;
+  const auto add = [&key](std::uint64_t value) { key = (key ^ value) * prime; };
+  for (const char* at = of.name; *at != '\0'; ++at) add(static_cast<unsigned char>(*at));
+  add(of.layout.size);
+  add(of.layout.alignment);
+  add(of.huge ? 1 : 0);
+  return key | 1;
+}
+
+// Null: there are too many kinds.
+home* home_of(const kind& of) {
+  const std::uint64_t key = key_of(of);
+  for (std::size_t i = 0; i < most_kinds; ++i) {
+    home& h = homes[(key / 2 + i) % most_kinds];
+    std::uint64_t found = 0;
+    if (h.key.compare_exchange_strong(found, key, std::memory_order_relaxed) || found == key) return &h;
+  }
+  return nullptr;
+}
+
+// A chain of spans, to the front.
+void put(home& h, span* first, span* last) {
+  last->next = h.spans.load(std::memory_order_relaxed);
+  // release: partner of the acquire in take().
+  while (!h.spans.compare_exchange_weak(last->next, first, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+  }
+}
+
+struct whole_pages {
+  std::uintptr_t start;
+  std::uintptr_t end;
+
+  explicit whole_pages(const span* s)
+      : start(align_up(s->start, os::page_size())), end(align_down(s->end(), os::page_size())) {}
+  [[nodiscard]] bool empty() const { return start >= end; }
+  [[nodiscard]] void* address() const { return reinterpret_cast<void*>(start); }
+  [[nodiscard]] std::size_t bytes() const { return end - start; }
+};
+
+}  // namespace
+
+bool keep(const kind& of, span* s) {
+  home* const h = home_of(of);
+  if (h == nullptr) return false;
+  const whole_pages all(s);
+  if (!all.empty() && !os::mark_guard(all.address(), all.bytes())) os::purge(all.address(), all.bytes());
+  put(*h, s, s);
+  return true;
+}
+
+span* take(const kind& of, std::size_t most_pages) {
+  home* const h = home_of(of);
+  if (h == nullptr || h->spans.load(std::memory_order_relaxed) == nullptr) return nullptr;
+  // acquire: what was written to the spans, partner of the release in put().
+  span* const all = h->spans.exchange(nullptr, std::memory_order_acquire);
+  span** link = nullptr;
+  span* found = all;
+  span* last = nullptr;
+  for (; found != nullptr && found->pages > most_pages; found = found->next) link = &found->next;
+  span* rest = all;
+  if (found != nullptr) (link != nullptr ? *link : rest) = found->next;
+  for (span* s = rest; s != nullptr; s = s->next) last = s;
+  if (rest != nullptr) put(*h, rest, last);
+  if (found == nullptr) return nullptr;
+  const whole_pages whole(found);
+  found->next = found->previous = nullptr;
+  found->looked_at = 0;
+  found->free_when_looked = 0;
+  // Where the system does not let go of a guard, the span stays out of use for good.
+  return whole.empty() || os::remove_guard(whole.address(), whole.bytes()) ? found : nullptr;
+}
+
+}  // namespace tarn::hardened_type_home

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// Address space that a typed pool has had, under the hardened build.
+#include "pool/hardened_type_home.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "base/units.hpp"
+#include "tarn/local_pool.hpp"
+#include "tarn/malloc.h"
+
+namespace {
+
+struct first_type {
+  std::uint64_t words[12];
+};
+struct second_type {
+  std::uint64_t words[12];
+};
+constexpr std::size_t count = 20'000;
+
+template <class T>
+std::vector<T*> fill(tarn::local_pool<T>& pool) {
+  std::vector<T*> objects;
+  for (std::size_t i = 0; i < count; ++i) objects.push_back(pool.create());
+  return objects;
+}
+
+// The pages of all that a pool of the type hands out; the pool goes.
+template <class T>
+std::set<std::uintptr_t> pages_of_a_pool() {
+  tarn::local_pool<T> pool;
+  std::set<std::uintptr_t> pages;
+  for (T* object : fill(pool)) {
+    pages.insert(tarn::address_of(object) / tarn::page_size);
+    pages.insert((tarn::address_of(object + 1) - 1) / tarn::page_size);
+    pool.destroy(object);
+  }
+  return pages;
+}
+
+TEST(hardened_type_home, memory_of_a_pool_that_went_becomes_no_other_types) {
+  const std::set<std::uintptr_t> before = pages_of_a_pool<first_type>();
+  for (const std::uintptr_t page : pages_of_a_pool<second_type>()) ASSERT_FALSE(before.contains(page));
+  std::vector<void*> blocks;
+  for (std::size_t i = 0; i < count; ++i) blocks.push_back(tarn_malloc(i % 3 == 0 ? 5000 : 96));
+  for (void* block : blocks) {
+    ASSERT_FALSE(before.contains(tarn::address_of(block) / tarn::page_size));
+    tarn_free(block);
+  }
+}
+
+TEST(hardened_type_home, memory_of_a_pool_that_went_serves_its_own_type_again) {
+  std::set<std::uintptr_t> all = pages_of_a_pool<first_type>();
+  const std::size_t of_one_pool = all.size();
+  for (int i = 0; i < 50; ++i) all.merge(pages_of_a_pool<first_type>());
+  // A pool takes some spans more than it fills.
+  EXPECT_LE(all.size(), 2 * of_one_pool);
+}
+
+TEST(hardened_type_home, what_a_pool_gives_back_while_it_lives_stays_its_types) {
+  tarn::local_pool<first_type> pool;
+  std::set<std::uintptr_t> before;
+  for (first_type* object : fill(pool)) {
+    before.insert(tarn::address_of(object) / tarn::page_size);
+    pool.destroy(object);
+  }
+  pool.trim();
+  EXPECT_LT(pool.stats().bytes, count * sizeof(first_type) / 10);
+  for (const std::uintptr_t page : pages_of_a_pool<second_type>()) ASSERT_FALSE(before.contains(page));
+}
+
+TEST(hardened_type_home_death, a_pointer_into_a_pool_that_went_faults_or_reads_zero) {
+  EXPECT_EXIT(
+      {
+        first_type* stale = nullptr;
+        {
+          tarn::local_pool<first_type> pool;
+          stale = pool.create();
+          stale->words[0] = 5;
+          pool.destroy(stale);
+        }
+        const std::uint64_t read = *static_cast<volatile std::uint64_t*>(stale->words);
+        if (read == 0) std::abort();
+      },
+      [](int status) { return WIFSIGNALED(status); }, "");
+}
+
+}  // namespace
