@@ -27,6 +27,7 @@
 #include <cstdint>
 
 #include "gates/next.hpp"
+#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 #include "os/thread.hpp"
 #include "recycler/caretaker.hpp"

@@ -13,6 +13,7 @@
 
 #include "base/units.hpp"
 #include "os/clock.hpp"
+#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 
 // Linux 5.14 and 5.7; older kernels answer EINVAL.
@@ -113,6 +114,7 @@ std::size_t machine_bytes() {
   static std::atomic<std::size_t> found{0};
   std::size_t bytes = found.load(std::memory_order_relaxed);
   if (bytes != 0) return bytes;
+  if (in_sandbox()) return SIZE_MAX;
   struct sysinfo info {};
   bytes = system_call(SYS_sysinfo, reinterpret_cast<long>(&info)) == 0
               ? (info.totalram + info.totalswap) * info.mem_unit

@@ -10,8 +10,8 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "os/clock.hpp"
+#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
-#include "os/thread.hpp"
 
 namespace tarn::os {
 namespace {
@@ -278,7 +278,7 @@ bool under_pressure() {
   const std::int64_t now = now_ms();
   std::int64_t due = next_look.load(std::memory_order_relaxed);
   // Of several threads one looks, and the others take the last answer. A sandbox may forbid to open a file.
-  if (now >= due && !in_sandbox() &&
+  if (now >= due && !has_entered_sandbox() &&
       next_look.compare_exchange_strong(due, now + look_interval_ms, std::memory_order_relaxed)) {
     answer.store(look_at_memory("").pressed, std::memory_order_relaxed);
   }

@@ -5,8 +5,8 @@
 
 #include <atomic>
 
+#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
-#include "os/thread.hpp"
 
 namespace tarn::os {
 namespace {

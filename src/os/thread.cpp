@@ -42,6 +42,7 @@ struct thread_control {
   std::atomic<std::int64_t> pause_ms{0};     // after the last refusal
   std::atomic<int> thread{0};    // the last one's number, written by the kernel before clone returns
   std::atomic<long> process{0};  // 0 in a child, until note_forked_child() or the first start
+  std::atomic<bool> is_first_of_namespace{false};  // process 1, whose threads have lists of robust mutexes
 };
 
 // Up to 8,192 processors.
@@ -55,12 +56,12 @@ struct load_values {
   processor_set processors{};
   long processors_bytes = 0;  // 0: the system did not tell
   long nice = 0;
+  bool is_known = false;  // else processors and nice value stay the starter's
 };
 
 constinit sealed<load_values> at_load;
 
 // In memory that a child inherits, unlike the control page.
-std::atomic<bool> sandboxed{false};
 std::atomic<hold_token> last_token{0};
 
 std::size_t stack_part() { return align_up(stack_bytes + 2 * thread_data_bytes, page_size()); }
@@ -87,15 +88,18 @@ void map_home(load_values& out) {
   }
   out.control = reinterpret_cast<thread_control*>(control);
   out.stack = reinterpret_cast<char*>(control) + 2 * page;
-  out.control->process.store(system_call(SYS_getpid), std::memory_order_relaxed);
 }
 
 [[gnu::constructor(101)]] void note_load_values() {
   load_values values;
   map_home(values);
-  values.processors_bytes = processors_of_this_thread(values.processors);
-  values.nice = nice_of_this_thread();
+  if (!in_sandbox()) {
+    values.is_known = true;
+    values.processors_bytes = processors_of_this_thread(values.processors);
+    values.nice = nice_of_this_thread();
+  }
   at_load.seal(values);
+  if (values.is_known) note_own_process();
 }
 
 extern "C" [[noreturn, gnu::used]] void tarn_background_thread_main() {
@@ -148,6 +152,7 @@ long clone_thread(void* stack_top, void* thread_pointer, thread_control* control
 // By the thread that starts it, not by the thread itself: beside a real-time thread on the same processor it may not run
 // at all before.
 void give_ordinary_scheduling(long thread) {
+  if (!at_load->is_known) return;
   constexpr long reset_on_fork = 0x40000000;
   constexpr long fifo = 1;
   constexpr long round_robin = 2;
@@ -174,11 +179,27 @@ bool is_held(thread_control* c) {
   return c->holds.load(std::memory_order_relaxed) != 0;
 }
 
+// libc gives each thread one. The kernel takes it away from a child, and libc gives it back after fork, not after vfork.
+bool has_robust_list() {
+  void* head = nullptr;
+  std::size_t bytes = 0;
+  return system_call(SYS_get_robust_list, 0, reinterpret_cast<long>(&head), reinterpret_cast<long>(&bytes)) ==
+             0 &&
+         head != nullptr;
+}
+
+// Process 1 may have a child that is process 1 of another namespace.
+bool is_process(const thread_control* c, long noted) {
+  return system_call(SYS_getpid) == noted &&
+         (!c->is_first_of_namespace.load(std::memory_order_relaxed) || has_robust_list());
+}
+
 // False in a child that shares our memory: its thread would die with it, perhaps with a lock of ours held.
 bool is_own_process(thread_control* c) {
-  const long self = system_call(SYS_getpid);
-  long noted = 0;
-  return c->process.compare_exchange_strong(noted, self, std::memory_order_relaxed) || noted == self;
+  const long noted = c->process.load(std::memory_order_relaxed);
+  if (noted != 0) return is_process(c, noted);
+  c->process.store(system_call(SYS_getpid), std::memory_order_relaxed);
+  return true;
 }
 
 // The thread's number if it runs, -errno if the system refuses, 0 if a hold keeps it away.
@@ -235,7 +256,7 @@ bool start(thread_control* c) {
 }
 
 bool may_start(const thread_control* c) {
-  if (c == nullptr || sandboxed.load(std::memory_order_relaxed)) return false;
+  if (c == nullptr || in_sandbox()) return false;
   const std::int64_t next_try = c->next_try_ms.load(std::memory_order_relaxed);
   return next_try == 0 || now_ms() >= next_try;
 }
@@ -346,8 +367,13 @@ void await_end_of_thread(long thread) {
   }
 }
 
-void note_sandbox() { sandboxed.store(true, std::memory_order_relaxed); }
-bool in_sandbox() { return sandboxed.load(std::memory_order_relaxed); }
+void note_own_process() {
+  thread_control* const c = at_load->control;
+  if (c == nullptr || c->process.load(std::memory_order_relaxed) != 0) return;
+  const long self = system_call(SYS_getpid);
+  c->process.store(self, std::memory_order_relaxed);
+  c->is_first_of_namespace.store(self == 1 && has_robust_list(), std::memory_order_relaxed);
+}
 
 void note_forked_child() {
   thread_control* const c = at_load->control;
@@ -363,7 +389,7 @@ bool in_vfork_child() {
   if (in_sandbox()) return false;
   const thread_control* const c = at_load->control;
   const long noted = c != nullptr ? c->process.load(std::memory_order_relaxed) : 0;
-  return noted != 0 && noted != system_call(SYS_getpid);
+  return noted != 0 && !is_process(c, noted);
 }
 
 }  // namespace tarn::os

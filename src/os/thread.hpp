@@ -24,6 +24,8 @@
 
 #include <cstdint>
 
+#include "os/sandbox.hpp"
+
 namespace tarn::os {
 
 #pragma GCC visibility push(hidden)
@@ -53,6 +55,8 @@ bool stay_in_background_thread();
 
 // ---- children ----
 
+// At load and, where a filter forbids the question there, as soon as the program is known to be allowed threads.
+void note_own_process();
 // By fork's handler in the child, whose control page is zeroed.
 void note_forked_child();
 // The calling process shares its parent's memory: no thread of its own outlives it, and holds are its parent's. One system
@@ -78,11 +82,6 @@ void release_background_thread(hold_token token);
 
 // Waits, for half a second at most, until the kernel has taken a thread of this process that is about to end off its list.
 void await_end_of_thread(long thread);
-
-// Never a thread again in this process and its children, and no system call beyond those that malloc needs anyway: a
-// seccomp filter has been installed, which may end the process at any other call.
-void note_sandbox();
-bool in_sandbox();
 
 #pragma GCC visibility pop
 

@@ -6,6 +6,7 @@
 
 #include "base/compiler.hpp"
 #include "os/clock.hpp"
+#include "os/sandbox.hpp"
 #include "os/thread.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/extension.hpp"
@@ -96,6 +97,7 @@ void run_period_if_due() {
 bool thread_allowed() {
   if (!may_have_thread) return false;
   const options::background choice = options::background_choice();
+  if (choice == options::background::on) os::note_threads_allowed();
   return choice == options::background::on ||
          (choice == options::background::automatic && rights_followed.load(std::memory_order_relaxed));
 }

@@ -16,6 +16,7 @@
 #include <signal.h>
 
 #include "os/report.hpp"
+#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 #include "os/thread.hpp"
 #include "runtime/engine.hpp"
@@ -105,6 +106,7 @@ void release_locks() {
 
 void after_in_parent(bool fork) {
   if (--depth != 0) return;
+  os::note_threads_allowed();
   release_locks();
   if (fork && _IO_list_unlock != nullptr) _IO_list_unlock();
   restore_signals();
@@ -122,6 +124,7 @@ void after_in_child(bool fork) {
   if (--depth != 0) return;
   walk_locks({[](os::mutex& m) { m.drop_foreign_holder(); }});
   os::note_forked_child();
+  os::note_threads_allowed();
   if (!has_interrupted_section()) put_structures_right();
   release_locks();
   if (fork && _IO_list_resetlock != nullptr) _IO_list_resetlock();

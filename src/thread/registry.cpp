@@ -3,8 +3,8 @@
 
 #include <new>
 
+#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
-#include "os/thread.hpp"
 
 namespace tarn {
 
@@ -98,6 +98,7 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
     if (memory == nullptr) return nullptr;
     cache = new (memory) thread_cache(central_, budget_);
   }
+  if (count() != 0) os::note_threads_allowed();
   set_owner(cache);
   os::lock_guard guard(lock_);
   cache->previous = nullptr;

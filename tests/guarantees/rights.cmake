@@ -6,6 +6,7 @@ tarn_guarantee(32_children LONG)
 tarn_guarantee(32_child_ends)
 tarn_guarantee(32_thread_stays)
 tarn_guarantee(33_sandbox_later)
+tarn_guarantee(33_inherited_filter)
 tarn_guarantee(33_unexpected_thread)
 # Its clock_gettime replaces libc's for all libraries.
 set_target_properties(guarantee_33_unexpected_thread PROPERTIES ENABLE_EXPORTS ON)

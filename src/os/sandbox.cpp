@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "os/sandbox.hpp"
+
+#include <fcntl.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "os/syscall.hpp"
+#include "os/thread.hpp"
+
+namespace tarn::os {
+namespace {
+
+enum class filter : std::uint8_t { not_asked, none, inherited };
+
+// In memory that a child inherits, as the filters are.
+std::atomic<bool> entered{false};
+std::atomic<bool> threads_allowed{false};
+std::atomic<filter> at_start{filter::not_asked};
+
+// Looks for the field in a text that is read piece by piece. Its first character occurs nowhere else in it.
+class field_finder {
+ public:
+  explicit field_finder(std::string_view name) : name_(name) {}
+  // The character behind the field's name, or 0.
+  char look(const char* text, long count) {
+    for (long i = 0; i < count; ++i) {
+      if (found_ == name_.size()) return text[i];
+      if (text[i] != name_[found_]) found_ = 0;
+      if (text[i] == name_[found_]) ++found_;
+    }
+    return 0;
+  }
+
+ private:
+  std::string_view name_;
+  std::size_t found_ = 0;
+};
+
+// A system that does not tell may have a filter. A kernel without filters has no such field.
+filter look_for_filter() {
+  const char* const path = "/proc/self/status";
+  const long file = system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(path), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return filter::inherited;
+  field_finder finder("\nSeccomp:\t");
+  char text[1024];
+  char mode = 0;
+  long count = 0;
+  while (mode == 0 && (count = system_call(SYS_read, file, reinterpret_cast<long>(text), sizeof text)) > 0) {
+    mode = finder.look(text, count);
+  }
+  system_call(SYS_close, file);
+  return mode == 0 || mode == '0' ? filter::none : filter::inherited;
+}
+
+[[gnu::constructor(101)]] void ask_at_load() { static_cast<void>(in_sandbox()); }
+
+}  // namespace
+
+// Relaxed: threads that ask at once find the same.
+bool in_sandbox() {
+  if (entered.load(std::memory_order_relaxed)) return true;
+  filter found = at_start.load(std::memory_order_relaxed);
+  if (found == filter::not_asked) {
+    found = look_for_filter();
+    at_start.store(found, std::memory_order_relaxed);
+  }
+  return found == filter::inherited && !threads_allowed.load(std::memory_order_relaxed);
+}
+
+bool has_entered_sandbox() { return entered.load(std::memory_order_relaxed); }
+
+void note_sandbox() { entered.store(true, std::memory_order_relaxed); }
+
+void note_threads_allowed() {
+  if (threads_allowed.load(std::memory_order_relaxed)) return;
+  threads_allowed.store(true, std::memory_order_relaxed);
+  note_own_process();
+}
+
+}  // namespace tarn::os

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// Guarantee 33: a program that is executed under a filter that somebody else has installed, as launchers, judges of
+// programs and service managers do, ends by it only where it ends under libc's malloc, too. Each filter ends the process at one
+// system call. The program has one thread, frees memory, rests and frees memory again. With a filter that allows everything, a
+// program that has made threads of its own has its memory returned while it sleeps.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "tasks.hpp"
+
+namespace {
+
+using namespace guarantee;
+
+struct system_call_name {
+  long number;
+  const char* name;
+};
+
+// None of them is made by a process of one thread with libc's malloc.
+constexpr system_call_name forbidden[] = {
+    {SYS_clone, "clone"},
+    {SYS_getpid, "getpid"},
+    {SYS_gettid, "gettid"},
+    {SYS_tgkill, "tgkill"},
+    {SYS_futex, "futex"},
+    {SYS_prctl, "prctl"},
+    {SYS_capget, "capget"},
+    {SYS_sysinfo, "sysinfo"},
+    {SYS_membarrier, "membarrier"},
+    {SYS_getpriority, "getpriority"},
+    {SYS_get_robust_list, "get_robust_list"},
+    {SYS_rt_sigaction, "rt_sigaction"},
+    {SYS_rt_sigprocmask, "rt_sigprocmask"},
+    {SYS_sched_getaffinity, "sched_getaffinity"},
+    {SYS_sched_getscheduler, "sched_getscheduler"},
+};
+
+// Ends the process at the call `number`; -1: at none.
+void install_filter(long number) {
+  sock_filter program[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(number), 0, 1),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog filter{4, program};
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) != 0)
+    _exit(not_checkable);
+}
+
+child_result run_under_filter(long number, const char* what) {
+  const pid_t child = fork();
+  if (child < 0) skip("fork failed");
+  if (child == 0) {
+    install_filter(number);
+    execl("/proc/self/exe", "program", what, static_cast<char*>(nullptr));
+    _exit(not_checkable);
+  }
+  return wait_for(child);
+}
+
+int use_memory() {
+  for (int round = 0; round < 2; ++round) {
+    free_megabytes();
+    sleep_ms(60);
+  }
+  return holds;
+}
+
+int sleep_after_threads() {
+  pthread_join(start_thread(
+                   [](void*) -> void* {
+                     free(hide(malloc(100)));
+                     return nullptr;
+                   },
+                   nullptr),
+               nullptr);
+  const size_t before = rss_bytes();
+  free_megabytes();
+  constexpr size_t little = 5 * mib;
+  for (int i = 0; i < 500 && rss_bytes() > before + little; ++i) sleep_ms(10);
+  TARN_CHECK(rss_bytes() <= before + little, "%.1f of 19 MiB left 5 s after they were freed",
+             in_mib(growth(before, rss_bytes())));
+  return holds;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count == 2) _exit(strcmp(arguments[1], "threads") == 0 ? sleep_after_threads() : use_memory());
+  start();
+  setenv("TARN_DECAY_MS", "40", 1);
+  for (const system_call_name& call : forbidden)
+    expect_good(run_under_filter(call.number, "memory"), call.name);
+  expect_good(run_under_filter(-1, "threads"), "a program with threads");
+  measured("%zu calls forbidden one by one", sizeof forbidden / sizeof *forbidden);
+}
