@@ -53,9 +53,9 @@ model counted_magazine() {
 }
 const registered counted("handover.counted_magazine", {"acquire"}, counted_magazine);
 
-// store::exchange() of hardened_quarantine, retire() and release_retired() of hardened_large: a thread puts a block in and
+// store::exchange() of hardened_large_quarantine, retire() and release_retired() of hardened_large: a thread puts a block in and
 // takes out the one that waited there, which is then its own. Blocks are plain variables.
-// Covers: src/malloc/hardened_quarantine.cpp: pool.exchange acq_rel, queue.exchange acq_rel
+// Covers: src/malloc/hardened_large_quarantine.cpp: pool.exchange acq_rel, queue.exchange acq_rel
 // Covers: src/malloc/hardened_large.cpp: waiting.exchange acq_rel, place.exchange acq_rel
 model exchanged_blocks() {
   enum : unsigned { waiting };
@@ -72,6 +72,32 @@ model exchanged_blocks() {
   return {1, 3, {user(1), user(2)}, {}, {}};
 }
 const registered quarantine("handover.quarantine", {"acquire", "release"}, exchanged_blocks);
+
+// keep() and take() of hardened_type_home: threads put spans, or chains of them, in front of a list; who takes, takes all.
+// The links are plain variables: that of span n is the variable n. A span below the first one is seen by way of those above,
+// whose compare-exchanges continue its release.
+// Covers: src/pool/hardened_type_home.cpp: spans.compare_exchange_weak release, spans.exchange acquire
+model list_taken_as_a_whole() {
+  enum : unsigned { spans };
+  const auto keeper = [](int mine) {
+    return [=](thread& t) {
+      int front = t.load(spans, order::relaxed);
+      do {
+        t.write(static_cast<unsigned>(mine), front);
+      } while (!t.compare_exchange(spans, front, mine, unless("release", order::release), order::relaxed));
+    };
+  };
+  const auto taker = [](thread& t) {
+    int at = t.exchange(spans, 0, unless("acquire", order::acquire));
+    while (at != 0) {
+      const int next = t.read(static_cast<unsigned>(at));
+      t.write(static_cast<unsigned>(at), 0);
+      at = next;
+    }
+  };
+  return {1, 3, {keeper(1), keeper(2), taker}, {}, {}};
+}
+const registered type_home("handover.type_home", {"acquire", "release"}, list_taken_as_a_whole);
 
 // enter() and leave() of include/tarn/detail/recycler_abi.hpp against with_claimed() of recycler_registry.cpp: the owner
 // has no fence of the processor between its store of `busy` and its look at `claimed`; the claimer's membarrier() makes

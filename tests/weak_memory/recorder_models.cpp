@@ -41,41 +41,11 @@ const registered rings("recorder.ring",
                         "collector's release"},
                        ring);
 
-// The state of a ring or of a process's slot: free, claimed and filled by a recorded thread, live, and free again when the
-// collector has done with it. attach() and claim_ring() of recorder_state, look_for_rings() and release_shared() of
-// recording.cpp.
-// Covers: profiler/record/recorder_state.cpp: state.compare_exchange_strong acquire, state.store release
-// Covers: profiler/collect/recording.cpp: state.load acquire, state.store release
-model slot() {
-  enum : unsigned { state, content = 0 };
-  constexpr int free = 0;
-  constexpr int claimed = 1;
-  constexpr int live = 2;
-  const auto recorded = [](thread& t) {
-    int expected = free;
-    if (!t.compare_exchange(state, expected, claimed, unless("claim's acquire", order::acquire),
-                            order::relaxed))
-      return;
-    t.write(content, 1);
-    t.store(state, live, unless("release to live", order::release));
-  };
-  const auto collector = [](thread& t) {
-    if (t.load(state, unless("collector's acquire", order::acquire)) != live) return;
-    t.check(t.read(content) == 1, "a slot that is not filled");
-    t.write(content, 0);
-    t.store(state, free, unless("release to free", order::release));
-  };
-  return {1, 1, {recorded, recorded, collector}, {}, {}};
-}
-const registered slots("recorder.slot",
-                       {"claim's acquire", "release to live", "collector's acquire", "release to free"},
-                       slot);
-
 // A fact that one thread finds and others then use. Looked up by one: find_real_functions(), attach(); by several, all with
 // the same answer, in atomic variables: hooks_new. Told once: process_ends(), end_of_thread(), detach(),
 // sampled_blocks::grow() (whose counts are atomic variables), and in replays put() and the start of the lanes.
-// Covers: profiler/record/recorder.cpp: functions_found.load acquire, functions_found.exchange acquire,
-// Covers: profiler/record/recorder.cpp: functions_found.store release
+// Covers: profiler/record/real_functions.cpp: functions_found.load acquire, functions_found.exchange acquire,
+// Covers: profiler/record/real_functions.cpp: functions_found.store release
 // Covers: profiler/record/recorder_state.cpp: ending.store release, ending.load acquire, ended.store release,
 // Covers: profiler/record/recorder_state.cpp: attaching.load acquire,
 // Covers: profiler/record/recorder_state.cpp: attaching.compare_exchange_strong acquire, attaching.store release,
@@ -83,7 +53,7 @@ const registered slots("recorder.slot",
 // Covers: profiler/record/sampled_blocks.cpp: filter.store release
 // Covers: profiler/record/recorder.hpp: filter.load acquire
 // Covers: profiler/record/hooks_new.cpp: looked.load acquire, looked.store release
-// Covers: profiler/collect/recording.cpp: ended.load acquire
+// Covers: profiler/collect/recording_processes.cpp: ended.load acquire
 // Covers: profiler/replay/player.cpp: slot.load acquire, places.store release, go.load acquire, go.store release
 // The signal fences of `section` order a thread and its own signal handlers, so they have no part here.
 // Covers: profiler/record/recorder.cpp: atomic_signal_fence seq_cst
