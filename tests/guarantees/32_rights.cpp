@@ -53,8 +53,8 @@ int own_namespace(const char* name, int kind) {
   return descriptor < 0 ? -1 : setns(descriptor, kind);
 }
 
-// The network of a child that has made one of its own: of another one than this process has, a thread that stays behind
-// shows.
+// Enters the network namespace of a child that has made its own. It differs from the one of this process, so a thread that
+// stayed behind in the old one shows.
 int other_network() {
   int ends[2];
   if (pipe(ends) != 0) return -1;

@@ -5,7 +5,7 @@
 //
 // A misuse is a write that lasts until the block is freed, or a read. A read is found where it leaves the pages of the block:
 // from 16 bytes behind it on. Not found are reads of up to 15 bytes behind it, where alignment leaves them, and reads before
-// the block in its first page, unless it is one of the fourth part that begin there.
+// the block in its first page; only each fourth block of a class begins at a guard.
 #include "check.hpp"
 
 using namespace guarantee;
