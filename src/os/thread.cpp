@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "os/thread.hpp"
 
-#include <linux/sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -15,8 +14,10 @@
 #include "base/fence.hpp"
 #include "base/units.hpp"
 #include "os/clock.hpp"
+#include "os/clone_thread.hpp"
 #include "os/futex.hpp"
 #include "os/memory.hpp"
+#include "os/rights.hpp"
 #include "os/sealed.hpp"
 #include "os/syscall.hpp"
 
@@ -38,6 +39,8 @@ struct thread_control {
   std::atomic<std::uint32_t> holds{0};
   std::atomic<std::uint32_t> start_after_hold{0};
   std::atomic<hold_token> token{0};          // of the holds in this process; 0 before the first one
+  std::atomic<bool> rights_changed{false};   // since the thread was started
+  capabilities of_first_thread;              // when the thread was started; read by it alone
   std::atomic<std::int64_t> next_try_ms{0};  // 0: the last start has succeeded
   std::atomic<std::int64_t> pause_ms{0};     // after the last refusal
   std::atomic<int> thread{0};    // the last one's number, written by the kernel before clone returns
@@ -107,48 +110,6 @@ extern "C" [[noreturn, gnu::used]] void tarn_background_thread_main() {
   for (;;) system_call(SYS_exit, 0);
 }
 
-constexpr long clone_flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
-                             CLONE_SYSVSEM | CLONE_SETTLS | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID;
-
-// The child starts on an empty stack, so the call and all after it in the child is assembly.
-long clone_thread(void* stack_top, void* thread_pointer, thread_control* control) {
-#if defined(__x86_64__)
-  long result = 0;
-  register long r10 asm("r10") = reinterpret_cast<long>(&control->state);
-  register long r8 asm("r8") = reinterpret_cast<long>(thread_pointer);
-  asm volatile(
-      "syscall\n\t"
-      "test %%rax, %%rax\n\t"
-      "jnz 1f\n\t"
-      "xor %%ebp, %%ebp\n\t"
-      "call tarn_background_thread_main\n\t"
-      "hlt\n"
-      "1:"
-      : "=a"(result)
-      : "a"(SYS_clone), "D"(clone_flags), "S"(stack_top), "d"(&control->thread), "r"(r10), "r"(r8)
-      : "rcx", "r11", "memory");
-  return result;
-#else
-  register long x8 asm("x8") = SYS_clone;
-  register long x0 asm("x0") = clone_flags;
-  register long x1 asm("x1") = reinterpret_cast<long>(stack_top);
-  register long x2 asm("x2") = reinterpret_cast<long>(&control->thread);
-  register long x3 asm("x3") = reinterpret_cast<long>(thread_pointer);
-  register long x4 asm("x4") = reinterpret_cast<long>(&control->state);
-  asm volatile(
-      "svc 0\n\t"
-      "cbnz x0, 1f\n\t"
-      "mov x29, xzr\n\t"
-      "bl tarn_background_thread_main\n\t"
-      "brk 1\n"
-      "1:"
-      : "+r"(x0)
-      : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
-      : "memory", "cc", "x30");
-  return x0;
-#endif
-}
-
 // By the thread that starts it, not by the thread itself: beside a real-time thread on the same processor it may not run
 // at all before.
 void give_ordinary_scheduling(long thread) {
@@ -213,7 +174,9 @@ long start_claimed(thread_control* c) {
   char* const thread_pointer = stack + stack_bytes + thread_data_bytes;
   // The x86-64 ABI has the thread pointer point at itself.
   *reinterpret_cast<void**>(thread_pointer) = thread_pointer;
-  const long thread = clone_thread(stack + stack_bytes, thread_pointer, c);
+  c->rights_changed.store(false, std::memory_order_relaxed);
+  if (at_load->is_known) c->of_first_thread = capabilities::of(c->process.load(std::memory_order_relaxed));
+  const long thread = clone_thread(stack + stack_bytes, thread_pointer, &c->thread, &c->state);
   if (thread > 0) give_ordinary_scheduling(thread);
   return thread;
 }
@@ -297,10 +260,13 @@ bool ensure_background_thread() {
 }
 
 void sleep_in_background_thread(std::int64_t milliseconds) {
-  futex_word* const bell = &at_load->control->bell;
-  futex_wait(bell, 0, milliseconds);
+  thread_control* const c = at_load->control;
+  futex_wait(&c->bell, 0, milliseconds);
   // acquire: partner of the release in ring_background_thread().
-  bell->exchange(0, std::memory_order_acquire);
+  c->bell.exchange(0, std::memory_order_acquire);
+  if (at_load->is_known && c->holds.load(std::memory_order_relaxed) == 0 &&
+      !(capabilities::of(c->process.load(std::memory_order_relaxed)) == c->of_first_thread))
+    c->rights_changed.store(true, std::memory_order_relaxed);
 }
 
 void ring_background_thread() {
@@ -310,7 +276,9 @@ void ring_background_thread() {
 }
 
 bool background_thread_must_end() {
-  return at_load->control != nullptr && at_load->control->holds.load(std::memory_order_relaxed) != 0;
+  const thread_control* const c = at_load->control;
+  return c != nullptr &&
+         (c->holds.load(std::memory_order_relaxed) != 0 || c->rights_changed.load(std::memory_order_relaxed));
 }
 
 void leave_background_thread() {
@@ -320,7 +288,7 @@ void leave_background_thread() {
 
 bool stay_in_background_thread() {
   std::uint32_t expected = leaving;
-  return !is_held(at_load->control) &&
+  return !background_thread_must_end() && !is_held(at_load->control) &&
          at_load->control->state.compare_exchange_strong(expected, running, std::memory_order_relaxed);
 }
 

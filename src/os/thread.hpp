@@ -8,7 +8,8 @@
 // that starts it has.
 //
 // Since libc does not know it, libc's setuid and the like do not reach it. A hold ends it before such a call, and keeps it
-// away until the call is over; the next thread then has the rights of the thread that starts it.
+// away until the call is over; the next thread then has the rights of the thread that starts it. Where such a call passes the
+// holds by, the thread ends at its next wake-up if the capabilities of the process's first thread have changed.
 //
 // Memory: one mapping, made at load at a place that the kernel chooses: control page, stack and thread block, each
 // between inaccessible pages. A child that does not share memory finds the control page zeroed (MADV_WIPEONFORK), and so
@@ -45,7 +46,7 @@ bool ensure_background_thread();
 void sleep_in_background_thread(std::int64_t milliseconds);
 void ring_background_thread();
 
-// A hold wants the thread to end: it returns from background_thread_body() as soon as it holds no lock.
+// A hold wants the thread to end, or the program has changed its rights without one: the thread returns from background_thread_body() as soon as it holds no lock.
 bool background_thread_must_end();
 
 // The thread is about to end: it calls leave, looks for work that was announced before ensure_background_thread(), and

@@ -3,6 +3,7 @@
 # handlers, has no thread of tarn's that it does not expect.
 tarn_guarantee(32_rights)
 tarn_guarantee(32_children LONG)
+tarn_guarantee(32_rights_past_gates)
 tarn_guarantee(32_child_ends)
 tarn_guarantee(32_thread_stays)
 tarn_guarantee(33_sandbox_later)
