@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,5 +85,23 @@ inline bool own_program_can_be_executed() {
   return executed;
 }
 inline constexpr const char* no_execution = "the kernel does not execute programs of this architecture";
+
+// RLIMIT_AS must refuse a mapping above it. qemu-user remembers the limit and does not apply it.
+inline bool address_space_is_limited() {
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr std::size_t limit = 64 << 20;
+    const rlimit tight = {limit, limit};
+    if (setrlimit(RLIMIT_AS, &tight) != 0) _exit(1);
+    _exit(mmap(nullptr, 2 * limit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) ==
+                  MAP_FAILED
+              ? 0
+              : 1);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  return status == 0;
+}
+inline constexpr const char* no_limit = "RLIMIT_AS is not applied";
 
 }  // namespace system_probes

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "../../system_probes.hpp"
 #include "os/memory.hpp"
 #include "runtime/engine.hpp"
 
@@ -30,6 +31,7 @@ bool all_are(const span* s, unsigned char value) {
 }
 
 TEST(buffer_memory, prefault_backs_all_and_changes_nothing) {
+  if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
   span* const s = take(9 * mib);
   ASSERT_NE(s, nullptr);
   auto* const last = reinterpret_cast<unsigned char*>(s->end() - 1);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../../system_probes.hpp"
 #include "base/units.hpp"
 #include "override_support.hpp"
 #include "tarn/malloc.h"
@@ -205,6 +206,7 @@ TEST(override_new, what_the_handler_throws_passes_or_becomes_null) {
 rlimit old_limit{};
 
 TEST(override_new, a_handler_that_finds_memory_makes_the_call_succeed) {
+  if (!system_probes::address_space_is_limited()) GTEST_SKIP() << system_probes::no_limit;
   ASSERT_EQ(getrlimit(RLIMIT_AS, &old_limit), 0);
   std::vector<void*> kept;
   for (const new_form& form : new_forms) {

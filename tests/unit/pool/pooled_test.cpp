@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../../system_probes.hpp"
 #include "pool/pool_support.hpp"
 
 namespace {
@@ -214,6 +215,7 @@ struct block : public tarn::pooled<block> {
 int handler_calls = 0;
 
 TEST(pooled, the_new_handler_is_asked_first) {
+  if (!system_probes::address_space_is_limited()) GTEST_SKIP() << system_probes::no_limit;
   using namespace tarn::testing_support;
   if (under_address_sanitizer || under_thread_sanitizer)
     GTEST_SKIP() << "they need the address space themselves";

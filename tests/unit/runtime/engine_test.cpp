@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "../../system_probes.hpp"
 #include "base/compiler.hpp"
 #include "self.hpp"
 #include "tarn/malloc.h"
@@ -95,6 +96,7 @@ TEST(engine_child, has_no_key) {
 }
 
 TEST(engine, works_without_a_key) {
+  if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const auto result = testing_support::run_test("", "engine_child.has_no_key");
   EXPECT_EQ(result.status, 0) << result.output;
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 
+#include "../../system_probes.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/restore.hpp"
 #include "self.hpp"
@@ -144,6 +145,7 @@ std::string in_environment(const std::string& environment) {
 }
 
 TEST(options, the_environment_is_read) {
+  if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const std::string text = in_environment("TARN_DECAY_MS=77 TARN_LARGE_CACHE=1M TARN_HUGE_PAGES=never");
   EXPECT_NE(text.find("decay_ms=77 (environment)"), std::string::npos) << text;
   EXPECT_NE(text.find("large_cache=1M (environment)"), std::string::npos) << text;
@@ -153,6 +155,7 @@ TEST(options, the_environment_is_read) {
 }
 
 TEST(options, a_bad_value_in_the_environment_is_reported_and_ignored) {
+  if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const std::string text = in_environment("TARN_DECAY_MS=soon");
   EXPECT_NE(text.find("tarn: TARN_DECAY_MS=soon is not valid and is ignored; decay_ms takes "
                       "milliseconds; 0 at once, -1 never, default 1000\n"),
@@ -162,6 +165,7 @@ TEST(options, a_bad_value_in_the_environment_is_reported_and_ignored) {
 }
 
 TEST(options, an_unknown_name_in_the_environment_is_reported_with_those_there_are) {
+  if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const std::string text = in_environment("TARN_DECAY=5 TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE=1");
   EXPECT_NE(
       text.find(
@@ -175,6 +179,7 @@ TEST(options, an_unknown_name_in_the_environment_is_reported_with_those_there_ar
 }
 
 TEST(options, a_value_too_long_for_any_option_is_reported) {
+  if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const std::string text = in_environment("TARN_STATS=/" + std::string(400, 'y'));
   EXPECT_NE(text.find("is not valid and is ignored"), std::string::npos) << text;
   EXPECT_NE(text.find("stats=off (default)"), std::string::npos) << text;

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../system_probes.hpp"
 #include "base/units.hpp"
 #include "os/memory.hpp"
 #include "runtime/engine.hpp"
@@ -88,6 +89,7 @@ TEST(statistics_bound, in_a_process_of_its_own) {
 }
 
 TEST(statistics, resident_upper_is_an_upper_bound) {
+  if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const auto result = testing_support::run_test("", "statistics_bound.in_a_process_of_its_own");
   EXPECT_EQ(result.status, 0) << result.output;
 }
@@ -160,6 +162,7 @@ TEST(statistics_child, allocates) {
 }
 
 TEST(statistics, are_appended_to_a_file_at_exit) {
+  if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const std::string path = testing::TempDir() + "tarn_statistics_" + std::to_string(getpid());
   for (int i = 0; i < 2; ++i) {
     const auto result = testing_support::run_test("TARN_STATS='" + path + "'", "statistics_child.*");
@@ -197,6 +200,7 @@ TEST(statistics_closing_child, closes_its_standard_streams_at_exit) {
 }
 
 TEST(statistics, reach_standard_error_that_is_closed_at_exit) {
+  if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const auto result = testing_support::run_test("TARN_STATS=stderr", "statistics_closing_child.*");
   EXPECT_EQ(result.status, 0) << result.output;
   const std::size_t begin = result.output.find("{\"version\": ");
@@ -207,6 +211,7 @@ TEST(statistics, reach_standard_error_that_is_closed_at_exit) {
 }
 
 TEST(statistics, a_file_that_cannot_be_written_is_reported) {
+  if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const auto result = testing_support::run_test("TARN_STATS=/no/such/folder/x", "statistics_child.*");
   EXPECT_NE(result.output.find("tarn: cannot write statistics to /no/such/folder/x (TARN_STATS)\n"),
             std::string::npos)
