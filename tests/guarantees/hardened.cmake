@@ -8,7 +8,7 @@ if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY)
   set_target_properties(guarantee_misuse_overrun PROPERTIES OUTPUT_NAME misuse_overrun)
 
   function(tarn_hardened_guarantees label)
-    tarn_limit(limit 300)
+    tarn_limit(limit 900)
     foreach(name IN LISTS ARGN)
       add_test(NAME hardened.${name} COMMAND guarantee_${name})
       set_tests_properties(hardened.${name} PROPERTIES
@@ -21,7 +21,7 @@ if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY)
     21_small_address_space 23_sandbox 24_mapping_count misuse_overrun misuse_foreign)
   # Half a minute each on a busy machine.
   tarn_hardened_guarantees("hardened;long"
-    02_alignment 07_realloc 08_calloc 09_model 14_outside_main 15_fork 17_signals misuse_double_free misuse_interior)
+    02_alignment 07_realloc 08_calloc 09_model 14_outside_main 15_fork 16_dlopen 17_signals misuse_double_free misuse_interior)
 
   # The table of the misuse programs under both builds and other allocators: cmake --build build/release --target misuse_kit
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
