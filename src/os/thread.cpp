@@ -288,7 +288,7 @@ void leave_background_thread() {
 
 bool stay_in_background_thread() {
   std::uint32_t expected = leaving;
-  return !background_thread_must_end() && !is_held(at_load->control) &&
+  return !is_held(at_load->control) && !background_thread_must_end() &&
          at_load->control->state.compare_exchange_strong(expected, running, std::memory_order_relaxed);
 }
 
