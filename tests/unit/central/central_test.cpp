@@ -64,6 +64,7 @@ class central_test : public testing::Test {
 constexpr unsigned small = 5;  // objects of 64 bytes
 
 TEST_F(central_test, objects_come_in_address_order) {
+  if (hardened_build) GTEST_SKIP() << "the order is random";
   const auto objects = take(small, 3 * class_info(small).objects);
   for (std::size_t i = 1; i < class_info(small).objects; ++i) {
     ASSERT_EQ(address_of(objects[i]), address_of(objects[i - 1]) + class_info(small).size);
@@ -114,6 +115,7 @@ TEST_F(central_test, the_fullest_span_is_used_up_first) {
 }
 
 TEST_F(central_test, an_empty_span_is_kept_for_the_next_refill) {
+  if (hardened_build) GTEST_SKIP() << "the order is random";
   const auto objects = take(small, class_info(small).objects);
   EXPECT_EQ(middle_.spare_bytes(), 0U);
   give(small, objects);
@@ -124,6 +126,7 @@ TEST_F(central_test, an_empty_span_is_kept_for_the_next_refill) {
 }
 
 TEST_F(central_test, a_refill_that_finds_less_than_asked_for_fills_the_lower_slots) {
+  if (hardened_build) GTEST_SKIP() << "the order is random";
   const auto objects = take(small, class_info(small).objects);
   give(small, {objects[3], objects[9]});
   magazine* const m = new_magazine();
