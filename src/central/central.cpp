@@ -21,6 +21,10 @@ constexpr std::size_t largest_dense = 8 * kib;
 // A refill looks at no more spans than this.
 constexpr std::size_t spans_per_refill = 16;
 
+// Free memory that is kept although the resident set grows: this part of what is in use, and no less than that.
+constexpr std::size_t kept_divisor = 32;
+constexpr std::size_t kept_anyway = 2 * mib;
+
 // A magazine for one object, on the stack.
 struct single_magazine {
   magazine head;
@@ -33,29 +37,39 @@ std::size_t most_full_magazines(unsigned size_class) {
   return bytes >= handover_limit / 2 ? 2 : handover_limit / bytes;
 }
 
+[[noreturn]] void report_freed_twice(const void* object) {
+  os::fatal("double free, seen when the block went back to its span", object);
+}
+[[noreturn]] void report_no_block_of_grains(const void* object) {
+  os::fatal("double free, or invalid free of a pointer into a block", object);
+}
+
 constexpr bool has_bits_apart(std::size_t objects) { return objects::words(objects) > span::inline_words; }
-static_assert(!has_bits_apart(class_info(2).objects), "central::bits_ is for the smallest class only");
+static_assert(!has_bits_apart(class_info(2).objects),
+              "of the classes, central::bits_ is for the smallest only");
+static_assert(2 * objects::words(size_classes::most_grains) <= objects::words(class_info(1).objects));
 
 }  // namespace
 
 // ---- spans ----
 
-span* central::take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use) {
+span* central::take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use,
+                          page_heap::source from) {
   using source = page_heap::source;
   if (span* s = heap_.allocate(pages, alignment, state, source::warm, use)) return s;
   if (spare_bytes() + heap_.dirty_bytes() >= pages << page_shift && release_spares(true) != 0) {
     if (span* s = heap_.allocate(pages, alignment, state, source::warm, use)) return s;
   }
-  return heap_.allocate(pages, alignment, state, source::any, use);
+  return from == source::any ? heap_.allocate(pages, alignment, state, from, use) : nullptr;
 }
 
-bool central::add_span(unsigned size_class) {
+bool central::add_span(unsigned size_class, page_heap::source from) {
   const auto& info = class_info(size_class);
   const bool apart = has_bits_apart(info.objects);
   void* bits = apart ? bits_.allocate(metadata_) : nullptr;
   if (apart && bits == nullptr) return false;
   span* s = take_pages(info.span_pages, 1, span_state::cut,
-                       info.size <= largest_dense ? page_heap::use::dense : page_heap::use::sparse);
+                       info.size <= largest_dense ? page_heap::use::dense : page_heap::use::sparse, from);
   if (s == nullptr) {
     if (apart) bits_.deallocate(bits);
     return false;
@@ -83,9 +97,21 @@ void central::destroy_span(span* s) {
   depots_[s->size_class].counters.spans_freed.fetch_add(1, std::memory_order_relaxed);
   map_.map_pages(s);
   s->size_class = 0;
-  std::uint64_t* const apart = has_bits_apart(s->capacity) ? s->free_bits : nullptr;
+  std::uint64_t* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
   heap_.deallocate(s);
   if (apart != nullptr) bits_.deallocate(apart);
+}
+
+// After counts of the class have changed, under its lock. True if it has just begun to drain.
+bool central::review(unsigned size_class) {
+  object_depot& d = depots_[size_class];
+  const bool drains = d.review(class_info(size_class).size);
+  if (size_classes::is_grain(size_class)) return false;
+  std::atomic<std::uint64_t>& word = sparse_[size_class / 64];
+  const std::uint64_t bit = std::uint64_t{1} << (size_class % 64);
+  const bool noted = (word.load(std::memory_order_relaxed) & bit) != 0;
+  if (TARN_UNLIKELY(noted != d.sparse)) word.fetch_xor(bit, std::memory_order_relaxed);
+  return drains;
 }
 
 // ---- objects ----
@@ -109,13 +135,28 @@ std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t 
     found += count;
     d.count(s, -static_cast<int>(count));
   }
-  d.review(class_info(size_class).size);
+  review(size_class);
   return found;
 }
 
+// The resident set is about to grow by a span, although pieces of memory lie free that are too short for it: as much of
+// them goes back to the system.
+void central::make_up_for_growth(unsigned size_class) {
+  const std::size_t dirty = heap_.dirty_bytes();
+  const std::size_t bytes = std::size_t{class_info(size_class).span_pages} << page_shift;
+  const std::size_t kept = std::max(heap_.in_use_bytes() / kept_divisor, kept_anyway);
+  if (dirty > kept + bytes) heap_.trim(dirty - bytes);
+}
+
 std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most) {
+  using source = page_heap::source;
   std::size_t found = take_objects(size_class, m, most);
-  while (found == 0 && add_span(size_class)) found = take_objects(size_class, m, most);
+  while (found == 0 && add_span(size_class, source::warm)) found = take_objects(size_class, m, most);
+  if (found == 0) {
+    if (const std::size_t grains = take_grains(size_class, m->bottom(), most); grains != 0) return grains;
+  }
+  if (found == 0) make_up_for_growth(size_class);
+  while (found == 0 && add_span(size_class, source::any)) found = take_objects(size_class, m, most);
   if (found != most) {
     std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
                  found * sizeof(void*));
@@ -133,7 +174,19 @@ void* central::take_one(unsigned size_class) {
   return object;
 }
 
-void central::flush(unsigned size_class, void* const* freed, std::size_t count) {
+void* central::take_own(unsigned size_class) {
+  single_magazine single{};
+  std::size_t found = 0;
+  do {
+    found = take_objects(size_class, &single.head, 1);
+  } while (found == 0 && add_span(size_class, page_heap::source::any));
+  if (found == 0) return nullptr;
+  void* const object = single.head.bottom()[0];
+  free_mark::clear(object);
+  return object;
+}
+
+void central::flush(unsigned size_class, void** freed, std::size_t count) {
   // Spans of objects that come back in random order are rarely in the cache; ask for several at once.
   span* owners[largest_magazine];
   for (std::size_t i = 0; i < count; ++i) {
@@ -141,39 +194,69 @@ void central::flush(unsigned size_class, void* const* freed, std::size_t count) 
     __builtin_prefetch(owners[i], 1);
     __builtin_prefetch(&owners[i]->inline_bits[span::inline_words - 1], 1);
   }
-  object_depot& d = depots_[size_class];
   bool drains = false;
+  const std::size_t strangers = put_back(size_class, freed, owners, count, drains);
+  depots_[size_class].counters.flushes.fetch_add(1, std::memory_order_relaxed);
+  if (TARN_UNLIKELY(strangers != 0)) flush_strangers(size_class, freed, owners, strangers);
+  // Each object in a full magazine may be all that keeps a span from going back.
+  if (TARN_UNLIKELY(drains)) flush_magazines(size_class, true);
+}
+
+// Objects that a magazine of the class held and that lie in spans of other classes: those are divided into grains now, or
+// the object was freed twice and its span has become another's since.
+void central::flush_strangers(unsigned size_class, void** freed, span** owners, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto grain = static_cast<unsigned>(map_.class_of(address_of(freed[i])));
+    bool drains = false;
+    if (grain == size_class || !size_classes::is_grain(grain) ||
+        put_back(grain, freed + i, owners + i, 1, drains) != 0) {
+      report_freed_twice(freed[i]);
+    }
+  }
+}
+
+// Puts objects into spans of the class. Objects that lie in spans of other classes are left, at the front; returns how
+// many.
+std::size_t central::put_back(unsigned size_class, void** freed, span** owners, std::size_t count,
+                              bool& drains) {
+  object_depot& d = depots_[size_class];
+  const bool grain = size_classes::is_grain(size_class);
   void* freed_twice = nullptr;
+  std::size_t strangers = 0;
   {
     os::lock_guard guard(d.lock);
     std::size_t quiet = 0;
     for (std::size_t i = 0; i < count; ++i) {
       span* const s = owners[i];
-      // An object that was freed twice may be in its span already, or its span may have become another's since it was
-      // looked up, of this class even. Then the object does not lie in it, or its bit is set.
-      if (TARN_UNLIKELY(s->size_class != size_class || !s->contains(address_of(freed[i])) ||
-                        !objects::set_free(s, objects::index_of(s, address_of(freed[i]))))) {
+      if (TARN_UNLIKELY(s->size_class != size_class || !s->contains(address_of(freed[i])))) {
+        owners[strangers] = s;
+        freed[strangers++] = freed[i];
+        continue;
+      }
+      const std::size_t index = objects::index_of(s, address_of(freed[i]));
+      const std::size_t length =
+          TARN_UNLIKELY(grain) ? objects::untie(s, index) : objects::set_free(s, index);
+      // An object that was freed twice may be in its span already.
+      if (TARN_UNLIKELY(length == 0)) {
         freed_twice = freed[i];
         continue;
       }
-      if (TARN_LIKELY(object_depot::stays_with_one_more(s))) {
+      if (TARN_LIKELY(!grain && object_depot::stays_with_one_more(s))) {
         ++quiet;
         continue;
       }
-      if (d.count(s, 1) &&
+      if (d.count(s, static_cast<int>(length)) &&
           spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) >= spare_watch_bytes) {
         spare_news_.store(true, std::memory_order_relaxed);
       }
     }
     d.add_free_slots(quiet);
-    drains = d.review(class_info(size_class).size);
+    drains = review(size_class);
   }
   if (TARN_UNLIKELY(freed_twice != nullptr)) {
-    os::fatal("double free, seen when the block went back to its span", freed_twice);
+    grain ? report_no_block_of_grains(freed_twice) : report_freed_twice(freed_twice);
   }
-  d.counters.flushes.fetch_add(1, std::memory_order_relaxed);
-  // Each object in a full magazine may be all that keeps a span from going back.
-  if (TARN_UNLIKELY(drains)) flush_magazines(size_class, true);
+  return strangers;
 }
 
 magazine* central::take_full(unsigned size_class) {
@@ -227,7 +310,7 @@ void central::settle_slow(unsigned size_class) {
 
 std::size_t central::release_spares(bool all) {
   std::size_t released = 0;
-  for (unsigned c = 1; c < size_classes::count && spare_bytes() != 0; ++c) {
+  for (unsigned c = 1; c < size_classes::all && spare_bytes() != 0; ++c) {
     object_depot& d = depots_[c];
     std::uint32_t keep = 0;
     {

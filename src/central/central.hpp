@@ -41,7 +41,7 @@ class central {
   void* take_one(unsigned size_class);
 
   // Puts objects back into their spans. Aborts on one that is free already.
-  void flush(unsigned size_class, void* const* freed, std::size_t count);
+  void flush(unsigned size_class, void** freed, std::size_t count);
 
   // After flushes, by a thread that holds no lock: empty spans beyond the few that a class keeps for itself go back to
   // the page heap, where they become whole with their neighbours and serve every class, from the lowest address on.
@@ -55,12 +55,20 @@ class central {
 
   // A span from the page heap, for any purpose: warm memory first, empty spans of all classes included, before the
   // resident set grows. Parameters and result as page_heap::allocate().
-  span* take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use);
+  span* take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use,
+                   page_heap::source from = page_heap::source::any);
 
   // True while caches should keep next to nothing of the class: see object_depot.
   [[nodiscard]] bool draining(unsigned size_class) const {
     return depots_[size_class].draining.load(std::memory_order_relaxed);
   }
+
+  // Blocks of a class out of grains, before the resident set grows, into `out`: at most `most`. Returns how many.
+  std::size_t take_grains(unsigned size_class, void** out, std::size_t most);
+  // The bytes of the live block that begins at the address, whose page has that class.
+  std::size_t block_bytes(unsigned size_class, std::uintptr_t address);
+  // An object from the class's own spans, whose address is as aligned as its size. Null when there is no memory.
+  void* take_own(unsigned size_class);
 
   // A full magazine that some thread has left, or null.
   magazine* take_full(unsigned size_class);
@@ -91,6 +99,7 @@ class central {
  private:
   static constexpr std::size_t spare_limit = 128 * kib;
   static constexpr std::uint32_t most_spares(unsigned size_class) {
+    if (size_classes::is_grain(size_class)) return 0;
     const std::size_t bytes = std::size_t{class_info(size_class).span_pages} << page_shift;
     return static_cast<std::uint32_t>(spare_limit > bytes ? spare_limit / bytes : 1);
   }
@@ -104,19 +113,36 @@ class central {
   // can_wait: the next period of decay will do.
   std::size_t release_spares_of(unsigned size_class, std::uint32_t keep, bool can_wait);
   void flush_magazines(unsigned size_class, bool all);
+  // In a span of so many grains.
+  static constexpr bool has_ties_apart(std::size_t grains) {
+    return 2 * objects::words(grains) > span::inline_words;
+  }
+  bool review(unsigned size_class);
+  [[nodiscard]] bool is_sparse(unsigned size_class) const;
+  std::size_t divide_sparse_spans(std::size_t bytes);
+  void make_up_for_growth(unsigned size_class);
+  std::size_t take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most);
+  static void divide(span* s, unsigned grain, std::uint64_t* bits);
+  bool divide_span(unsigned size_class);
+  void flush_strangers(unsigned size_class, void** freed, span** owners, std::size_t count);
+  std::size_t put_back(unsigned size_class, void** freed, span** owners, std::size_t count, bool& drains);
   std::size_t take_objects(unsigned size_class, magazine* m, std::size_t most);
-  bool add_span(unsigned size_class);
+  bool add_span(unsigned size_class, page_heap::source from);
   void destroy_span(span* s);
 
   metadata_arena& metadata_;
   page_map& map_;
   page_heap& heap_;
   magazine_store magazines_;
-  // For spans of more objects than span::inline_bits has bits for: those of the smallest class.
+  // For spans of more objects than span::inline_bits has bits for: those of the smallest class and of the smallest grains.
   metadata_pool bits_{objects::words(class_info(1).objects) * sizeof(std::uint64_t), cache_line};
   alignas(separation) std::atomic<std::size_t> spare_bytes_{0};
   std::atomic<bool> spare_news_{false};
-  object_depot depots_[size_classes::count];
+  // A bit for each class whose depot is sparse, written under the depot's lock; and whether a span was ever divided. Both are
+  // hints, read without a lock.
+  std::atomic<std::uint64_t> sparse_[2] = {};
+  std::atomic<bool> has_grains_{false};
+  object_depot depots_[size_classes::all];
 };
 
 }  // namespace tarn

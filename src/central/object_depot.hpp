@@ -47,6 +47,8 @@ class alignas(separation) object_depot {
 
   // Less than this lying about in one class is left alone.
   static constexpr std::size_t drain_from = 512 * kib;
+  // The same for dividing the class's spans into grains.
+  static constexpr std::size_t sparse_from = 64 * kib;
 
   constexpr object_depot() = default;
 
@@ -57,6 +59,9 @@ class alignas(separation) object_depot {
   // next to nothing, so that what is freed goes back to its span and what is taken comes from the fullest
   // one: reuse inside a magazine would keep every span as sparse as it is. Written under the lock.
   std::atomic<bool> draining{false};
+
+  // Set while spans of the class may be divided into grains (central_grains.cpp). Guarded by the lock.
+  bool sparse = false;
 
   // Full magazines. The count is written under the lock, and read without it for a first look.
   std::atomic<std::uint32_t> full_count{0};
@@ -162,6 +167,26 @@ class alignas(separation) object_depot {
     return nullptr;
   }
 
+  // The partly used span with the most free objects, or null.
+  [[nodiscard]] span* sparsest() const {
+    return filled_ != 0 ? partial_[std::bit_width(filled_) - 1].front() : nullptr;
+  }
+
+  // Calls visit(span) for partly used spans, the fullest first, at most `looks` of each list, until it says false. visit()
+  // may call count() for the span that it is given. Lists that seem to have no span with `least` free objects are passed
+  // over.
+  template <class Visit>
+  void for_each_partial(std::size_t least, std::size_t looks, Visit visit) {
+    for (span_list& list : partial_) {
+      if (list.empty() || list.front()->most_in_list < least) continue;
+      std::size_t left = looks;
+      for (span *s = list.front(), *next = nullptr; s != nullptr && left-- != 0; s = next) {
+        next = s->next;
+        if (!visit(s)) return;
+      }
+    }
+  }
+
   // Takes a span out for good, whatever of it is in use.
   void remove(span* s) {
     if (s->list != spare_list) {
@@ -178,11 +203,13 @@ class alignas(separation) object_depot {
 
   // Decides whether the class is draining, after counts have changed. True if it has just begun to.
   bool review(std::size_t object_size) {
-    const bool sparse = free_slots_ * 8 > slots_ && free_slots_ * static_cast<std::int64_t>(object_size) >
-                                                        static_cast<std::int64_t>(drain_from);
-    if (draining.load(std::memory_order_relaxed) == sparse) return false;
-    draining.store(sparse, std::memory_order_relaxed);
-    return sparse;
+    const std::int64_t idle =
+        free_slots_ * 8 > slots_ ? free_slots_ * static_cast<std::int64_t>(object_size) : 0;
+    sparse = idle > static_cast<std::int64_t>(sparse_from);
+    const bool drains = idle > static_cast<std::int64_t>(drain_from);
+    if (draining.load(std::memory_order_relaxed) == drains) return false;
+    draining.store(drains, std::memory_order_relaxed);
+    return drains;
   }
 
   // Takes a spare span out for good.

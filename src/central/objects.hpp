@@ -69,6 +69,69 @@ std::size_t take_free(span* s, std::size_t most, Visit visit) {
   return taken;
 }
 
+// ---- grains (central_grains.cpp): runs of adjacent ones are blocks ----
+
+// Behind the bits of a span of grains lie as many others: set for a grain if the next one belongs to the same block.
+inline std::uint64_t* tie_word(span* s, std::size_t index) {
+  return s->free_bits + words(s->capacity) + index / bits_per_word;
+}
+inline std::uint64_t bit_of(std::size_t index) { return std::uint64_t{1} << (index % bits_per_word); }
+inline bool is_tied(span* s, std::size_t index) { return (*tie_word(s, index) & bit_of(index)) != 0; }
+
+// Of the grains of the block that begins at grain `index`.
+inline std::size_t run_length(span* s, std::size_t index) {
+  std::size_t length = 1;
+  while (is_tied(s, index + length - 1)) ++length;
+  return length;
+}
+// Free grains become a block.
+inline void tie(span* s, std::size_t index, std::size_t length) {
+  for (std::size_t i = index; i < index + length; ++i) {
+    s->free_bits[i / bits_per_word] &= ~bit_of(i);
+    if (i + 1 < index + length) *tie_word(s, i) |= bit_of(i);
+  }
+}
+// The block that begins at grain `index` becomes free. Returns its length; 0 if no block begins there.
+inline std::size_t untie(span* s, std::size_t index) {
+  if (index != 0 && is_tied(s, index - 1)) return 0;
+  if (!set_free(s, index)) return 0;
+  std::size_t length = 1;
+  for (std::size_t i = index; is_tied(s, i); ++i, ++length) {
+    *tie_word(s, i) &= ~bit_of(i);
+    s->free_bits[(i + 1) / bits_per_word] |= bit_of(i + 1);
+  }
+  return length;
+}
+
+// The free grains from `index` on that follow each other, counted up to `most`.
+inline std::size_t free_from(const span* s, std::size_t index, std::size_t most) {
+  std::size_t length = 0;
+  while (length < most && index + length < s->capacity) {
+    const std::size_t at = index + length;
+    const std::size_t left = bits_per_word - at % bits_per_word;
+    const auto ones =
+        static_cast<std::size_t>(std::countr_one(s->free_bits[at / bits_per_word] >> (at % bits_per_word)));
+    length += ones < left ? ones : left;
+    if (ones < left) break;
+  }
+  return length < most ? length : most;
+}
+// The first of `length` adjacent free grains, not before `index`; the span's capacity if there is none.
+inline std::size_t find_run(const span* s, std::size_t index, std::size_t length) {
+  while (index + length <= s->capacity) {
+    const std::uint64_t rest = s->free_bits[index / bits_per_word] >> (index % bits_per_word);
+    if (rest == 0) {
+      index = (index / bits_per_word + 1) * bits_per_word;
+      continue;
+    }
+    index += static_cast<std::size_t>(std::countr_zero(rest));
+    const std::size_t found = free_from(s, index, length);
+    if (found == length) return index;
+    index += found + 1;
+  }
+  return s->capacity;
+}
+
 // For checks.
 inline bool is_free(const span* s, std::size_t index) {
   return (s->free_bits[index / bits_per_word] >> (index % bits_per_word) & 1U) != 0;

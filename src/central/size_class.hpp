@@ -51,7 +51,17 @@ inline constexpr unsigned doublings =
 
 // Class 0 is no class: the page map's answer for pages without objects.
 inline constexpr unsigned count = 1 + 1 + linear_end / linear_step + steps_per_doubling * doublings;
-static_assert(count <= 128, "a class is seven bits in the page map");
+
+// Behind them, grains: classes that no request has. A span whose class has gone out of use is divided anew into grains,
+// and runs of grains serve blocks of every size (central_grains.cpp).
+inline constexpr std::size_t least_grain = 16;
+inline constexpr unsigned grain_classes = 5;
+inline constexpr unsigned all = count + grain_classes;
+static_assert(all <= 128, "a class is seven bits in the page map");
+// A span is divided into so many grains at most.
+inline constexpr std::size_t most_grains = 512;
+
+constexpr bool is_grain(unsigned c) { return c >= count; }
 
 struct info {
   std::uint32_t size;
@@ -66,6 +76,7 @@ struct info {
 constexpr std::uint32_t size_of_class(unsigned c) {
   if (c == 0) return 0;
   if (c == 1) return 8;
+  if (is_grain(c)) return static_cast<std::uint32_t>(least_grain << (c - count));
   constexpr unsigned linear_classes = linear_end / linear_step;
   if (c <= 1 + linear_classes) return static_cast<std::uint32_t>((c - 1) * linear_step);
   const unsigned beyond = c - 2 - linear_classes;
@@ -84,10 +95,11 @@ constexpr std::size_t span_pages_for(std::size_t size) {
 constexpr info make_info(unsigned c) {
   if (c == 0) return {};
   const std::size_t size = size_of_class(c);
-  const std::size_t pages = span_pages_for(size);
   info out{};
   out.size = static_cast<std::uint32_t>(size);
   out.reciprocal = ~std::uint64_t{0} / size + 1;
+  if (is_grain(c)) return out;
+  const std::size_t pages = span_pages_for(size);
   out.span_pages = static_cast<std::uint16_t>(pages);
   out.objects = static_cast<std::uint16_t>((pages << page_shift) / size);
   out.magazine = static_cast<std::uint8_t>(std::clamp<std::size_t>(
@@ -96,8 +108,8 @@ constexpr info make_info(unsigned c) {
 }
 
 constexpr auto make_table() {
-  std::array<info, count> table{};
-  for (unsigned c = 0; c < count; ++c) table[c] = make_info(c);
+  std::array<info, all> table{};
+  for (unsigned c = 0; c < all; ++c) table[c] = make_info(c);
   return table;
 }
 
@@ -120,6 +132,20 @@ constexpr auto make_lookup(unsigned shift) {
 inline constexpr auto table = make_table();
 inline constexpr auto fine_lookup = make_lookup<(fine_end >> fine_shift) + 1>(fine_shift);
 inline constexpr auto coarse_lookup = make_lookup<(largest_class_size >> coarse_shift) + 1>(coarse_shift);
+
+}  // namespace size_classes
+
+namespace size_classes {
+
+// The largest grain that all objects of the class begin at a multiple of, in a span of the class; 0 if it would be too
+// small.
+constexpr unsigned grain_of(unsigned c) {
+  const std::size_t span_bytes = std::size_t{table[c].span_pages} << page_shift;
+  for (unsigned g = count; g < all; ++g) {
+    if (table[c].size % table[g].size == 0 && span_bytes / table[g].size <= most_grains / 2) return g;
+  }
+  return table[c].size % least_grain == 0 && span_bytes / least_grain <= most_grains ? count : 0;
+}
 
 }  // namespace size_classes
 

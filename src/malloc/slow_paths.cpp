@@ -54,9 +54,11 @@ void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
 // The address is in a span cut into objects. What is wrong with freeing it, or null.
 const char* fault_of(const void* block) {
   const page_map::entry page = engine::map.find(address_of(block));
-  if (address_of(block) < objects::first_of(page.owner()))
-    return "invalid free of a pointer that is no block";
+  // Of the class that the page had, since the span may be being divided into grains, which leave nothing over.
   const auto& info = class_info(static_cast<unsigned>(page.size_class()));
+  if (info.objects != 0 && address_of(block) < page.owner()->end() - std::size_t{info.objects} * info.size) {
+    return "invalid free of a pointer that is no block";
+  }
   if (!is_multiple(page.distance(address_of(block)), info.reciprocal)) {
     return "invalid free of a pointer into a block";
   }
@@ -125,7 +127,14 @@ void* allocate_aligned(std::size_t alignment, std::size_t size) {
     const std::size_t least = object_size(size);
     unsigned size_class = class_of_size(least > alignment ? least : alignment);
     while (size_class < size_classes::count && class_info(size_class).size % alignment != 0) ++size_class;
-    if (size_class < size_classes::count) return allocate(class_info(size_class).size - kept_bytes);
+    if (size_class < size_classes::count) {
+      void* const block = allocate(class_info(size_class).size - kept_bytes);
+      if (TARN_LIKELY(address_of(block) % alignment == 0)) return block;
+      // A block of grains.
+      deallocate(block);
+      void* const aligned = engine::middle.take_own(size_class);
+      return aligned != nullptr ? aligned : out_of_memory();
+    }
   }
   return allocate_large(size, alignment, false);
 }
@@ -153,8 +162,10 @@ TARN_NOINLINE void deallocate_slow(void* block) {
 }
 
 std::size_t usable_size(const void* block) {
-  const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
-  if (TARN_LIKELY(size_class != 0)) return class_info(size_class).size - kept_bytes;
+  const page_map::entry page = engine::map.find(address_of(block));
+  if (TARN_LIKELY(page.size_class() != 0))
+    return engine::middle.block_bytes(static_cast<unsigned>(page.size_class()), address_of(block)) -
+           kept_bytes;
   const span* s = large_block::find(block);
   if (s != nullptr) return hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
   const std::size_t guarded = engine::guards.contains(block) ? engine::guards.size_of(block) : 0;
@@ -182,7 +193,7 @@ void* reallocate(void* block, std::size_t size) {
   } else if (size_class != 0) {
     if (const char* fault = fault_of(block)) os::fatal(fault, block);
     // A block stays where it is while it is not less than half used.
-    const std::size_t have = class_info(size_class).size - kept_bytes;
+    const std::size_t have = usable_size(block);
     if (size <= have && size > have / 2) return block;
   }
   void* fresh = allocate(hardened_build && size > largest_class_size ? with_room_to_grow(size) : size);

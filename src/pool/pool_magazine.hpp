@@ -47,7 +47,7 @@ inline magazine* allocate_some(std::size_t slots) {
 inline void deallocate(magazine* m) {
   if (m->size_index != long_index) return engine::middle.magazines().deallocate(m);
   const unsigned size_class = class_of_size(long_bytes);
-  void* const memory = m;
+  void* memory = m;
   // Free objects are zero there.
   if constexpr (hardened_build) std::memset(memory, 0, long_bytes);
   free_mark::set(memory);

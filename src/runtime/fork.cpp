@@ -69,7 +69,7 @@ constexpr void (*groups[])(const lock_walk&) = {
     [](const lock_walk& w) { w.visit(registry.lock()); },
     [](const lock_walk& w) { walk_extensions(w, &extension::walk_upper_locks); },
     [](const lock_walk& w) {
-      for (unsigned c = 0; c < size_classes::count; ++c) w.visit(middle.depot(c).lock);
+      for (unsigned c = 0; c < size_classes::all; ++c) w.visit(middle.depot(c).lock);
     },
     [](const lock_walk& w) { w.visit(heap.lock()); },
     [](const lock_walk& w) { w.visit(middle.bits_lock()); },

@@ -100,7 +100,7 @@ void collect(tarn_stats& out) {
   // These are of later moments than in_use. Parts are no larger than the whole, so that no difference of them wraps.
   out.large = std::min<std::uint64_t>(engine::large_bytes.load(std::memory_order_relaxed), out.in_use);
   out.cached = std::min(out.cached, out.in_use - out.large);
-  for (unsigned c = 0; c < size_classes::count; ++c) {
+  for (unsigned c = 0; c < size_classes::all; ++c) {
     const depot_counters& counters = engine::middle.depot(c).counters;
     out.refills += counters.refills.load(std::memory_order_relaxed);
     out.flushes += counters.flushes.load(std::memory_order_relaxed);

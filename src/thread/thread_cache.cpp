@@ -267,7 +267,7 @@ void thread_cache::free_uncached(unsigned size_class, void* object) {
 TARN_NOINLINE bool thread_cache::free_slow(unsigned size_class, page_map::entry page, void* object) {
   // Before anything moves, so that who reports it finds it as it was.
   if (TARN_UNLIKELY(!is_live(page, bins_[size_class], object))) return false;
-  if (!enter()) {
+  if (size_classes::is_grain(size_class) || !enter()) {
     free_uncached(size_class, object);
     return true;
   }

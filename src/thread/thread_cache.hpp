@@ -79,7 +79,7 @@ constexpr auto make_fine_bins() {
 inline constexpr auto fine_bins = make_fine_bins();
 
 class alignas(separation) thread_cache {
-  cache_bin bins_[size_classes::count];  // first, so that their offsets are those from the cache
+  cache_bin bins_[size_classes::all];  // first, so that their offsets are those from the cache
 
  public:
   using bin = cache_bin;
@@ -186,10 +186,10 @@ class alignas(separation) thread_cache {
   static constinit magazine none_;
 
   constexpr void make_empty() {
-    for (unsigned c = 0; c < size_classes::count; ++c) {
+    for (unsigned c = 0; c < size_classes::all; ++c) {
       bins_[c] = {none_.slots + 1, none_.slots + 1, class_info(c).reciprocal, 0, bin::no_window};
-      loaded_[c] = &none_;
     }
+    for (magazine*& m : loaded_) m = &none_;
   }
   // Whether an object begins there that is not free.
   TARN_ALWAYS_INLINE static bool is_live(page_map::entry page, const bin& b, const void* object) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -163,7 +164,8 @@ TEST_F(central_test, a_span_that_is_anothers_since_the_look_up_takes_nothing_bac
     lock.lock();
     std::thread late([&] {
       flusher = syscall(SYS_gettid);
-      middle_.flush(small, objects.data(), 1);
+      void* object = objects[0];
+      middle_.flush(small, &object, 1);
     });
     while (flusher == 0 || !is_asleep(flusher)) std::this_thread::yield();
     change();
@@ -291,6 +293,91 @@ TEST_F(central_test, random_taking_and_giving_loses_nothing) {
   middle_.release_spares(true);
   EXPECT_EQ(in_use(), 0U) << "a span was lost";
   engine_->heap.validate();
+}
+
+// ---- grains ----
+
+constexpr unsigned old_class = 22;
+constexpr unsigned new_class = 27;
+
+// Objects of a class, of which one in eight is left.
+std::vector<void*> thin_out(std::vector<void*> objects, std::vector<void*>& freed) {
+  std::shuffle(objects.begin(), objects.end(), std::mt19937(1));
+  freed.assign(objects.begin() + static_cast<std::ptrdiff_t>(objects.size() / 8), objects.end());
+  objects.resize(objects.size() / 8);
+  return objects;
+}
+
+class grains_test : public central_test {
+ protected:
+  void SetUp() override {
+    if (hardened_build) GTEST_SKIP() << "the hardened build divides no span";
+    std::vector<void*> freed;
+    old_ = thin_out(take(old_class, 4 * mib / class_info(old_class).size), freed);
+    for (void* object : freed) free_mark::set(object);
+    give(old_class, freed);
+    middle_.release_spares(true);
+    engine_->heap.trim(0);
+  }
+  bool is_of_grains(const void* object) {
+    return size_classes::is_grain(static_cast<unsigned>(class_at(object)));
+  }
+  std::size_t class_at(const void* object) { return engine_->map.class_of(address_of(object)); }
+  std::size_t bytes_of(const void* object) {
+    return middle_.block_bytes(static_cast<unsigned>(class_at(object)), address_of(object));
+  }
+
+  std::vector<void*> old_;
+};
+
+TEST_F(grains_test, what_is_free_in_sparse_spans_serves_another_class) {
+  const std::size_t before = in_use();
+  const auto fresh = take(new_class, mib / class_info(new_class).size);
+  EXPECT_LT(in_use(), before + mib / 4) << "the heap has grown although most of it is free";
+  std::map<std::uintptr_t, std::size_t> blocks;
+  for (const auto& objects : {old_, fresh}) {
+    for (void* object : objects) ASSERT_TRUE(blocks.emplace(address_of(object), bytes_of(object)).second);
+  }
+  std::uintptr_t end = 0;
+  for (const auto& [start, bytes] : blocks) {
+    ASSERT_LE(end, start) << "two blocks overlap";
+    end = start + bytes;
+  }
+  for (const void* object : old_) ASSERT_EQ(bytes_of(object), class_info(old_class).size);
+  for (const void* object : fresh) ASSERT_GE(bytes_of(object), class_info(new_class).size);
+  give(new_class, fresh);
+  give(old_class, old_);
+  middle_.release_spares(true);
+  EXPECT_EQ(in_use(), 0U);
+}
+
+TEST_F(grains_test, no_mark_lies_within_a_block) {
+  for (const void* object : take(new_class, 200)) {
+    ASSERT_TRUE(free_mark::is_set(object)) << "what lies in a magazine has its mark";
+    for (std::size_t at = size_classes::least_grain; at < class_info(new_class).size && is_of_grains(object);
+         at += size_classes::least_grain) {
+      ASSERT_FALSE(free_mark::is_set(static_cast<const char*>(object) + at));
+    }
+  }
+}
+
+TEST_F(grains_test, an_object_of_the_class_itself_is_aligned_as_its_size) {
+  take(new_class, 200);
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(class_at(middle_.take_own(new_class)), new_class);
+}
+
+TEST_F(grains_test, a_block_is_given_back_once_and_by_its_start) {
+  void* block = nullptr;
+  for (void* object : take(new_class, 200)) {
+    if (is_of_grains(object)) block = object;
+  }
+  ASSERT_NE(block, nullptr);
+  const auto grain = static_cast<unsigned>(class_at(block));
+  void* inside = static_cast<char*>(block) + class_info(grain).size;
+  EXPECT_DEATH(middle_.flush(grain, &inside, 1), "into a block");
+  void* freed = block;
+  middle_.flush(grain, &freed, 1);
+  EXPECT_DEATH(middle_.flush(grain, &block, 1), "double free");
 }
 
 }  // namespace

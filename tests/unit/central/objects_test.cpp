@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace tarn {
@@ -106,6 +107,50 @@ TEST(objects, random_taking_and_freeing_agrees_with_a_set) {
       }
       ASSERT_EQ(objects::count_free(&cut.s), free.size());
     }
+  }
+}
+
+// Against a map of blocks, over many random steps.
+TEST(objects, runs_of_grains_are_found_taken_and_freed) {
+  constexpr unsigned smallest = size_classes::count;
+  std::mt19937 random(7);
+  std::vector<std::uint64_t> bits(2 * objects::words(size_classes::most_grains));
+  span s;
+  s.start = start;
+  s.pages = 1;
+  s.capacity = size_classes::most_grains;
+  s.size_class = smallest;
+  s.free_bits = bits.data();
+  objects::set_all_free(s.free_bits, s.capacity);
+  std::vector<bool> is_free(s.capacity, true);
+  std::vector<std::pair<std::size_t, std::size_t>> blocks;
+  for (int step = 0; step < 20'000; ++step) {
+    const std::size_t length = 1 + random() % (step % 100 == 0 ? 130 : 12);
+    std::size_t expected = 0;
+    std::size_t run = 0;
+    while (expected < s.capacity && run < length) run = is_free[expected++] ? run + 1 : 0;
+    const std::size_t found = objects::find_run(&s, 0, length);
+    if (run == length) {
+      ASSERT_EQ(found, expected - length);
+      objects::tie(&s, found, length);
+      ASSERT_EQ(objects::run_length(&s, found), length);
+      blocks.emplace_back(found, length);
+      for (std::size_t i = 0; i < length; ++i) is_free[found + i] = false;
+    } else {
+      ASSERT_GE(found, s.capacity);
+    }
+    if (blocks.empty() || (run == length && random() % 2 == 0)) continue;
+    std::swap(blocks[random() % blocks.size()], blocks.back());
+    const auto [first, freed] = blocks.back();
+    blocks.pop_back();
+    if (freed > 1) {
+      ASSERT_EQ(objects::untie(&s, first + freed - 1), 0U) << "no block begins there";
+    }
+    ASSERT_EQ(objects::untie(&s, first), freed);
+    ASSERT_EQ(objects::untie(&s, first), 0U) << "free already";
+    for (std::size_t i = 0; i < freed; ++i) is_free[first + i] = true;
+    ASSERT_EQ(objects::count_free(&s),
+              static_cast<std::size_t>(std::count(is_free.begin(), is_free.end(), true)));
   }
 }
 

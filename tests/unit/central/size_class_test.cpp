@@ -87,5 +87,21 @@ TEST(size_class, reciprocals_divide_exactly) {
   }
 }
 
+TEST(size_class, grains_divide_every_object_that_begins_at_a_multiple_of_sixteen) {
+  for (unsigned c = 2; c < size_classes::count; ++c) {
+    const unsigned grain = size_classes::grain_of(c);
+    const std::size_t span_bytes = std::size_t{class_info(c).span_pages} * page_size;
+    if (grain == 0) {
+      EXPECT_GT(span_bytes / 256, size_classes::most_grains / 2) << class_info(c).size;
+      continue;
+    }
+    ASSERT_TRUE(size_classes::is_grain(grain));
+    ASSERT_EQ(class_info(c).size % class_info(grain).size, 0U);
+    ASSERT_EQ(span_bytes % class_info(grain).size, 0U);
+    ASSERT_LE(span_bytes / class_info(grain).size, size_classes::most_grains);
+  }
+  EXPECT_EQ(size_classes::grain_of(1), 0U);
+}
+
 }  // namespace
 }  // namespace tarn

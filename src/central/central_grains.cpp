@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+// The part of central that divides sparse spans into grains.
+//
+// A span belongs to one size class, and stays in use for as long as one of its objects lives. When a program's sizes
+// change, spans of the old sizes hold little and serve nobody. So, before the resident set would grow, such a span is
+// divided: its class becomes one of the grain classes (16 to 256 bytes), each object that is not free becomes a block of
+// adjacent grains, and runs of free grains become blocks of any class (docs/design/0020).
+//
+// Thread safety: a span is divided under the locks of both depots. Nobody else need know: an object of it may lie in a
+// magazine of its old class, or be on its way there, and is found to belong to grains when it is put back.
+// Invariants: grains are in no magazine of a grain class, since no cache has a place for one: free() of a block of grains
+// puts it back at once. Of a block, the first grain's bit is clear and it is tied to no grain before it; each other
+// grain's bit is clear, and the grain before it is tied. A span of grains stays one until all of it is free.
+#include <algorithm>
+
+#include "central/central.hpp"
+#include "central/free_mark.hpp"
+
+namespace tarn {
+namespace {
+
+// Longer blocks rarely find room between others.
+constexpr std::size_t largest_of_grains = 16 * kib;
+// So many spans of each eighth are looked at for a magazine.
+constexpr std::size_t looks = 16;
+// So many spans are divided for a magazine.
+constexpr std::size_t divisions = 4;
+
+}  // namespace
+
+// Each object that is not free becomes a block of grains.
+void central::divide(span* s, unsigned grain, std::uint64_t* bits) {
+  const std::size_t of_object = class_info(s->size_class).size / class_info(grain).size;
+  const std::size_t count = s->capacity;
+  std::uint64_t was_free[span::inline_words];
+  std::copy_n(s->free_bits, objects::words(count), was_free);
+  s->size_class = static_cast<std::uint8_t>(grain);
+  s->capacity = static_cast<std::uint16_t>(s->bytes() / class_info(grain).size);
+  s->free_bits = bits;
+  std::fill_n(bits, 2 * objects::words(s->capacity), std::uint64_t{0});
+  objects::set_all_free(bits, s->capacity);
+  const std::size_t lead = s->capacity - count * of_object;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool is_free = (was_free[i / objects::bits_per_word] & objects::bit_of(i)) != 0;
+    if (!is_free) objects::tie(s, lead + i * of_object, of_object);
+  }
+  s->free_objects = static_cast<std::uint16_t>(objects::count_free(s));
+}
+
+// Divides the class's emptiest span that is partly used. False: there is none.
+bool central::divide_span(unsigned size_class) {
+  const unsigned grain = size_classes::grain_of(size_class);
+  if (grain == 0) return false;
+  const std::size_t size = class_info(grain).size;
+  const std::size_t grains = (std::size_t{class_info(size_class).span_pages} << page_shift) / size;
+  void* const apart = has_ties_apart(grains) ? bits_.allocate(metadata_) : nullptr;
+  if (has_ties_apart(grains) && apart == nullptr) return false;
+  object_depot& from = depots_[size_class];
+  object_depot& to = depots_[grain];
+  span* s = nullptr;
+  {
+    // Both, in the order in which fork takes them.
+    os::lock_guard guard(from.lock);
+    os::lock_guard grain_guard(to.lock);
+    s = from.sparsest();
+    if (s != nullptr) {
+      from.remove(s);
+      divide(s, grain, apart != nullptr ? static_cast<std::uint64_t*>(apart) : s->inline_bits);
+      map_.set_objects(s, size);
+      to.adopt(s);
+      has_grains_.store(true, std::memory_order_relaxed);
+      review(size_class);
+    }
+  }
+  if (s == nullptr && apart != nullptr) bits_.deallocate(apart);
+  return s != nullptr;
+}
+
+// Blocks of `bytes` bytes, at most `most`, out of free grains of one class.
+std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most) {
+  const std::size_t size = class_info(grain).size;
+  const std::size_t length = (bytes + size - 1) / size;
+  object_depot& d = depots_[grain];
+  std::size_t found = 0;
+  {
+    os::lock_guard guard(d.lock);
+    d.for_each_partial(length, looks, [&](span* s) {
+      std::size_t taken = 0;
+      for (std::size_t i = 0; found < most && s->free_objects >= length + taken; i += length) {
+        i = objects::find_run(s, i, length);
+        if (i >= s->capacity) break;
+        objects::tie(s, i, length);
+        out[found++] = objects::at(s, i);
+        taken += length;
+      }
+      if (taken != 0) d.count(s, -static_cast<int>(taken));
+      return found < most;
+    });
+  }
+  // Marks of what was free there before lie anywhere in the block; a program is not to read one.
+  for (std::size_t i = 0; i < found; ++i) {
+    for (std::size_t at = 0; at < length * size; at += size) {
+      char* const word = static_cast<char*>(out[i]) + at;
+      if (free_mark::is_set(word)) free_mark::clear(word);
+    }
+    free_mark::set(out[i]);
+  }
+  return found;
+}
+
+bool central::is_sparse(unsigned size_class) const {
+  return (sparse_[size_class / 64].load(std::memory_order_relaxed) >> (size_class % 64) & 1U) != 0;
+}
+
+// Divides a few sparse spans in which so many bytes might find room. Returns how many.
+std::size_t central::divide_sparse_spans(std::size_t bytes) {
+  std::size_t divided = 0;
+  if (sparse_[0].load(std::memory_order_relaxed) == 0 && sparse_[1].load(std::memory_order_relaxed) == 0)
+    return 0;
+  for (unsigned c = 1; c < size_classes::count && divided < divisions; ++c) {
+    if (std::size_t{class_info(c).span_pages} << page_shift < bytes) continue;
+    while (divided < divisions && is_sparse(c) && divide_span(c)) ++divided;
+  }
+  return divided;
+}
+
+std::size_t central::take_grains(unsigned size_class, void** out, std::size_t most) {
+  const std::size_t bytes = class_info(size_class).size;
+  if (hardened_build || bytes < size_classes::least_grain || bytes > largest_of_grains) return 0;
+  std::size_t found = 0;
+  const auto take = [&] {
+    if (!has_grains_.load(std::memory_order_relaxed)) return;
+    for (unsigned g = size_classes::count; g < size_classes::all && found < most; ++g) {
+      found += take_runs(g, bytes, out + found, most - found);
+    }
+  };
+  take();
+  if (found < most && divide_sparse_spans(bytes) != 0) take();
+  return found;
+}
+
+std::size_t central::block_bytes(unsigned size_class, std::uintptr_t address) {
+  if (TARN_LIKELY(!size_classes::is_grain(size_class))) return class_info(size_class).size;
+  // Whoever has divided the span, has done so under this lock.
+  os::lock_guard guard(depots_[size_class].lock);
+  span* const s = map_.span_of(address);
+  return objects::run_length(s, objects::index_of(s, address)) * class_info(size_class).size;
+}
+
+}  // namespace tarn
