@@ -39,7 +39,7 @@ struct thread_control {
   std::atomic<std::uint32_t> holds{0};
   std::atomic<std::uint32_t> start_after_hold{0};
   std::atomic<hold_token> token{0};          // of the holds in this process; 0 before the first one
-  std::atomic<bool> rights_changed{false};   // since the thread was started
+  std::atomic<bool> rights_changed{false};   // or may have, since the thread was started
   capabilities of_first_thread;              // when the thread was started; read by it alone
   std::atomic<std::int64_t> next_try_ms{0};  // 0: the last start has succeeded
   std::atomic<std::int64_t> pause_ms{0};     // after the last refusal
@@ -305,14 +305,16 @@ hold_token hold_background_thread() {
   if (c->state.load(std::memory_order_acquire) == none) return token;
   ring_background_thread();
   constexpr int patience = 5;
-  for (int tries = 200; tries > 0; --tries) {
+  for (int tries = 200;; --tries) {
     if (await_state(c, patience, [](std::uint32_t state) { return state == none; })) {
       // The kernel clears the state before it takes the thread off the process's list.
       await_end_of_thread(c->thread.load(std::memory_order_relaxed));
-      break;
+      return token;
     }
-    if (is_above_interrupted_section()) break;
+    if (tries == 0 || is_above_interrupted_section()) break;
   }
+  // A thread with the old rights is left: it ends at its next look, also after the release.
+  c->rights_changed.store(true, std::memory_order_relaxed);
   return token;
 }
 

@@ -69,13 +69,13 @@ bool in_vfork_child();
 // Which page of control words a hold counts in: a child's is another one.
 using hold_token = std::uint32_t;
 
-// Whether the calling thread is in a signal handler that has interrupted a section of some lock of the engine; defined in
-// runtime/fork.cpp.
+// Whether the calling thread is in a signal handler that has interrupted a section of some lock of the engine, or in a fork
+// handler while fork holds them; defined in runtime/fork.cpp.
 bool is_above_interrupted_section();
 
 // Ends the thread if there is one and waits until the kernel has left nothing of it; none starts until release. Gives up
 // after 50 ms in a signal handler above a section of a lock, for which the thread may wait, and after 10 s anywhere: the
-// thread then ends as soon as it can. Cost without a thread: three atomic operations.
+// thread then ends when it has the lock, also after release. Cost without a thread: three atomic operations.
 hold_token hold_background_thread();
 // Starts a thread, if no other hold is left and there is work: the thread that a hold ended had some, or
 // ensure_background_thread() was called meanwhile. In a child made between the two calls: nothing.

@@ -147,4 +147,6 @@ void after_copy_in_child() { after_in_child(false); }
 
 }  // namespace tarn::engine
 
-bool tarn::os::is_above_interrupted_section() { return tarn::engine::has_interrupted_section(); }
+bool tarn::os::is_above_interrupted_section() {
+  return tarn::engine::depth != 0 || tarn::engine::has_interrupted_section();
+}

@@ -163,6 +163,33 @@ TEST_F(background_thread, a_hold_above_a_section_does_not_wait_for_ever) {
   release_background_thread(token);
 }
 
+// It has not been seen to end before the call that changes rights, so it must not go on after it.
+TEST_F(background_thread, ends_after_a_hold_that_has_given_up_and_was_released) {
+  ASSERT_EQ(options::set("decay_ms", "20"), 0);
+  engine::heap.lock().lock();
+  ASSERT_TRUE(ensure_background_thread());
+  std::this_thread::sleep_for(100ms);  // some periods: it waits for the lock
+  ASSERT_EQ(options::set("decay_ms", "60000"), 0);
+  release_background_thread(hold_background_thread());
+  EXPECT_NE(tasks(), before_);
+  engine::heap.lock().unlock();
+  EXPECT_TRUE(wait_until([this] { return tasks() == before_; })) << "it goes on with the old rights";
+}
+
+// As in a fork handler of another library that runs while fork holds the locks.
+TEST_F(background_thread, a_hold_inside_fork_does_not_wait_for_ever) {
+  ASSERT_EQ(options::set("decay_ms", "20"), 0);
+  ASSERT_TRUE(ensure_background_thread());
+  engine::before_copy();
+  std::this_thread::sleep_for(100ms);
+  const auto before = std::chrono::steady_clock::now();
+  const hold_token token = hold_background_thread();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 5s);
+  engine::after_copy_in_parent();
+  EXPECT_TRUE(wait_until([this] { return tasks() == before_; }));
+  release_background_thread(token);
+}
+
 TEST_F(background_thread, a_hold_without_a_thread_starts_none) {
   release_background_thread(hold_background_thread());
   EXPECT_EQ(started(), 0);
