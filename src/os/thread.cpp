@@ -155,11 +155,17 @@ bool is_process(const thread_control* c, long noted) {
          (!c->is_first_of_namespace.load(std::memory_order_relaxed) || has_robust_list());
 }
 
+void note_process(thread_control* c) {
+  const long self = system_call(SYS_getpid);
+  c->is_first_of_namespace.store(self == 1 && has_robust_list(), std::memory_order_relaxed);
+  c->process.store(self, std::memory_order_relaxed);
+}
+
 // False in a child that shares our memory: its thread would die with it, perhaps with a lock of ours held.
 bool is_own_process(thread_control* c) {
   const long noted = c->process.load(std::memory_order_relaxed);
   if (noted != 0) return is_process(c, noted);
-  c->process.store(system_call(SYS_getpid), std::memory_order_relaxed);
+  note_process(c);
   return true;
 }
 
@@ -339,10 +345,7 @@ void await_end_of_thread(long thread) {
 
 void note_own_process() {
   thread_control* const c = at_load->control;
-  if (c == nullptr || c->process.load(std::memory_order_relaxed) != 0) return;
-  const long self = system_call(SYS_getpid);
-  c->process.store(self, std::memory_order_relaxed);
-  c->is_first_of_namespace.store(self == 1 && has_robust_list(), std::memory_order_relaxed);
+  if (c != nullptr && c->process.load(std::memory_order_relaxed) == 0) note_process(c);
 }
 
 void note_forked_child() {
@@ -352,7 +355,7 @@ void note_forked_child() {
   const long noted = c->process.load(std::memory_order_relaxed);
   // The parent's page: an emulator of the system has answered success to MADV_WIPEONFORK and done nothing.
   if (noted != 0 && noted != self) new (c) thread_control;
-  c->process.store(self, std::memory_order_relaxed);
+  note_process(c);
 }
 
 bool in_vfork_child() {

@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -60,6 +61,22 @@ int after_vfork(const char* what) {
   return holds;
 }
 
+// The program is process 1 of a namespace, and its child, which shares its memory, process 1 of another one.
+int after_vfork_of_first() {
+  if (unshare(CLONE_NEWPID) != 0) return not_checkable;
+  const child_result result = run_in_child(30, [] {
+    free_megabytes_and_expect_thread();
+    alignas(16) static char stack[64 * kib];
+    const auto body = [](void*) { return give_up("filter") ? holds : not_checkable; };
+    const pid_t child =
+        clone(body, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_NEWPID | SIGCHLD, nullptr);
+    if (child < 0 || !wait_for(child).good()) return not_checkable;
+    expect_returned_asleep("after a child that shares memory gave up rights");
+    return holds;
+  });
+  return result.exited ? result.code : broken;
+}
+
 // Root is not refused.
 int after_refusal() {
   constexpr unsigned nobody = 65534;
@@ -83,13 +100,14 @@ int after_refusal() {
 int main(int count, char** arguments) {
   if (count == 2) {
     if (strcmp(arguments[1], "end") == 0) _exit(holds);
+    if (strcmp(arguments[1], "first") == 0) _exit(after_vfork_of_first());
     _exit(strcmp(arguments[1], "refusal") == 0 ? after_refusal() : after_vfork(arguments[1]));
   }
   start();
   setenv("TARN_DECAY_MS", "40", 1);
-  for (const char* what : {"identity", "privileges", "filter", "refusal"}) {
+  for (const char* what : {"identity", "privileges", "filter", "first", "refusal"}) {
     const child_result result = run_again(60, what);
     if (!result.exited || result.code != not_checkable) expect_good(result, what);
   }
-  measured("memory returned after three vfork children and a refusal");
+  measured("memory returned after four vfork children and a refusal");
 }

@@ -187,5 +187,29 @@ TEST(fork, the_child_of_a_thread_may_start_threads) {
   }).join();
 }
 
+// libc's setuid waits until all threads have taken its signal, those too that wait in fork for a lock that the caller of
+// setuid, a signal handler, has interrupted.
+TEST(fork, takes_the_signal_of_setuid_while_it_waits_for_a_lock) {
+  if (TARN_TSAN) GTEST_SKIP() << "no threads in a child";
+  EXPECT_EQ(status_of_child([] {
+              alarm(5);
+              std::atomic<bool> locked{false};
+              std::thread forks([&locked] {
+                while (!locked.load()) std::this_thread::yield();
+                engine::before_copy();
+                engine::after_copy_in_parent();
+              });
+              std::this_thread::sleep_for(std::chrono::milliseconds(50));
+              engine::heap.lock().lock();
+              locked.store(true);
+              std::this_thread::sleep_for(std::chrono::milliseconds(100));
+              const int result = setuid(getuid());
+              engine::heap.lock().unlock();
+              forks.join();
+              return result;
+            }),
+            0);
+}
+
 }  // namespace
 }  // namespace tarn
