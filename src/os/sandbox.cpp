@@ -45,7 +45,7 @@ filter look_for_filter() {
   const long file = system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(path), O_RDONLY | O_CLOEXEC);
   if (file < 0) return filter::inherited;
   field_finder finder("\nSeccomp:\t");
-  char text[1024];
+  char text[1024] = {};
   char mode = 0;
   long count = 0;
   while (mode == 0 && (count = system_call(SYS_read, file, reinterpret_cast<long>(text), sizeof text)) > 0) {
