@@ -20,7 +20,7 @@ namespace tarn {
 
 enum class span_state : std::uint8_t {
   free,     // in the page heap
-  purging,  // on its way to the page heap or the system; in no list
+  purging,  // on its way to the page heap, to the system, or to the next typed pool of its kind (hardened build)
   large,
   cut,     // into objects of a class
   pooled,  // into objects of a typed pool

@@ -67,6 +67,7 @@ struct whole_pages {
 bool keep(const kind& of, span* s) {
   home* const h = home_of(of);
   if (h == nullptr) return false;
+  s->state.store(span_state::purging, std::memory_order_relaxed);
   const whole_pages all(s);
   if (!all.empty() && !os::mark_guard(all.address(), all.bytes())) os::purge(all.address(), all.bytes());
   put(*h, s, s);
@@ -92,7 +93,9 @@ span* take(const kind& of, std::size_t most_pages) {
   found->looked_at = 0;
   found->free_when_looked = 0;
   // Where the system does not let go of a guard, the span stays out of use for good.
-  return whole.empty() || os::remove_guard(whole.address(), whole.bytes()) ? found : nullptr;
+  if (!whole.empty() && !os::remove_guard(whole.address(), whole.bytes())) return nullptr;
+  found->state.store(span_state::pooled, std::memory_order_relaxed);
+  return found;
 }
 
 }  // namespace tarn::hardened_type_home

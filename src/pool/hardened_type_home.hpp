@@ -24,10 +24,10 @@ struct kind {
   bool huge;
 };
 
-// The span is in no list and nothing in it is in use. False: it has to go elsewhere.
+// The span is in no list and nothing in it is in use; it waits in state `purging`. False: it has to go elsewhere.
 bool keep(const kind& of, span* s);
 
-// A span that was kept, of at most so many pages, to be cut anew; or null.
+// A span that was kept, of at most so many pages, in state `pooled`, to be cut anew; or null.
 span* take(const kind& of, std::size_t most_pages);
 
 }  // namespace tarn::hardened_type_home

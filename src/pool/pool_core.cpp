@@ -142,14 +142,14 @@ span* pool_core::new_span() {
 std::size_t pool_core::add_span(pool_shard& to) {
   span* const s = new_span();
   if (s == nullptr) return 0;
+  pool_memory::announce(reinterpret_cast<void*>(s->start), s->bytes());
+  pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
   s->free_bits = s->inline_bits;
   const std::size_t bits = bits_bytes(s);
   if (bits > sizeof s->inline_bits) {
     s->free_bits = static_cast<std::uint64_t*>(pool_memory::blocks.allocate(engine::metadata, bits));
     if (s->free_bits == nullptr) {
-      bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
-      s->state.store(span_state::purging, std::memory_order_relaxed);
-      engine::heap.deallocate(s);
+      destroy_span(s, page_backing::young);
       return 0;
     }
   }
@@ -158,8 +158,6 @@ std::size_t pool_core::add_span(pool_shard& to) {
   s->list = object_depot::no_list;
   engine::map.map_pages(s);
   if (huge_) os::advise_huge(reinterpret_cast<void*>(s->start), s->bytes());
-  pool_memory::announce(reinterpret_cast<void*>(s->start), s->bytes());
-  pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
   const std::size_t slots = slots_in(s);
   to.add_span(s);
   return slots;

@@ -11,6 +11,7 @@
 #include "base/units.hpp"
 #include "tarn/local_pool.hpp"
 #include "tarn/malloc.h"
+#include "tarn/object_pool.hpp"
 
 namespace {
 
@@ -59,6 +60,27 @@ TEST(hardened_type_home, memory_of_a_pool_that_went_serves_its_own_type_again) {
   for (int i = 0; i < 50; ++i) all.merge(pages_of_a_pool<first_type>());
   // A pool takes some spans more than it fills.
   EXPECT_LE(all.size(), 2 * of_one_pool);
+}
+
+// A pool finds by its spans which objects are its own; a deleter knows an object's address alone.
+TEST(hardened_type_home, an_object_in_memory_that_serves_again_is_known_as_its_pools) {
+  std::set<std::uintptr_t> before = pages_of_a_pool<first_type>();
+  tarn::local_pool<first_type> pool;
+  std::size_t in_earlier_memory = 0;
+  for (first_type* object : fill(pool)) {
+    in_earlier_memory += before.count(tarn::address_of(object) / tarn::page_size);
+    ASSERT_NE(tarn_pool_of(object), nullptr) << object;
+    pool.destroy(object);
+  }
+  EXPECT_GT(in_earlier_memory, 0U);
+}
+
+TEST(hardened_type_home, an_object_in_memory_that_serves_again_is_destroyed_through_its_deleter) {
+  for (int i = 0; i < 2; ++i) {
+    tarn::object_pool<first_type> pool;
+    std::vector<tarn::pool_ptr<first_type, tarn::owner_deleter<first_type>>> objects;
+    for (std::size_t n = 0; n < count; ++n) objects.push_back(pool.make_unique());
+  }
 }
 
 TEST(hardened_type_home, what_a_pool_gives_back_while_it_lives_stays_its_types) {
