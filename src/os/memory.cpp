@@ -81,19 +81,22 @@ bool is_zero(const char* bytes, std::size_t count) {
   return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, count - 1) == 0;
 }
 
-void* map_aligned(std::size_t bytes, std::size_t alignment, int protection, int flags) {
-  const long exact = map(bytes, protection, flags);
-  if (failed(exact)) return nullptr;
-  auto start = static_cast<std::uintptr_t>(exact);
-  if ((start & (alignment - 1)) == 0) return reinterpret_cast<void*>(start);
-
-  // Once more with room to align, and the surplus given back at both ends.
-  release(reinterpret_cast<void*>(start), bytes);
+// `lead`: so far before an aligned address. Then what is given back lies between this mapping and the next one.
+void* map_aligned(std::size_t bytes, std::size_t alignment, std::size_t lead, int protection, int flags) {
+  std::uintptr_t start = 0;
+  if (lead == 0) {
+    const long exact = map(bytes, protection, flags);
+    if (failed(exact)) return nullptr;
+    start = static_cast<std::uintptr_t>(exact);
+    if ((start & (alignment - 1)) == 0) return reinterpret_cast<void*>(start);
+    release(reinterpret_cast<void*>(start), bytes);
+  }
+  // With room to align, and the surplus given back at both ends.
   const std::size_t with_room = bytes + alignment;
   const long wide = map(with_room, protection, flags);
   if (failed(wide)) return nullptr;
   start = static_cast<std::uintptr_t>(wide);
-  const std::uintptr_t aligned = align_up(start, alignment);
+  const std::uintptr_t aligned = align_up(start + lead, alignment) - lead;
   const std::size_t before = aligned - start;
   const std::size_t after = with_room - before - bytes;
   if (before != 0) release(reinterpret_cast<void*>(start), before);
@@ -124,11 +127,11 @@ std::size_t machine_bytes() {
 }
 
 void* reserve(std::size_t bytes, std::size_t alignment) {
-  return map_aligned(bytes, alignment, readable_writable, MAP_NORESERVE);
+  return map_aligned(bytes, alignment, 0, readable_writable, MAP_NORESERVE);
 }
 
-void* map_block(std::size_t bytes, std::size_t alignment) {
-  return map_aligned(bytes, alignment, readable_writable, 0);
+void* map_block(std::size_t bytes, std::size_t alignment, std::size_t lead) {
+  return map_aligned(bytes, alignment, lead, readable_writable, 0);
 }
 
 bool release(void* address, std::size_t bytes) {
@@ -183,8 +186,8 @@ void set_wiped_on_fork(void* address, std::size_t bytes, bool wiped) {
 }
 
 // Without access, so that memory that is locked as it is mapped (mlockall) is not backed.
-void* hold_room(std::size_t bytes, std::size_t alignment) {
-  return map_aligned(bytes, alignment, PROT_NONE, MAP_NORESERVE);
+void* hold_room(std::size_t bytes, std::size_t alignment, std::size_t lead) {
+  return map_aligned(bytes, alignment, lead, PROT_NONE, MAP_NORESERVE);
 }
 
 void* move_mapping(void* from, std::size_t bytes, void* wanted) {

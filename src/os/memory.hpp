@@ -19,7 +19,8 @@ std::size_t machine_bytes();
 void* reserve(std::size_t bytes, std::size_t alignment);
 
 // The same, but the system's overcommit policy decides whether so much memory may be promised. For single large blocks.
-void* map_block(std::size_t bytes, std::size_t alignment);
+// `lead`: it begins so many bytes before an aligned address, a multiple of the system's page below `alignment`.
+void* map_block(std::size_t bytes, std::size_t alignment, std::size_t lead = 0);
 
 // Gives address space back. Only for memory that nothing else can name. False: the system refuses, it stays mapped.
 bool release(void* address, std::size_t bytes);
@@ -59,9 +60,9 @@ void set_wiped_on_fork(void* address, std::size_t bytes, bool wiped);
 // was, on each kernel since 5.7. (With MREMAP_FIXED, kernels before 6.17 unmap the destination before they find out that
 // they cannot move, and another thread's next mmap lands in the hole.)
 
-// Address space without access, as a place to move to once it has been released; arguments as of reserve(). Null when
-// there is none.
-void* hold_room(std::size_t bytes, std::size_t alignment);
+// Address space without access, as a place to move to once it has been released; arguments as of map_block(). Null
+// when there is none.
+void* hold_room(std::size_t bytes, std::size_t alignment, std::size_t lead = 0);
 
 // Moves the memory behind [from, from + bytes), whole pages of the system in one mapping, to a new mapping at `wanted`,
 // or elsewhere if that has been taken meanwhile. The source stays mapped and reads as zero. Returns the new place; null

@@ -55,6 +55,7 @@ class first_touch {
 
   // Whether the system makes huge pages also where nobody asks.
   void set_everywhere(bool everywhere) { everywhere_.store(everywhere, std::memory_order_relaxed); }
+  [[nodiscard]] bool everywhere() const { return everywhere_.load(std::memory_order_relaxed); }
   void set_mode(huge_pages mode) { mode_.store(mode, std::memory_order_relaxed); }
 
   // A new reservation, all of it fresh.

@@ -152,6 +152,8 @@ class page_heap {
 
   // Mappings of large blocks.
   bool may_map(std::size_t pages, std::size_t least_bytes);
+  // How far before an aligned address a mapping for a block of this alignment begins.
+  [[nodiscard]] std::size_t lead_of(std::size_t alignment) const;
   bool add_free(std::uintptr_t start, std::size_t bytes, bool own_mapping);
   bool extend_mapping(span* s, std::size_t pages);
   bool move_mapping(span* s, std::size_t pages);

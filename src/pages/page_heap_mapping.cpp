@@ -22,6 +22,13 @@ constexpr std::size_t wanted_alignment = huge_page_size;
 
 }  // namespace
 
+// Where the system backs 2 MiB at the first touch of any of its pages, a block begins a page before such a piece, and what
+// is before the block is not mapped. So a program that writes a header alone has no more than that page backed; a block
+// that is filled lies on huge pages but for its first page.
+std::size_t page_heap::lead_of(std::size_t alignment) const {
+  return touch_.everywhere() && alignment <= 1 ? std::max(page_size, os::page_size()) : 0;
+}
+
 bool page_heap::may_map(std::size_t pages, std::size_t least_bytes) {
   const std::size_t bytes = pages << page_shift;
   if (bytes < least_bytes || (bytes & (os::page_size() - 1)) != 0) return false;
@@ -30,9 +37,11 @@ bool page_heap::may_map(std::size_t pages, std::size_t least_bytes) {
 }
 
 span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_state state, use how) {
-  const std::size_t bytes = pages << page_shift;
   if (!may_map(pages, growing_from)) return nullptr;
-  void* const start = os::map_block(bytes, std::max(alignment << page_shift, wanted_alignment));
+  const std::size_t lead = lead_of(alignment);
+  pages += lead >> page_shift;  // or the last huge page of a block that is filled would be missing
+  const std::size_t bytes = pages << page_shift;
+  void* const start = os::map_block(bytes, std::max(alignment << page_shift, wanted_alignment), lead);
   if (start == nullptr) return nullptr;
   touch_plan plan;
   span* s = nullptr;
@@ -79,7 +88,8 @@ bool page_heap::move_mapping(span* s, std::size_t pages) {
   const std::size_t bytes = pages << page_shift;
   const std::size_t before = s->bytes();
   if (!stock_spans()) return false;
-  void* const room = os::hold_room(bytes, wanted_alignment);
+  // As far from an aligned address as the old place, or the system cannot move whole page tables.
+  void* const room = os::hold_room(bytes, wanted_alignment, -s->start & (wanted_alignment - 1));
   if (room == nullptr) return false;
   // What ensure() maps must not come to lie in the room, so that is released after it.
   const bool ready = map_.ensure(metadata_, address_of(room), bytes);

@@ -150,12 +150,14 @@ TEST(large_block, moves_with_its_content_and_can_be_used_and_freed) {
 
 TEST(large_block, a_little_shorter_keeps_its_length_much_shorter_gives_the_rest_back) {
   void* const block = tarn_malloc(4 * mib);
+  const std::size_t bytes = tarn_usable_size(block);
+  EXPECT_LE(bytes, 4 * mib + page_size) << "a page more where the system's huge pages are `always`";
   EXPECT_EQ(tarn_realloc(block, 4 * mib - 100 * kib), block);
-  EXPECT_EQ(tarn_usable_size(block), 4 * mib);
+  EXPECT_EQ(tarn_usable_size(block), bytes);
   const std::size_t in_use = engine::heap.stats().in_use;
   EXPECT_EQ(tarn_realloc(block, 2 * mib), block);
   EXPECT_EQ(tarn_usable_size(block), 2 * mib);
-  EXPECT_EQ(engine::heap.stats().in_use, in_use - 2 * mib);
+  EXPECT_EQ(engine::heap.stats().in_use, in_use - (bytes - 2 * mib));
   tarn_free(block);
 }
 
