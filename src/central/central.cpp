@@ -241,6 +241,7 @@ std::size_t central::put_back(unsigned size_class, void** freed, span** owners, 
         freed_twice = freed[i];
         continue;
       }
+      if (TARN_UNLIKELY(grain)) s->no_run_of = 0;
       if (TARN_LIKELY(!grain && object_depot::stays_with_one_more(s))) {
         ++quiet;
         continue;

@@ -45,6 +45,7 @@ void central::divide(span* s, unsigned grain, std::uint64_t* bits) {
     if (!is_free) objects::tie(s, lead + i * of_object, of_object);
   }
   s->free_objects = static_cast<std::uint16_t>(objects::count_free(s));
+  s->no_run_of = 0;
 }
 
 // Divides the class's emptiest span that is partly used. False: there is none.
@@ -85,10 +86,14 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
   {
     os::lock_guard guard(d.lock);
     d.for_each_partial(length, looks, [&](span* s) {
+      if (s->no_run_of != 0 && s->no_run_of <= length) return true;
       std::size_t taken = 0;
-      for (std::size_t i = 0; found < most && s->free_objects >= length + taken; i += length) {
+      for (std::size_t i = 0; found < most; i += length) {
         i = objects::find_run(s, i, length);
-        if (i >= s->capacity) break;
+        if (i >= s->capacity) {
+          s->no_run_of = static_cast<std::uint16_t>(length);
+          break;
+        }
         objects::tie(s, i, length);
         out[found++] = objects::at(s, i);
         taken += length;

@@ -61,7 +61,11 @@ struct alignas(separation) span {
   // Of a pooled span: the walk that last looked for idle pages in it, and how many slots were free then, none handed
   // out since.
   std::uint8_t looked_at = 0;
-  std::uint16_t free_when_looked = 0;
+  union {
+    std::uint16_t free_when_looked = 0;
+    // Of a span of grains: no run of so many free ones, or more, is in it; 0: not known. Guarded by its depot's lock.
+    std::uint16_t no_run_of;
+  };
 
   // The objects' bits, unless they are too many: `free_bits` then points here.
   static constexpr std::size_t inline_words = 8;
