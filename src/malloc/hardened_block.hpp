@@ -113,6 +113,7 @@ TARN_ALWAYS_INLINE bool is_sound_before(const span* s, std::uintptr_t object, st
   return found == 0 || found == canary_of(object - size);
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): the exchange writes the word
 TARN_ALWAYS_INLINE bool take_canary(word* canary, word expected) {
   if (__atomic_load_n(canary, __ATOMIC_RELAXED) != expected) return false;
   if (TARN_LIKELY(!engine::budget.has_had_several.load(std::memory_order_relaxed))) {
