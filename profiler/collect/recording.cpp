@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "profiler/collect/recording_process.hpp"
@@ -15,7 +16,6 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr std::uint64_t second_ns = 1'000'000'000;
 constexpr std::uint64_t look_at_target_every_ns = second_ns / 20;
 constexpr std::size_t event_rows_per_chunk = std::size_t{1} << 16;
 constexpr std::size_t many_faults = 500;               // in one drain
@@ -52,11 +52,18 @@ recording::recording(const recording_settings& settings) : settings_(settings), 
   faults.mappings = settings_.mode == profile_mode::faults;
   faults_.open(faults);
   begin_ns_ = raw_clock_ns();
+  const std::chrono::duration<double> since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  begin_seconds_ = since_1970.count();
 }
 
 recording::~recording() = default;
 
 std::string recording::place() const { return session_ ? session_->place() : std::string(); }
+
+// By one reading of the wall clock: a clock that is set meanwhile moves no process against another.
+double recording::seconds_since_1970(std::uint64_t raw_ns) const {
+  return begin_seconds_ + (static_cast<double>(raw_ns) - static_cast<double>(begin_ns_)) / 1e9;
+}
 
 model_settings recording::settings_of_models() const {
   model_settings models;

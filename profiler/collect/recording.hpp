@@ -40,7 +40,7 @@ struct recording_settings {
 
 struct finished_file {
   std::string path;
-  std::string program;
+  std::string program;  // what it was started as
   std::uint32_t process = 0;
   std::string problem;  // why it ends early; empty: it does not
 };
@@ -106,6 +106,7 @@ class recording {
   bool is_taken(const std::string& path) const;
   model_settings settings_of_models() const;
   std::uint64_t checkpoint_ns() const;
+  double seconds_since_1970(std::uint64_t raw_ns) const;
 
   recording_settings settings_;
   tick_clock clock_;
@@ -120,7 +121,8 @@ class recording {
   std::unique_ptr<profile> main_profile_;
   std::uint32_t main_process_ = 0;
   int main_status_ = -1;
-  std::uint64_t begin_ns_ = 0;
+  std::uint64_t begin_ns_ = 0;  // on the raw clock
+  double begin_seconds_ = 0;    // since 1970, then
   std::uint64_t last_look_ns_ = 0;
   std::size_t next_look_ = 0;      // into processes_
   std::uint64_t last_serial_ = 0;  // of processes that no recorder numbers

@@ -3,10 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
 #include <utility>
 
+#include "profiler/collect/process_name.hpp"
 #include "profiler/collect/recording.hpp"
 #include "profiler/collect/recording_process.hpp"
 
@@ -42,11 +42,12 @@ recording::process_entry& recording::add_seen_process(std::uint32_t pid, process
   entry.serial = ++last_serial_;
   entry.pid = pid;
   entry.start_ns = time_ns;
-  entry.start_time = std::time(nullptr);
+  entry.start_seconds = seconds_since_1970(time_ns);
   if (parent != nullptr) {
     entry.parent_serial = parent->serial;
     entry.parent_pid = parent->pid;
     entry.program = parent->program;
+    entry.command = parent->command;
     entry.arguments = parent->arguments;
     entry.result.modules = parent->result.modules;
     entry.regions = parent->regions;
@@ -85,6 +86,7 @@ void recording::follow_processes() {
     entry.program = fs::read_symlink(fmt::format("/proc/{}/exe", event.process), error).string();
     if (error) entry.program = event.name;
     entry.arguments = command_line_of(event.process);
+    entry.command = process_name(entry.arguments, entry.program);
   }
   for (const mapping_event& mapping : new_mappings_) {
     process_entry* owner = by_process(mapping.process);

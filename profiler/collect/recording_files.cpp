@@ -25,8 +25,7 @@ bool recording::is_taken(const std::string& path) const {
 // `number`: from 1 on. A process that has called exec has several files.
 std::string recording::file_name(const process_entry& process, int number) const {
   const bool is_main = process.pid == main_process_ && !process.superseded;
-  std::string program = printable(fs::path(process.program).filename().string());
-  if (program.empty()) program = "program";
+  const std::string program = printable(process.command);
   const fs::path directory = settings_.directory;
   std::string name;
   if (settings_.output.empty()) {
@@ -63,7 +62,7 @@ void recording::open_file(process_entry& process) {
       process.problem = error.what();
     }
   }
-  files_.push_back({process.path, process.program, process.pid, ""});
+  files_.push_back({process.path, process.command, process.pid, ""});
   if (!process.file) return;
   try {
     store(process);
@@ -140,7 +139,8 @@ void recording::fill_meta(process_entry& process) {
   meta["arguments"] = process.arguments;
   meta["pid"] = process.pid;
   meta["parent"] = process.parent_pid;
-  meta["start"] = static_cast<std::int64_t>(process.start_time);
+  meta["command"] = process.command;
+  meta["start"] = process.start_seconds;
   meta["duration_ns"] = raw_clock_ns() - process.start_ns;
   meta["sample_bytes"] = settings_.mode == profile_mode::sample ? settings_.sample_bytes : 0;
   meta["fault_period"] = faults_.is_open() ? faults_.period() : 0;

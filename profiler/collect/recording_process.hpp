@@ -5,7 +5,6 @@
 
 #include <sys/types.h>
 
-#include <ctime>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +16,8 @@
 #include "profiler/collect/recording.hpp"
 
 namespace tarn::profiler {
+
+inline constexpr std::uint64_t second_ns = 1'000'000'000;
 
 // What a process may tell of; a program has some hundreds at most.
 inline constexpr std::size_t most_modules = 8192;
@@ -40,11 +41,12 @@ struct recording::process_entry final : module_sink {
   std::uint32_t pid = 0;  // by the kernel's word
   uid_t user = 0;         // likewise, when it began
   std::uint32_t parent_pid = 0;
-  std::string program;
+  std::string program;  // the executable file
+  std::string command;  // what it was started as
   std::string allocator;
   std::vector<std::string> arguments;
-  std::uint64_t start_ns = 0;  // on the raw clock
-  std::time_t start_time = 0;
+  std::uint64_t start_ns = 0;     // on the raw clock
+  double start_seconds = 0;       // since 1970
   std::uint64_t start_ticks = 0;  // of the process, as /proc has it
   usage_figures at_start;
   process_figures last;  // the newest that is known

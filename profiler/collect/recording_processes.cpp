@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <optional>
 #include <utility>
 
+#include "profiler/collect/process_name.hpp"
 #include "profiler/collect/recording.hpp"
 #include "profiler/collect/recording_process.hpp"
 
@@ -20,7 +20,6 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr std::uint64_t second_ns = 1'000'000'000;
 constexpr std::uint64_t counters_every_ns = second_ns;
 constexpr std::uint64_t first_checkpoint_ns = 5 * second_ns;
 // A checkpoint may take one part in so many of the time.
@@ -108,9 +107,10 @@ void recording::add_process(arrival&& from) {
   entry.program = text_of(page.program);
   entry.allocator = text_of(page.allocator);
   entry.start_ns = std::min(clock_.to_ns(page.start_ticks), raw_clock_ns());
-  entry.start_time = std::time(nullptr);
+  entry.start_seconds = seconds_since_1970(entry.start_ns);
   entry.at_start = at_start;
   entry.arguments = command_line_of(entry.pid);
+  entry.command = process_name(entry.arguments, entry.program);
   entry.memory = std::move(from.memory);
   if (const auto status = read_process(entry.pid)) {
     entry.start_ticks = status->start_ticks;
@@ -120,6 +120,7 @@ void recording::add_process(arrival&& from) {
   if (const process_entry* parent = by_serial(entry.parent_serial)) {
     entry.result.modules = parent->result.modules;
     if (entry.program.empty()) entry.program = parent->program;  // it sees no /proc
+    entry.command = parent->command;                             // its own may be a title by now
   }
   const std::uint64_t now = raw_clock_ns();
   entry.next_counters_ns = now;

@@ -23,6 +23,7 @@ struct known_member {
 
 constexpr known_member known_members[] = {
     {"program", kind::text},
+    {"command", kind::text},
     {"allocator", kind::text},
     {"mode", kind::text},
     {"tarn_version", kind::text},

@@ -141,7 +141,7 @@ struct price_list {
 enum class profile_mode : std::uint8_t { sample, full, faults };
 
 struct profile {
-  // As in the file: program, arguments, pid, start, duration_ns, mode, sample_bytes, fault_period, kernel, page_bytes, thp,
+  // As in the file: program, arguments, pid, command, start, duration_ns, mode, sample_bytes, fault_period, kernel, page_bytes, thp,
   // allocator, privilege, refused (a list of sentences), tarn_version.
   nlohmann::json meta;
   profile_mode mode = profile_mode::sample;

@@ -208,7 +208,18 @@ class profile(ProfileBase):
         result = subprocess.run([settings.tarn, "profile", "-q", "--", settings.profile_target, "churn", "10"],
                                 capture_output=True, text=True, check=False, cwd=self.folder, env=self.environment())
         self.assertEqual(result.returncode, END, result.stderr)
-        self.assertEqual(len(glob.glob(os.path.join(self.folder, "tarn-*-*.prof"))), 1)
+        self.assertEqual(len(glob.glob(os.path.join(self.folder, "tarn-cli_profile_target-*.prof"))), 1)
+
+    def test_a_file_is_named_by_how_the_program_was_called(self):
+        # As /usr/bin/redis-server is a link to redis-check-rdb.
+        os.symlink(settings.profile_target, os.path.join(self.folder, "server"))
+        result = subprocess.run([settings.tarn, "profile", "--json", "--", "./server", "churn", "10"],
+                                capture_output=True, text=True, check=False, cwd=self.folder, env=self.environment())
+        self.assertEqual(result.returncode, END, result.stderr)
+        written = json.loads(result.stderr)["files"][0]
+        self.assertEqual((written["program"], written["path"]), ("server", f"tarn-server-{written['pid']}.prof"))
+        meta = self.dump(os.path.join(self.folder, written["path"]))["meta"]
+        self.assertEqual((meta["command"], meta["program"]), ("server", os.path.realpath(settings.profile_target)))
 
     def test_refusals(self):
         static = self.compile("static", "int main() { return 0; }", "-static")

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// process_name: what a process is called in tables and file names: the name by which it was started. One file may serve
+// under many names (busybox, redis-server and redis-check-rdb).
+// Pure; any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tarn::profiler {
+
+// The last component of arguments[0], without the dash of a login shell; of `program`, the path of the executable file,
+// where arguments[0] is missing or is a title that the program has set ("nginx: worker process"). Never empty.
+std::string process_name(const std::vector<std::string>& arguments, const std::string& program);
+
+}  // namespace tarn::profiler
