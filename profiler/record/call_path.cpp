@@ -38,6 +38,16 @@ void unmap_pages(void* memory, std::size_t bytes) {
   os::system_call(SYS_munmap, reinterpret_cast<long>(memory), static_cast<long>(bytes));
 }
 
+void wipe_pages(void* memory, std::size_t bytes) {
+  os::system_call(SYS_madvise, reinterpret_cast<long>(memory), static_cast<long>(bytes), MADV_DONTNEED);
+}
+
+void node_table::release() noexcept {
+  if (size_ != 0) unmap_pages(entries_, size_ * sizeof(entry));
+  entries_ = nullptr;
+  size_ = count_ = 0;
+}
+
 std::uint32_t node_table::find(std::uint32_t parent, std::uintptr_t address) const noexcept {
   if (size_ == 0) return 0;
   for (std::uint64_t index = hash(parent, address);; ++index) {

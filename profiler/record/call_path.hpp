@@ -29,6 +29,8 @@ using call_origin = unwind::frame_origin;
 // Memory from the system alone, zeroed; null when there is none.
 void* map_pages(std::size_t bytes);
 void unmap_pages(void* memory, std::size_t bytes);
+// Private memory becomes zeroes, and takes no room.
+void wipe_pages(void* memory, std::size_t bytes);
 
 // (parent, address) -> id, counted from 1.
 class node_table {
@@ -36,6 +38,9 @@ class node_table {
   std::uint32_t find(std::uint32_t parent, std::uintptr_t address) const noexcept;  // 0: none
   // Requires that it is not there. 0: there is no memory, or there are too many.
   std::uint32_t insert(std::uint32_t parent, std::uintptr_t address) noexcept;
+
+  // Gives its memory back; it is empty then.
+  void release() noexcept;
 
  private:
   struct entry {
@@ -83,6 +88,11 @@ class call_path {
   bool verify(const call_origin& origin, const stack_bounds& bounds, rule_table& rules, rule_source& source);
   // Whatever is remembered may be wrong from here on (a library has gone).
   void forget() noexcept { depth_ = 0; }
+  // Gives memory back; all its nodes are unknown then.
+  void release() noexcept {
+    forget();
+    nodes_.release();
+  }
 
   static constexpr std::uint32_t most_frames = 768;
 

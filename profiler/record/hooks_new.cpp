@@ -2,15 +2,14 @@
 // Every form of operator new and delete, in front of the program's own: of its C++ library, or of its allocator. They
 // are told as what they are, and what they call in turn (malloc, or another form) is not told a second time.
 //
-// A program in C may load C++ libraries later: then this library's operators are found first although libstdc++ is in
-// no scope that dlsym searches; it is asked for by name.
-#include <dlfcn.h>
-
+// A program in C may load C++ libraries later: then this library's operators are found first (find_next says how the
+// program's are found).
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
 #include "profiler/record/origin.hpp"
+#include "profiler/record/real_functions.hpp"
 #include "profiler/record/recorder.hpp"
 
 using namespace tarn::profiler;
@@ -62,35 +61,30 @@ void plain_delete_aligned(void* block, std::align_val_t) { real.free(block); }
 void plain_delete_sized_aligned(void* block, std::size_t, std::align_val_t) { real.free(block); }
 
 template <typename function>
-void look_up(function& into, const char* name, void* library, function otherwise) {
-  into = reinterpret_cast<function>(dlsym(RTLD_NEXT, name));
-  if (into == nullptr && library != nullptr) into = reinterpret_cast<function>(dlsym(library, name));
+void look_up(function& into, const char* name, function otherwise) {
+  into = reinterpret_cast<function>(find_next(name));
   if (into == nullptr) into = otherwise;
 }
 
 void look_up_all() {
   if (real.malloc == nullptr) find_real_functions();
-  void* library = nullptr;
-  if (dlsym(RTLD_NEXT, "_Znwm") == nullptr) library = dlopen("libstdc++.so.6", RTLD_NOLOAD | RTLD_LAZY);
   operators found;
-  look_up(found.make, "_Znwm", library, plain_new);
-  look_up(found.make_array, "_Znam", library, found.make);
-  look_up(found.make_nothrow, "_ZnwmRKSt9nothrow_t", library, plain_new_nothrow);
-  look_up(found.make_array_nothrow, "_ZnamRKSt9nothrow_t", library, found.make_nothrow);
-  look_up(found.make_aligned, "_ZnwmSt11align_val_t", library, plain_new_aligned);
-  look_up(found.make_array_aligned, "_ZnamSt11align_val_t", library, found.make_aligned);
-  look_up(found.make_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t", library,
-          plain_new_aligned_nothrow);
-  look_up(found.make_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t", library,
-          found.make_aligned_nothrow);
-  look_up(found.drop, "_ZdlPv", library, plain_delete);
-  look_up(found.drop_array, "_ZdaPv", library, found.drop);
-  look_up(found.drop_sized, "_ZdlPvm", library, plain_delete_sized);
-  look_up(found.drop_array_sized, "_ZdaPvm", library, found.drop_sized);
-  look_up(found.drop_aligned, "_ZdlPvSt11align_val_t", library, plain_delete_aligned);
-  look_up(found.drop_array_aligned, "_ZdaPvSt11align_val_t", library, found.drop_aligned);
-  look_up(found.drop_sized_aligned, "_ZdlPvmSt11align_val_t", library, plain_delete_sized_aligned);
-  look_up(found.drop_array_sized_aligned, "_ZdaPvmSt11align_val_t", library, found.drop_sized_aligned);
+  look_up(found.make, "_Znwm", plain_new);
+  look_up(found.make_array, "_Znam", found.make);
+  look_up(found.make_nothrow, "_ZnwmRKSt9nothrow_t", plain_new_nothrow);
+  look_up(found.make_array_nothrow, "_ZnamRKSt9nothrow_t", found.make_nothrow);
+  look_up(found.make_aligned, "_ZnwmSt11align_val_t", plain_new_aligned);
+  look_up(found.make_array_aligned, "_ZnamSt11align_val_t", found.make_aligned);
+  look_up(found.make_aligned_nothrow, "_ZnwmSt11align_val_tRKSt9nothrow_t", plain_new_aligned_nothrow);
+  look_up(found.make_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow_t", found.make_aligned_nothrow);
+  look_up(found.drop, "_ZdlPv", plain_delete);
+  look_up(found.drop_array, "_ZdaPv", found.drop);
+  look_up(found.drop_sized, "_ZdlPvm", plain_delete_sized);
+  look_up(found.drop_array_sized, "_ZdaPvm", found.drop_sized);
+  look_up(found.drop_aligned, "_ZdlPvSt11align_val_t", plain_delete_aligned);
+  look_up(found.drop_array_aligned, "_ZdaPvSt11align_val_t", found.drop_aligned);
+  look_up(found.drop_sized_aligned, "_ZdlPvmSt11align_val_t", plain_delete_sized_aligned);
+  look_up(found.drop_array_sized_aligned, "_ZdaPvmSt11align_val_t", found.drop_sized_aligned);
   set_new_module(reinterpret_cast<std::uintptr_t>(found.make));
   known = found;
   looked.store(true, std::memory_order_release);  // pairs with all()'s acquire
@@ -131,6 +125,14 @@ template <typename call>
 }
 
 }  // namespace
+
+namespace tarn::profiler::recorder {
+
+void look_for_operators() {
+  if (!looked.load(std::memory_order_acquire) || known.make == plain_new) look_up_all();
+}
+
+}  // namespace tarn::profiler::recorder
 
 #pragma GCC visibility push(default)
 

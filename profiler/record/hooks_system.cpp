@@ -11,6 +11,7 @@
 
 #include "os/syscall.hpp"
 #include "profiler/record/origin.hpp"
+#include "profiler/record/real_functions.hpp"
 #include "profiler/record/recorder.hpp"
 
 using namespace tarn::profiler;
@@ -71,7 +72,7 @@ void* mremap(void* start, std::size_t old_bytes, std::size_t bytes, int flags, .
 
 int pthread_setname_np(pthread_t thread, const char* name) noexcept {
   using setter = int (*)(pthread_t, const char*);
-  const auto forward = reinterpret_cast<setter>(dlsym(RTLD_NEXT, "pthread_setname_np"));
+  const auto forward = reinterpret_cast<setter>(find_next("pthread_setname_np"));
   if (forward == nullptr) return ENOSYS;
   const int result = forward(thread, name);
   if (result == 0 && pthread_equal(thread, pthread_self()) != 0) thread_named(name);
@@ -80,7 +81,7 @@ int pthread_setname_np(pthread_t thread, const char* name) noexcept {
 
 int dlclose(void* library) {
   using closer = int (*)(void*);
-  const auto forward = reinterpret_cast<closer>(dlsym(RTLD_NEXT, "dlclose"));
+  const auto forward = reinterpret_cast<closer>(find_next("dlclose"));
   const int result = forward(library);
   library_closed();
   return result;
@@ -101,7 +102,8 @@ int dlclose(void* library) {
 namespace {
 
 [[gnu::constructor(101)]] void begin() {
-  if (find_real_functions()) start();
+  // A library that is loaded into a running program is told when to start.
+  if (find_real_functions() && is_preloaded()) start();
 }
 
 [[gnu::destructor(101)]] void end() { process_ends(); }

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "profiler/record/real_functions.hpp"
 #include "profiler/record/recorder.hpp"
 #include "profiler/record/recorder_state.hpp"
 
@@ -25,9 +26,22 @@ std::uintptr_t own_start = 0;  // the recorder's
 std::uintptr_t own_end = 0;
 std::atomic<std::uint32_t> functions_found{0};  // 0 no, 1 being looked for, 2 yes
 
+enum standing : std::uint8_t { unknown, preloaded, loaded_later };
+std::atomic<standing> how_it_stands{unknown};
+
+standing find_standing() {
+  loaded_module own;
+  if (find_module(reinterpret_cast<std::uintptr_t>(&find_standing), own)) {
+    own_start = own.start;
+    own_end = own.end;
+  }
+  const auto first = reinterpret_cast<std::uintptr_t>(dlsym(RTLD_DEFAULT, "malloc"));
+  return first >= own_start && first < own_end ? preloaded : loaded_later;
+}
+
 template <typename function>
 void look_up(function& into, const char* name) {
-  into = reinterpret_cast<function>(dlsym(RTLD_NEXT, name));
+  into = reinterpret_cast<function>(find_next(name));
 }
 
 // ---- the early store ----
@@ -37,6 +51,31 @@ alignas(64) unsigned char early_store[early_bytes];
 std::atomic<std::size_t> early_used{0};
 
 }  // namespace
+
+bool is_preloaded() {
+  // relaxed: whoever looks finds the same
+  standing known = how_it_stands.load(std::memory_order_relaxed);
+  if (known == unknown) {
+    known = find_standing();
+    how_it_stands.store(known, std::memory_order_relaxed);
+  }
+  return known == preloaded;
+}
+
+// RTLD_NEXT means something only for a library that symbols are searched in.
+void* find_next(const char* name) {
+  void* found = dlsym(is_preloaded() ? RTLD_NEXT : RTLD_DEFAULT, name);
+  const auto address = reinterpret_cast<std::uintptr_t>(found);
+  if (address >= own_start && address < own_end) found = nullptr;
+  const bool is_operator = name[0] == '_' && name[1] == 'Z';
+  if (found != nullptr || !is_operator) return found;
+  static std::atomic<void*> standard_library{nullptr};
+  // relaxed: two threads may both open it, and get the same
+  void* library = standard_library.load(std::memory_order_relaxed);
+  if (library == nullptr) library = dlopen("libstdc++.so.6", RTLD_NOLOAD | RTLD_LAZY);
+  standard_library.store(library, std::memory_order_relaxed);
+  return library != nullptr ? dlsym(library, name) : nullptr;
+}
 
 bool find_real_functions() {
   // acquire, pairs with the release below: the functions are there
@@ -78,9 +117,6 @@ void set_new_module(std::uintptr_t address_within) {
   if (!find_module(address_within, module)) return;
   new_start = module.start;
   new_end = module.end;
-  if (!find_module(reinterpret_cast<std::uintptr_t>(&set_new_module), module)) return;
-  own_start = module.start;
-  own_end = module.end;
 }
 
 bool is_inner_call(std::uintptr_t return_address, bool consume) {

@@ -16,7 +16,6 @@ constinit thread_local thread_local_part self __attribute__((tls_model("initial-
 namespace {
 
 constexpr block_filter no_blocks = {0, 0};
-constexpr std::int64_t never = INT64_MAX / 2;
 constexpr std::uint32_t verify_every = 256;  // a power of two, as the next one
 constexpr std::uint32_t usable_every = 64;
 constexpr std::size_t always_checked_bytes = std::size_t{1} << 20;
@@ -90,19 +89,17 @@ class section {
     }
     if (!started) start();
     if (process == nullptr) {
-      if (started) self.countdown = never;
+      if (started) tell_nothing();
       return;
     }
     self.busy = recording;
     entered_ = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     thread = find_thread();
-    // relaxed: nothing depends on it but whether events are still made
-    if (process->detached.load(std::memory_order_relaxed) == 0) return;
-    thread = nullptr;
-    self.countdown = never;
+    if (thread != nullptr && !thread->enter()) thread = nullptr;
   }
   ~section() {
+    if (thread != nullptr) thread->leave();
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (entered_) self.busy = not_busy;
   }
@@ -170,21 +167,19 @@ bool is_full() { return session.header->mode == record_mode::full; }
 
 // Whether a block of `size` is recorded; wants_allocation has subtracted it.
 bool is_sampled(thread_state& thread, std::size_t size) {
-  if (is_full()) {
-    self.countdown = -1;
-    return true;
-  }
+  if (is_full()) return true;
+  const std::int64_t base = sample_base;
   const bool large = size >= large_block_bytes;
   // What is recorded anyway takes no part in the draw.
   if (large) self.countdown += static_cast<std::int64_t>(size);
   if (thread.events == 0) {
     // The thread's first block: only now there is something to draw by.
     thread.events = 1;
-    self.countdown = draw(thread) - static_cast<std::int64_t>(large ? 0 : size);
+    self.countdown = base + draw(thread) - static_cast<std::int64_t>(large ? 0 : size);
   }
   if (large) return true;
-  if (self.countdown >= 0) return false;
-  self.countdown = draw(thread);
+  if (self.countdown >= base) return false;
+  self.countdown = base + draw(thread);
   return true;
 }
 
@@ -253,6 +248,7 @@ bool leaves(thread_state& thread, void* block) {
 }  // namespace
 
 constinit std::atomic<const block_filter*> filter{&no_blocks};
+constinit std::atomic<std::int64_t> told_below{0};
 
 void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignment,
                const call_origin& origin) {

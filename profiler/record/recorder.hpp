@@ -44,16 +44,22 @@ extern constinit std::atomic<const block_filter*> filter;
 
 struct thread_local_part {
   struct thread_state* state;
-  std::int64_t countdown;  // bytes to the next sample; below 0 in mode full
+  std::int64_t countdown;  // above told_below: bytes to the next sample
   std::uint8_t busy;       // a busy_kind
   std::uint8_t in_new;     // inside the program's operator new or delete, which will call malloc or free
 };
 extern constinit thread_local thread_local_part self __attribute__((tls_model("initial-exec")));
 
+// An allocation is told where the thread's countdown is below it: always in mode full, never while nothing is recorded.
+// In mode sample each recording of a process begins above the countdowns that an earlier one has left in threads.
+extern constinit std::atomic<std::int64_t> told_below;
+
 // One subtraction and a branch that is nearly never taken where blocks are sampled.
 inline bool wants_allocation(std::size_t size) {
   self.countdown -= static_cast<std::int64_t>(size);
-  return __builtin_expect(self.countdown < 0 || size >= large_block_bytes, 0) != 0;
+  // relaxed: nothing depends on it but whether the slow way is taken
+  const std::int64_t limit = told_below.load(std::memory_order_relaxed);
+  return __builtin_expect(self.countdown < limit || size >= large_block_bytes, 0) != 0;
 }
 inline bool wants_free(const void* block) {
   // acquire, pairs with the release in sampled_blocks: the counts of a new filter are there
@@ -78,6 +84,8 @@ void library_closed();
 // A call of malloc or free that operator new or delete of the program's library has made.
 bool is_inner_call(std::uintptr_t return_address, bool consume);
 void set_new_module(std::uintptr_t address_within);
+// The program's operators, if they have not been found before.
+void look_for_operators();
 // A mapping that the program's malloc makes.
 bool is_allocators(const call_origin& origin);
 

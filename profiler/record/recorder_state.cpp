@@ -22,6 +22,7 @@ constinit session_link session;
 constinit rule_table rules;
 constinit process_state* process = nullptr;
 constinit bool started = false;
+constinit std::int64_t sample_base = 0;
 constinit std::atomic<std::uint32_t> library_generation{0};
 
 namespace {
@@ -132,6 +133,8 @@ bool attach() {
     static const block_filter everything = {0, 1};
     filter.store(&everything, std::memory_order_release);  // pairs with the acquire of those who free
   }
+  told_below.store(session.header->mode == record_mode::full ? INT64_MAX : sample_base,
+                   std::memory_order_relaxed);
   process->file = file;
   // release, pairs with the acquire above
   process->attaching.store(attached, std::memory_order_release);
@@ -149,9 +152,10 @@ void end_of_thread(void* context) {
   char name[17] = {};
   const std::uint8_t before = self.busy;
   self.busy = recording;
-  if (!failed(os::system_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
+  if (state->enter() && !failed(os::system_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
     put_text(*state, text_kind::thread_name, name, nullptr, 0);
   }
+  state->leave();
   self.busy = before;
   state->ending.store(1, std::memory_order_release);  // pairs with take_over_ended's acquire
 }
@@ -205,9 +209,7 @@ void introduce(thread_state& state) {
 }
 
 thread_state* new_thread() {
-  if (process == nullptr || session.header == nullptr) return nullptr;
-  // relaxed: nothing depends on it but whether events are still made
-  if (process->detached.load(std::memory_order_relaxed) != 0 || !attach()) return nullptr;
+  if (session.header == nullptr || !attach()) return nullptr;
   const auto id = static_cast<std::int32_t>(os::system_call(SYS_gettid));
   // After a fork its memory is there, but wiped.
   thread_state* state = self.state;
@@ -235,6 +237,21 @@ thread_state* new_thread() {
   return state;
 }
 
+// The states of threads that live on are left as a forked child finds them: wiped.
+void release_threads() {
+  for (thread_state* state = process->threads; state != nullptr;) {
+    thread_state* next = state->next;
+    state->path.release();
+    if (is_gone(state->id)) {
+      unmap_pages(state, sizeof(thread_state));
+    } else {
+      wipe_pages(state, sizeof(thread_state));
+    }
+    state = next;
+  }
+  process->threads = nullptr;
+}
+
 void populate_more(thread_state& thread, std::uint64_t ring_words) {
   if (thread.populated >= ring_words || thread.head + most_words < thread.populated) return;
   constexpr std::uint64_t step = populate_bytes / 8;
@@ -249,9 +266,12 @@ void populate_more(thread_state& thread, std::uint64_t ring_words) {
 
 void detach() {
   static const block_filter nothing = {0, 0};
-  process->detached.store(1, std::memory_order_relaxed);
-  filter.store(&nothing, std::memory_order_release);  // pairs with the acquire of those who free
+  process->detached.store(1, std::memory_order_seq_cst);  // see find_thread
+  filter.store(&nothing, std::memory_order_release);      // pairs with the acquire of those who free
+  tell_nothing();
 }
+
+void tell_nothing() { told_below.store(INT64_MIN, std::memory_order_relaxed); }
 
 std::uint64_t thread_state::ticks_since_last() {
   const std::uint64_t now = ticks_now();
@@ -303,7 +323,14 @@ thread_state* find_thread() {
   const std::uint8_t before = self.busy;
   self.busy = calling;
   const int error = errno;
-  state = new_thread();
+  state = nullptr;
+  if (process != nullptr) {
+    // seq_cst, both: release_recording marks the process and then counts; either it sees this thread, or this thread
+    // the mark
+    process->arriving.fetch_add(1, std::memory_order_seq_cst);
+    if (process->detached.load(std::memory_order_seq_cst) == 0) state = new_thread();
+    process->arriving.fetch_sub(1, std::memory_order_release);
+  }
   errno = error;
   self.busy = before;
   return state;
@@ -335,16 +362,45 @@ void start() {
   const std::uint8_t before = self.busy;
   self.busy = calling;
   const int error = errno;
-  auto* made = static_cast<process_state*>(map_wiped(sizeof(process_state)));
-  if (made != nullptr) session = open_session(place);
-  if (made != nullptr && session.header != nullptr) {
-    has_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
-    process = made;
-    self.countdown = -1;  // so that this thread is introduced by its next allocation
-    find_thread();
-  }
+  begin_recording(place);
   errno = error;
   self.busy = before;
+}
+
+begin_result begin_recording(const char* place) {
+  started = true;
+  if (process == nullptr) {
+    auto* made = static_cast<process_state*>(map_wiped(sizeof(process_state)));
+    if (made == nullptr) return begin_result::no_memory;
+    process = made;
+  }
+  session = open_session(place);
+  if (session.header == nullptr) return begin_result::no_session;
+  process->detached.store(0, std::memory_order_relaxed);
+  if (!has_end_key) has_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
+  sample_base += most_countdown;
+  return find_thread() != nullptr ? begin_result::recording : begin_result::no_file;
+}
+
+bool release_recording() {
+  if (process == nullptr || session.header == nullptr) return true;
+  detach();
+  if (process->arriving.load(std::memory_order_seq_cst) != 0) return false;
+  const os::lock_guard hold(process->threads_lock);
+  for (const thread_state* state = process->threads; state != nullptr; state = state->next) {
+    // acquire, pairs with the release in leave
+    if (state->inside.load(std::memory_order_acquire) != 0) return false;
+  }
+  unmap_process_file(*session.header, process->file);
+  unmap_pages(const_cast<session_header*>(session.header), sizeof(session_header));
+  session = {};
+  release_threads();
+  process->samples.release();
+  process->file = {};
+  process->module_count = 0;
+  process->attaching.store(not_attached, std::memory_order_relaxed);
+  last_serial = 0;
+  return true;
 }
 
 void process_ends() {

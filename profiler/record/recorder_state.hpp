@@ -33,6 +33,7 @@ struct process_state {
   process_file file;                     // without a page: not attached
   std::atomic<std::uint32_t> attaching;  // an attachment; orders `file`
   std::atomic<std::uint32_t> detached;   // nothing is recorded any more
+  std::atomic<std::uint32_t> arriving;   // threads that are about to get a ring
   os::plain_mutex threads_lock;
   thread_state* threads;  // all that were ever made in this process, newest first
   sampled_blocks samples;
@@ -42,6 +43,8 @@ struct process_state {
 };
 extern constinit process_state* process;  // null before start, and where there is no session
 extern constinit bool started;
+// What countdowns of this recording are counted from; each recording of a process has a higher one.
+extern constinit std::int64_t sample_base;
 
 struct thread_state {
   ring_header* ring;  // null: a forked child has found it wiped
@@ -62,6 +65,21 @@ struct thread_state {
   std::uint32_t library_generation;
   thread_state* next;
   call_path path;
+  // The thread writes to its ring, or reads what belongs to the session. Those must stay until it has left.
+  std::atomic<std::uint32_t> inside;
+
+  // False: nothing is recorded any more.
+  bool enter() {
+    // relaxed, with a fence for the compiler: who takes the session away says so in `detached` first, and waits for much
+    // longer than a store takes to be seen.
+    inside.store(1, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (process->detached.load(std::memory_order_relaxed) == 0) return true;
+    leave();
+    return false;
+  }
+  // release, pairs with the acquire of who takes the session away
+  void leave() { inside.store(0, std::memory_order_release); }
 
   // Where to write `count` words, one after another from `head` on (mask by index). False: there is no room, and the
   // event is lost.
@@ -80,10 +98,22 @@ struct thread_state {
   bool give_up();
 };
 
+// More bytes than a thread counts down to its next sample.
+inline constexpr std::int64_t most_countdown = std::int64_t{1} << 48;
+
+enum class begin_result : int { recording, no_memory, no_session, no_file };
+// `place`: as in session_variable. The calling thread is the first that records.
+begin_result begin_recording(const char* place);
+// Ends the recording, and gives back what belongs to it. False: a thread is still using that; to be called again. Not to
+// be called before threads that were in a hook when detach() was called have had time to tell so (see enter).
+bool release_recording();
+
 // The calling thread's, made if need be; null: nothing is recorded.
 thread_state* find_thread();
-// For this process and its threads, for good.
+// Ends the recording of this process. What belongs to the session stays, as threads may be using it.
 void detach();
+// Nothing wants to be told: what the hooks cost then is least.
+void tell_nothing();
 void put_text(thread_state& thread, text_kind kind, const char* text, const std::uint64_t* tail,
               unsigned tail_words);
 const stack_bounds& bounds_of(thread_state& thread, std::uintptr_t stack_pointer);

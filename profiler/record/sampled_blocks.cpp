@@ -27,6 +27,15 @@ bool sampled_blocks::take(void* block, std::size_t& size) noexcept {
   }
 }
 
+void sampled_blocks::release() noexcept {
+  const os::lock_guard hold(lock_);
+  if (entries_ != nullptr) unmap_pages(entries_, size_ * sizeof(entry));
+  if (filter_ != nullptr) wipe_pages(filter_, sizeof(block_filter) + filter_->mask + 1);
+  entries_ = nullptr;
+  filter_ = nullptr;
+  size_ = count_ = 0;
+}
+
 void sampled_blocks::place(void* block, std::size_t size) noexcept {
   std::uint32_t index = filter_hash(block) & (size_ - 1);
   while (entries_[index].block != nullptr) index = (index + 1) & (size_ - 1);

@@ -34,6 +34,8 @@ class sampled_blocks {
   bool insert(void* block, std::size_t size, std::atomic<const block_filter*>& filter) noexcept;
   // True: it was there, and is no longer.
   bool take(void* block, std::size_t& size) noexcept;
+  // Forgets all blocks and gives memory back. The filter becomes one of no blocks and stays, as some may be reading it.
+  void release() noexcept;
 
  private:
   struct entry {

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/record/attach_calls.hpp"
+
+#include <errno.h>
+
+#include "profiler/record/import_slots.hpp"
+#include "profiler/record/real_functions.hpp"
+#include "profiler/record/recorder_state.hpp"
+
+using namespace tarn::profiler;
+using namespace tarn::profiler::recorder;
+
+namespace {
+
+// What libc and the dynamic linker allocate for the recorder is not the program's.
+class own_work {
+ public:
+  own_work() { self.busy = calling; }
+  ~own_work() {
+    self.busy = before_;
+    errno = error_;
+  }
+  own_work(const own_work&) = delete;
+  own_work& operator=(const own_work&) = delete;
+
+ private:
+  std::uint8_t before_ = self.busy;
+  int error_ = errno;
+};
+
+attach_result result_of(begin_result begun) {
+  switch (begun) {
+    case begin_result::recording:
+      return attach_result::recording;
+    case begin_result::no_memory:
+      return attach_result::no_memory;
+    case begin_result::no_session:
+      return attach_result::no_session;
+    case begin_result::no_file:
+      break;
+  }
+  return attach_result::no_file;
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+long tarn_record_attach(const char* place) {
+  const own_work here;
+  if (is_preloaded()) return static_cast<long>(attach_result::preloaded);
+  if (session.header != nullptr) return static_cast<long>(attach_result::already);
+  if (!find_real_functions()) return static_cast<long>(attach_result::no_memory);
+  library_closed();  // which happened unseen
+  look_for_operators();
+  const attach_result result = result_of(begin_recording(place));
+  if (result != attach_result::recording) {
+    release_recording();
+    return static_cast<long>(result);
+  }
+  const slot_count slots = lead_slots_to_hooks();
+  const auto refused = static_cast<long>(slots.refused) << refused_shift;
+  return static_cast<long>(slots.changed != 0 ? attach_result::recording : attach_result::no_slots) | refused;
+}
+
+long tarn_record_look() {
+  const own_work here;
+  look_for_operators();
+  return static_cast<long>(lead_slots_to_hooks().changed);
+}
+
+const std::uint32_t* tarn_record_loads() { return &dlopen_calls(); }
+
+long tarn_record_detach() {
+  const own_work here;
+  const slot_count slots = lead_slots_back();
+  if (process != nullptr) {
+    process_ends();
+    detach();
+  }
+  return static_cast<long>(slots.refused);
+}
+
+long tarn_record_release() {
+  const own_work here;
+  return release_recording() ? 1 : 0;
+}
+
+}  // extern "C"
+#pragma GCC visibility pop
