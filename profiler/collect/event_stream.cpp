@@ -54,7 +54,7 @@ bool event_stream::take_text(std::uint64_t first) {
   const auto what = static_cast<text_kind>(first >> 4 & 255);
   const std::uint64_t length = first >> 16 & 65535;
   const std::uint64_t text_words = (length + 7) / 8;
-  const std::uint64_t count = 1 + text_words + (what == text_kind::module ? 2 : 0);
+  const std::uint64_t count = 1 + text_words + (what == text_kind::module ? 3 : 0);
   if (length > most_text_bytes || !needs(count)) {
     broken_ = true;
     at_ = head_;
@@ -66,7 +66,8 @@ bool event_stream::take_text(std::uint64_t first) {
     text.append(reinterpret_cast<const char*>(&part), std::min<std::uint64_t>(8, length - 8 * index));
   }
   if (what == text_kind::module) {
-    if (modules_ != nullptr) modules_->loaded(text, word(1 + text_words), word(2 + text_words));
+    if (modules_ != nullptr)
+      modules_->loaded(text, word(1 + text_words), word(2 + text_words), word(3 + text_words));
   } else if (has_thread_) {
     model_->name_thread(thread_, text);
   }

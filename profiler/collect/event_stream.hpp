@@ -20,7 +20,8 @@ namespace tarn::profiler {
 // Takes what a stream tells besides events.
 class module_sink {
  public:
-  virtual void loaded(const std::string& path, std::uint64_t start, std::uint64_t end) = 0;
+  virtual void loaded(const std::string& path, std::uint64_t base, std::uint64_t start,
+                      std::uint64_t end) = 0;
 
  protected:
   ~module_sink() = default;

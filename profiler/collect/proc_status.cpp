@@ -168,13 +168,9 @@ std::vector<std::string> command_line_of(std::uint32_t process) {
   return words;
 }
 
-std::vector<module_info> modules_of(const std::string& path, std::uint64_t start, std::uint64_t end) {
+std::vector<module_info> modules_of(const std::string& path, std::uint64_t base, std::uint64_t start,
+                                    std::uint64_t end) {
   const elf_parts parts = read_elf(path);
-  std::uint64_t lowest = ~std::uint64_t{0};
-  for (const program_header& segment : parts.segments) {
-    if (segment.p_type == PT_LOAD)
-      lowest = std::min<std::uint64_t>(lowest, segment.p_vaddr & ~(map_page - 1));
-  }
   std::vector<module_info> modules;
   for (const program_header& segment : parts.segments) {
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
@@ -182,7 +178,7 @@ std::vector<module_info> modules_of(const std::string& path, std::uint64_t start
     const std::uint64_t lead = segment.p_vaddr & (map_page - 1);
     module.path = path;
     module.build_id = parts.build_id;
-    module.start = start + (segment.p_vaddr - lead - lowest);
+    module.start = base + segment.p_vaddr - lead;
     module.end = module.start + lead + segment.p_memsz;
     module.file_offset = segment.p_offset - lead;
   }

@@ -29,8 +29,10 @@ std::optional<process_figures> read_process(std::uint32_t process);
 std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process);
 std::vector<std::string> command_line_of(std::uint32_t process);
 
-// The executable parts of an ELF file that is mapped in [start, end); one with no path where it cannot be read.
-std::vector<module_info> modules_of(const std::string& path, std::uint64_t start, std::uint64_t end);
+// The executable parts of an ELF file whose addresses lie `base` higher in memory than in its headers. Where the file
+// cannot be read: one part, [start, end).
+std::vector<module_info> modules_of(const std::string& path, std::uint64_t base, std::uint64_t start,
+                                    std::uint64_t end);
 // Its build-id, empty if there is none.
 std::string build_id_of(const std::string& path);
 

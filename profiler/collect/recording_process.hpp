@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,7 +57,8 @@ struct recording::process_entry final : module_sink {
   double early_faults = 0;   // seen before the recording began
   std::vector<page_fault> faults;
   std::size_t next_fault = 0;
-  profile result;  // modules and counters are kept here
+  std::set<std::pair<std::string, std::uint64_t>> loaded_at;  // modules that were told: path and base
+  profile result;                                             // modules and counters are kept here
   std::unique_ptr<table_writer> file;
   std::string path;
   std::string problem;
@@ -67,13 +69,13 @@ struct recording::process_entry final : module_sink {
   std::uint64_t next_counters_ns = 0;
   std::uint64_t next_checkpoint_ns = 0;
 
-  void loaded(const std::string& path_there, std::uint64_t start, std::uint64_t end) override {
+  void loaded(const std::string& path_there, std::uint64_t base, std::uint64_t start,
+              std::uint64_t end) override {
     const std::string& file_path = path_there.empty() ? program : path_there;
-    if (result.modules.size() >= most_modules) return;
-    for (const module_info& known : result.modules) {
-      if (known.path == file_path && known.start >= start && known.start < end) return;
+    if (result.modules.size() >= most_modules || !loaded_at.emplace(file_path, base).second) return;
+    for (module_info& module : modules_of(file_path, base, start, end)) {
+      result.modules.push_back(std::move(module));
     }
-    for (module_info& module : modules_of(file_path, start, end)) result.modules.push_back(std::move(module));
   }
 };
 

@@ -119,6 +119,7 @@ void recording::add_process(arrival&& from) {
   }
   if (const process_entry* parent = by_serial(entry.parent_serial)) {
     entry.result.modules = parent->result.modules;
+    entry.loaded_at = parent->loaded_at;
     if (entry.program.empty()) entry.program = parent->program;  // it sees no /proc
     entry.command = parent->command;                             // its own may be a title by now
   }

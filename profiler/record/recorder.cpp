@@ -45,17 +45,27 @@ class module_rules final : public rule_source {
   }
 
  private:
+  // Where a library has been closed, another one may begin at its address.
+  static std::uint64_t module_key(const loaded_module& module) {
+    std::uint64_t key = module.base;
+    for (const char* letter = module.path; letter != nullptr && *letter != 0; ++letter) {
+      key = (key ^ static_cast<unsigned char>(*letter)) * 0x100000001b3U;
+    }
+    return key;
+  }
+
   void announce(const loaded_module& module) {
+    const std::uint64_t key = module_key(module);
     {
       const os::lock_guard hold(process->modules_lock);
       for (std::uint32_t index = 0; index < process->module_count; ++index) {
-        if (process->module_starts[index] == module.start) return;
+        if (process->modules[index] == key) return;
       }
-      if (process->module_count == std::size(process->module_starts)) return;
-      process->module_starts[process->module_count++] = module.start;
+      if (process->module_count == std::size(process->modules)) return;
+      process->modules[process->module_count++] = key;
     }
-    const std::uint64_t tail[2] = {module.start, module.end};
-    put_text(thread_, text_kind::module, module.path != nullptr ? module.path : "", tail, 2);
+    const std::uint64_t tail[3] = {module.base, module.start, module.end};
+    put_text(thread_, text_kind::module, module.path != nullptr ? module.path : "", tail, 3);
   }
 
   thread_state& thread_;

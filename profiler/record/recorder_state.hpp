@@ -39,7 +39,7 @@ struct process_state {
   sampled_blocks samples;
   os::plain_mutex modules_lock;
   std::uint32_t module_count;
-  std::uintptr_t module_starts[512];
+  std::uint64_t modules[512];  // that have been told: see module_key
 };
 extern constinit process_state* process;  // null before start, and where there is no session
 extern constinit bool started;

@@ -34,7 +34,7 @@ namespace tarn::profiler {
 // network namespace. SECRET is in each message, as any process of the system may send something to a socket.
 inline constexpr const char* session_variable = "TARN_RECORD";
 
-inline constexpr std::uint64_t session_magic = 0x3330636572726174;  // "tarrec03"
+inline constexpr std::uint64_t session_magic = 0x3430636572726174;  // "tarrec04"
 // The socket's name is these characters and ADDRESS in decimal, in the abstract namespace: it can be reached in a chroot,
 // without /proc and after a change of user.
 inline constexpr char socket_prefix[] = "tarn-session-";
@@ -64,7 +64,7 @@ enum class word_kind : std::uint8_t {
   time = 8,           // bits 4..63: ticks; the events that follow are counted from here
   node = 9,           // bits 32..63 the parent's id, word 1 the return address; ids count from 1 on each ring
   operator_delete = 10,
-  text = 11,    // bits 4..11 text_kind, 16..31 bytes, then them, then (module) 2 words
+  text = 11,    // bits 4..11 text_kind, 16..31 bytes, then them, then (module) 3 words
   thread = 12,  // bits 32..63 its id: from here on the ring is this thread's
   note = 13,    // bits 4..11 note_kind, 12..63 a figure that belongs to the ring's next event
   map = 14,     // word 1: bytes, word 2: bits 0..31 node, 32.. 1: anonymous
@@ -73,8 +73,8 @@ enum class word_kind : std::uint8_t {
 
 enum class text_kind : std::uint8_t {
   thread_name = 1,
-  module = 2
-};  // module: words start and end behind the path
+  module = 2  // words behind the path: its base, then start and end of the part that a call path led through
+};
 enum class note_kind : std::uint8_t {
   size = 1,
   alignment = 2,

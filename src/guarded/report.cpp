@@ -42,7 +42,7 @@ struct place {
 // Where an instruction lies in its file; null: in none.
 place place_of(const unwind::loaded_module& module, std::uintptr_t address) {
   if (module.path == nullptr || module.map == nullptr) return {};
-  return {*module.path != '\0' ? module.path : program_path, address - module.map->l_addr};
+  return {*module.path != '\0' ? module.path : program_path, address - module.base};
 }
 
 void write_frame(std::size_t number, std::uintptr_t address) {
@@ -70,7 +70,7 @@ bool is_own(std::uintptr_t address) {
   unwind::loaded_module other;
   return unwind::find_module_lock_free(reinterpret_cast<std::uintptr_t>(&is_own), own) &&
          own.path != nullptr && *own.path != '\0' && unwind::find_module_lock_free(address, other) &&
-         own.start == other.start;
+         own.map == other.map;
 }
 
 // The frames' addresses are behind calls, which is why one less is told; `exact`: the first one is not.

@@ -410,7 +410,7 @@ int look_at_module(dl_phdr_info* info, std::size_t, void* context) {
     inside = inside || (wanted.pc >= begin && wanted.pc < begin + segment.p_memsz);
   }
   if (!inside) return 0;
-  *wanted.found = {header, start, end, info->dlpi_name, nullptr};
+  *wanted.found = {header, start, end, info->dlpi_addr, info->dlpi_name, nullptr};
   wanted.is_there = true;
   return 1;
 }
@@ -456,6 +456,7 @@ bool find_module_lock_free(std::uintptr_t pc, loaded_module& found) {
   found.start = reinterpret_cast<std::uintptr_t>(result.dlfo_map_start);
   found.end = reinterpret_cast<std::uintptr_t>(result.dlfo_map_end);
   found.map = result.dlfo_link_map;
+  found.base = found.map != nullptr ? found.map->l_addr : 0;
   found.path = found.map != nullptr ? found.map->l_name : "";
   return true;
 }

@@ -31,11 +31,13 @@ struct frame_rule {
 // Reads the rule for `pc`, an address within the calling instruction. Takes no lock, allocates nothing.
 frame_rule parse_frame_rule(std::uintptr_t pc, const unsigned char* unwind_header);
 
-// The module that `pc` is in, as the dynamic linker knows it.
+// The module that `pc` is in, as the dynamic linker knows it. [start, end) holds `pc`; it is the whole module, or one
+// segment of a module that has holes between its segments.
 struct loaded_module {
   const unsigned char* unwind_header = nullptr;  // .eh_frame_hdr
   std::uintptr_t start = 0;
   std::uintptr_t end = 0;
+  std::uintptr_t base = 0;     // an address in memory less the same one in the file's headers
   const char* path = nullptr;  // "" for the program itself
   const link_map* map = nullptr;
 };

@@ -25,7 +25,8 @@ constexpr std::uint64_t ring_words = 1024;
 
 class module_sizes final : public module_sink {
  public:
-  void loaded(const std::string& path, std::uint64_t start, std::uint64_t end) override {
+  void loaded(const std::string& path, std::uint64_t /*base*/, std::uint64_t start,
+              std::uint64_t end) override {
     if (path.size() > most_text_bytes) std::abort();
     regions_.note(start, end, path);
     if (regions_.at(start).size() > most_text_bytes) std::abort();
@@ -38,7 +39,7 @@ class module_sizes final : public module_sink {
 void read_elf(const std::uint8_t* data, std::size_t size) {
   static scratch_file file;
   file.set({data, size});
-  for (const module_info& each : modules_of(file.path(), 0x10000, 0x20000)) {
+  for (const module_info& each : modules_of(file.path(), 0x10000, 0x10000, 0x20000)) {
     if (each.build_id.size() > 128) std::abort();
   }
 }

@@ -15,7 +15,8 @@ constexpr std::uint64_t ring_words = 4096;
 
 class modules_seen final : public module_sink {
  public:
-  void loaded(const std::string& path, std::uint64_t start, std::uint64_t end) override {
+  void loaded(const std::string& path, std::uint64_t /*base*/, std::uint64_t start,
+              std::uint64_t end) override {
     last = path;
     ++count;
     EXPECT_LE(path.size(), most_text_bytes);
@@ -49,6 +50,7 @@ TEST(event_stream, reads_what_a_recorder_writes) {
   r.put(static_cast<std::uint64_t>(word_kind::text) | 2U << 4 | 9U << 16);
   r.put(0x2f782f7a2f792f78);
   r.put('q');
+  r.put(0x1000);
   r.put(0x1000);
   r.put(0x2000);
   r.put(static_cast<std::uint64_t>(word_kind::node));

@@ -23,7 +23,7 @@ TEST(proc_status, a_module_that_is_a_pipe_is_not_waited_for) {
   const std::string pipe = folder + "/module";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   alarm(20);  // ends the program
-  const std::vector<module_info> modules = modules_of(pipe, 0x1000, 0x2000);
+  const std::vector<module_info> modules = modules_of(pipe, 0, 0x1000, 0x2000);
   alarm(0);
   std::filesystem::remove_all(folder);
   ASSERT_EQ(modules.size(), 1U);
