@@ -3,16 +3,19 @@
 // success to calls that they do not carry out; there such a test says so and is skipped.
 //
 // Owner: whoever includes it, unit tests and guarantee programs alike. Thread safety: every function may be called by any
-// thread; none allocates. Invariant: a probe asks the system for the very thing that a test needs, never for its name.
+// thread; none allocates, but libc may where one starts threads. Invariant: a probe asks the system for the very thing that a test needs, never for its name.
 #pragma once
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 namespace system_probes {
@@ -103,5 +106,110 @@ inline bool address_space_is_limited() {
   return status == 0;
 }
 inline constexpr const char* no_limit = "RLIMIT_AS is not applied";
+
+// mremap with MREMAP_DONTUNMAP must move a page to the free place that it is given as a hint; qemu-user takes another one.
+inline bool moved_pages_go_where_asked() {
+  constexpr int dont_unmap = 4;  // MREMAP_DONTUNMAP, Linux 5.7
+  const auto length = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  void* const page = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const place = mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED || place == MAP_FAILED) return false;
+  munmap(place, length);
+  void* const moved = mremap(page, length, length, MREMAP_MAYMOVE | dont_unmap, place);
+  munmap(page, length);
+  if (moved != MAP_FAILED) munmap(moved, length);
+  return moved == place;
+}
+inline constexpr const char* no_moving = "mremap with MREMAP_DONTUNMAP ignores the place that it is given";
+
+// Resident memory of this process, in bytes; 0 when the system does not tell.
+inline std::size_t resident_set() {
+  char text[128] = {};
+  const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file < 0 || read(file, text, sizeof text - 1) <= 0) text[0] = '\0';
+  if (file >= 0) close(file);
+  char* resident = text;
+  strtoul(text, &resident, 10);
+  return strtoul(resident, nullptr, 10) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// The resident set must be the program's alone. qemu-user's tables count too: they grow with address space that nobody
+// touches, and with threads.
+inline bool memory_figures_are_own() {
+  constexpr std::size_t length = std::size_t{1} << 30;
+  const std::size_t before = resident_set();
+  void* const untouched =
+      mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (untouched == MAP_FAILED) return true;
+  const std::size_t after = resident_set();
+  munmap(untouched, length);
+  return after < before + (1 << 20);
+}
+inline constexpr const char* foreign_memory =
+    "a mapping of 1 GiB that nobody touches makes more than 1 MiB resident";
+
+// A signal that a thread sends itself with the facts of a fault must reach it, as where a handler passes a fault on.
+// qemu-user takes it for a fault of its own and fails an assertion.
+inline bool faults_can_be_sent_again() {
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    close(STDERR_FILENO);
+    struct sigaction arrived {};
+    arrived.sa_handler = [](int) { _exit(0); };
+    sigaction(SIGSEGV, &arrived, nullptr);
+    siginfo_t facts{};
+    facts.si_signo = SIGSEGV;
+    facts.si_code = SEGV_ACCERR;
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), SIGSEGV, &facts);
+    _exit(1);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  return status == 0;
+}
+inline constexpr const char* no_sending =
+    "a signal that a thread sends itself with the facts of a fault does not arrive";
+
+// A child that is made while another thread of its parent starts or ends must be able to start threads. In qemu-user such a
+// thread may hold a lock of the emulator, which then stays locked in the child; only SIGKILL ends the child.
+inline bool children_beside_ending_threads_start_threads() {
+  constexpr int forks = 10;
+  constexpr int limit_ms = 20'000;
+  static constexpr auto nothing = [](void*) -> void* { return nullptr; };
+  static constexpr auto start_for_ever = [](void*) -> void* {
+    for (pthread_t thread;;)
+      if (pthread_create(&thread, nullptr, nothing, nullptr) == 0) pthread_join(thread, nullptr);
+  };
+  const pid_t prober = fork();
+  if (prober == 0) {
+    pthread_t thread;
+    if (pthread_create(&thread, nullptr, start_for_ever, nullptr) != 0) _exit(1);
+    for (int i = 0; i < forks; ++i) {
+      const pid_t child = fork();
+      if (child == 0) _exit(pthread_create(&thread, nullptr, nothing, nullptr));
+      int waited_ms = 0;
+      for (; waitpid(child, nullptr, WNOHANG) == 0 && waited_ms < limit_ms; waited_ms += 10) usleep(10'000);
+      if (waited_ms < limit_ms) continue;
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+      _exit(1);
+    }
+    _exit(0);
+  }
+  int status = 1;
+  waitpid(prober, &status, 0);
+  return status == 0;
+}
+inline constexpr const char* no_threads_in_children =
+    "a child that is made while a thread starts or ends cannot start threads";
+
+// How many times slower than a real machine this one is: an emulator's tests are told so in GUARANTEE_SLOWNESS.
+inline unsigned slowness() {
+  const char* const told = getenv("GUARANTEE_SLOWNESS");
+  const int times = told != nullptr ? atoi(told) : 1;
+  return times > 0 ? static_cast<unsigned>(times) : 1;
+}
 
 }  // namespace system_probes

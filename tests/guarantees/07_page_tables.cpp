@@ -2,6 +2,7 @@
 // Line 7: growth of a huge block moves page tables, not bytes. A block of 256 MiB that cannot grow in place
 // is grown: the processor time stays far below that of copying it, and the old and the new place are never
 // resident at once.
+#include "../system_probes.hpp"
 #include "check.hpp"
 
 using namespace guarantee;
@@ -84,6 +85,7 @@ int grow_in_steps() {
 
 int main() {
   start();
+  if (!system_probes::moved_pages_go_where_asked()) skip("%s", system_probes::no_moving);
   expect_good(run_in_child(60, grow_once), "growing once");
   expect_good(run_in_child(60, grow_in_steps), "growing in steps");
   return holds;

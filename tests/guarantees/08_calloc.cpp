@@ -64,7 +64,7 @@ void touches_nothing(size_t size, size_t allowed) {
 
 int main() {
   start();
-  const bool own_figures = memory_figures_are_own();
+  const bool own_figures = system_probes::memory_figures_are_own();
   expect_good(run_in_child(60,
                            [own_figures] {
                              if (!own_figures) return holds;
@@ -75,6 +75,6 @@ int main() {
               "calloc of fresh memory");
   reuse_all_sizes();
   measured("%zu blocks zero on reuse", blocks_checked);
-  if (!own_figures) skip("%s; zeroes were checked", foreign_memory);
+  if (!own_figures) skip("%s; zeroes were checked", system_probes::foreign_memory);
   return holds;
 }

@@ -6,6 +6,7 @@
 // A misuse is a write that lasts until the block is freed, or a read. A read is found where it leaves the pages of the block:
 // from 16 bytes behind it on. Not found are reads of up to 15 bytes behind it, where alignment leaves them, and reads before
 // the block in its first page; only each fourth block of a class begins at a guard.
+#include "../system_probes.hpp"
 #include "check.hpp"
 
 using namespace guarantee;
@@ -109,6 +110,7 @@ void expect_report(const planted& plan, size_t size) {
 
 int main() {
   start();
+  if (!system_probes::faults_can_be_sent_again()) skip("%s", system_probes::no_sending);
   // The heap's first pages: what lies before them faults by itself.
   for (int i = 0; i < 8; ++i) static_cast<void>(malloc(2000));
   int cases = 0;

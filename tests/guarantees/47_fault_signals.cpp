@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
+#include "../system_probes.hpp"
 #include "check.hpp"
 
 using namespace guarantee;
@@ -218,6 +219,7 @@ int started_ignoring() {
 int main(int count, char** arguments) {
   if (count > 1) return as_started(strcmp(arguments[1], "default") == 0 ? SIG_DFL : SIG_IGN);
   start();
+  if (!system_probes::faults_can_be_sent_again()) skip("%s", system_probes::no_sending);
   nowhere = static_cast<char*>(mmap(nullptr, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   guarded = find_guarded();
   expect_end("a fault elsewhere", "", SIGSEGV, fault_elsewhere);

@@ -25,6 +25,8 @@
 
 #include <initializer_list>
 
+#include "../system_probes.hpp"
+
 namespace guarantee {
 
 inline constexpr int holds = 0;
@@ -135,11 +137,9 @@ inline size_t read_number(const char* path) {
 }
 
 inline size_t rss_bytes() {
-  char text[256];
-  if (read_start("/proc/self/statm", text, sizeof text) == 0) skip("/proc/self/statm cannot be read");
-  char* rest = nullptr;
-  strtoul(text, &rest, 10);
-  return strtoul(rest, nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t bytes = system_probes::resident_set();
+  if (bytes == 0) skip("/proc/self/statm cannot be read");
+  return bytes;
 }
 
 // Whether the system backs memory with huge pages unasked: one byte written then costs 2 MiB, whoever mapped the memory.
@@ -318,12 +318,7 @@ inline child_result wait_for(pid_t child) {
           WIFSIGNALED(status) ? WTERMSIG(status) : 0};
 }
 
-// How many times slower this machine is than a real one: an emulator's tests say so in GUARANTEE_SLOWNESS.
-inline unsigned slowness() {
-  const char* const told = getenv("GUARANTEE_SLOWNESS");
-  const int times = told != nullptr ? atoi(told) : 1;
-  return times > 0 ? static_cast<unsigned>(times) : 1;
-}
+using system_probes::slowness;
 
 // Fork, and in the child _exit(body()); SIGALRM ends a child that takes longer than `seconds` of a real machine.
 template <typename function>
@@ -337,34 +332,12 @@ child_result run_in_child(unsigned seconds, function body) {
   return wait_for(child);
 }
 
-// Skips where RLIMIT_AS can be set and is not applied, as under qemu-user.
 inline void need_address_space_limits() {
-  const child_result child = run_in_child(10, [] {
-    constexpr size_t limit = 64 * mib;
-    const rlimit tight = {limit, limit};
-    if (setrlimit(RLIMIT_AS, &tight) != 0) return not_checkable;
-    void* const larger =
-        mmap(nullptr, 2 * limit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return larger == MAP_FAILED ? holds : not_checkable;
-  });
-  if (!child.good()) skip("RLIMIT_AS is not applied here");
+  if (!system_probes::address_space_is_limited()) skip("%s", system_probes::no_limit);
 }
 
-// Whether the resident set is the program's alone. qemu-user's tables count too: they grow with address space that nobody
-// touches, and with threads.
-inline bool memory_figures_are_own() {
-  const size_t before = rss_bytes();
-  void* const untouched =
-      mmap(nullptr, gib, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (untouched == MAP_FAILED) return true;
-  const size_t grown = growth(before, rss_bytes());
-  munmap(untouched, gib);
-  return grown < mib;
-}
-inline constexpr const char* foreign_memory =
-    "a mapping of 1 GiB that nobody touches makes more than 1 MiB resident";
 inline void need_own_memory_figures() {
-  if (!memory_figures_are_own()) skip("%s", foreign_memory);
+  if (!system_probes::memory_figures_are_own()) skip("%s", system_probes::foreign_memory);
 }
 
 // This program again, as a new process, with one argument.

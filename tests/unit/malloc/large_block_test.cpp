@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,8 @@
 #include "os/memory.hpp"
 #include "runtime/engine.hpp"
 #include "tarn/malloc.h"
+
+#include "../../system_probes.hpp"
 
 namespace tarn {
 namespace {
@@ -23,14 +24,6 @@ std::size_t resident_bytes(const void* start, std::size_t bytes) {
   if (mincore(const_cast<void*>(start), bytes, pages.data()) != 0) return SIZE_MAX;
   return os::page_size() *
          static_cast<std::size_t>(std::count_if(pages.begin(), pages.end(), [](auto c) { return c & 1; }));
-}
-
-// Of this process.
-std::size_t resident_set() {
-  std::size_t all = 0;
-  std::size_t resident = 0;
-  std::ifstream("/proc/self/statm") >> all >> resident;
-  return resident * os::page_size();
 }
 
 // As large as blocks may be, or nearly, and less than the machine has:
@@ -68,13 +61,14 @@ TEST(large_block, zeroing_touches_used_pages_only) {
 
 TEST(large_block, an_enormous_block_costs_what_is_used_of_it) {
   if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "the sanitizer wants much of the address space for itself";
-  const std::size_t before = resident_set();
+  if (!system_probes::memory_figures_are_own()) GTEST_SKIP() << system_probes::foreign_memory;
+  const std::size_t before = system_probes::resident_set();
   for (const bool zeroed : {false, true, false}) {
     auto* const block = static_cast<char*>(large_block::allocate(enormous, 1, zeroed));
     if (block == nullptr) GTEST_SKIP() << "the system has not so much address space";
     block[0] = block[enormous / 2] = block[enormous - 1] = 1;
     tarn_free(block);
-    EXPECT_LT(resident_set(), before + 8 * mib);
+    EXPECT_LT(system_probes::resident_set(), before + 8 * mib);
   }
   auto* const block = static_cast<char*>(large_block::allocate(enormous, 1, true));
   EXPECT_EQ(block[0] + block[enormous / 2] + block[enormous - 1], 0);
