@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Checks that every public header compiles alone, without exceptions and run-time types, as C++20 and, where it
 # ends in .h, as C11 and C++11 too; and that every public template compiles when it is used, in each mode of the headers.
-# Usage: check_headers.sh [COMPILER…], each g++ or clang++ of some version.
+# Usage: check_headers.sh [COMPILER…], each g++ or clang++ of some version. They run side by side.
 set -u
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- g++
@@ -23,19 +23,20 @@ compile() {
   count=$((count + 1))
 }
 
-while IFS= read -r header; do
-  for compiler in "$@"; do
+templates=tests/package/every_template.cpp
+
+# check_with COMPILER: all headers and all templates; says how many checks passed, or which failed.
+check_with() {
+  local compiler=$1 header mode
+  while IFS= read -r header; do
     compile "$compiler" c++ c++20 "$header" -fno-exceptions -fno-rtti
     compile "$compiler" c++ c++20 "$header"
     if [ "${header##*.}" = h ]; then
       compile "$compiler" c++ c++11 "$header" -fno-exceptions -fno-rtti
       compile "$compiler" c c11 "$header"
     fi
-  done
-done < <(cd include && find tarn -maxdepth 1 -name '*.h*' | sort)
+  done < <(cd include && find tarn -maxdepth 1 -name '*.h*' | sort)
 
-templates=tests/package/every_template.cpp
-for compiler in "$@"; do
   for mode in '' -DTARN_CHECKED_POOLS=1 -DNDEBUG '-fno-exceptions -fno-rtti'; do
     # shellcheck disable=SC2086 # a mode may be two words
     if ! "$compiler" -std=c++20 "${warnings[@]}" $mode -Iinclude -fsyntax-only "$templates"; then
@@ -44,6 +45,14 @@ for compiler in "$@"; do
     fi
     count=$((count + 1))
   done
+  [ $status -ne 0 ] || echo "$compiler: public headers compile alone, and every template in use ($count checks)"
+  return $status
+}
+
+running=()
+for compiler in "$@"; do
+  check_with "$compiler" &
+  running+=($!)
 done
 
 # The names of the templates of namespace tarn, of every kind; those of tarn::detail are not for users. The formatting
@@ -64,8 +73,9 @@ for name in $(public_templates); do
     echo "$templates does not use the template tarn::$name"
     status=1
   fi
-  count=$((count + 1))
 done
 
-[ $status -ne 0 ] || echo "public headers compile alone, and every template in use ($count checks)"
+for process in "${running[@]}"; do
+  wait "$process" || status=1
+done
 exit $status
