@@ -54,22 +54,7 @@ def forbid_perf_event_open(error):
 
 
 class cost(Base):
-    def test_table(self):
-        result = quick("2M", "64K")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        for phrase in ("prices: ", "first ever: ", "2 MiB", "64 KiB", "1st write", "true", "medians of 2 rounds",
-                       "system, 2 MiB: ", "mmap, 2 MiB: a timer around mmap and munmap sees "):
-            self.assertIn(phrase, result.stdout)
-        for way in ("recycled", "system", "mmap"):
-            self.assertEqual(len(re.findall(rf"(?m)^{way} +\d", result.stdout)), 2, result.stdout)
-        self.assertNotIn("mmap-huge", result.stdout)
-
-    def test_every_way(self):
-        result = tarn("cost", "-n", "1", "--json", "-", "2M")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        ways = [one["way"] for one in json.loads(result.stdout)["results"]]
-        self.assertEqual(ways[:3], ["recycled", "system", "tarn"])
-        self.assertEqual(ways[-3:], ["mmap", "mmap-huge", "mmap-populate"])
+    """Figures, which mean something only while nothing else runs."""
 
     def test_figures(self):
         target = os.path.join(self.folder, "cost.json")
@@ -114,6 +99,27 @@ class cost(Base):
         result = subprocess.run([settings.cost_loop, way, str(size), "6", "7"], capture_output=True, text=True,
                                 check=True, env=environment())
         return float(result.stdout)
+
+
+class cost_command(Base):
+    """What is printed, written and refused, whatever the figures are."""
+
+    def test_table(self):
+        result = quick("2M", "64K")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for phrase in ("prices: ", "first ever: ", "2 MiB", "64 KiB", "1st write", "true", "medians of 2 rounds",
+                       "system, 2 MiB: ", "mmap, 2 MiB: a timer around mmap and munmap sees "):
+            self.assertIn(phrase, result.stdout)
+        for way in ("recycled", "system", "mmap"):
+            self.assertEqual(len(re.findall(rf"(?m)^{way} +\d", result.stdout)), 2, result.stdout)
+        self.assertNotIn("mmap-huge", result.stdout)
+
+    def test_every_way(self):
+        result = tarn("cost", "-n", "1", "--json", "-", "2M")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        ways = [one["way"] for one in json.loads(result.stdout)["results"]]
+        self.assertEqual(ways[:3], ["recycled", "system", "tarn"])
+        self.assertEqual(ways[-3:], ["mmap", "mmap-huge", "mmap-populate"])
 
     def test_chart_and_page(self):
         picture, page = (os.path.join(self.folder, name) for name in ("cost.svg", "cost.html"))

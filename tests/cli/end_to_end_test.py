@@ -13,7 +13,7 @@ import unittest
 
 from advice_test import advice, top
 from compare_test import compare
-from cost_test import cost, watch
+from cost_test import cost, cost_command, watch
 from harness import settings
 from hostile_test import hostile
 from output_test import output
@@ -22,8 +22,8 @@ from refusals_test import refusals
 from run_test import run, signals
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (advice, compare, cost, hostile, options, output, profile, profile_life, real_library, refusals,
-                                              run, signals, top, usage, watch)}
+GROUPS = {group.__name__: group for group in (advice, compare, cost, cost_command, hostile, options, output, profile, profile_life, real_library,
+                                              refusals, run, signals, top, usage, watch)}
 
 
 def main():
