@@ -106,6 +106,7 @@ int in_turn(way how, const char* what) {
 
 int main() {
   start();
+  need_own_memory_figures();
   const char* what = "replaced one by one";
   expect_good(run_in_child(60, [=] { return in_turn(way::one_by_one, what); }), what);
   what = "freed whole, then allocated";
