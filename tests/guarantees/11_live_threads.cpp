@@ -34,6 +34,7 @@ void* use_and_wait(void* argument) {
 
 int main() {
   start();
+  need_own_memory_figures();
   pthread_barrier_init(&all_ready, nullptr, thread_count + 1);
   pthread_barrier_init(&all_measured, nullptr, thread_count + 1);
   pthread_attr_t attributes;

@@ -45,6 +45,7 @@ void* produce(void*) {
 
 int main() {
   start();
+  need_own_memory_figures();
   memset(static_cast<void*>(ring), 0, sizeof ring);
   peak_sampler sampler(5);
   const pthread_t producer = start_thread(produce, nullptr);

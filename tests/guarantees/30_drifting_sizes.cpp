@@ -41,6 +41,7 @@ struct live_set {
 
 int main() {
   start();
+  need_own_memory_figures();
   live_set live{own_array<void*>(most_blocks), own_array<uint32_t>(most_blocks), 0, 0};
   memset(static_cast<void*>(live.blocks), 0, most_blocks * sizeof(void*));
   memset(live.sizes, 0, most_blocks * sizeof(uint32_t));

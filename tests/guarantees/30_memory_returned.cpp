@@ -92,6 +92,7 @@ int four_idle_threads(const char* what) {
 
 int main() {
   start();
+  need_own_memory_figures();
   if (proc_bytes("/proc/meminfo", "MemAvailable:") < 2 * gib) skip("less than 2 GiB of memory available");
   const char* what = "small blocks";
   expect_good(run_in_child(60, [=] { return one_thread(5, 13, what); }), what);

@@ -3,6 +3,7 @@
 // (MADV_HUGEPAGE) when parts of the block go back to the system.
 #include <malloc.h>
 
+#include "../system_probes.hpp"
 #include "check.hpp"
 
 using namespace guarantee;
@@ -59,6 +60,7 @@ neighbours make_neighbours() {
 
 int main() {
   start();
+  if (!system_probes::advice_is_carried_out()) skip("%s", system_probes::no_advice);
   // A heap that asks for huge pages.
   static char* heap[40000];
   for (char*& one : heap) one = static_cast<char*>(memset(malloc(1000), 1, 1000));

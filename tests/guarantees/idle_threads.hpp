@@ -70,6 +70,7 @@ inline void* watch_idle(void* result) {
 
 // Fails the test when a thread keeps more than the bound.
 inline void keeps_little_when_idle(const idle_scene& chosen) {
+  need_own_memory_figures();
   if (proc_bytes("/proc/meminfo", "MemAvailable:") < 2 * gib) skip("less than 2 GiB of memory available");
   scene = chosen;
   for (pthread_barrier_t* one : {&allocated, &freed, &finished})
