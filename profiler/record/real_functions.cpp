@@ -3,9 +3,11 @@
 // that serves until they are known. Thread safety: any thread; the first that looks them up does so alone.
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 
 #include <cstring>
 
+#include "profiler/record/exported_symbol.hpp"
 #include "profiler/record/real_functions.hpp"
 #include "profiler/record/recorder.hpp"
 #include "profiler/record/recorder_state.hpp"
@@ -29,13 +31,27 @@ std::atomic<std::uint32_t> functions_found{0};  // 0 no, 1 being looked for, 2 y
 enum standing : std::uint8_t { unknown, preloaded, loaded_later };
 std::atomic<standing> how_it_stands{unknown};
 
+// An executable at a fixed address that takes a function's address has a stub of its own for it, which dlsym then gives.
+void* behind_stub(void* found, const char* name) {
+  loaded_module holder;
+  if (!find_module(reinterpret_cast<std::uintptr_t>(found), holder) || holder.map == nullptr) return found;
+  if (exported_symbol(*holder.map, name) != 0) return found;
+  const link_map* each = holder.map;
+  while (each->l_prev != nullptr) each = each->l_prev;
+  for (; each != nullptr; each = each->l_next) {
+    const std::uintptr_t defined = exported_symbol(*each, name);
+    if (defined != 0) return reinterpret_cast<void*>(defined);
+  }
+  return found;
+}
+
 standing find_standing() {
   loaded_module own;
   if (find_module(reinterpret_cast<std::uintptr_t>(&find_standing), own)) {
     own_start = own.start;
     own_end = own.end;
   }
-  const auto first = reinterpret_cast<std::uintptr_t>(dlsym(RTLD_DEFAULT, "malloc"));
+  const auto first = reinterpret_cast<std::uintptr_t>(behind_stub(dlsym(RTLD_DEFAULT, "malloc"), "malloc"));
   return first >= own_start && first < own_end ? preloaded : loaded_later;
 }
 
@@ -64,7 +80,7 @@ bool is_preloaded() {
 
 // RTLD_NEXT means something only for a library that symbols are searched in.
 void* find_next(const char* name) {
-  void* found = dlsym(is_preloaded() ? RTLD_NEXT : RTLD_DEFAULT, name);
+  void* found = is_preloaded() ? dlsym(RTLD_NEXT, name) : behind_stub(dlsym(RTLD_DEFAULT, name), name);
   const auto address = reinterpret_cast<std::uintptr_t>(found);
   if (address >= own_start && address < own_end) found = nullptr;
   const bool is_operator = name[0] == '_' && name[1] == 'Z';

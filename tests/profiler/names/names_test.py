@@ -64,6 +64,9 @@ class Holes(Base):
     def test_fixed_place(self):
         self.assert_named("-no-pie", "-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-code")
 
+    def test_stub_of_malloc(self):
+        self.assert_named("-no-pie", "-fno-pie", "-DTAKES_ADDRESS")
+
     def test_code_far_from_the_rest(self):
         self.assert_named("-no-pie", "-Wl,--section-start=.text=0x10400000")
 

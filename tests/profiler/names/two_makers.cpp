@@ -3,6 +3,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#ifdef TAKES_ADDRESS  // in an executable at a fixed place this makes a stub of malloc in it
+void* (*volatile taken)(std::size_t) = std::malloc;
+#endif
+
 namespace {
 
 [[gnu::noinline]] char* first_maker(std::size_t bytes) {
