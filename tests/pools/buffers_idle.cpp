@@ -34,6 +34,7 @@ void idle(std::chrono::milliseconds stated) {
 int main() {
   guarantee::start();
   if (!pools_test::measurable) guarantee::skip("memory is the sanitizer's");
+  guarantee::need_own_memory_figures();
   if (tarn::buffer_pool().stats().budget < 128 * guarantee::mib) {
     guarantee::skip("the process may not use enough memory");
   }
