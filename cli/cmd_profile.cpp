@@ -10,7 +10,9 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "attached_recording.hpp"
 #include "byte_size.hpp"
 #include "child_process.hpp"
 #include "cli_error.hpp"
@@ -22,12 +24,15 @@
 #include "foreground.hpp"
 #include "library_search.hpp"
 #include "memory_prices.hpp"
+#include "paused_profile.hpp"
 #include "preload_check.hpp"
 #include "profile_verdict.hpp"
 #include "profiler/collect/recording.hpp"
 #include "profiler/format/printable.hpp"
 #include "program_target.hpp"
 #include "progress_line.hpp"
+#include "recording_setup.hpp"
+#include "session_control.hpp"
 #include "text.hpp"
 
 namespace tarn::cli {
@@ -51,9 +56,6 @@ constexpr const char* profile_footer =
     "Exit codes: the program's; 125 tarn refuses, 126 not executable, 127 not found.\n"
     "What a profile can and cannot see here: tarn doctor. Modes, privileges, method: docs/profiling.md\n";
 
-constexpr double idle_seconds = 0.005;  // the kernel's buffers hold some ms of page faults
-constexpr double busy_seconds = 0.0005;
-constexpr double seconds_between_progress = 0.5;
 constexpr std::uint64_t least_sample_bytes = 1024;
 constexpr std::uint64_t most_sample_bytes = std::uint64_t{1} << 30;
 
@@ -63,14 +65,10 @@ struct profile_arguments {
   std::string sample = "512K";
   bool no_events = false;
   double checkpoint = 5;
+  bool paused = false;
   bool quiet = false;
   bool json = false;
 };
-
-profile_mode mode_of(const std::string& name) {
-  if (name == "full") return profile_mode::full;
-  return name == "faults" ? profile_mode::faults : profile_mode::sample;
-}
 
 // Why a preload does not take effect is told as `tarn run` does; here there is a way out.
 [[noreturn]] void suggest_faults(const cli_error& error) {
@@ -111,6 +109,20 @@ start_request prepare(const std::vector<std::string>& words, profile_mode mode) 
   return request;
 }
 
+}  // namespace
+
+profile_mode mode_of(const std::string& name) {
+  if (name == "full") return profile_mode::full;
+  return name == "faults" ? profile_mode::faults : profile_mode::sample;
+}
+
+std::uint64_t sample_bytes_of(const std::string& text) {
+  const std::uint64_t bytes = parse_byte_size(text);
+  if (bytes >= least_sample_bytes && bytes <= most_sample_bytes) return bytes;
+  throw cli_error(exit_code::refused, fmt::format("--sample {}: from 1K to 1G", text),
+                  "512K costs little and sees what matters.");
+}
+
 profiler::price_list find_prices(const std::string& allocator, std::vector<std::string>& notes) {
   const memory_prices measured = calibrate_prices();
   const double pages_per_mib = static_cast<double>(1 << 20) / static_cast<double>(measured.page_bytes);
@@ -144,16 +156,26 @@ nlohmann::json describe_place(const std::vector<std::string>& notes) {
           {"tarn_version", TARN_CLI_VERSION}};
 }
 
+namespace {
+
 foreground_result follow(recording& record, const child_request& request, bool quiet, std::string& failure) {
   progress_line line(!quiet && isatty(STDERR_FILENO) == 1);
   double next_line = monotonic_seconds() + seconds_between_progress;
   foreground_look each;
   each.interval_seconds = busy_seconds;
   bool started = false;
+  std::optional<session_control> control;
   each.look = [&](pid_t program) {
     if (!failure.empty()) return;
     try {
-      if (!std::exchange(started, true)) record.program_started(static_cast<std::uint32_t>(program));
+      if (!std::exchange(started, true)) {
+        record.program_started(static_cast<std::uint32_t>(program));
+        control.emplace(program);
+      }
+      control->serve([&](const nlohmann::json& question) -> nlohmann::json {
+        if (question.value("verb", "") == "dump") return dump_answer(record, question.value("pid", 0));
+        return already_recorded(program);
+      });
       const bool much = record.drain();
       each.interval_seconds = much ? busy_seconds : std::min(idle_seconds, 2 * each.interval_seconds);
       if (monotonic_seconds() < next_line) return;
@@ -174,7 +196,14 @@ foreground_result follow(recording& record, const child_request& request, bool q
   return run_in_foreground(request, &each);
 }
 
-nlohmann::json summary_of(const recording& record, int wait_status) {
+void add_end(nlohmann::json& summary, int wait_status) {
+  summary["exit_status"] = WIFEXITED(wait_status) ? nlohmann::json(WEXITSTATUS(wait_status)) : nullptr;
+  summary["signal"] = WIFSIGNALED(wait_status) ? nlohmann::json(WTERMSIG(wait_status)) : nullptr;
+}
+
+}  // namespace
+
+nlohmann::json summary_of(const recording& record) {
   nlohmann::json files = nlohmann::json::array();
   for (const auto& file : record.files()) {
     files.push_back({{"path", profiler::printable(file.path)},
@@ -182,10 +211,7 @@ nlohmann::json summary_of(const recording& record, int wait_status) {
                      {"pid", file.process},
                      {"problem", profiler::printable(file.problem)}});
   }
-  nlohmann::json summary = {
-      {"files", files},
-      {"exit_status", WIFEXITED(wait_status) ? nlohmann::json(WEXITSTATUS(wait_status)) : nullptr},
-      {"signal", WIFSIGNALED(wait_status) ? nlohmann::json(WTERMSIG(wait_status)) : nullptr}};
+  nlohmann::json summary = {{"files", files}};
   if (record.main_profile() != nullptr) summary["program"] = verdict_as_json(*record.main_profile());
   return summary;
 }
@@ -197,8 +223,6 @@ void tell_files(const recording& record) {
     if (!file.problem.empty()) print_note(fmt::format("it ends early: {}", file.problem));
   }
 }
-
-}  // namespace
 
 int cmd_profile(const std::vector<std::string>& words) {
   const command_line line =
@@ -221,6 +245,9 @@ int cmd_profile(const std::vector<std::string>& words) {
       ->option_text("SECONDS");
   app.add_flag("--no-events", arguments.no_events,
                "Leave single events out of the file: smaller, and no replay");
+  app.add_flag(
+      "--paused", arguments.paused,
+      "Start the program unrecorded; 'tarn attach PID' and 'tarn detach PID' begin and end recording it");
   app.add_flag("-q,--quiet", arguments.quiet, "No progress, and no summary at the end");
   app.add_flag("--json", arguments.json, "The summary as one JSON object on stderr");
   app.footer(profile_footer);
@@ -232,10 +259,10 @@ int cmd_profile(const std::vector<std::string>& words) {
   settings.output = arguments.output;
   settings.keep_events = !arguments.no_events;
   settings.checkpoint_seconds = arguments.checkpoint;
-  settings.sample_bytes = parse_byte_size(arguments.sample);
-  if (settings.sample_bytes < least_sample_bytes || settings.sample_bytes > most_sample_bytes) {
-    throw cli_error(exit_code::refused, fmt::format("--sample {}: from 1K to 1G", arguments.sample),
-                    "512K costs little and sees what matters.");
+  settings.sample_bytes = sample_bytes_of(arguments.sample);
+  if (arguments.paused) {
+    std::signal(SIGXFSZ, [](int) {});
+    return profile_paused(line.program, settings, arguments.quiet, arguments.json);
   }
   start_request request = prepare(line.program, settings.mode);
   std::vector<std::string> notes;
@@ -255,7 +282,8 @@ int cmd_profile(const std::vector<std::string>& words) {
     result = follow(record, request.child, arguments.quiet || arguments.json, failure);
     record.finish();
     if (arguments.json) {
-      const nlohmann::json summary = summary_of(record, result.wait_status);
+      nlohmann::json summary = summary_of(record);
+      add_end(summary, result.wait_status);
       fmt::print(stderr, "{}\n", summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     } else if (!arguments.quiet) {
       if (record.main_profile() != nullptr) print_verdict(*record.main_profile());

@@ -22,6 +22,9 @@ int cmd_report(const std::vector<std::string>& words);
 int cmd_advise(const std::vector<std::string>& words);
 int cmd_apply(const std::vector<std::string>& words);
 int cmd_replay(const std::vector<std::string>& words);
+int cmd_attach(const std::vector<std::string>& words);
+int cmd_detach(const std::vector<std::string>& words);
+int cmd_dump(const std::vector<std::string>& words);
 int cmd_top(const std::vector<std::string>& words);
 // Hidden: runs inside the child that cmd_options starts with the library preloaded.
 int print_preloaded_options();

@@ -25,7 +25,7 @@ struct compared_metric {
 };
 
 // Linker and page layout alone change time by about a percent.
-const compared_metric metrics[] = {
+const compared_metric compared_metrics[] = {
     {"wall time", "wall_seconds", &run_figures::wall_seconds, show_seconds, "less", 0.01},
     {"CPU time", "cpu_seconds", &run_figures::cpu_seconds, show_seconds, "less", 0.01},
     {"peak RSS", "peak_rss_bytes", &run_figures::peak_rss_bytes, show_bytes, "less", 0.01},
@@ -134,7 +134,7 @@ std::vector<pairwise_verdict> judge_all(const comparison_outcome& outcome) {
   const auto columns = with_figures(outcome);
   const std::string subject_name = subject_of(outcome);
   std::vector<pairwise_verdict> verdicts;
-  for (const compared_metric& row : metrics) {
+  for (const compared_metric& row : compared_metrics) {
     if (columns.empty() || !is_shown(row, columns)) continue;
     const auto subject = std::find_if(columns.begin(), columns.end(), [&](const contender_result* result) {
       return result->who.name == subject_name;
@@ -159,7 +159,7 @@ std::string render_table(const comparison_outcome& outcome, bool colour) {
   std::string header = pad_right("", label_width);
   for (const contender_result* result : columns) header += pad_left(result->who.name, width);
   std::string text = paint(header, style::bold, colour) + "\n";
-  for (const compared_metric& row : metrics) {
+  for (const compared_metric& row : compared_metrics) {
     if (!is_shown(row, columns)) continue;
     const double best = best_median(row, columns);
     std::string first = pad_right(row.name, label_width);
@@ -197,7 +197,7 @@ std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
     lines.emplace_back("Verdict: no difference beyond noise, in time or in memory.");
   } else {
     lines.emplace_back("Verdict");
-    for (const compared_metric& row : metrics) {
+    for (const compared_metric& row : compared_metrics) {
       const std::string_view name = row.name;
       // CPU time is worth a sentence where it says something that wall time does not.
       const bool told = name == "wall time" || name == "peak RSS" || (name == "CPU time" && about(name));
@@ -246,7 +246,7 @@ nlohmann::json as_json(const comparison_outcome& outcome) {
                             {"library", text_or_null(result.who.library)},
                             {"failure", text_or_null(result.failure)},
                             {"error_tail", result.error_tail}};
-    for (const compared_metric& row : metrics) {
+    for (const compared_metric& row : compared_metrics) {
       const std::vector<double> values = values_of(result, row.value);
       if (values.empty()) continue;
       entry["metrics"][row.key] = {{"median", median(values)},

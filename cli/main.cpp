@@ -30,6 +30,8 @@ constexpr const char* help_text =
     "  compare  measure a program under the system's malloc, tarn and other allocators\n"
     "  cost     measure what large buffers cost, or watch what page faults cost\n"
     "  profile  record what a program's memory allocation costs, and who pays it\n"
+    "  attach   record a program that runs already;  detach ends that\n"
+    "  dump     write what a recording has so far\n"
     "  doctor   what this system lets a profile see, and how to see more\n"
     "  report   a profile as one HTML file that needs no network\n"
     "  advise   what would make a recorded program's memory allocation cheaper\n"
@@ -62,7 +64,8 @@ struct command {
 };
 
 constexpr command commands[] = {{"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
-                                {"profile", cmd_profile}, {"doctor", cmd_doctor},   {"report", cmd_report},
+                                {"profile", cmd_profile}, {"attach", cmd_attach},   {"detach", cmd_detach},
+                                {"dump", cmd_dump},       {"doctor", cmd_doctor},   {"report", cmd_report},
                                 {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
                                 {"top", cmd_top},         {"sites", cmd_sites},     {"flame", cmd_flame},
                                 {"diff", cmd_diff},       {"export", cmd_export},   {"options", cmd_options}};

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "profiler/collect/proc_status.hpp"
 #include "profiler/collect/ticks.hpp"
 
 namespace tarn::profiler {
@@ -28,8 +29,10 @@ constexpr double busy_faults_per_second = 20000;
 constexpr std::uint64_t most_period = 64;
 constexpr std::uint64_t look_every_ns = 20'000'000;
 
-int open_event(perf_event_attr& attributes, int processor) {
-  return static_cast<int>(syscall(SYS_perf_event_open, &attributes, 0, processor, -1, PERF_FLAG_FD_CLOEXEC));
+// `thread` 0: this process.
+int open_event(const perf_event_attr& attributes, std::uint32_t thread, int processor) {
+  return static_cast<int>(syscall(SYS_perf_event_open, &attributes, static_cast<long>(thread), processor, -1,
+                                  PERF_FLAG_FD_CLOEXEC));
 }
 
 perf_event_attr attributes_for(const fault_settings& settings, std::uint64_t period, bool with_kernel) {
@@ -51,8 +54,8 @@ perf_event_attr attributes_for(const fault_settings& settings, std::uint64_t per
     attributes.task = 1;
   }
   attributes.sample_id_all = 1;
-  attributes.disabled = 1;
-  attributes.enable_on_exec = 1;
+  attributes.disabled = settings.process == 0 ? 1 : 0;
+  attributes.enable_on_exec = settings.process == 0 ? 1 : 0;
   attributes.inherit = 1;
   attributes.exclude_kernel = with_kernel ? 0 : 1;
   attributes.exclude_hv = 1;
@@ -131,20 +134,9 @@ bool fault_events::open_all(std::uint64_t period, bool with_kernel) {
   for (std::size_t pages = most_buffer_pages; pages >= fewest_buffer_pages; pages /= 2) {
     int error = 0;
     for (int processor = 0; processor < processors; ++processor) {
-      perf_event_attr attributes = attributes_for(settings_, period, with_kernel);
-      const int file = open_event(attributes, processor);
-      if (file < 0 && errno == ENODEV) continue;  // that processor is off
-      if (file < 0) {
-        error = errno;
-        break;
-      }
-      void* memory = mmap(nullptr, (pages + 1) * page_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-      if (memory == MAP_FAILED) {
-        error = errno;
-        ::close(file);
-        break;
-      }
-      buffers_.push_back({file, memory});
+      error = open_processor(processor, attributes_for(settings_, period, with_kernel), pages);
+      if (error == ENODEV) error = 0;  // that processor is off
+      if (error != 0) break;
     }
     buffer_bytes_ = pages * page_bytes_;
     if (error == 0 && !buffers_.empty()) return true;
@@ -156,8 +148,44 @@ bool fault_events::open_all(std::uint64_t period, bool with_kernel) {
   return false;
 }
 
+int fault_events::open_processor(int processor, const perf_event_attr& attributes, std::size_t pages) {
+  std::vector<std::uint32_t> threads = {0};
+  if (settings_.process != 0) {
+    threads.clear();
+    for (const auto& [id, name] : thread_names(settings_.process)) threads.push_back(id);
+  }
+  buffer added;
+  int error = threads.empty() ? ESRCH : 0;
+  for (const std::uint32_t thread : threads) {
+    const int file = open_event(attributes, thread, processor);
+    if (file < 0 && errno == ESRCH && thread != settings_.process) continue;  // it has ended
+    error = file < 0 ? errno : 0;
+    if (error != 0) break;
+    if (added.file >= 0) {
+      added.others.push_back(file);
+      if (ioctl(file, PERF_EVENT_IOC_SET_OUTPUT, added.file) != 0) error = errno;
+      continue;
+    }
+    added.file = file;
+    void* memory = mmap(nullptr, (pages + 1) * page_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory != MAP_FAILED) {
+      added.memory = memory;
+      continue;
+    }
+    error = errno;
+    break;
+  }
+  if (added.memory != nullptr) {
+    buffers_.push_back(added);
+  } else if (added.file >= 0) {
+    ::close(added.file);
+  }
+  return error;
+}
+
 void fault_events::close() {
   for (const buffer& one : buffers_) {
+    for (const int other : one.others) ::close(other);
     munmap(one.memory, buffer_bytes_ + page_bytes_);
     ::close(one.file);
   }
@@ -187,7 +215,10 @@ void fault_events::adapt(std::size_t faults) {
   if (wanted == period_ || (wanted < period_ && 4 * wanted == period_ &&
                             per_second * 2 > busy_faults_per_second * static_cast<double>(wanted)))
     return;
-  for (const buffer& one : buffers_) ioctl(one.file, PERF_EVENT_IOC_PERIOD, &wanted);
+  for (const buffer& one : buffers_) {
+    ioctl(one.file, PERF_EVENT_IOC_PERIOD, &wanted);
+    for (const int other : one.others) ioctl(other, PERF_EVENT_IOC_PERIOD, &wanted);
+  }
   period_ = wanted;
 }
 

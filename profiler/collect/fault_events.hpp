@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+struct perf_event_attr;  // the kernel's
+
 namespace tarn::profiler {
 
 struct page_fault {
@@ -46,8 +48,9 @@ struct process_event {
 };
 
 struct fault_settings {
-  bool everything = true;  // each fault; else so many of them as cost little
-  bool mappings = false;   // and call chains: for mode faults
+  bool everything = true;     // each fault; else so many of them as cost little
+  bool mappings = false;      // and call chains: for mode faults
+  std::uint32_t process = 0;  // runs already: all its threads; 0: what this process starts
 };
 
 class fault_events {
@@ -74,7 +77,10 @@ class fault_events {
   struct buffer {
     int file = -1;
     void* memory = nullptr;
+    std::vector<int> others;  // events of further threads, which go into the same memory
   };
+  // One event for each thread on a processor, and the memory that they share. An errno value; 0: it is open.
+  int open_processor(int processor, const perf_event_attr& attributes, std::size_t pages);
   bool open_all(std::uint64_t period, bool with_kernel);
   void take_from(const buffer& one, std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
                  std::vector<process_event>& processes);

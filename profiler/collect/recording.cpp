@@ -50,6 +50,7 @@ recording::recording(const recording_settings& settings) : settings_(settings), 
   fault_settings faults;
   faults.everything = settings_.mode != profile_mode::sample;
   faults.mappings = settings_.mode == profile_mode::faults;
+  faults.process = settings_.program;
   faults_.open(faults);
   begin_ns_ = raw_clock_ns();
   const std::chrono::duration<double> since_1970 = std::chrono::system_clock::now().time_since_epoch();

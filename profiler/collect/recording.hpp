@@ -33,6 +33,7 @@ struct recording_settings {
   double checkpoint_seconds = 5;  // at least so long from one to the next
   std::string output;             // empty: tarn-PROGRAM-PID.prof here
   std::string directory;          // where such files go; empty: here
+  std::uint32_t program = 0;      // it runs already; 0: it is to be started by this process
   price_list prices;
   nlohmann::json meta =
       nlohmann::json::object();  // what the caller knows: kernel, thp, privilege, refused ...
@@ -62,6 +63,10 @@ class recording {
   // The program itself; and what it was when it ended, before its parent has waited for it.
   void program_started(std::uint32_t process);
   void program_ended(int wait_status);
+  // Brings the file of a process up to date. Returns its path; `problem`: why there is none.
+  std::string store_now(std::uint32_t process, std::string& problem);
+  // The processes that are being recorded.
+  std::vector<std::uint32_t> running() const;
   // The last drain; writes all files. What still runs is written as it stands.
   void finish();
 

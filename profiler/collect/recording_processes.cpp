@@ -215,6 +215,26 @@ void recording::look_after_processes(bool all) {
   }
 }
 
+std::string recording::store_now(std::uint32_t process, std::string& problem) {
+  drain();
+  process_entry* entry = by_process(process);
+  if (entry == nullptr) {
+    problem = "it has told nothing yet";
+    return {};
+  }
+  write(*entry, false);
+  problem = entry->problem;
+  return entry->path;
+}
+
+std::vector<std::uint32_t> recording::running() const {
+  std::vector<std::uint32_t> found;
+  for (const auto& process : processes_) {
+    if (process->memory && !process->superseded) found.push_back(process->pid);
+  }
+  return found;
+}
+
 bool recording::is_worth_a_file(const process_entry& process) const {
   if (process.pid == main_process_ && !process.superseded) return true;
   if (process.file) return true;

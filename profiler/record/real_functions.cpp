@@ -3,6 +3,7 @@
 // that serves until they are known. Thread safety: any thread; the first that looks them up does so alone.
 #include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 
 #include <cstring>
@@ -45,14 +46,37 @@ void* behind_stub(void* found, const char* name) {
   return found;
 }
 
+// The libraries of the start are listed in the order that symbols are searched in, the preloaded ones before those that the
+// program needs, as libc; libraries that are loaded later come behind them.
+struct order {
+  std::uintptr_t own;
+  std::uintptr_t libc;
+  standing found;
+};
+
+int look_at_module(dl_phdr_info* info, std::size_t, void* context) {
+  auto& result = *static_cast<order*>(context);
+  for (unsigned index = 0; index < info->dlpi_phnum; ++index) {
+    const ElfW(Phdr)& part = info->dlpi_phdr[index];
+    const std::uintptr_t start = info->dlpi_addr + part.p_vaddr;
+    if (part.p_type != PT_LOAD) continue;
+    if (result.own - start < part.p_memsz) result.found = preloaded;
+    if (result.libc - start < part.p_memsz) result.found = loaded_later;
+  }
+  return result.found != unknown ? 1 : 0;
+}
+
 standing find_standing() {
+  // A function of libc whose address no program takes: see behind_stub.
+  order result = {reinterpret_cast<std::uintptr_t>(&find_standing),
+                  reinterpret_cast<std::uintptr_t>(&gnu_get_libc_version), unknown};
   loaded_module own;
-  if (find_module(reinterpret_cast<std::uintptr_t>(&find_standing), own)) {
+  if (find_module(result.own, own)) {
     own_start = own.start;
     own_end = own.end;
   }
-  const auto first = reinterpret_cast<std::uintptr_t>(behind_stub(dlsym(RTLD_DEFAULT, "malloc"), "malloc"));
-  return first >= own_start && first < own_end ? preloaded : loaded_later;
+  dl_iterate_phdr(look_at_module, &result);
+  return result.found == loaded_later ? loaded_later : preloaded;
 }
 
 template <typename function>

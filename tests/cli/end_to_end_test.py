@@ -12,6 +12,7 @@ import sys
 import unittest
 
 from advice_test import advice, top
+from attach_test import attach, paused, refused, servers
 from compare_test import compare
 from cost_test import cost, cost_command, watch
 from harness import settings
@@ -22,8 +23,8 @@ from refusals_test import refusals
 from run_test import run, signals
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (advice, compare, cost, cost_command, hostile, options, output, profile, profile_life, real_library,
-                                              refusals, run, signals, top, usage, watch)}
+GROUPS = {group.__name__: group for group in (advice, attach, compare, cost, cost_command, hostile, options, output, paused, profile, profile_life, real_library, refusals,
+                                              refused, run, servers, signals, top, usage, watch)}
 
 
 def main():
@@ -33,7 +34,7 @@ def main():
     parser.add_argument("--library")
     parser.add_argument("--compiler", default="c++")
     parser.add_argument("--cost-loop")
-    for word in ("--recorder", "--profile-target", "--profile-dump", "--make-profile", "--hostile-session"):
+    for word in ("--recorder", "--profile-target", "--profile-dump", "--make-profile", "--hostile-session", "--attach-target"):
         parser.add_argument(word)
     parser.add_argument("groups", nargs="+", choices=sorted(GROUPS))
     arguments = parser.parse_args()
@@ -50,6 +51,7 @@ def main():
     settings.profile_dump = arguments.profile_dump
     settings.make_profile = arguments.make_profile
     settings.hostile_session = arguments.hostile_session
+    settings.attach_target = arguments.attach_target
     suite = unittest.TestSuite()
     for group in arguments.groups:
         suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(GROUPS[group]))

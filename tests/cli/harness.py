@@ -19,6 +19,7 @@ class Settings:
     profile_dump = None
     make_profile = None
     hostile_session = None
+    attach_target = None
 
 
 settings = Settings()

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#include "attached_recording.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "child_process.hpp"
+#include "cli_error.hpp"
+#include "library_search.hpp"
+#include "profiler/attach/attach_check.hpp"
+#include "recording_setup.hpp"
+
+namespace fs = std::filesystem;
+
+namespace tarn::cli {
+
+namespace {
+
+using profiler::attach_error;
+using profiler::recording;
+
+// The file that the program's malloc is in: another library's goes before libc's.
+std::string allocator_of(pid_t program) {
+  std::string found;
+  for (const profiler::remote_module& module : profiler::modules_of_process(program)) {
+    if (module.address_of("malloc") == 0 || profiler::is_dynamic_linker(module)) continue;
+    if (found.empty() || !profiler::is_libc(module)) found = module.path;
+  }
+  return found;
+}
+
+}  // namespace
+
+attached_recording::attached_recording(pid_t program, profiler::recording_settings settings)
+    : program_(program) {
+  try {
+    profiler::require_attachable(program);
+    const std::string library = fs::canonical(find_recorder()).string();
+    settings.prices = find_prices(allocator_of(program), notes_);
+    settings.meta = describe_place(notes_);
+    settings.meta["attached"] = true;
+    settings.program = static_cast<std::uint32_t>(program);
+    record_ = std::make_unique<recording>(settings);
+    record_->program_started(static_cast<std::uint32_t>(program));
+    there_ = std::make_unique<profiler::attached_process>(program, library, record_->place(),
+                                                          [this] { record_->drain(); });
+  } catch (const attach_error& error) {
+    throw cli_error(exit_code::refused, error.what(), error.advice());
+  } catch (const profiler::profile_error& error) {
+    throw cli_error(exit_code::refused, error.what());
+  }
+  if (there_->refused_slots() != 0) {
+    notes_.push_back(
+        fmt::format("{} places that call malloc could not be changed: their calls are not recorded",
+                    there_->refused_slots()));
+  }
+}
+
+double attached_recording::look() {
+  const bool much = record_->drain();
+  wait_ = much ? busy_seconds : std::min(idle_seconds, 2 * std::max(busy_seconds, wait_));
+  is_there_ = there_->is_there();
+  if (!is_there_) return wait_;
+  try {
+    there_->look_for_libraries();
+  } catch (const profiler::process_gone&) {
+    is_there_ = false;
+  } catch (const attach_error& error) {
+    notes_.emplace_back(fmt::format("calls from libraries loaded later are missing: {}", error.what()));
+  }
+  return wait_;
+}
+
+nlohmann::json attached_recording::dump(pid_t process) { return dump_answer(*record_, process); }
+
+// Children that were forked meanwhile have the recorder, too.
+void attached_recording::detach_all() {
+  for (const std::uint32_t process : record_->running()) {
+    try {
+      there_->detach(static_cast<pid_t>(process));
+    } catch (const profiler::process_gone&) {
+    } catch (const attach_error& error) {
+      notes_.emplace_back(
+          fmt::format("the recorder stays in process {}, and does nothing: {}", process, error.what()));
+    }
+  }
+}
+
+void attached_recording::end() {
+  detach_all();
+  record_->program_ended(-1);
+  record_->finish();
+}
+
+nlohmann::json dump_answer(recording& record, pid_t process) {
+  std::string problem;
+  const std::string path = record.store_now(static_cast<std::uint32_t>(process), problem);
+  if (problem.empty()) return {{"path", fs::absolute(path).string()}};
+  return {{"problem", fmt::format("process {}: {}", process, problem)},
+          {"advice", "Its recording goes on; try again later."}};
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// recording_setup: what `tarn profile` and `tarn attach` have in common: the prices that a recording is given, what is told
+// of the place, and what is told of the files at the end. Defined in cmd_profile.cpp.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "profiler/collect/recording.hpp"
+
+namespace tarn::cli {
+
+inline constexpr double idle_seconds = 0.005;  // the kernel's buffers hold some ms of page faults
+inline constexpr double busy_seconds = 0.0005;
+inline constexpr double seconds_between_progress = 0.5;
+
+profiler::profile_mode mode_of(const std::string& name);
+// Throws cli_error where it is out of range.
+std::uint64_t sample_bytes_of(const std::string& text);
+// `allocator`: the file that the program's malloc is in; empty: not known. What is not as it should be goes into `notes`.
+profiler::price_list find_prices(const std::string& allocator, std::vector<std::string>& notes);
+nlohmann::json describe_place(const std::vector<std::string>& notes);
+nlohmann::json summary_of(const profiler::recording& record);
+void tell_files(const profiler::recording& record);
+
+}  // namespace tarn::cli

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/attach/attach_check.hpp"
+
+#include <fmt/core.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "profiler/attach/safe_point.hpp"
+
+namespace fs = std::filesystem;
+
+namespace tarn::profiler {
+
+namespace {
+
+std::string field(const status_fields& status, const char* name) {
+  const auto at = status.find(name);
+  return at != status.end() ? at->second : std::string();
+}
+
+long number(const status_fields& status, const char* name) {
+  return std::strtol(field(status, name).c_str(), nullptr, 10);
+}
+
+std::string user_name(uid_t user) {
+  const passwd* known = getpwuid(user);
+  return known != nullptr ? known->pw_name : std::to_string(user);
+}
+
+std::string link_of(pid_t process, const char* name) {
+  std::error_code error;
+  return fs::read_symlink(fmt::format("/proc/{}/{}", process, name), error).string();
+}
+
+void require_living(pid_t process, const status_fields& status) {
+  if (status.empty() || field(status, "State").starts_with('Z') || field(status, "State").starts_with('X'))
+    throw process_gone(process);
+  if (process == getpid()) throw attach_error("tarn cannot attach to itself", "Name another process.");
+  if (status.count("VmSize") == 0) {
+    throw attach_error(
+        fmt::format("process {} ({}) is a thread of the kernel's", process, field(status, "Name")),
+        "Only programs can be recorded.");
+  }
+}
+
+void require_same_namespaces(pid_t process) {
+  const std::string own = link_of(getpid(), "ns/mnt");
+  const std::string there = link_of(process, "ns/mnt");
+  const bool same_ids = link_of(getpid(), "ns/pid") == link_of(process, "ns/pid");
+  if (there.empty() || (own == there && same_ids)) return;
+  throw attach_error(
+      fmt::format("process {} runs in another container (mount or process namespace)", process),
+      fmt::format("Run tarn in there, as by docker exec, or: nsenter -t {} -m -p tarn attach PID-IN-THERE",
+                  process));
+}
+
+// The end of a call in the process is a SIGSEGV that only tarn sees; the kernel would reset one that is ignored.
+void require_segv_not_ignored(pid_t process, const status_fields& status) {
+  const unsigned long long ignored = std::strtoull(field(status, "SigIgn").c_str(), nullptr, 16);
+  if ((ignored & 1ULL << (SIGSEGV - 1)) == 0) return;
+  throw attach_error(fmt::format("process {} ignores SIGSEGV, which attaching needs", process),
+                     "Start the program under tarn profile instead.");
+}
+
+// Whether the system lets this process trace that one: reading its memory asks for the same right.
+void require_ptrace(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/maps", process));
+  std::string line;
+  const bool is_told = static_cast<bool>(std::getline(file, line));
+  char byte = 0;
+  const std::uint64_t address = std::strtoull(line.c_str(), nullptr, 16);
+  if (is_told && read_memory(process, address, &byte, 1) == 1) return;
+  if (errno == ESRCH) throw process_gone(process);
+  throw refused_by_system(process, yama_scope());
+}
+
+}  // namespace
+
+int yama_scope() {
+  std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
+  int scope = -1;
+  file >> scope;
+  return file ? scope : -1;
+}
+
+status_fields read_status(pid_t process) {
+  status_fields found;
+  std::ifstream file(fmt::format("/proc/{}/status", process));
+  std::string line;
+  while (std::getline(file, line)) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::size_t value = line.find_first_not_of(" \t", colon + 1);
+    found[line.substr(0, colon)] = value == std::string::npos ? "" : line.substr(value);
+  }
+  return found;
+}
+
+void require_same_user(pid_t process, const status_fields& status, uid_t own) {
+  std::istringstream ids(field(status, "Uid"));
+  for (uid_t one = 0; ids >> one;) {
+    if (one == own) continue;
+    throw attach_error(fmt::format("process {} ({}) belongs to {}, and tarn runs as {}", process,
+                                   field(status, "Name"), user_name(one), user_name(own)),
+                       fmt::format("As its user: sudo -u {} tarn attach {}", user_name(one), process));
+  }
+}
+
+void require_untraced(pid_t process, const status_fields& status) {
+  const long tracer = number(status, "TracerPid");
+  if (tracer == 0) return;
+  const std::string name = field(read_status(static_cast<pid_t>(tracer)), "Name");
+  throw attach_error(fmt::format("process {} is traced already, by process {} ({})", process, tracer, name),
+                     "A process has one tracer at a time: end that debugger or strace first.");
+}
+
+void require_no_sandbox(pid_t process, const status_fields& status, const status_fields& own) {
+  const long mode = number(status, "Seccomp");
+  if (mode == 0) return;
+  const bool is_same_filter = mode == 2 && number(own, "Seccomp") == 2 &&
+                              number(status, "Seccomp_filters") <= number(own, "Seccomp_filters");
+  if (is_same_filter) return;
+  throw attach_error(
+      fmt::format(
+          "process {} ({}) has closed itself in a sandbox (seccomp), which may end it for the calls that "
+          "recording begins with",
+          process, field(status, "Name")),
+      "Start it under tarn profile: the recorder makes those calls before the sandbox is closed.");
+}
+
+void require_recordable_modules(pid_t process, const std::vector<remote_module>& modules) {
+  const auto defines = [](const char* function) {
+    return [function](const remote_module& one) { return one.address_of(function) != 0; };
+  };
+  if (std::none_of(modules.begin(), modules.end(), is_libc)) {
+    const bool musl = std::any_of(modules.begin(), modules.end(), [](const remote_module& one) {
+      return one.path.find("/ld-musl") != std::string::npos;
+    });
+    if (musl) {
+      throw attach_error(
+          fmt::format("process {} is linked with musl, and the recorder is built for glibc", process),
+          "Its page faults alone: tarn profile --mode faults -- PROGRAM ARG...");
+    }
+    throw attach_error(
+        fmt::format("process {} is statically linked: no library can be loaded into it", process),
+        "Link it dynamically, or see its page faults alone: tarn profile --mode faults -- PROGRAM ARG...");
+  }
+  if (std::any_of(modules.begin(), modules.end(), defines("__sanitizer_get_allocated_size"))) {
+    throw attach_error(
+        fmt::format("process {} is built with a sanitizer, whose malloc must not be stood in for", process),
+        "Build it without the sanitizer.");
+  }
+  if (!modules.empty() && modules.front().address_of("malloc") != 0) {
+    throw attach_error(
+        fmt::format("process {} has its malloc linked in, which its own code calls directly", process),
+        "Build it without its own allocator; or see its page faults alone: tarn profile --mode faults.");
+  }
+}
+
+attach_error refused_by_system(pid_t process, int scope) {
+  const std::string problem = fmt::format("the system does not let process {} be traced", process);
+  if (scope == 1) {
+    return {
+        problem + ": kernel.yama.ptrace_scope is 1, so only a parent may trace its children",
+        fmt::format("As root: tarn attach {0}, or sysctl kernel.yama.ptrace_scope=0. Or start the program "
+                    "under tarn: tarn profile --paused -- PROGRAM ARG...",
+                    process)};
+  }
+  if (scope == 2) {
+    return {problem + ": kernel.yama.ptrace_scope is 2, so only root may trace",
+            fmt::format("As root: tarn attach {}, or sysctl kernel.yama.ptrace_scope=0.", process)};
+  }
+  if (scope == 3) {
+    return {problem + ": kernel.yama.ptrace_scope is 3, so nobody may trace until the next boot",
+            "Start the program under tarn profile."};
+  }
+  return {
+      problem,
+      "It may have changed its rights since its start, or a container or security module forbids ptrace: start the "
+      "container with --cap-add SYS_PTRACE, or the program under tarn profile."};
+}
+
+void require_attachable(pid_t process) {
+  const status_fields status = read_status(process);
+  require_living(process, status);
+  require_same_user(process, status, geteuid());
+  require_untraced(process, status);
+  require_same_namespaces(process);
+  require_no_sandbox(process, status, read_status(getpid()));
+  require_segv_not_ignored(process, status);
+  require_ptrace(process);
+  require_recordable_modules(process, modules_of_process(process));
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/attach/attached_process.hpp"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fmt/core.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "profiler/attach/moments.hpp"
+#include "profiler/attach/safe_point.hpp"
+#include "profiler/record/attach_calls.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr double seconds_to_safe_point = 10;
+constexpr double seconds_to_stop = 0.02;
+constexpr double seconds_to_release = 5;
+constexpr std::uint64_t stack_bytes = 256 << 10;
+constexpr std::size_t code_bytes = 32;
+constexpr std::uint64_t text_bytes = 8 << 10;  // at the stack's lower end
+// After a call of dlopen: the library may need some time to load.
+constexpr double look_after[] = {0.25, 0.05, 0.01, 0.002};
+
+// The first thread first.
+std::vector<pid_t> threads_of(pid_t process) {
+  std::vector<pid_t> found;
+  DIR* folder = opendir(fmt::format("/proc/{}/task", process).c_str());
+  if (folder == nullptr) throw process_gone(process);
+  while (const dirent* entry = readdir(folder)) {
+    pid_t thread = 0;
+    const char* end = entry->d_name + std::strlen(entry->d_name);
+    if (std::from_chars(entry->d_name, end, thread).ptr == end) found.push_back(thread);
+  }
+  closedir(folder);
+  return found;
+}
+
+const remote_module* find_libc(const std::vector<remote_module>& modules) {
+  const auto at = std::find_if(modules.begin(), modules.end(), is_libc);
+  return at != modules.end() ? &*at : nullptr;
+}
+
+std::string text_at(pid_t process, std::uint64_t address) {
+  char text[512] = {};
+  read_memory(process, address, text, sizeof text - 1);
+  return text;
+}
+
+[[noreturn]] void fail(pid_t process, attach_result result) {
+  switch (result) {
+    case attach_result::already:
+      throw attach_error(fmt::format("process {} is being recorded already", process),
+                         fmt::format("End that recording: tarn detach {}", process));
+    case attach_result::preloaded:
+      throw attach_error(
+          fmt::format("process {} was started with the recorder preloaded", process),
+          fmt::format("It is recorded from its start: tarn dump {} writes what there is so far.", process));
+    case attach_result::no_session:
+      throw attach_error(fmt::format("process {} cannot open the memory of this recording", process),
+                         "It must see this process in /proc: run tarn as its user, in its container.");
+    case attach_result::no_file:
+      throw attach_error(fmt::format("process {} cannot make the memory that is recorded into", process),
+                         "Its limits on memory, address space or descriptors (ulimit) are too low.");
+    case attach_result::no_slots:
+      throw attach_error(fmt::format("process {} does not let its calls of malloc be changed", process),
+                         "A security module may forbid mprotect. Start it under tarn profile.");
+    case attach_result::recording:
+    case attach_result::no_memory:
+      break;
+  }
+  throw attach_error(fmt::format("process {} has no memory for the recorder", process),
+                     "Its limit on address space (ulimit -v) is too low.");
+}
+
+}  // namespace
+
+// A thread that is stopped at a safe point, with a stack for what it is to call.
+struct attached_process::workplace {
+  pid_t process;
+  remote_thread& thread;
+  const remote_module& libc;
+  std::uint64_t stack = 0;
+  int error = 0;
+
+  [[nodiscard]] std::uint64_t function(const char* name) const {
+    const std::uint64_t address = libc.address_of(name);
+    if (address != 0) return address;
+    throw attach_error(fmt::format("the C library of process {} has no {}", process, name),
+                       "tarn needs glibc 2.34 or newer; start the program under tarn profile.");
+  }
+  std::uint64_t call(std::uint64_t address, std::initializer_list<std::uint64_t> arguments) {
+    return thread.call(address, arguments, stack + stack_bytes);
+  }
+  // A string for the next calls, at one of two places.
+  std::uint64_t put(const std::string& text, unsigned place) {
+    const std::uint64_t address = stack + place * (text_bytes / 2);
+    if (text.size() >= text_bytes / 2 || !write_memory(process, address, text.c_str(), text.size() + 1)) {
+      throw attach_error(fmt::format("the memory of process {} cannot be written", process),
+                         "tarn doctor says what this system allows.");
+    }
+    return address;
+  }
+  void open() {
+    const std::uint64_t place = thread.call(function("__errno_location"), {});
+    read_memory(process, place, &error, sizeof error);
+    stack =
+        thread.call(function("mmap"), {0, stack_bytes, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~std::uint64_t{0}, 0});
+    if (stack == ~std::uint64_t{0}) fail(process, attach_result::no_memory);
+  }
+  void close() {
+    thread.call(function("munmap"), {stack, stack_bytes});
+    const std::uint64_t place = thread.call(function("__errno_location"), {});
+    write_memory(process, place, &error, sizeof error);
+  }
+};
+
+attached_process::attached_process(pid_t process, const std::string& library, const std::string& place,
+                                   std::function<void()> meanwhile)
+    : process_(process), meanwhile_(std::move(meanwhile)) {
+  at_safe_point(process, [&](workplace& there) { begin(there, library, place); });
+  code_.resize(code_bytes);
+  code_.resize(read_memory(process_, look_, code_.data(), code_.size()));
+  read_memory(process_, loads_word_, &last_loads_, sizeof last_loads_);
+}
+
+attached_process::~attached_process() = default;
+
+void attached_process::begin(workplace& there, const std::string& library, const std::string& place) {
+  const std::uint64_t handle =
+      there.call(there.function("dlopen"), {there.put(library, 0), RTLD_NOW | RTLD_LOCAL});
+  if (handle == 0) {
+    const std::string why = text_at(process_, there.call(there.function("dlerror"), {}));
+    there.close();
+    throw attach_error(
+        fmt::format("process {} cannot load the recorder: {}", process_, why),
+        "The library must be readable for the process's user, at the same path in its container.");
+  }
+  const auto find = [&](const char* name) {
+    const std::uint64_t address = there.call(there.function("dlsym"), {handle, there.put(name, 1)});
+    if (address != 0) return address;
+    there.close();
+    throw attach_error(fmt::format("process {} has loaded a recorder of another version", process_),
+                       "Install the command and its libraries together, and restart the program.");
+  };
+  const std::uint64_t attach = find(attach_function);
+  const std::uint64_t loads = find(loads_function);
+  look_ = find(look_function);
+  detach_ = find(detach_function);
+  release_ = find(release_function);
+  const std::uint64_t result = there.call(attach, {there.put(place, 0)});
+  loads_word_ = there.call(loads, {});
+  there.close();
+  refused_slots_ = static_cast<std::uint32_t>(result >> refused_shift);
+  const auto what = static_cast<attach_result>(static_cast<std::uint32_t>(result));
+  if (what != attach_result::recording) fail(process_, what);
+}
+
+void attached_process::look_for_libraries() {
+  std::uint32_t loads = 0;
+  if (read_memory(process_, loads_word_, &loads, sizeof loads) != sizeof loads) return;
+  if (loads != last_loads_) {
+    last_loads_ = loads;
+    looks_left_ = std::size(look_after);
+    next_look_ = now_seconds() + look_after[looks_left_ - 1];
+  }
+  if (looks_left_ == 0 || now_seconds() < next_look_) return;
+  at_safe_point(process_, [this](workplace& there) {
+    there.call(look_, {});
+    there.close();
+  });
+  if (--looks_left_ != 0) next_look_ = now_seconds() + look_after[looks_left_ - 1];
+}
+
+bool attached_process::has_recorder(pid_t process) const {
+  std::vector<unsigned char> found(code_.size());
+  return read_memory(process, look_, found.data(), found.size()) == found.size() && found == code_;
+}
+
+bool attached_process::is_there() const { return has_recorder(process_); }
+
+void attached_process::detach(pid_t process) {
+  at_safe_point(process, [this](workplace& there) {
+    there.call(detach_, {});
+    there.close();
+  });
+  const double until = now_seconds() + seconds_to_release;
+  for (bool done = false; !done && now_seconds() < until;) {
+    meanwhile_();
+    pause_for(seconds_before_release);
+    at_safe_point(process, [&](workplace& there) {
+      done = there.call(release_, {}) != 0;
+      there.close();
+    });
+  }
+}
+
+void attached_process::at_safe_point(pid_t process, const std::function<void(workplace&)>& work) {
+  const std::vector<remote_module> modules = modules_of_process(process);
+  const remote_module* libc = find_libc(modules);
+  if (libc == nullptr) throw process_gone(process);
+  safe_point point(process, modules);
+  const double until = now_seconds() + seconds_to_safe_point;
+  double pause = 0.0005;
+  while (now_seconds() < until) {
+    for (const pid_t thread : threads_of(process)) {
+      if (try_thread({process, thread}, *libc, point, work)) return;
+    }
+    late_.erase(std::remove_if(late_.begin(), late_.end(), [](const auto& one) { return one->let_go(); }),
+                late_.end());
+    meanwhile_();
+    pause_for(pause);
+    pause = std::min(0.01, 1.5 * pause);
+  }
+  throw attach_error(
+      fmt::format("no thread of process {} was seen outside of malloc and the dynamic linker for {:.0f} s",
+                  process, seconds_to_safe_point),
+      "Its threads may all sleep in the kernel, or wait for one another. Try again later.");
+}
+
+// False: the thread is at no safe point, or has ended.
+bool attached_process::try_thread(thread_name who, const remote_module& libc, safe_point& point,
+                                  const std::function<void(workplace&)>& work) {
+  const bool waits =
+      std::any_of(late_.begin(), late_.end(), [&](const auto& one) { return one->thread() == who.thread; });
+  if (waits) return false;
+  std::unique_ptr<remote_thread> thread;
+  try {
+    thread = std::make_unique<remote_thread>(who.process, who.thread);
+    if (!thread->stop(seconds_to_stop)) {
+      late_.push_back(std::move(thread));
+      return false;
+    }
+  } catch (const process_gone&) {
+    if (who.thread == who.process) throw;
+    return false;
+  }
+  if (!code_.empty() && !has_recorder(who.process)) throw process_gone(who.process);
+  const bool safe = !thread->in_restartable_sequence() && point.is_at_one(who.thread);
+  if (safe) {
+    workplace there{who.process, *thread, libc};
+    there.open();
+    work(there);
+  }
+  thread->let_go();
+  longest_stop_ = std::max(longest_stop_, thread->stopped_seconds());
+  return safe;
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/attach/remote_module.hpp"
+
+#include <elf.h>
+#include <link.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr std::size_t most_symbols = 1 << 20;
+constexpr std::size_t most_string_bytes = std::size_t{64} << 20;
+constexpr std::size_t most_buckets = 1 << 20;
+
+template <typename type>
+std::optional<type> read_one(pid_t process, std::uint64_t address) {
+  type value;
+  if (read_memory(process, address, &value, sizeof value) != sizeof value) return std::nullopt;
+  return value;
+}
+
+template <typename type>
+std::vector<type> read_some(pid_t process, std::uint64_t address, std::size_t count) {
+  std::vector<type> values(count);
+  values.resize(read_memory(process, address, values.data(), count * sizeof(type)) / sizeof(type));
+  return values;
+}
+
+struct tables {
+  std::uint64_t symbols = 0;
+  std::uint64_t strings = 0;
+  std::uint64_t string_bytes = 0;
+  std::uint64_t hash = 0;
+};
+
+class module_reader {
+ public:
+  module_reader(pid_t process, std::uint64_t start, std::uint64_t end)
+      : process_(process), start_(start), end_(end) {}
+
+  std::vector<remote_symbol> functions() {
+    const auto header = read_one<ElfW(Ehdr)>(process_, start_);
+    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return {};
+    if (header->e_phnum > 256 || header->e_phentsize != sizeof(ElfW(Phdr))) return {};
+    const auto parts = read_some<ElfW(Phdr)>(process_, start_ + header->e_phoff, header->e_phnum);
+    std::uint64_t lowest = std::numeric_limits<std::uint64_t>::max();
+    for (const ElfW(Phdr) & part : parts) {
+      if (part.p_type == PT_LOAD) lowest = std::min<std::uint64_t>(lowest, part.p_vaddr);
+    }
+    base_ = start_ - (lowest & ~std::uint64_t{4095});
+    for (const ElfW(Phdr) & part : parts) {
+      if (part.p_type == PT_DYNAMIC) return read(tables_at(base_ + part.p_vaddr, part.p_memsz));
+    }
+    return {};
+  }
+
+ private:
+  // The loader makes addresses of most entries, and leaves some as they are in the file.
+  [[nodiscard]] std::uint64_t place(std::uint64_t value) const {
+    return value >= start_ && value < end_ ? value : base_ + value;
+  }
+
+  tables tables_at(std::uint64_t dynamic, std::uint64_t bytes) {
+    tables found;
+    for (const ElfW(Dyn) & entry :
+         read_some<ElfW(Dyn)>(process_, dynamic, std::min<std::uint64_t>(bytes / sizeof(ElfW(Dyn)), 1024))) {
+      if (entry.d_tag == DT_NULL) break;
+      if (entry.d_tag == DT_SYMTAB) found.symbols = place(entry.d_un.d_ptr);
+      if (entry.d_tag == DT_STRTAB) found.strings = place(entry.d_un.d_ptr);
+      if (entry.d_tag == DT_STRSZ) found.string_bytes = entry.d_un.d_val;
+      if (entry.d_tag == DT_GNU_HASH) found.hash = place(entry.d_un.d_ptr);
+    }
+    return found;
+  }
+
+  // How many symbols there are, which only the hash table tells.
+  std::size_t symbol_count(std::uint64_t hash) {
+    const auto head = read_some<std::uint32_t>(process_, hash, 4);
+    if (head.size() != 4 || head[0] > most_buckets || head[2] > most_buckets) return 0;
+    const std::uint64_t buckets_at = hash + 16 + std::uint64_t{head[2]} * 8;
+    std::uint32_t last = 0;
+    for (const std::uint32_t first : read_some<std::uint32_t>(process_, buckets_at, head[0]))
+      last = std::max(last, first);
+    if (last < head[1]) return head[1];
+    while (last < most_symbols) {
+      const auto link =
+          read_one<std::uint32_t>(process_, buckets_at + 4 * (std::uint64_t{head[0]} + last - head[1]));
+      if (!link || (*link & 1) != 0) break;
+      ++last;
+    }
+    return last + std::size_t{1};
+  }
+
+  std::vector<remote_symbol> read(const tables& from) {
+    std::vector<remote_symbol> found;
+    if (from.symbols == 0 || from.strings == 0 || from.hash == 0) return found;
+    const auto names =
+        read_some<char>(process_, from.strings, std::min(from.string_bytes, most_string_bytes));
+    for (const ElfW(Sym) & symbol : read_some<ElfW(Sym)>(process_, from.symbols, symbol_count(from.hash))) {
+      const auto type = ELF64_ST_TYPE(symbol.st_info);
+      if (symbol.st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC)) continue;
+      if (symbol.st_name >= names.size()) continue;
+      const char* name = names.data() + symbol.st_name;
+      found.push_back({std::string(name, strnlen(name, names.size() - symbol.st_name)),
+                       base_ + symbol.st_value, symbol.st_size});
+    }
+    return found;
+  }
+
+  pid_t process_;
+  std::uint64_t start_;
+  std::uint64_t end_;
+  std::uint64_t base_ = 0;
+};
+
+struct map_line {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  std::uint64_t offset = 0;
+  std::string path;
+};
+
+// "START-END PROT OFFSET DEVICE INODE   PATH"
+std::optional<map_line> parse_line(const std::string& text) {
+  map_line line;
+  const char* end = text.data() + text.size();
+  auto at = std::from_chars(text.data(), end, line.start, 16);
+  if (at.ec != std::errc() || at.ptr == end) return std::nullopt;
+  at = std::from_chars(at.ptr + 1, end, line.end, 16);
+  if (at.ec != std::errc() || end - at.ptr < 7) return std::nullopt;
+  at = std::from_chars(at.ptr + 6, end, line.offset, 16);
+  const std::size_t path = text.find('/');
+  if (path != std::string::npos) line.path = text.substr(path);
+  return line;
+}
+
+}  // namespace
+
+std::uint64_t remote_module::address_of(std::string_view function) const {
+  for (const remote_symbol& one : functions) {
+    if (one.name == function) return one.address;
+  }
+  return 0;
+}
+
+std::size_t read_memory(pid_t process, std::uint64_t address, void* into, std::size_t bytes) {
+  std::size_t done = 0;
+  while (done < bytes) {
+    iovec here = {static_cast<char*>(into) + done, bytes - done};
+    iovec there = {reinterpret_cast<void*>(address + done), bytes - done};
+    const ssize_t got = process_vm_readv(process, &here, 1, &there, 1, 0);
+    if (got <= 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+bool write_memory(pid_t process, std::uint64_t address, const void* from, std::size_t bytes) {
+  iovec here = {const_cast<void*>(from), bytes};
+  iovec there = {reinterpret_cast<void*>(address), bytes};
+  return process_vm_writev(process, &here, 1, &there, 1, 0) == static_cast<ssize_t>(bytes);
+}
+
+std::vector<remote_module> modules_of_process(pid_t process) {
+  std::vector<remote_module> found;
+  std::ifstream file("/proc/" + std::to_string(process) + "/maps");
+  std::string text;
+  while (std::getline(file, text)) {
+    const std::optional<map_line> line = parse_line(text);
+    if (!line || line->path.empty()) continue;
+    if (line->offset == 0 &&
+        (found.empty() || found.back().path != line->path || line->start > found.back().end + (1U << 30))) {
+      remote_module& added = found.emplace_back();
+      added.path = line->path;
+      added.start = line->start;
+      added.end = line->end;
+    } else if (!found.empty() && found.back().path == line->path) {
+      found.back().end = line->end;
+    }
+  }
+  for (remote_module& one : found) one.functions = module_reader(process, one.start, one.end).functions();
+  return found;
+}
+
+}  // namespace tarn::profiler

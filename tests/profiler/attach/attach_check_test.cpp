@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// What is said where a process cannot be attached to, also of systems that this one is not.
+#include "profiler/attach/attach_check.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace tarn::profiler;
+
+namespace {
+
+// What `work` throws: the problem and, behind it, the advice. Empty: nothing.
+template <typename work_type>
+std::string said_by(const work_type& work) {
+  try {
+    work();
+  } catch (const attach_error& error) {
+    return std::string(error.what()) + " | " + error.advice();
+  }
+  return {};
+}
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+TEST(attach_check, yama_is_named_with_what_to_do) {
+  const auto said = [](int scope) {
+    const attach_error error = refused_by_system(4711, scope);
+    return std::string(error.what()) + " | " + error.advice();
+  };
+  EXPECT_TRUE(has(said(1), "kernel.yama.ptrace_scope is 1") && has(said(1), "tarn profile --paused"));
+  EXPECT_TRUE(has(said(2), "kernel.yama.ptrace_scope is 2") && has(said(2), "As root: tarn attach 4711"));
+  EXPECT_TRUE(has(said(3), "until the next boot") && !has(said(3), "sysctl"));
+  EXPECT_TRUE(has(said(0), "--cap-add SYS_PTRACE") && !has(said(0), "yama"));
+  EXPECT_TRUE(has(said(-1), "--cap-add SYS_PTRACE"));
+}
+
+TEST(attach_check, each_of_the_users_of_a_process_counts) {
+  const status_fields own = {{"Name", "a"}, {"Uid", "1000\t1000\t1000\t1000"}};
+  const status_fields setuid = {{"Name", "a"}, {"Uid", "1000\t0\t0\t0"}};
+  EXPECT_EQ(said_by([&] { require_same_user(1, own, 1000); }), "");
+  EXPECT_TRUE(has(said_by([&] { require_same_user(1, own, 0); }), "belongs to"));
+  EXPECT_TRUE(has(said_by([&] { require_same_user(1, setuid, 1000); }), "sudo -u root"));
+}
+
+TEST(attach_check, a_filter_of_the_container_is_no_sandbox) {
+  const status_fields free = {{"Seccomp", "0"}};
+  const status_fields one = {{"Name", "a"}, {"Seccomp", "2"}, {"Seccomp_filters", "1"}};
+  const status_fields two = {{"Name", "a"}, {"Seccomp", "2"}, {"Seccomp_filters", "2"}};
+  const status_fields strict = {{"Name", "a"}, {"Seccomp", "1"}, {"Seccomp_filters", "0"}};
+  EXPECT_EQ(said_by([&] { require_no_sandbox(1, free, free); }), "");
+  EXPECT_EQ(said_by([&] { require_no_sandbox(1, one, one); }), "");
+  EXPECT_EQ(said_by([&] { require_no_sandbox(1, one, two); }), "");
+  EXPECT_TRUE(has(said_by([&] { require_no_sandbox(1, one, free); }), "sandbox"));
+  EXPECT_TRUE(has(said_by([&] { require_no_sandbox(1, two, one); }), "sandbox"));
+  EXPECT_TRUE(has(said_by([&] { require_no_sandbox(1, strict, one); }), "sandbox"));
+}
+
+TEST(attach_check, the_tracer_is_named) {
+  EXPECT_EQ(said_by([] { require_untraced(1, {{"TracerPid", "0"}}); }), "");
+  const std::string own = std::to_string(getpid());
+  EXPECT_TRUE(has(said_by([&] { require_untraced(1, {{"TracerPid", own}}); }), ("process " + own).c_str()));
+}
+
+TEST(attach_check, modules_tell_what_cannot_be_recorded) {
+  const auto module = [](const char* path, std::vector<remote_symbol> functions) {
+    return remote_module{path, 4096, 8192, std::move(functions)};
+  };
+  const remote_module program = module("/usr/bin/program", {});
+  const remote_module libc = module("/lib/libc.so.6", {{"malloc", 4100, 10}});
+  EXPECT_EQ(said_by([&] { require_recordable_modules(1, {program, libc}); }), "");
+  EXPECT_TRUE(has(said_by([&] { require_recordable_modules(1, {program}); }), "statically linked"));
+  EXPECT_TRUE(has(said_by([&] {
+                    require_recordable_modules(1, {program, module("/lib/ld-musl-x86_64.so.1", {})});
+                  }),
+                  "musl"));
+  EXPECT_TRUE(has(said_by([&] {
+                    require_recordable_modules(1, {module("/usr/bin/own", {{"malloc", 4100, 10}}), libc});
+                  }),
+                  "malloc linked in"));
+  EXPECT_TRUE(
+      has(said_by([&] {
+            require_recordable_modules(
+                1, {program, module("/lib/libasan.so", {{"__sanitizer_get_allocated_size", 4100, 1}}), libc});
+          }),
+          "sanitizer"));
+}
+
+TEST(remote_module, reads_its_own_process) {
+  const std::vector<remote_module> modules = modules_of_process(getpid());
+  ASSERT_FALSE(modules.empty());
+  std::uint64_t address = 0;
+  for (const remote_module& one : modules) {
+    if (one.path.find("libc.so") != std::string::npos) address = one.address_of("getppid");
+  }
+  ASSERT_NE(address, 0U);
+  EXPECT_EQ(reinterpret_cast<pid_t (*)()>(address)(), getppid());
+}
+
+}  // namespace
