@@ -52,7 +52,8 @@ long tarn_record_attach(const char* place) {
   if (is_preloaded()) return static_cast<long>(attach_result::preloaded);
   if (session.header != nullptr) return static_cast<long>(attach_result::already);
   if (!find_real_functions()) return static_cast<long>(attach_result::no_memory);
-  library_closed();  // which happened unseen
+  library_closing();  // which happened unseen
+  library_closed();
   look_for_operators();
   const attach_result result = result_of(begin_recording(place));
   if (result != attach_result::recording) {

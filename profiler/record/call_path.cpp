@@ -11,18 +11,18 @@ namespace {
 
 using unwind::frame_step;
 using unwind::plain_address;
-using unwind::read_word;
 using unwind::step;
 
 constexpr std::uint32_t not_checked = ~std::uint32_t{0};
 
 frame_rule rule_of(std::uintptr_t pc, rule_table& rules, rule_source& source) {
   // The call may be its function's last instruction.
-  frame_rule rule = rules.find(pc - 1);
-  if (rule.kind == rule_kind::unknown) {
-    rule = source.rule_for(pc - 1);
-    rules.insert(pc - 1, rule);
+  const unwind::kept_rule kept = rules.find(pc - 1);
+  if (kept.rule.kind != rule_kind::unknown && kept.source == source.generation && kept.source != 0) {
+    return kept.rule;
   }
+  const frame_rule rule = source.rule_for(pc - 1);
+  rules.insert(pc - 1, {rule, source.generation});
   return rule;
 }
 
@@ -83,12 +83,13 @@ std::uint32_t node_table::insert(std::uint32_t parent, std::uintptr_t address) n
 }
 
 // How many of frames_[0..end) are still what they were, from the outermost on.
-std::uint32_t call_path::checked_depth(std::uint32_t end) const {
+std::uint32_t call_path::checked_depth(std::uint32_t end, stack_memory& stack) const {
   for (std::uint32_t index = 0; index < end; ++index) {
     const frame& one = frames_[index];
-    if (plain_address(read_word(one.pc_slot)) != one.pc) return index;
+    std::uintptr_t word = 0;
+    if (!stack.read(one.pc_slot, word) || plain_address(word) != one.pc) return index;
     if (one.needs_frame_pointer && one.frame_pointer_slot != 0 &&
-        read_word(one.frame_pointer_slot) != one.frame_pointer) {
+        (!stack.read(one.frame_pointer_slot, word) || word != one.frame_pointer)) {
       return index;
     }
   }
@@ -96,13 +97,13 @@ std::uint32_t call_path::checked_depth(std::uint32_t end) const {
 }
 
 // Whether `now` is where the remembered path goes on. Drops what is inside of it, as it has returned.
-bool call_path::takes_over(const frame& now, std::uint32_t& valid) {
+bool call_path::takes_over(const frame& now, std::uint32_t& valid, stack_memory& stack) {
   while (depth_ > 0 && frames_[depth_ - 1].stack_pointer < now.stack_pointer) --depth_;
   if (depth_ == 0) return false;
   frame& top = frames_[depth_ - 1];
   if (top.stack_pointer != now.stack_pointer || top.pc != now.pc) return false;
   if (top.needs_frame_pointer && top.frame_pointer != now.frame_pointer) return false;
-  if (valid == not_checked) valid = checked_depth(depth_ - 1);
+  if (valid == not_checked) valid = checked_depth(depth_ - 1, stack);
   if (valid < depth_ - 1) {
     depth_ = valid;
     return false;
@@ -126,22 +127,19 @@ void call_path::append(const frame& added, node_sink& sink) {
   ++depth_;
 }
 
-std::uint32_t call_path::node_of(const call_origin& origin, const stack_bounds& bounds, rule_table& rules,
+std::uint32_t call_path::node_of(const call_origin& origin, stack_memory stack, rule_table& rules,
                                  rule_source& source, node_sink& sink) {
   frame now = {origin.return_address, origin.stack_pointer, origin.frame_pointer, 0, 0, 0, false, false};
   std::uint32_t valid = not_checked;
   fresh_count_ = 0;
-  // Another stack, or this one has been made anew at another size.
-  if (depth_ > 0 && (frames_[0].stack_pointer > bounds.high || frames_[0].stack_pointer < bounds.low))
-    depth_ = 0;
   bool taken = false;
   bool cut = false;
   for (;;) {
-    taken = takes_over(now, valid);
+    taken = takes_over(now, valid, stack);
     if (taken) break;
     const frame_rule rule = rule_of(now.pc, rules, source);
     frame_step next;
-    const bool more = step(rule, now.stack_pointer, now.frame_pointer, bounds, next);
+    const bool more = step(rule, now.stack_pointer, now.frame_pointer, stack, next);
     now.by_frame_pointer = next.by_frame_pointer && rule.kind != rule_kind::end;
     fresh_[fresh_count_++] = now;
     if (!more) break;
@@ -159,7 +157,7 @@ std::uint32_t call_path::node_of(const call_origin& origin, const stack_bounds& 
   return node;
 }
 
-bool call_path::verify(const call_origin& origin, const stack_bounds& bounds, rule_table& rules,
+bool call_path::verify(const call_origin& origin, stack_memory stack, rule_table& rules,
                        rule_source& source) {
   std::uintptr_t pc = origin.return_address;
   std::uintptr_t stack_pointer = origin.stack_pointer;
@@ -167,7 +165,7 @@ bool call_path::verify(const call_origin& origin, const stack_bounds& bounds, ru
   for (std::uint32_t left = depth_; left > 0; --left) {
     if (frames_[left - 1].pc != pc) return false;
     frame_step next;
-    if (!step(rule_of(pc, rules, source), stack_pointer, frame_pointer, bounds, next)) return left == 1;
+    if (!step(rule_of(pc, rules, source), stack_pointer, frame_pointer, stack, next)) return left == 1;
     pc = next.pc;
     stack_pointer = next.stack_pointer;
     frame_pointer = next.frame_pointer;

@@ -12,7 +12,8 @@
 #include <cstdint>
 
 #include "os/frame_rule.hpp"
-#include "os/stack_walk.hpp"
+#include "os/frame_step.hpp"
+#include "os/rule_table.hpp"
 
 namespace tarn::profiler {
 
@@ -23,6 +24,7 @@ using unwind::parse_frame_rule;
 using unwind::rule_kind;
 using unwind::rule_table;
 using unwind::stack_bounds;
+using unwind::stack_memory;
 // Where a call of a hook came from.
 using call_origin = unwind::frame_origin;
 
@@ -75,17 +77,20 @@ class rule_source {
  public:
   virtual frame_rule rule_for(std::uintptr_t pc) = 0;
 
+  // Rules that a table got under another generation are asked for anew. 0: so are all.
+  std::uint64_t generation = 0;
+
  protected:
   ~rule_source() = default;
 };
 
 class call_path {
  public:
-  // The node of the path that ends in `origin`. `bounds` are those of the stack it runs on: nothing outside is read.
-  std::uint32_t node_of(const call_origin& origin, const stack_bounds& bounds, rule_table& rules,
-                        rule_source& source, node_sink& sink);
+  // The node of the path that ends in `origin`. Of the stack only what `stack` gives is read.
+  std::uint32_t node_of(const call_origin& origin, stack_memory stack, rule_table& rules, rule_source& source,
+                        node_sink& sink);
   // Unwinds without taking anything over, and tells whether that gives the path that node_of has just given.
-  bool verify(const call_origin& origin, const stack_bounds& bounds, rule_table& rules, rule_source& source);
+  bool verify(const call_origin& origin, stack_memory stack, rule_table& rules, rule_source& source);
   // Whatever is remembered may be wrong from here on (a library has gone).
   void forget() noexcept { depth_ = 0; }
   // Gives memory back; all its nodes are unknown then.
@@ -108,8 +113,8 @@ class call_path {
     bool by_frame_pointer;     // this one does
   };
 
-  std::uint32_t checked_depth(std::uint32_t end) const;
-  bool takes_over(const frame& now, std::uint32_t& valid);
+  std::uint32_t checked_depth(std::uint32_t end, stack_memory& stack) const;
+  bool takes_over(const frame& now, std::uint32_t& valid, stack_memory& stack);
   void append(const frame& added, node_sink& sink);
 
   std::uint32_t depth_;

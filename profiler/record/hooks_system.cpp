@@ -82,6 +82,7 @@ int pthread_setname_np(pthread_t thread, const char* name) noexcept {
 int dlclose(void* library) {
   using closer = int (*)(void*);
   const auto forward = reinterpret_cast<closer>(find_next("dlclose"));
+  library_closing();
   const int result = forward(library);
   library_closed();
   return result;

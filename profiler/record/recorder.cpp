@@ -122,20 +122,29 @@ class section {
   bool entered_ = false;
 };
 
+// What changes with each library that is closed; 0 while one is being closed, as another may be opened at its address
+// before that has ended.
+std::uint64_t library_generation() {
+  // relaxed: a library that another thread closes now is not on this thread's stack, and whoever has opened one at the
+  // address of another has come after its close by the dynamic linker's lock
+  const std::uint64_t ended = closes_ended.load(std::memory_order_relaxed);
+  return closes_begun.load(std::memory_order_relaxed) == ended ? ended + 1 : 0;
+}
+
 std::uint32_t node_of(thread_state& thread, const call_origin& origin) {
-  // relaxed: a library that another thread closes now is not on this thread's stack
-  const std::uint32_t generation = library_generation.load(std::memory_order_relaxed);
-  if (generation != thread.library_generation) {
+  const std::uint64_t generation = library_generation();
+  if (generation == 0 || generation != thread.library_generation) {
     thread.library_generation = generation;
     thread.path.forget();
   }
-  const stack_bounds& bounds = bounds_of(thread, origin.stack_pointer);
+  const stack_memory stack = stack_of(thread, origin.stack_pointer);
   module_rules source(thread);
+  source.generation = generation;
   ring_nodes sink(thread);
-  const std::uint32_t node = thread.path.node_of(origin, bounds, rules, source, sink);
+  const std::uint32_t node = thread.path.node_of(origin, stack, rules, source, sink);
   if ((++thread.events & (verify_every - 1)) == 0) {
     process->file.page->unwind_checked.fetch_add(1, std::memory_order_relaxed);
-    if (!thread.path.verify(origin, bounds, rules, source)) {
+    if (!thread.path.verify(origin, stack, rules, source)) {
       process->file.page->unwind_wrong.fetch_add(1, std::memory_order_relaxed);
     }
   }
@@ -333,8 +342,6 @@ void mapped(void* start, std::size_t bytes, bool anonymous, const call_origin& o
 void unmapped(void* start, std::size_t bytes) {
   const section here;
   if (here.thread == nullptr) return;
-  // Others' stacks may lie there.
-  stack_generation.fetch_add(1, std::memory_order_relaxed);
   thread_state& thread = *here.thread;
   if (!thread.reserve(3)) return;
   const std::uint64_t ticks = thread.ticks_since_last();
@@ -348,10 +355,7 @@ void thread_named(const char* name) {
   if (here.thread != nullptr) put_text(*here.thread, text_kind::thread_name, name, nullptr, 0);
 }
 
-void library_closed() {
-  // Rules are found anew; where two threads' writes cross, the entry counts as absent.
-  os::system_call(SYS_madvise, reinterpret_cast<long>(&rules), sizeof rules, MADV_DONTNEED);
-  library_generation.fetch_add(1, std::memory_order_relaxed);
-}
+void library_closing() { closes_begun.fetch_add(1, std::memory_order_relaxed); }
+void library_closed() { closes_ended.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace tarn::profiler::recorder

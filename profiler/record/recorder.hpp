@@ -79,6 +79,8 @@ void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& 
 void mapped(void* start, std::size_t bytes, bool anonymous, const call_origin& origin);
 void unmapped(void* start, std::size_t bytes);
 void thread_named(const char* name);
+// Around each close of a library: what is known of code and of paths is not used meanwhile, and is found anew afterwards.
+void library_closing();
 void library_closed();
 
 // A call of malloc or free that operator new or delete of the program's library has made.

@@ -23,7 +23,8 @@ constinit rule_table rules;
 constinit process_state* process = nullptr;
 constinit bool started = false;
 constinit std::int64_t sample_base = 0;
-constinit std::atomic<std::uint32_t> library_generation{0};
+constinit std::atomic<std::uint64_t> closes_begun{0};
+constinit std::atomic<std::uint64_t> closes_ended{0};
 
 namespace {
 

@@ -58,11 +58,10 @@ struct thread_state {
   std::atomic<std::uint32_t> ending;
   std::uint32_t events;
   std::uint64_t random;
-  std::uintptr_t old_block;  // of a realloc that has begun
-  stack_bounds own_stack;
-  stack_bounds other_stack;  // the one it was last seen on, of coroutines and signal handlers
-  std::uint32_t other_stack_generation;
-  std::uint32_t library_generation;
+  std::uintptr_t old_block;     // of a realloc that has begun
+  stack_bounds own_stack;       // all of it can be read
+  std::uintptr_t lowest_stack;  // of the process's first thread: how far its stack may grow
+  std::uint64_t library_generation;
   thread_state* next;
   call_path path;
   // The thread writes to its ring, or reads what belongs to the session. Those must stay until it has left.
@@ -116,10 +115,11 @@ void detach();
 void tell_nothing();
 void put_text(thread_state& thread, text_kind kind, const char* text, const std::uint64_t* tail,
               unsigned tail_words);
-const stack_bounds& bounds_of(thread_state& thread, std::uintptr_t stack_pointer);
+stack_memory stack_of(thread_state& thread, std::uintptr_t stack_pointer);
 void find_own_stack(thread_state& state);
 
-extern constinit std::atomic<std::uint32_t> stack_generation;
-extern constinit std::atomic<std::uint32_t> library_generation;
+// Calls of dlclose that have begun, and those that have ended.
+extern constinit std::atomic<std::uint64_t> closes_begun;
+extern constinit std::atomic<std::uint64_t> closes_ended;
 
 }  // namespace tarn::profiler::recorder

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// thread_stack: where the stacks of a recording thread lie: its own, and the one that it was last seen on.
+// thread_stack: where the stack of a recording thread lies, and what may be read of the one that it is on.
 // Thread safety: each thread asks for itself.
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,6 @@
 extern "C" [[gnu::weak]] void* __libc_stack_end;  // NOLINT(readability-identifier-naming): its name
 
 namespace tarn::profiler::recorder {
-
-constinit std::atomic<std::uint32_t> stack_generation{0};
 
 namespace {
 
@@ -51,20 +49,30 @@ stack_bounds find_mapping(std::uintptr_t address) {
   return found;
 }
 
+// The first thread's stack grows downwards.
+bool has_grown_to(thread_state& thread, std::uintptr_t stack_pointer) {
+  if (stack_pointer >= thread.own_stack.low || stack_pointer < thread.lowest_stack) return false;
+  const stack_bounds now = find_mapping(stack_pointer);
+  if (now.high != thread.own_stack.high) return false;
+  thread.own_stack.low = now.low;
+  return true;
+}
+
 }  // namespace
 
 void find_own_stack(thread_state& state) {
+  state.own_stack = {};
+  state.lowest_stack = ~std::uintptr_t{0};
   if (state.id == os::system_call(SYS_getpid) && &__libc_stack_end != nullptr) {
-    state.own_stack.high = (reinterpret_cast<std::uintptr_t>(__libc_stack_end) & ~std::uintptr_t{7}) + 8;
+    state.own_stack = find_mapping(reinterpret_cast<std::uintptr_t>(__libc_stack_end));
     rlimit limit = {};
     const bool limited = getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < 64 * usual_stack_bytes;
-    state.own_stack.low = state.own_stack.high - (limited ? limit.rlim_cur : usual_stack_bytes);
+    state.lowest_stack = state.own_stack.high - (limited ? limit.rlim_cur : usual_stack_bytes);
     return;
   }
   pthread_attr_t attributes;
   void* low = nullptr;
   std::size_t bytes = 0;
-  state.own_stack = {};
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
   if (pthread_attr_getstack(&attributes, &low, &bytes) == 0) {
     state.own_stack.low = reinterpret_cast<std::uintptr_t>(low);
@@ -73,16 +81,11 @@ void find_own_stack(thread_state& state) {
   pthread_attr_destroy(&attributes);
 }
 
-const stack_bounds& bounds_of(thread_state& thread, std::uintptr_t stack_pointer) {
-  if (thread.own_stack.contain(stack_pointer)) return thread.own_stack;
-  // relaxed: this thread's own unmapping is what could take its stack away
-  const std::uint32_t generation = stack_generation.load(std::memory_order_relaxed);
-  if (thread.other_stack_generation != generation || !thread.other_stack.contain(stack_pointer)) {
-    thread.other_stack_generation = generation;
-    thread.other_stack = find_mapping(stack_pointer);
-    thread.path.forget();
+stack_memory stack_of(thread_state& thread, std::uintptr_t stack_pointer) {
+  if (thread.own_stack.contain(stack_pointer) || has_grown_to(thread, stack_pointer)) {
+    return stack_memory(thread.own_stack);
   }
-  return thread.other_stack;
+  return stack_memory(stack_pointer, stack_memory::question::futex);
 }
 
 }  // namespace tarn::profiler::recorder

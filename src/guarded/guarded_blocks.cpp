@@ -31,7 +31,7 @@ bool is_filled(std::uintptr_t start, std::size_t bytes, unsigned char value) {
 
 TARN_NOINLINE void call_stack::record() {
   const unwind::frame_origin origin = unwind::here();
-  count = unwind::walk(origin, unwind::bounds_from(origin.stack_pointer), frames, most);
+  count = unwind::walk(origin, frames, most);
   thread = os::thread_number();
 }
 

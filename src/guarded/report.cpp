@@ -155,8 +155,7 @@ void write_fault(const guarded_slot& slot, const fault& what) {
   write_history(slot);
   // Last, as the stack may be damaged.
   present_stack.thread = os::thread_number();
-  present_stack.count = unwind::walk(what.origin, unwind::bounds_from(what.origin.stack_pointer),
-                                     present_stack.frames, call_stack::most);
+  present_stack.count = unwind::walk(what.origin, present_stack.frames, call_stack::most);
   present_stack.frames[0] -= 1;
   write_stack(name_of(what.kind), present_stack, true);
   // A handler of the program's may let it go on.

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <atomic>
 #include <cstring>
 
 namespace tarn::unwind {
@@ -20,9 +21,6 @@ constexpr unsigned stack_pointer_register = 31;
 constexpr unsigned return_register = 30;
 #endif
 
-// Encodings of pointers in .eh_frame.
-constexpr unsigned char encoding_omitted = 0xff;
-constexpr unsigned char table_of_offsets = 0x3b;  // relative to the header, 4 bytes, signed
 constexpr unsigned deepest_state = 8;
 
 // Reads within [at, end); `failed` once something reached beyond, and from there on everything is 0.
@@ -311,31 +309,6 @@ class interpreter {
   row states_[deepest_state];
 };
 
-// The entry of the sorted table whose function begins at or before `pc`; null if there is none.
-const unsigned char* find_entry(std::uintptr_t pc, const unsigned char* header) {
-  if (header == nullptr || header[0] != 1 || header[3] != table_of_offsets || header[2] == encoding_omitted)
-    return nullptr;
-  reader in{header + 4, header + 64};
-  in.pointer(header[1]);
-  const std::uint64_t count = in.pointer(header[2]);
-  if (in.failed || count == 0) return nullptr;
-  const unsigned char* table = in.at;
-  const auto base = reinterpret_cast<std::uintptr_t>(header);
-  const auto read = [base](const unsigned char* at) {
-    std::int32_t offset = 0;
-    std::memcpy(&offset, at, sizeof offset);
-    return base + static_cast<std::uintptr_t>(static_cast<std::intptr_t>(offset));
-  };
-  if (pc < read(table)) return nullptr;
-  std::uint64_t low = 0;
-  std::uint64_t high = count;
-  while (high - low > 1) {
-    const std::uint64_t middle = low + (high - low) / 2;
-    (pc < read(table + 8 * middle) ? high : low) = middle;
-  }
-  return reinterpret_cast<const unsigned char*>(read(table + 8 * low + 4));
-}
-
 bool fits(std::int64_t offset) { return offset % 8 == 0 && offset >= 0 && offset < (std::int64_t{1} << 22); }
 
 // breg FP, offset, deref: where a function that aligned its stack keeps the CFA.
@@ -417,11 +390,9 @@ int look_at_module(dl_phdr_info* info, std::size_t, void* context) {
 
 }  // namespace
 
-frame_rule parse_frame_rule(std::uintptr_t pc, const unsigned char* unwind_header) {
+frame_rule parse_entry(std::uintptr_t pc, const unsigned char* entry) {
   frame_rule rule;
   rule.kind = rule_kind::frame_pointer;
-  const unsigned char* entry = find_entry(pc, unwind_header);
-  if (entry == nullptr) return rule;
   reader in{entry, entry + 4};
   const auto length = in.take<std::uint32_t>();
   if (length == 0 || length == 0xffffffff) return rule;
@@ -466,40 +437,6 @@ bool find_module(std::uintptr_t pc, loaded_module& found) {
   search wanted{pc, &found};
   dl_iterate_phdr(look_at_module, &wanted);
   return wanted.is_there;
-}
-
-// A rule in 64 bits: kind 3, base 1, then three times 20.
-namespace {
-
-constexpr std::uint64_t twenty_bits = (std::uint64_t{1} << 20) - 1;
-
-std::uint64_t pack(const frame_rule& rule) {
-  const auto field = [](std::int32_t value, unsigned shift) {
-    return (static_cast<std::uint64_t>(static_cast<std::int64_t>(value)) & twenty_bits) << shift;
-  };
-  return static_cast<std::uint64_t>(rule.kind) | (rule.from_frame_pointer ? 8U : 0U) |
-         field(rule.cfa_offset, 4) | field(rule.saved_frame_pointer, 24) | field(rule.saved_return, 44);
-}
-
-frame_rule unpack(std::uint64_t packed) {
-  const auto field = [packed](unsigned shift) {
-    return static_cast<std::int32_t>(static_cast<std::int64_t>(packed << (44 - shift)) >> 44);
-  };
-  return {static_cast<rule_kind>(packed & 7), (packed & 8) != 0, field(4), field(24), field(44)};
-}
-
-}  // namespace
-
-frame_rule rule_entry::find(std::uintptr_t pc) const noexcept {
-  const std::uint64_t rule = rule_.load(std::memory_order_relaxed);
-  if ((check_.load(std::memory_order_relaxed) ^ rule) != pc) return {};
-  return unpack(rule);
-}
-
-void rule_entry::insert(std::uintptr_t pc, const frame_rule& rule) noexcept {
-  const std::uint64_t packed = pack(rule);
-  rule_.store(packed, std::memory_order_relaxed);
-  check_.store(pc ^ packed, std::memory_order_relaxed);
 }
 
 }  // namespace tarn::unwind

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// frame_rule: how to get from a frame to its caller's, for one program counter, as .eh_frame tells it. What is asked for
-// again and again is kept in a table that all threads share without locks.
+// frame_rule: how to get from a frame to its caller's, for one program counter, as .eh_frame tells it.
+// Thread safety: any thread.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -28,8 +27,10 @@ struct frame_rule {
   std::int32_t saved_return = 0;         // likewise; 0: still in its register
 };
 
-// Reads the rule for `pc`, an address within the calling instruction. Takes no lock, allocates nothing.
-frame_rule parse_frame_rule(std::uintptr_t pc, const unsigned char* unwind_header);
+// Reads the rule for `pc`, an address within the calling instruction, from the entry of .eh_frame for its function (an FDE;
+// see unwind_table). Takes no lock, allocates nothing. The rule depends on nothing but `pc`, the bytes of the entry, the
+// bytes of the common entry that it names (a CIE), and the address of both.
+frame_rule parse_entry(std::uintptr_t pc, const unsigned char* entry);
 
 // The module that `pc` is in, as the dynamic linker knows it. [start, end) holds `pc`; it is the whole module, or one
 // segment of a module that has holes between its segments.
@@ -45,32 +46,5 @@ struct loaded_module {
 bool find_module_lock_free(std::uintptr_t pc, loaded_module& found);
 // The same; with an older glibc it takes the linker's lock.
 bool find_module(std::uintptr_t pc, loaded_module& found);
-
-// Invariant: an entry is whole (check == pc ^ rule) or counts as absent: two threads may write one at a time.
-class rule_entry {
- public:
-  [[nodiscard]] frame_rule find(std::uintptr_t pc) const noexcept;
-  void insert(std::uintptr_t pc, const frame_rule& rule) noexcept;
-
- private:
-  std::atomic<std::uint64_t> check_{0};
-  std::atomic<std::uint64_t> rule_{0};
-};
-
-template <unsigned SizeBits>
-class rules {
- public:
-  [[nodiscard]] frame_rule find(std::uintptr_t pc) const noexcept { return entries_[index_of(pc)].find(pc); }
-  void insert(std::uintptr_t pc, const frame_rule& rule) noexcept { entries_[index_of(pc)].insert(pc, rule); }
-
- private:
-  static std::size_t index_of(std::uintptr_t pc) {
-    return static_cast<std::size_t>((pc * 0x9e3779b97f4a7c15U) >> (64 - SizeBits));
-  }
-  rule_entry entries_[std::size_t{1} << SizeBits];
-};
-
-// Whole pages of any size, to be given back at once.
-class alignas(65536) rule_table : public rules<15> {};
 
 }  // namespace tarn::unwind

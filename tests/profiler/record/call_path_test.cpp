@@ -20,6 +20,7 @@ using namespace tarn::profiler;
 
 class own_rules final : public rule_source {
  public:
+  own_rules() { generation = 1; }
   frame_rule rule_for(std::uintptr_t pc) override {
     ++asked;
     loaded_module module;
@@ -63,7 +64,7 @@ class fixture {
   // As a hook does; compares with libc's own, whose first address is this function's.
   [[gnu::noinline]] void look() {
     const call_origin origin = recorder::caller();
-    const std::uint32_t node = path->node_of(origin, bounds, *rules, source, nodes);
+    const std::uint32_t node = path->node_of(origin, stack_memory(bounds), *rules, source, nodes);
     void* addresses[512];
     const int count = backtrace(addresses, 512);
     std::vector<std::uintptr_t> truth;
@@ -71,7 +72,7 @@ class fixture {
       truth.push_back(reinterpret_cast<std::uintptr_t>(addresses[index]));
     const std::vector<std::uintptr_t> found = nodes.path(node);
     ASSERT_EQ(found, truth) << "look " << looks;
-    ASSERT_TRUE(path->verify(origin, bounds, *rules, source));
+    ASSERT_TRUE(path->verify(origin, stack_memory(bounds), *rules, source));
     ++looks;
     asm volatile("" : : : "memory");
   }
@@ -165,7 +166,7 @@ TEST(call_path, reads_nothing_outside_of_the_stack) {
   fixture f;
   f.bounds.high = f.bounds.low + 64;
   const call_origin origin = {reinterpret_cast<std::uintptr_t>(&once) + 4, f.bounds.low + 8, 0x10};
-  const std::uint32_t node = f.path->node_of(origin, f.bounds, *f.rules, f.source, f.nodes);
+  const std::uint32_t node = f.path->node_of(origin, stack_memory(f.bounds), *f.rules, f.source, f.nodes);
   EXPECT_EQ(f.nodes.path(node).size(), 1U);
 }
 

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#include "os/rule_table.hpp"
+
+#include <cstring>
+
+#include "os/unwind_table.hpp"
+
+namespace tarn::unwind {
+
+namespace {
+
+// A rule in 64 bits: kind 3, base 1, then three times 20.
+constexpr std::uint64_t twenty_bits = (std::uint64_t{1} << 20) - 1;
+
+std::uint64_t pack(const frame_rule& rule) {
+  const auto field = [](std::int32_t value, unsigned shift) {
+    return (static_cast<std::uint64_t>(static_cast<std::int64_t>(value)) & twenty_bits) << shift;
+  };
+  return static_cast<std::uint64_t>(rule.kind) | (rule.from_frame_pointer ? 8U : 0U) |
+         field(rule.cfa_offset, 4) | field(rule.saved_frame_pointer, 24) | field(rule.saved_return, 44);
+}
+
+frame_rule unpack(std::uint64_t packed) {
+  const auto field = [packed](unsigned shift) {
+    return static_cast<std::int32_t>(static_cast<std::int64_t>(packed << (44 - shift)) >> 44);
+  };
+  return {static_cast<rule_kind>(packed & 7), (packed & 8) != 0, field(4), field(24), field(44)};
+}
+
+// ---- what a rule depends on ----
+
+std::uint32_t number_at(const unsigned char* at) {
+  std::uint32_t number = 0;
+  std::memcpy(&number, at, sizeof number);
+  return number;
+}
+
+// A number that the bytes of an FDE or a CIE change, whose first word is the length of the rest.
+std::uint64_t mix_entry(std::uint64_t mixed, const unsigned char* entry) {
+  constexpr std::uint64_t factor = 0x9e3779b97f4a7c15U;
+  constexpr std::uint32_t no_length = 0xffffffff;  // the length is elsewhere: not parsed either
+  const std::uint32_t length = number_at(entry);
+  mixed = (mixed ^ length) * factor;
+  if (length == no_length) return mixed;
+  const unsigned char* at = entry + sizeof length;
+  std::uint32_t left = length;
+  for (; left >= 8; left -= 8, at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at, sizeof word);
+    mixed = ((mixed << 23 | mixed >> 41) ^ word) * factor;
+  }
+  std::uint64_t rest = 0;
+  if (left >= sizeof length) rest = number_at(at);
+  for (std::uint32_t index = left & ~3U; index < left; ++index) rest = rest << 8 | at[index];
+  return ((mixed << 23 | mixed >> 41) ^ rest) * factor;
+}
+
+// Of the entry and of its common entry; the entry's place is its index.
+std::uint64_t source_of(std::uint32_t index, const unsigned char* entry) {
+  std::uint64_t mixed = mix_entry(0, entry);
+  const std::uint32_t length = number_at(entry);
+  if (length != 0 && length != 0xffffffff) mixed = mix_entry(mixed, entry + 4 - number_at(entry + 4));
+  return std::uint64_t{index} << 32 | mixed >> 32;
+}
+
+constexpr frame_rule no_information{rule_kind::frame_pointer, false, 0, 0, 0};
+
+}  // namespace
+
+kept_rule rule_entry::find(std::uintptr_t pc) const noexcept {
+  const std::uint64_t rule = rule_.load(std::memory_order_relaxed);
+  const std::uint64_t source = source_.load(std::memory_order_relaxed);
+  if ((check_.load(std::memory_order_relaxed) ^ rule ^ source) != pc) return {};
+  return {unpack(rule), source};
+}
+
+void rule_entry::insert(std::uintptr_t pc, const kept_rule& kept) noexcept {
+  const std::uint64_t packed = pack(kept.rule);
+  rule_.store(packed, std::memory_order_relaxed);
+  source_.store(kept.source, std::memory_order_relaxed);
+  check_.store(pc ^ packed ^ kept.source, std::memory_order_relaxed);
+}
+
+frame_rule checked_rules::rule_for(std::uintptr_t pc, const unsigned char* unwind_header) noexcept {
+  const unwind_table table(unwind_header);
+  const kept_rule kept = kept_.find(pc);
+  const bool is_known = kept.rule.kind != rule_kind::unknown;
+  auto index = static_cast<std::uint32_t>(kept.source >> 32);
+  if (!is_known || !table.is_index_of(index, pc)) index = table.index_of(pc);
+  if (index == unwind_table::none) return no_information;
+  const unsigned char* const entry = table.entry(index);
+  const std::uint64_t source = source_of(index, entry);
+  if (is_known && kept.source == source) return kept.rule;
+  const frame_rule rule = parse_entry(pc, entry);
+  kept_.insert(pc, {rule, source});
+  return rule;
+}
+
+frame_rule parse_frame_rule(std::uintptr_t pc, const unsigned char* unwind_header) {
+  const unwind_table table(unwind_header);
+  const std::uint32_t index = table.index_of(pc);
+  return index == unwind_table::none ? no_information : parse_entry(pc, table.entry(index));
+}
+
+}  // namespace tarn::unwind

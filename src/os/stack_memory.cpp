@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "os/stack_memory.hpp"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <ctime>
+
+#include "base/units.hpp"
+#include "os/syscall.hpp"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+namespace tarn::unwind {
+
+namespace {
+
+// Words beyond this distance from the stack pointer are of no stack.
+constexpr std::uintptr_t longest_stack = gib;
+// The least page of any system: what shares one with a readable byte can be read.
+constexpr std::uintptr_t least_page = 4 * kib;
+
+std::uintptr_t page_start(std::uintptr_t address, std::uintptr_t page) { return address & ~(page - 1); }
+
+// The kernel compares the word with a number before anything else. In the rare case that they are equal the call returns
+// when the time limit, zero, has passed.
+bool is_readable_by_futex(std::uintptr_t address) {
+  constexpr long any_number = 0x5bd1e995;
+  const timespec no_time{};
+  const long result =
+      os::system_call(SYS_futex, static_cast<long>(address & ~std::uintptr_t{3}),
+                      FUTEX_WAIT | FUTEX_PRIVATE_FLAG, any_number, reinterpret_cast<long>(&no_time));
+  // Any other result is of a filter, and no answer.
+  return result == 0 || result == -EAGAIN || result == -ETIMEDOUT || result == -EINTR;
+}
+
+bool is_readable_by_madvise(std::uintptr_t address) {
+  const auto page = static_cast<std::uintptr_t>(getpagesize());
+  return os::system_call(SYS_madvise, static_cast<long>(page_start(address, page)), static_cast<long>(page),
+                         MADV_POPULATE_READ) == 0;
+}
+
+}  // namespace
+
+// The page of this function's frame is there.
+[[gnu::noinline]] stack_memory::stack_memory(std::uintptr_t stack_pointer, question asked)
+    : lowest_(stack_pointer), asked_(asked) {
+  known_.low = page_start(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)), least_page);
+  known_.high = known_.low + least_page;
+}
+
+bool stack_memory::ask_for_page(std::uintptr_t address) {
+  if (asked_ == question::none || address < lowest_ || address - lowest_ >= longest_stack) return false;
+  if (!(asked_ == question::futex ? is_readable_by_futex(address) : is_readable_by_madvise(address))) {
+    return false;
+  }
+  const std::uintptr_t start = page_start(address, least_page);
+  if (start == known_.high) {
+    known_.high += least_page;
+  } else if (start + least_page == known_.low) {
+    known_.low = start;
+  } else {
+    known_ = {start, start + least_page};
+  }
+  return true;
+}
+
+}  // namespace tarn::unwind
