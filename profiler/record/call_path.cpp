@@ -18,11 +18,10 @@ constexpr std::uint32_t not_checked = ~std::uint32_t{0};
 frame_rule rule_of(std::uintptr_t pc, rule_table& rules, rule_source& source) {
   // The call may be its function's last instruction.
   const unwind::kept_rule kept = rules.find(pc - 1);
-  if (kept.rule.kind != rule_kind::unknown && kept.source == source.generation && kept.source != 0) {
-    return kept.rule;
-  }
+  const bool keeps = source.generation != 0;
+  if (keeps && kept.rule.kind != rule_kind::unknown && kept.source == source.generation) return kept.rule;
   const frame_rule rule = source.rule_for(pc - 1);
-  rules.insert(pc - 1, {rule, source.generation});
+  if (keeps) rules.insert(pc - 1, {rule, source.generation});
   return rule;
 }
 

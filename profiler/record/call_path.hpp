@@ -77,7 +77,7 @@ class rule_source {
  public:
   virtual frame_rule rule_for(std::uintptr_t pc) = 0;
 
-  // Rules that a table got under another generation are asked for anew. 0: so are all.
+  // Rules that a table got under another generation are asked for anew. 0: so are all, and the table keeps none.
   std::uint64_t generation = 0;
 
  protected:

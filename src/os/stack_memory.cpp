@@ -38,11 +38,14 @@ bool is_readable_by_futex(std::uintptr_t address) {
   return result == 0 || result == -EAGAIN || result == -ETIMEDOUT || result == -EINTR;
 }
 
-bool is_readable_by_madvise(std::uintptr_t address) {
+bool populates(std::uintptr_t address) {
   const auto page = static_cast<std::uintptr_t>(getpagesize());
   return os::system_call(SYS_madvise, static_cast<long>(page_start(address, page)), static_cast<long>(page),
                          MADV_POPULATE_READ) == 0;
 }
+
+// An emulator of the kernel may take any advice for granted, even for the page of the null pointer.
+bool is_readable_by_madvise(std::uintptr_t address) { return populates(address) && !populates(0); }
 
 }  // namespace
 

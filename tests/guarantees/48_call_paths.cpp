@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Guarantee 48: a guarded block's call paths are read without a fault on any stack. A library that has replaced another
-// one at its address, code that was mapped there, a coroutine's stack between guard pages at every depth, a stack
-// of one page that assembly has switched to, an alternate signal stack, and a thread's stack that the program has mapped:
-// the program allocates in each of them as without tarn. Run with TARN_GUARDED=1, so that each allocation reads a path.
-#include <sys/syscall.h>
+// one at its address, code that was mapped there, a coroutine's stack between guard pages at every depth, a stack of 16 KiB
+// that assembly has switched to, a stack of which a part is forbidden later, an alternate signal stack, and a thread's
+// stack that the program has mapped: the program allocates in each of them as without tarn. Run with TARN_GUARDED=1, so
+// that each allocation reads a path.
 #include <ucontext.h>
 
 #include "check.hpp"
@@ -184,14 +184,27 @@ int mapped_thread_stack() {
 void allocate_and_free() { free(malloc(block_bytes)); }
 
 int stack_switched_by_assembly() {
-  for (const size_t bytes : {8 * kib, 16 * kib, 64 * kib}) {
-    char* const stack = stack_between_guards(64 * kib);
+  const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  for (const size_t least : {16 * kib, 32 * kib, stack_bytes}) {
+    char* const end = stack_between_guards(stack_bytes) + stack_bytes;
     // Beginnings of frames at all distances from the end of the last page.
-    for (size_t offset = 0; offset < 4 * kib; offset += 16) {
-      call_on_stack(stack + 64 * kib - offset, allocate_and_free);
+    for (size_t offset = 0; offset < 4 * kib; offset += 16) call_on_stack(end - offset, allocate_and_free);
+    const size_t bytes = least > page_bytes ? least : page_bytes;
+    if (bytes < stack_bytes) {
+      TARN_CHECK(mprotect(end - stack_bytes, stack_bytes - bytes, PROT_NONE) == 0, "mprotect failed");
     }
-    TARN_CHECK(mprotect(stack, 64 * kib - bytes, PROT_NONE) == 0, "mprotect failed");
-    call_on_stack(stack + 64 * kib, allocate_and_free);
+    call_on_stack(end, allocate_and_free);
+  }
+  return holds;
+}
+
+// The upper half of a stack becomes a guard, and the lower half is a stack of its own.
+int stack_cut_in_two() {
+  char* const stack = stack_between_guards(2 * stack_bytes);
+  call_on_stack(stack + stack_bytes - 512, allocate_and_free);
+  TARN_CHECK(mprotect(stack + stack_bytes, stack_bytes, PROT_NONE) == 0, "mprotect failed");
+  for (size_t offset = 0; offset < 4 * kib; offset += 16) {
+    call_on_stack(stack + stack_bytes - offset, allocate_and_free);
   }
   return holds;
 }
@@ -235,6 +248,7 @@ int main() {
       {"a replaced library on the alternate signal stack", alternate_signal_stack},
       {"a replaced library on a thread's stack", mapped_thread_stack},
       {"a stack that assembly has switched to", stack_switched_by_assembly},
+      {"a stack whose upper half is forbidden", stack_cut_in_two},
       {"libraries that threads replace", libraries_replaced_by_threads},
   };
   for (const auto& one : cases) {

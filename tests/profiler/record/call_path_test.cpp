@@ -162,6 +162,22 @@ TEST(call_path, repeated_paths_ask_for_no_rules) {
   EXPECT_LE(f.nodes.nodes.size(), nodes + 2);
 }
 
+// As after a library has been closed (another generation), and while one is (none: nothing is kept).
+TEST(call_path, rules_of_another_generation_are_asked_for_anew) {
+  fixture f;
+  std::vector<int> asked;
+  for (const std::uint64_t generation : {1, 1, 2, 2, 0, 0, 2}) {
+    const int before = f.source.asked;
+    f.source.generation = generation;
+    f.path->forget();
+    once(f);
+    asked.push_back(f.source.asked - before);
+  }
+  EXPECT_GT(asked[0], 1);
+  for (const std::size_t look : {1, 3, 6}) EXPECT_EQ(asked[look], 0) << look;
+  for (const std::size_t look : {2, 4, 5}) EXPECT_GE(asked[look], asked[0]) << look;
+}
+
 TEST(call_path, reads_nothing_outside_of_the_stack) {
   fixture f;
   f.bounds.high = f.bounds.low + 64;
