@@ -18,7 +18,8 @@ if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY)
   endfunction()
   tarn_hardened_guarantees(hardened
     01_ownership 03_alignment_errors 04_overflow 05_zero_size 06_errno 10_many_threads 12_thread_destructors
-    21_small_address_space 23_sandbox 24_mapping_count misuse_overrun misuse_foreign)
+    21_small_address_space 23_sandbox 24_mapping_count 48_call_paths misuse_overrun misuse_foreign)
+  set_property(TEST hardened.48_call_paths APPEND PROPERTY ENVIRONMENT TARN_GUARDED=1)
   # Half a minute each on a busy machine.
   tarn_hardened_guarantees("hardened;long"
     02_alignment 07_realloc 08_calloc 09_model 14_outside_main 15_fork 16_dlopen 17_signals misuse_double_free misuse_interior)
