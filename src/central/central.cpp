@@ -139,13 +139,10 @@ std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t 
   return found;
 }
 
-// The resident set is about to grow by a span, although pieces of memory lie free that are too short for it: as much of
-// them goes back to the system.
+// The resident set is about to grow by a span, although pieces of memory lie free that are too short for it.
 void central::make_up_for_growth(unsigned size_class) {
-  const std::size_t dirty = heap_.dirty_bytes();
   const std::size_t bytes = std::size_t{class_info(size_class).span_pages} << page_shift;
-  const std::size_t kept = std::max(heap_.in_use_bytes() / kept_divisor, kept_anyway);
-  if (dirty > kept + bytes) heap_.trim(dirty - bytes);
+  heap_.make_up_for_growth(bytes, std::max(heap_.in_use_bytes() / kept_divisor, kept_anyway) + bytes);
 }
 
 std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most) {

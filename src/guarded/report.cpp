@@ -23,15 +23,22 @@ constinit char program_path[512] = "";
 constinit call_stack present_stack;
 constinit os::futex_word reporting{0};
 
-// Returns in one thread of the process.
+// Returns in one thread at a time. The report of another one ends the process, or end() follows it.
 void begin() {
-  if (reporting.exchange(1, std::memory_order_relaxed) != 0) {
-    os::futex_wait(&reporting, 1, wait_for_other_ms);
-    os::end_process();
+  // acquire: partner of the release in end().
+  while (reporting.exchange(1, std::memory_order_acquire) != 0) {
+    if (!os::futex_wait(&reporting, 1, wait_for_other_ms)) os::end_process();
   }
   const long length = os::system_call(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
                                       reinterpret_cast<long>(program_path), sizeof program_path - 1);
   program_path[length > 0 ? length : 0] = '\0';
+}
+
+// A handler of the program's may let it go on, and another thread waits to report.
+void end() {
+  // release: partner of the acquire in begin().
+  reporting.store(0, std::memory_order_release);
+  os::futex_wake(&reporting, 1);
 }
 
 struct place {
@@ -158,8 +165,7 @@ void write_fault(const guarded_slot& slot, const fault& what) {
   present_stack.count = unwind::walk(what.origin, present_stack.frames, call_stack::most);
   present_stack.frames[0] -= 1;
   write_stack(name_of(what.kind), present_stack, true);
-  // A handler of the program's may let it go on.
-  reporting.store(0, std::memory_order_relaxed);
+  end();
 }
 
 void end_with_damage(const guarded_slot& slot, std::uintptr_t at) {

@@ -13,7 +13,12 @@ namespace {
 
 // They take address space alone.
 constexpr std::size_t places = 32;
-std::atomic<span*> waiting[places] = {};
+// The span's address; and `dropped` if there has been no memory behind any of it since nobody can write to it.
+std::atomic<std::uintptr_t> waiting[places] = {};
+constexpr std::uintptr_t dropped = 1;
+static_assert(alignof(span) > dropped);
+// Spans whose guards the system would not remove, linked by span::next, which are tried again.
+std::atomic<span*> refused{nullptr};
 // A marker is an entry of a page table for each page, as dear as a touch of it; protection takes two mappings for each of
 // the places.
 constexpr std::size_t marked_below = mib;
@@ -53,12 +58,44 @@ struct whole_pages {
   [[nodiscard]] std::size_t bytes() const { return end - start; }
 };
 
-void let_go(span* s) {
+void let_go(span* s, page_backing backing) {
   const whole_pages all(s->start, s->end());
-  // Where the system does not let go of a guard, the span stays out of use for good.
-  if (!all.empty() && !os::remove_guard(all.address(), all.bytes())) return;
+  if (!all.empty() && !os::remove_guard(all.address(), all.bytes())) {
+    s->next = refused.load(std::memory_order_relaxed);
+    // release: partner of the acquire in retry_refused().
+    while (!refused.compare_exchange_weak(s->next, s, std::memory_order_release, std::memory_order_relaxed)) {
+    }
+    return;
+  }
   give_protected_end(s->start);
-  engine::heap.deallocate(s);
+  engine::heap.deallocate(s, backing);
+}
+
+void let_go(std::uintptr_t waited) {
+  if (waited == 0) return;
+  let_go(reinterpret_cast<span*>(waited & ~dropped),
+         (waited & dropped) != 0 ? page_backing::clean : page_backing::young);
+}
+
+void retry_refused() {
+  if (refused.load(std::memory_order_relaxed) == nullptr) return;
+  // acquire: partner of the release in let_go().
+  span* s = refused.exchange(nullptr, std::memory_order_acquire);
+  while (s != nullptr) {
+    span* const next = s->next;
+    s->next = nullptr;
+    let_go(s, page_backing::young);
+    s = next;
+  }
+}
+
+// Takes access away from all of the span. True if there is no memory behind it any more, and none can come.
+bool guard_all(const span* s) {
+  const whole_pages all(s->start, s->end());
+  if (all.empty()) return false;
+  const bool guarded = (all.bytes() < marked_below && os::mark_guard(all.address(), all.bytes())) ||
+                       os::protect_guard(all.address(), all.bytes());
+  return guarded && all.bytes() == s->bytes();
 }
 
 }  // namespace
@@ -78,18 +115,16 @@ void guard_end(span* s) {
 }
 
 void retire(span* s) {
-  const whole_pages all(s->start, s->end());
-  if (!all.empty() && (all.bytes() >= marked_below || !os::mark_guard(all.address(), all.bytes())))
-    os::protect_guard(all.address(), all.bytes());
+  const std::uintptr_t waits = address_of(s) | (guard_all(s) ? dropped : 0);
   const std::uint32_t place = next_place.fetch_add(1, std::memory_order_relaxed) % places;
+  if (place == 0) retry_refused();
   // acq_rel: the thread that takes the span out sees what this one wrote to it.
-  if (span* const oldest = waiting[place].exchange(s, std::memory_order_acq_rel)) let_go(oldest);
+  let_go(waiting[place].exchange(waits, std::memory_order_acq_rel));
 }
 
 void release_retired() {
-  for (std::atomic<span*>& place : waiting) {
-    if (span* const s = place.exchange(nullptr, std::memory_order_acq_rel)) let_go(s);
-  }
+  retry_refused();
+  for (std::atomic<std::uintptr_t>& place : waiting) let_go(place.exchange(0, std::memory_order_acq_rel));
 }
 
 }  // namespace tarn::hardened_large

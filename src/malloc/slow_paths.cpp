@@ -18,6 +18,19 @@ constexpr std::size_t reclaim_limit = std::size_t{1} << 40;
 constexpr int reclaim_tries = 3;
 constexpr std::size_t largest_in_class = largest_class_size - kept_bytes;
 
+// The system has no more where the first try fails. What lies in caches may make whole spans; another thread may be
+// gathering it, too, and have some in its hands just now.
+template <class Take>
+void* take_or_gather(Take take) {
+  void* block = take();
+  for (int tries = 0; TARN_UNLIKELY(block == nullptr) && tries < reclaim_tries; ++tries) {
+    if constexpr (hardened_build) hardened_large::release_retired();
+    engine::reclaim();
+    block = take();
+  }
+  return block;
+}
+
 void* allocate_object(unsigned size_class, std::size_t size) {
   if (thread_cache* cache = engine::attach_thread()) {
     if (TARN_UNLIKELY(cache->sample_is_due(size_class, engine::guard_windows))) {
@@ -29,25 +42,13 @@ void* allocate_object(unsigned size_class, std::size_t size) {
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
   // For threads about to end, and when there is no memory for a cache.
-  void* object = engine::middle.take_one(size_class);
-  // The system has no more. What lies in caches may make whole spans; another thread may be gathering it, too, and
-  // have some in its hands just now.
-  for (int tries = 0; object == nullptr && tries < reclaim_tries; ++tries) {
-    engine::reclaim();
-    object = engine::middle.take_one(size_class);
-  }
-  return object;
+  return take_or_gather([=] { return engine::middle.take_one(size_class); });
 }
 
 void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
   engine::attach_thread();
-  void* block = large_block::allocate(size, alignment, zeroed);
-  for (int tries = 0; TARN_UNLIKELY(block == nullptr) && size <= reclaim_limit && tries < reclaim_tries;
-       ++tries) {
-    if constexpr (hardened_build) hardened_large::release_retired();
-    engine::reclaim();
-    block = large_block::allocate(size, alignment, zeroed);
-  }
+  const auto take = [=] { return large_block::allocate(size, alignment, zeroed); };
+  void* const block = size <= reclaim_limit ? take_or_gather(take) : take();
   return block != nullptr ? block : out_of_memory();
 }
 
@@ -88,7 +89,14 @@ bool has_tag(const void* block) {
 }
 
 // Of the hardened build, whose large blocks do not grow in place: pages that are not written take address space alone.
-std::size_t with_room_to_grow(std::size_t size) { return size < reclaim_limit ? size + size / 4 : size; }
+void* allocate_to_grow(std::size_t size) {
+  if (hardened_build && size > largest_class_size && size < reclaim_limit) {
+    const int error = errno;
+    if (void* const block = allocate(size + size / 4)) return block;
+    errno = error;
+  }
+  return allocate(size);
+}
 
 std::size_t copied_size(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
@@ -132,7 +140,7 @@ void* allocate_aligned(std::size_t alignment, std::size_t size) {
       if (TARN_LIKELY(address_of(block) % alignment == 0)) return block;
       // A block of grains.
       deallocate(block);
-      void* const aligned = engine::middle.take_own(size_class);
+      void* const aligned = take_or_gather([=] { return engine::middle.take_own(size_class); });
       return aligned != nullptr ? aligned : out_of_memory();
     }
   }
@@ -183,11 +191,8 @@ void* reallocate(void* block, std::size_t size) {
       return block;
     }
     if (!hardened_build && size > largest_class_size) {
-      void* resized = large_block::resize(s, size);
-      if (resized == nullptr && size <= reclaim_limit) {
-        engine::reclaim();
-        resized = large_block::resize(s, size);
-      }
+      const auto resize = [=] { return large_block::resize(s, size); };
+      void* const resized = size <= reclaim_limit ? take_or_gather(resize) : resize();
       return resized != nullptr ? resized : out_of_memory();
     }
   } else if (size_class != 0) {
@@ -196,7 +201,7 @@ void* reallocate(void* block, std::size_t size) {
     const std::size_t have = usable_size(block);
     if (size <= have && size > have / 2) return block;
   }
-  void* fresh = allocate(hardened_build && size > largest_class_size ? with_room_to_grow(size) : size);
+  void* fresh = allocate_to_grow(size);
   if (fresh == nullptr) return nullptr;
   std::memcpy(fresh, block, copied_size(usable_size(block), size));
   deallocate(block);

@@ -150,6 +150,10 @@ bool purge_free(void* address, std::size_t bytes) {
   return advise(address, bytes, MADV_DONTNEED);
 }
 
+bool find_resident(void* address, std::size_t bytes, unsigned char* pages) {
+  return system_call(SYS_mincore, as_long(address), static_cast<long>(bytes), as_long(pages)) == 0;
+}
+
 bool populate(void* address, std::size_t bytes) { return advise(address, bytes, MADV_POPULATE_WRITE); }
 
 bool advise_huge(void* address, std::size_t bytes) { return advise(address, bytes, MADV_HUGEPAGE); }

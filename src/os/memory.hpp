@@ -33,6 +33,11 @@ bool purge(void* address, std::size_t bytes);
 // program has locked all its future memory (mlockall), which is meant to stay.
 bool purge_free(void* address, std::size_t bytes);
 
+// Which pages of a range, whole pages of the system, are in memory: sets bit 0 of a byte for each one; the other bits mean
+// nothing. A page that is not may be in swap space. False: the system does not tell. A filter may forbid the call
+// (sandbox.hpp).
+bool find_resident(void* address, std::size_t bytes, unsigned char* pages);
+
 // Backs the range with memory in one call, where the system can. False: it will be backed page by page.
 bool populate(void* address, std::size_t bytes);
 

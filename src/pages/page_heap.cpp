@@ -10,24 +10,19 @@
 namespace tarn {
 namespace {
 
-constexpr std::size_t first_reservation = 32 * mib;
-constexpr std::size_t largest_reservation = 1 * gib;
 // Span structures come from the metadata arena in groups.
 constexpr std::size_t span_group = 16;
 // A split and the growth before it need at most this many.
 constexpr std::size_t spans_at_hand = 4;
-// A reservation of n bytes needs at most about n / 32 bytes of spans and object bits for objects of 32 bytes
-// and more.
-constexpr std::size_t metadata_divisor = 32;
-// How long an allocation that would fail waits for pages that are being purged.
-constexpr int longest_wait_ms = 200;
-// Pages of a free span of which some are backed and some are not are looked at one by one. Such a span is no longer
-// than this.
-constexpr std::size_t longest_mixed = (256 * gib) >> page_shift;
+// Pages of a free span of which some are backed and some are not are looked at one by one, under the lock. Spans are
+// joined to such a span up to this length: looking at so many pages takes about a microsecond.
+constexpr std::size_t longest_mixed = (64 * mib) >> page_shift;
 // Less than this is not worth a background thread.
 constexpr std::size_t watch_bytes = 1 * mib;
 // Shorter blocks share reservations.
 constexpr std::size_t own_mapping_from = 4 * mib;
+// From this length on a request that no warm span serves is a large block's.
+constexpr std::size_t large_from = 256 * kib;
 
 }  // namespace
 
@@ -56,13 +51,14 @@ span* page_heap::new_span_locked() {
   spare_structs_ = s->next;
   --spare_count_;
   s->next = nullptr;
+  s->state.store(span_state::purging, std::memory_order_relaxed);  // never mistaken for a free neighbour
   return s;
 }
 
 void page_heap::give_back_locked(span* s) {
   s->pages = 0;
   s->previous = nullptr;
-  s->state.store(span_state::purging, std::memory_order_relaxed);  // never mistaken for a free neighbour
+  s->state.store(span_state::purging, std::memory_order_relaxed);
   s->next = spare_structs_;
   spare_structs_ = s;
   ++spare_count_;
@@ -87,8 +83,9 @@ void page_heap::remove_locked(span* s) {
 // Whether two spans may be one: of a length that span::pages can hold, and see longest_mixed.
 bool page_heap::may_join(const span* a, const span* b) {
   const std::size_t pages = std::size_t{a->pages} + b->pages;
+  const std::size_t dirty = std::size_t{a->dirty_pages} + b->dirty_pages;
   return a->own_mapping == b->own_mapping && pages <= std::numeric_limits<decltype(span::pages)>::max() &&
-         (pages <= longest_mixed || (a->dirty_pages == 0 && b->dirty_pages == 0));
+         (pages <= longest_mixed || dirty == 0 || dirty == pages);
 }
 
 // Inserts `s` as one with the free spans on both sides of it.
@@ -114,26 +111,36 @@ void page_heap::coalesce_locked(span* s) {
   insert_locked(s);
 }
 
-// Cuts `s`, which is in no list, to its first pages; the rest becomes a free span. A structure is at hand.
-void page_heap::split_tail_locked(span* s, std::size_t pages, head known) {
-  span* rest = new_span_locked();
+// Cuts `s`, which is in no list, to its first pages, and returns the rest, which is in no list either. A structure is at
+// hand. Until one of the two is inserted, coalesce_locked() takes neither for a free neighbour.
+span* page_heap::cut_locked(span* s, std::size_t pages) {
+  span* const rest = new_span_locked();
+  s->state.store(span_state::purging, std::memory_order_relaxed);
   rest->start = s->start + (pages << page_shift);
   rest->pages = static_cast<std::uint32_t>(s->pages - pages);
   s->pages = static_cast<std::uint32_t>(pages);
+  // Of the shorter part the pages are counted, unless all of them are the same.
   if (s->dirty_pages == 0) {
     rest->dirty_pages = 0;
-  } else {
-    const std::size_t dirty = known == head::clean ? 0 : map_.count_dirty(s->start, pages);
+  } else if (s->dirty_pages == s->pages + rest->pages) {
+    s->dirty_pages = s->pages;
+    rest->dirty_pages = rest->pages;
+  } else if (s->pages <= rest->pages) {
+    const std::size_t dirty = map_.count_dirty(s->start, s->pages);
     rest->dirty_pages = static_cast<std::uint32_t>(s->dirty_pages - dirty);
     s->dirty_pages = static_cast<std::uint32_t>(dirty);
+  } else {
+    rest->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(rest->start, rest->pages));
+    s->dirty_pages -= rest->dirty_pages;
   }
   rest->own_mapping = s->own_mapping;
-  insert_locked(rest);
+  return rest;
 }
 
 // Where in the free span `s` to take `pages` pages from.
 std::uintptr_t page_heap::place_in(const span* s, std::size_t pages, std::size_t alignment, use how) const {
   const std::uintptr_t last = align_down(s->end() - (pages << page_shift), alignment << page_shift);
+  if (s->dirty_pages == s->pages) return align_up(s->start, alignment << page_shift);
   if (s->dirty_pages == 0) return how == use::dense ? align_up(s->start, alignment << page_shift) : last;
   // At the first page with memory behind it, or as near before it as there is room.
   const std::uintptr_t dirty = map_.first_dirty(s->start, s->pages);
@@ -158,15 +165,11 @@ span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source fr
   }
   remove_locked(s);
   if (const std::size_t before = (aligned - s->start) >> page_shift; before != 0) {
-    // The front stays free; what follows it is split off and taken out again.
-    // Unless it had to be aligned, what is taken begins with the first dirty page, or before it.
-    split_tail_locked(s, before, alignment == 1 ? head::clean : head::unknown);
-    span* tail = map_.span_of(aligned);
-    insert_locked(s);
-    remove_locked(tail);
-    s = tail;
+    span* const front = s;
+    s = cut_locked(front, before);
+    coalesce_locked(front);
   }
-  if (s->pages > pages) split_tail_locked(s, pages);
+  if (s->pages > pages) coalesce_locked(cut_locked(s, pages));
   return s;
 }
 
@@ -208,19 +211,26 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
 }
 
 span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how) {
-  if (from == source::any && may_map(pages, own_mapping_from)) {
+  const bool mapped = from == source::any && may_map(pages, own_mapping_from);
+  if (mapped) {
     if (span* s = take(pages, alignment, state, source::warm, how)) return s;
     if (span* s = allocate_mapped(pages, alignment, state, how)) return s;
     // Address space that the heap has already must not stand in for memory that the system does not promise.
     if (pages << page_shift > os::machine_bytes()) return nullptr;
+  } else if (from == source::any && pages << page_shift >= large_from) {
+    make_up_for_block(pages << page_shift);
   }
   int purges_waited = 0;
   for (;;) {
     if (span* s = take(pages, alignment, state, from, how)) return s;
     if (from == source::warm) return nullptr;
     if (grow(pages, alignment) || wait_for_purge(purges_waited)) continue;
-    // The system has no more: a span that fits, however long it takes to find it.
-    return take(pages, alignment, state, from, how, free_spans::all_spans);
+    // The system has no more: a span that fits, however long it takes to find it; or else the address space of others.
+    if (span* s = take(pages, alignment, state, from, how, free_spans::all_spans)) return s;
+    if (unmap_idle() == 0) return nullptr;
+    if (mapped) {
+      if (span* s = allocate_mapped(pages, alignment, state, how)) return s;
+    }
   }
 }
 
@@ -243,10 +253,7 @@ void page_heap::deallocate(span* s, page_backing backing) {
     unmap(idle);
   }
   const std::size_t dirty = dirty_bytes();
-  // What the system has refused once is not asked for again at every call.
-  if (TARN_UNLIKELY(dirty > limit) && dirty / 2 >= refused_at_.load(std::memory_order_relaxed)) {
-    refused_at_.store(purge_until(limit) != 0 ? 0 : dirty, std::memory_order_relaxed);
-  }
+  if (TARN_UNLIKELY(dirty > limit)) purge_beyond(limit);
   if (dirty >= watch_bytes) free_memory_gathered(*this);
 }
 
@@ -262,7 +269,7 @@ bool page_heap::extend(span* s, std::size_t pages) {
       return false;
     }
     remove_locked(after);
-    if (after->pages > more) split_tail_locked(after, more);
+    if (after->pages > more) coalesce_locked(cut_locked(after, more));
     s->pages = static_cast<std::uint32_t>(pages);
     s->dirty_pages += after->dirty_pages;
     give_back_locked(after);
@@ -312,71 +319,6 @@ span* page_heap::split(span* s, std::size_t pages) {
   map_.set_ends(s);
   map_.set_ends(rest);
   return rest;
-}
-
-// ---- from the system ----
-
-// The newest reservation becomes longer where what follows it is free: the heap then stays in one piece, between two
-// guards. Else there is another one at a random place.
-os::guarded_range page_heap::reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end) {
-  if (newest_end != 0) {
-    const os::guarded_range more = os::extend_guarded(newest_end, bytes);
-    if (more.start != nullptr) return more;
-  }
-  return os::reserve_guarded(bytes, alignment, os::memory_access::read_write);
-}
-
-os::guarded_range page_heap::reserve_step(std::size_t least) {
-  std::size_t reserved = 0;
-  std::uintptr_t newest_end = 0;
-  {
-    os::lock_guard guard(lock_);
-    reserved = reserved_ << page_shift;
-    newest_end = newest_end_;
-  }
-  const std::size_t step = std::clamp(reserved / 2, first_reservation, largest_reservation);
-  std::size_t bytes = align_up(std::max(least, step), huge_page_size);
-  os::guarded_range range = reserve(bytes, huge_page_size, newest_end);
-  // Address space may be limited: less and less, down to what this request needs.
-  while (range.start == nullptr && bytes > least) {
-    bytes = std::max(align_up(bytes / 2, 64 * kib), least);
-    range = reserve(bytes, std::max(page_size, os::page_size()), newest_end);
-  }
-  return range;
-}
-
-// The system has no more, but pages that are being purged belong to no list and will be back in a moment. False: there
-// is nothing to wait for any more.
-bool page_heap::wait_for_purge(int& waited) {
-  bool purging = false;
-  {
-    os::lock_guard guard(lock_);
-    purging = purging_pages_ != 0;
-  }
-  // Once in any case: they may have come back since the caller looked.
-  if (waited == longest_wait_ms || (waited != 0 && !purging)) return false;
-  ++waited;
-  os::futex_word nobody{0};
-  if (purging) os::futex_wait(&nobody, 0, 1);
-  return true;
-}
-
-bool page_heap::grow(std::size_t pages, std::size_t alignment) {
-  const std::size_t least = align_up((pages + alignment - 1) << page_shift, 64 * kib);
-  const os::guarded_range range = reserve_step(least);
-  if (range.start == nullptr) return false;
-  // Metadata for all that the reservation may be cut into, while there is address space: memory that is used
-  // up and freed again can then be cut another way.
-  if (!map_.ensure(metadata_, address_of(range.start), range.bytes) ||
-      !metadata_.ensure_available(range.bytes / metadata_divisor) || !stock_spans()) {
-    os::release(range);
-    return false;
-  }
-  {
-    os::lock_guard guard(lock_);
-    newest_end_ = range.guarded ? range.end() : 0;
-  }
-  return add_free(address_of(range.start), range.bytes, false);
 }
 
 // ---- figures and checks ----

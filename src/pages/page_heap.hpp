@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // page_heap: finds, splits and coalesces spans; takes memory from the system and gives it back (the latter in
-// page_heap_purge.cpp; large blocks in mappings of their own in page_heap_mapping.cpp).
+// page_heap_purge.cpp; how the heap grows in page_heap_growth.cpp; large blocks in mappings of their own in
+// page_heap_mapping.cpp).
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread. One lock guards the free
 // spans; it is never held across a system call: a span that is being purged is in no list of F meanwhile, but in
@@ -104,6 +105,10 @@ class page_heap {
   // Purges free pages until at most `keep` bytes of them are backed. Returns the bytes given back.
   std::size_t trim(std::size_t keep);
 
+  // The resident set is about to grow by `bytes`, although there is free memory that is backed and too short: as much of
+  // that goes back to the system, down to `keep` bytes.
+  void make_up_for_growth(std::size_t bytes, std::size_t keep);
+
   // In a forked child, with the lock free: purges and takes back the spans that other threads were purging.
   void after_fork_in_child();
 
@@ -131,8 +136,7 @@ class page_heap {
   span* take_locked(std::size_t pages, std::size_t alignment, source from, use how, std::size_t most_looks);
   span* take(std::size_t pages, std::size_t alignment, span_state state, source from, use how,
              std::size_t most_looks = free_spans::look_limit);
-  enum class head : std::uint8_t { unknown, clean };
-  void split_tail_locked(span* s, std::size_t pages, head known = head::unknown);
+  span* cut_locked(span* s, std::size_t pages);
   void insert_locked(span* s);
   void remove_locked(span* s);
   static bool may_join(const span* a, const span* b);
@@ -140,6 +144,8 @@ class page_heap {
   void give_back_locked(span* s);
   bool wait_for_purge(int& waited);
   bool grow(std::size_t pages, std::size_t alignment);
+  // make_up_for_growth() by a large block.
+  void make_up_for_block(std::size_t bytes);
   static os::guarded_range reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end);
   os::guarded_range reserve_step(std::size_t least);
   static bool is_whole(const span* s);
@@ -165,7 +171,9 @@ class page_heap {
   static void set_range(span* s, std::uintptr_t start, std::size_t bytes, bool own_mapping);
   void leave_locked(std::uintptr_t start, std::size_t bytes);
   unmapping settle_locked(span* s);
-  void unmap(const unmapping& idle);
+  unmapping take_out_locked(span* s);
+  bool unmap(const unmapping& idle);
+  std::size_t unmap_idle();
 
   // Back to the system.
   enum class due : std::uint8_t { old, old_and_stuck, all };
@@ -182,6 +190,7 @@ class page_heap {
   void plan_next_try(bool tried, bool refused);
   std::size_t purge_whole(span* s);
   std::size_t purge_until(std::size_t keep);
+  void purge_beyond(std::size_t keep);
 
   metadata_arena& metadata_;
   page_map& map_;

@@ -38,11 +38,18 @@ bool page_heap::may_map(std::size_t pages, std::size_t least_bytes) {
 
 span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_state state, use how) {
   if (!may_map(pages, growing_from)) return nullptr;
+  make_up_for_block(pages << page_shift);
   const std::size_t lead = lead_of(alignment);
-  pages += lead >> page_shift;  // or the last huge page of a block that is filled would be missing
-  const std::size_t bytes = pages << page_shift;
-  void* const start = os::map_block(bytes, std::max(alignment << page_shift, wanted_alignment), lead);
+  std::size_t bytes =
+      (pages << page_shift) + lead;  // or the last huge page of a block that is filled would be missing
+  void* start = os::map_block(bytes, std::max(alignment << page_shift, wanted_alignment), lead);
+  if (start == nullptr) {
+    // Address space may be short: no more of it than the block itself.
+    bytes = pages << page_shift;
+    start = os::map_block(bytes, std::max(alignment << page_shift, os::page_size()));
+  }
   if (start == nullptr) return nullptr;
+  pages = bytes >> page_shift;
   touch_plan plan;
   span* s = nullptr;
   if (map_.ensure(metadata_, address_of(start), bytes) && stock_spans()) {
@@ -66,6 +73,7 @@ span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_
 
 bool page_heap::grow_mapping(span* s, std::size_t pages) {
   if (!s->own_mapping || ((pages << page_shift) & (os::page_size() - 1)) != 0) return false;
+  make_up_for_block((pages - s->pages) << page_shift);
   return extend_mapping(s, pages) || move_mapping(s, pages);
 }
 
@@ -148,17 +156,56 @@ page_heap::unmapping page_heap::settle_locked(span* s) {
   coalesce_locked(s);
   if (!s->own_mapping || s->dirty_pages != 0 || !is_whole(s)) return {};
   if (s->bytes() < growing_from && !is_at_border(s)) return {};
+  return take_out_locked(s);
+}
+
+// A free span leaves the heap, and what is known of its pages with it; unmap() is to follow.
+page_heap::unmapping page_heap::take_out_locked(span* s) {
   remove_locked(s);
   const unmapping idle{s->start, s->bytes()};
+  returned_ += std::size_t{s->dirty_pages} << page_shift;
+  mark(s, page_backing::clean);
   leave_locked(idle.start, idle.bytes);
   give_back_locked(s);
   return idle;
 }
 
-// What the system refuses to unmap is free again, without memory behind it.
-void page_heap::unmap(const unmapping& idle) {
-  if (idle.bytes != 0 && !os::release(reinterpret_cast<void*>(idle.start), idle.bytes)) {
-    add_free(idle.start, idle.bytes, true);
+// What the system refuses to unmap is free again, without memory behind it. False if so.
+bool page_heap::unmap(const unmapping& idle) {
+  void* const start = reinterpret_cast<void*>(idle.start);
+  if (idle.bytes == 0 || os::release(start, idle.bytes)) return true;
+  // Memory that stays behind it would not read as zero: such address space is out of use for good.
+  if (os::purge_free(start, idle.bytes)) add_free(idle.start, idle.bytes, true);
+  return false;
+}
+
+// Address space is short: free spans in mappings of their own are unmapped whatever is behind them, which the system may
+// do where it drops no memory. Returns the bytes.
+std::size_t page_heap::unmap_idle() {
+  constexpr std::size_t most = 16;
+  std::size_t unmapped = 0;
+  for (;;) {
+    unmapping idle[most];
+    std::size_t count = 0;
+    {
+      os::lock_guard guard(lock_);
+      for (std::size_t bin = free_spans::bin_of(growing_from >> page_shift);
+           bin < free_spans::bin_count && count < most; ++bin) {
+        for (span *s = free_.dirty_bin(bin).front(), *next = nullptr; s != nullptr && count < most;
+             s = next) {
+          next = s->next;
+          if (s->own_mapping && is_whole(s)) idle[count++] = take_out_locked(s);
+        }
+      }
+    }
+    std::size_t refused = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (unmap(idle[i]))
+        unmapped += idle[i].bytes;
+      else
+        ++refused;
+    }
+    if (count < most || refused != 0) return unmapped;
   }
 }
 

@@ -211,6 +211,13 @@ void page_heap::after_fork_in_child() {
   has_idle_memory_.store(true, std::memory_order_relaxed);
 }
 
+// What the system has refused once is not asked for again at every call.
+void page_heap::purge_beyond(std::size_t keep) {
+  const std::size_t dirty = dirty_bytes();
+  if (dirty / 2 < refused_at_.load(std::memory_order_relaxed)) return;
+  refused_at_.store(purge_until(keep) != 0 ? 0 : dirty, std::memory_order_relaxed);
+}
+
 std::size_t page_heap::trim(std::size_t keep) { return purge_until(keep); }
 
 }  // namespace tarn

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Zeroes of a span for whoever asks for zeroes: pages that are zero already are not touched.
+// Zeroes of a span for whoever asks for zeroes: pages that are zero already are not touched, nor, in runs of 1 MiB and
+// more, pages without memory behind them, which the page map may not know: a freed block counts as backed as a whole.
+// Thread safety: any thread, for its own span; not under a lock, as the system is called.
 #pragma once
 
 #include "pages/page_map.hpp"

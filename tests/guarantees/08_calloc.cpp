@@ -60,6 +60,33 @@ void touches_nothing(size_t size, size_t allowed) {
   free(block);
 }
 
+// Blocks of which a few pages are written, one after another: the memory of the last one is all that may stay.
+int stays_sparse() {
+  constexpr size_t size = 100 * mib;
+  const size_t before = rss_bytes();
+  for (int round = 0; round < 40; ++round) {
+    char* const block = static_cast<char*>(hide(calloc(size, 1)));
+    TARN_CHECK(block != nullptr, "calloc(100 MiB) fails");
+    for (size_t place = 0; place < size; place += size / 8) {
+      TARN_CHECK(first_nonzero(block + place, 4096) == 4096, "calloc of a sparse block: not zero at %zu",
+                 place);
+      block[place] = 1;
+    }
+    const size_t grown = growth(before, rss_bytes());
+    TARN_CHECK(grown < 8 * mib, "8 pages of 100 MiB written: calloc makes %.1f MiB resident", in_mib(grown));
+    free(block);
+  }
+  // Every second page, which is neither worth a call of its own nor all zero.
+  for (int round = 0; round < 2; ++round) {
+    char* const block = static_cast<char*>(hide(calloc(size, 1)));
+    TARN_CHECK(block != nullptr && first_nonzero(block, size) == size,
+               "calloc of a half-written block is not zero");
+    for (size_t place = 0; place < size; place += 2 * 4096) memset(block + place, 1, 4096);
+    free(block);
+  }
+  return holds;
+}
+
 }  // namespace
 
 int main() {
@@ -73,6 +100,7 @@ int main() {
                              return holds;
                            }),
               "calloc of fresh memory");
+  if (own_figures && !huge_pages_everywhere()) expect_good(run_in_child(60, stays_sparse), "sparse blocks");
   reuse_all_sizes();
   measured("%zu blocks zero on reuse", blocks_checked);
   if (!own_figures) skip("%s; zeroes were checked", system_probes::foreign_memory);

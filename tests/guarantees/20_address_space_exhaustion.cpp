@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Guarantee 20: with RLIMIT_AS exhausted over and over by 1 and by 4 threads, malloc answers NULL with
-// ENOMEM, most of the space is usable, and is so again after free, for blocks of other sizes too. Each
-// setting runs in a child process with 256 MiB of address space above what it had at the start. Invariant:
-// the filled blocks form a list through their own first words, so the test itself takes nothing.
+// ENOMEM, most of the space is usable, and is so again after free, for blocks of other sizes too; also where the writable
+// memory is what is limited (RLIMIT_DATA), and by realloc and aligned_alloc. Each setting runs in a child process with 256 MiB
+// above what it had at the start. Invariant: the filled blocks form a list through their own first words, so the test
+// itself takes nothing.
 #include <iterator>
 
 #include "inject.hpp"
@@ -25,6 +26,9 @@ struct node {
 constexpr size_t no_single_size = 0;
 // One size after another, so that each round must reuse what another size left behind.
 constexpr size_t round_sizes[] = {64, 1000, 24 * kib, no_single_size, 300 * kib, 4 * mib};
+// Longer blocks have mappings of their own, each round's longer than the last one's.
+constexpr size_t long_sizes[] = {20'000'000, 26'666'666, 33'333'333, 40'000'000};
+constexpr size_t long_rounds = 3 * std::size(long_sizes);
 
 struct worker {
   pthread_barrier_t* barrier;
@@ -74,14 +78,55 @@ void* work(void* argument) {
   return nullptr;
 }
 
+void limit_growth(int resource) {
+  const size_t used = resource == RLIMIT_AS ? address_space() : proc_bytes("/proc/self/status", "VmData:");
+  const rlimit limit{used + room, used + room};
+  if (setrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0)
+    skip("setrlimit: %s", strerror(errno));
+}
+
+int exhaust_by_long_blocks(int resource) {
+  limit_growth(resource);
+  random_numbers random(20);
+  for (size_t round = 0; round < long_rounds; ++round) {
+    const size_t size = long_sizes[round % std::size(long_sizes)];
+    node* list = nullptr;
+    const size_t bytes = fill(&list, size, random);
+    empty(list);
+    TARN_CHECK(bytes >= static_cast<size_t>(usable_share * static_cast<double>(room)),
+               "limit %d, round %zu: blocks of %zu: %.0f of %.0f MiB usable", resource, round, size,
+               in_mib(bytes), in_mib(room));
+  }
+  return holds;
+}
+
+// All memory is free; each way to a block that is longer than all free pieces must find it.
+int take_one_longer(int resource) {
+  limit_growth(resource);
+  for (size_t size = 90 * mib; size <= 165 * mib; size += 25 * mib) {
+    void* const block = take(size);
+    TARN_CHECK(block != nullptr, "limit %d: malloc(%.0f MiB) fails with all memory free", resource,
+               in_mib(size));
+    memset(block, 1, size);
+    give(block);
+  }
+  void* const aligned = hide(aligned_alloc(mib, 170 * mib));
+  TARN_CHECK(aligned != nullptr, "limit %d: aligned_alloc(170 MiB) fails with all memory free", resource);
+  memset(aligned, 1, 170 * mib);
+  give(aligned);
+  void* const grown = hide(realloc(take(mib), 175 * mib));
+  TARN_CHECK(grown != nullptr, "limit %d: realloc to 175 MiB fails with all memory free", resource);
+  give(grown);
+  return holds;
+}
+
 template <size_t count>
 int exhaust() {
   static worker workers[count];
   pthread_barrier_t barrier;
   pthread_barrier_init(&barrier, nullptr, count);
   for (size_t i = 0; i < count; ++i) workers[i] = {&barrier, 0x9e3779b97f4a7c15 + i, {}};
-  rlimit limit{address_space() + room, address_space() + room};
-  if (setrlimit(RLIMIT_AS, &limit) != 0) skip("setrlimit(RLIMIT_AS): %s", strerror(errno));
+  limit_growth(RLIMIT_AS);
   in_threads(work, workers);
 
   size_t sums[rounds] = {};
@@ -118,4 +163,8 @@ int main() {
   need_address_space_limits();
   expect_good(run_in_child(60, exhaust<1>), "1 thread");
   expect_good(run_in_child(60, exhaust<4>), "4 threads");
+  for (const int resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    expect_good(run_in_child(60, [=] { return exhaust_by_long_blocks(resource); }), "long blocks");
+    expect_good(run_in_child(60, [=] { return take_one_longer(resource); }), "one block after another");
+  }
 }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// How page_heap grows: reservations of address space, and what idle memory goes back before the resident set grows.
+//
+// Owner, thread safety and invariants: page_heap.hpp.
+#include <algorithm>
+
+#include "os/memory.hpp"
+#include "pages/page_heap.hpp"
+
+namespace tarn {
+namespace {
+
+constexpr std::size_t first_reservation = 32 * mib;
+constexpr std::size_t largest_reservation = 1 * gib;
+// A reservation of n bytes needs at most about n / 32 bytes of spans and object bits for objects of 32 bytes
+// and more.
+constexpr std::size_t metadata_divisor = 32;
+// How long an allocation that would fail waits for pages that are being purged.
+constexpr int longest_wait_ms = 200;
+// A large block takes new memory although free memory is backed: so much of that stays, this part of what is in use, and
+// no less than that.
+constexpr std::size_t kept_divisor = 4;
+constexpr std::size_t kept_anyway = 16 * mib;
+
+}  // namespace
+
+void page_heap::make_up_for_growth(std::size_t bytes, std::size_t keep) {
+  const std::size_t dirty = dirty_bytes();
+  if (dirty > keep) purge_beyond(std::max(keep, dirty - std::min(bytes, dirty)));
+}
+
+void page_heap::make_up_for_block(std::size_t bytes) {
+  make_up_for_growth(bytes, std::max(in_use_bytes() / kept_divisor, kept_anyway));
+}
+
+// The newest reservation becomes longer where what follows it is free: the heap then stays in one piece, between two
+// guards. Else there is another one at a random place.
+os::guarded_range page_heap::reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end) {
+  if (newest_end != 0) {
+    const os::guarded_range more = os::extend_guarded(newest_end, bytes);
+    if (more.start != nullptr) return more;
+  }
+  return os::reserve_guarded(bytes, alignment, os::memory_access::read_write);
+}
+
+os::guarded_range page_heap::reserve_step(std::size_t least) {
+  std::size_t reserved = 0;
+  std::uintptr_t newest_end = 0;
+  {
+    os::lock_guard guard(lock_);
+    reserved = reserved_ << page_shift;
+    newest_end = newest_end_;
+  }
+  const std::size_t step = std::clamp(reserved / 2, first_reservation, largest_reservation);
+  std::size_t bytes = align_up(std::max(least, step), huge_page_size);
+  os::guarded_range range = reserve(bytes, huge_page_size, newest_end);
+  // Address space may be limited: less and less, down to what this request needs.
+  while (range.start == nullptr && bytes > least) {
+    bytes = std::max(align_up(bytes / 2, 64 * kib), least);
+    range = reserve(bytes, std::max(page_size, os::page_size()), newest_end);
+  }
+  return range;
+}
+
+// The system has no more, but pages that are being purged belong to no list and will be back in a moment. False: there
+// is nothing to wait for any more.
+bool page_heap::wait_for_purge(int& waited) {
+  bool purging = false;
+  {
+    os::lock_guard guard(lock_);
+    purging = purging_pages_ != 0;
+  }
+  // Once in any case: they may have come back since the caller looked.
+  if (waited == longest_wait_ms || (waited != 0 && !purging)) return false;
+  ++waited;
+  os::futex_word nobody{0};
+  if (purging) os::futex_wait(&nobody, 0, 1);
+  return true;
+}
+
+bool page_heap::grow(std::size_t pages, std::size_t alignment) {
+  const std::size_t least = align_up((pages + alignment - 1) << page_shift, 64 * kib);
+  const os::guarded_range range = reserve_step(least);
+  if (range.start == nullptr) return false;
+  // Metadata for all that the reservation may be cut into, while there is address space: memory that is used
+  // up and freed again can then be cut another way.
+  if (!map_.ensure(metadata_, address_of(range.start), range.bytes) ||
+      !metadata_.ensure_available(range.bytes / metadata_divisor) || !stock_spans()) {
+    os::release(range);
+    return false;
+  }
+  {
+    os::lock_guard guard(lock_);
+    newest_end_ = range.guarded ? range.end() : 0;
+  }
+  return add_free(address_of(range.start), range.bytes, false);
+}
+
+}  // namespace tarn

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Guarantee 38: what an allocation costs does not grow with what the heap once was: after 4 GiB of 1 MiB blocks have been
+// freed and their memory has gone back, malloc(300,000 bytes) and free take at most 2 us more than in a new process.
+#include <algorithm>
+
+#include "inject.hpp"
+
+namespace {
+
+using namespace guarantee;
+
+constexpr size_t once_blocks = 4096;
+constexpr size_t asked = 300'000;
+constexpr double allowed_us = 2;
+
+// Of a pair, beside blocks that stay: the median of many batches, since other programs disturb some.
+double price_of_pair() {
+  constexpr size_t batches = 101;
+  constexpr size_t together = 20;
+  double prices[batches];
+  for (size_t i = 0; i < 200; ++i) TARN_CHECK(take(asked) != nullptr, "malloc(300,000) fails");
+  for (double& price : prices) {
+    const double began = cpu_seconds();
+    for (size_t i = 0; i < together; ++i) {
+      auto* const block = static_cast<char*>(take(asked));
+      TARN_CHECK(block != nullptr, "malloc(300,000) fails");
+      *block = 1;
+      give(block);
+    }
+    price = (cpu_seconds() - began) * 1e6 / together;
+  }
+  std::sort(prices, prices + batches);
+  return prices[batches / 2];
+}
+
+int measure_into(double* price, bool after) {
+  if (after) {
+    auto* const blocks = own_array<void*>(once_blocks);
+    for (size_t i = 0; i < once_blocks; ++i) {
+      blocks[i] = take(mib);
+      if (blocks[i] == nullptr) skip("the system has not so much address space");
+      *static_cast<char*>(blocks[i]) = 1;
+    }
+    for (size_t i = 0; i < once_blocks; ++i) give(blocks[i]);
+    if (tarn_trim != nullptr)
+      tarn_trim(0);
+    else
+      sleep_ms(3000);
+  }
+  *price = price_of_pair();
+  return holds;
+}
+
+}  // namespace
+
+int main() {
+  start();
+  auto* const prices = shared_with_children<double[2]>();
+  expect_good(run_in_child(100, [=] { return measure_into(&(*prices)[0], false); }), "a new heap");
+  expect_good(run_in_child(100, [=] { return measure_into(&(*prices)[1], true); }),
+              "a heap that was once large");
+  const double fresh = (*prices)[0];
+  const double after = (*prices)[1];
+  measured("malloc(300,000) and free: %.2f us; where the heap was once 4 GiB: %.2f us", fresh, after);
+  TARN_CHECK(after <= fresh + allowed_us,
+             "malloc(300,000) and free take %.1f us where the heap was once 4 GiB, else %.1f", after, fresh);
+  return holds;
+}
