@@ -12,6 +12,7 @@
 #include "commands.hpp"
 #include "memory_conditioner.hpp"
 #include "output_file.hpp"
+#include "process_choice.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/plan.hpp"
 #include "profiler/analyze/quantity.hpp"
@@ -41,6 +42,7 @@ constexpr const char* advise_footer =
 struct advise_arguments {
   std::string file;
   std::string plan;
+  std::string process;
   int only = 0;
   int rounds = 3;
   double least_percent = 1;
@@ -67,6 +69,7 @@ void declare_options(CLI::App& app, advise_arguments& arguments) {
                  "Percent of CPU time from which on a change is advised (1)")
       ->check(CLI::Range(0.0, 100.0))
       ->option_text("PERCENT");
+  add_process_option(app, arguments.process);
   app.add_flag("--json", arguments.json, "As one JSON object on stdout");
   app.footer(advise_footer);
 }
@@ -142,9 +145,9 @@ int cmd_advise(const std::vector<std::string>& words) {
   CLI::App app{"What would make a recorded program's memory allocation cheaper.", "advise"};
   declare_options(app, arguments);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
-  const profiler::profile p = profiler::load_profile(arguments.file);
+  const profiler::profile p = load_for_command(arguments.file, arguments.process);
+  if (arguments.replay) require_events(p, arguments.file);
   std::vector<std::string> notes;
-  if (!p.damage.empty()) notes.push_back("the file is damaged: " + p.damage);
   profiler::advice_settings settings;
   settings.least_share = arguments.least_percent / 100;
   std::vector<advice> all = profiler::advise(p, settings);

@@ -10,6 +10,7 @@
 #include "command_line.hpp"
 #include "commands.hpp"
 #include "output_file.hpp"
+#include "process_choice.hpp"
 #include "profile_view.hpp"
 #include "profiler/export/exports.hpp"
 #include "profiler/export/packer.hpp"
@@ -38,6 +39,7 @@ struct export_arguments {
   bool prometheus = false;
   std::string path;
   std::string output = "-";
+  std::string process;
   std::string metric_name = "cost";
   std::size_t top = 100;
 };
@@ -95,6 +97,7 @@ int cmd_export(const std::vector<std::string>& words) {
       app.add_option("--top", arguments.top, "With --prometheus: so many sites, the rest as one (100)")
           ->check(CLI::Range(1, 100000))
           ->option_text("N");
+  add_process_option(app, arguments.process);
   app.footer(export_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const int formats =
@@ -115,7 +118,7 @@ int cmd_export(const std::vector<std::string>& words) {
   if (arguments.pprof && arguments.output == "-" && isatty(STDOUT_FILENO) != 0) {
     throw cli_error(exit_code::usage, "pprof's format is not for terminals", "Name a file: -o profile.pb.gz");
   }
-  const profiler::profile p = load_for_command(arguments.path);
+  const profiler::profile p = load_for_command(arguments.path, arguments.process);
   output_file output("--output", arguments.output);
   try {
     write_export(p, arguments, output);

@@ -11,6 +11,7 @@
 #include "cli_error.hpp"
 #include "command_line.hpp"
 #include "commands.hpp"
+#include "process_choice.hpp"
 #include "profile_view.hpp"
 #include "profiler/export/call_tree.hpp"
 #include "text.hpp"
@@ -130,12 +131,13 @@ nlohmann::json as_json(const call_tree& tree, std::size_t at, int depth) {
 int cmd_flame(const std::vector<std::string>& words) {
   CLI::App app{"Show the call paths of a profile as a tree.", "flame"};
   set_usage(app, "tarn flame [OPTIONS] FILE");
-  std::string path, metric_name = "cost";
+  std::string path, metric_name = "cost", process;
   double least = 1;
   bool inverted = false, json = false;
   flame_settings settings;
   app.add_option("file", path, "A profile that tarn profile wrote")->required()->option_text("FILE");
   app.add_option("-m,--metric", metric_name, "What the widths are (cost)")->option_text("METRIC");
+  add_process_option(app, process);
   app.add_option("--min", least, "Sum up branches below this share in percent (1)")
       ->check(CLI::Range(0.0, 100.0))
       ->option_text("PERCENT");
@@ -148,7 +150,7 @@ int cmd_flame(const std::vector<std::string>& words) {
   settings.least = least / 100;
   settings.width = terminal_width(STDOUT_FILENO);
   settings.colour = wants_colour(STDOUT_FILENO);
-  const profiler::profile p = load_for_command(path);
+  const profiler::profile p = load_for_command(path, process);
   const call_tree tree = call_tree::of(p, *settings.what, inverted);
   if (json) {
     fmt::print("{}\n", as_json(tree, 0, 0).dump(1, ' ', false, nlohmann::json::error_handler_t::replace));

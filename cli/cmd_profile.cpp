@@ -34,6 +34,7 @@
 #include "recording_setup.hpp"
 #include "session_control.hpp"
 #include "text.hpp"
+#include "tree_verdict.hpp"
 
 namespace tarn::cli {
 
@@ -196,9 +197,19 @@ foreground_result follow(recording& record, const child_request& request, bool q
   return run_in_foreground(request, &each);
 }
 
-void add_end(nlohmann::json& summary, int wait_status) {
+// Of the program and of all its descendants that were waited for, recorded or not.
+double cpu_ns_of(const foreground_result& result) {
+  const auto ns = [](const timeval& time) {
+    return 1e9 * static_cast<double>(time.tv_sec) + 1e3 * static_cast<double>(time.tv_usec);
+  };
+  return ns(result.usage.ru_utime) + ns(result.usage.ru_stime);
+}
+
+void add_end(nlohmann::json& summary, const foreground_result& result) {
+  const int wait_status = result.wait_status;
   summary["exit_status"] = WIFEXITED(wait_status) ? nlohmann::json(WEXITSTATUS(wait_status)) : nullptr;
   summary["signal"] = WIFSIGNALED(wait_status) ? nlohmann::json(WTERMSIG(wait_status)) : nullptr;
+  summary["tree"]["system_cpu_ns"] = cpu_ns_of(result);
 }
 
 }  // namespace
@@ -213,13 +224,18 @@ nlohmann::json summary_of(const recording& record) {
   }
   nlohmann::json summary = {{"files", files}};
   if (record.main_profile() != nullptr) summary["program"] = verdict_as_json(*record.main_profile());
+  summary["tree"] = tree_as_json(record.processes());
   return summary;
 }
 
 void tell_files(const recording& record) {
   for (const auto& file : record.files()) {
-    fmt::print(stderr, "tarn: {} ({}, process {})\n", profiler::printable(file.path),
-               profiler::printable(file.program), file.process);
+    if (file.process == 0) {
+      fmt::print(stderr, "tarn: {} ({})\n", profiler::printable(file.path), file.program);
+    } else {
+      fmt::print(stderr, "tarn: {} ({}, process {})\n", profiler::printable(file.path),
+                 profiler::printable(file.program), file.process);
+    }
     if (!file.problem.empty()) print_note(fmt::format("it ends early: {}", file.problem));
   }
 }
@@ -268,6 +284,7 @@ int cmd_profile(const std::vector<std::string>& words) {
   std::vector<std::string> notes;
   settings.prices = find_prices(request.allocator, notes);
   settings.meta = describe_place(notes);
+  settings.meta["arguments"] = line.program;
   // A file that may grow no further is an error to tell, not the end. The program gets its default back by exec.
   std::signal(SIGXFSZ, [](int) {});
   std::string failure;
@@ -283,10 +300,14 @@ int cmd_profile(const std::vector<std::string>& words) {
     record.finish();
     if (arguments.json) {
       nlohmann::json summary = summary_of(record);
-      add_end(summary, result.wait_status);
+      add_end(summary, result);
       fmt::print(stderr, "{}\n", summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     } else if (!arguments.quiet) {
-      if (record.main_profile() != nullptr) print_verdict(*record.main_profile());
+      if (is_tree(record)) {
+        print_tree_verdict(record, cpu_ns_of(result));
+      } else if (record.main_profile() != nullptr) {
+        print_verdict(*record.main_profile());
+      }
       tell_files(record);
     }
     if (record.main_profile() == nullptr && !arguments.json) {

@@ -13,6 +13,7 @@
 #include "library_search.hpp"
 #include "memory_conditioner.hpp"
 #include "output_file.hpp"
+#include "process_choice.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/replay/trace.hpp"
 #include "program_target.hpp"
@@ -138,6 +139,7 @@ int cmd_replay(const std::vector<std::string>& words) {
   declare_options(app, arguments);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const profiler::profile p = profiler::load_profile(arguments.file);
+  require_events(p, arguments.file);
   profiler::trace_settings settings;
   settings.most_events = arguments.events;
   profiler::add_routes(settings, p, profiler::advise(p));

@@ -10,6 +10,7 @@
 #include "command_line.hpp"
 #include "commands.hpp"
 #include "output_file.hpp"
+#include "process_choice.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/model/profile.hpp"
@@ -24,12 +25,13 @@ constexpr const char* report_footer =
     "Examples:\n"
     "  tarn report tarn-server-4711.prof                 writes tarn-server-4711.html beside it\n"
     "  tarn report tarn-server-4711.prof -o report.html\n"
+    "  tarn report build*.prof -o build.html             several processes, with a switch from one to another\n"
     "\n"
     "The page is one file and needs no network. It holds names of functions and files of the\n"
     "program, and its arguments: look before you pass it on.\n";
 
 struct report_arguments {
-  std::string profile;
+  std::vector<std::string> profiles;
   std::string output;
   bool json = false;
 };
@@ -69,23 +71,32 @@ void tell(const report_arguments& arguments, const profiler::report_file& made, 
 int cmd_report(const std::vector<std::string>& words) {
   report_arguments arguments;
   CLI::App app{"Write a profile as one HTML file that needs no network.", "report"};
-  set_usage(app, "tarn report [-o FILE] [--json] PROFILE");
-  app.add_option("profile", arguments.profile, "What tarn profile wrote")->required()->option_text("PROFILE");
+  set_usage(app, "tarn report [-o FILE] [--json] PROFILE...");
+  app.add_option("profiles", arguments.profiles, "What tarn profile or tarn merge wrote; several are merged")
+      ->required()
+      ->option_text("PROFILE...");
   app.add_option("-o,--output", arguments.output,
                  "The page (PROFILE with the extension .html); - for standard output")
       ->option_text("FILE");
   app.add_flag("--json", arguments.json, "Tell what was written as one JSON object");
   app.footer(report_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (arguments.profiles.size() > 1 && arguments.output.empty()) {
+    throw cli_error(exit_code::usage, "several profiles, and no name for the page", "Name it: -o FILE");
+  }
   if (arguments.json && arguments.output == "-") {
     throw cli_error(exit_code::usage, "--json and -o - cannot both be standard output",
                     "Name a file for the page.");
   }
   // Before the output is opened: a profile that cannot be read leaves everything as it was.
-  const profiler::profile loaded = profiler::load_profile(arguments.profile);
-  if (arguments.output.empty()) arguments.output = usual_output(arguments.profile);
+  const profiler::profile loaded = arguments.profiles.size() > 1
+                                       ? merge_files(arguments.profiles)
+                                       : profiler::load_parts(arguments.profiles.front());
+  if (arguments.output.empty()) arguments.output = usual_output(arguments.profiles.front());
   output_file output("-o", arguments.output);
-  const profiler::report_file made = profiler::render_report(loaded, profiler::advise(loaded));
+  const profiler::report_file made = loaded.processes.empty()
+                                         ? profiler::render_report(loaded, profiler::advise(loaded))
+                                         : profiler::render_report_of_processes(loaded);
   output.write(made.html);
   if (arguments.output != "-") tell(arguments, made, loaded.damage);
   return exit_code::success;

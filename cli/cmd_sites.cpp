@@ -12,6 +12,7 @@
 #include "cli_error.hpp"
 #include "command_line.hpp"
 #include "commands.hpp"
+#include "process_choice.hpp"
 #include "profile_view.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "text.hpp"
@@ -118,19 +119,20 @@ void print_json(const profile& p, const std::vector<site_line>& lines, double sh
 int cmd_sites(const std::vector<std::string>& words) {
   CLI::App app{"Show the call sites of a profile as a table.", "sites"};
   set_usage(app, "tarn sites [OPTIONS] FILE");
-  std::string path, sort_name = "cost", filter;
+  std::string path, sort_name = "cost", filter, process;
   std::size_t most = 20;
   bool json = false;
   app.add_option("file", path, "A profile that tarn profile wrote")->required()->option_text("FILE");
   app.add_option("-s,--sort", sort_name, "The metric to sort by (cost)")->option_text("METRIC");
   app.add_option("-f,--filter", filter, "Only sites with this text in a function, a file or the type")
       ->option_text("TEXT");
+  add_process_option(app, process);
   app.add_option("-n", most, "So many at most (20); 0 for all")->option_text("N");
   app.add_flag("--json", json, "Print JSON");
   app.footer(sites_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const metric& sort = metric_named("--sort", sort_name);
-  const profile p = load_for_command(path);
+  const profile p = load_for_command(path, process);
   const std::vector<metric_row> rows = profiler::metric_rows(p);
   std::vector<site_line> lines;
   double total = 0, shown = 0;

@@ -40,6 +40,7 @@ constexpr const char* help_text =
     "  top      what memory allocation costs a program while it runs\n"
     "  sites    the call sites of a profile as a table\n"
     "  flame    the call paths of a profile as a tree\n"
+    "  merge    profiles of several processes or runs as one\n"
     "  diff     what changed from one profile to another, with limits\n"
     "  export   a profile for pprof, heaptrack, flame graphs, Prometheus, or as JSON\n"
     "  options  tarn's options with their effective values\n"
@@ -63,12 +64,12 @@ struct command {
   int (*run)(const std::vector<std::string>& words);
 };
 
-constexpr command commands[] = {{"run", cmd_run},         {"compare", cmd_compare}, {"cost", cmd_cost},
-                                {"profile", cmd_profile}, {"attach", cmd_attach},   {"detach", cmd_detach},
-                                {"dump", cmd_dump},       {"doctor", cmd_doctor},   {"report", cmd_report},
-                                {"advise", cmd_advise},   {"apply", cmd_apply},     {"replay", cmd_replay},
-                                {"top", cmd_top},         {"sites", cmd_sites},     {"flame", cmd_flame},
-                                {"diff", cmd_diff},       {"export", cmd_export},   {"options", cmd_options}};
+constexpr command commands[] = {
+    {"run", cmd_run},       {"compare", cmd_compare}, {"cost", cmd_cost},      {"profile", cmd_profile},
+    {"attach", cmd_attach}, {"detach", cmd_detach},   {"dump", cmd_dump},      {"doctor", cmd_doctor},
+    {"report", cmd_report}, {"advise", cmd_advise},   {"apply", cmd_apply},    {"replay", cmd_replay},
+    {"top", cmd_top},       {"sites", cmd_sites},     {"flame", cmd_flame},    {"merge", cmd_merge},
+    {"diff", cmd_diff},     {"export", cmd_export},   {"options", cmd_options}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};

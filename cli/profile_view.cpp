@@ -51,9 +51,12 @@ std::string show_function(const profiler::source_frame& frame) {
 
 }  // namespace
 
-profiler::profile load_for_command(const std::string& path) {
+namespace {
+
+profiler::profile load_with_names(const std::string& path,
+                                  profiler::profile (*load)(const std::string& path)) {
   try {
-    profiler::profile p = profiler::load_profile(path);
+    profiler::profile p = load(path);
     if (!p.damage.empty()) print_note(fmt::format("{}: {}", path, p.damage));
     if (p.symbols.empty() && p.stacks.size() > 1) {
       for (const std::string& sentence : profiler::add_symbols(p)) print_note(sentence);
@@ -62,6 +65,16 @@ profiler::profile load_for_command(const std::string& path) {
   } catch (const profiler::profile_error& error) {
     throw as_cli_error(error);
   }
+}
+
+}  // namespace
+
+profiler::profile load_for_command(const std::string& path) {
+  return load_with_names(path, profiler::load_profile);
+}
+
+profiler::profile load_parts_for_command(const std::string& path) {
+  return load_with_names(path, profiler::load_parts);
 }
 
 const profiler::metric& metric_named(const std::string& option, const std::string& name) {

@@ -14,6 +14,8 @@ namespace tarn::cli {
 // The profile, with its symbols: those of the file, or, where the profiler had no time to find them, found now. Tells what
 // is damaged on stderr. Throws cli_error (refused).
 profiler::profile load_for_command(const std::string& path);
+// The same, but each process of a merged profile has sites of its own (load_parts).
+profiler::profile load_parts_for_command(const std::string& path);
 
 // Throws cli_error (usage), with the name that was probably meant.
 const profiler::metric& metric_named(const std::string& option, const std::string& name);

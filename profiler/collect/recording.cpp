@@ -188,7 +188,7 @@ void recording::finish() {
     }
     end_process(*next);
   }
-  add_names();
+  finish_files();
 }
 
 std::string recording::status_line() const {

@@ -20,7 +20,9 @@
 #include "profiler/collect/fault_events.hpp"
 #include "profiler/collect/proc_status.hpp"
 #include "profiler/collect/process_model.hpp"
+#include "profiler/collect/process_summary.hpp"
 #include "profiler/collect/session_host.hpp"
+#include "profiler/collect/small_processes.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/model/store_profile.hpp"
 
@@ -41,9 +43,9 @@ struct recording_settings {
 
 struct finished_file {
   std::string path;
-  std::string program;  // what it was started as
-  std::uint32_t process = 0;
-  std::string problem;  // why it ends early; empty: it does not
+  std::string program;        // what it was started as
+  std::uint32_t process = 0;  // 0: it is of several
+  std::string problem;        // why it ends early; empty: it does not
 };
 
 class recording {
@@ -73,6 +75,12 @@ class recording {
   const std::vector<finished_file>& files() const noexcept { return files_; }
   // The program's own, after finish(); null: it was never seen.
   const profile* main_profile() const noexcept { return main_profile_.get(); }
+  // After finish(): all processes that were recorded, those without a file as one for each name; the costliest first.
+  const std::vector<process_summary>& processes() const noexcept { return summaries_; }
+  // Of those with a file, the costliest one's. Null: there is none.
+  const profile* costliest_profile() const noexcept {
+    return costliest_profile_ ? costliest_profile_.get() : main_profile_.get();
+  }
   std::string status_line() const;
   double lost_events() const noexcept { return lost_; }
 
@@ -97,10 +105,15 @@ class recording {
   void look_after_processes(bool all);
   void add_counters(process_entry& process, bool at_end);
   void end_process(process_entry& process);
+  void end_without_file(process_entry& process);
+  void write_small_processes();
+  bool write_small_file(const profile& parts, const std::string& path);
+  void finish_file(process_entry& process);
   void take_exit_figures(process_entry& process);
   bool is_worth_a_file(const process_entry& process) const;
+  static bool is_worth_a_file(double allocations, double bytes, double faults);
   void write(process_entry& process, bool last);
-  void add_names();
+  void finish_files();
   void flush_events(process_entry& process);
   void open_file(process_entry& process);
   void store(process_entry& process);
@@ -108,6 +121,7 @@ class recording {
   void add_recorder_figures(process_entry& process);
   void fill_meta(process_entry& process);
   std::string file_name(const process_entry& process, int number) const;
+  std::string small_file_name(int number) const;
   bool is_taken(const std::string& path) const;
   model_settings settings_of_models() const;
   std::uint64_t checkpoint_ns() const;
@@ -124,6 +138,9 @@ class recording {
   std::vector<process_event> new_processes_;
   std::vector<finished_file> files_;
   std::unique_ptr<profile> main_profile_;
+  std::unique_ptr<profile> costliest_profile_;  // null: it is main_profile_
+  std::vector<process_summary> summaries_;
+  small_processes small_;
   std::uint32_t main_process_ = 0;
   int main_status_ = -1;
   std::uint64_t begin_ns_ = 0;  // on the raw clock
@@ -131,8 +148,6 @@ class recording {
   std::uint64_t last_look_ns_ = 0;
   std::size_t next_look_ = 0;      // into processes_
   std::uint64_t last_serial_ = 0;  // of processes that no recorder numbers
-  std::uint64_t small_children_ = 0;
-  double small_allocations_ = 0;
   double unplaced_faults_ = 0;
   double lost_ = 0;
 };

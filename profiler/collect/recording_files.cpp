@@ -17,6 +17,12 @@ namespace fs = std::filesystem;
 
 namespace tarn::profiler {
 
+namespace {
+
+constexpr int most_names = 1000;  // of one file, each tried where the one before exists
+
+}  // namespace
+
 bool recording::is_taken(const std::string& path) const {
   return std::any_of(files_.begin(), files_.end(),
                      [&path](const finished_file& one) { return one.path == path; });
@@ -43,7 +49,6 @@ std::string recording::file_name(const process_entry& process, int number) const
 void recording::open_file(process_entry& process) {
   if (process.file || !process.problem.empty()) return;
   const bool is_named = !settings_.output.empty() && process.pid == main_process_ && !process.superseded;
-  constexpr int most_names = 1000;
   for (int number = 1; process.path.empty(); ++number) {
     const std::string path = file_name(process, number);
     if (is_taken(path)) continue;
@@ -128,7 +133,9 @@ void recording::add_recorder_figures(process_entry& process) {
     result.unwind_checked = checked;
     result.unwind_error_rate = checked > 0 ? wrong / checked : 0;
   }
-  const double all = process.last.minor_faults - static_cast<double>(process.at_start.minor_faults);
+  own += process.children.own_faults;
+  const double all = process.last.minor_faults - static_cast<double>(process.at_start.minor_faults) +
+                     process.children.used.minor_faults;
   result.unseen_faults = std::max(0.0, all - own - process.model.seen_faults());
 }
 
@@ -165,7 +172,8 @@ void recording::fill_meta(process_entry& process) {
   if (!process.without_events.empty()) refused.push_back(process.without_events);
   if (!process.problem.empty()) refused.push_back(process.problem);
   meta["refused"] = refused;
-  meta["small_children"] = {{"processes", small_children_}, {"allocations", small_allocations_}};
+  meta["small_children"] = {{"processes", process.children.processes},
+                            {"allocations", process.children.allocations}};
   meta["odd_events"] = process.model.odd_events();
   if (process.pid == main_process_ && !process.superseded && main_status_ >= 0) {
     meta["exit"] = WIFEXITED(main_status_) ? nlohmann::json({{"status", WEXITSTATUS(main_status_)}})
@@ -198,23 +206,85 @@ void recording::write(process_entry& process, bool last) {
 }
 
 // Names and types, once nobody waits for this process any more.
-void recording::add_names() {
-  for (const auto& process : ended_) {
-    add_symbols(process->result);
-    try {
-      if (process->file) store_profile(*process->file, process->result, process->stored);
-    } catch (const profile_error& error) {
-      for (finished_file& one : files_) {
-        if (one.path == process->path) one.problem = error.what();
-      }
-    }
-    process->file.reset();
-    if (process->pid == main_process_ && !process->superseded) {
-      main_profile_ = std::make_unique<profile>(std::move(process->result));
-      make_printable(*main_profile_);
+void recording::finish_file(process_entry& process) {
+  add_symbols(process.result);
+  try {
+    if (process.file) store_profile(*process.file, process.result, process.stored);
+  } catch (const profile_error& error) {
+    for (finished_file& one : files_) {
+      if (one.path == process.path) one.problem = error.what();
     }
   }
+  process.file.reset();
+  const auto keep = [&process](std::unique_ptr<profile>& place) {
+    place = std::make_unique<profile>(std::move(process.result));
+    make_printable(*place);
+  };
+  const auto costliest = std::find_if(summaries_.begin(), summaries_.end(),
+                                      [](const process_summary& one) { return one.has_own_file; });
+  if (process.pid == main_process_ && !process.superseded) {
+    keep(main_profile_);
+  } else if (costliest != summaries_.end() && costliest->path == process.path) {
+    keep(costliest_profile_);
+  }
+}
+
+void recording::finish_files() {
+  write_small_processes();
+  std::stable_sort(summaries_.begin(), summaries_.end(),
+                   [](const process_summary& left, const process_summary& right) {
+                     return left.charged.total() > right.charged.total();
+                   });
+  for (auto& process : ended_) {
+    finish_file(*process);
+    process.reset();
+  }
   ended_.clear();
+}
+
+std::string recording::small_file_name(int number) const {
+  const auto root = std::find_if(summaries_.begin(), summaries_.end(), [this](const process_summary& one) {
+    return one.process == main_process_ && one.has_own_file;
+  });
+  const std::string program = root == summaries_.end() ? "program" : printable(root->command);
+  const fs::path given = settings_.output;
+  const std::string name =
+      given.empty()
+          ? (fs::path(settings_.directory) / fmt::format("tarn-{}-{}", program, main_process_)).string()
+          : fs::path(given).replace_extension().string();
+  const std::string extension = given.empty() ? ".prof" : given.extension().string();
+  return fmt::format("{}-small{}{}", name, number == 1 ? "" : fmt::format("-{}", number), extension);
+}
+
+// False: a file of that name exists already.
+bool recording::write_small_file(const profile& parts, const std::string& path) {
+  std::string problem;
+  try {
+    table_writer file(path, true);
+    store_profile(file, parts);
+    for (process_summary& each : small_.groups()) each.path = path;
+  } catch (const file_exists&) {
+    return false;
+  } catch (const profile_error& error) {
+    problem = error.what();
+  }
+  files_.push_back({path, "small processes", 0, problem});
+  return true;
+}
+
+// What has no file of its own gets one together, where it comes to as much as a file is for.
+void recording::write_small_processes() {
+  if (small_.empty()) return;
+  process_summary all;
+  for (const process_summary& each : small_.groups()) all.add(each);
+  if (is_worth_a_file(all.allocations, all.bytes, all.faults)) {
+    profile parts = small_.take();
+    add_symbols(parts);
+    for (int number = 1; number <= most_names && !write_small_file(parts, small_file_name(number));
+         ++number) {
+    }
+  }
+  summaries_.insert(summaries_.end(), small_.groups().begin(), small_.groups().end());
 }
 
 }  // namespace tarn::profiler

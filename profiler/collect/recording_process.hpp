@@ -55,6 +55,13 @@ struct recording::process_entry final : module_sink {
   bool overwritten = false;  // some of what it told: no recorder writes such words
   bool superseded = false;   // by a later image of the same process
   double early_faults = 0;   // seen before the recording began
+  // What small forked children did is this process's: the model has their blocks, this the rest.
+  struct {
+    double processes = 0;
+    double allocations = 0;
+    double own_faults = 0;  // the recorder's
+    process_figures used;
+  } children;
   std::vector<page_fault> faults;
   std::size_t next_fault = 0;
   std::set<std::pair<std::string, std::uint64_t>> loaded_at;  // modules that were told: path and base

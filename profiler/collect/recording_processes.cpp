@@ -4,11 +4,13 @@
 // Who a process is, the kernel says. What its page says is its own business: it may make its own figures wrong. The one
 // figure that reaches others is that of its parent, whose profile takes in what small children did: a serial that only
 // the parent's descendants know, and the same user, make it the parent's child.
+#include <fmt/core.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -35,6 +37,13 @@ constexpr std::size_t most_files = 200;
 constexpr std::ptrdiff_t most_images = 16;  // of one process, with files of their own
 
 bool exists(std::int32_t process) { return kill(process, 0) == 0 || errno == EPERM; }
+
+// False: it has called exec since, and its command line is the next program's.
+bool runs_file_named(std::uint32_t process, const std::string& program) {
+  std::error_code error;
+  const auto now = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", process), error);
+  return error || now.filename() == std::filesystem::path(program).filename();
+}
 
 std::string text_of(const char* room) { return {room, strnlen(room, path_room)}; }
 
@@ -109,7 +118,11 @@ void recording::add_process(arrival&& from) {
   entry.start_ns = std::min(clock_.to_ns(page.start_ticks), raw_clock_ns());
   entry.start_seconds = seconds_since_1970(entry.start_ns);
   entry.at_start = at_start;
-  entry.arguments = command_line_of(entry.pid);
+  if (runs_file_named(entry.pid, entry.program)) entry.arguments = command_line_of(entry.pid);
+  // A program that has ended by now, or become another one, is the one that the caller has started.
+  if (entry.arguments.empty() && entry.pid == main_process_ && is_first_image) {
+    entry.arguments = settings_.meta.value("arguments", std::vector<std::string>());
+  }
   entry.command = process_name(entry.arguments, entry.program);
   entry.memory = std::move(from.memory);
   if (const auto status = read_process(entry.pid)) {
@@ -175,10 +188,11 @@ void recording::add_counters(process_entry& process, bool at_end) {
   const auto since = [](double now, std::uint64_t start) {
     return std::max(0.0, now - static_cast<double>(start));
   };
-  row.faults = since(process.last.minor_faults, process.at_start.minor_faults);
-  row.major_faults = since(process.last.major_faults, process.at_start.major_faults);
-  row.user_ns = since(process.last.user_ns, process.at_start.user_ns);
-  row.system_ns = since(process.last.system_ns, process.at_start.system_ns);
+  const process_figures& children = process.children.used;
+  row.faults = since(process.last.minor_faults, process.at_start.minor_faults) + children.minor_faults;
+  row.major_faults = since(process.last.major_faults, process.at_start.major_faults) + children.major_faults;
+  row.user_ns = since(process.last.user_ns, process.at_start.user_ns) + children.user_ns;
+  row.system_ns = since(process.last.system_ns, process.at_start.system_ns) + children.system_ns;
   row.seen_faults = process.model.seen_faults();
   process.result.counters.push_back(row);
 }
@@ -209,10 +223,7 @@ void recording::look_after_processes(bool all) {
       process->next_checkpoint_ns = now + std::max(checkpoint_ns(), took * checkpoint_share);
     }
   }
-  for (process_entry* process : ended) {
-    add_counters(*process, true);
-    end_process(*process);
-  }
+  for (process_entry* process : ended) end_process(*process);
 }
 
 std::string recording::store_now(std::uint32_t process, std::string& problem) {
@@ -243,21 +254,50 @@ bool recording::is_worth_a_file(const process_entry& process) const {
     return one.process == process.pid;
   });
   if (images >= most_images) return false;
-  return process.model.allocations() >= file_allocations || process.model.requested_bytes() >= file_bytes ||
-         process.model.seen_faults() >= file_faults;
+  return is_worth_a_file(process.model.allocations(), process.model.requested_bytes(),
+                         process.model.seen_faults());
+}
+
+bool recording::is_worth_a_file(double allocations, double bytes, double faults) {
+  return allocations >= file_allocations || bytes >= file_bytes || faults >= file_faults;
+}
+
+// A forked child is a part of what its parent does; others are summed up by name.
+void recording::end_without_file(process_entry& process) {
+  process_entry* parent = parent_of(process);
+  if (parent == nullptr) {
+    process.model.fill(process.result);
+    fill_meta(process);
+    small_.add(process.result, summary_of(process.result));
+    return;
+  }
+  auto& sum = parent->children;
+  sum.processes += 1 + process.children.processes;
+  sum.allocations += process.model.allocations();
+  sum.own_faults += process.children.own_faults;
+  // relaxed: a count of its own
+  if (process.memory)
+    sum.own_faults += static_cast<double>(process.memory->page().own_faults.load(std::memory_order_relaxed));
+  const counter_row& used = process.result.counters.back();
+  sum.used.minor_faults += used.faults;
+  sum.used.major_faults += used.major_faults;
+  sum.used.user_ns += used.user_ns;
+  sum.used.system_ns += used.system_ns;
+  parent->model.absorb(process.model);
 }
 
 void recording::end_process(process_entry& process) {
   look_for_rings(process);
   drain_process(process, ~std::uint64_t{0} >> 1);
   process.model.settle();
+  add_counters(process, true);
   if (is_worth_a_file(process)) {
     write(process, true);
+    summaries_.push_back(summary_of(process.result));
+    summaries_.back().path = process.path;
+    summaries_.back().has_own_file = true;
   } else {
-    process_entry* parent = parent_of(process);
-    ++small_children_;
-    small_allocations_ += process.model.allocations();
-    if (parent != nullptr) parent->model.absorb(process.model);
+    end_without_file(process);
   }
   if (process.memory) process.result.lost_events = process.memory->lost_events();
   process.rings.clear();

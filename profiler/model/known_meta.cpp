@@ -34,6 +34,7 @@ constexpr known_member known_members[] = {
     {"parent", kind::number, 0, 1U << 31},
     {"start", kind::number, 0, 1e11},        // seconds
     {"duration_ns", kind::number, 0, 1e18},  // 30 years
+    {"processes", kind::number, 1, 1e9},
     {"page_bytes", kind::number, 512, 1 << 30},
     {"sample_bytes", kind::number, 0, 1e15},
     {"fault_period", kind::number, 0, 1e15},

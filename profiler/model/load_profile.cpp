@@ -12,6 +12,7 @@
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/figure_columns.hpp"
 #include "profiler/model/known_meta.hpp"
+#include "profiler/model/merge.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
@@ -24,6 +25,8 @@ constexpr std::uint32_t no_stack = std::numeric_limits<std::uint32_t>::max();  /
 constexpr std::size_t most_profile_bytes = std::size_t{1} << 30;
 // Of a figure: sums over all rows, and products with times and sizes, stay numbers that integers of 64 bits can hold.
 constexpr double most_figure = 1e15;
+// Of the JSON object of a process, besides its text.
+constexpr std::size_t most_process_bytes = 4096;
 
 std::size_t memory_of(const table& rows) {
   std::size_t bytes = 0;
@@ -56,7 +59,7 @@ class loader {
  public:
   explicit loader(const std::string& path) : path_(path) { p_.stacks.emplace_back(); }
 
-  profile run() {
+  profile run(bool joined) {
     const read_outcome outcome = read_tables(
         path_, [this](table&& rows) { take(std::move(rows)); },
         [](std::string_view name) { return name != "events"; });
@@ -70,6 +73,7 @@ class loader {
                           ": the profiler was stopped too early, or the file is damaged");
     }
     drop_what_does_not_fit();
+    if (joined && !p_.processes.empty()) join_sites(p_);
     make_printable(p_);
     return std::move(p_);
   }
@@ -96,6 +100,8 @@ class loader {
         {"site_lifetimes", {&loader::take_lifetimes, 2 * sizeof(lifetime_count)}},
         {"site_threads", {&loader::take_pairs, 2 * sizeof(thread_pair)}},
         {"counters", {&loader::take_counters, sizeof(counter_row)}},
+        {"processes", {&loader::take_processes, most_process_bytes}},
+        {"process_counters", {&loader::take_process_counters, 2 * sizeof(counter_row)}},
         {"symbols", {&loader::take_symbols, 2 * sizeof(source_frame)}}};
     const auto found = takers.find(rows.name);
     const std::size_t bytes =
@@ -116,8 +122,13 @@ class loader {
     nlohmann::json meta = read_meta(rows.text("json").back(), problem);
     if (!problem.empty()) remark(problem);
     if (!meta.is_object()) return;
-    p_.meta = std::move(meta);
     has_meta_ = true;
+    take_meta(p_, std::move(meta));
+  }
+
+ public:
+  static void take_meta(profile& p_, nlohmann::json&& meta) {
+    p_.meta = std::move(meta);
     const auto mode = p_.meta.find("mode");
     p_.mode = profile_mode::sample;
     if (mode != p_.meta.end() && *mode == "full") p_.mode = profile_mode::full;
@@ -134,6 +145,25 @@ class loader {
     p_.unwind_checked = number_in(p_.meta, "unwind_checked");
     const double wrong = number_in(p_.meta, "unwind_wrong");
     p_.unwind_error_rate = p_.unwind_checked > 0 ? std::min(1.0, wrong / p_.unwind_checked) : 0;
+  }
+
+ private:
+  void take_processes(const table& rows) {
+    if (rows.replaces) p_.processes.clear();
+    for (const std::string& text : rows.text("json")) {
+      std::string problem;
+      nlohmann::json meta = read_meta(text, problem);
+      if (!problem.empty()) remark(problem);
+      if (!meta.is_object()) meta = nlohmann::json::object();
+      p_.processes.push_back({std::move(meta), {}});
+    }
+  }
+
+  void take_process_counters(const table& rows) {
+    const auto& process = rows.whole("process");
+    const std::vector<counter_row> all = counters_in(rows);
+    process_counters_.clear();
+    for (std::size_t row = 0; row < rows.rows; ++row) process_counters_.emplace_back(process[row], all[row]);
   }
 
   void take_modules(const table& rows) {
@@ -164,9 +194,11 @@ class loader {
     const auto& name = rows.text("name");
     const auto& start = rows.whole("start_ns");
     const auto& end = rows.whole("end_ns");
+    const integers process = processes_in(rows);
     if (rows.replaces) p_.threads.clear();
     for (std::size_t row = 0; row < rows.rows; ++row) {
-      p_.threads.push_back({id[row], name[row], start[row], end[row]});
+      p_.threads.push_back(
+          {id[row], name[row], start[row], end[row], static_cast<std::uint32_t>(process[row])});
     }
   }
 
@@ -174,10 +206,12 @@ class loader {
     const auto& stack = rows.whole("stack");
     const auto& type = rows.text("type");
     const auto& evidence = rows.whole("evidence");
+    const integers process = processes_in(rows);
     sites_.assign(rows.rows, {});
     site_stacks_ = stack;
     for (std::size_t row = 0; row < rows.rows; ++row) {
       sites_[row].type = type[row];
+      sites_[row].process = static_cast<std::uint32_t>(process[row]);
       if (evidence[row] <= static_cast<std::uint64_t>(type_evidence::vtable)) {
         sites_[row].evidence = static_cast<type_evidence>(evidence[row]);
       }
@@ -186,6 +220,15 @@ class loader {
       const reals values = figures_in(rows, each.name);
       for (std::size_t row = 0; row < rows.rows; ++row) sites_[row].figures.*each.member = values[row];
     }
+  }
+
+  // 0 where the profile is of one process.
+  static integers processes_in(const table& rows) {
+    integers values = rows.has("process") ? rows.whole("process") : integers(rows.rows);
+    for (std::uint64_t& value : values) {
+      value = std::min<std::uint64_t>(value, std::numeric_limits<std::uint32_t>::max());
+    }
+    return values;
   }
 
   void take_sizes(const table& rows) {
@@ -236,15 +279,20 @@ class loader {
   }
 
   void take_counters(const table& rows) {
-    const auto& time = rows.whole("time_ns");
     if (rows.replaces) p_.counters.clear();
-    const std::size_t first = p_.counters.size();
-    p_.counters.resize(first + rows.rows);
-    for (std::size_t row = 0; row < rows.rows; ++row) p_.counters[first + row].time_ns = time[row];
+    const std::vector<counter_row> more = counters_in(rows);
+    p_.counters.insert(p_.counters.end(), more.begin(), more.end());
+  }
+
+  static std::vector<counter_row> counters_in(const table& rows) {
+    const auto& time = rows.whole("time_ns");
+    std::vector<counter_row> counters(rows.rows);
+    for (std::size_t row = 0; row < rows.rows; ++row) counters[row].time_ns = time[row];
     for (const counter_column& each : counter_columns) {
       const reals values = figures_in(rows, each.name);
-      for (std::size_t row = 0; row < rows.rows; ++row) p_.counters[first + row].*each.member = values[row];
+      for (std::size_t row = 0; row < rows.rows; ++row) counters[row].*each.member = values[row];
     }
+    return counters;
   }
 
   void take_symbols(const table& rows) {
@@ -281,7 +329,27 @@ class loader {
     }
   }
 
+  // Threads of no process stay, as others refer to their rows.
+  void place_in_processes() {
+    const std::size_t most = std::max<std::size_t>(1, p_.processes.size());
+    for (thread_info& each : p_.threads) {
+      if (each.process >= most) ++bad_rows_;
+      if (each.process >= most) each.process = 0;
+    }
+    for (auto& [process, row] : process_counters_) {
+      if (process < p_.processes.size()) {
+        p_.processes[process].counters.push_back(row);
+      } else {
+        ++bad_rows_;
+      }
+    }
+    for (std::size_t index = 0; index < sites_.size(); ++index) {
+      if (sites_[index].process >= most) site_stacks_[index] = no_stack;
+    }
+  }
+
   void drop_what_does_not_fit() {
+    place_in_processes();
     hand_out(sizes_, &site::sizes, [](const size_count&) { return true; });
     hand_out(lifetimes_, &site::lifetimes, [](const lifetime_count&) { return true; });
     hand_out(pairs_, &site::threads, [this](const thread_pair& pair) {
@@ -294,7 +362,8 @@ class loader {
     const std::size_t bad_sites =
         std::erase_if(sites_, [](const site& one) { return one.stack == no_stack; });
     p_.sites = std::move(sites_);
-    if (bad_sites != 0) remark(std::to_string(bad_sites) + " sites refer to call paths that are not there");
+    if (bad_sites != 0)
+      remark(std::to_string(bad_sites) + " sites refer to call paths or processes that are not there");
     if (bad_stacks_ != 0)
       remark(std::to_string(bad_stacks_) + " call paths refer to callers that are not there");
     if (bad_rows_ != 0)
@@ -310,6 +379,7 @@ class loader {
   std::vector<std::pair<std::uint64_t, size_count>> sizes_;
   std::vector<std::pair<std::uint64_t, lifetime_count>> lifetimes_;
   std::vector<std::pair<std::uint64_t, thread_pair>> pairs_;
+  std::vector<std::pair<std::uint64_t, counter_row>> process_counters_;
   std::size_t bad_stacks_ = 0;
   std::size_t bad_rows_ = 0;
   std::size_t bytes_ = 0;
@@ -318,6 +388,10 @@ class loader {
 
 }  // namespace
 
-profile load_profile(const std::string& path) { return loader(path).run(); }
+profile load_profile(const std::string& path) { return loader(path).run(true); }
+
+profile load_parts(const std::string& path) { return loader(path).run(false); }
+
+void set_meta(profile& p, nlohmann::json meta) { loader::take_meta(p, std::move(meta)); }
 
 }  // namespace tarn::profiler

@@ -27,6 +27,7 @@ nlohmann::json printable_json(const nlohmann::json& value) {
 
 void make_printable(profile& p) {
   p.meta = printable_json(p.meta);
+  for (process_part& each : p.processes) each.meta = printable_json(each.meta);
   for (module_info& each : p.modules) {
     each.path = printable(each.path);
     each.build_id = printable(each.build_id);

@@ -45,7 +45,8 @@ struct thread_info {
   std::uint64_t id = 0;  // the system's
   std::string name;
   std::uint64_t start_ns = 0;
-  std::uint64_t end_ns = 0;  // 0: it lived to the end
+  std::uint64_t end_ns = 0;   // 0: it lived to the end
+  std::uint32_t process = 0;  // of profile::processes
 };
 
 // ---- what ----
@@ -105,7 +106,8 @@ struct thread_pair {
 
 struct site {
   std::uint32_t stack = 0;
-  std::string type;  // "" : not known
+  std::uint32_t process = 0;  // of profile::processes; 0 where sites are joined
+  std::string type;           // "" : not known
   type_evidence evidence = type_evidence::none;
   site_figures figures;
   std::vector<size_count> sizes;          // by count, descending
@@ -140,6 +142,12 @@ struct price_list {
 
 enum class profile_mode : std::uint8_t { sample, full, faults };
 
+// One process of a merged profile.
+struct process_part {
+  nlohmann::json meta;  // as its own file has it, figures and prices included
+  std::vector<counter_row> counters;
+};
+
 struct profile {
   // As in the file: program, arguments, pid, command, start, duration_ns, mode, sample_bytes, fault_period, kernel, page_bytes, thp,
   // allocator, privilege, refused (a list of sentences), tarn_version.
@@ -152,6 +160,8 @@ struct profile {
   std::vector<thread_info> threads;
   std::vector<site> sites;
   std::vector<counter_row> counters;
+  // Of a merged profile (merge.hpp); empty: the profile is of one process.
+  std::vector<process_part> processes;
   // Faults that belong to no live block: stacks, images, the allocator's own; and those the events did not show.
   double other_faults = 0;
   double unseen_faults = 0;
@@ -164,6 +174,11 @@ struct profile {
 // A profile from a file. What of it cannot be read, or does not fit together, is left out and told in `damage`. Throws
 // profile_error where nothing can be shown. store_profile.hpp is the way back. All text in it is printable.
 profile load_profile(const std::string& path);
+// The same, but the sites of a merged profile are those of its processes, one for each where several have it.
+profile load_parts(const std::string& path);
+
+// Takes `meta`, as the file has it, with the figures that stand in it.
+void set_meta(profile& p, nlohmann::json meta);
 
 // Replaces all text by what printable() makes of it (profiler/format/printable.hpp). For a profile that is shown; one that
 // is looked up in, or stored, keeps its names as they are.

@@ -30,7 +30,9 @@ void add_column(table& into, const char* name, std::size_t first, Value value) {
   into.columns.push_back({name, std::move(values)});
 }
 
-void store_meta(table_writer& out, const profile& p) {
+}  // namespace
+
+nlohmann::json stored_meta(const profile& p) {
   nlohmann::json meta = p.meta.is_object() ? p.meta : nlohmann::json::object();
   meta["mode"] = mode_name(p.mode);
   meta["prices"] = {{"fault", p.prices.fault},
@@ -44,8 +46,20 @@ void store_meta(table_writer& out, const profile& p) {
   meta["lost_events"] = p.lost_events;
   meta["unwind_checked"] = p.unwind_checked;
   meta["unwind_wrong"] = p.unwind_error_rate * p.unwind_checked;
-  // Paths and arguments may be of any bytes.
-  out.append_json("meta", meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return meta;
+}
+
+namespace {
+
+// Paths and arguments may be of any bytes.
+std::string text_of(const nlohmann::json& meta) {
+  return meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// The column that tells processes apart, where there are several.
+template <typename Value>
+void add_process_column(table& rows, const profile& p, Value value) {
+  if (!p.processes.empty()) add_column<integers>(rows, "process", 0, value);
 }
 
 void store_modules(table_writer& out, const profile& p, std::size_t first) {
@@ -74,6 +88,7 @@ void store_threads(table_writer& out, const profile& p) {
   add_column<texts>(rows, "name", 0, [&](std::size_t row) { return p.threads[row].name; });
   add_column<integers>(rows, "start_ns", 0, [&](std::size_t row) { return p.threads[row].start_ns; });
   add_column<integers>(rows, "end_ns", 0, [&](std::size_t row) { return p.threads[row].end_ns; });
+  add_process_column(rows, p, [&](std::size_t row) { return p.threads[row].process; });
   out.append(rows);
 }
 
@@ -82,6 +97,7 @@ void store_sites(table_writer& out, const profile& p) {
   add_column<integers>(rows, "stack", 0, [&](std::size_t row) { return p.sites[row].stack; });
   add_column<texts>(rows, "type", 0, [&](std::size_t row) { return p.sites[row].type; });
   add_column<integers>(rows, "evidence", 0, [&](std::size_t row) { return p.sites[row].evidence; });
+  add_process_column(rows, p, [&](std::size_t row) { return p.sites[row].process; });
   for (const figure_column& each : figure_columns) {
     add_column<reals>(rows, each.name, 0, [&](std::size_t row) { return p.sites[row].figures.*each.member; });
   }
@@ -147,6 +163,24 @@ void store_counters(table_writer& out, const profile& p, std::size_t first) {
   out.append(rows);
 }
 
+void store_processes(table_writer& out, const profile& p) {
+  if (p.processes.empty()) return;
+  table rows = new_table("processes", p.processes.size(), true);
+  add_column<texts>(rows, "json", 0, [&](std::size_t row) { return text_of(p.processes[row].meta); });
+  out.append(rows);
+  std::vector<std::pair<std::size_t, const counter_row*>> all;
+  for (std::size_t index = 0; index < p.processes.size(); ++index) {
+    for (const counter_row& row : p.processes[index].counters) all.emplace_back(index, &row);
+  }
+  rows = new_table("process_counters", all.size(), true);
+  add_process_column(rows, p, [&](std::size_t row) { return all[row].first; });
+  add_column<integers>(rows, "time_ns", 0, [&](std::size_t row) { return all[row].second->time_ns; });
+  for (const counter_column& each : counter_columns) {
+    add_column<reals>(rows, each.name, 0, [&](std::size_t row) { return all[row].second->*each.member; });
+  }
+  out.append(rows);
+}
+
 }  // namespace
 
 const char* mode_name(profile_mode mode) {
@@ -195,7 +229,8 @@ void store_profile(table_writer& out, const profile& p, stored_rows& already) {
   store_sites(out, p);
   store_site_lists(out, p);
   store_counters(out, p, already.counters);
-  store_meta(out, p);
+  store_processes(out, p);
+  out.append_json("meta", text_of(stored_meta(p)));
   if (!p.symbols.empty()) store_symbols(out, p);
   already.modules = p.modules.size();
   already.stacks = std::max<std::size_t>(1, p.stacks.size());

@@ -27,6 +27,9 @@ void store_profile(table_writer& out, const profile& p);
 // The one table that is made after the run.
 void store_symbols(table_writer& out, const profile& p);
 
+// The content of the table meta: p.meta, and the figures that have no table of their own.
+nlohmann::json stored_meta(const profile& p);
+
 const char* mode_name(profile_mode mode);
 
 }  // namespace tarn::profiler

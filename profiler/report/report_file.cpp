@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "profiler/model/merge.hpp"
 #include "profiler/report/report_page.hpp"
 
 namespace tarn::profiler {
@@ -69,10 +70,13 @@ std::string data_text(const nlohmann::json& data) {
   return escape_script(data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-}  // namespace
+struct fitted_data {
+  nlohmann::json data;
+  std::string text;
+};
 
-report_file render_report(const profile& p, const std::vector<advice>& actions, std::size_t most_bytes,
-                          report_limits limits) {
+fitted_data fit_data(const profile& p, const std::vector<advice>& actions, std::size_t most_bytes,
+                     report_limits limits) {
   nlohmann::json data = report_data(p, actions, limits);
   std::string text = data_text(data);
   while (text.size() > most_bytes && limits.sites.most > fewest_sites) {
@@ -82,18 +86,68 @@ report_file render_report(const profile& p, const std::vector<advice>& actions, 
     data = report_data(p, actions, limits);
     text = data_text(data);
   }
+  return {std::move(data), std::move(text)};
+}
+
+// `text`: what stands in the element of the data.
+report_file make_file(const profile& p, const nlohmann::json& data, const std::string& text) {
   report_file made;
   made.all_sites = p.sites.size();
   const auto& kinds = data["sites"]["kind"];
   made.named_sites = static_cast<std::size_t>(std::count(kinds.begin(), kinds.end(), 0));
-  const std::string_view page = report_page();
-  const std::size_t title = page.find(title_mark);
-  const std::size_t place = page.find(data_mark);
-  made.html.reserve(page.size() + text.size() + 256);
-  made.html.append(page.substr(0, title)).append(title_of(p));
-  made.html.append(page.substr(title + title_mark.size(), place - title - title_mark.size()));
-  made.html.append(text).append(page.substr(place + data_mark.size()));
+  const std::string_view shell = report_page();
+  const std::size_t title = shell.find(title_mark);
+  const std::size_t place = shell.find(data_mark);
+  made.html.reserve(shell.size() + text.size() + 256);
+  made.html.append(shell.substr(0, title)).append(title_of(p));
+  made.html.append(shell.substr(title + title_mark.size(), place - title - title_mark.size()));
+  made.html.append(text).append(shell.substr(place + data_mark.size()));
   return made;
+}
+
+std::string name_of(const nlohmann::json& meta) {
+  if (!meta.is_object()) return "?";
+  std::string name = meta.value("command", meta.value("program", std::string("?")));
+  const double count = meta.value("processes", 1.0);
+  if (count > 1) return name + " (" + std::to_string(static_cast<std::uint64_t>(count)) + " processes)";
+  return name + " " + std::to_string(meta.value("pid", std::uint64_t{0}));
+}
+
+}  // namespace
+
+report_file render_report(const profile& p, const std::vector<advice>& actions, std::size_t most_bytes,
+                          report_limits limits) {
+  const fitted_data fitted = fit_data(p, actions, most_bytes, limits);
+  return make_file(p, fitted.data, fitted.text);
+}
+
+report_file render_report_of_processes(const profile& parts, std::size_t most_bytes,
+                                       std::size_t most_processes) {
+  struct process_cost {
+    std::size_t index = 0;
+    double ns = 0;
+  };
+  std::vector<process_cost> order;
+  for (const profile& each : figures_by_process(parts))
+    order.push_back({order.size(), cost_of_all(each).total()});
+  std::stable_sort(order.begin(), order.end(),
+                   [](const process_cost& left, const process_cost& right) { return left.ns > right.ns; });
+  profile whole = parts;
+  join_sites(whole);
+  fitted_data fitted = fit_data(whole, advise(whole), most_bytes / 2, {});
+  const std::size_t shown = std::min(most_processes, order.size());
+  std::string others;
+  nlohmann::json names = nlohmann::json::array();
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    const nlohmann::json& meta = parts.processes[order[rank].index].meta;
+    names.push_back({{"name", name_of(meta)}, {"cost_ns", order[rank].ns}, {"has_data", rank < shown}});
+    if (rank >= shown) continue;
+    const profile one = process_of(parts, order[rank].index);
+    others += "</script>\n<script type=\"application/json\" class=\"process\">";
+    others += fit_data(one, advise(one), most_bytes / 2 / shown, {}).text;
+  }
+  fitted.data["processes"] = std::move(names);
+  return make_file(whole, fitted.data, data_text(fitted.data) + others);
 }
 
 bool begins_like_report(std::string_view text) { return text.starts_with(first_line); }

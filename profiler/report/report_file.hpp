@@ -26,6 +26,11 @@ struct report_file {
 report_file render_report(const profile& p, const std::vector<advice>& actions,
                           std::size_t most_bytes = std::size_t{16} << 20, report_limits limits = {});
 
+// All processes of a merged profile as one program, and by a switch in the page the costliest ones by themselves.
+// `parts`: as load_parts gives it.
+report_file render_report_of_processes(const profile& parts, std::size_t most_bytes = std::size_t{32} << 20,
+                                       std::size_t most_processes = 40);
+
 // A file that begins like a report: one that may be written over.
 bool begins_like_report(std::string_view text);
 

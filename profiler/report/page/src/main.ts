@@ -4,7 +4,8 @@ import { el } from "./dom";
 import { flame_view } from "./flame";
 import { show_lifetimes } from "./lifetimes";
 import { show_about, show_method, show_program } from "./method";
-import { model, type report } from "./model";
+import { model } from "./model";
+import { show_processes, take_data } from "./processes";
 import { sites_view } from "./sites";
 import { start_theme } from "./theme";
 import { show_threads } from "./threads";
@@ -14,10 +15,9 @@ import { show_verdict } from "./verdict";
 
 function start(): void {
   start_theme();
-  const data = JSON.parse(document.getElementById("data")!.textContent!) as report;
-  document.getElementById("data")!.remove(); // its text takes as much memory as what was made of it
-  const m = new model(data);
+  const m = new model(take_data());
   show_program(m);
+  show_processes(m.data);
   show_verdict(m);
   void new sites_view(m);
   void new flame_view(m);

@@ -36,7 +36,7 @@ export function show_program(m: model): void {
   const facts = [
     start > 0 ? new Date(start * 1000).toISOString().replace("T", " ").slice(0, 16) + " UTC" : "",
     number_of(m, "duration_ns") > 0 ? `ran for ${show_ns(number_of(m, "duration_ns"))}` : "",
-    text_of(m, "pid") ? `process ${text_of(m, "pid")}` : "", `mode ${m.data.mode}`,
+    number_of(m, "processes") > 1 ? `${number_of(m, "processes")} processes` : text_of(m, "pid") ? `process ${text_of(m, "pid")}` : "", `mode ${m.data.mode}`,
     text_of(m, "allocator") ? `malloc: ${text_of(m, "allocator")}` : ""];
   place.append(el("h1", { title: program }, (words[0] || program).replace(/^.*\//, "") || "A program"),
     el("p", { class: "command" }, el("code", {}, command)), el("p", { class: "facts" }, facts.filter(Boolean).join(" · ")));

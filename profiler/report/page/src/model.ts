@@ -34,6 +34,7 @@ export interface report {
     other_faults: number; unseen_faults: number; lost_events: number; unwind_error_rate: number;
     unwind_checked: number; damage: string; detailed_sites: number;
   };
+  processes?: { name: string; cost_ns: number; has_data: boolean }[]; // of a merged profile, the costliest first
 }
 
 export const enum kind { site, rest, outside }

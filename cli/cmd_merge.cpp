@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// tarn merge: the profiles of several processes, or of several runs, as one file.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli_error.hpp"
+#include "command_line.hpp"
+#include "commands.hpp"
+#include "process_choice.hpp"
+#include "process_table.hpp"
+#include "profile_view.hpp"
+#include "profiler/format/printable.hpp"
+#include "profiler/format/table_file.hpp"
+#include "profiler/model/store_profile.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* merge_footer =
+    "Examples:\n"
+    "  tarn profile -o build.prof -- make -j2; tarn merge build*.prof -o all.prof\n"
+    "  tarn sites all.prof                        who pays, over all processes\n"
+    "  tarn sites all.prof --process cc1plus      in those of this name; likewise flame, export, advise\n"
+    "  tarn report all.prof                       a page with a switch from process to process\n"
+    "\n"
+    "Sites are joined by file and offset, and by function and line where the file is another build. Threads, and what each\n"
+    "process did, stay apart. Single events (for tarn replay) stay in the files of the processes.\n"
+    "Exit codes: 0 merged; 2 usage; 125 a file cannot be read, or the output not written.\n";
+
+constexpr std::size_t most_shown = 40;
+
+void require_other_output(const std::string& output, const std::vector<std::string>& inputs) {
+  for (const std::string& each : inputs) {
+    std::error_code error;
+    if (fs::equivalent(output, each, error)) {
+      throw cli_error(exit_code::usage, fmt::format("-o {}: it is one of the files to merge", output),
+                      "Name another file.");
+    }
+  }
+}
+
+void store(const profiler::profile& parts, const std::string& output) {
+  try {
+    profiler::table_writer file(output);
+    profiler::store_profile(file, parts);
+  } catch (const profiler::profile_error& error) {
+    throw cli_error(exit_code::refused, error.what(), "Name another file: -o FILE");
+  }
+}
+
+}  // namespace
+
+int cmd_merge(const std::vector<std::string>& words) {
+  CLI::App app{"Merge the profiles of several processes, or of several runs, into one file.", "merge"};
+  set_usage(app, "tarn merge [--json] FILE... -o OUT");
+  std::vector<std::string> inputs;
+  std::string output;
+  bool json = false;
+  app.add_option("files", inputs, "Profiles that tarn profile or tarn merge wrote")
+      ->required()
+      ->option_text("FILE...");
+  app.add_option("-o,--output", output, "The merged profile")->required()->option_text("OUT");
+  app.add_flag("--json", json, "Tell what was merged as one JSON object");
+  app.footer(merge_footer);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  require_other_output(output, inputs);
+  const profiler::profile parts = merge_files(inputs);
+  store(parts, output);
+  const auto processes = processes_in(parts);
+  const auto sum = sum_of(processes);
+  if (json) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const auto& each : processes) {
+      rows.push_back(as_json(each));
+      rows.back().erase("file");
+    }
+    const nlohmann::json whole = {{"output", profiler::printable(output)},
+                                  {"files", inputs.size()},
+                                  {"cost_ns", sum.charged.total()},
+                                  {"cpu_ns", sum.cpu_ns},
+                                  {"processes", rows}};
+    fmt::print("{}\n", whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return exit_code::success;
+  }
+  fmt::print("{}: {:.0f} processes of {} files; memory truly cost {} of {} processor time\n{}",
+             profiler::printable(output), sum.images, inputs.size(),
+             show_value(profiler::metric_unit::nanoseconds, sum.charged.total()),
+             show_value(profiler::metric_unit::nanoseconds, sum.cpu_ns),
+             render_processes(processes, most_shown, false, terminal_width(STDOUT_FILENO)));
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

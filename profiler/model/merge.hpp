@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// merge: one profile of several processes, or of several runs: call paths are joined (joined_addresses.hpp), sites,
+// threads and counters stay those of their process. From it come the whole, as if it were one program, and each process.
+//
+// Sums of the whole are the sums over its processes. A peak of the whole is the most that processes which ran at the same
+// time had, each at its own peak: not more than that was ever held, and it may have been less. Time in which none of the
+// processes ran is left out.
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "profiler/model/joined_addresses.hpp"
+#include "profiler/model/profile.hpp"
+
+namespace tarn::profiler {
+
+class profile_merger {
+ public:
+  // Each process of `p`, which is that of one process, or parts of several (load_parts). Its symbols join what its files
+  // cannot.
+  void add(const profile& p);
+  // Adds what `p` tells to one process of the result, row `process`: many that are alike become one. That of a new row is
+  // the first one's meta.
+  void add_to(std::size_t process, const profile& p);
+  std::size_t processes() const noexcept { return result_.processes.size(); }
+
+  // The parts of all. Requires that something was added; the merger is empty then.
+  profile take();
+
+ private:
+  std::vector<std::uint32_t> take_stacks(const profile& p);
+  void take_sites(const profile& p, const std::vector<std::uint32_t>& nodes, std::size_t first_process,
+                  std::size_t first_thread, bool with_threads);
+
+  profile result_;
+  joined_addresses addresses_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> nodes_;  // by parent and address
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, std::size_t> sites_;
+};
+
+// The sites of parts joined by call path and type: what load_profile gives.
+void join_sites(profile& parts);
+
+// One of them, as its own file would tell it. Requires: process < parts.processes.size().
+profile process_of(const profile& parts, std::size_t process);
+
+// The figures of each of them: without call paths, names and threads.
+std::vector<profile> figures_by_process(const profile& parts);
+
+// The whole's meta and counters, from those of the processes.
+nlohmann::json joined_meta(const std::vector<process_part>& processes);
+std::vector<counter_row> joined_counters(const std::vector<process_part>& processes);
+
+// When each process ran, in ns since the first one's start, without the time in which none ran.
+struct process_span {
+  double begin = 0;
+  double end = 0;
+};
+std::vector<process_span> spans_of(const std::vector<process_part>& processes);
+
+}  // namespace tarn::profiler

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+// merged_whole: what the processes of a merged profile come to together, and each of them by itself.
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "profiler/model/figure_columns.hpp"
+#include "profiler/model/merge.hpp"
+#include "profiler/model/site_sum.hpp"
+#include "profiler/model/store_profile.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr std::size_t most_sentences = 64;
+constexpr const char* summed_members[] = {"other_faults",   "unseen_faults", "lost_events", "recorder_ns",
+                                          "unwind_checked", "unwind_wrong",  "odd_events"};
+constexpr const char* largest_members[] = {"sample_bytes", "fault_period"};
+constexpr const char* sentence_members[] = {"refused", "symbol_notes"};
+
+double number_of(const nlohmann::json& object, const char* name, double otherwise = 0) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return found != object.end() && found->is_number() ? found->get<double>() : otherwise;
+}
+
+double faults_of(const process_part& process) {
+  return process.counters.empty() ? 0 : process.counters.back().faults;
+}
+
+// So that the cost of all faults is the sum of what they cost in each process.
+nlohmann::json joined_prices(const std::vector<process_part>& processes) {
+  double all_faults = 0;
+  for (const process_part& each : processes) all_faults += faults_of(each);
+  nlohmann::json prices = nlohmann::json::object();
+  for (const process_part& each : processes) {
+    if (!each.meta.contains("prices")) continue;
+    const double weight =
+        all_faults > 0 ? faults_of(each) / all_faults : 1 / static_cast<double>(processes.size());
+    for (const auto& [name, price] : each.meta["prices"].items()) {
+      if (price.is_number()) prices[name] = number_of(prices, name.c_str()) + weight * price.get<double>();
+    }
+  }
+  return prices;
+}
+
+nlohmann::json joined_sentences(const std::vector<process_part>& processes, const char* name) {
+  nlohmann::json all = nlohmann::json::array();
+  std::set<std::string> known;
+  for (const process_part& each : processes) {
+    const auto sentences = each.meta.find(name);
+    if (sentences == each.meta.end() || !sentences->is_array()) continue;
+    for (const auto& one : *sentences) {
+      if (all.size() < most_sentences && one.is_string() && known.insert(one.get<std::string>()).second) {
+        all.push_back(one);
+      }
+    }
+  }
+  return all;
+}
+
+nlohmann::json joined_children(const std::vector<process_part>& processes) {
+  double count = 0;
+  double allocations = 0;
+  for (const process_part& each : processes) {
+    const auto children = each.meta.find("small_children");
+    if (children == each.meta.end()) continue;
+    count += number_of(*children, "processes");
+    allocations += number_of(*children, "allocations");
+  }
+  return {{"processes", count}, {"allocations", allocations}};
+}
+
+// The spans of these processes that hold `time`, as indices.
+template <typename Values>
+double sum_at(double time, const std::vector<process_span>& spans, const Values& values) {
+  double sum = 0;
+  for (const auto& [process, value] : values) {
+    const process_span& span = spans[process];
+    if (time >= span.begin && (time < span.end || time == span.begin)) sum += value;
+  }
+  return sum;
+}
+
+using values_by_process = std::map<std::uint32_t, double>;
+
+// The most that was there at once, if each had its value all the time that it ran; and when that was.
+std::pair<double, double> most_at_once(const std::vector<process_span>& spans,
+                                       const values_by_process& values) {
+  std::pair<double, double> most{0, 0};
+  for (const auto& [process, ignored] : values) {
+    const double sum = sum_at(spans[process].begin, spans, values);
+    if (sum > most.first) most = {sum, spans[process].begin};
+  }
+  return most;
+}
+
+}  // namespace
+
+std::vector<process_span> spans_of(const std::vector<process_part>& processes) {
+  constexpr double ns = 1e9;
+  std::vector<process_span> spans;
+  double first = 0;
+  for (std::size_t index = 0; index < processes.size(); ++index) {
+    const double start = number_of(processes[index].meta, "start");
+    first = index == 0 ? start : std::min(first, start);
+  }
+  for (const process_part& each : processes) {
+    const double begin = (number_of(each.meta, "start") - first) * ns;
+    spans.push_back({begin, begin + number_of(each.meta, "duration_ns")});
+  }
+  std::vector<std::size_t> order(spans.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&spans](std::size_t left, std::size_t right) { return spans[left].begin < spans[right].begin; });
+  double left_out = 0;
+  double covered = 0;
+  for (const std::size_t index : order) {
+    process_span& span = spans[index];
+    left_out = std::max(left_out, span.begin - covered);
+    span.begin -= left_out;
+    span.end -= left_out;
+    covered = std::max(covered, span.end + left_out);
+  }
+  return spans;
+}
+
+nlohmann::json joined_meta(const std::vector<process_part>& processes) {
+  const auto root = std::min_element(processes.begin(), processes.end(),
+                                     [](const process_part& left, const process_part& right) {
+                                       return number_of(left.meta, "start") < number_of(right.meta, "start");
+                                     });
+  nlohmann::json meta = root->meta;
+  double count = 0;
+  double end = 0;
+  for (const process_span& span : spans_of(processes)) end = std::max(end, span.end);
+  for (const process_part& each : processes) {
+    count += number_of(each.meta, "processes", 1);
+    if (each.meta.contains("mode") && each.meta["mode"] == "sample") meta["mode"] = "sample";
+  }
+  for (const char* name : summed_members) {
+    double sum = 0;
+    for (const process_part& each : processes) sum += number_of(each.meta, name);
+    meta[name] = sum;
+  }
+  for (const char* name : largest_members) {
+    for (const process_part& each : processes) {
+      meta[name] = std::max(number_of(meta, name), number_of(each.meta, name));
+    }
+  }
+  for (const char* name : sentence_members) meta[name] = joined_sentences(processes, name);
+  meta["prices"] = joined_prices(processes);
+  meta["small_children"] = joined_children(processes);
+  meta["processes"] = count;
+  meta["duration_ns"] = end;
+  return meta;
+}
+
+std::vector<counter_row> joined_counters(const std::vector<process_part>& processes) {
+  struct change {
+    double time = 0;
+    std::size_t process = 0;
+    const counter_row* row = nullptr;  // null: the process has ended
+  };
+  const std::vector<process_span> spans = spans_of(processes);
+  std::vector<change> changes;
+  for (std::size_t index = 0; index < processes.size(); ++index) {
+    double last = spans[index].end;
+    for (const counter_row& row : processes[index].counters) {
+      const double time = spans[index].begin + static_cast<double>(row.time_ns);
+      changes.push_back({time, index, &row});
+      last = std::max(last, time);
+    }
+    changes.push_back({last, index, nullptr});
+  }
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const change& left, const change& right) { return left.time < right.time; });
+  std::vector<counter_row> now(processes.size());
+  counter_row sum;
+  std::vector<counter_row> rows;
+  for (const change& each : changes) {
+    counter_row& before = now[each.process];
+    counter_row after = each.row != nullptr ? *each.row : before;
+    for (const counter_column& column : counter_columns) {
+      if (each.row == nullptr && !is_running_total(column.member)) after.*column.member = 0;
+      sum.*column.member += after.*column.member - before.*column.member;
+    }
+    before = after;
+    sum.time_ns = static_cast<std::uint64_t>(std::max(0.0, each.time));
+    const bool is_last_end = each.row == nullptr && &each == &changes.back();
+    // The end of the last one tells nothing new, and its memory is what the whole had at its end.
+    if (!is_last_end) rows.push_back(sum);
+  }
+  return rows;
+}
+
+void join_sites(profile& parts) {
+  const std::vector<process_span> spans = spans_of(parts.processes);
+  values_by_process at_peaks;
+  for (const site& each : parts.sites) at_peaks[each.process] += each.figures.bytes_at_peak;
+  const double peak_time = most_at_once(spans, at_peaks).second;
+  std::map<std::pair<std::uint32_t, std::string>, std::size_t> places;
+  std::vector<site> joined;
+  std::vector<values_by_process> peaks;
+  std::vector<values_by_process> then;
+  for (site& each : parts.sites) {
+    const std::uint32_t process = each.process;
+    const double peak = each.figures.peak_bytes;
+    const double at_peak = each.figures.bytes_at_peak;
+    const auto [at, is_new] = places.try_emplace({each.stack, each.type}, joined.size());
+    if (is_new) {
+      each.process = 0;
+      joined.push_back(std::move(each));
+      peaks.emplace_back();
+      then.emplace_back();
+    } else {
+      add_site(joined[at->second], each);
+    }
+    peaks[at->second][process] += peak;
+    then[at->second][process] += at_peak;
+  }
+  for (std::size_t index = 0; index < joined.size(); ++index) {
+    joined[index].figures.peak_bytes = most_at_once(spans, peaks[index]).first;
+    joined[index].figures.bytes_at_peak = sum_at(peak_time, spans, then[index]);
+  }
+  parts.sites = std::move(joined);
+}
+
+std::vector<profile> figures_by_process(const profile& parts) {
+  std::vector<profile> all(parts.processes.size());
+  for (std::size_t process = 0; process < all.size(); ++process) {
+    set_meta(all[process], parts.processes[process].meta);
+    all[process].counters = parts.processes[process].counters;
+  }
+  for (const site& each : parts.sites) {
+    site& one = all[each.process].sites.emplace_back();
+    one.figures = each.figures;
+  }
+  return all;
+}
+
+namespace {
+
+// Leaves only the call paths that lead to sites.
+void drop_other_paths(profile& p) {
+  std::vector<bool> used(p.stacks.size());
+  for (const site& each : p.sites) {
+    for (std::uint32_t node = each.stack; node != 0 && !used[node]; node = p.stacks[node].parent) {
+      used[node] = true;
+    }
+  }
+  std::vector<std::uint32_t> moved(p.stacks.size());
+  std::vector<stack_node> kept(1);
+  std::set<std::uint64_t> addresses;
+  for (std::size_t node = 1; node < p.stacks.size(); ++node) {
+    if (!used[node]) continue;
+    moved[node] = static_cast<std::uint32_t>(kept.size());
+    kept.push_back({moved[p.stacks[node].parent], p.stacks[node].address});
+    addresses.insert(p.stacks[node].address);
+  }
+  p.stacks = std::move(kept);
+  for (site& each : p.sites) each.stack = moved[each.stack];
+  std::erase_if(p.symbols, [&addresses](const auto& each) { return !addresses.contains(each.first); });
+}
+
+}  // namespace
+
+profile process_of(const profile& parts, std::size_t process) {
+  profile one;
+  one.modules = parts.modules;
+  one.stacks = parts.stacks;
+  one.symbols = parts.symbols;
+  one.damage = parts.damage;
+  one.counters = parts.processes[process].counters;
+  std::vector<std::uint32_t> rows(parts.threads.size());
+  for (std::size_t row = 0; row < parts.threads.size(); ++row) {
+    if (parts.threads[row].process != process) continue;
+    rows[row] = static_cast<std::uint32_t>(one.threads.size());
+    one.threads.push_back(parts.threads[row]);
+    one.threads.back().process = 0;
+  }
+  for (const site& each : parts.sites) {
+    if (each.process != process) continue;
+    one.sites.push_back(each);
+    one.sites.back().process = 0;
+    for (thread_pair& pair : one.sites.back().threads)
+      pair = {rows[pair.from], rows[pair.to], pair.count, pair.bytes};
+  }
+  drop_other_paths(one);
+  set_meta(one, parts.processes[process].meta);
+  return one;
+}
+
+}  // namespace tarn::profiler
