@@ -21,6 +21,7 @@
 #include "live_view.hpp"
 #include "memory_prices.hpp"
 #include "output_file.hpp"
+#include "profile_view.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/model/store_profile.hpp"
 #include "terminal.hpp"
@@ -179,20 +180,24 @@ class top_state {
     return key != 'q' && key != 3;  // ^C
   }
 
-  std::string render(int rows, bool colour) const {
-    std::string text = paint(fmt::format("tarn top  {}  {:.0f} s{}{}", title_, seconds(),
-                                         frozen_ ? "  frozen" : "", marked_ ? "  since the mark" : ""),
-                             style::bold, colour) +
-                       "\n";
-    if (!has_figures()) return text + "waiting for the program's first allocations ...\n" + help();
-    text += render_rates(rates_, colour);
-    text += "\n" + render_places(places_, static_cast<std::size_t>(std::max(1, rows - 7)), order_, colour);
-    return text + "\n" + (message_.empty() ? help() : message_);
+  std::string render(int rows, std::size_t width, bool colour) const {
+    const std::string standing = fmt::format("  {:.0f} s{}{}", seconds(), frozen_ ? "  frozen" : "",
+                                             marked_ ? "  since the mark" : "");
+    const std::size_t left = width > standing.size() + 20 ? width - standing.size() : 20;
+    std::string text =
+        paint(cut_to_width("tarn top  " + title_, left) + standing, style::bold, colour) + "\n";
+    if (!has_figures()) return text + "waiting for the program's first allocations ...\n" + help(width);
+    text += render_rates(rates_, width, colour);
+    const int most = std::max(1, rows - 6);
+    text += "\n" + render_places(places_, static_cast<std::size_t>(most), order_, width, colour);
+    return text + (message_.empty() ? help(width) : cut_to_width(message_, width));
   }
 
  private:
-  static std::string help() {
-    return "sort: c cost  h hidden  f faults  a allocations  b bytes  l live   space freeze  m mark  w write  q quit";
+  static std::string help(std::size_t width) {
+    const std::string all =
+        "sort: c cost  h hidden  f faults  a allocations  b bytes  l live   space freeze  m mark  w write  q quit";
+    return all.size() <= width ? all : "sort: c h f a b l   space freeze  m mark  w write  q quit";
   }
 
   void refresh() {
@@ -243,11 +248,14 @@ int follow(live_source& source, top_state& state, const top_arguments& arguments
   const bool drawn = terminal::is_there() && !arguments.once && !arguments.json;
   std::unique_ptr<terminal> screen = drawn ? std::make_unique<terminal>() : nullptr;
   const bool colour = wants_colour(STDOUT_FILENO);
+  const auto draw = [&] {
+    screen->draw(state.render(screen->rows(), static_cast<std::size_t>(screen->columns()), colour));
+  };
   const double begin = monotonic_seconds();
   double next_look = begin;
   int lines = 0;
   bool last = false;
-  if (drawn) screen->draw(state.render(screen->rows(), colour));
+  if (drawn) draw();
   while (true) {
     bool changed = false;
     if (monotonic_seconds() >= next_look || last) {
@@ -262,7 +270,7 @@ int follow(live_source& source, top_state& state, const top_arguments& arguments
         if (!state.take_key(*key)) return 0;
         changed = true;
       }
-      if (changed) screen->draw(state.render(screen->rows(), colour));
+      if (changed) draw();
     } else if (changed) {
       if (arguments.json) {
         fmt::print("{}\n", as_json(state.seconds(), state.rates(), state.places()).dump());
@@ -311,6 +319,11 @@ int top_process(pid_t process, const top_arguments& arguments) {
       throw cli_error(exit_code::refused, fmt::format("there is no process {}", process));
     print_note(fmt::format("process {}: {}; its page faults:", process, reason));
     watch_settings settings;
+    std::optional<output_file> json;
+    if (arguments.json) {
+      settings.json = &json.emplace("--json", "-");
+      settings.text = stderr;
+    }
     settings.interval_seconds = arguments.interval;
     if (arguments.duration > 0) settings.duration_seconds = arguments.duration;
     if (arguments.once) settings.duration_seconds = arguments.interval;

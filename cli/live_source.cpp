@@ -2,17 +2,16 @@
 #include "live_source.hpp"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <sstream>
 
 #include "profiler/analyze/symbols.hpp"
 #include "profiler/format/table_file.hpp"
-#include "profiler/record/session.hpp"
 
 namespace tarn::cli {
 
@@ -20,28 +19,57 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The collector's id, from "PID:…" in the environment of a recorded process. 0: there is none.
-pid_t collector_of(pid_t process, std::string& reason) {
-  std::ifstream file(fmt::format("/proc/{}/environ", process));
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file && text.empty()) {
-    reason = fs::exists(fmt::format("/proc/{}", process))
-                 ? "its environment cannot be read: it is another user's"
-                 : "there is no such process";
-    return 0;
+// The session's header is a file in memory that every recorded process has mapped and the collector holds open: nothing
+// that a program writes over, as servers do with their environment, stands between.
+constexpr std::string_view session_file = "/memfd:tarn-session";
+
+// The inode of the header that the process has mapped. 0: there is none.
+std::uint64_t session_of(pid_t process, std::string& reason) {
+  std::ifstream maps(fmt::format("/proc/{}/maps", process));
+  bool any = false;
+  for (std::string line; std::getline(maps, line); any = true) {
+    const std::size_t path = line.find('/');
+    if (path == std::string::npos || line.compare(path, session_file.size(), session_file) != 0) continue;
+    // "start-end rights offset device inode path"
+    std::istringstream words(line);
+    std::string range, rights, offset, device;
+    std::uint64_t inode = 0;
+    if (words >> range >> rights >> offset >> device >> inode) return inode;
   }
-  const std::string name = std::string(profiler::session_variable) + "=";
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t end = std::min(text.find('\0', at), text.size());
-    if (text.compare(at, name.size(), name) == 0) {
-      pid_t collector = 0;
-      std::from_chars(text.data() + at + name.size(), text.data() + end, collector);
-      return collector;
+  reason = any ? "it was not started under tarn profile, so which place pays is not known"
+           : fs::exists(fmt::format("/proc/{}", process))
+               ? "its memory map cannot be read: it is another user's"
+               : "there is no such process";
+  return 0;
+}
+
+bool holds_session(const fs::path& process, std::uint64_t inode) {
+  std::error_code error;
+  for (fs::directory_iterator each(process / "fd", error), end; !error && each != end;
+       each.increment(error)) {
+    std::error_code gone;
+    struct stat status = {};
+    if (fs::read_symlink(each->path(), gone).string().starts_with(session_file) &&
+        stat(each->path().c_str(), &status) == 0 && status.st_ino == inode) {
+      return true;
     }
-    at = end + 1;
   }
-  reason = "it was not started under tarn profile, so which place pays is not known";
+  return false;
+}
+
+// The process that records it. 0: none that this user may look at.
+pid_t collector_of(pid_t process, std::string& reason) {
+  const std::uint64_t inode = session_of(process, reason);
+  if (inode == 0) return 0;
+  std::error_code error;
+  for (fs::directory_iterator each("/proc", error), end; !error && each != end; each.increment(error)) {
+    const std::string name = each->path().filename().string();
+    pid_t number = 0;
+    const auto [last, failure] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (failure == std::errc() && last == name.data() + name.size() && holds_session(each->path(), inode))
+      return number;
+  }
+  reason = "its recording has ended, or is another user's";
   return 0;
 }
 

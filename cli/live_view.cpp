@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "profile_view.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/analyze/site_group.hpp"
@@ -69,10 +70,6 @@ profile difference_of(const profile& before, const profile& after) {
   return result;
 }
 
-std::string shorten(const std::string& text, std::size_t width) {
-  return text.size() <= width ? text : "..." + text.substr(text.size() - width + 3);
-}
-
 std::string say_rate(double ns) { return fmt::format("{}/s", say_time(ns)); }
 
 }  // namespace
@@ -121,6 +118,7 @@ std::vector<live_place> places_between(const profile& before, const profile& aft
   std::vector<live_place> places;
   for (const profiler::site_group& group : group_sites(difference)) {
     live_place place;
+    place.name = show_frame(group.place, 0);
     place.place = say_place(group.place);
     place.type = group.type;
     const auto suggestion = suggestions.find(group.sites.front());
@@ -139,39 +137,90 @@ std::vector<live_place> places_between(const profile& before, const profile& aft
   return places;
 }
 
-std::string render_rates(const live_rates& rates, bool colour) {
-  const std::string cost =
-      fmt::format("malloc and free {}   hidden {}   of {} CPU", say_rate(rates.visible_ns),
-                  say_rate(rates.hidden_ns), say_rate(rates.cpu_ns));
-  const std::string memory =
-      fmt::format("{} faults/s   {} allocations/s   resident {}   live {}   untouched {}",
-                  say_count(rates.faults), say_count(rates.allocations), say_bytes(rates.resident_bytes),
-                  say_bytes(rates.live_bytes), say_bytes(rates.untouched_bytes));
+namespace {
+
+// Parts side by side, as many as fit.
+std::string fitting(const std::vector<std::string>& parts, std::size_t width) {
+  std::string text;
+  for (const std::string& part : parts) {
+    const std::string longer = text.empty() ? part : text + "   " + part;
+    if (!text.empty() && display_width(longer) > width) break;
+    text = longer;
+  }
+  return cut_to_width(text, width);
+}
+
+struct live_column {
+  const char* heading;
+  std::size_t width;
+  int rank;  // the lowest goes last
+  live_order order;
+  std::string (*show)(const live_place& place);
+};
+
+constexpr std::size_t narrowest_name = 30;
+constexpr std::size_t suggestion_width = 15;
+constexpr live_column live_columns[] = {
+    {"cost", 12, 0, live_order::cost, [](const live_place& p) { return say_rate(p.total_ns); }},
+    {"hidden", 12, 4, live_order::hidden, [](const live_place& p) { return say_rate(p.hidden_ns); }},
+    {"faults/s", 10, 3, live_order::faults, [](const live_place& p) { return say_count(p.faults); }},
+    {"allocs/s", 10, 2, live_order::allocations,
+     [](const live_place& p) { return say_count(p.allocations); }},
+    {"bytes/s", 11, 5, live_order::bytes, [](const live_place& p) { return say_bytes(p.bytes); }},
+    {"live", 11, 1, live_order::live, [](const live_place& p) { return say_bytes(p.live_bytes); }},
+};
+
+std::vector<const live_column*> choose_columns(live_order order, std::size_t width, std::size_t& used) {
+  std::vector<const live_column*> ranked;
+  for (const live_column& each : live_columns) ranked.push_back(&each);
+  std::sort(ranked.begin(), ranked.end(), [order](const live_column* left, const live_column* right) {
+    if ((left->order == order) != (right->order == order)) return left->order == order;
+    return left->rank < right->rank;
+  });
+  used = 0;
+  std::size_t count = 0;
+  while (count < ranked.size() && used + ranked[count]->width + narrowest_name <= width)
+    used += ranked[count++]->width;
+  ranked.resize(count);
+  std::sort(ranked.begin(), ranked.end());  // as they stand above
+  return ranked;
+}
+
+}  // namespace
+
+std::string render_rates(const live_rates& rates, std::size_t width, bool colour) {
+  const std::string cost = fitting(
+      {fmt::format("malloc and free {}", say_rate(rates.visible_ns)),
+       fmt::format("hidden {}", say_rate(rates.hidden_ns)), fmt::format("of {} CPU", say_rate(rates.cpu_ns))},
+      width);
+  const std::string memory = fitting({fmt::format("resident {}", say_bytes(rates.resident_bytes)),
+                                      fmt::format("live {}", say_bytes(rates.live_bytes)),
+                                      fmt::format("{} faults/s", say_count(rates.faults)),
+                                      fmt::format("{} allocations/s", say_count(rates.allocations)),
+                                      fmt::format("untouched {}", say_bytes(rates.untouched_bytes))},
+                                     width);
   return paint(cost, style::bold, colour) + "\n" + memory + "\n";
 }
 
 std::string render_places(const std::vector<live_place>& places, std::size_t most, live_order order,
-                          bool colour) {
-  struct heading {
-    const char* name;
-    live_order order;
-  };
-  constexpr heading headings[] = {{"cost", live_order::cost},       {"hidden", live_order::hidden},
-                                  {"faults/s", live_order::faults}, {"allocs/s", live_order::allocations},
-                                  {"bytes/s", live_order::bytes},   {"live", live_order::live}};
-  std::string text;
-  for (const heading& each : headings) {
-    text += pad_left(fmt::format("{}{}", each.name, each.order == order ? "*" : ""), 13);
+                          std::size_t width, bool colour) {
+  std::size_t used = 0;
+  const std::vector<const live_column*> columns = choose_columns(order, width, used);
+  constexpr std::size_t room_for_suggestion = narrowest_name + 10 + suggestion_width;
+  const bool suggests = width >= used + room_for_suggestion;
+  const std::size_t name_width = width - std::min(width - 1, used + (suggests ? suggestion_width : 0));
+  std::string text = pad_right("place", name_width);
+  for (const live_column* each : columns) {
+    text += pad_left(fmt::format("{}{}", each->heading, each->order == order ? "*" : ""), each->width);
   }
-  text = paint(text + "  " + pad_right("suggested", 13) + "place", style::bold, colour) + "\n";
+  text = paint(text + (suggests ? "  suggested" : ""), style::bold, colour) + "\n";
   for (std::size_t index = 0; index < std::min(most, places.size()); ++index) {
     const live_place& place = places[index];
-    text += pad_left(say_rate(place.total_ns), 13) + pad_left(say_rate(place.hidden_ns), 13) +
-            pad_left(say_count(place.faults), 13) + pad_left(say_count(place.allocations), 13) +
-            pad_left(say_bytes(place.bytes), 13) + pad_left(say_bytes(place.live_bytes), 13) + "  ";
-    text += paint(pad_right(place.suggestion.empty() ? "-" : place.suggestion, 13),
-                  place.suggestion.empty() ? style::faint : style::good, colour);
-    text += place.place + (place.type.empty() ? "" : "  " + paint(place.type, style::faint, colour)) + "\n";
+    const std::string name = place.name + (place.type.empty() ? "" : "  " + place.type);
+    text += pad_right(cut_to_width(name, name_width), name_width);
+    for (const live_column* each : columns) text += pad_left(each->show(place), each->width);
+    if (suggests && !place.suggestion.empty()) text += "  " + paint(place.suggestion, style::good, colour);
+    text += "\n";
   }
   return text;
 }
@@ -189,7 +238,7 @@ std::string live_row(double at_seconds, const live_rates& rates, const std::vect
       pad_left(say_count(rates.allocations), 13) + pad_left(say_bytes(rates.resident_bytes), 11) +
       pad_left(say_bytes(rates.live_bytes), 11) + pad_left(say_bytes(rates.untouched_bytes), 11);
   if (!places.empty() && places.front().total_ns > 0) {
-    text += "  " + shorten(places.front().place, 60);
+    text += "  " + cut_to_width(places.front().name, 60);
     if (!places.front().suggestion.empty()) text += fmt::format(" ({})", places.front().suggestion);
   }
   return text;
@@ -199,7 +248,8 @@ nlohmann::json as_json(double at_seconds, const live_rates& rates, const std::ve
   nlohmann::json list = nlohmann::json::array();
   for (const live_place& place : places) {
     if (list.size() == 20) break;
-    list.push_back({{"place", place.place},
+    list.push_back({{"name", place.name},
+                    {"place", place.place},
                     {"type", place.type},
                     {"suggestion", place.suggestion},
                     {"total_ns_per_second", place.total_ns},

@@ -26,7 +26,8 @@ struct live_rates {
 };
 
 struct live_place {
-  std::string place;
+  std::string name;   // "function  file.cpp:12"
+  std::string place;  // "file:line function", as advice has it
   std::string type;
   std::string suggestion;  // "buffer pool"; "": leave it
   double total_ns = 0;     // per second, as the next four
@@ -44,10 +45,11 @@ live_rates rates_between(const profiler::profile& before, const profiler::profil
 std::vector<live_place> places_between(const profiler::profile& before, const profiler::profile& after,
                                        live_order order);
 
-// "  12.3 ms/s visible, …"; the two header lines of the view.
-std::string render_rates(const live_rates& rates, bool colour);
+// The two header lines of the view. What does not fit into `width` columns is left out, the least important first.
+std::string render_rates(const live_rates& rates, std::size_t width, bool colour);
+// A heading and `most` places at most, names first. Of the figures those stay that fit: what is sorted by always.
 std::string render_places(const std::vector<live_place>& places, std::size_t most, live_order order,
-                          bool colour);
+                          std::size_t width, bool colour);
 // One line for where there is no terminal.
 std::string live_row_heading();
 std::string live_row(double at_seconds, const live_rates& rates, const std::vector<live_place>& places);

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
 """tarn advise, replay, apply and top, from a recording to a proof, with the real recorder and libtarn."""
+import fcntl
 import glob
 import json
 import os
 import pty
+import re
 import select
 import signal
+import struct
 import subprocess
+import termios
 import time
 
 from harness import Base, environment, settings, tarn
@@ -191,6 +195,10 @@ class top(Base):
     def test_processes(self):
         sleeper = subprocess.Popen(["sleep", "30"])
         try:
+            rows = tarn("top", "--once", "--json", "--interval", "0.3", str(sleeper.pid)).stdout.splitlines()
+            self.assertTrue(rows)
+            for row in rows:
+                json.loads(row)
             result = tarn("top", "--once", "--interval", "0.3", str(sleeper.pid))
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("not started under tarn profile", result.stderr)
@@ -220,6 +228,37 @@ class top(Base):
             recorder.stdout.close()
         self.assertFalse(os.path.exists(f"/proc/{process}"), "the program goes on")
 
+    def test_finds_the_recording_of_a_program_that_writes_over_its_environment(self):
+        # As redis, postgres and nginx do to show a title.
+        program = self.compile("titled", BUFFERS.replace("int main(", """extern char** environ;
+            static int serve(int, char**);
+            int main(int count, char** words) {
+              for (char** each = environ; *each != nullptr; ++each) {
+                for (char* letter = *each; *letter != 0; ++letter) *letter = 't';
+              }
+              return serve(count, words);
+            }
+            static int serve(""", 1).replace("sum);", "sum); return 0;"), "-O2", "-g")
+        recorder = subprocess.Popen([settings.tarn, "profile", "-q", "--no-events", "--checkpoint", "0.3", "-o",
+                                     os.path.join(self.folder, "x.prof"), "--", "sh", "-c",
+                                     f"echo $$; exec {program} 100000"], env=environment(),
+                                    stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+        try:
+            process = recorder.stdout.readline().strip()
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                result = tarn("top", "--once", "--json", "--interval", "0.3", process)
+                if "places" in result.stdout:
+                    break
+                time.sleep(0.3)
+            self.assertIn("places", result.stdout, result.stderr)
+            with open(f"/proc/{process}/environ", "rb") as file:
+                self.assertNotIn(b"TARN_RECORD", file.read())
+        finally:
+            recorder.terminate()
+            recorder.wait()
+            recorder.stdout.close()
+
     def test_told_to_end_it_leaves_nothing(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         before = set(glob.glob("/tmp/tarn-top-*"))
@@ -241,7 +280,8 @@ class top(Base):
         child, terminal = pty.fork()
         if child == 0:
             os.environ.update(environment(TERM="xterm"))
-            os.execv(settings.tarn, ["tarn", "top", "--interval", "0.3", "--", program, "100000"])
+            os.execv(settings.tarn, ["tarn", "top", "--interval", "0.3", "--", program, "100000", "a\nb"])
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         text = b""
         deadline = time.monotonic() + 30
         sent = 0
@@ -263,3 +303,9 @@ class top(Base):
         self.assertEqual(os.waitstatus_to_exitcode(status), 0, text[-500:])
         self.assertIn(b"\x1b[?1049h", text)
         self.assertTrue(text.rstrip().endswith(b"\x1b[?1049l"), text[-200:])
+        # No draw is more than the screen, whatever the program's arguments are, and names are on it.
+        last = text.split(b"\x1b[H")[-1].split(b"\x1b[J")[0].decode()
+        lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line) for line in last.replace("\r", "").split("\n")]
+        self.assertLessEqual(len(lines), 24, lines)
+        self.assertLessEqual(max(len(line) for line in lines), 80, lines)
+        self.assertTrue(any(line.startswith("main") for line in lines), lines)
