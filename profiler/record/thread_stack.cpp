@@ -85,7 +85,7 @@ stack_memory stack_of(thread_state& thread, std::uintptr_t stack_pointer) {
   if (thread.own_stack.contain(stack_pointer) || has_grown_to(thread, stack_pointer)) {
     return stack_memory(thread.own_stack);
   }
-  return stack_memory(stack_pointer, stack_memory::question::futex);
+  return stack_memory(stack_pointer, stack_memory::question::sigprocmask);
 }
 
 }  // namespace tarn::profiler::recorder

@@ -27,6 +27,7 @@
 #include <cstdint>
 
 #include "gates/next.hpp"
+#include "os/readable_word.hpp"
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 #include "os/thread.hpp"
@@ -183,16 +184,10 @@ effect effect_of_prctl(int option) {
   return changes_rights(option) ? effect::alone : effect::none;
 }
 
-// A bad address is the kernel's to refuse. With no valid first argument the call does nothing but read the second.
-bool is_readable(word address) {
-  constexpr long no_way = -1;
-  constexpr long bad_address = -14;
-  return os::system_call(SYS_rt_sigprocmask, no_way, static_cast<long>(address), 0, sizeof(std::uint64_t)) !=
-         bad_address;
-}
-
 effect effect_of_clone3(word arguments) {
-  if (arguments == 0 || !is_readable(arguments)) return effect::none;
+  // A bad address is the kernel's to refuse.
+  const auto address = static_cast<std::uintptr_t>(arguments);
+  if (arguments == 0 || os::ask_for_word(address) == os::word_state::unreadable) return effect::none;
   return effect_of_clone(*reinterpret_cast<const std::uint64_t*>(arguments));
 }
 

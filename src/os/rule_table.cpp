@@ -35,32 +35,39 @@ std::uint32_t number_at(const unsigned char* at) {
   return number;
 }
 
-// A number that the bytes of an FDE or a CIE change, whose first word is the length of the rest.
-std::uint64_t mix_entry(std::uint64_t mixed, const unsigned char* entry) {
-  constexpr std::uint64_t factor = 0x9e3779b97f4a7c15U;
-  constexpr std::uint32_t no_length = 0xffffffff;  // the length is elsewhere: not parsed either
-  const std::uint32_t length = number_at(entry);
-  mixed = (mixed ^ length) * factor;
-  if (length == no_length) return mixed;
-  const unsigned char* at = entry + sizeof length;
-  std::uint32_t left = length;
-  for (; left >= 8; left -= 8, at += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, at, sizeof word);
-    mixed = ((mixed << 23 | mixed >> 41) ^ word) * factor;
+// A sum of words, each times an odd number of its own, so that the products do not wait for one another.
+struct digest {
+  std::uint64_t sum = 0;
+  std::uint64_t factor = 0x9e3779b97f4a7c15U;
+
+  void add(std::uint64_t word) {
+    sum += word * factor;
+    factor += 0xd1b54a32d192ed02U;
   }
-  std::uint64_t rest = 0;
-  if (left >= sizeof length) rest = number_at(at);
-  for (std::uint32_t index = left & ~3U; index < left; ++index) rest = rest << 8 | at[index];
-  return ((mixed << 23 | mixed >> 41) ^ rest) * factor;
-}
+  // Of an FDE or a CIE, whose first word is the length of the rest, a multiple of 4.
+  void add_entry(const unsigned char* entry) {
+    constexpr std::uint32_t no_length = 0xffffffff;  // the length is elsewhere: not parsed either
+    const std::uint32_t length = number_at(entry);
+    add(length);
+    if (length == no_length) return;
+    const unsigned char* at = entry + sizeof length;
+    const unsigned char* const end = at + (length & ~7U);
+    for (; at != end; at += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, at, sizeof word);
+      add(word);
+    }
+    if ((length & 4) != 0) add(number_at(at));
+  }
+};
 
 // Of the entry and of its common entry; the entry's place is its index.
 std::uint64_t source_of(std::uint32_t index, const unsigned char* entry) {
-  std::uint64_t mixed = mix_entry(0, entry);
+  digest bytes;
+  bytes.add_entry(entry);
   const std::uint32_t length = number_at(entry);
-  if (length != 0 && length != 0xffffffff) mixed = mix_entry(mixed, entry + 4 - number_at(entry + 4));
-  return std::uint64_t{index} << 32 | mixed >> 32;
+  if (length != 0 && length != 0xffffffff) bytes.add_entry(entry + 4 - number_at(entry + 4));
+  return std::uint64_t{index} << 32 | bytes.sum >> 32;
 }
 
 constexpr frame_rule no_information{rule_kind::frame_pointer, false, 0, 0, 0};

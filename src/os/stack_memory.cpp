@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "os/stack_memory.hpp"
 
-#include <errno.h>
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <ctime>
-
 #include "base/units.hpp"
+#include "os/readable_word.hpp"
 #include "os/syscall.hpp"
 
 #ifndef MADV_POPULATE_READ
@@ -25,18 +22,6 @@ constexpr std::uintptr_t longest_stack = gib;
 constexpr std::uintptr_t least_page = 4 * kib;
 
 std::uintptr_t page_start(std::uintptr_t address, std::uintptr_t page) { return address & ~(page - 1); }
-
-// The kernel compares the word with a number before anything else. In the rare case that they are equal the call returns
-// when the time limit, zero, has passed.
-bool is_readable_by_futex(std::uintptr_t address) {
-  constexpr long any_number = 0x5bd1e995;
-  const timespec no_time{};
-  const long result =
-      os::system_call(SYS_futex, static_cast<long>(address & ~std::uintptr_t{3}),
-                      FUTEX_WAIT | FUTEX_PRIVATE_FLAG, any_number, reinterpret_cast<long>(&no_time));
-  // Any other result is of a filter, and no answer.
-  return result == 0 || result == -EAGAIN || result == -ETIMEDOUT || result == -EINTR;
-}
 
 bool populates(std::uintptr_t address) {
   const auto page = static_cast<std::uintptr_t>(getpagesize());
@@ -58,7 +43,8 @@ bool is_readable_by_madvise(std::uintptr_t address) { return populates(address) 
 
 bool stack_memory::ask_for_page(std::uintptr_t address) {
   if (asked_ == question::none || address < lowest_ || address - lowest_ >= longest_stack) return false;
-  if (!(asked_ == question::futex ? is_readable_by_futex(address) : is_readable_by_madvise(address))) {
+  if (!(asked_ == question::sigprocmask ? os::ask_for_word(address) == os::word_state::readable
+                                        : is_readable_by_madvise(address))) {
     return false;
   }
   const std::uintptr_t start = page_start(address, least_page);

@@ -24,9 +24,9 @@ class stack_memory {
  public:
   // The system call that asks whether a page can be read.
   enum class question : std::uint8_t {
-    none,     // for a known stack
-    futex,    // any kernel
-    madvise,  // under a filter that allows what malloc needs and no futex; kernels before 5.14 always say no
+    none,         // for a known stack
+    sigprocmask,  // any kernel
+    madvise,      // under a filter that allows only what malloc needs; kernels before 5.14 always say no
   };
 
   // A known stack: all of `bounds` can be read, and nothing else is.

@@ -19,8 +19,8 @@ bool find_module_again(std::uintptr_t pc, loaded_module& module) {
 }  // namespace
 
 std::size_t walk(const frame_origin& origin, std::uintptr_t* out, std::size_t most) {
-  stack_memory stack(origin.stack_pointer,
-                     os::in_sandbox() ? stack_memory::question::madvise : stack_memory::question::futex);
+  stack_memory stack(origin.stack_pointer, os::in_sandbox() ? stack_memory::question::madvise
+                                                            : stack_memory::question::sigprocmask);
   loaded_module module;
   frame_step now;
   now.pc = origin.return_address;

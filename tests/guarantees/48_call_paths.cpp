@@ -2,8 +2,8 @@
 // Guarantee 48: a guarded block's call paths are read without a fault on any stack. A library that has replaced another
 // one at its address, code that was mapped there, a coroutine's stack between guard pages at every depth, a stack of 16 KiB
 // that assembly has switched to, a stack of which a part is forbidden later, an alternate signal stack, a thread's stack
-// that the program has mapped, and a sandbox that forbids futex: the program allocates in each of them as without tarn.
-// Run with TARN_GUARDED=1, so that each allocation reads a path.
+// that the program has mapped, and a sandbox that allows only what malloc needs: the program allocates in each of them
+// as without tarn. Run with TARN_GUARDED=1, so that each allocation reads a path.
 #include <ucontext.h>
 
 #include "sandbox.hpp"

@@ -83,7 +83,8 @@ TEST_P(stack_memory_questions, no_word_of_the_stack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(all, stack_memory_questions,
-                         testing::Values(stack_memory::question::futex, stack_memory::question::madvise));
+                         testing::Values(stack_memory::question::sigprocmask,
+                                         stack_memory::question::madvise));
 
 TEST(stack_memory, of_a_known_stack_all_is_read_and_nothing_else) {
   alignas(8) std::uintptr_t words[8] = {1, 2, 3, 4, 5, 6, 7, 8};
