@@ -290,6 +290,64 @@ TEST_F(page_heap_test, a_long_block_lies_in_a_mapping_of_its_own_which_goes_when
   check();
 }
 
+TEST_F(page_heap_test, idle_blocks_that_are_too_short_make_room_for_a_longer_one) {
+  for (std::size_t pages = long_pages; pages <= 8 * long_pages; pages += long_pages) {
+    span* const s = take(pages);
+    ASSERT_NE(s, nullptr);
+    EXPECT_LE(heap_.dirty_bytes(), 16 * mib) << "kept beside a block of " << s->bytes();
+    fill(s, 3);
+    heap_.deallocate(s);
+    check();
+  }
+}
+
+TEST_F(page_heap_test, a_few_idle_megabytes_stay_where_a_longer_block_is_taken) {
+  heap_.deallocate(take(long_pages));
+  ASSERT_NE(take(2 * long_pages), nullptr);
+  EXPECT_EQ(heap_.dirty_bytes(), 8 * mib);
+  EXPECT_NE(take(long_pages, 1, source::warm), nullptr);
+}
+
+// One free span of more than 64 MiB in a reservation, made of spans too short for mappings of their own.
+std::vector<span*> fill_reservation(page_heap& heap) {
+  std::vector<span*> spans;
+  for (int i = 0; i < 48; ++i) {
+    spans.push_back(heap.allocate(2 * mib >> page_shift, 1, span_state::large, source::any, use::dense));
+  }
+  return spans;
+}
+
+// Whoever looks for the pages that are backed would look at all of the other ones.
+TEST_F(page_heap_test, a_short_backed_span_stays_apart_from_a_long_clean_one) {
+  for (span* const s : fill_reservation(heap_)) heap_.deallocate(s, page_backing::clean);
+  span* const s = take(75);
+  ASSERT_NE(s, nullptr);
+  const std::uintptr_t start = s->start;
+  heap_.deallocate(s);
+  check();
+  EXPECT_EQ(heap_.dirty_bytes(), 75 * page_size);
+  span* const again = take(75, 1, source::warm);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(again->start, start);
+  heap_.deallocate(again);
+  heap_.trim(0);
+  check();
+  expect_all_in_one();
+}
+
+TEST_F(page_heap_test, backed_spans_become_one_however_long) {
+  for (span* const s : fill_reservation(heap_)) heap_.deallocate(s);
+  check();
+  span* const s = take(80 * mib >> page_shift, 1, source::warm);
+  ASSERT_NE(s, nullptr);
+  span* const rest = take(75, 1, source::warm);
+  ASSERT_NE(rest, nullptr);
+  heap_.deallocate(s);
+  heap_.deallocate(rest);
+  check();
+  EXPECT_NE(take(90 * mib >> page_shift, 1, source::warm), nullptr);
+}
+
 TEST_F(page_heap_test, a_mapping_of_its_own_grows_with_its_content) {
   span* const s = take(long_pages);
   ASSERT_NE(s, nullptr);
