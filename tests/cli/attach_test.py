@@ -83,6 +83,18 @@ class AttachBase(ProfileBase):
         self.said = tarn.stderr.read()
         return self.dump(self.path)
 
+    def child_of(self, target):
+        """The program that a tarn has started, once that tarn can be asked about it."""
+        with open(f"/proc/{target.pid}/task/{target.pid}/children", encoding="utf-8") as file:
+            child = file.read().split()[0]
+        for _ in range(600):
+            with open("/proc/net/unix", encoding="utf-8") as file:
+                if f"@tarn-control-{child}\n" in file.read():
+                    return child
+            time.sleep(0.05)
+        self.fail("tarn does not answer")
+        return None
+
     def count(self, profile, function):
         sums = [site["figures"] for site in profile["sites"] if function in site["label"]]
         return (sum(one.get("allocations", 0) for one in sums), sum(one.get("frees", 0) for one in sums))
@@ -220,8 +232,7 @@ class attach(AttachBase):
     def test_dump_under_profile(self):
         target = Target(self, settings.tarn, "profile", "-m", "full", "-o", os.path.join(self.folder, "x.prof"), "--",
                         stderr=subprocess.DEVNULL)
-        with open(f"/proc/{target.pid}/task/{target.pid}/children", encoding="utf-8") as file:
-            child = file.read().split()[0]
+        child = self.child_of(target)
         target.ask("burst 1 50")
         self.tarn("dump", "-o", "y.prof", child)
         self.assertEqual(self.count(self.dump(os.path.join(self.folder, "y.prof")), "burst_make"), (50, 50))
@@ -254,8 +265,7 @@ class paused(AttachBase):
     def begin(self):
         target = Target(self, settings.tarn, "profile", "--paused", "-m", "full", "-o",
                         os.path.join(self.folder, "x.prof"), "--", stderr=subprocess.DEVNULL)
-        with open(f"/proc/{target.pid}/task/{target.pid}/children", encoding="utf-8") as file:
-            return target, file.read().split()[0]
+        return target, self.child_of(target)
 
     def test_each_stretch_has_a_file(self):
         target, child = self.begin()
@@ -324,8 +334,8 @@ class refused(AttachBase):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs two users")
     def test_another_user(self):
-        process = self.start("sleep", "60", user=NOBODY)
-        self.refuses(process.pid, "belongs to", "sudo -u")
+        process = self.start("sleep", "60", user=1)
+        self.refuses(process.pid, "belongs to", "sudo -u", words=("setpriv", "--reuid", str(NOBODY), "--clear-groups"))
 
     def test_recorded_already(self):
         target = Target(self)
@@ -389,8 +399,10 @@ while True:
         self.addCleanup(process.kill)
         self.addCleanup(process.stdout.close)
         tarn = self.attach(process.pid, "-d", "0.5")
-        for round_ in range(1, 4000):
-            self.assertEqual(int(process.stdout.readline()), round_ * 104950)
+        rounds = 0
+        while tarn.poll() is None:
+            rounds += 1
+            self.assertEqual(int(process.stdout.readline()), rounds * 104950)
         known = self.finished(tarn)
         self.assertGreater(sum(site["figures"].get("allocations", 0) for site in known["sites"]), 100)
         self.assertIsNone(process.poll())
