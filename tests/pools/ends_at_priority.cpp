@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A thread of real-time priority that ends pools and recyclers does not spin for a thread of normal priority that works
-// on them on the same processor: it sleeps until that thread has finished. The machine's brake on real-time threads would
-// let the other one go on only after most of a second.
+// on them on the same processor: it sleeps until that thread has finished. The kernel's limit on real-time threads would
+// let the other thread go on only after most of a second of spinning. What counts is the processor time of the real-time
+// thread: how long it sleeps depends on the other programs of the machine, which the normal thread shares it with.
 #include <sched.h>
 
 #include <algorithm>
@@ -17,7 +18,8 @@ namespace {
 
 using pools_test::order;
 
-constexpr double longest_allowed = 0.1;  // seconds
+// Seconds of processor time. An end needs some milliseconds; a thread that spins is stopped after 0.95.
+constexpr double longest_allowed = 0.5;
 constexpr int rounds = 150;
 
 void run_on_one_processor() {
@@ -77,12 +79,14 @@ int main() {
     each.emplace();
     // The worker, and the threads that end generations, go into it.
     guarantee::sleep_ms(1 + i % 12);
-    const double began = guarantee::wall_seconds();
+    const double used = guarantee::seconds_of(CLOCK_THREAD_CPUTIME_ID);
     each.reset();
-    longest = std::max(longest, guarantee::wall_seconds() - began);
+    longest = std::max(longest, guarantee::seconds_of(CLOCK_THREAD_CPUTIME_ID) - used);
   }
   stop.store(true);
-  guarantee::measured("%d ends of a pool and a recycler: the longest takes %.1f ms", rounds, longest * 1e3);
-  TARN_CHECK(longest < longest_allowed, "ending a pool and a recycler takes %.0f ms", longest * 1e3);
+  guarantee::measured("%d ends of a pool and a recycler: at most %.1f ms of processor time", rounds,
+                      longest * 1e3);
+  TARN_CHECK(longest < longest_allowed, "ending a pool and a recycler takes %.0f ms of processor time",
+             longest * 1e3);
   return guarantee::holds;
 }
