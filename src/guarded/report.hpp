@@ -3,7 +3,8 @@
 // that had to do with it. The first line begins as that of every other error (os::fatal).
 //
 // Thread safety: any thread, and in a signal handler on a small stack: no lock, no allocation; the text is put together
-// in memory of its own. Of several threads that report at once, one does, and the others wait for the process's end.
+// in memory of its own. Of several threads that report at once, one does, and the others wait until its report is at an end,
+// or the process.
 #pragma once
 
 #include <cstdint>

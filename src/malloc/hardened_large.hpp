@@ -19,7 +19,8 @@ std::size_t usable_bytes(const span* s);
 // Puts the guard behind the block.
 void guard_end(span* s);
 
-// The block is freed: its span waits, without access, and then goes back to the page heap.
+// The block is freed: its span waits, without access, and then goes back to the page heap, as clean where its memory was
+// dropped. Where the system would not remove its guard (the table of mappings is full), the span waits on, and is tried again.
 void retire(span* s);
 // All that wait go back to the page heap now; memory is short.
 void release_retired();
