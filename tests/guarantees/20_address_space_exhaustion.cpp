@@ -28,7 +28,7 @@ constexpr size_t no_single_size = 0;
 constexpr size_t round_sizes[] = {64, 1000, 24 * kib, no_single_size, 300 * kib, 4 * mib};
 // Longer blocks have mappings of their own, each round's longer than the last one's.
 constexpr size_t long_sizes[] = {20'000'000, 26'666'666, 33'333'333, 40'000'000};
-constexpr size_t long_rounds = 3 * std::size(long_sizes);
+constexpr size_t long_rounds = 2 * std::size(long_sizes);
 
 struct worker {
   pthread_barrier_t* barrier;
