@@ -60,6 +60,8 @@ struct captured_output {
 captured_output run_captured(child_request request, double timeout_seconds);
 
 double monotonic_seconds();
+// Processor time of the calling thread: what other programs do is not in it.
+double thread_seconds();
 double seconds_of(const timeval& time);
 timespec to_timespec(double seconds);
 

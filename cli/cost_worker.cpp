@@ -18,12 +18,14 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "profiler/collect/ticks.hpp"
+#include "profiler/record/session.hpp"
+
 #include "byte_size.hpp"
 #include "child_process.hpp"
 #include "cli_error.hpp"
 #include "library_search.hpp"
 #include "memory_prices.hpp"
-#include "statistics.hpp"
 #include "text.hpp"
 
 namespace tarn::cli {
@@ -142,14 +144,16 @@ cost_figures measure_cycles(buffer_source source, std::size_t size, double secon
   return figures;
 }
 
-double measure_malloc_pair() {
+malloc_pair measure_malloc_pair() {
   constexpr std::size_t blocks = 64;
   constexpr int passes = 15;
   constexpr int rounds = 1000;
+  constexpr double pairs = blocks * rounds;
+  const profiler::tick_source ticks = profiler::best_tick_source();
   std::array<void*, blocks> all{};
-  std::vector<double> seconds;
+  malloc_pair least{1, 1};
   for (int pass = 0; pass < passes; ++pass) {
-    const double start = monotonic_seconds();
+    double start = thread_seconds();
     for (int round = 0; round < rounds; ++round) {
       for (void*& block : all) {
         block = std::malloc(64);
@@ -157,9 +161,28 @@ double measure_malloc_pair() {
       }
       for (void* block : all) std::free(block);
     }
-    seconds.push_back((monotonic_seconds() - start) / (blocks * rounds));
+    least.seconds = std::min(least.seconds, (thread_seconds() - start) / pairs);
+    std::uint64_t timed = 0;
+    const std::uint64_t first = profiler::read_ticks(ticks);
+    start = thread_seconds();
+    for (int round = 0; round < rounds; ++round) {
+      for (void*& block : all) {
+        const std::uint64_t before = profiler::read_ticks(ticks);
+        block = std::malloc(64);
+        timed += profiler::read_ticks(ticks) - before;
+        keep_writes(&block);
+      }
+      for (void* block : all) {
+        const std::uint64_t before = profiler::read_ticks(ticks);
+        std::free(block);
+        timed += profiler::read_ticks(ticks) - before;
+      }
+    }
+    const double seconds = thread_seconds() - start;
+    const double per_tick = seconds / static_cast<double>(profiler::read_ticks(ticks) - first);
+    least.timed_seconds = std::min(least.timed_seconds, static_cast<double>(timed) * per_tick / pairs);
   }
-  return median(seconds);
+  return least;
 }
 
 int cost_worker(const std::vector<std::string>& words) {
@@ -170,7 +193,9 @@ int cost_worker(const std::vector<std::string>& words) {
     return exit_code::success;
   }
   if (words.size() == 1 && words[0] == pair_word) {
-    fmt::print("{}\n", nlohmann::json{{"seconds", measure_malloc_pair()}}.dump());
+    const malloc_pair pair = measure_malloc_pair();
+    fmt::print("{}\n",
+               nlohmann::json{{"seconds", pair.seconds}, {"timed_seconds", pair.timed_seconds}}.dump());
     return exit_code::success;
   }
   if (words.size() != 3) {

@@ -41,8 +41,14 @@ inline constexpr const char* pair_word = "pair";
 // Measures for about `seconds`, at least a few cycles. Throws cli_error when a buffer cannot be had.
 cost_figures measure_cycles(buffer_source source, std::size_t size, double seconds);
 
-// What a malloc and a free of 64 bytes take together, over many that live side by side.
-double measure_malloc_pair();
+// What a malloc and a free of 64 bytes take together, over many that live side by side: processor time of the quietest of
+// several passes. `timed_seconds`: the sum of the two calls when each is timed by the recorder's tick source, which makes
+// a call seem longer than it is.
+struct malloc_pair {
+  double seconds = 0;
+  double timed_seconds = 0;
+};
+malloc_pair measure_malloc_pair();
 
 // The worker's main: `words` is "prices BYTES", "pair" or "SOURCE BYTES SECONDS". Prints one JSON object on stdout.
 int cost_worker(const std::vector<std::string>& words);

@@ -25,9 +25,21 @@ std::string show_ns(double ns) { return show_short_time(ns / 1e9).text; }
 
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
+// "± 12 ms" behind a figure; nothing where it is exact, or too small to be seen in what is shown.
+std::string margin_ns(double variance) {
+  const double margin = profiler::margin_of(variance);
+  return margin < 1 ? "" : fmt::format(" ± {}", show_ns(margin));
+}
+
+std::string margin_percent(double variance, double value) {
+  const double margin = profiler::margin_of(variance);
+  return value <= 0 || margin < 0.005 * value ? "" : fmt::format(" ± {:.0f} %", percent(margin, value));
+}
+
 struct paying_place {
   std::string name;
   double cost = 0;
+  double cost_variance = 0;
   profiler::site_figures figures;  // counts and bytes only
 };
 
@@ -41,12 +53,14 @@ std::string name_of(const profiler::profile& p, const profiler::site& site) {
 std::vector<paying_place> paying_places(const profiler::profile& p) {
   std::map<std::string, paying_place> by_name;
   for (const profiler::site& site : p.sites) {
-    const double cost = profiler::cost_of(p, site.figures).total();
+    const profiler::cost one = profiler::cost_of(p, site.figures);
+    const double cost = one.total();
     if (cost <= 0) continue;
     const std::string name = name_of(p, site);
     paying_place& place = by_name[name];
     place.name = name;
     place.cost += cost;
+    place.cost_variance += one.variance;
     place.figures.allocations += site.figures.allocations + site.figures.maps;
     place.figures.faults += site.figures.faults;
     place.figures.bytes += site.figures.bytes + site.figures.mapped_bytes;
@@ -84,18 +98,22 @@ std::string render_verdict(const profiler::profile& p) {
   double allocations = 0;
   double bytes = 0;
   double joined = 0;
+  double allocations_variance = 0;
+  double bytes_variance = 0;
   for (const profiler::site& site : p.sites) {
     allocations += site.figures.allocations;
     bytes += site.figures.bytes;
     joined += site.figures.faults;
+    allocations_variance += site.figures.allocations_variance;
+    bytes_variance += site.figures.bytes_variance;
   }
-  const double user = p.counters.empty() ? 0 : p.counters.back().user_ns + p.counters.back().system_ns;
-  std::string text =
-      p.mode == profiler::profile_mode::faults
-          ? fmt::format("{} page faults", show_count(joined).text)
-          : fmt::format("{} allocations of {}", show_count(allocations).text, show_bytes(bytes).text);
-  text +=
-      fmt::format("; memory truly cost about {} of {} processor time\n", show_ns(all.total()), show_ns(user));
+  std::string text = p.mode == profiler::profile_mode::faults
+                         ? fmt::format("{} page faults", show_count(joined).text)
+                         : fmt::format("{}{} allocations of {}{}", show_count(allocations).text,
+                                       margin_percent(allocations_variance, allocations),
+                                       show_bytes(bytes).text, margin_percent(bytes_variance, bytes));
+  text += fmt::format("; memory truly cost {}{} of {} processor time\n", show_ns(all.total()),
+                      margin_ns(all.variance), show_ns(profiler::processor_ns(p)));
   if (p.mode != profiler::profile_mode::faults) {
     text += fmt::format(
         "  in malloc and free {} ({:.0f} %), which a timer around them sees; afterwards in the kernel {} of "
@@ -116,10 +134,10 @@ std::string render_verdict(const profiler::profile& p) {
                       percent(place.cost, all.total()), show_count(place.figures.faults).text, place.name);
       continue;
     }
-    text += fmt::format("  {:>9} {:>4.0f} %  {:>8} x {:>10}  {}\n", show_ns(place.cost),
+    text += fmt::format("  {:>9} {:>4.0f} %  {:>8} x {:>10}  {}{}\n", show_ns(place.cost),
                         percent(place.cost, all.total()), show_count(place.figures.allocations).text,
                         show_bytes(place.figures.bytes / std::max(1.0, place.figures.allocations)).text,
-                        place.name);
+                        place.name, margin_percent(place.cost_variance, place.cost));
   }
   if (p.mode != profiler::profile_mode::faults) text += render_advice(p);
   if (p.lost_events > 0) text += fmt::format("  {:.0f} events were lost\n", p.lost_events);
@@ -141,11 +159,17 @@ nlohmann::json verdict_as_json(const profiler::profile& p) {
   nlohmann::json places = nlohmann::json::array();
   for (const paying_place& place : paying_places(p)) {
     if (places.size() == most_sites) break;
-    places.push_back({{"where", place.name}, {"ns", place.cost}, {"allocations", place.figures.allocations}});
+    places.push_back({{"where", place.name},
+                      {"ns", place.cost},
+                      {"margin_ns", profiler::margin_of(place.cost_variance)},
+                      {"allocations", place.figures.allocations}});
   }
   return {{"allocations", allocations},
           {"bytes", bytes},
           {"malloc_ns", all.malloc_ns},
+          {"margin_ns", profiler::margin_of(all.variance)},
+          {"processor_ns", profiler::processor_ns(p)},
+          {"recorder_ns", p.recorder_ns},
           {"fault_ns", all.fault_ns},
           {"unmap_ns", all.unmap_ns},
           {"user_ns", p.counters.empty() ? 0 : p.counters.back().user_ns},

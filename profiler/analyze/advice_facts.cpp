@@ -22,24 +22,6 @@ std::string text_in(const profile& p, const char* name) {
   return found != p.meta.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Faults of sampled blocks, multiplied by what each block stands for, may add up to more than the program had in all.
-double scale_faults(advice_facts& facts) {
-  double counted = 0;
-  for (const counter_row& row : facts.p.counters) counted = std::max(counted, row.faults);
-  double placed = 0;
-  for (const site_group& group : facts.groups) placed += group.sum.faults;
-  const double part = counted > 0 && placed > counted ? counted / placed : 1;
-  double hidden = 0;
-  for (site_group& group : facts.groups) {
-    for (double* figure : {&group.sum.faults, &group.sum.fault_pages, &group.sum.kernel_faults,
-                           &group.charged.fault_ns, &group.charged.unmap_ns}) {
-      *figure *= part;
-    }
-    hidden += group.charged.hidden();
-  }
-  return hidden;
-}
-
 // "glibc 2.36", or the path of the library that malloc is in.
 void set_allocator(advice_facts& facts) {
   const std::string name = text_in(facts.p, "allocator");
@@ -52,10 +34,8 @@ void set_allocator(advice_facts& facts) {
 }  // namespace
 
 double cpu_time_of(const profile& p) {
-  double cpu = 0;
-  for (const counter_row& row : p.counters) cpu = std::max(cpu, row.user_ns + row.system_ns);
-  if (cpu <= 0) cpu = number_in(p, "duration_ns", 0);
-  return std::max(1.0, cpu);
+  const double cpu = processor_ns(p);
+  return std::max(1.0, cpu > 0 ? cpu : number_in(p, "duration_ns", 0));
 }
 
 advice_facts facts_of(const profile& p) {
@@ -66,10 +46,7 @@ advice_facts facts_of(const profile& p) {
   facts.huge_page_bytes = number_in(p, "huge_page_bytes", 2 << 20);
   facts.duration_ns = number_in(p, "duration_ns", facts.cpu_ns);
   for (const site& one : p.sites) facts.peak_bytes += one.figures.bytes_at_peak;
-  double system_ns = 0;
-  for (const counter_row& row : p.counters) system_ns = std::max(system_ns, row.system_ns);
-  const double hidden = scale_faults(facts);
-  if (system_ns > 0 && hidden > system_ns) facts.kernel_part = system_ns / hidden;
+  facts.kernel_part = p.fit.kernel;
   facts.thp = text_in(p, "thp");
   set_allocator(facts);
   return facts;

@@ -6,6 +6,7 @@
 // Not thread-safe. References stay good until the next insert or erase.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -34,6 +35,31 @@ class block_table {
   void erase(std::uint64_t address);
   // The block that holds `address`; null if there is none, or the table was made without ranges.
   living_block* find_within(std::uint64_t address) noexcept;
+  // Those of which some bytes lie in the page of 4 KiB at `page`; none where the table was made without ranges.
+  template <typename Visit>
+  void for_each_on_page(std::uint64_t page, Visit visit) {
+    if (!ranges_) return;
+    const auto on_page = [page, &visit](living_block* block) {
+      if (block != nullptr && block->address < page + page_bytes && page < block->address + block->size)
+        visit(*block);
+    };
+    for (auto at = large_.lower_bound(page + page_bytes); at != large_.begin();) {
+      --at;
+      if (at->second <= page) break;
+      on_page(find(at->first));
+    }
+    const std::uint64_t reach = std::min(page / page_bytes, large_range / page_bytes);
+    for (std::uint64_t number = page / page_bytes - reach; number <= page / page_bytes; ++number) {
+      const page_entry* entry = find_page(number);
+      if (entry == nullptr) continue;
+      for (std::uint64_t bit = 0; bit < page_bytes / granule; ++bit) {
+        if ((entry->starts[bit / 64] >> (bit % 64) & 1) == 0) continue;
+        const std::uint64_t begin = number * page_bytes + bit * granule;
+        on_page(find(begin));
+        on_page(find(begin + granule / 2));
+      }
+    }
+  }
   std::size_t size() const noexcept { return count_; }
 
   template <typename Visit>

@@ -41,6 +41,10 @@ std::uint64_t event_stream::ns_of(std::uint64_t ticks) const {
   return ns > start_ns_ ? ns - start_ns_ : 0;
 }
 
+call_duration event_stream::duration(std::uint64_t figure) const {
+  return {true, true, (figure & 1) != 0, clock_->duration_ns(figure >> 1)};
+}
+
 std::uint32_t event_stream::node_at(std::uint64_t id) const { return id < nodes_.size() ? nodes_[id] : 0; }
 
 void event_stream::begin_thread(std::uint32_t id) {
@@ -92,6 +96,18 @@ void event_stream::take_note(std::uint64_t first) {
       break;
     case note_kind::resident_pages:
       notes_.resident_pages = figure;
+      break;
+    case note_kind::call_ticks:
+      notes_.took = duration(figure);
+      break;
+    case note_kind::untimed_call:
+      notes_.took = {true, false, false, 0};
+      break;
+    case note_kind::free_ticks:
+      if (has_thread_) model_->free_took(thread_, duration(figure));
+      break;
+    case note_kind::untimed_free:
+      if (has_thread_) model_->free_took(thread_, {true, false, false, 0});
       break;
   }
   ++at_;
@@ -176,6 +192,7 @@ allocation_event event_stream::allocation(event_kind kind) const {
   event.usable = notes_.usable;
   event.alignment = notes_.alignment;
   event.node = node_at(event_[1] & 0xffffffff);
+  event.took = notes_.took;
   return event;
 }
 

@@ -51,6 +51,7 @@ class event_stream {
     std::uint64_t usable = 0;
     std::uint64_t checked_pages = 0;
     std::uint64_t resident_pages = 0;
+    call_duration took;
   };
   std::uint64_t word(std::uint64_t offset) const noexcept { return words_[(at_ + offset) & mask_]; }
   bool needs(std::uint64_t count);
@@ -59,6 +60,7 @@ class event_stream {
   void take_note(std::uint64_t first);
   void begin_thread(std::uint32_t id);
   std::uint64_t ns_of(std::uint64_t ticks) const;
+  call_duration duration(std::uint64_t figure) const;
   std::uint32_t node_at(std::uint64_t id) const;
   allocation_event allocation(event_kind kind) const;
   release_event release(event_kind kind) const;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "profiler/collect/meet.hpp"
 #include "profiler/record/session.hpp"
 
 namespace tarn::profiler {
@@ -19,11 +20,6 @@ constexpr std::size_t most_paths = std::size_t{1} << 22;
 constexpr std::size_t most_threads = std::size_t{1} << 18;
 constexpr std::size_t most_regions = std::size_t{1} << 20;
 constexpr std::size_t most_pairs = 4096;  // of threads, at one site
-constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;
-constexpr std::uint64_t page_mask = 4095;
-constexpr std::uint64_t sample_call_ns = 10'000;  // a malloc that faults takes less
-constexpr std::uint64_t header_reach = 128;       // behind a block
-constexpr std::uint64_t allocator_reach = std::uint64_t{1} << 20;
 
 std::uint8_t binary_floor(std::uint64_t value) {
   return static_cast<std::uint8_t>(value == 0 ? 0 : 63 - std::countl_zero(value));
@@ -32,19 +28,6 @@ std::uint8_t binary_floor(std::uint64_t value) {
 std::uint64_t node_hash(std::uint32_t parent, std::uint64_t address) {
   const std::uint64_t mixed = (address ^ (std::uint64_t{parent} << 40 | parent)) * 0x9e3779b97f4a7c15U;
   return mixed ^ (mixed >> 29);
-}
-
-// Finds the item that `same` accepts and brings it a place nearer to the front, or appends what `make` gives.
-template <typename Item, typename Same, typename Make>
-Item& meet(std::vector<Item>& items, Same same, Make make) {
-  for (std::size_t index = 0; index < items.size(); ++index) {
-    if (!same(items[index])) continue;
-    if (index == 0) return items[0];
-    std::swap(items[index], items[index - 1]);
-    return items[index - 1];
-  }
-  items.push_back(make());
-  return items.back();
 }
 
 }  // namespace
@@ -97,7 +80,7 @@ std::uint32_t process_model::begin_thread(std::uint32_t id, std::uint64_t time_n
 }
 
 void process_model::end_thread(std::uint32_t thread, std::uint64_t time_ns) {
-  resolve_waiting(thread_states_[thread], nullptr);
+  resolve_waiting(thread_states_[thread], nullptr, {});
   threads_[thread].end_ns = time_ns;
 }
 
@@ -223,7 +206,9 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   figures.samples += 1;
   figures.allocations += weight;
   figures.bytes += bytes;
-  figures.malloc_ns += weight * settings_.malloc_pair_ns / 2;
+  figures.allocations_variance += weight * (weight - 1);
+  figures.bytes_variance +=
+      static_cast<double>(event.size) * static_cast<double>(event.size) * weight * (weight - 1);
   if (event.usable != 0) {
     // Told of some blocks only; the others are taken to be like those.
     figures.usable_bytes += weight * static_cast<double>(event.usable);
@@ -251,7 +236,7 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   block.number = ++last_number_;
   block.site = index;
   block.thread = thread;
-  const living_block& added = blocks_.insert(block);
+  living_block& added = blocks_.insert(block);
   if (owner.depth == stack_depth) {
     std::copy(owner.youngest.begin() + 1, owner.youngest.end(), owner.youngest.begin());
     --owner.depth;
@@ -259,7 +244,9 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   owner.youngest[owner.depth++] = block.number;
   put_event(event.time_ns, thread, event.kind, block.number, event.size, event.node,
             event.kind == event_kind::realloc ? old_number : event.alignment);
-  if (!owner.waiting.empty()) resolve_waiting(owner, &added);
+  if (weight > 1 && settings_.join_faults) share_fresh_pages(added, event.took);
+  const double faults = owner.waiting.empty() ? 0 : resolve_waiting(owner, &added, event.took);
+  count_get(index, event.size, event.took, faults);
 }
 
 void process_model::remove_block(std::uint32_t thread, const living_block& block,
@@ -272,7 +259,6 @@ void process_model::remove_block(std::uint32_t thread, const living_block& block
   figures.frees += weight;
   figures.freed_bytes += bytes;
   figures.lifetime_ns += weight * static_cast<double>(lifetime);
-  figures.malloc_ns += weight * settings_.malloc_pair_ns / 2;
   if (block.thread != thread) figures.foreign_frees += weight;
   if (was_youngest(thread_states_[block.thread], block.number)) figures.lifo_frees += weight;
   thread_state& owner = thread_states_[thread];
@@ -292,7 +278,8 @@ void process_model::allocated(std::uint32_t thread, const allocation_event& even
 
 void process_model::freed(std::uint32_t thread, const release_event& event) {
   thread_state& owner = thread_states_[thread];
-  if (!owner.waiting.empty()) resolve_waiting(owner, nullptr);
+  if (!owner.waiting.empty()) resolve_waiting(owner, nullptr, {});
+  owner.last_release_site = 0;
   const living_block* found = blocks_.find(event.address);
   if (found == nullptr) return;  // older than the recording, or a forked child's parent's
   const living_block block = *found;
@@ -300,11 +287,15 @@ void process_model::freed(std::uint32_t thread, const release_event& event) {
   put_touch(event.time_ns, block);
   put_event(event.time_ns, thread, event.kind, block.number, block.size, 0, 0);
   remove_block(thread, block, event);
+  sites_[block.site].free_calls += weight_of(block.size);
+  owner.last_release_site = block.site + 1;
+  owner.last_release_size = block.size;
+  owner.last_release_pages = static_cast<double>(event.resident_pages);
 }
 
 void process_model::realloc_begins(std::uint32_t thread, const release_event& event) {
   thread_state& owner = thread_states_[thread];
-  if (!owner.waiting.empty()) resolve_waiting(owner, nullptr);
+  if (!owner.waiting.empty()) resolve_waiting(owner, nullptr, {});
   owner.moving = {};
   const living_block* found = blocks_.find(event.address);
   if (found == nullptr) return;
@@ -371,197 +362,6 @@ void process_model::unmapped(std::uint32_t thread, std::uint64_t time_ns, std::u
     if (old.end > end) regions_[end] = {old.end, old.site};
   }
   if (any) put_event(time_ns, thread, event_kind::munmap, 0, bytes, 0, address);
-}
-
-// ---- page faults ----
-
-void process_model::count_fault(living_site& site, const fault_event& event, double weight) {
-  site.figures.faults += weight;
-  site.figures.fault_pages += weight;
-  if (event.in_kernel) site.figures.kernel_faults += weight;
-  joined_faults_ += weight;
-}
-
-bool process_model::join(const fault_event& event) {
-  if (living_block* block = blocks_.find_within(event.address)) {
-    block->faults += event.weight;
-    count_fault(sites_[block->site], event, event.weight * weight_of(block->size));
-    return true;
-  }
-  auto above = regions_.upper_bound(event.address);
-  if (above == regions_.begin()) return false;
-  --above;
-  if (event.address >= above->second.end) return false;
-  count_fault(sites_[above->second.site], event, event.weight);
-  return true;
-}
-
-void process_model::fault(const fault_event& event) {
-  seen_faults_ += event.weight;
-  if (event.in_kernel) kernel_faults_ += event.weight;
-  if (join(event)) return;
-  const auto thread = thread_of_id_.find(event.thread);
-  if (thread == thread_of_id_.end()) return;
-  std::vector<fault_event>& waiting = thread_states_[thread->second].waiting;
-  if (waiting.size() < most_waiting_faults) waiting.push_back(event);
-}
-
-void process_model::touched(const fault_event& event, std::uint32_t node, const std::string& place) {
-  seen_faults_ += event.weight;
-  if (event.in_kernel) kernel_faults_ += event.weight;
-  const auto [known, added] =
-      site_of_region_.try_emplace({node, place}, static_cast<std::uint32_t>(sites_.size()));
-  if (added) {
-    living_site& site = sites_.emplace_back();
-    site.stack = node;
-    site.region = place;
-  }
-  living_site& site = sites_[known->second];
-  site.figures.samples += 1;
-  count_fault(site, event, event.weight);
-}
-
-// Whether a fault just before `block` was given was taken for its sake: on its pages, that of the allocator's header
-// included, or by the allocator's code nearby, as when it prepares what lies behind the block.
-bool process_model::is_for(const fault_event& event, const living_block& block) const {
-  const std::uint64_t begin = block.address & ~page_mask;
-  const std::uint64_t end = block.address + std::max<std::uint64_t>(block.size, 1);
-  // Of samples only what came just before the one is known to have been for it.
-  if (!settings_.full && event.time_ns + sample_call_ns < block.time_ns) return false;
-  if (event.address >= begin && event.address < end + header_reach) return true;
-  if (!settings_.full) return false;
-  const bool by_allocator =
-      event.instruction >= settings_.allocator_start && event.instruction < settings_.allocator_end;
-  return by_allocator && event.address + allocator_reach >= begin && event.address < end + allocator_reach;
-}
-
-// `block` is what the thread has allocated meanwhile.
-void process_model::resolve_waiting(thread_state& thread, const living_block* block) {
-  if (block != nullptr) {
-    living_block* changed = blocks_.find(block->address);
-    for (const fault_event& event : thread.waiting) {
-      if (!is_for(event, *changed)) continue;
-      changed->faults += event.weight;
-      count_fault(sites_[changed->site], event, event.weight * weight_of(changed->size));
-    }
-  }
-  thread.waiting.clear();
-}
-
-void process_model::settle() {
-  for (thread_state& thread : thread_states_) thread.waiting.clear();
-}
-
-// ---- results ----
-
-void process_model::put_event(std::uint64_t time_ns, std::uint32_t thread, event_kind kind,
-                              std::uint64_t block, std::uint64_t size, std::uint32_t node,
-                              std::uint64_t extra) {
-  if (settings_.most_events == 0) return;
-  if (all_event_rows_ >= settings_.most_events) {
-    events_cut_ = true;
-    return;
-  }
-  event_columns_[0].push_back(time_ns);
-  event_columns_[1].push_back(thread);
-  event_columns_[2].push_back(static_cast<std::uint64_t>(kind));
-  event_columns_[3].push_back(block);
-  event_columns_[4].push_back(size);
-  event_columns_[5].push_back(node);
-  event_columns_[6].push_back(extra);
-  ++event_rows_;
-  ++all_event_rows_;
-}
-
-void process_model::put_touch(std::uint64_t time_ns, const living_block& block) {
-  if (block.faults < 0.5) return;
-  put_event(time_ns, block.thread, event_kind::touch, block.number, block.size, 0,
-            static_cast<std::uint64_t>(std::llround(block.faults)));
-}
-
-table process_model::take_events() {
-  table rows;
-  rows.name = "events";
-  rows.rows = event_rows_;
-  constexpr const char* names[] = {"time_ns", "thread", "kind", "block", "size", "stack", "extra"};
-  for (std::size_t index = 0; index < std::size(names); ++index) {
-    rows.columns.push_back({names[index], std::exchange(event_columns_[index], {})});
-    event_columns_[index].reserve(event_rows_);
-  }
-  event_rows_ = 0;
-  return rows;
-}
-
-void process_model::drop_events() {
-  take_events();
-  settings_.most_events = 0;
-}
-
-void process_model::fill(profile& into) const {
-  into.stacks = stacks_;
-  into.threads = threads_;
-  into.sites.resize(sites_.size());
-  for (std::size_t index = 0; index < sites_.size(); ++index) {
-    const living_site& from = sites_[index];
-    site& to = into.sites[index];
-    to.stack = from.stack;
-    to.figures = from.figures;
-    if (!from.region.empty()) to.type = from.region;
-    if (from.peak_epoch != peak_epoch_) to.figures.bytes_at_peak = from.figures.live_bytes;
-    to.sizes = from.sizes;
-    std::sort(to.sizes.begin(), to.sizes.end(), [](const size_count& left, const size_count& right) {
-      return left.count != right.count ? left.count > right.count : left.size < right.size;
-    });
-    to.lifetimes = from.lifetimes;
-    to.threads = from.threads;
-  }
-  into.other_faults = std::max(0.0, seen_faults_ - joined_faults_);
-}
-
-void process_model::absorb(const process_model& child) {
-  std::vector<std::uint32_t> nodes(child.stacks_.size());
-  for (std::size_t index = 1; index < child.stacks_.size(); ++index) {
-    nodes[index] = node(nodes[child.stacks_[index].parent], child.stacks_[index].address);
-  }
-  for (const living_site& from : child.sites_) {
-    living_site& to = sites_[site_of(nodes[from.stack])];
-    const site_figures before = to.figures;
-    // All sums; what lives, or lived at a time, was in another process.
-    for (double site_figures::*member :
-         {&site_figures::samples,       &site_figures::allocations,   &site_figures::frees,
-          &site_figures::bytes,         &site_figures::usable_bytes,  &site_figures::freed_bytes,
-          &site_figures::lifetime_ns,   &site_figures::foreign_frees, &site_figures::lifo_frees,
-          &site_figures::batch_frees,   &site_figures::callocs,       &site_figures::calloc_bytes,
-          &site_figures::reallocs,      &site_figures::realloc_bytes, &site_figures::large,
-          &site_figures::large_bytes,   &site_figures::faults,        &site_figures::fault_pages,
-          &site_figures::kernel_faults, &site_figures::checked_bytes, &site_figures::resident_bytes,
-          &site_figures::maps,          &site_figures::mapped_bytes,  &site_figures::malloc_ns}) {
-      to.figures.*member = before.*member + from.figures.*member;
-    }
-    // What the child left to its end is no leak: the system took it back.
-    to.figures.frees += from.figures.live;
-    to.figures.freed_bytes += from.figures.live_bytes;
-    for (const lifetime_count& one : from.lifetimes) {
-      lifetime_count& met = meet(
-          to.lifetimes,
-          [&one](const lifetime_count& other) {
-            return other.lifetime == one.lifetime && other.size == one.size;
-          },
-          [&one] {
-            return lifetime_count{one.lifetime, one.size, 0, 0};
-          });
-      met.count += one.count;
-      met.bytes += one.bytes;
-    }
-    for (const size_count& one : from.sizes) count_size(to, one.size, one.count);
-  }
-  allocations_ += child.allocations_;
-  frees_ += child.allocations_;
-  bytes_ += child.bytes_;
-  seen_faults_ += child.seen_faults_;
-  kernel_faults_ += child.kernel_faults_;
-  joined_faults_ += child.joined_faults_;
-  odd_events_ += child.odd_events_;
 }
 
 }  // namespace tarn::profiler

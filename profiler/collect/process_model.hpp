@@ -5,6 +5,13 @@
 // Of a fault at an address where nothing lives yet, the thread's next allocation may be the reason: malloc writes to
 // what it is about to give. So it waits for the thread's next event.
 //
+// Where blocks are sampled, a page is shared by the blocks that come to lie on it: of its fault each has the part that it
+// has of the page's bytes. So what a sampled block stands for are the bytes that it was sampled by, and the sum over all
+// blocks of a page is one fault. Large blocks are all known, and have whole faults.
+//
+// A sampled block stands for 1/p of its kind, p the probability that it was taken (Horvitz and Thompson 1952). Blocks
+// are taken independently of each other, so a sum over blocks has the variance of its parts, y^2 (1 - p) / p^2 each.
+//
 // Invariant: live bytes and blocks of all sites together are those of `blocks_`, weighed.
 // Not thread-safe.
 #pragma once
@@ -18,6 +25,8 @@
 #include <vector>
 
 #include "profiler/collect/block_table.hpp"
+#include "profiler/collect/call_times.hpp"
+#include "profiler/collect/fresh_pages.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
 
@@ -37,14 +46,23 @@ enum class event_kind : std::uint8_t {
   operator_delete = 10
 };
 
+// What is known of how long a call took.
+struct call_duration {
+  bool is_timed = false;
+  bool is_known = false;     // false: the kernel took the processor away meanwhile
+  bool is_doubtful = false;  // that cannot be told
+  double ns = 0;
+};
+
 struct allocation_event {
-  std::uint64_t time_ns = 0;
+  std::uint64_t time_ns = 0;  // of the call's end, if it was timed
   std::uint64_t address = 0;
   std::uint64_t size = 0;
   std::uint64_t usable = 0;     // 0: not told
   std::uint64_t alignment = 0;  // likewise
   std::uint32_t node = 0;
   event_kind kind = event_kind::malloc;
+  call_duration took;
 };
 
 struct release_event {
@@ -66,8 +84,11 @@ struct fault_event {
 
 struct model_settings {
   bool full = true;
-  double sample_bytes = 0;  // mean distance of samples
-  double malloc_pair_ns = 0;
+  double sample_bytes = 0;    // mean distance of samples
+  double malloc_pair_ns = 0;  // of calls where none was timed
+  double timer_ns = 0;        // by how much a timed call seems to take longer than it does
+  double fault_ns = 0;        // what a fault within a call takes of its time
+  double unmap_page_ns = 0;   // what giving back a page takes of a free's
   double page_bytes = 4096;
   bool join_faults = false;
   std::uint64_t allocator_start = 0;  // of its malloc's code
@@ -88,6 +109,8 @@ class process_model {
 
   void allocated(std::uint32_t thread, const allocation_event& event);
   void freed(std::uint32_t thread, const release_event& event);
+  // How long the thread's last free took.
+  void free_took(std::uint32_t thread, const call_duration& took);
   void realloc_begins(std::uint32_t thread, const release_event& event);
   // `recorded` false: the new block is not followed; address 0 with a size: it failed, without: it was a free.
   void realloc_ends(std::uint32_t thread, const allocation_event& event, bool recorded);
@@ -128,9 +151,17 @@ class process_model {
     std::string region;            // in mode faults
     std::uint64_t peak_epoch = 0;  // of the program's peak when live_bytes last changed
     site_figures figures;
+    timed_calls gets;  // allocations that were timed
+    timed_calls gives;
+    double free_calls = 0;          // figures.frees without those of realloc
+    double sampled_faults = 0;      // of figures.faults, of blocks that stand for more than themselves
     std::vector<size_count> sizes;  // the most recently met first
     std::vector<lifetime_count> lifetimes;
     std::vector<thread_pair> threads;
+  };
+  struct site_times {
+    timed_calls gets;
+    timed_calls gives;
   };
   static constexpr std::size_t stack_depth = 32;
   struct thread_state {
@@ -141,6 +172,10 @@ class process_model {
     double moving_weight = 0;
     release_event moving_event;
     std::vector<fault_event> waiting;
+    // Of its last free, while that may still be told how long it took.
+    std::uint32_t last_release_site = 0;  // + 1; 0: none
+    std::uint64_t last_release_size = 0;
+    double last_release_pages = 0;  // that were resident
   };
   struct region {
     std::uint64_t end = 0;
@@ -158,8 +193,21 @@ class process_model {
   bool was_youngest(thread_state& thread, std::uint64_t number);
   bool is_for(const fault_event& event, const living_block& block) const;
   bool join(const fault_event& event);
-  void count_fault(living_site& site, const fault_event& event, double weight);
-  void resolve_waiting(thread_state& thread, const living_block* block);
+  void count_fault(living_site& site, double weight, bool in_kernel);
+  void count_block_fault(living_block& block, const fault_event& event);
+  void count_part(living_block& block, std::uint64_t page, double fault_weight, bool in_kernel);
+  void share_page(const fault_event& event);
+  void share_fresh_pages(living_block& block, const call_duration& took);
+  // Returns how many faults the call for the block has taken.
+  double resolve_waiting(thread_state& thread, const living_block* block, const call_duration& took);
+  void count_get(std::uint32_t site, std::uint64_t size, const call_duration& took, double faults);
+  void count_call(std::uint32_t site, bool release, double weight, double ns);
+  double time_weight_of(std::uint64_t size) const;
+  double faults_of_call(const call_duration& took, double weight) const;
+  double own_time(const call_duration& took, double kernel_ns) const;
+  std::vector<site_times> times_of_sites() const;
+  void fill_times(profile& into) const;
+  void fit_faults(profile& into) const;
   void put_event(std::uint64_t time_ns, std::uint32_t thread, event_kind kind, std::uint64_t block,
                  std::uint64_t size, std::uint32_t node, std::uint64_t extra);
   void put_touch(std::uint64_t time_ns, const living_block& block);
@@ -188,6 +236,8 @@ class process_model {
   double kernel_faults_ = 0;
   double joined_faults_ = 0;
   double odd_events_ = 0;  // an allocation where a block lived
+  largest_calls largest_calls_;
+  fresh_pages fresh_pages_;
 
   std::size_t event_rows_ = 0;
   std::size_t all_event_rows_ = 0;

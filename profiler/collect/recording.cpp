@@ -71,6 +71,9 @@ model_settings recording::settings_of_models() const {
   models.full = settings_.mode != profile_mode::sample;
   models.sample_bytes = static_cast<double>(settings_.sample_bytes);
   models.malloc_pair_ns = settings_.prices.malloc_pair;
+  models.timer_ns = settings_.prices.timed_call;
+  models.fault_ns = settings_.prices.fault;
+  models.unmap_page_ns = settings_.prices.unmap_page;
   models.page_bytes = static_cast<double>(sysconf(_SC_PAGESIZE));
   models.join_faults = faults_.is_open();
   models.most_events = settings_.keep_events ? most_events : 0;

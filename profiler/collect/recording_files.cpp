@@ -129,6 +129,8 @@ void recording::add_recorder_figures(process_entry& process) {
     const auto checked = static_cast<double>(page.unwind_checked.load(std::memory_order_relaxed));
     const auto wrong = static_cast<double>(page.unwind_wrong.load(std::memory_order_relaxed));
     own = static_cast<double>(page.own_faults.load(std::memory_order_relaxed));
+    // relaxed: a sum of its own
+    result.recorder_ns = clock_.duration_ns(page.own_ticks.load(std::memory_order_relaxed));
     result.lost_events = process.memory->lost_events();
     result.unwind_checked = checked;
     result.unwind_error_rate = checked > 0 ? wrong / checked : 0;
@@ -184,6 +186,7 @@ void recording::fill_meta(process_entry& process) {
   result.prices = settings_.prices;
   add_recorder_figures(process);
   result.other_faults += process.early_faults;
+  fit_costs(result);
 }
 
 void recording::write(process_entry& process, bool last) {

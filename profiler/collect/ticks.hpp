@@ -9,6 +9,8 @@
 
 namespace tarn::profiler {
 
+inline constexpr std::uint64_t second_ns = 1'000'000'000;
+
 std::uint64_t raw_clock_ns();
 
 // The processor's counter where the kernel itself keeps time by it; else the system's clock.
@@ -25,6 +27,8 @@ class tick_clock {
   void learn();
   std::uint64_t to_ns(std::uint64_t ticks) const noexcept;
   std::uint64_t from_ns(std::uint64_t ns) const noexcept;
+  // Of ticks that are not shifted.
+  double duration_ns(std::uint64_t ticks) const noexcept { return static_cast<double>(ticks) * ns_per_tick_; }
 
  private:
   struct reading {

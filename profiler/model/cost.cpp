@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <cmath>
 
 #include "profiler/model/profile.hpp"
 
@@ -9,6 +10,13 @@ namespace {
 
 constexpr double usual_page_bytes = 4096;
 constexpr double usual_huge_page_bytes = 2 << 20;
+
+// Many kernels divide processor time into the user's and the system's by looks at every tick: that of few ticks is not
+// exact.
+double system_time_slack(double system_ns) {
+  constexpr double tick_ns = 4e6;
+  return tick_ns + std::sqrt(system_ns * tick_ns);
+}
 
 double meta_number(const profile& p, const char* name, double otherwise) {
   if (!p.meta.is_object()) return otherwise;
@@ -35,26 +43,60 @@ double fault_price(const profile& p, double faults, double pages) {
 
 cost cost_of(const profile& p, const site_figures& figures) {
   const double pages = std::max(figures.faults, figures.fault_pages);
+  const double kernel_of_fault = p.fit.kernel * (p.prices.fault + p.prices.unmap_page);
   cost result;
-  result.malloc_ns = figures.malloc_ns;
-  result.fault_ns = fault_price(p, figures.faults, pages);
+  result.malloc_ns = p.fit.malloc * figures.malloc_ns;
+  result.fault_ns = p.fit.kernel * fault_price(p, figures.faults, pages);
   // All pages are given back, at the latest when the program ends.
-  result.unmap_ns = pages * p.prices.unmap_page;
+  result.unmap_ns = p.fit.kernel * pages * p.prices.unmap_page;
+  result.variance = p.fit.malloc * p.fit.malloc * figures.malloc_variance +
+                    kernel_of_fault * kernel_of_fault * figures.faults_variance;
   return result;
 }
 
 cost cost_of_all(const profile& p) {
   cost sum;
+  double faults_variance = 0;
   for (const site& each : p.sites) {
     const cost one = cost_of(p, each.figures);
     sum.malloc_ns += one.malloc_ns;
     sum.fault_ns += one.fault_ns;
     sum.unmap_ns += one.unmap_ns;
+    sum.variance += p.fit.malloc * p.fit.malloc * each.figures.malloc_variance;
+    faults_variance += each.figures.faults_variance;
   }
   const double others = p.other_faults + p.unseen_faults;
-  sum.fault_ns += fault_price(p, others, others);
-  sum.unmap_ns += others * p.prices.unmap_page;
+  sum.fault_ns += p.fit.kernel * fault_price(p, others, others);
+  sum.unmap_ns += p.fit.kernel * others * p.prices.unmap_page;
+  // How many faults there were in all is known: only where none is left for others does their number depend on samples.
+  if (others <= 0) {
+    const double kernel_of_fault = p.fit.kernel * (p.prices.fault + p.prices.unmap_page);
+    sum.variance += kernel_of_fault * kernel_of_fault * faults_variance;
+  }
   return sum;
 }
+
+double processor_ns(const profile& p) {
+  if (p.counters.empty()) return 0;
+  const counter_row& last = p.counters.back();
+  return std::max(0.0, last.user_ns + last.system_ns - p.recorder_ns);
+}
+
+void fit_costs(profile& p) {
+  p.fit = {};
+  const double all = processor_ns(p);
+  if (all <= 0) return;
+  const cost found = cost_of_all(p);
+  const double system = p.counters.back().system_ns;
+  const double most = std::min(all, system + system_time_slack(system));
+  if (found.hidden() > most) p.fit.kernel = most / found.hidden();
+  const double hidden = p.fit.kernel * found.hidden();
+  const double total = found.malloc_ns + hidden;
+  if (total <= all) return;
+  p.fit.malloc *= all / total;
+  p.fit.kernel *= all / total;
+}
+
+double margin_of(double variance) { return 1.96 * std::sqrt(std::max(0.0, variance)); }
 
 }  // namespace tarn::profiler

@@ -42,6 +42,10 @@ inline constexpr std::array figure_columns = {
     figure_column{"maps", &site_figures::maps},
     figure_column{"mapped_bytes", &site_figures::mapped_bytes},
     figure_column{"malloc_ns", &site_figures::malloc_ns},
+    figure_column{"allocations_variance", &site_figures::allocations_variance},
+    figure_column{"bytes_variance", &site_figures::bytes_variance},
+    figure_column{"faults_variance", &site_figures::faults_variance},
+    figure_column{"malloc_variance", &site_figures::malloc_variance},
 };
 static_assert(sizeof(site_figures) == figure_columns.size() * sizeof(double), "a member is missing above");
 

@@ -74,6 +74,7 @@ class loader {
     }
     drop_what_does_not_fit();
     if (joined && !p_.processes.empty()) join_sites(p_);
+    fit_costs(p_);
     make_printable(p_);
     return std::move(p_);
   }
@@ -137,10 +138,12 @@ class loader {
     if (prices != p_.meta.end() && prices->is_object()) {
       p_.prices = {number_in(*prices, "fault"),        number_in(*prices, "huge_fault"),
                    number_in(*prices, "costly_fault"), number_in(*prices, "unmap_page"),
-                   number_in(*prices, "zero_page"),    number_in(*prices, "malloc_pair")};
+                   number_in(*prices, "zero_page"),    number_in(*prices, "malloc_pair"),
+                   number_in(*prices, "timed_call")};
     }
     p_.other_faults = number_in(p_.meta, "other_faults");
     p_.unseen_faults = number_in(p_.meta, "unseen_faults");
+    p_.recorder_ns = number_in(p_.meta, "recorder_ns");
     p_.lost_events = number_in(p_.meta, "lost_events");
     p_.unwind_checked = number_in(p_.meta, "unwind_checked");
     const double wrong = number_in(p_.meta, "unwind_wrong");

@@ -80,7 +80,12 @@ struct site_figures {
   double resident_bytes = 0;  // of checked_bytes, in memory
   double maps = 0;            // mmap calls that the program made here itself
   double mapped_bytes = 0;
-  double malloc_ns = 0;  // user time in malloc and free, by the price list
+  double malloc_ns = 0;  // in malloc and free, from calls that were timed; without the page faults within
+  // Of the sampling: how far the figure above may be off has their square roots as its standard error. 0: exact.
+  double allocations_variance = 0;
+  double bytes_variance = 0;
+  double faults_variance = 0;
+  double malloc_variance = 0;
 };
 
 struct size_count {
@@ -138,6 +143,13 @@ struct price_list {
   double unmap_page = 0;
   double zero_page = 0;
   double malloc_pair = 0;  // a malloc and a free of 64 bytes under the program's malloc
+  double timed_call = 0;   // by how much a call seems to take longer when it is timed
+};
+
+// What keeps the costs within the time that the process took: estimates and prices times so much. Set by fit_costs.
+struct cost_fit {
+  double malloc = 1;
+  double kernel = 1;
 };
 
 enum class profile_mode : std::uint8_t { sample, full, faults };
@@ -165,6 +177,8 @@ struct profile {
   // Faults that belong to no live block: stacks, images, the allocator's own; and those the events did not show.
   double other_faults = 0;
   double unseen_faults = 0;
+  double recorder_ns = 0;  // processor time that the recorder took within the program's
+  cost_fit fit;
   double lost_events = 0;
   double unwind_error_rate = 0;  // of stacks that were verified; 0..1
   double unwind_checked = 0;
@@ -189,16 +203,28 @@ void make_printable(profile& p);
 // A fault costs prices.fault for its first page, and for each further one what makes a huge page cost prices.huge_fault
 // (where none was measured, prices.zero_page); every page given costs prices.unmap_page once. costly_fault is no part of
 // it: which faults a host had to back first is not known by site.
+//
+// The kernel's part together is at most the process's system time, and all of it at most its processor time.
 
 struct cost {
   double malloc_ns = 0;  // in malloc and free
   double fault_ns = 0;   // first touches, zeroing included
   double unmap_ns = 0;   // giving pages back
+  double variance = 0;   // of the sum, of the sampling
   double total() const noexcept { return malloc_ns + fault_ns + unmap_ns; }
   double hidden() const noexcept { return fault_ns + unmap_ns; }  // what a timer around malloc does not see
 };
 cost cost_of(const profile& p, const site_figures& figures);
 cost cost_of_all(const profile& p);  // the sites, and other and unseen faults
+
+// Processor time of the program without the recorder: what all shares are of. 0: not known.
+double processor_ns(const profile& p);
+
+// Sets p.fit anew, from the counters and all figures; whoever changes those calls it.
+void fit_costs(profile& p);
+
+// Half of the interval in which a figure of that variance lies in 95 of 100 cases.
+double margin_of(double variance);
 
 // "?? (module+0x12ab)": what stands for a return address without a symbol; the offset is that in the module's file.
 std::string unknown_function(const profile& p, std::uint64_t address);

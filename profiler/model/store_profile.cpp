@@ -40,7 +40,9 @@ nlohmann::json stored_meta(const profile& p) {
                     {"costly_fault", p.prices.costly_fault},
                     {"unmap_page", p.prices.unmap_page},
                     {"zero_page", p.prices.zero_page},
-                    {"malloc_pair", p.prices.malloc_pair}};
+                    {"malloc_pair", p.prices.malloc_pair},
+                    {"timed_call", p.prices.timed_call}};
+  meta["recorder_ns"] = p.recorder_ns;
   meta["other_faults"] = p.other_faults;
   meta["unseen_faults"] = p.unseen_faults;
   meta["lost_events"] = p.lost_events;

@@ -21,21 +21,39 @@ void* early(std::size_t size, std::size_t alignment) {
   return block;
 }
 
-// A block that a hook got from the program's malloc, if it is to be told.
-[[gnu::always_inline]] inline void* told(word_kind kind, void* block, std::size_t size,
+// Has the program's malloc serve a call, and tells of the block if it is to be told.
+template <typename call>
+[[gnu::always_inline]] inline void* told(word_kind kind, call forward, std::size_t size,
                                          std::size_t alignment) {
-  if (block == nullptr) return nullptr;
-  if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true)) return block;
-  if (wants_allocation(size)) allocated(kind, block, size, alignment, caller());
+  if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true)) return forward();
+  if (!wants_allocation(size)) return forward();
+  call_time time;
+  void* const block = run_timed(wants_time(size), time, forward);
+  allocated(kind, block, size, alignment, caller(), time);
   return block;
 }
 
-// False: nothing is to be given back to the program's malloc.
-[[gnu::always_inline]] inline bool told_of_free(void* block) {
-  if (__builtin_expect(block == nullptr || is_early(block), 0) != 0) return false;
-  if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true)) return true;
-  if (wants_free(block)) freeing(word_kind::free, block);
-  return true;
+template <typename call>
+[[gnu::always_inline]] inline void told_free(call forward, void* block) {
+  if (__builtin_expect(block == nullptr || is_early(block), 0) != 0) return;
+  const bool inner = __builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true);
+  if (inner || !wants_free(block) || !freeing(word_kind::free, block)) return forward();
+  call_timer timer(session_ticks());
+  forward();
+  freed(timer.stop());
+}
+
+// Null has been ruled out.
+template <typename call>
+[[gnu::always_inline]] inline void* told_realloc(call forward, void* block, std::size_t size) {
+  if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true)) return forward();
+  const bool begun = wants_free(block) && realloc_begins(block);
+  const bool wanted = wants_allocation(size);
+  if (!wanted && !begun) return forward();
+  call_time time;
+  void* const moved = run_timed(wanted && wants_time(size), time, forward);
+  realloc_ends(begun, moved, size, caller(), time);
+  return moved;
 }
 
 // Out of the early store: what was there before the program's malloc was known.
@@ -54,11 +72,12 @@ extern "C" {
 
 void* malloc(std::size_t size) noexcept {
   if (!ready()) return early(size, 16);
-  return told(word_kind::malloc, real.malloc(size), size, 0);
+  return told(
+      word_kind::malloc, [=] { return real.malloc(size); }, size, 0);
 }
 
 void free(void* block) noexcept {
-  if (told_of_free(block)) real.free(block);
+  told_free([=] { real.free(block); }, block);
 }
 
 void* calloc(std::size_t count, std::size_t size) noexcept {
@@ -66,19 +85,17 @@ void* calloc(std::size_t count, std::size_t size) noexcept {
     std::size_t all = 0;
     return __builtin_mul_overflow(count, size, &all) ? nullptr : early(all, 16);
   }
-  return told(word_kind::calloc, real.calloc(count, size), count * size, 0);
+  return told(
+      word_kind::calloc, [=] { return real.calloc(count, size); }, count * size, 0);
 }
 
 void* realloc(void* block, std::size_t size) noexcept {
   if (is_early(block)) return move_early(block, size);
   if (!ready()) return early(size, 16);
-  if (block == nullptr) return told(word_kind::malloc, real.realloc(nullptr, size), size, 0);
-  if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true))
-    return real.realloc(block, size);
-  const bool begun = wants_free(block) && realloc_begins(block);
-  void* moved = real.realloc(block, size);
-  if (wants_allocation(size) || begun) realloc_ends(begun, moved, size, caller());
-  return moved;
+  if (block == nullptr)
+    return told(
+        word_kind::malloc, [=] { return real.realloc(nullptr, size); }, size, 0);
+  return told_realloc([=] { return real.realloc(block, size); }, block, size);
 }
 
 void* reallocarray(void* block, std::size_t count, std::size_t size) noexcept {
@@ -89,11 +106,10 @@ void* reallocarray(void* block, std::size_t count, std::size_t size) noexcept {
   }
   if (is_early(block)) return move_early(block, all);
   if (!ready()) return early(all, 16);
-  if (block == nullptr) return told(word_kind::malloc, real.realloc(nullptr, all), all, 0);
-  const bool begun = wants_free(block) && realloc_begins(block);
-  void* moved = real.realloc(block, all);
-  if (wants_allocation(all) || begun) realloc_ends(begun, moved, all, caller());
-  return moved;
+  if (block == nullptr)
+    return told(
+        word_kind::malloc, [=] { return real.realloc(nullptr, all); }, all, 0);
+  return told_realloc([=] { return real.realloc(block, all); }, block, all);
 }
 
 int posix_memalign(void** out, std::size_t alignment, std::size_t size) noexcept {
@@ -102,29 +118,39 @@ int posix_memalign(void** out, std::size_t alignment, std::size_t size) noexcept
     if (block != nullptr) *out = block;
     return block != nullptr ? 0 : ENOMEM;
   }
-  const int result = real.posix_memalign(out, alignment, size);
-  if (result == 0) told(word_kind::aligned, *out, size, alignment);
+  int result = 0;
+  told(
+      word_kind::aligned,
+      [&]() -> void* {
+        result = real.posix_memalign(out, alignment, size);
+        return result == 0 ? *out : nullptr;
+      },
+      size, alignment);
   return result;
 }
 
 void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
   if (!ready()) return early(size, alignment);
-  return told(word_kind::aligned, real.aligned_alloc(alignment, size), size, alignment);
+  return told(
+      word_kind::aligned, [=] { return real.aligned_alloc(alignment, size); }, size, alignment);
 }
 
 void* memalign(std::size_t alignment, std::size_t size) noexcept {
   if (!ready()) return early(size, alignment);
-  return told(word_kind::aligned, real.memalign(alignment, size), size, alignment);
+  return told(
+      word_kind::aligned, [=] { return real.memalign(alignment, size); }, size, alignment);
 }
 
 void* valloc(std::size_t size) noexcept {
   if (!ready()) return early(size, 4096);
-  return told(word_kind::aligned, real.valloc(size), size, 4096);
+  return told(
+      word_kind::aligned, [=] { return real.valloc(size); }, size, 4096);
 }
 
 void* pvalloc(std::size_t size) noexcept {
   if (!ready()) return early(size, 4096);
-  return told(word_kind::aligned, real.pvalloc(size), size, 4096);
+  return told(
+      word_kind::aligned, [=] { return real.pvalloc(size); }, size, 4096);
 }
 
 std::size_t malloc_usable_size(void* block) noexcept {
@@ -134,17 +160,20 @@ std::size_t malloc_usable_size(void* block) noexcept {
 }
 
 void cfree(void* block) noexcept {
-  if (told_of_free(block)) real.free(block);
+  told_free([=] { real.free(block); }, block);
 }
 
 void free_sized(void* block, std::size_t size) noexcept {
-  if (!told_of_free(block)) return;
-  real.free_sized != nullptr ? real.free_sized(block, size) : real.free(block);
+  told_free([=] { real.free_sized != nullptr ? real.free_sized(block, size) : real.free(block); }, block);
 }
 
 void free_aligned_sized(void* block, std::size_t alignment, std::size_t size) noexcept {
-  if (!told_of_free(block)) return;
-  real.free_aligned_sized != nullptr ? real.free_aligned_sized(block, alignment, size) : real.free(block);
+  told_free(
+      [=] {
+        real.free_aligned_sized != nullptr ? real.free_aligned_sized(block, alignment, size)
+                                           : real.free(block);
+      },
+      block);
 }
 
 }  // extern "C"

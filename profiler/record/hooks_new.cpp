@@ -101,14 +101,22 @@ const operators& all() {
   return known;
 }
 
+// What it calls in turn, and what in_new says, is not told a second time.
+template <typename call>
+[[gnu::always_inline]] inline void* inside_new(call forward) {
+  self.in_new = 1;
+  void* const block = forward();
+  self.in_new = 0;
+  return block;
+}
+
 template <typename call>
 [[gnu::always_inline]] inline void* told_new(call forward, std::size_t size, std::size_t alignment) {
   if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), false)) return forward();
-  self.in_new = 1;
-  void* block = forward();
-  self.in_new = 0;
-  if (block != nullptr && wants_allocation(size))
-    allocated(word_kind::operator_new, block, size, alignment, caller());
+  if (!wants_allocation(size)) return inside_new(forward);
+  call_time time;
+  void* const block = run_timed(wants_time(size), time, [&] { return inside_new(forward); });
+  allocated(word_kind::operator_new, block, size, alignment, caller(), time);
   return block;
 }
 
@@ -118,10 +126,15 @@ template <typename call>
       (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), false))) {
     return forward();
   }
-  if (wants_free(block)) freeing(word_kind::operator_delete, block);
-  self.in_new = 1;
-  forward();
-  self.in_new = 0;
+  const auto inside_delete = [&] {
+    self.in_new = 1;
+    forward();
+    self.in_new = 0;
+  };
+  if (!wants_free(block) || !freeing(word_kind::operator_delete, block)) return inside_delete();
+  call_timer timer(session_ticks());
+  inside_delete();
+  freed(timer.stop());
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ constexpr std::uint32_t verify_every = 256;  // a power of two, as the next one
 constexpr std::uint32_t usable_every = 64;
 constexpr std::size_t always_checked_bytes = std::size_t{1} << 20;
 constexpr std::uint32_t check_every = 8;  // of large blocks below that
+constexpr std::uint32_t own_every =
+    16;  // of the events in mode full, for the recorder's own time; a power of two
 
 // What a block is whose size is not told: the new one of a realloc, in mode sample.
 constexpr std::uintptr_t unrecorded_block = 8;
@@ -87,10 +89,12 @@ class ring_nodes final : public node_sink {
   thread_state& thread_;
 };
 
+bool is_full() { return session.header->mode == record_mode::full; }
+
 // From here to the end of a hook's work signal handlers' events go unrecorded.
 class section {
  public:
-  section() {
+  section() : timer_(session_ticks()) {
     if (self.busy != not_busy) {
       if (self.busy == recording && process != nullptr && process->file.page != nullptr) {
         process->file.page->lost_nested.fetch_add(1, std::memory_order_relaxed);
@@ -109,7 +113,10 @@ class section {
     if (thread != nullptr && !thread->enter()) thread = nullptr;
   }
   ~section() {
-    if (thread != nullptr) thread->leave();
+    if (thread != nullptr) {
+      count_own_time();
+      thread->leave();
+    }
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (entered_) self.busy = not_busy;
   }
@@ -119,6 +126,18 @@ class section {
   thread_state* thread = nullptr;
 
  private:
+  // What the collector takes off the program's time.
+  void count_own_time() {
+    const bool full = is_full();
+    if (full && (thread->events & (own_every - 1)) != 0) return;
+    const call_time own = timer_.stop();
+    if (own.known == timing::interrupted) return;
+    // relaxed: a sum of its own
+    process->file.page->own_ticks.fetch_add(full ? own.ticks * own_every : own.ticks,
+                                            std::memory_order_relaxed);
+  }
+
+  call_timer timer_;
   bool entered_ = false;
 };
 
@@ -182,8 +201,6 @@ std::int64_t draw(thread_state& thread) {
   return static_cast<std::int64_t>(-binary_logarithm(uniform) * 0.69314718055994531 * mean) + 1;
 }
 
-bool is_full() { return session.header->mode == record_mode::full; }
-
 // Whether a block of `size` is recorded; wants_allocation has subtracted it.
 bool is_sampled(thread_state& thread, std::size_t size) {
   if (is_full()) return true;
@@ -204,15 +221,32 @@ bool is_sampled(thread_state& thread, std::size_t size) {
 
 // ---- events ----
 
+// A call of `size` bytes has failed: nothing was drawn for it.
+void take_back(std::size_t size) {
+  self.countdown = static_cast<std::int64_t>(static_cast<std::uint64_t>(self.countdown) + size);
+}
+
 std::size_t usable_size(void* block) {
   return real.malloc_usable_size != nullptr ? real.malloc_usable_size(block) : 0;
 }
 
+// How long a call took.
+void put_time(thread_state& thread, note_kind known, note_kind not_known, const call_time& time) {
+  if (time.known == timing::none) return;
+  if (time.known == timing::interrupted) {
+    thread.put(note_word(not_known, 0));
+  } else {
+    thread.put(note_word(known, ticks_figure(time.ticks, time.known == timing::doubtful)));
+  }
+}
+
+// The event's time is the end of the call, if that is known.
 void put_block(thread_state& thread, word_kind kind, std::uintptr_t block, std::size_t size,
-               std::uint32_t node) {
-  if (!thread.reserve(4)) return;
+               std::uint32_t node, const call_time& time) {
+  if (!thread.reserve(5)) return;
   if (size >= size_elsewhere) thread.put(note_word(note_kind::size, size));
-  const std::uint64_t ticks = thread.ticks_since_last();
+  put_time(thread, note_kind::call_ticks, note_kind::untimed_call, time);
+  const std::uint64_t ticks = thread.ticks_since_last(time.end);
   thread.put(address_word(kind, ticks, block));
   thread.put(node | static_cast<std::uint64_t>(size < size_elsewhere ? size : size_elsewhere) << 32);
   thread.publish();
@@ -252,9 +286,19 @@ void put_residency(thread_state& thread, void* block, std::size_t size) {
   put_note(thread, note_kind::resident_pages, resident);
 }
 
+bool is_to_be_timed(thread_state& thread, std::size_t size) {
+  if (!is_full() || size >= large_block_bytes) return true;
+  if (self.untimed != 0) {
+    --self.untimed;
+    return false;
+  }
+  // 0 to 2 * full_timed_every - 2 calls are left out, evenly: a program's rhythm does not choose what is timed.
+  self.untimed = static_cast<std::uint8_t>((next_random(thread) >> 32) % (2 * full_timed_every - 1));
+  return true;
+}
+
 // Whether `block`, about to go, was recorded; tells how much of it is resident.
-bool leaves(thread_state& thread, void* block) {
-  std::size_t size = 0;
+bool leaves(thread_state& thread, void* block, std::size_t& size) {
   if (!is_full()) {
     if (!process->samples.take(block, size)) return false;
   } else {
@@ -269,8 +313,19 @@ bool leaves(thread_state& thread, void* block) {
 constinit std::atomic<const block_filter*> filter{&no_blocks};
 constinit std::atomic<std::int64_t> told_below{0};
 
+tick_source session_ticks() {
+  return session.header != nullptr ? session.header->ticks : tick_source::counter;
+}
+
+bool wants_time(std::size_t size) {
+  // A thread that has told nothing yet has nothing to draw by.
+  if (session.header == nullptr || self.busy != not_busy || self.state == nullptr) return false;
+  return is_to_be_timed(*self.state, size);
+}
+
 void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignment,
-               const call_origin& origin) {
+               const call_origin& origin, const call_time& time) {
+  if (block == nullptr) return take_back(size);
   const section here;
   if (here.thread == nullptr) return;
   thread_state& thread = *here.thread;
@@ -279,22 +334,32 @@ void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignm
   const std::uint32_t node = node_of(thread, origin);
   if (alignment != 0) put_note(thread, note_kind::alignment, alignment);
   if (wants_usable(thread, size)) put_note(thread, note_kind::usable, usable_size(block));
-  put_block(thread, kind, reinterpret_cast<std::uintptr_t>(block), size, node);
+  put_block(thread, kind, reinterpret_cast<std::uintptr_t>(block), size, node, time);
 }
 
-void freeing(word_kind kind, void* block) {
+bool freeing(word_kind kind, void* block) {
   const section here;
-  if (here.thread == nullptr || !leaves(*here.thread, block)) return;
+  std::size_t size = 0;
+  if (here.thread == nullptr || !leaves(*here.thread, block, size)) return false;
   thread_state& thread = *here.thread;
-  if (!thread.reserve(2)) return;
+  if (!thread.reserve(2)) return false;
   const std::uint64_t ticks = thread.ticks_since_last();
   thread.put(address_word(kind, ticks, reinterpret_cast<std::uintptr_t>(block)));
   thread.publish();
+  return is_to_be_timed(thread, size);
+}
+
+void freed(const call_time& time) {
+  const section here;
+  if (here.thread == nullptr || !here.thread->reserve(1)) return;
+  put_time(*here.thread, note_kind::free_ticks, note_kind::untimed_free, time);
+  here.thread->publish();
 }
 
 bool realloc_begins(void* block) {
   const section here;
-  if (here.thread == nullptr || !leaves(*here.thread, block)) return false;
+  std::size_t size = 0;
+  if (here.thread == nullptr || !leaves(*here.thread, block, size)) return false;
   thread_state& thread = *here.thread;
   if (!thread.reserve(2)) return false;
   const std::uint64_t ticks = thread.ticks_since_last();
@@ -304,7 +369,9 @@ bool realloc_begins(void* block) {
   return true;
 }
 
-void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& origin) {
+void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& origin,
+                  const call_time& time) {
+  if (block == nullptr) take_back(size);
   const section here;
   if (here.thread == nullptr) return;
   thread_state& thread = *here.thread;
@@ -313,7 +380,7 @@ void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& 
     std::size_t old_size = usable_size(reinterpret_cast<void*>(thread.old_block));
     if (size != 0 && !is_full())
       process->samples.insert(reinterpret_cast<void*>(thread.old_block), old_size, filter);
-    put_block(thread, word_kind::realloc_end, 0, size, 0);
+    put_block(thread, word_kind::realloc_end, 0, size, 0, {});
     return;
   }
   bool sampled = is_sampled(thread, size);
@@ -322,7 +389,7 @@ void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& 
   const std::uint32_t node = node_of(thread, origin);
   if (sampled && wants_usable(thread, size)) put_note(thread, note_kind::usable, usable_size(block));
   const auto address = sampled ? reinterpret_cast<std::uintptr_t>(block) : unrecorded_block;
-  put_block(thread, word_kind::realloc_end, address, size, node);
+  put_block(thread, word_kind::realloc_end, address, size, node, sampled ? time : call_time{});
 }
 
 void mapped(void* start, std::size_t bytes, bool anonymous, const call_origin& origin) {

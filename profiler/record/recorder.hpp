@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "profiler/record/call_path.hpp"
+#include "profiler/record/call_timer.hpp"
 #include "profiler/record/sampled_blocks.hpp"
 #include "profiler/record/session.hpp"
 
@@ -47,6 +48,7 @@ struct thread_local_part {
   std::int64_t countdown;  // above told_below: bytes to the next sample
   std::uint8_t busy;       // a busy_kind
   std::uint8_t in_new;     // inside the program's operator new or delete, which will call malloc or free
+  std::uint8_t untimed;    // in mode full: calls of small blocks until the next one that is timed
 };
 extern constinit thread_local thread_local_part self __attribute__((tls_model("initial-exec")));
 
@@ -54,9 +56,10 @@ extern constinit thread_local thread_local_part self __attribute__((tls_model("i
 // In mode sample each recording of a process begins above the countdowns that an earlier one has left in threads.
 extern constinit std::atomic<std::int64_t> told_below;
 
-// One subtraction and a branch that is nearly never taken where blocks are sampled.
+// Whether the call that is about to get `size` bytes is to be told: one subtraction and a branch that is nearly never
+// taken where blocks are sampled. Asked before the call, so that it can be timed.
 inline bool wants_allocation(std::size_t size) {
-  self.countdown -= static_cast<std::int64_t>(size);
+  self.countdown = static_cast<std::int64_t>(static_cast<std::uint64_t>(self.countdown) - size);
   // relaxed: nothing depends on it but whether the slow way is taken
   const std::int64_t limit = told_below.load(std::memory_order_relaxed);
   return __builtin_expect(self.countdown < limit || size >= large_block_bytes, 0) != 0;
@@ -67,14 +70,32 @@ inline bool wants_free(const void* block) {
   return now->counts()[filter_hash(block) & now->mask] != 0;
 }
 
-// The program has got `block`. `alignment` is 0 where it did not ask for one.
+// Whether a call that is told is timed, too: every one that is sampled, in mode full one in 16 on average and all of
+// large blocks.
+bool wants_time(std::size_t size);
+tick_source session_ticks();
+
+// Calls `forward`, timed if need be.
+template <typename call>
+[[gnu::always_inline]] inline auto run_timed(bool timed, call_time& time, call forward) {
+  if (!timed) return forward();
+  call_timer timer(session_ticks());
+  auto* const result = forward();
+  time = timer.stop();
+  return result;
+}
+
+// The program gets `block`; null: the call failed. `alignment` is 0 where the program did not ask for one.
 void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignment,
-               const call_origin& origin);
-// It is about to give `block` back: told before, as another thread may have it at once.
-void freeing(word_kind kind, void* block);
+               const call_origin& origin, const call_time& time);
+// It is about to give `block` back: told before, as another thread may have it at once. True: the call is to be timed,
+// and freed() tells how long it took.
+bool freeing(word_kind kind, void* block);
+void freed(const call_time& time);
 // The two halves of realloc; the second with null when it failed. False: the old block was not recorded.
 bool realloc_begins(void* block);
-void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& origin);
+void realloc_ends(bool begun, void* block, std::size_t size, const call_origin& origin,
+                  const call_time& time);
 
 void mapped(void* start, std::size_t bytes, bool anonymous, const call_origin& origin);
 void unmapped(void* start, std::size_t bytes);

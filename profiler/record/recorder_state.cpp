@@ -274,8 +274,10 @@ void detach() {
 
 void tell_nothing() { told_below.store(INT64_MIN, std::memory_order_relaxed); }
 
-std::uint64_t thread_state::ticks_since_last() {
-  const std::uint64_t now = ticks_now();
+std::uint64_t thread_state::ticks_since_last(std::uint64_t then) {
+  std::uint64_t now = then != 0 ? then >> session.header->tick_shift : ticks_now();
+  // A signal handler has told of something in between.
+  if (now < last_ticks) now = last_ticks;
   std::uint64_t passed = now - last_ticks;
   if (passed > most_ticks) {
     put(static_cast<std::uint64_t>(word_kind::time) | now << kind_bits);

@@ -86,8 +86,9 @@ struct thread_state {
   void put(std::uint64_t word) { words[head++ & mask] = word; }
   // release, pairs with the collector's acquire: all words below are written
   void publish() { ring->head.store(head, std::memory_order_release); }
-  // The ticks to put into an event; tells the collector of long pauses first. Needs room for one word more.
-  std::uint64_t ticks_since_last();
+  // The ticks to put into an event that happens now, or happened at `then`, ticks of the source, not shifted; tells the
+  // collector of long pauses first. Needs room for one word more. No event is earlier than the one before it.
+  std::uint64_t ticks_since_last(std::uint64_t then = 0);
 
   std::uint64_t mask;
 

@@ -49,6 +49,9 @@ enum class tick_source : std::uint32_t {
 // Blocks from here on are always recorded, and looked at when they are freed.
 inline constexpr std::size_t large_block_bytes = std::size_t{64} << 10;
 
+// In mode full one call in so many is timed, on average, and every call of a large block.
+inline constexpr std::uint32_t full_timed_every = 16;
+
 // ---- words ----
 // word 0: bits 0..3 kind, 4..18 ticks since the ring's last event, 19..63 an address >> 3, unless said otherwise.
 
@@ -80,7 +83,13 @@ enum class note_kind : std::uint8_t {
   alignment = 2,
   usable = 3,
   checked_pages = 4,
-  resident_pages = 5
+  resident_pages = 5,
+  call_ticks =
+      6,  // how long the call took, of the tick source, not shifted; bit 0 of the figure is call_is_doubtful
+  untimed_call = 7,  // it was timed, and the kernel interrupted it
+  // The last free or delete of the ring, told after it: the same two.
+  free_ticks = 8,
+  untimed_free = 9
 };
 
 inline constexpr unsigned kind_bits = 4;
@@ -94,6 +103,10 @@ inline constexpr std::size_t most_words = 4 + most_text_bytes / 8;  // of one ev
 
 constexpr std::uint64_t address_word(word_kind kind, std::uint64_t ticks, std::uint64_t address) {
   return static_cast<std::uint64_t>(kind) | ticks << kind_bits | (address >> 3) << address_shift;
+}
+// The figure of call_ticks and free_ticks. Doubtful: the kernel may have interrupted it.
+constexpr std::uint64_t ticks_figure(std::uint64_t ticks, bool doubtful) {
+  return (ticks < (std::uint64_t{1} << 50) ? ticks : std::uint64_t{1} << 50) << 1 | (doubtful ? 1 : 0);
 }
 constexpr std::uint64_t note_word(note_kind what, std::uint64_t figure) {
   return static_cast<std::uint64_t>(word_kind::note) | static_cast<std::uint64_t>(what) << 4 | figure << 12;
@@ -129,7 +142,8 @@ struct process_page {
   std::atomic<std::uint64_t> own_faults{0};    // page faults of the recorder's own
   std::atomic<std::uint64_t> unwind_checked{0};
   std::atomic<std::uint64_t> unwind_wrong{0};
-  usage_figures at_start;  // of the process; an earlier program may have run in it
+  std::atomic<std::uint64_t> own_ticks{0};  // processor time of the recorder, of the tick source, not shifted
+  usage_figures at_start;                   // of the process; an earlier program may have run in it
   usage_figures at_exit;
   std::atomic<std::uint32_t> ended{0};  // release, pairs with the collector's acquire: at_exit is there
   std::uint64_t allocator_start = 0;    // where its malloc's code lies

@@ -352,7 +352,8 @@ json describe_prices(const price_list& prices) {
           {"costly_fault", prices.costly_fault},
           {"unmap_page", prices.unmap_page},
           {"zero_page", prices.zero_page},
-          {"malloc_pair", prices.malloc_pair}};
+          {"malloc_pair", prices.malloc_pair},
+          {"timed_call", prices.timed_call}};
 }
 
 }  // namespace

@@ -231,4 +231,95 @@ TEST(process_model, call_paths_have_an_end) {
   EXPECT_LT(node, model.stacks().size());
 }
 
+model_settings sampled() {
+  model_settings settings = exact();
+  settings.full = false;
+  settings.sample_bytes = 64 << 10;
+  return settings;
+}
+
+// A heap that grows by blocks of 64 bytes, of which those that a draw by bytes takes are known: all its page faults
+// together are those that the kernel counted, and not one for every block of a page.
+TEST(process_model, faults_of_small_sampled_blocks_are_those_of_their_pages) {
+  process_model model(sampled());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t node = model.node(0, 0x1000);
+  constexpr std::uint64_t size = 64;
+  constexpr std::uint64_t blocks = 400'000;
+  constexpr double pages = static_cast<double>(size) * blocks / 4096;
+  std::uint64_t seed = 1;
+  for (std::uint64_t block = 0; block < blocks; ++block) {
+    const std::uint64_t address = 0x100000 + size * block;
+    const std::uint64_t time = 1000 * (block + 1);
+    if (address % 4096 == 0) model.fault(fault(time - 600, address));
+    seed = seed * 6364136223846793005U + 1442695040888963407U;
+    if ((seed >> 33) % 1024 != 0) continue;  // 64 bytes of 64 KiB
+    allocation_event event = allocation(time, address, size, node);
+    event.took = {true, true, false, 800};
+    model.allocated(thread, event);
+  }
+  // The same places again: nothing is fresh any more.
+  for (std::uint64_t block = 0; block < blocks; block += 900) {
+    const std::uint64_t address = 0x100000 + size * block;
+    model.allocated(thread, allocation(1000 * (2 * blocks + block), address, size, node));
+  }
+  profile p;
+  model.fill(p);
+  const site_figures& figures = figures_of(p, node);
+  const double margin = 1.96 * std::sqrt(figures.faults_variance);
+  EXPECT_NEAR(figures.faults, pages, margin);
+  EXPECT_LT(margin, 0.15 * pages);
+  EXPECT_LE(figures.faults + p.other_faults, pages * 1.0001);
+}
+
+TEST(process_model, estimates_are_no_more_than_all_faults) {
+  process_model model(sampled());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t node = model.node(0, 0x1000);
+  for (std::uint64_t block = 0; block < 100; ++block) {
+    const std::uint64_t address = 0x100000 + 4096 * block;
+    model.fault(fault(100 * block, address));
+    model.allocated(thread, allocation(100 * block + 10, address, 4096, node));
+  }
+  profile p;
+  model.fill(p);
+  EXPECT_DOUBLE_EQ(figures_of(p, node).faults, 100);
+  EXPECT_DOUBLE_EQ(p.other_faults, 0);
+}
+
+TEST(process_model, time_in_malloc_is_that_of_timed_calls) {
+  model_settings settings = sampled();
+  settings.timer_ns = 10;
+  process_model model(settings);
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t node = model.node(0, 0x1000);
+  for (std::uint64_t block = 0; block < 100; ++block) {
+    allocation_event event = allocation(100 * block, 0x10000 + 64 * block, 64, node);
+    event.took = {true, block % 4 != 3, false, block % 4 == 3 ? 1e9 : 40.0};  // one of four was interrupted
+    model.allocated(thread, event);
+    model.freed(thread, release(100 * block + 50, 0x10000 + 64 * block));
+    model.free_took(thread, {true, true, false, 30});
+  }
+  profile p;
+  model.fill(p);
+  const site_figures& figures = figures_of(p, node);
+  EXPECT_NEAR(figures.malloc_ns, figures.allocations * 30 + figures.frees * 20, 1);
+  EXPECT_GT(figures.malloc_variance, 0) << "how many calls there were is an estimate";
+}
+
+TEST(process_model, a_fault_within_a_timed_call_is_not_malloc_time) {
+  model_settings settings = sampled();
+  settings.fault_ns = 700;
+  process_model model(settings);
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t node = model.node(0, 0x1000);
+  model.fault(fault(10'500, 0x20000));
+  allocation_event event = allocation(11'000, 0x20000, 64, node);
+  event.took = {true, true, false, 1000};
+  model.allocated(thread, event);
+  profile p;
+  model.fill(p);
+  EXPECT_NEAR(figures_of(p, node).malloc_ns, figures_of(p, node).allocations * 300, 1);
+}
+
 }  // namespace

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/call_times.hpp"
+
+#include <algorithm>
+
+namespace tarn::profiler {
+
+void timed_calls::add(double call_weight, double call_ns) noexcept {
+  const double square = call_weight * call_weight;
+  weight += call_weight;
+  ns += call_weight * call_ns;
+  weight2 += square;
+  weight2_ns += square * call_ns;
+  weight2_ns2 += square * call_ns * call_ns;
+}
+
+void timed_calls::add(const timed_calls& more) noexcept {
+  weight += more.weight;
+  ns += more.ns;
+  weight2 += more.weight2;
+  weight2_ns += more.weight2_ns;
+  weight2_ns2 += more.weight2_ns2;
+}
+
+void timed_calls::lower(double call_weight, double from_ns, double to_ns) noexcept {
+  const double square = call_weight * call_weight;
+  ns -= call_weight * (from_ns - to_ns);
+  weight2_ns -= square * (from_ns - to_ns);
+  weight2_ns2 -= square * (from_ns * from_ns - to_ns * to_ns);
+}
+
+estimate time_of_calls(const timed_calls& timed, double calls, double calls_variance, double otherwise) {
+  if (timed.weight <= 0) return {calls * otherwise, calls_variance * otherwise * otherwise};
+  const double mean = timed.mean();
+  const double residuals =
+      std::max(0.0, timed.weight2_ns2 - 2 * mean * timed.weight2_ns + mean * mean * timed.weight2);
+  const double scale = calls / timed.weight;
+  // Where every call was timed there is nothing to estimate.
+  const bool stand_for_more = timed.weight2 > timed.weight;
+  const double left_out = stand_for_more ? 1 : std::clamp(1 - timed.weight / std::max(calls, 1.0), 0.0, 1.0);
+  return {calls * mean, scale * scale * residuals * left_out + calls_variance * mean * mean};
+}
+
+void largest_calls::add(const call& one) noexcept {
+  ++count_;
+  if (one.part() <= largest_.back().part()) return;
+  largest_.back() = one;
+  for (std::size_t at = most; at > 0 && largest_[at].part() > largest_[at - 1].part(); --at) {
+    std::swap(largest_[at], largest_[at - 1]);
+  }
+}
+
+std::vector<largest_calls::excess> largest_calls::over_the_rest() const {
+  const std::size_t cut = std::min(most, count_ / 9);
+  std::vector<excess> result;
+  for (std::size_t index = 0; index < cut; ++index) {
+    const call& one = largest_[index];
+    result.push_back({one, one.ns - largest_[cut].part() / one.weight});
+  }
+  return result;
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/fresh_pages.hpp"
+
+namespace tarn::profiler {
+
+void fresh_pages::given(std::uint64_t address, std::uint64_t time_ns, double weight) {
+  constexpr double newest_part = 1.0 / 16;
+  const std::uint64_t page = address / page_bytes;
+  const auto before = gifts_.find(page - 1);
+  if (before != gifts_.end() && before->second.time_ns < time_ns) {
+    const auto took = static_cast<double>(time_ns - before->second.time_ns);
+    // One page that waited long, as between two phases of a program, is not what is usual.
+    const double counted = usual_ns_ > 0 && took > patience * usual_ns_ ? patience * usual_ns_ : took;
+    usual_ns_ = usual_ns_ > 0 ? usual_ns_ + newest_part * (counted - usual_ns_) : counted;
+  }
+  if (gifts_.size() >= most_pages && !gifts_.contains(page)) return;
+  gifts_[page] = {time_ns, weight};
+}
+
+double fresh_pages::weight_at(std::uint64_t page_address, std::uint64_t time_ns) const {
+  const std::uint64_t page = page_address / page_bytes;
+  const auto found = gifts_.find(page);
+  if (found == gifts_.end()) return 0;
+  const gift& mine = found->second;
+  const auto successor = gifts_.find(page + 1);
+  if (successor != gifts_.end() && successor->second.time_ns > mine.time_ns &&
+      successor->second.time_ns < time_ns) {
+    return 0;
+  }
+  const double age = time_ns > mine.time_ns ? static_cast<double>(time_ns - mine.time_ns) : 0;
+  return usual_ns_ > 0 && age > patience * usual_ns_ ? 0 : mine.weight;
+}
+
+}  // namespace tarn::profiler

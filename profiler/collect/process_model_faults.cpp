@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// process_model: page faults, joined to the blocks that they were taken for.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "profiler/collect/process_model.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;
+constexpr std::uint64_t page_mask = 4095;
+constexpr std::uint64_t clocks_differ_ns = 200;  // that of faults, and that of the program's events
+constexpr std::uint64_t header_reach = 128;      // behind a block
+constexpr std::uint64_t allocator_reach = std::uint64_t{1} << 20;
+
+}  // namespace
+
+void process_model::count_fault(living_site& site, double weight, bool in_kernel) {
+  site.figures.faults += weight;
+  site.figures.fault_pages += weight;
+  if (in_kernel) site.figures.kernel_faults += weight;
+  joined_faults_ += weight;
+}
+
+// Requires that the block stands for itself alone.
+void process_model::count_block_fault(living_block& block, const fault_event& event) {
+  living_site& site = sites_[block.site];
+  block.faults += event.weight;
+  count_fault(site, event.weight, event.in_kernel);
+  site.figures.faults_variance += event.weight * (event.weight - 1);
+}
+
+// The block's part of a fault that gave `page`. All parts of one block are one part of the site's sum, whose variance
+// grows by the difference of their squares.
+void process_model::count_part(living_block& block, std::uint64_t page, double fault_weight, bool in_kernel) {
+  const std::uint64_t begin = std::max(block.address, page);
+  const std::uint64_t end = std::min(block.address + block.size, page + fresh_pages::page_bytes);
+  if (begin >= end) return;
+  const double part = fault_weight * static_cast<double>(end - begin) / fresh_pages::page_bytes;
+  const double weight = weight_of(block.size);
+  const double before = block.faults;
+  block.faults += part;
+  living_site& site = sites_[block.site];
+  count_fault(site, part * weight, in_kernel);
+  site.sampled_faults += part * weight;
+  site.figures.faults_variance += (block.faults * block.faults - before * before) * weight * (weight - 1);
+}
+
+// A page that is given: to the blocks that are there already.
+void process_model::share_page(const fault_event& event) {
+  const std::uint64_t page = event.address & ~page_mask;
+  fresh_pages_.given(page, event.time_ns, event.weight);
+  blocks_.for_each_on_page(page, [&](living_block& block) {
+    if (weight_of(block.size) > 1) count_part(block, page, event.weight, event.in_kernel);
+  });
+}
+
+// A block that comes to lie on pages that were given before.
+void process_model::share_fresh_pages(living_block& block, const call_duration& took) {
+  const std::uint64_t call = took.is_timed && took.is_known ? static_cast<std::uint64_t>(took.ns) : 0;
+  const std::uint64_t begun = block.time_ns - std::min(block.time_ns, call + clocks_differ_ns);
+  for (std::uint64_t page = block.address & ~page_mask; page < block.address + block.size;
+       page += fresh_pages::page_bytes) {
+    const double weight = fresh_pages_.weight_at(page, begun);
+    if (weight > 0) count_part(block, page, weight, false);
+  }
+}
+
+bool process_model::join(const fault_event& event) {
+  living_block* block = blocks_.find_within(event.address);
+  if (block != nullptr && weight_of(block->size) <= 1) {
+    count_block_fault(*block, event);
+    return true;
+  }
+  const auto above = regions_.upper_bound(event.address);
+  if (above != regions_.begin() && event.address < std::prev(above)->second.end) {
+    count_fault(sites_[std::prev(above)->second.site], event.weight, event.in_kernel);
+    return true;
+  }
+  if (!settings_.full) share_page(event);
+  return false;
+}
+
+void process_model::fault(const fault_event& event) {
+  seen_faults_ += event.weight;
+  if (event.in_kernel) kernel_faults_ += event.weight;
+  if (join(event)) return;
+  const auto thread = thread_of_id_.find(event.thread);
+  if (thread == thread_of_id_.end()) return;
+  std::vector<fault_event>& waiting = thread_states_[thread->second].waiting;
+  if (waiting.size() < most_waiting_faults) waiting.push_back(event);
+}
+
+void process_model::touched(const fault_event& event, std::uint32_t node, const std::string& place) {
+  seen_faults_ += event.weight;
+  if (event.in_kernel) kernel_faults_ += event.weight;
+  const auto [known, added] =
+      site_of_region_.try_emplace({node, place}, static_cast<std::uint32_t>(sites_.size()));
+  if (added) {
+    living_site& site = sites_.emplace_back();
+    site.stack = node;
+    site.region = place;
+  }
+  living_site& site = sites_[known->second];
+  site.figures.samples += 1;
+  count_fault(site, event.weight, event.in_kernel);
+}
+
+// Whether a fault just before `block` was given was taken for its sake: on its pages, that of the allocator's header
+// included, or by the allocator's code nearby, as when it prepares what lies behind the block.
+bool process_model::is_for(const fault_event& event, const living_block& block) const {
+  const std::uint64_t begin = block.address & ~page_mask;
+  const std::uint64_t end = block.address + std::max<std::uint64_t>(block.size, 1);
+  if (event.address >= begin && event.address < end + header_reach) return true;
+  const bool by_allocator =
+      event.instruction >= settings_.allocator_start && event.instruction < settings_.allocator_end;
+  return by_allocator && event.address + allocator_reach >= begin && event.address < end + allocator_reach;
+}
+
+// `block` is what the thread has allocated meanwhile. Where blocks are sampled the calls in between are not known, and a
+// fault was in this one if it came during it; its page is shared already, unless the block has it alone.
+double process_model::resolve_waiting(thread_state& thread, const living_block* block,
+                                      const call_duration& took) {
+  double found = 0;
+  if (block != nullptr) {
+    living_block* changed = blocks_.find(block->address);
+    const bool alone = weight_of(changed->size) <= 1;
+    for (const fault_event& event : thread.waiting) {
+      const bool during =
+          took.is_timed &&
+          event.time_ns + static_cast<std::uint64_t>(took.ns) + clocks_differ_ns >= block->time_ns;
+      if (settings_.full ? !is_for(event, *changed) : !during) continue;
+      found += event.weight;
+      if (alone && is_for(event, *changed)) count_block_fault(*changed, event);
+    }
+  }
+  thread.waiting.clear();
+  return found;
+}
+
+void process_model::settle() {
+  for (thread_state& thread : thread_states_) thread.waiting.clear();
+}
+
+}  // namespace tarn::profiler

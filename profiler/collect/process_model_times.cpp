@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// process_model: how long the calls into malloc took.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "profiler/collect/process_model.hpp"
+#include "profiler/record/session.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr double doubtful_ns =
+    100'000;                         // where an interruption cannot be told, what takes longer counts as one
+constexpr double least_part = 0.25;  // of a call's time, which the timer's own price leaves
+constexpr double fault_part = 0.7;   // of a fault's price: a call that takes as long has taken a fault
+
+bool is_usable(const call_duration& took, double weight) {
+  if (!took.is_timed || !took.is_known) return false;
+  return !took.is_doubtful || weight <= 1 || took.ns < doubtful_ns;
+}
+
+}  // namespace
+
+// For how many calls a timed one stands.
+double process_model::time_weight_of(std::uint64_t size) const {
+  if (!settings_.full) return weight_of(size);
+  return size >= large_block_bytes ? 1 : full_timed_every;
+}
+
+// Where faults are not seen: a call for a small block that takes as long as a fault has taken one.
+double process_model::faults_of_call(const call_duration& took, double weight) const {
+  if (settings_.join_faults || settings_.fault_ns <= 0 || weight <= 1) return 0;
+  return std::floor(took.ns / settings_.fault_ns + 1 - fault_part);
+}
+
+// Without the timer's price, and without what is counted and priced apart.
+double process_model::own_time(const call_duration& took, double kernel_ns) const {
+  const double least = least_part * std::min(took.ns, settings_.timer_ns);
+  return std::max({took.ns - settings_.timer_ns - kernel_ns, least_part * (took.ns - kernel_ns), least});
+}
+
+void process_model::count_call(std::uint32_t site, bool release, double weight, double ns) {
+  living_site& at = sites_[site];
+  (release ? at.gives : at.gets).add(weight, ns);
+  if (weight > 1) largest_calls_.add({site, release, weight, ns});
+}
+
+void process_model::count_get(std::uint32_t site, std::uint64_t size, const call_duration& took,
+                              double faults) {
+  const double weight = time_weight_of(size);
+  if (!is_usable(took, weight)) return;
+  const double kernel_ns = (faults + faults_of_call(took, weight)) * settings_.fault_ns;
+  count_call(site, false, weight, own_time(took, kernel_ns));
+}
+
+void process_model::free_took(std::uint32_t thread, const call_duration& took) {
+  thread_state& owner = thread_states_[thread];
+  const std::uint32_t site = owner.last_release_site;
+  owner.last_release_site = 0;
+  const double weight = time_weight_of(owner.last_release_size);
+  if (site == 0 || !is_usable(took, weight)) return;
+  count_call(site - 1, true, weight, own_time(took, owner.last_release_pages * settings_.unmap_page_ns));
+}
+
+// Those of all sites, without what single calls take over the rest.
+std::vector<process_model::site_times> process_model::times_of_sites() const {
+  std::vector<site_times> times;
+  times.reserve(sites_.size());
+  for (const living_site& site : sites_) times.push_back({site.gets, site.gives});
+  for (const largest_calls::excess& one : largest_calls_.over_the_rest()) {
+    site_times& at = times[one.of.site];
+    (one.of.release ? at.gives : at.gets).lower(one.of.weight, one.of.ns, one.of.ns - one.ns);
+  }
+  return times;
+}
+
+void process_model::fill_times(profile& into) const {
+  const std::vector<site_times> times = times_of_sites();
+  site_times all;
+  for (const site_times& one : times) {
+    all.gets.add(one.gets);
+    all.gives.add(one.gives);
+  }
+  const double no_call_ns = settings_.malloc_pair_ns / 2;
+  const double get_ns = all.gets.weight > 0 ? all.gets.mean() : no_call_ns;
+  const double give_ns = all.gives.weight > 0 ? all.gives.mean() : no_call_ns;
+  for (std::size_t index = 0; index < sites_.size(); ++index) {
+    site_figures& to = into.sites[index].figures;
+    const estimate gets = time_of_calls(times[index].gets, to.allocations, to.allocations_variance, get_ns);
+    const estimate gives =
+        time_of_calls(times[index].gives, sites_[index].free_calls, to.allocations_variance, give_ns);
+    to.malloc_ns = gets.value + gives.value;
+    to.malloc_variance = gets.variance + gives.variance;
+  }
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/call_times.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace {
+
+using namespace tarn::profiler;
+
+TEST(call_times, all_calls_timed_are_told_exactly) {
+  timed_calls timed;
+  timed.add(1, 10);
+  timed.add(1, 30);
+  const estimate all = time_of_calls(timed, 2, 0, 99);
+  EXPECT_DOUBLE_EQ(all.value, 40);
+  EXPECT_DOUBLE_EQ(all.variance, 0);
+}
+
+TEST(call_times, none_timed_takes_what_others_take) {
+  const estimate all = time_of_calls({}, 5, 4, 20);
+  EXPECT_DOUBLE_EQ(all.value, 100);
+  EXPECT_DOUBLE_EQ(all.variance, 4 * 400);
+}
+
+// 95 of 100 intervals hold the truth, over draws of one in 16 of calls whose times differ.
+TEST(call_times, the_stated_interval_holds_the_truth) {
+  std::mt19937 random(7);
+  std::exponential_distribution<double> time(1.0 / 50);
+  int held = 0;
+  constexpr int draws = 400;
+  for (int draw = 0; draw < draws; ++draw) {
+    timed_calls timed;
+    double truth = 0;
+    for (int call = 0; call < 8000; ++call) {
+      const double ns = time(random);
+      truth += ns;
+      if (random() % 16 == 0) timed.add(16, ns);
+    }
+    const estimate all = time_of_calls(timed, 8000, 0, 0);
+    if (std::abs(all.value - truth) <= 1.96 * std::sqrt(all.variance)) ++held;
+  }
+  EXPECT_GE(held, draws * 92 / 100);
+  EXPECT_LE(held, draws * 99 / 100);
+}
+
+TEST(largest_calls, what_one_call_takes_over_the_rest_is_cut) {
+  largest_calls largest;
+  for (int call = 0; call < 99; ++call) largest.add({0, false, 100, 10});
+  largest.add({3, true, 100, 1'000'000});
+  const auto cut = largest.over_the_rest();
+  ASSERT_EQ(cut.size(), 8U);
+  EXPECT_EQ(cut[0].of.site, 3U);
+  EXPECT_TRUE(cut[0].of.release);
+  EXPECT_DOUBLE_EQ(cut[0].ns, 999'990);
+  for (std::size_t index = 1; index < cut.size(); ++index) EXPECT_DOUBLE_EQ(cut[index].ns, 0);
+  timed_calls timed;
+  timed.add(100, 1'000'000);
+  timed.lower(100, 1'000'000, 10);
+  EXPECT_DOUBLE_EQ(timed.mean(), 10);
+  EXPECT_DOUBLE_EQ(timed.weight2_ns2, 100.0 * 100 * 10 * 10);
+}
+
+TEST(largest_calls, few_calls_are_cut_less) {
+  largest_calls largest;
+  for (int call = 0; call < 8; ++call) largest.add({0, false, 2, 10.0 * call});
+  EXPECT_TRUE(largest.over_the_rest().empty());
+  largest.add({0, false, 2, 1000});
+  ASSERT_EQ(largest.over_the_rest().size(), 1U);
+  EXPECT_DOUBLE_EQ(largest.over_the_rest()[0].ns, 930);
+}
+
+}  // namespace
