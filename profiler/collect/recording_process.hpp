@@ -18,8 +18,6 @@
 
 namespace tarn::profiler {
 
-inline constexpr std::uint64_t second_ns = 1'000'000'000;
-
 // What a process may tell of; a program has some hundreds at most.
 inline constexpr std::size_t most_modules = 8192;
 

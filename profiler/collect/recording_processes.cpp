@@ -123,6 +123,8 @@ void recording::add_process(arrival&& from) {
   if (entry.arguments.empty() && entry.pid == main_process_ && is_first_image) {
     entry.arguments = settings_.meta.value("arguments", std::vector<std::string>());
   }
+  // Another one, or where /proc shows nothing: as its recorder has told.
+  if (entry.arguments.empty() && page.command[0] != 0) entry.arguments = {text_of(page.command)};
   entry.command = process_name(entry.arguments, entry.program);
   entry.memory = std::move(from.memory);
   if (const auto status = read_process(entry.pid)) {

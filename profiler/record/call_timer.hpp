@@ -54,7 +54,11 @@ struct call_time {
 
 class call_timer {
  public:
-  explicit call_timer(tick_source source) : source_(source) {
+  call_timer() = default;  // not running
+  explicit call_timer(tick_source source) { start(source); }
+
+  void start(tick_source source) {
+    source_ = source;
     area_ = find_area();
     if (area_ != nullptr) {
       // relaxed: for the kernel on this thread alone, as all below
@@ -65,6 +69,9 @@ class call_timer {
     start_ = read_ticks(source_);
   }
 
+  bool is_running() const { return start_ != 0; }
+
+  // Requires that it is running.
   call_time stop() {
     call_time result;
     result.end = read_ticks(source_);
@@ -91,7 +98,7 @@ class call_timer {
 
   std::uint64_t start_ = 0;
   restartable_area* area_ = nullptr;
-  tick_source source_;
+  tick_source source_ = tick_source::counter;
 };
 
 }  // namespace tarn::profiler::recorder

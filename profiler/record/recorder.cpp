@@ -94,7 +94,7 @@ bool is_full() { return session.header->mode == record_mode::full; }
 // From here to the end of a hook's work signal handlers' events go unrecorded.
 class section {
  public:
-  section() : timer_(session_ticks()) {
+  section() {
     if (self.busy != not_busy) {
       if (self.busy == recording && process != nullptr && process->file.page != nullptr) {
         process->file.page->lost_nested.fetch_add(1, std::memory_order_relaxed);
@@ -111,12 +111,13 @@ class section {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     thread = find_thread();
     if (thread != nullptr && !thread->enter()) thread = nullptr;
+    if (thread != nullptr && (!is_full() || (thread->events & (own_every - 1)) == 0)) {
+      own_timer_.start(session.header->ticks);
+    }
   }
   ~section() {
-    if (thread != nullptr) {
-      count_own_time();
-      thread->leave();
-    }
+    if (own_timer_.is_running()) count_own_time();
+    if (thread != nullptr) thread->leave();
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (entered_) self.busy = not_busy;
   }
@@ -128,16 +129,14 @@ class section {
  private:
   // What the collector takes off the program's time.
   void count_own_time() {
-    const bool full = is_full();
-    if (full && (thread->events & (own_every - 1)) != 0) return;
-    const call_time own = timer_.stop();
+    const call_time own = own_timer_.stop();
     if (own.known == timing::interrupted) return;
     // relaxed: a sum of its own
-    process->file.page->own_ticks.fetch_add(full ? own.ticks * own_every : own.ticks,
+    process->file.page->own_ticks.fetch_add(is_full() ? own.ticks * own_every : own.ticks,
                                             std::memory_order_relaxed);
   }
 
-  call_timer timer_;
+  call_timer own_timer_;
   bool entered_ = false;
 };
 

@@ -98,6 +98,9 @@ void fill_page(process_page& page) {
   const long length = os::system_call(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
                                       reinterpret_cast<long>(path), sizeof path);
   keep_path(page.program, path, failed(length) ? 0 : static_cast<std::size_t>(length));
+  // Null before libc is ready.
+  const char* const command = program_invocation_name;
+  if (command != nullptr) keep_path(page.command, command, std::strlen(command));
   loaded_module allocator;
   if (find_module(reinterpret_cast<std::uintptr_t>(real.malloc), allocator) && allocator.path != nullptr) {
     keep_path(page.allocator, allocator.path, std::strlen(allocator.path));

@@ -34,7 +34,7 @@ namespace tarn::profiler {
 // network namespace. SECRET is in each message, as any process of the system may send something to a socket.
 inline constexpr const char* session_variable = "TARN_RECORD";
 
-inline constexpr std::uint64_t session_magic = 0x3430636572726174;  // "tarrec04"
+inline constexpr std::uint64_t session_magic = 0x3530636572726174;  // "tarrec05"
 // The socket's name is these characters and ADDRESS in decimal, in the abstract namespace: it can be reached in a chroot,
 // without /proc and after a change of user.
 inline constexpr char socket_prefix[] = "tarn-session-";
@@ -148,7 +148,8 @@ struct process_page {
   std::atomic<std::uint32_t> ended{0};  // release, pairs with the collector's acquire: at_exit is there
   std::uint64_t allocator_start = 0;    // where its malloc's code lies
   std::uint64_t allocator_end = 0;
-  char program[path_room] = {};    // /proc/self/exe, its end if it is too long
+  char program[path_room] = {};  // /proc/self/exe, its end if it is too long
+  char command[path_room] = {};  // likewise what it was started as; /proc has that no more when it has ended
   char allocator[path_room] = {};  // the file that its malloc is in
 };
 
