@@ -12,6 +12,7 @@ void process_summary::add(const process_summary& other) {
   charged.malloc_ns += other.charged.malloc_ns;
   charged.fault_ns += other.charged.fault_ns;
   charged.unmap_ns += other.charged.unmap_ns;
+  charged.variance += other.charged.variance;
 }
 
 process_summary summary_of(const profile& p) {
@@ -31,7 +32,7 @@ process_summary summary_of(const profile& p) {
   }
   if (!p.counters.empty()) {
     result.faults = p.counters.back().faults;
-    result.cpu_ns = p.counters.back().user_ns + p.counters.back().system_ns;
+    result.cpu_ns = processor_ns(p);
   }
   result.charged = cost_of_all(p);
   return result;

@@ -289,6 +289,7 @@ profile process_of(const profile& parts, std::size_t process) {
   }
   drop_other_paths(one);
   set_meta(one, parts.processes[process].meta);
+  fit_costs(one);
   return one;
 }
 
