@@ -145,7 +145,7 @@ nlohmann::json ask_session(pid_t program, const nlohmann::json& request) {
                     fmt::format("Begin: tarn attach {}", program));
   }
   send_json(connection, request);
-  const nlohmann::json answer = receive_json(connection, answer_ms);
+  nlohmann::json answer = receive_json(connection, answer_ms);
   close(connection);
   if (answer.is_null()) {
     throw cli_error(exit_code::refused,

@@ -128,26 +128,26 @@ class loader {
   }
 
  public:
-  static void take_meta(profile& p_, nlohmann::json&& meta) {
-    p_.meta = std::move(meta);
-    const auto mode = p_.meta.find("mode");
-    p_.mode = profile_mode::sample;
-    if (mode != p_.meta.end() && *mode == "full") p_.mode = profile_mode::full;
-    if (mode != p_.meta.end() && *mode == "faults") p_.mode = profile_mode::faults;
-    const auto prices = p_.meta.find("prices");
-    if (prices != p_.meta.end() && prices->is_object()) {
-      p_.prices = {number_in(*prices, "fault"),        number_in(*prices, "huge_fault"),
-                   number_in(*prices, "costly_fault"), number_in(*prices, "unmap_page"),
-                   number_in(*prices, "zero_page"),    number_in(*prices, "malloc_pair"),
-                   number_in(*prices, "timed_call")};
+  static void take_meta(profile& p, nlohmann::json&& meta) {
+    p.meta = std::move(meta);
+    const auto mode = p.meta.find("mode");
+    p.mode = profile_mode::sample;
+    if (mode != p.meta.end() && *mode == "full") p.mode = profile_mode::full;
+    if (mode != p.meta.end() && *mode == "faults") p.mode = profile_mode::faults;
+    const auto prices = p.meta.find("prices");
+    if (prices != p.meta.end() && prices->is_object()) {
+      p.prices = {number_in(*prices, "fault"),        number_in(*prices, "huge_fault"),
+                  number_in(*prices, "costly_fault"), number_in(*prices, "unmap_page"),
+                  number_in(*prices, "zero_page"),    number_in(*prices, "malloc_pair"),
+                  number_in(*prices, "timed_call")};
     }
-    p_.other_faults = number_in(p_.meta, "other_faults");
-    p_.unseen_faults = number_in(p_.meta, "unseen_faults");
-    p_.recorder_ns = number_in(p_.meta, "recorder_ns");
-    p_.lost_events = number_in(p_.meta, "lost_events");
-    p_.unwind_checked = number_in(p_.meta, "unwind_checked");
-    const double wrong = number_in(p_.meta, "unwind_wrong");
-    p_.unwind_error_rate = p_.unwind_checked > 0 ? std::min(1.0, wrong / p_.unwind_checked) : 0;
+    p.other_faults = number_in(p.meta, "other_faults");
+    p.unseen_faults = number_in(p.meta, "unseen_faults");
+    p.recorder_ns = number_in(p.meta, "recorder_ns");
+    p.lost_events = number_in(p.meta, "lost_events");
+    p.unwind_checked = number_in(p.meta, "unwind_checked");
+    const double wrong = number_in(p.meta, "unwind_wrong");
+    p.unwind_error_rate = p.unwind_checked > 0 ? std::min(1.0, wrong / p.unwind_checked) : 0;
   }
 
  private:
