@@ -77,6 +77,7 @@ const registered quarantine("handover.quarantine", {"acquire", "release"}, excha
 // The links are plain variables: that of span n is the variable n. A span below the first one is seen by way of those above,
 // whose compare-exchanges continue its release.
 // Covers: src/pool/hardened_type_home.cpp: spans.compare_exchange_weak release, spans.exchange acquire
+// Covers: src/malloc/hardened_large.cpp: refused.compare_exchange_weak release, refused.exchange acquire
 model list_taken_as_a_whole() {
   enum : unsigned { spans };
   const auto keeper = [](int mine) {

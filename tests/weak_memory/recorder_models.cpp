@@ -77,7 +77,8 @@ model found_once() {
 }
 const registered found("recorder.found_once", {"acquire", "release"}, found_once);
 
-// The lock of the table of tarn apply's pools.
+// The lock of the table of tarn apply's pools; that of reports on guarded blocks, whose waiters sleep.
+// Covers: src/guarded/report.cpp: reporting.exchange acquire, reporting.store release
 // Covers: profiler/apply/apply_pools.cpp: table_lock.test_and_set acquire, table_lock.clear release
 model spin_lock() {
   enum : unsigned { word, content = 0 };
@@ -89,6 +90,46 @@ model spin_lock() {
   return {1, 1, {user, user, user}, {}, {}};
 }
 const registered spinning("apply.spin_lock", {"acquire", "release"}, spin_lock);
+
+// A session that is taken away from the process (detach() and release_recording()) while a thread comes to get a ring
+// (find_thread()): the thread counts itself and then looks at the mark, who takes it away marks and then counts. Where
+// neither saw the other, the session would go while the thread uses it. seq_cst of both is a full fence between.
+// Covers: profiler/record/recorder_state.cpp: arriving.fetch_add seq_cst, arriving.fetch_sub release
+// Covers: profiler/record/recorder_state.cpp: arriving.load seq_cst, detached.load seq_cst, detached.store seq_cst
+model arrival() {
+  enum : unsigned { arriving, detached, session = 0 };
+  const auto newcomer = [](thread& t) {
+    t.fetch_add(arriving, 1, order::relaxed);
+    if (!without("newcomer's order")) t.full_fence();
+    if (t.load(detached, order::relaxed) == 0) t.check(t.read(session) == 0, "the session is gone");
+    t.fetch_add(arriving, -1, unless("release", order::release));
+  };
+  const auto taker = [](thread& t) {
+    t.store(detached, 1, order::relaxed);
+    if (!without("taker's order")) t.full_fence();
+    if (t.load(arriving, unless("acquire", order::acquire)) == 0) t.write(session, 1);
+  };
+  return {2, 1, {newcomer, taker}, {}, {}};
+}
+const registered arrivals("recorder.arrival", {"newcomer's order", "taker's order", "release", "acquire"},
+                          arrival);
+
+// The same for a thread that has a ring and is in the recorder when the mark is set. That a thread which enters later sees
+// the mark rests on time (see enter()), and its signal fence orders it with its own handlers; neither has a part here.
+// Covers: profiler/record/recorder_state.hpp: inside.store release, atomic_signal_fence seq_cst
+// Covers: profiler/record/recorder_state.cpp: inside.load acquire
+model leaving() {
+  enum : unsigned { outside, session = 0 };
+  const auto user = [](thread& t) {
+    t.check(t.read(session) == 0, "the session is gone");
+    t.store(outside, 1, unless("release", order::release));
+  };
+  const auto taker = [](thread& t) {
+    if (t.load(outside, unless("acquire", order::acquire)) == 1) t.write(session, 1);
+  };
+  return {1, 1, {user, taker}, {}, {}};
+}
+const registered departures("recorder.leaving", {"release", "acquire"}, leaving);
 
 }  // namespace
 }  // namespace weak
