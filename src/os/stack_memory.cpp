@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "os/stack_memory.hpp"
 
+#include <sys/auxv.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/units.hpp"
 #include "os/readable_word.hpp"
@@ -24,7 +24,7 @@ constexpr std::uintptr_t least_page = 4 * kib;
 std::uintptr_t page_start(std::uintptr_t address, std::uintptr_t page) { return address & ~(page - 1); }
 
 bool populates(std::uintptr_t address) {
-  const auto page = static_cast<std::uintptr_t>(getpagesize());
+  const auto page = static_cast<std::uintptr_t>(getauxval(AT_PAGESZ));
   return os::system_call(SYS_madvise, static_cast<long>(page_start(address, page)), static_cast<long>(page),
                          MADV_POPULATE_READ) == 0;
 }
