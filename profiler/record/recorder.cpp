@@ -21,7 +21,7 @@ constexpr std::uint32_t usable_every = 64;
 constexpr std::size_t always_checked_bytes = std::size_t{1} << 20;
 constexpr std::uint32_t check_every = 8;  // of large blocks below that
 constexpr std::uint32_t own_every =
-    16;  // of the events in mode full, for the recorder's own time; a power of two
+    16;  // of the sections in mode full, for the recorder's own time; a power of two
 
 // What a block is whose size is not told: the new one of a realloc, in mode sample.
 constexpr std::uintptr_t unrecorded_block = 8;
@@ -111,8 +111,9 @@ class section {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     thread = find_thread();
     if (thread != nullptr && !thread->enter()) thread = nullptr;
-    if (thread != nullptr && (!is_full() || (thread->events & (own_every - 1)) == 0)) {
-      own_timer_.start(session.header->ticks);
+    if (thread != nullptr) {
+      own_weight_ = is_full() ? own_weight_of(thread->sections++) : 1;
+      if (own_weight_ != 0) own_timer_.start(session.header->ticks);
     }
   }
   ~section() {
@@ -132,11 +133,17 @@ class section {
     const call_time own = own_timer_.stop();
     if (own.known == timing::interrupted) return;
     // relaxed: a sum of its own
-    process->file.page->own_ticks.fetch_add(is_full() ? own.ticks * own_every : own.ticks,
-                                            std::memory_order_relaxed);
+    process->file.page->own_ticks.fetch_add(own.ticks * own_weight_, std::memory_order_relaxed);
+  }
+
+  // Of the thread's section `index` in mode full: the first ones are cold, and stand for no others.
+  static std::uint32_t own_weight_of(std::uint32_t index) {
+    if (index < own_every) return 1;
+    return (index & (own_every - 1)) == 0 ? own_every : 0;
   }
 
   call_timer own_timer_;
+  std::uint32_t own_weight_ = 0;  // sections that the time of this one stands for; 0: not timed
   bool entered_ = false;
 };
 

@@ -198,6 +198,7 @@ void introduce(thread_state& state) {
   state.path.forget();
   state.random = static_cast<std::uint64_t>(state.id) * 0x9e3779b97f4a7c15U ^ ticks_now();
   state.events = 0;
+  state.sections = 0;
   find_own_stack(state);
   if (has_end_key) pthread_setspecific(end_key, &state);
   if (!state.reserve(2)) return;
