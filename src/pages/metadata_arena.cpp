@@ -5,6 +5,7 @@
 #include <new>
 
 #include "os/guarded_memory.hpp"
+#include "os/memory.hpp"
 
 namespace tarn {
 namespace {
@@ -105,6 +106,8 @@ bool metadata_arena::new_region(std::size_t bytes) {
     if (region.start == nullptr) return false;
     open = region.bytes;
   }
+  // Structures lie scattered: where the system's huge pages are `always`, each would back 2 MiB. Nothing depends on it.
+  os::advise_no_huge(region.start, region.bytes);
   {
     os::lock_guard guard(lock_);
     // Another thread may have been here first; its region is then used up before another is.

@@ -3,9 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,6 +26,37 @@ bool disjoint(std::vector<range> ranges) {
     if (ranges[i].first < ranges[i - 1].second) return false;
   }
   return true;
+}
+
+// The flags of the mapping that holds `address`, as in /proc/self/smaps.
+std::string mapping_flags(std::uintptr_t address) {
+  std::ifstream file("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    std::uintptr_t start = 0;
+    std::uintptr_t end = 0;
+    char dash = 0;
+    std::istringstream words(line);
+    if (words >> std::hex >> start >> dash >> end && dash == '-') {
+      inside = start <= address && address < end;
+    } else if (inside && line.rfind("VmFlags:", 0) == 0) {
+      return line + ' ';
+    }
+  }
+  return {};
+}
+
+// Where the system's huge pages are `always`, a structure that a program touches would back 2 MiB.
+TEST(metadata_arena, is_never_on_huge_pages) {
+  if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) != 0) GTEST_SKIP() << "there are none here";
+  metadata_arena arena;
+  for (std::size_t total = 0; total < 24 * mib; total += mib) {
+    const void* const block = arena.allocate(mib, 64);
+    ASSERT_NE(block, nullptr);
+    const std::string flags = mapping_flags(address_of(block));
+    if (flags.empty()) GTEST_SKIP() << "/proc/self/smaps tells no flags";
+    EXPECT_NE(flags.find(" nh "), std::string::npos) << flags;
+  }
 }
 
 TEST(metadata_arena, blocks_are_aligned_zeroed_and_disjoint) {
