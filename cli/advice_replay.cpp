@@ -102,10 +102,13 @@ class advice_replay {
     one.evidence.push_back(fmt::format("the price list said {} ({} to {})", profiler::say_time(one.saving_ns),
                                        profiler::say_time(one.low_ns), profiler::say_time(one.high_ns)));
     one.grade = profiler::advice_grade::replayed;
-    one.saving_ns = std::max(0.0, scale_ * saving->saving_ns);
+    // A replay has nothing but calls, which wait for each other where the program's would not: it may take longer than the
+    // program itself, which saves no more than it takes.
+    const double cpu_ns = profiler::cpu_time_of(p_);
+    one.saving_ns = std::clamp(scale_ * saving->saving_ns, 0.0, cpu_ns);
     one.low_ns = std::clamp(scale_ * saving->low_ns, 0.0, one.saving_ns);
-    one.high_ns = std::max(one.saving_ns, scale_ * saving->high_ns);
-    one.share = one.saving_ns / profiler::cpu_time_of(p_);
+    one.high_ns = std::clamp(scale_ * saving->high_ns, one.saving_ns, cpu_ns);
+    one.share = one.saving_ns / cpu_ns;
     one.evidence.push_back(fmt::format(
         "replayed: {} of CPU time less than as it was, {} page faults instead of {}",
         profiler::say_time(scale_ * saving->saving_ns), profiler::say_count(result.rounds.front().faults),

@@ -201,7 +201,7 @@ std::optional<advice> advise_pool(const advice_facts& facts, const site_group& g
   const double pair = std::min(pool_pair_ns, pool_part * facts.p.prices.malloc_pair);
   advice one = for_group(across ? advice_kind::object_pool : advice_kind::typed_pool, group);
   one.memory_bytes = f.peak_bytes;
-  const double spent = f.malloc_ns * (1 + crossing_pairs * share(f.foreign_frees, f.allocations));
+  const double spent = group.charged.malloc_ns * (1 + crossing_pairs * share(f.foreign_frees, f.allocations));
   set_saving(one, facts, spent - f.allocations * pair, calls_low, calls_high, f.samples);
   const std::string what = group.type.empty() ? "these blocks of " + say_bytes(size) : group.type;
   one.headline = std::string(across ? "An object pool" : "A typed pool") + " for " + what;
@@ -215,8 +215,8 @@ std::optional<advice> advise_pool(const advice_facts& facts, const site_group& g
                       " of them of " + say_bytes(size) + "; " + say_bytes(f.peak_bytes) + " at once",
                   say_share(share(f.foreign_frees, f.frees)) + " of the frees by another thread, " +
                       say_share(share(f.lifo_frees, f.frees)) + " of the youngest block",
-                  say_time(f.malloc_ns) + " in malloc and free; a pool's pair takes " + say_time(pair) +
-                      ", malloc's " + say_time(facts.p.prices.malloc_pair)};
+                  say_time(group.charged.malloc_ns) + " in malloc and free; a pool's pair takes " +
+                      say_time(pair) + ", malloc's " + say_time(facts.p.prices.malloc_pair)};
   return one;
 }
 
@@ -240,8 +240,8 @@ std::vector<advice> advise_arenas(const advice_facts& facts) {
     for (const site_group* group : groups) {
       const site_figures& f = group->sum;
       one.sites.insert(one.sites.end(), group->sites.begin(), group->sites.end());
-      saving += f.malloc_ns - f.allocations * pair;
-      spent += f.malloc_ns;
+      saving += group->charged.malloc_ns - f.allocations * pair;
+      spent += group->charged.malloc_ns;
       allocations += f.allocations;
       batch += f.batch_frees;
       frees += f.frees;
@@ -260,7 +260,7 @@ std::vector<advice> advise_arenas(const advice_facts& facts) {
     one.evidence = {say_count(allocations) + " allocations at " +
                         say_count(static_cast<double>(groups.size())) +
                         (groups.size() == 1 ? " place" : " places") + ", " + say_share(share(batch, frees)) +
-                        " of the frees right after another of the same site",
+                        " of the frees in runs that end most of what lives",
                     say_time(spent) + " in malloc and free; an arena's pair takes " + say_time(pair)};
     found.push_back(std::move(one));
   }
@@ -278,7 +278,8 @@ std::optional<advice> advise_reserve(const advice_facts& facts, const site_group
   const double copied = by_realloc ? f.realloc_bytes : std::max(0.0, f.bytes - grown.final_bytes);
   const double copy_ns = copied * facts.p.prices.zero_page / facts.page_bytes;
   const double pages = group.again(facts.page_bytes) * share(copied, f.bytes);
-  const double saving = f.malloc_ns * share(calls, f.allocations) + copy_ns + pages * facts.first_touch_ns();
+  const double saving =
+      group.charged.malloc_ns * share(calls, f.allocations) + copy_ns + pages * facts.first_touch_ns();
   advice one = for_group(advice_kind::reserve, group);
   set_saving(one, facts, saving, calls_low, calls_high, f.samples);
   one.headline = "Reserve what will be needed: this grows step by step";
@@ -294,8 +295,8 @@ std::optional<advice> advise_reserve(const advice_facts& facts, const site_group
       by_realloc ? say_count(f.reallocs) + " growing reallocs of " + say_count(f.allocations) + " allocations"
                  : say_count(f.allocations) + " allocations for about " + say_count(grown.chains) +
                        " arrays: " + say_count(calls) + " were outgrown",
-      "about " + say_bytes(copied) + " copied, " + say_time(f.malloc_ns) + " in malloc and free, " +
-          say_count(pages) + " pages faulted in for blocks that were outgrown"};
+      "about " + say_bytes(copied) + " copied, " + say_time(group.charged.malloc_ns) +
+          " in malloc and free, " + say_count(pages) + " pages faulted in for blocks that were outgrown"};
   return one;
 }
 
@@ -343,18 +344,17 @@ std::vector<advice> advise_recyclers(const advice_facts& facts) {
 std::optional<advice> advise_allocator(const advice_facts& facts) {
   if (!facts.glibc) return std::nullopt;
   double calls = 0;
-  double again = 0;
   double samples = 0;
   double largest = 0;
   double allocations = 0;
   for (const site_group& group : facts.groups) {
-    calls += group.sum.malloc_ns;
+    calls += group.charged.malloc_ns;
     samples += group.sum.samples;
     allocations += group.sum.allocations;
-    largest = std::max(largest, group.sum.malloc_ns);
-    // tarn keeps up to 256 MiB of what was freed.
-    if (group.sum.peak_bytes <= 0x1p28) again += group.again(facts.page_bytes);
+    largest = std::max(largest, group.charged.malloc_ns);
   }
+  // tarn keeps up to 256 MiB of what was freed.
+  const double again = facts.peak_bytes <= 0x1p28 ? refaults_of(facts).pages : 0;
   if (calls <= 0) return std::nullopt;
   advice one;
   one.kind = advice_kind::allocator;

@@ -42,7 +42,7 @@ advice_facts facts_of(const profile& p) {
   advice_facts facts{p};
   facts.groups = group_sites(p);
   facts.cpu_ns = cpu_time_of(p);
-  facts.page_bytes = number_in(p, "page_bytes", 4096);
+  facts.page_bytes = page_bytes_of(p);
   facts.huge_page_bytes = number_in(p, "huge_page_bytes", 2 << 20);
   facts.duration_ns = number_in(p, "duration_ns", facts.cpu_ns);
   for (const site& one : p.sites) facts.peak_bytes += one.figures.bytes_at_peak;
@@ -52,13 +52,36 @@ advice_facts facts_of(const profile& p) {
   return facts;
 }
 
+refaults refaults_of(const advice_facts& facts) {
+  refaults sum;
+  double zeroed = 0;
+  double held = 0;
+  for (const site_group& group : facts.groups) {
+    const double pages = std::max(0.0, group.pages() - group.sum.mapped_bytes / facts.page_bytes);
+    double at_peak = 0;
+    for (const std::uint32_t index : group.sites) at_peak += facts.p.sites[index].figures.bytes_at_peak;
+    held += group.touched_part() * group.chunk_part() * at_peak;
+    if (pages < 1) continue;
+    sum.all_pages += pages;
+    zeroed += pages * std::min(1.0, group.sum.calloc_bytes / std::max(1.0, group.sum.bytes));
+    sum.peak_bytes += group.sum.peak_bytes;
+    sum.samples += group.sum.samples;
+    sum.sites.insert(sum.sites.end(), group.sites.begin(), group.sites.end());
+  }
+  sum.pages = std::max(0.0, sum.all_pages - held / facts.page_bytes);
+  sum.zeroed_part = sum.all_pages > 0 ? zeroed / sum.all_pages : 0;
+  sum.peak_bytes = std::min(sum.peak_bytes, facts.peak_bytes);
+  return sum;
+}
+
 void set_saving(advice& one, const advice_facts& facts, double saving, double low, double high,
                 double samples) {
   // Two standard deviations of a Poisson count.
   const double error = facts.p.mode == profile_mode::full ? 0 : 2 / std::sqrt(std::max(1.0, samples));
-  one.saving_ns = std::max(0.0, saving);
+  // Nobody saves more than the program takes.
+  one.saving_ns = std::clamp(saving, 0.0, facts.cpu_ns);
   one.low_ns = one.saving_ns * std::clamp(low * (1 - error), 0.0, 1.0);
-  one.high_ns = one.saving_ns * std::max(1.0, high * (1 + error));
+  one.high_ns = std::min(facts.cpu_ns, one.saving_ns * std::max(1.0, high * (1 + error)));
   one.share = one.saving_ns / facts.cpu_ns;
 }
 

@@ -11,9 +11,13 @@ namespace tarn::profiler {
 namespace {
 
 // What one page costs that is faulted in again, less what writing it warm would cost where the program wants zeroes.
+double price_of_zeroed(const advice_facts& facts) {
+  return std::max(0.0, facts.first_touch_ns() - facts.kernel_part * facts.p.prices.zero_page);
+}
+
 double price_of_again(const advice_facts& facts, const site_figures& sum) {
-  const double zeroed = sum.calloc_bytes / std::max(1.0, sum.bytes);
-  return std::max(0.0, facts.first_touch_ns() - zeroed * facts.kernel_part * facts.p.prices.zero_page);
+  const double zeroed = std::min(1.0, sum.calloc_bytes / std::max(1.0, sum.bytes));
+  return zeroed * price_of_zeroed(facts) + (1 - zeroed) * facts.first_touch_ns();
 }
 
 // Kept memory was found to save from 0.7 times what the prices say (its first touch in a cycle brings it into the cache
@@ -25,27 +29,8 @@ constexpr double keeping_high = 1.7;
 constexpr double huge_low = 0.2;
 constexpr double huge_high = 1.3;
 
-struct refaults {
-  double pages = 0;
-  double saving_ns = 0;
-  double peak_bytes = 0;
-  double samples = 0;
-  std::vector<std::uint32_t> sites;
-};
-
-refaults sum_refaults(const advice_facts& facts) {
-  refaults sum;
-  for (const site_group& group : facts.groups) {
-    const double again = group.again(facts.page_bytes);
-    if (again < 1) continue;
-    sum.pages += again;
-    sum.saving_ns += again * price_of_again(facts, group.sum);
-    sum.peak_bytes += group.sum.peak_bytes;
-    sum.samples += group.sum.samples;
-    sum.sites.insert(sum.sites.end(), group.sites.begin(), group.sites.end());
-  }
-  return sum;
-}
+// Room that live blocks do not fill, of all pages: what is faulted in beyond the peak by less is no refault.
+constexpr double spare_part = 0.1;
 
 double round_up(double bytes, double step) { return std::ceil(bytes / step) * step; }
 
@@ -53,14 +38,16 @@ double round_up(double bytes, double step) { return std::ceil(bytes / step) * st
 
 std::optional<advice> advise_keeping_memory(const advice_facts& facts) {
   if (!facts.glibc) return std::nullopt;
-  const refaults sum = sum_refaults(facts);
-  if (sum.pages < 1000) return std::nullopt;
+  const refaults sum = refaults_of(facts);
+  if (sum.pages < 1000 || sum.pages < spare_part * sum.all_pages) return std::nullopt;
   advice one;
   one.kind = advice_kind::tunable;
   one.sites = sum.sites;
   one.site = sum.sites.front();
   one.memory_bytes = sum.peak_bytes;
-  set_saving(one, facts, sum.saving_ns, keeping_low, keeping_high, sum.samples);
+  const double saving = sum.zeroed_part * sum.pages * price_of_zeroed(facts) +
+                        (1 - sum.zeroed_part) * sum.pages * facts.first_touch_ns();
+  set_saving(one, facts, saving, keeping_low, keeping_high, sum.samples);
   const double keep = round_up(std::max(2 * sum.peak_bytes, 0x1p26), 0x1p20);
   one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=" +
                                           std::to_string(static_cast<unsigned long long>(keep))}};
@@ -71,7 +58,7 @@ std::optional<advice> advise_keeping_memory(const advice_facts& facts) {
   one.change = one.variables[0].name + "=" + one.variables[0].value + " PROGRAM ARG...";
   one.evidence = {
       say_count(sum.pages) + " pages (" + say_bytes(sum.pages * facts.page_bytes) +
-          ") were faulted in beyond the " + say_bytes(sum.peak_bytes) + " that these sites ever held",
+          ") were faulted in beyond the " + say_bytes(sum.peak_bytes) + " that was ever held at once",
       "a page costs " + say_time(facts.first_touch_ns()) + " to fault in and to give back" +
           (facts.kernel_part < 1
                ? ": the price list says " + say_time(facts.p.prices.fault + facts.p.prices.unmap_page) +

@@ -35,6 +35,18 @@ struct advice_facts {
 };
 advice_facts facts_of(const profile& p);
 
+// Pages that malloc has had faulted in beyond what the program ever held at once, whichever places held it: what one
+// frees, another could take.
+struct refaults {
+  double pages = 0;
+  double all_pages = 0;
+  double zeroed_part = 0;  // of them, that the program wants zeroed
+  double peak_bytes = 0;
+  double samples = 0;
+  std::vector<std::uint32_t> sites;  // that have pages, the costliest first
+};
+refaults refaults_of(const advice_facts& facts);
+
 // ---- the whole program ----
 std::optional<advice> advise_keeping_memory(const advice_facts& facts);  // glibc's thresholds
 std::optional<advice> advise_huge_pages(const advice_facts& facts);
@@ -51,7 +63,7 @@ std::optional<advice> advise_asking_for_less(const advice_facts& facts, const si
 // ---- what the rules share ----
 
 // Sets the three figures: `saving` and the interval [low, high] times it, the low end widened by what `samples` leave
-// uncertain. Invariant afterwards: 0 <= low_ns <= saving_ns <= high_ns.
+// uncertain. Invariant afterwards: 0 <= low_ns <= saving_ns <= high_ns <= the program's CPU time.
 void set_saving(advice& one, const advice_facts& facts, double saving, double low, double high,
                 double samples);
 advice for_group(advice_kind kind, const site_group& group);

@@ -42,6 +42,40 @@ void add_site(site_group& group, const profile& p, std::uint32_t index) {
   group.charged.unmap_ns += more.unmap_ns;
 }
 
+// Peaks of paths and of places that take turns add up to more than ever lived.
+void bound_peaks(std::vector<site_group>& groups, const profile& p) {
+  double most = 0;
+  double largest = 0;
+  for (const site& one : p.sites) {
+    most += one.figures.bytes_at_peak;
+    largest = std::max(largest, one.figures.peak_bytes);
+  }
+  most = std::max(most, largest);
+  for (site_group& group : groups) group.sum.peak_bytes = std::min(group.sum.peak_bytes, most);
+}
+
+// Where the recording may not see all faults, the kernel still counts them, and large blocks are looked at when they are
+// freed: what was in memory then had been faulted in, as far as there were so many faults. A block that was given again
+// without new faults cannot be told from others.
+void share_unseen_faults(std::vector<site_group>& groups, const profile& p, double page_bytes) {
+  std::vector<double> missing;
+  double all = 0;
+  for (const site_group& group : groups) {
+    const double resident =
+        group.sum.checked_bytes > 0 ? group.touched_part() * group.sum.large_bytes / page_bytes : 0;
+    missing.push_back(std::max(0.0, resident - group.pages()));
+    all += missing.back();
+  }
+  const double part = std::min(1.0, all > 0 ? p.unseen_faults / all : 0);
+  for (std::size_t index = 0; index < groups.size(); ++index) {
+    site_figures unseen;
+    unseen.faults = unseen.fault_pages = groups[index].unseen_pages = part * missing[index];
+    const cost more = cost_of(p, unseen);
+    groups[index].charged.fault_ns += more.fault_ns;
+    groups[index].charged.unmap_ns += more.unmap_ns;
+  }
+}
+
 void set_place(site_group& group, const std::vector<source_frame>& frames, std::size_t at) {
   if (frames.empty()) {
     group.place.function = "?? (no call path)";
@@ -54,10 +88,26 @@ void set_place(site_group& group, const std::vector<source_frame>& frames, std::
 
 }  // namespace
 
-double site_group::pages() const noexcept { return std::max(sum.faults, sum.fault_pages); }
+double page_bytes_of(const profile& p) {
+  constexpr double usual = 4096;
+  if (!p.meta.is_object()) return usual;
+  const auto found = p.meta.find("page_bytes");
+  return found != p.meta.end() && found->is_number() && *found > 0 ? found->get<double>() : usual;
+}
 
-double site_group::again(double page_bytes) const noexcept {
-  return std::max(0.0, pages() - (sum.peak_bytes + sum.mapped_bytes) / page_bytes);
+double site_group::pages() const noexcept { return std::max(sum.faults, sum.fault_pages) + unseen_pages; }
+
+double site_group::touched_part() const noexcept {
+  return sum.checked_bytes > 0 ? std::clamp(sum.resident_bytes / sum.checked_bytes, 0.0, 1.0) : 1;
+}
+
+double site_group::again(double page_bytes, double held) const noexcept {
+  return std::max(0.0, pages() - (touched_part() * chunk_part() * held + sum.mapped_bytes) / page_bytes);
+}
+
+double site_group::chunk_part() const noexcept {
+  constexpr double header_bytes = 8;
+  return sum.bytes > 0 ? std::max(1.0, (sum.usable_bytes + header_bytes * sum.allocations) / sum.bytes) : 1;
 }
 
 double site_group::mean_bytes() const noexcept { return sum.bytes / std::max(1.0, sum.allocations); }
@@ -100,6 +150,8 @@ std::vector<site_group> group_sites(const profile& p) {
   std::vector<site_group> groups;
   groups.reserve(found.size());
   for (auto& [key, group] : found) groups.push_back(std::move(group));
+  bound_peaks(groups, p);
+  share_unseen_faults(groups, p, page_bytes_of(p));
   for (site_group& group : groups) {
     std::stable_sort(group.sizes.begin(), group.sizes.end(),
                      [](const size_count& a, const size_count& b) { return a.count > b.count; });

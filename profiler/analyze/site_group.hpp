@@ -14,7 +14,7 @@
 namespace tarn::profiler {
 
 // Invariant: `sum` adds up the sites' figures. Peaks of several sites need not have been at once: sum.peak_bytes is a
-// bound then.
+// bound then, which is at most what the whole program had at its peak.
 struct site_group {
   std::vector<std::uint32_t> sites;  // the costliest first
   std::string type;
@@ -24,14 +24,21 @@ struct site_group {
   site_figures sum;
   std::vector<size_count> sizes;  // by count, descending
   cost charged;
+  // Faults that only the kernel counted, as far as large blocks of the group were in memory and no fault of theirs was seen.
+  double unseen_pages = 0;
 
   double pages() const noexcept;  // given by faults
-  // Of them, beyond what was ever live at once. Memory that the program maps itself is no allocator's to keep: its first
-  // touches are all new.
-  double again(double page_bytes) const noexcept;
+  // Of the pages of blocks, those beyond `held` bytes, of which blocks are touched as far as they were found in memory.
+  // Memory that the program maps itself is no allocator's to keep: its first touches are all new.
+  double again(double page_bytes, double held) const noexcept;
+  double again(double page_bytes) const noexcept { return again(page_bytes, sum.peak_bytes); }
+  double touched_part() const noexcept;  // of its blocks' bytes; 1: not known
+  double chunk_part() const noexcept;    // what malloc takes for a block, to what was asked for
   double mean_bytes() const noexcept;
   bool in_array_container() const noexcept;  // vector, string, deque: blocks of as many objects as fit
 };
+
+double page_bytes_of(const profile& p);
 
 // All groups, the costliest first.
 std::vector<site_group> group_sites(const profile& p);

@@ -20,6 +20,8 @@ constexpr std::size_t most_paths = std::size_t{1} << 22;
 constexpr std::size_t most_threads = std::size_t{1} << 18;
 constexpr std::size_t most_regions = std::size_t{1} << 20;
 constexpr std::size_t most_pairs = 4096;  // of threads, at one site
+constexpr std::size_t most_sites_in_run = 32;
+constexpr double batch_part = 0.5;  // of what lives of a site
 
 std::uint8_t binary_floor(std::uint64_t value) {
   return static_cast<std::uint8_t>(value == 0 ? 0 : 63 - std::countl_zero(value));
@@ -81,6 +83,7 @@ std::uint32_t process_model::begin_thread(std::uint32_t id, std::uint64_t time_n
 
 void process_model::end_thread(std::uint32_t thread, std::uint64_t time_ns) {
   resolve_waiting(thread_states_[thread], nullptr, {});
+  end_run(thread_states_[thread]);
   threads_[thread].end_ns = time_ns;
 }
 
@@ -187,7 +190,7 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
     return;
   }
   thread_state& owner = thread_states_[thread];
-  owner.last_free_site = 0;
+  end_run(owner);
   if (const living_block* odd = blocks_.find(event.address)) {
     // Its free was not seen: one in a signal handler, or by a way around the hooks.
     const living_block gone = *odd;
@@ -261,15 +264,40 @@ void process_model::remove_block(std::uint32_t thread, const living_block& block
   figures.lifetime_ns += weight * static_cast<double>(lifetime);
   if (block.thread != thread) figures.foreign_frees += weight;
   if (was_youngest(thread_states_[block.thread], block.number)) figures.lifo_frees += weight;
-  thread_state& owner = thread_states_[thread];
-  if (owner.last_free_site == block.site + 1) figures.batch_frees += weight;
-  owner.last_free_site = block.site + 1;
+  count_run(thread_states_[thread], block.site, figures.live, weight);
   figures.checked_bytes += weight * static_cast<double>(event.checked_pages) * settings_.page_bytes;
   figures.resident_bytes += weight * static_cast<double>(event.resident_pages) * settings_.page_bytes;
   count_lifetime(site, block, lifetime, weight);
   count_pair(site, block.thread, thread, bytes, weight);
   frees_ += weight;
   change_live(site, -weight, -bytes);
+}
+
+void process_model::count_run(thread_state& thread, std::uint32_t site, double live, double weight) {
+  std::vector<freed_part>& run = thread.run;
+  ++thread.frees_in_run;
+  // Mostly the last one, or one of few.
+  const auto part =
+      std::find_if(run.rbegin(), run.rend(), [site](const freed_part& one) { return one.site == site; });
+  if (part != run.rend()) {
+    part->frees += weight;
+  } else if (run.size() < most_sites_in_run) {
+    run.push_back({site, live, weight});
+  }
+}
+
+// Blocks that ended together: of a site that has lost most of what the thread can have had of it.
+double process_model::batch_frees(const thread_state& thread, const freed_part& part) const {
+  const auto holders = static_cast<double>(std::max<std::size_t>(1, sites_[part.site].threads.size()));
+  return thread.frees_in_run > 1 && part.frees * holders >= batch_part * part.live ? part.frees : 0;
+}
+
+void process_model::end_run(thread_state& thread) {
+  for (const freed_part& part : thread.run) {
+    sites_[part.site].figures.batch_frees += batch_frees(thread, part);
+  }
+  thread.run.clear();
+  thread.frees_in_run = 0;
 }
 
 void process_model::allocated(std::uint32_t thread, const allocation_event& event) {
@@ -338,8 +366,9 @@ void process_model::mapped(std::uint32_t thread, std::uint64_t time_ns, std::uin
   figures.samples += 1;
   figures.maps += 1;
   figures.mapped_bytes += static_cast<double>(bytes);
-  if (regions_.size() < most_regions) regions_[address] = {address + bytes, index};
-  put_event(time_ns, thread, event_kind::mmap, 0, bytes, node, address);
+  const std::uint64_t number = ++last_number_;
+  if (regions_.size() < most_regions) regions_[address] = {address + bytes, number, index};
+  put_event(time_ns, thread, event_kind::mmap, number, bytes, node, address);
 }
 
 // Regions that reach beyond on either side stay there.
@@ -348,7 +377,6 @@ void process_model::unmapped(std::uint32_t thread, std::uint64_t time_ns, std::u
   const std::uint64_t end = address + bytes;
   auto at = regions_.upper_bound(address);
   if (at != regions_.begin()) --at;
-  bool any = false;
   while (at != regions_.end() && at->first < end) {
     const std::uint64_t start = at->first;
     const region old = at->second;
@@ -356,12 +384,12 @@ void process_model::unmapped(std::uint32_t thread, std::uint64_t time_ns, std::u
       ++at;
       continue;
     }
-    any = true;
     at = regions_.erase(at);
-    if (start < address) regions_[start] = {address, old.site};
-    if (old.end > end) regions_[end] = {old.end, old.site};
+    if (start < address) regions_[start] = {address, old.number, old.site};
+    if (old.end > end) regions_[end] = {old.end, old.number, old.site};
+    const std::uint64_t from = std::max(start, address);
+    put_event(time_ns, thread, event_kind::munmap, old.number, std::min(old.end, end) - from, 0, from);
   }
-  if (any) put_event(time_ns, thread, event_kind::munmap, 0, bytes, 0, address);
 }
 
 }  // namespace tarn::profiler

@@ -159,6 +159,12 @@ class process_model {
     std::vector<lifetime_count> lifetimes;
     std::vector<thread_pair> threads;
   };
+  // What a thread has freed of one site since it last allocated.
+  struct freed_part {
+    std::uint32_t site = 0;
+    double live = 0;  // blocks of the site before
+    double frees = 0;
+  };
   struct site_times {
     timed_calls gets;
     timed_calls gives;
@@ -167,8 +173,9 @@ class process_model {
   struct thread_state {
     std::array<std::uint64_t, stack_depth> youngest{};  // numbers of its living blocks, the last ones
     std::uint32_t depth = 0;
-    std::uint32_t last_free_site = 0;  // + 1; 0: its last event was none
-    living_block moving;               // of a realloc that has begun; address 0: none
+    std::vector<freed_part> run;  // of frees, without an allocation between them
+    std::uint32_t frees_in_run = 0;
+    living_block moving;  // of a realloc that has begun; address 0: none
     double moving_weight = 0;
     release_event moving_event;
     std::vector<fault_event> waiting;
@@ -179,6 +186,7 @@ class process_model {
   };
   struct region {
     std::uint64_t end = 0;
+    std::uint64_t number = 0;  // of the mapping that it is a part of
     std::uint32_t site = 0;
   };
 
@@ -190,6 +198,9 @@ class process_model {
   void count_size(living_site& site, std::uint64_t size, double weight);
   void count_lifetime(living_site& site, const living_block& block, std::uint64_t lifetime_ns, double weight);
   void count_pair(living_site& site, std::uint32_t from, std::uint32_t to, double bytes, double weight);
+  void count_run(thread_state& thread, std::uint32_t site, double live, double weight);
+  double batch_frees(const thread_state& thread, const freed_part& part) const;
+  void end_run(thread_state& thread);
   bool was_youngest(thread_state& thread, std::uint64_t number);
   bool is_for(const fault_event& event, const living_block& block) const;
   bool join(const fault_event& event);

@@ -142,7 +142,10 @@ double process_model::resolve_waiting(thread_state& thread, const living_block* 
 }
 
 void process_model::settle() {
-  for (thread_state& thread : thread_states_) thread.waiting.clear();
+  for (thread_state& thread : thread_states_) {
+    thread.waiting.clear();
+    end_run(thread);
+  }
 }
 
 }  // namespace tarn::profiler

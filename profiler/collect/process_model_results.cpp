@@ -79,6 +79,11 @@ void process_model::fill(profile& into) const {
     to.lifetimes = from.lifetimes;
     to.threads = from.threads;
   }
+  for (const thread_state& thread : thread_states_) {
+    for (const freed_part& part : thread.run) {
+      into.sites[part.site].figures.batch_frees += batch_frees(thread, part);
+    }
+  }
   fill_times(into);
   fit_faults(into);
 }

@@ -66,7 +66,8 @@ struct site_figures {
   double lifetime_ns = 0;    // sum over freed blocks
   double foreign_frees = 0;  // by another thread than the one that allocated
   double lifo_frees = 0;     // of the youngest living block of the thread
-  double batch_frees = 0;    // right after a free of the same site by the same thread
+  double batch_frees =
+      0;  // in a run of frees of its thread, which ended half of what lived of the site, or more
   double callocs = 0;
   double calloc_bytes = 0;
   double reallocs = 0;       // that grew a block of this site

@@ -155,7 +155,7 @@ class lane_player {
         return aligned(op);
       case replay_kind::map: {
         void* const block = mmap(nullptr, std::max<std::uint64_t>(op.size, 1), PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         return block == MAP_FAILED ? nullptr : block;
       }
       default:

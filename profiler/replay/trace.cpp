@@ -38,6 +38,8 @@ enum event_kind : std::uint8_t {
   event_delete = 10,
 };
 
+constexpr std::uint64_t unnumbered = 0;  // a mapping, in files of older versions
+
 [[noreturn]] void refuse(const std::string& path, const std::string& problem, const std::string& advice) {
   throw profile_error(path + ": " + problem + "; " + advice);
 }
@@ -96,7 +98,8 @@ struct live_block {
   std::uint32_t op = 0;  // of the lane: its allocation
   std::uint64_t size = 0;
   std::uint8_t route = 0;
-  bool touched = false;  // a touch event has been met
+  std::uint64_t mapped_bytes = 0;  // of a mapping: what is not unmapped yet
+  bool touched = false;            // a touch event has been met
   bool mapped = false;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> touches;  // lane and operation
 };
@@ -174,7 +177,9 @@ class compiler {
         const auto old = use(e.extra, lane);
         if (old != owners.end()) owners.erase(old);
       }
-      if (e.kind == event_free || e.kind == event_delete || e.kind == event_munmap || e.kind == event_touch) {
+      if (e.kind == event_munmap) {  // may be of a part
+        use(e.block, lane);
+      } else if (e.kind == event_free || e.kind == event_delete || e.kind == event_touch) {
         const auto owner = use(e.block, lane);
         if (owner != owners.end() && e.kind != event_touch) owners.erase(owner);
       } else {
@@ -195,13 +200,14 @@ class compiler {
       case event_new:
         return allocate(e, replay_kind::by_new);
       case event_mmap:
-        return allocate(e, replay_kind::map);
+        if (e.block != unnumbered) allocate(e, replay_kind::map);
+        return;
       case event_free:
         return release(e, replay_kind::free);
       case event_delete:
         return release(e, replay_kind::by_delete);
       case event_munmap:
-        return release(e, replay_kind::unmap);
+        return unmap(e);
       case event_realloc:
         return reallocate(e);
       case event_touch:
@@ -260,6 +266,7 @@ class compiler {
     block.size = e.size;
     block.route = route;
     block.mapped = kind == replay_kind::map;
+    block.mapped_bytes = block.mapped ? e.size : 0;
     if (!live_.emplace(e.block, block).second) {
       refuse(
           path_,
@@ -325,6 +332,14 @@ class compiler {
     replay_op& op = add(block.mapped ? replay_kind::unmap : kind, block.place, block.size);
     op.route = block.route;
     give_place_back(e.block, block);
+  }
+
+  // A mapping goes when its last part does.
+  void unmap(const event& e) {
+    const auto found = live_.find(e.block);
+    if (found == live_.end() || !found->second.mapped) return;
+    found->second.mapped_bytes -= std::min(found->second.mapped_bytes, e.size);
+    if (found->second.mapped_bytes == 0) release(e, replay_kind::unmap);
   }
 
   void reallocate(const event& e) {

@@ -115,6 +115,69 @@ TEST(Advice, FaultsNeverCostMoreThanTheTimeInTheKernel) {
   EXPECT_LE(all[0].saving_ns, 999.0 * 256 * 110 + 4e6 + std::sqrt(2816e4 * 4e6));
 }
 
+TEST(Advice, NothingIsPromisedAboveWhatTheProgramSpends) {
+  small_program program;
+  site& one = program.add({"decode()"}, 64, 5e6);
+  one.figures.malloc_ns = 9e8;
+  one.figures.peak_bytes = one.figures.bytes_at_peak = 64 << 20;
+  program.p.counters[0].user_ns = 95e7;
+  program.p.counters[0].system_ns = 5e7;
+  for (const advice& each : advise(program.p)) {
+    EXPECT_LE(each.saving_ns, 1e9) << each.headline;
+    EXPECT_LE(each.high_ns, 1e9) << each.headline;
+    EXPECT_LE(each.share, 1) << each.headline;
+  }
+}
+
+// A parser's place is reached by thousands of paths, each of which holds what the others have freed.
+TEST(Advice, PeaksOfPathsThatTakeTurnsAreNotAddedUp) {
+  small_program program;
+  for (int path = 0; path < 100; ++path) {
+    site& one = program.add({"grow()", "path" + std::to_string(path) + "()"}, 1 << 20, 2);
+    one.figures.faults = one.figures.fault_pages = 512;
+    one.figures.peak_bytes = 2 << 20;
+    one.figures.bytes_at_peak = path == 0 ? 2 << 20 : 0;
+  }
+  for (auto& [address, frames] : program.p.symbols) {
+    if (frames[0].function == "grow()") frames[0].line = 7;
+  }
+  const std::vector<site_group> groups = group_sites(program.p);
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].sum.peak_bytes, 2 << 20);
+  EXPECT_EQ(groups[0].again(4096), 99 * 512);
+  EXPECT_EQ(advise(program.p)[0].kind, advice_kind::tunable);
+}
+
+// Several places that take turns: glibc would serve one from what another has freed.
+TEST(Advice, MemoryThatPlacesTakeTurnsInIsTakenAgain) {
+  small_program program;
+  for (int place = 0; place < 100; ++place) {
+    site& one = program.add({"stage" + std::to_string(place) + "()"}, 1 << 20, 2);
+    one.figures.faults = one.figures.fault_pages = 512;
+    one.figures.peak_bytes = 2 << 20;
+    one.figures.bytes_at_peak = place == 0 ? 2 << 20 : 0;
+  }
+  const std::vector<advice> all = advise(program.p);
+  ASSERT_EQ(all[0].kind, advice_kind::tunable);
+  EXPECT_NEAR(all[0].saving_ns, 99.0 * 512 * 1100, 1e3);
+}
+
+// As an ordinary user sees it: the kernel takes the faults itself, as in read(), and only their number is known.
+TEST(Advice, FaultsThatOnlyTheKernelCountedBelongToLargeBlocksFoundInMemory) {
+  small_program program;
+  site& one = program.add({"load()"}, 1 << 20, 1000);
+  one.figures.peak_bytes = one.figures.bytes_at_peak = 1 << 20;
+  one.figures.checked_bytes = one.figures.resident_bytes = one.figures.bytes;
+  const std::vector<advice> none = advise(program.p);
+  EXPECT_EQ(none[0].kind, advice_kind::leave_it) << "the kernel counted no fault";
+  program.p.unseen_faults = 1000 * 256;
+  const std::vector<advice> all = advise(program.p);
+  ASSERT_EQ(all[0].kind, advice_kind::tunable);
+  EXPECT_NEAR(all[0].saving_ns, 999.0 * 256 * 1100, 1e3);
+  program.p.unseen_faults = 100 * 256;
+  EXPECT_NEAR(advise(program.p)[0].saving_ns, 99.0 * 256 * 1100, 1e3);
+}
+
 TEST(Advice, OtherMallocsGetNoGlibcTunable) {
   small_program program;
   program.p.meta["allocator"] = "/usr/lib/libjemalloc.so.2";

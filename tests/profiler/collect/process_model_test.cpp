@@ -166,6 +166,64 @@ TEST(process_model, mappings_are_cut_as_they_go) {
   EXPECT_EQ(figures_of(p, a).mapped_bytes, 0x10000);
 }
 
+TEST(process_model, events_tell_mappings_apart) {
+  process_model model(exact());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t a = model.node(0, 0x1000);
+  model.mapped(thread, 1, 0x100000, 0x10000, a);
+  model.mapped(thread, 2, 0x200000, 0x4000, a);
+  model.unmapped(thread, 3, 0x104000, 0x4000);
+  model.unmapped(thread, 4, 0x100000, 0x200000);  // what is left of the first one, and the second
+  const table events = model.take_events();
+  const integers& kind = events.whole("kind");
+  const integers& block = events.whole("block");
+  const integers& size = events.whole("size");
+  EXPECT_EQ(kind, (integers{7, 7, 8, 8, 8, 8}));
+  EXPECT_EQ(block, (integers{1, 2, 1, 1, 1, 2}));
+  EXPECT_EQ(size, (integers{0x10000, 0x4000, 0x4000, 0x4000, 0x8000, 0x4000}));
+}
+
+TEST(process_model, what_ends_together_is_a_batch_whatever_its_sites_are) {
+  process_model model(exact());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t a = model.node(0, 0x1000);
+  const std::uint32_t b = model.node(0, 0x2000);
+  std::uint64_t time = 0;
+  for (int tree = 0; tree < 3; ++tree) {
+    for (std::uint64_t i = 1; i <= 4; ++i) {
+      model.allocated(thread, allocation(++time, 0x10000 * i, 100, a));
+      model.allocated(thread, allocation(++time, 0x10000 * i + 0x8000, 30, b));
+    }
+    for (std::uint64_t i = 1; i <= 4; ++i) {
+      model.freed(thread, release(++time, 0x10000 * i + 0x8000));
+      model.freed(thread, release(++time, 0x10000 * i));
+    }
+  }
+  profile p;
+  model.fill(p);
+  EXPECT_EQ(figures_of(p, a).batch_frees, 12);
+  EXPECT_EQ(figures_of(p, b).batch_frees, 12);
+}
+
+TEST(process_model, few_of_many_and_one_after_another_are_no_batch) {
+  process_model model(exact());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t cache = model.node(0, 0x1000);
+  const std::uint32_t queue = model.node(0, 0x2000);
+  std::uint64_t time = 0;
+  for (std::uint64_t i = 1; i <= 100; ++i)
+    model.allocated(thread, allocation(++time, 0x10000 * i, 100, cache));
+  for (std::uint64_t i = 1; i <= 3; ++i) model.freed(thread, release(++time, 0x10000 * i));
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    model.allocated(thread, allocation(++time, 0x10000000, 100, queue));
+    model.freed(thread, release(++time, 0x10000000));
+  }
+  profile p;
+  model.fill(p);
+  EXPECT_EQ(figures_of(p, cache).batch_frees, 0);
+  EXPECT_EQ(figures_of(p, queue).batch_frees, 0);
+}
+
 TEST(process_model, a_child_is_added_to_its_parent) {
   process_model parent(exact());
   process_model child(exact());

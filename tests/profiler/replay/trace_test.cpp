@@ -109,6 +109,23 @@ TEST(Trace, ReallocNamesItsOldPlace) {
   EXPECT_EQ(ops[3].kind, replay_kind::allocate);
 }
 
+TEST(Trace, MappingsGoInParts) {
+  const trace t =
+      compile({{0, 7, 1, 65536}, {0, 7, 2, 8192}, {0, 8, 1, 16384}, {1, 8, 1, 49152}, {0, 8, 2, 8192}});
+  ASSERT_EQ(t.lanes.size(), 2U);
+  EXPECT_EQ(t.lanes[0].ops.size(), 3U);
+  ASSERT_EQ(t.lanes[1].ops.size(), 1U);
+  EXPECT_EQ(t.lanes[1].ops[0].kind, replay_kind::unmap);
+  EXPECT_EQ(t.lanes[1].ops[0].size, 65536U);
+  EXPECT_NE(t.lanes[0].ops[0].place, t.lanes[0].ops[1].place);
+}
+
+TEST(Trace, MappingsWithoutANumberAreLeftOut) {
+  const trace t = compile({{0, 7, 0, 65536}, {0, 1, 1, 64}, {0, 7, 0, 65536}, {0, 8, 0, 65536}, {0, 5, 1}});
+  EXPECT_EQ(t.lanes[0].ops.size(), 2U);
+  EXPECT_EQ(t.unknown, 0U);
+}
+
 TEST(Trace, FreesOfUnknownBlocksAreCounted) {
   const trace t = compile({{0, 1, 1, 8}, {0, 5, 77}, {0, 5, 1}});
   EXPECT_EQ(t.unknown, 1U);
