@@ -145,6 +145,12 @@ std::optional<process_figures> read_process(std::uint32_t process) {
   return figures;
 }
 
+double peak_resident_of(std::uint32_t process) {
+  const std::string text = file_text("/proc/" + std::to_string(process) + "/status");
+  const std::size_t at = text.find("\nVmHWM:");
+  return at == std::string::npos ? 0 : 1024 * std::strtod(text.c_str() + at + 7, nullptr);
+}
+
 std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process) {
   std::vector<std::pair<std::uint32_t, std::string>> names;
   std::error_code error;

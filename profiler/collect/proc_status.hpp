@@ -26,6 +26,8 @@ struct process_figures {
 };
 
 std::optional<process_figures> read_process(std::uint32_t process);
+// The most that was resident since its exec; 0: it has ended.
+double peak_resident_of(std::uint32_t process);
 std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process);
 std::vector<std::string> command_line_of(std::uint32_t process);
 

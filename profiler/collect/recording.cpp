@@ -16,7 +16,7 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr std::uint64_t look_at_target_every_ns = second_ns / 20;
+constexpr std::uint64_t look_at_target_every_ns = second_ns / 100;
 constexpr std::size_t event_rows_per_chunk = std::size_t{1} << 16;
 constexpr std::size_t many_faults = 500;               // in one drain
 constexpr std::uint64_t words_between_reports = 8192;  // to a waiting program that there is room again

@@ -104,6 +104,8 @@ class recording {
   process_entry& add_seen_process(std::uint32_t pid, process_entry* parent, std::uint64_t time_ns);
   void look_after_processes(bool all);
   void add_counters(process_entry& process, bool at_end);
+  static void raise_peak(process_entry& process, double resident_bytes);
+  static bool look_closely(process_entry& process, std::uint64_t now);
   void end_process(process_entry& process);
   void end_without_file(process_entry& process);
   void write_small_processes();

@@ -176,6 +176,8 @@ void recording::fill_meta(process_entry& process) {
   meta["refused"] = refused;
   meta["small_children"] = {{"processes", process.children.processes},
                             {"allocations", process.children.allocations}};
+  meta["peak_resident_bytes"] = process.peak_resident;
+  meta["peak_resident_exact"] = process.is_peak_exact;
   meta["odd_events"] = process.model.odd_events();
   if (process.pid == main_process_ && !process.superseded && main_status_ >= 0) {
     meta["exit"] = WIFEXITED(main_status_) ? nlohmann::json({{"status", WEXITSTATUS(main_status_)}})

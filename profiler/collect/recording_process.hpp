@@ -15,6 +15,7 @@
 #include "profiler/collect/memory_regions.hpp"
 #include "profiler/collect/process_memory.hpp"
 #include "profiler/collect/recording.hpp"
+#include "profiler/collect/timeline.hpp"
 
 namespace tarn::profiler {
 
@@ -50,9 +51,11 @@ struct recording::process_entry final : module_sink {
   usage_figures at_start;
   process_figures last;  // the newest that is known
   bool has_last = false;
-  bool overwritten = false;  // some of what it told: no recorder writes such words
-  bool superseded = false;   // by a later image of the same process
-  double early_faults = 0;   // seen before the recording began
+  double peak_resident = 0;
+  bool is_peak_exact = false;  // the kernel's own figure, of the end
+  bool overwritten = false;    // some of what it told: no recorder writes such words
+  bool superseded = false;     // by a later image of the same process
+  double early_faults = 0;     // seen before the recording began
   // What small forked children did is this process's: the model has their blocks, this the rest.
   struct {
     double processes = 0;
@@ -71,7 +74,10 @@ struct recording::process_entry final : module_sink {
   bool has_events = false;
   stored_rows stored;
   memory_regions regions;  // mode faults: what lies where
+  timeline looks;
   std::uint64_t next_counters_ns = 0;
+  std::uint64_t next_look_ns = 0;  // whether it still runs, and its peak
+  std::uint64_t next_names_ns = 0;
   std::uint64_t next_checkpoint_ns = 0;
 
   void loaded(const std::string& path_there, std::uint64_t base, std::uint64_t start,

@@ -22,7 +22,10 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr std::uint64_t counters_every_ns = second_ns;
+constexpr std::uint64_t look_every_ns = second_ns / 20;
+constexpr std::uint64_t names_every_ns = second_ns;
+// All processes together are looked at so often that it takes a few per cent of a processor.
+constexpr std::uint64_t least_ns_between_counters = 500'000;
 constexpr std::uint64_t first_checkpoint_ns = 5 * second_ns;
 // A checkpoint may take one part in so many of the time.
 constexpr std::uint64_t checkpoint_share = 50;
@@ -164,6 +167,8 @@ void recording::take_exit_figures(process_entry& process) {
   raise(process.last.major_faults, at_exit.major_faults);
   raise(process.last.user_ns, at_exit.user_ns);
   raise(process.last.system_ns, at_exit.system_ns);
+  raise(process.peak_resident, page.peak_at_exit);
+  process.is_peak_exact = page.peak_at_exit != 0;
 }
 
 void recording::add_counters(process_entry& process, bool at_end) {
@@ -177,9 +182,6 @@ void recording::add_counters(process_entry& process, bool at_end) {
     }
   }
   if (at_end && process.memory) take_exit_figures(process);
-  if (!at_end) {
-    for (const auto& [id, name] : thread_names(process.pid)) process.model.name_thread_by_id(id, name);
-  }
   counter_row row;
   row.time_ns = raw_clock_ns() - process.start_ns;
   row.resident_bytes = process.last.resident_bytes;
@@ -196,7 +198,30 @@ void recording::add_counters(process_entry& process, bool at_end) {
   row.user_ns = since(process.last.user_ns, process.at_start.user_ns) + children.user_ns;
   row.system_ns = since(process.last.system_ns, process.at_start.system_ns) + children.system_ns;
   row.seen_faults = process.model.seen_faults();
-  process.result.counters.push_back(row);
+  if (process.looks.add(process.result.counters, row)) process.stored.counters = 0;
+  raise_peak(process, row.resident_bytes);
+}
+
+void recording::raise_peak(process_entry& process, double resident_bytes) {
+  process.peak_resident = std::max(process.peak_resident, resident_bytes);
+  const bool is_stored = process.stored.counters == process.result.counters.size();
+  if (process.looks.raise(process.result.counters, process.peak_resident) && is_stored)
+    process.stored.counters = 0;
+}
+
+// What changes seldom, or is dear to ask for. True: the process is over.
+bool recording::look_closely(process_entry& process, std::uint64_t now) {
+  process.next_look_ns = now + look_every_ns;
+  if (!exists(static_cast<std::int32_t>(process.pid))) return true;
+  const auto status = read_process(process.pid);
+  if (!status) return false;
+  const bool other = process.start_ticks != 0 && status->start_ticks != process.start_ticks;
+  if (other || status->has_ended()) return true;
+  raise_peak(process, peak_resident_of(process.pid));
+  if (now < process.next_names_ns) return false;
+  process.next_names_ns = now + names_every_ns;
+  for (const auto& [id, name] : thread_names(process.pid)) process.model.name_thread_by_id(id, name);
+  return false;
 }
 
 void recording::look_after_processes(bool all) {
@@ -210,12 +235,10 @@ void recording::look_after_processes(bool all) {
     const auto& process = processes_[next_look_];
     if (now >= process->next_counters_ns) {
       add_counters(*process, false);
-      process->next_counters_ns = now + counters_every_ns;
+      process->next_counters_ns =
+          now + std::max(process->looks.interval_ns(), processes_.size() * least_ns_between_counters);
     }
-    const bool gone = !exists(static_cast<std::int32_t>(process->pid));
-    const auto status = gone ? std::nullopt : read_process(process->pid);
-    const bool other = status && process->start_ticks != 0 && status->start_ticks != process->start_ticks;
-    const bool over = gone || other || (status && status->has_ended());
+    const bool over = (all || now >= process->next_look_ns) && look_closely(*process, now);
     // The program itself is told of by its parent, which this process is.
     if (over && (all || process->pid != main_process_)) {
       ended.push_back(process.get());

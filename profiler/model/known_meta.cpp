@@ -38,6 +38,7 @@ constexpr known_member known_members[] = {
     {"page_bytes", kind::number, 512, 1 << 30},
     {"sample_bytes", kind::number, 0, 1e15},
     {"fault_period", kind::number, 0, 1e15},
+    {"peak_resident_bytes", kind::number, 0, 1e15},
 };
 
 bool fits(const nlohmann::json& value, const known_member& member) {

@@ -96,6 +96,18 @@ std::pair<double, double> most_at_once(const std::vector<process_span>& spans,
   return most;
 }
 
+// The most that was resident at once is not known: a bound, unless there is one process.
+void join_peaks(const std::vector<process_part>& processes, nlohmann::json& meta) {
+  values_by_process peaks;
+  bool exact = processes.size() == 1;
+  for (std::size_t index = 0; index < processes.size(); ++index) {
+    peaks[static_cast<std::uint32_t>(index)] = number_of(processes[index].meta, "peak_resident_bytes");
+    exact = exact && processes[index].meta.value("peak_resident_exact", nlohmann::json(false)) == true;
+  }
+  meta["peak_resident_bytes"] = most_at_once(spans_of(processes), peaks).first;
+  meta["peak_resident_exact"] = exact;
+}
+
 }  // namespace
 
 std::vector<process_span> spans_of(const std::vector<process_part>& processes) {
@@ -152,6 +164,7 @@ nlohmann::json joined_meta(const std::vector<process_part>& processes) {
   for (const char* name : sentence_members) meta[name] = joined_sentences(processes, name);
   meta["prices"] = joined_prices(processes);
   meta["small_children"] = joined_children(processes);
+  join_peaks(processes, meta);
   meta["processes"] = count;
   meta["duration_ns"] = end;
   return meta;

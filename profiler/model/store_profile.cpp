@@ -157,7 +157,7 @@ void store_site_lists(table_writer& out, const profile& p) {
 
 void store_counters(table_writer& out, const profile& p, std::size_t first) {
   if (first == p.counters.size()) return;
-  table rows = new_table("counters", p.counters.size() - first, false);
+  table rows = new_table("counters", p.counters.size() - first, first == 0);
   add_column<integers>(rows, "time_ns", first, [&](std::size_t row) { return p.counters[row].time_ns; });
   for (const counter_column& each : counter_columns) {
     add_column<reals>(rows, each.name, first, [&](std::size_t row) { return p.counters[row].*each.member; });

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "os/syscall.hpp"
+#include "profiler/record/peak_resident.hpp"
 
 namespace tarn::profiler::recorder {
 
@@ -417,6 +418,7 @@ void process_ends() {
   if (process->file.page->pid != pid_now()) return;  // a child by vfork, in its parent's memory
   const int error = errno;
   process->file.page->at_exit = usage_now();
+  process->file.page->peak_at_exit = peak_resident_bytes();
   process->file.page->ended.store(1, std::memory_order_release);  // pairs with the collector's acquire
   errno = error;
 }

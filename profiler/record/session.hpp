@@ -34,7 +34,7 @@ namespace tarn::profiler {
 // network namespace. SECRET is in each message, as any process of the system may send something to a socket.
 inline constexpr const char* session_variable = "TARN_RECORD";
 
-inline constexpr std::uint64_t session_magic = 0x3530636572726174;  // "tarrec05"
+inline constexpr std::uint64_t session_magic = 0x3630636572726174;  // "tarrec06"
 // The socket's name is these characters and ADDRESS in decimal, in the abstract namespace: it can be reached in a chroot,
 // without /proc and after a change of user.
 inline constexpr char socket_prefix[] = "tarn-session-";
@@ -145,6 +145,7 @@ struct process_page {
   std::atomic<std::uint64_t> own_ticks{0};  // processor time of the recorder, of the tick source, not shifted
   usage_figures at_start;                   // of the process; an earlier program may have run in it
   usage_figures at_exit;
+  std::uint64_t peak_at_exit = 0;       // bytes that were resident at most; 0: not known
   std::atomic<std::uint32_t> ended{0};  // release, pairs with the collector's acquire: at_exit is there
   std::uint64_t allocator_start = 0;    // where its malloc's code lies
   std::uint64_t allocator_end = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Prints a profile as one JSON object, for the tests of `tarn profile`.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -42,6 +43,12 @@ nlohmann::json events_in(const char* path) {
   return {{"rows", rows}, {"malloc", mallocs}, {"free", frees}};
 }
 
+double most_resident(const profile& p) {
+  double most = 0;
+  for (const counter_row& row : p.counters) most = std::max(most, row.resident_bytes);
+  return most;
+}
+
 }  // namespace
 
 int main(int count, char** words) try {
@@ -60,6 +67,7 @@ int main(int count, char** words) try {
                               {"modules", modules},
                               {"damage", p.damage},
                               {"counters", p.counters.size()},
+                              {"most_resident", most_resident(p)},
                               {"other_faults", p.other_faults},
                               {"unseen_faults", p.unseen_faults},
                               {"lost_events", p.lost_events},

@@ -224,6 +224,21 @@ SITE std::size_t deep(std::size_t depth) {
   return result;
 }
 
+// A block that is there for a few milliseconds; prints how much was resident at most, in KiB, by the kernel's count.
+SITE void spike() {
+  usleep(105000);
+  char* block = static_cast<char*>(std::malloc(200 * mib));
+  for (std::size_t at = 0; at < 200 * mib; at += 4096) block[at] = 1;
+  std::free(block);
+  usleep(105000);
+  char line[256];
+  std::FILE* status = std::fopen("/proc/self/status", "r");
+  unsigned long kib = 0;
+  while (std::fgets(line, sizeof line, status) != nullptr) std::sscanf(line, "VmHWM: %lu", &kib);
+  std::fclose(status);
+  std::printf("%lu\n", kib);
+}
+
 }  // namespace
 
 int main(int word_count, char** words) {
@@ -231,6 +246,7 @@ int main(int word_count, char** words) {
   const std::string_view what = words[1];
   const std::size_t count = word_count > 2 ? std::strtoul(words[2], nullptr, 10) : 1;
   if (what == "exact") exact(count);
+  if (what == "spike") spike();
   if (what == "entries") every_entry();
   if (what == "churn") churn(count);
   if (what == "threads") threads(count);

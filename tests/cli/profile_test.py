@@ -113,6 +113,17 @@ class profile(ProfileBase):
         self.assert_near(self.figures(known, "calloc_read")["fault_pages"], 10 * (922 + 0.1))
         self.assert_near(self.figures(known, "small_blocks")["fault_pages"], 200000 * 80 // PAGE + 391, 0.02)
 
+    def test_peak_resident_is_the_kernels_however_short(self):
+        for mode in ("sample", "full"):
+            known = self.profile("spike", mode=mode)
+            truth = 1024 * int(self.result.stdout.split()[0])
+            self.assertGreater(truth, 200 * MIB)
+            self.assertEqual(known["meta"]["peak_resident_exact"], True)
+            self.assert_near(known["meta"]["peak_resident_bytes"], truth, 0.001)
+            self.assert_near(known["most_resident"], truth, 0.001)
+            # A look each 10 ms; a machine with much else to do lets some go by.
+            self.assertGreaterEqual(known["counters"], known["meta"]["duration_ns"] / 1e9 * 100 / 4)
+
     def test_every_entry_point(self):
         known = self.profile("entries")
         site = self.figures(known, "every_entry")

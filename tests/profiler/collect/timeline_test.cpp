@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/timeline.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace tarn::profiler {
+namespace {
+
+// A process that is looked at whenever the timeline wants it, with one short peak.
+std::vector<counter_row> run_for(std::uint64_t duration_ns, std::uint64_t peak_ns) {
+  timeline kept;
+  std::vector<counter_row> rows;
+  std::uint64_t time = 0;
+  bool has_peaked = false;
+  for (; time <= duration_ns; time += kept.interval_ns()) {
+    counter_row row;
+    row.time_ns = time;
+    row.resident_bytes = 100;
+    if (time >= peak_ns && !has_peaked) {
+      row.resident_bytes = 1000;
+      has_peaked = true;
+    }
+    kept.add(rows, row);
+  }
+  return rows;
+}
+
+TEST(timeline, ShortRunsHaveAPointEachTenMilliseconds) {
+  const auto rows = run_for(400'000'000, 200'000'000);
+  EXPECT_EQ(rows.size(), 41U);
+}
+
+TEST(timeline, LongRunsAreBoundedAndKeepThePeak) {
+  constexpr std::uint64_t day = 86'400'000'000'000;
+  const auto rows = run_for(day, day / 3);
+  EXPECT_LE(rows.size(), timeline::most_rows);
+  EXPECT_GE(rows.size(), timeline::most_rows / 3);
+  double most = 0;
+  for (std::size_t index = 0; index < rows.size(); ++index) {
+    most = std::max(most, rows[index].resident_bytes);
+    if (index > 0) {
+      EXPECT_GT(rows[index].time_ns, rows[index - 1].time_ns);
+    }
+  }
+  EXPECT_EQ(most, 1000);
+  EXPECT_EQ(rows.front().time_ns, 0U);
+  EXPECT_GE(rows.back().time_ns, day - day / 1000);
+}
+
+TEST(timeline, APeakBetweenTwoLooksIsTheNewestRows) {
+  timeline kept;
+  std::vector<counter_row> rows;
+  EXPECT_FALSE(kept.raise(rows, 100));
+  counter_row row;
+  for (const double resident : {100.0, 300.0, 200.0}) {
+    row.resident_bytes = resident;
+    kept.add(rows, row);
+  }
+  EXPECT_FALSE(kept.raise(rows, 300));
+  EXPECT_TRUE(kept.raise(rows, 400));
+  EXPECT_EQ(rows.back().resident_bytes, 400);
+  EXPECT_EQ(rows[1].resident_bytes, 300);
+}
+
+}  // namespace
+}  // namespace tarn::profiler
