@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -53,7 +54,8 @@ constexpr const char* profile_footer =
     "  tarn report tarn-server-4711.prof           the profile as one page\n"
     "\n"
     "The program's input, output, signals and exit status are its own; what tarn has to say goes to stderr.\n"
-    "Each process that allocates much leaves a file of its own. Nothing is sent anywhere.\n"
+    "Each process that allocates much leaves a file of its own. Nothing is sent anywhere; only where DEBUGINFOD_URLS\n"
+    "names servers, they are asked for debugging information by build-id.\n"
     "Exit codes: the program's; 125 tarn refuses, 126 not executable, 127 not found.\n"
     "What a profile can and cannot see here: tarn doctor. Modes, privileges, method: docs/profiling.md\n";
 
@@ -67,6 +69,7 @@ struct profile_arguments {
   bool no_events = false;
   double checkpoint = 5;
   bool paused = false;
+  std::vector<std::string> debug_paths;
   bool quiet = false;
   bool json = false;
 };
@@ -243,9 +246,24 @@ void tell_files(const recording& record) {
   }
 }
 
+namespace {
+
+// A server may take a while.
+profiler::symbol_settings symbol_settings_of(const profile_arguments& arguments) {
+  profiler::symbol_settings settings;
+  settings.debug_paths = arguments.debug_paths;
+  const bool is_shown = !arguments.quiet && !arguments.json && isatty(STDERR_FILENO) == 1;
+  settings.progress = [line = std::make_shared<progress_line>(is_shown)](const std::string& text) {
+    text.empty() ? line->clear() : line->show(text);
+  };
+  return settings;
+}
+
+}  // namespace
+
 int cmd_profile(const std::vector<std::string>& words) {
-  const command_line line =
-      split_command_line(words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint"});
+  const command_line line = split_command_line(
+      words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint", "--debug-path"});
   CLI::App app{"Record what a program's memory allocation costs, and who pays it.", "profile"};
   profile_arguments arguments;
   set_usage(app, "tarn profile [OPTIONS] -- PROGRAM ARG...");
@@ -262,6 +280,10 @@ int cmd_profile(const std::vector<std::string>& words) {
                  "Seconds after which the file is brought up to date (5)")
       ->check(CLI::Range(0.1, 3600.0))
       ->option_text("SECONDS");
+  app.add_option(
+         "--debug-path", arguments.debug_paths,
+         "A folder with debugging information of stripped files, laid out as /usr/lib/debug; may be repeated")
+      ->option_text("FOLDER");
   app.add_flag("--no-events", arguments.no_events,
                "Leave single events out of the file: smaller, and no replay");
   app.add_flag(
@@ -278,6 +300,7 @@ int cmd_profile(const std::vector<std::string>& words) {
   settings.output = arguments.output;
   settings.keep_events = !arguments.no_events;
   settings.checkpoint_seconds = arguments.checkpoint;
+  settings.symbols = symbol_settings_of(arguments);
   settings.sample_bytes = sample_bytes_of(arguments.sample);
   if (arguments.paused) {
     std::signal(SIGXFSZ, [](int) {});

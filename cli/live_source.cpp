@@ -147,7 +147,9 @@ void live_source::add_names(profiler::profile& p) {
     fresh.sites.push_back(std::move(one));
   }
   if (!fresh.sites.empty()) {
-    profiler::add_symbols(fresh);
+    profiler::symbol_settings at_hand;
+    at_hand.ask_servers = false;  // this view is not to wait
+    profiler::add_symbols(fresh, at_hand);
     for (auto& [address, frames] : fresh.symbols) symbols_[address] = frames;
     for (const profiler::site& one : fresh.sites)
       types_[fresh.stacks[one.stack].address] = {one.type, one.evidence};

@@ -40,7 +40,9 @@ std::string copy_profile(const std::string& from, const std::string& to) {
   const std::unique_ptr<profiler::table_writer> out = open_copy(from, path);
   profiler::read_tables(from, [&](profiler::table&& one) { out->append(one); });
   profiler::profile named = profiler::load_profile(path);
-  profiler::add_symbols(named);
+  profiler::symbol_settings at_hand;
+  at_hand.ask_servers = false;  // the program waits for a collector that waits
+  profiler::add_symbols(named, at_hand);
   profiler::store_symbols(*out, named);
   return path;
 }

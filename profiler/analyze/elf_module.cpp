@@ -44,8 +44,6 @@ struct elf_module::opened {
 
 namespace {
 
-constexpr const char* debug_folder = "/usr/lib/debug";
-
 bool has_section(Elf* elf, std::string_view wanted) {
   std::size_t names = 0;
   if (elf_getshdrstrndx(elf, &names) != 0) return false;
@@ -61,11 +59,6 @@ bool has_section(Elf* elf, std::string_view wanted) {
 
 bool has_debug_information(Elf* elf) {
   return has_section(elf, ".debug_info") || has_section(elf, ".zdebug_info");
-}
-
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
 }  // namespace
@@ -84,13 +77,13 @@ std::string build_id_of(Elf* elf) {
 }
 
 std::unique_ptr<elf_module> elf_module::open(const std::string& path, std::string_view build_id,
-                                             std::string& problem) {
+                                             debug_files& debug, std::string& problem) {
   auto file = opened::at(path);
   if (!file) {
     problem = errno == ENOENT ? "the file is no longer there" : std::strerror(errno);
     return nullptr;
   }
-  std::unique_ptr<elf_module> result(new elf_module(path, std::move(file)));
+  std::unique_ptr<elf_module> result(new elf_module(path, std::move(file), debug));
   if (!build_id.empty() && result->build_id_ != build_id) {
     problem = "the file is another one now (its build-id differs)";
     return nullptr;
@@ -98,8 +91,8 @@ std::unique_ptr<elf_module> elf_module::open(const std::string& path, std::strin
   return result;
 }
 
-elf_module::elf_module(std::string path, std::unique_ptr<opened> file)
-    : path_(std::move(path)), build_id_(build_id_of(file->elf)), file_(std::move(file)) {
+elf_module::elf_module(std::string path, std::unique_ptr<opened> file, debug_files& debug)
+    : path_(std::move(path)), build_id_(build_id_of(file->elf)), debug_files_(debug), file_(std::move(file)) {
   read_segments();
 }
 
@@ -194,26 +187,19 @@ const elf_symbol* elf_module::function_from(std::uint64_t address) {
   return found != nullptr && found->start == address ? found : nullptr;
 }
 
-std::unique_ptr<elf_module::opened> elf_module::find_debug_file() const {
-  std::vector<std::string> candidates;
-  if (build_id_.size() > 2) {
-    candidates.push_back(std::string(debug_folder) + "/.build-id/" + build_id_.substr(0, 2) + "/" +
-                         build_id_.substr(2) + ".debug");
-  }
+std::unique_ptr<elf_module::opened> elf_module::find_debug_file() {
+  // A build-id is proof; without one, the link's name must do.
+  const auto usable = [this](const std::string& path) {
+    auto file = opened::at(path);
+    return file && build_id_of(file->elf) == build_id_ ? std::move(file) : nullptr;
+  };
   GElf_Word check = 0;
   const char* link = dwelf_elf_gnu_debuglink(file_->elf, &check);
-  if (link != nullptr && std::strchr(link, '/') == nullptr) {
-    const std::string folder = folder_of(path_);
-    candidates.push_back(folder + "/" + link);
-    candidates.push_back(folder + "/.debug/" + link);
-    candidates.push_back(debug_folder + folder + "/" + link);
+  for (const std::string& path : debug_files_.candidates(path_, build_id_, link)) {
+    if (auto file = usable(path)) return file;
   }
-  for (const std::string& path : candidates) {
-    auto file = opened::at(path);
-    // A build-id is proof; without one, the link's name must do.
-    if (file && build_id_of(file->elf) == build_id_) return file;
-  }
-  return nullptr;
+  const std::string fetched = debug_files_.fetched(path_, build_id_);
+  return fetched.empty() ? nullptr : usable(fetched);
 }
 
 Dwarf* elf_module::debug_information() {

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "profiler/analyze/debug_files.hpp"
+
 namespace tarn::profiler {
 
 struct elf_symbol {
@@ -26,8 +28,9 @@ class elf_module {
  public:
   // Where the file cannot be used, `problem` says why in a few words. `build_id` is that of the file that ran; empty: not
   // known.
+  // `debug` says where debugging information may lie, and outlives the module.
   static std::unique_ptr<elf_module> open(const std::string& path, std::string_view build_id,
-                                          std::string& problem);
+                                          debug_files& debug, std::string& problem);
   ~elf_module();
   elf_module(const elf_module&) = delete;
   elf_module& operator=(const elf_module&) = delete;
@@ -51,14 +54,15 @@ class elf_module {
     std::uint64_t offset, size, address;
   };
 
-  elf_module(std::string path, std::unique_ptr<opened> file);
+  elf_module(std::string path, std::unique_ptr<opened> file, debug_files& debug);
   void read_segments();
   void read_symbols();
   void add_symbols_of(Elf* elf, unsigned section_type);
-  std::unique_ptr<opened> find_debug_file() const;
+  std::unique_ptr<opened> find_debug_file();
 
   std::string path_;
   std::string build_id_;
+  debug_files& debug_files_;
   std::unique_ptr<opened> file_;
   std::unique_ptr<opened> debug_file_;
   std::vector<segment> segments_;

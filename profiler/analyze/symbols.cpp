@@ -10,6 +10,7 @@
 #include "profiler/analyze/debug_index.hpp"
 #include "profiler/analyze/elf_module.hpp"
 #include "profiler/analyze/function_name.hpp"
+#include "profiler/model/script_address.hpp"
 
 namespace tarn::profiler {
 
@@ -34,7 +35,7 @@ bool is_helper(std::string_view function) {
 
 class symboliser {
  public:
-  explicit symboliser(profile& p) : p_(p) {
+  symboliser(profile& p, const symbol_settings& settings) : p_(p), debug_files_(settings) {
     for (std::size_t index = 0; index < p.modules.size(); ++index) order_.push_back(index);
     // The last that was loaded at an address counts.
     std::stable_sort(order_.begin(), order_.end(),
@@ -82,7 +83,7 @@ class symboliser {
       source.problem = "it is no file";
       return source;
     }
-    source.file = elf_module::open(module.path, module.build_id, source.problem);
+    source.file = elf_module::open(module.path, module.build_id, debug_files_, source.problem);
     Dwarf* debug = source.file ? source.file->debug_information() : nullptr;
     if (debug != nullptr) source.debug = std::make_unique<debug_index>(debug);
     return source;
@@ -248,11 +249,13 @@ class symboliser {
             "compile it with -g");
       }
     }
+    if (!debug_files_.problem().empty()) sentences.push_back(debug_files_.problem());
     if (p_.meta.is_object()) p_.meta["symbol_notes"] = sentences;
     return sentences;
   }
 
   profile& p_;
+  debug_files debug_files_;
   std::vector<std::size_t> order_;  // of modules, by start
   std::map<std::pair<std::string, std::string>, source_module> sources_;
   std::map<std::uint64_t, std::string> constructors_;
@@ -260,6 +263,13 @@ class symboliser {
 
 }  // namespace
 
-std::vector<std::string> add_symbols(profile& p) { return symboliser(p).run(); }
+std::vector<std::string> add_symbols(profile& p, const symbol_settings& settings) {
+  return symboliser(p, settings).run();
+}
+
+bool has_native_symbols(const profile& p) {
+  return std::any_of(p.symbols.begin(), p.symbols.end(),
+                     [](const auto& one) { return !is_script_address(one.first); });
+}
 
 }  // namespace tarn::profiler

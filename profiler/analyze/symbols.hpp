@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "profiler/analyze/debug_files.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
 
 // Fills p.symbols, and `type` and `evidence` of sites where they were not known or are now known better. An address whose
 // file is gone, is another one now (by its build-id), or says nothing about it, stays without a symbol: frames_of then shows
-// module and offset. Debugging information is also looked for in files of its own, by build-id below /usr/lib/debug and by
-// .gnu_debuglink; nothing is fetched.
+// module and offset. Debugging information is also looked for in files of its own (debug_files.hpp).
 //
 // A type is
 //  - allocator: named by the function that got the memory, inlined at the return address or not (std::allocator's and
@@ -24,6 +24,9 @@ namespace tarn::profiler {
 //    that the compiler seems to have put in the place of another with equal code.
 //
 // Returns what could not be done, as sentences; also in p.meta["symbol_notes"].
-std::vector<std::string> add_symbols(profile& p);
+std::vector<std::string> add_symbols(profile& p, const symbol_settings& settings = {});
+
+// Whether that has been done: lines of scripts are in a profile from the start.
+bool has_native_symbols(const profile& p);
 
 }  // namespace tarn::profiler

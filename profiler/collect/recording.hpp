@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "profiler/analyze/debug_files.hpp"
 #include "profiler/collect/event_stream.hpp"
 #include "profiler/collect/fault_events.hpp"
 #include "profiler/collect/proc_status.hpp"
@@ -36,6 +37,7 @@ struct recording_settings {
   std::string output;             // empty: tarn-PROGRAM-PID.prof here
   std::string directory;          // where such files go; empty: here
   std::uint32_t program = 0;      // it runs already; 0: it is to be started by this process
+  symbol_settings symbols;
   price_list prices;
   nlohmann::json meta =
       nlohmann::json::object();  // what the caller knows: kernel, thp, privilege, refused ...

@@ -212,7 +212,7 @@ void recording::write(process_entry& process, bool last) {
 
 // Names and types, once nobody waits for this process any more.
 void recording::finish_file(process_entry& process) {
-  add_symbols(process.result);
+  add_symbols(process.result, settings_.symbols);
   try {
     if (process.file) store_profile(*process.file, process.result, process.stored);
   } catch (const profile_error& error) {

@@ -23,7 +23,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static scratch_file file;
   file.set({data, size});
   std::string problem;
-  if (const auto module = elf_module::open(file.path(), "", problem)) {
+  symbol_settings settings;
+  settings.ask_servers = false;
+  debug_files debug(settings);
+  if (const auto module = elf_module::open(file.path(), "", debug, problem)) {
     for (std::uint64_t offset = 0; offset < 0x4000; offset += 0x3f1) {
       if (const auto address = module->address_at(offset)) {
         module->function_at(*address);

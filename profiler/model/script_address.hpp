@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// script_address: the number that stands in a call path for a line of a script, where a native frame has its return
+// address. It is made from the line's place, so that each process gives one line the same number; no code lies at such an
+// address (neither x86-64 nor aarch64 lets a program use it). Pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace tarn::profiler {
+
+inline constexpr unsigned script_tag_shift = 56;
+inline constexpr std::uint64_t script_tag = 0xfe;
+
+constexpr bool is_script_address(std::uint64_t address) { return address >> script_tag_shift == script_tag; }
+
+constexpr std::uint64_t script_address(std::string_view function, std::string_view file, std::uint32_t line) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  const auto mix = [&hash](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3U; };
+  for (const char letter : function) mix(static_cast<unsigned char>(letter));
+  mix(0x100);
+  for (const char letter : file) mix(static_cast<unsigned char>(letter));
+  mix(line);
+  hash ^= hash >> 29;
+  hash *= 0x9e3779b97f4a7c15U;
+  return hash >> 8 | script_tag << script_tag_shift;
+}
+
+}  // namespace tarn::profiler
