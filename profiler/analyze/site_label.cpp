@@ -22,9 +22,18 @@ bool is_unknown_library(const source_frame& frame) {
   return frame.function.starts_with("?? (") && frame.function.find(".so") != std::string::npos;
 }
 
+// A file of Python's own library, or one that is built into the interpreter.
+bool is_standard_script(std::string_view file) {
+  if (file.starts_with("<frozen ")) return true;
+  const bool standard = file.find("/lib/python3") != std::string_view::npos;
+  return standard && file.find("-packages/") == std::string_view::npos;
+}
+
 }  // namespace
 
 bool is_plumbing(const source_frame& frame) {
+  if (frame.kind != frame_kind::native)
+    return frame.kind == frame_kind::interpreter || is_standard_script(frame.file);
   if (frame.function.starts_with("?? (")) return false;
   const std::string name = plain_name(frame.function);
   if (name.starts_with("std::") || name.starts_with("__gnu_cxx::") || name.starts_with("operator new"))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // site_label: the one frame that stands for a site where there is room for one only: the innermost of the program's own,
-// behind operator new, the standard library's containers, wrappers of malloc, and code of libraries that has no name.
+// behind operator new, the standard library's containers, wrappers of malloc, and code of libraries that has no name. On a path
+// with Python functions: behind the interpreter and Python's own library, too.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 namespace tarn::profiler {
 
 // Whether a block is only handed on here, so that a change belongs further out: in std, in allocators of other libraries,
-// in wrappers of malloc.
+// in wrappers of malloc, in an interpreter that runs a script.
 bool is_plumbing(const source_frame& frame);
 
 // Its index in `frames`, which are innermost first; 0 where all are the library's. Requires that there are some.

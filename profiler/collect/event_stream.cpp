@@ -4,11 +4,18 @@
 #include <algorithm>
 #include <cstring>
 
+#include "profiler/model/script_address.hpp"
+
 namespace tarn::profiler {
 
 namespace {
 
 word_kind kind_of(std::uint64_t word) { return static_cast<word_kind>(word & 15); }
+
+std::uint64_t words_behind(text_kind what) {
+  if (what == text_kind::module) return 3;
+  return what == text_kind::script_line ? 2 : 0;
+}
 
 std::uint64_t address_of(std::uint64_t word) { return word >> address_shift << 3; }
 
@@ -54,11 +61,24 @@ void event_stream::begin_thread(std::uint32_t id) {
   has_thread_ = true;
 }
 
+void event_stream::take_module(const std::string& text, std::uint64_t words_at) {
+  if (modules_ != nullptr) modules_->loaded(text, word(words_at), word(words_at + 1), word(words_at + 2));
+}
+
+void event_stream::take_line(const std::string& text, std::uint64_t words_at) {
+  const std::uint64_t address = word(words_at);
+  const std::uint64_t numbers = word(words_at + 1);
+  const std::uint64_t function_bytes = std::min<std::uint64_t>(numbers >> 32, text.size());
+  if (modules_ == nullptr || !is_script_address(address)) return;
+  modules_->told_line(address, {text.substr(0, function_bytes), text.substr(function_bytes),
+                                static_cast<std::uint32_t>(numbers), false});
+}
+
 bool event_stream::take_text(std::uint64_t first) {
   const auto what = static_cast<text_kind>(first >> 4 & 255);
   const std::uint64_t length = first >> 16 & 65535;
   const std::uint64_t text_words = (length + 7) / 8;
-  const std::uint64_t count = 1 + text_words + (what == text_kind::module ? 3 : 0);
+  const std::uint64_t count = 1 + text_words + words_behind(what);
   if (length > most_text_bytes || !needs(count)) {
     broken_ = true;
     at_ = head_;
@@ -70,8 +90,9 @@ bool event_stream::take_text(std::uint64_t first) {
     text.append(reinterpret_cast<const char*>(&part), std::min<std::uint64_t>(8, length - 8 * index));
   }
   if (what == text_kind::module) {
-    if (modules_ != nullptr)
-      modules_->loaded(text, word(1 + text_words), word(2 + text_words), word(3 + text_words));
+    take_module(text, 1 + text_words);
+  } else if (what == text_kind::script_line) {
+    take_line(text, 1 + text_words);
   } else if (has_thread_) {
     model_->name_thread(thread_, text);
   }

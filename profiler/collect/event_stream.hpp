@@ -17,11 +17,13 @@
 
 namespace tarn::profiler {
 
-// Takes what a stream tells besides events.
+// Takes what a stream tells besides events: of modules, and of lines of scripts.
 class module_sink {
  public:
   virtual void loaded(const std::string& path, std::uint64_t base, std::uint64_t start,
                       std::uint64_t end) = 0;
+  // Requires that it is a script_address.
+  virtual void told_line(std::uint64_t address, const source_frame& line) = 0;
 
  protected:
   ~module_sink() = default;
@@ -57,6 +59,8 @@ class event_stream {
   bool needs(std::uint64_t count);
   bool take_untimed(std::uint64_t first);
   bool take_text(std::uint64_t first);
+  void take_module(const std::string& text, std::uint64_t words_at);
+  void take_line(const std::string& text, std::uint64_t words_at);
   void take_note(std::uint64_t first);
   void begin_thread(std::uint32_t id);
   std::uint64_t ns_of(std::uint64_t ticks) const;

@@ -284,7 +284,7 @@ void recording::write_small_processes() {
   for (const process_summary& each : small_.groups()) all.add(each);
   if (is_worth_a_file(all.allocations, all.bytes, all.faults)) {
     profile parts = small_.take();
-    add_symbols(parts);
+    add_symbols(parts, settings_.symbols);
     for (int number = 1; number <= most_names && !write_small_file(parts, small_file_name(number));
          ++number) {
     }

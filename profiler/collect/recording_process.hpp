@@ -21,6 +21,7 @@ namespace tarn::profiler {
 
 // What a process may tell of; a program has some hundreds at most.
 inline constexpr std::size_t most_modules = 8192;
+inline constexpr std::size_t most_lines = std::size_t{1} << 18;  // of scripts
 
 struct recording::ring_entry {
   event_stream stream;
@@ -87,6 +88,11 @@ struct recording::process_entry final : module_sink {
     for (module_info& module : modules_of(file_path, base, start, end)) {
       result.modules.push_back(std::move(module));
     }
+  }
+
+  void told_line(std::uint64_t address, const source_frame& line) override {
+    if (result.symbols.size() >= most_lines) return;
+    result.symbols.try_emplace(address, 1, line);
   }
 };
 

@@ -309,6 +309,7 @@ void recording::end_without_file(process_entry& process) {
   sum.used.user_ns += used.user_ns;
   sum.used.system_ns += used.system_ns;
   parent->model.absorb(process.model);
+  parent->result.symbols.merge(process.result.symbols);
 }
 
 void recording::end_process(process_entry& process) {

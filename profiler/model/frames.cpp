@@ -4,6 +4,7 @@
 #include <string>
 
 #include "profiler/model/profile.hpp"
+#include "profiler/model/script_address.hpp"
 
 namespace tarn::profiler {
 
@@ -15,20 +16,39 @@ std::string hexadecimal(std::uint64_t value) {
   return text.data();
 }
 
+frame_kind kind_of(const profile& p, std::uint64_t address) {
+  if (is_script_address(address)) return frame_kind::script;
+  const module_info* module = module_at(p, address - 1);
+  return module != nullptr && is_interpreter(module->path) ? frame_kind::interpreter : frame_kind::native;
+}
+
 }  // namespace
 
-std::string unknown_function(const profile& p, std::uint64_t address) {
+bool is_interpreter(std::string_view module_path) {
+  const std::string_view name = module_path.substr(module_path.rfind('/') + 1);
+  return name.starts_with("python3") || name.starts_with("libpython3") || name.starts_with("libc.so") ||
+         module_path.find("/lib-dynload/") != std::string_view::npos;
+}
+
+const module_info* module_at(const profile& p, std::uint64_t instruction) {
   // The last that was loaded there counts.
   for (auto each = p.modules.rbegin(); each != p.modules.rend(); ++each) {
-    if (address - 1 < each->start || address - 1 >= each->end) continue;
-    const std::string name = each->path.substr(each->path.rfind('/') + 1);
-    return "?? (" + name + "+" + hexadecimal(address - each->start + each->file_offset) + ")";
+    if (instruction >= each->start && instruction < each->end) return &*each;
   }
-  return "?? (" + hexadecimal(address) + ")";
+  return nullptr;
+}
+
+std::string unknown_function(const profile& p, std::uint64_t address) {
+  const module_info* module = module_at(p, address - 1);
+  if (module == nullptr) return "?? (" + hexadecimal(address) + ")";
+  const std::string name = module->path.substr(module->path.rfind('/') + 1);
+  return "?? (" + name + "+" + hexadecimal(address - module->start + module->file_offset) + ")";
 }
 
 std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack, std::size_t most) {
   std::vector<source_frame> frames;
+  std::vector<std::uint64_t> addresses;  // of each frame
+  bool has_script = false;
   // A parent's index is less than its child's: this ends.
   for (; most != 0 && stack != 0 && stack < p.stacks.size(); --most) {
     const stack_node& node = p.stacks[stack];
@@ -38,8 +58,15 @@ std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack, std::
     } else {
       frames.push_back({unknown_function(p, node.address), {}, 0, false});
     }
+    has_script = has_script || is_script_address(node.address);
+    addresses.resize(frames.size(), node.address);
     if (node.parent >= stack) break;
     stack = node.parent;
+  }
+  if (has_script) {
+    for (std::size_t index = 0; index < frames.size(); ++index) {
+      frames[index].kind = kind_of(p, addresses[index]);
+    }
   }
   return frames;
 }

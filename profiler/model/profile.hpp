@@ -11,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tarn::profiler {
@@ -31,12 +32,20 @@ struct stack_node {
   std::uint64_t address = 0;  // the return address in it; symbols are those of address - 1
 };
 
+// Derived from a frame's address when a path is shown; in no file.
+enum class frame_kind : std::uint8_t {
+  native,
+  script,      // a line of an interpreted program
+  interpreter  // native code of the interpreter, or of what comes with it, on a path with such lines
+};
+
 // What one address means: its function, and those it was inlined into, innermost first.
 struct source_frame {
   std::string function;  // demangled; "?? (module+0x12ab)" where there is no symbol
   std::string file;
   std::uint32_t line = 0;
   bool inlined = false;  // into the next one
+  frame_kind kind = frame_kind::native;
 };
 
 enum class type_evidence : std::uint8_t { none, allocator, constructor, vtable };  // best first after none
@@ -229,6 +238,11 @@ double margin_of(double variance);
 
 // "?? (module+0x12ab)": what stands for a return address without a symbol; the offset is that in the module's file.
 std::string unknown_function(const profile& p, std::uint64_t address);
+
+// Whether a file is an interpreter's, or one of the extensions that come with it.
+bool is_interpreter(std::string_view module_path);
+// The module that holds the instruction; null: none.
+const module_info* module_at(const profile& p, std::uint64_t instruction);
 
 // The frames of a call path, innermost first, inlined ones included; of so many addresses at most.
 std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack, std::size_t most = SIZE_MAX);

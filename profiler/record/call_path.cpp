@@ -113,26 +113,78 @@ bool call_path::takes_over(const frame& now, std::uint32_t& valid, stack_memory&
   return true;
 }
 
-void call_path::append(const frame& added, node_sink& sink) {
-  const std::uint32_t parent = depth_ == 0 ? 0 : frames_[depth_ - 1].node;
+void call_path::append(const frame& added) {
   frame& here = frames_[depth_];
   here = added;
   here.needs_frame_pointer =
       added.by_frame_pointer ||
       (depth_ > 0 && frames_[depth_ - 1].frame_pointer_slot == 0 && frames_[depth_ - 1].needs_frame_pointer);
-  here.node = nodes_.find(parent, added.pc);
-  if (here.node == 0 && sink.announce(parent, added.pc)) here.node = nodes_.insert(parent, added.pc);
-  if (here.node == 0) here.node = parent;
   ++depth_;
 }
 
-std::uint32_t call_path::node_of(const call_origin& origin, stack_memory stack, rule_table& rules,
-                                 rule_source& source, node_sink& sink) {
+std::uint32_t call_path::child_of(std::uint32_t parent, std::uintptr_t address, node_sink& sink,
+                                  script_source* scripts, const script_frame* script) {
+  std::uint32_t node = nodes_.find(parent, address);
+  if (node != 0) return node;
+  if (script != nullptr) scripts->tell(*script, address);
+  if (sink.announce(parent, address)) node = nodes_.insert(parent, address);
+  return node != 0 ? node : parent;
+}
+
+// Takes in the interpreted functions that the thread is in now. Returns the first native frame whose node may be another one
+// than before.
+std::uint32_t call_path::take_scripts(script_source& scripts, std::uint32_t first_new) {
+  const std::uint32_t count = scripts.frames(fresh_scripts_, most_scripts);
+  std::uint32_t host = depth_ - 1;
+  std::uint32_t first_changed = first_new;
+  // From the innermost outwards, so that hosts are found in one go; they are kept outermost first.
+  for (std::uint32_t index = 0; index < count; ++index) {
+    const script_frame& fresh = fresh_scripts_[index];
+    // One of another stack, or none, tells nothing.
+    if (fresh.anchor < frames_[depth_ - 1].stack_pointer) host = 0;
+    while (host > 0 && fresh.anchor >= frames_[host - 1].stack_pointer) --host;
+    hosted_frame& kept = scripts_[count - 1 - index];
+    const bool same = count - 1 - index < script_depth_ && kept.host == host &&
+                      kept.script.code == fresh.code && kept.script.instruction == fresh.instruction &&
+                      kept.script.check == fresh.check;
+    if (same) continue;
+    if (kept.host < first_changed && count - 1 - index < script_depth_) first_changed = kept.host;
+    if (host < first_changed) first_changed = host;
+    kept = {host, 0, fresh};
+  }
+  // What was further in and is no longer there leaves its native frame's own node behind.
+  for (std::uint32_t index = count; index < script_depth_; ++index) {
+    if (scripts_[index].host < first_changed) first_changed = scripts_[index].host;
+  }
+  script_depth_ = count;
+  return first_changed;
+}
+
+// Gives the native frames from `first` on, and the interpreted ones in their place, their nodes.
+void call_path::name_frames(std::uint32_t first, node_sink& sink, script_source* scripts) {
+  std::uint32_t next = 0;
+  while (next < script_depth_ && scripts_[next].host < first) ++next;
+  std::uint32_t node = first == 0 ? 0 : frames_[first - 1].node;
+  for (std::uint32_t index = first; index < depth_; ++index) {
+    const bool is_host = next < script_depth_ && scripts_[next].host == index;
+    if (!is_host) node = child_of(node, frames_[index].pc, sink, nullptr, nullptr);
+    for (; next < script_depth_ && scripts_[next].host == index; ++next) {
+      const script_frame& script = scripts_[next].script;
+      node = child_of(node, scripts->address_of(script), sink, scripts, &script);
+      scripts_[next].node = node;
+    }
+    frames_[index].node = node;
+  }
+}
+
+// Makes frames_ the present path, without nodes. Returns how many of the outermost are those of the time before.
+std::uint32_t call_path::unwind(const call_origin& origin, stack_memory stack, rule_table& rules,
+                                rule_source& source, bool& cut) {
   frame now = {origin.return_address, origin.stack_pointer, origin.frame_pointer, 0, 0, 0, false, false};
   std::uint32_t valid = not_checked;
   fresh_count_ = 0;
   bool taken = false;
-  bool cut = false;
+  cut = false;
   for (;;) {
     taken = takes_over(now, valid, stack);
     if (taken) break;
@@ -150,9 +202,24 @@ std::uint32_t call_path::node_of(const call_origin& origin, stack_memory stack, 
   if (!taken) depth_ = 0;
   // Of a path that is too long the outermost frames are left out; the next one is then unwound anew.
   if (depth_ + fresh_count_ > most_frames) depth_ = 0;
-  while (fresh_count_ > 0) append(fresh_[--fresh_count_], sink);
+  const std::uint32_t kept = depth_;
+  while (fresh_count_ > 0) append(fresh_[--fresh_count_]);
+  return kept;
+}
+
+std::uint32_t call_path::node_of(const call_origin& origin, stack_memory stack, rule_table& rules,
+                                 rule_source& source, node_sink& sink, script_source* scripts) {
+  bool cut = false;
+  std::uint32_t first = unwind(origin, stack, rules, source, cut);
+  if (scripts != nullptr) {
+    first = take_scripts(*scripts, first);
+  } else if (script_depth_ != 0) {
+    first = 0;
+    script_depth_ = 0;
+  }
+  name_frames(first, sink, scripts);
   const std::uint32_t node = frames_[depth_ - 1].node;
-  if (cut) depth_ = 0;
+  if (cut) forget();
   return node;
 }
 

@@ -3,9 +3,12 @@
 // unwinds only as far as something has changed; all that it takes over is checked against the stack, return address by
 // return address, so that a path is right wherever the unwind information is.
 //
+// Where the thread is in interpreted functions, their frames stand in the path in the place of the interpreter's native frame
+// that runs them.
+//
 // Owned by one thread. Zeroed memory is an empty tracker: a forked child finds it wiped, and begins anew.
 // Invariant: frames_[0..depth_) lead from the outermost frame inwards, by falling addresses; frames_[i].node is the
-// node of the path up to i.
+// node of the path up to i. scripts_[0..script_depth_) likewise, and their hosts do not fall.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +17,7 @@
 #include "os/frame_rule.hpp"
 #include "os/frame_step.hpp"
 #include "os/rule_table.hpp"
+#include "profiler/record/script_frame.hpp"
 
 namespace tarn::profiler {
 
@@ -87,12 +91,16 @@ class rule_source {
 class call_path {
  public:
   // The node of the path that ends in `origin`. Of the stack only what `stack` gives is read.
+  // `scripts`: null where no interpreter is known.
   std::uint32_t node_of(const call_origin& origin, stack_memory stack, rule_table& rules, rule_source& source,
-                        node_sink& sink);
+                        node_sink& sink, script_source* scripts = nullptr);
   // Unwinds without taking anything over, and tells whether that gives the path that node_of has just given.
   bool verify(const call_origin& origin, stack_memory stack, rule_table& rules, rule_source& source);
   // Whatever is remembered may be wrong from here on (a library has gone).
-  void forget() noexcept { depth_ = 0; }
+  void forget() noexcept {
+    depth_ = 0;
+    script_depth_ = 0;
+  }
   // Gives memory back; all its nodes are unknown then.
   void release() noexcept {
     forget();
@@ -100,6 +108,11 @@ class call_path {
   }
 
   static constexpr std::uint32_t most_frames = 768;
+  static constexpr std::uint32_t most_scripts = 1024;
+  // Of its own size, what serves interpreted functions alone.
+  static constexpr std::size_t script_bytes() {
+    return most_scripts * (sizeof(hosted_frame) + sizeof(script_frame));
+  }
 
  private:
   struct frame {
@@ -113,14 +126,30 @@ class call_path {
     bool by_frame_pointer;     // this one does
   };
 
+  // A frame of an interpreted function in the path.
+  struct hosted_frame {
+    std::uint32_t host;  // the native frame in whose place it stands, with others
+    std::uint32_t node;
+    script_frame script;
+  };
+
   std::uint32_t checked_depth(std::uint32_t end, stack_memory& stack) const;
   bool takes_over(const frame& now, std::uint32_t& valid, stack_memory& stack);
-  void append(const frame& added, node_sink& sink);
+  std::uint32_t unwind(const call_origin& origin, stack_memory stack, rule_table& rules, rule_source& source,
+                       bool& cut);
+  void append(const frame& added);
+  std::uint32_t take_scripts(script_source& scripts, std::uint32_t first_new);
+  void name_frames(std::uint32_t first, node_sink& sink, script_source* scripts);
+  std::uint32_t child_of(std::uint32_t parent, std::uintptr_t address, node_sink& sink,
+                         script_source* scripts, const script_frame* script);
 
   std::uint32_t depth_;
   std::uint32_t fresh_count_;
   frame frames_[most_frames];
   frame fresh_[most_frames];  // innermost first
+  std::uint32_t script_depth_;
+  hosted_frame scripts_[most_scripts];
+  script_frame fresh_scripts_[most_scripts];  // innermost first
   node_table nodes_;
 };
 

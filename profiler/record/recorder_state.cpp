@@ -225,7 +225,8 @@ thread_state* new_thread() {
   if (state == nullptr) {
     state = static_cast<thread_state*>(map_wiped(sizeof(thread_state)));
     if (state == nullptr) return nullptr;
-    count_own_faults(sizeof(thread_state));
+    // Where there is no interpreter, nothing of these is touched.
+    count_own_faults(sizeof(thread_state) - sizeof(python_frames) - call_path::script_bytes());
   }
   if (!taken && !claim_ring(*state)) {
     process->file.page->lost_threads.fetch_add(1, std::memory_order_relaxed);
@@ -344,17 +345,16 @@ thread_state* find_thread() {
   return state;
 }
 
-void put_text(thread_state& thread, text_kind kind, const char* text, const std::uint64_t* tail,
+void put_text(thread_state& thread, text_kind kind, std::string_view text, const std::uint64_t* tail,
               unsigned tail_words) {
-  std::size_t length = std::strlen(text);
-  if (length > most_text_bytes) length = most_text_bytes;
+  const std::size_t length = text.size() < most_text_bytes ? text.size() : most_text_bytes;
   const std::size_t words = (length + 7) / 8;
   if (!thread.reserve(1 + words + tail_words)) return;
   thread.put(static_cast<std::uint64_t>(word_kind::text) | static_cast<std::uint64_t>(kind) << 4 |
              length << 16);
   for (std::size_t index = 0; index < words; ++index) {
     std::uint64_t word = 0;
-    std::memcpy(&word, text + 8 * index, length - 8 * index < 8 ? length - 8 * index : 8);
+    std::memcpy(&word, text.data() + 8 * index, length - 8 * index < 8 ? length - 8 * index : 8);
     thread.put(word);
   }
   for (unsigned index = 0; index < tail_words; ++index) thread.put(tail[index]);

@@ -6,9 +6,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "os/mutex.hpp"
 #include "profiler/record/call_path.hpp"
+#include "profiler/record/python_frames.hpp"
 #include "profiler/record/recorder.hpp"
 #include "profiler/record/sampled_blocks.hpp"
 #include "profiler/record/session.hpp"
@@ -65,6 +67,7 @@ struct thread_state {
   std::uint64_t library_generation;
   thread_state* next;
   call_path path;
+  python_frames python;
   // The thread writes to its ring, or reads what belongs to the session. Those must stay until it has left.
   std::atomic<std::uint32_t> inside;
 
@@ -115,7 +118,7 @@ thread_state* find_thread();
 void detach();
 // Nothing wants to be told: what the hooks cost then is least.
 void tell_nothing();
-void put_text(thread_state& thread, text_kind kind, const char* text, const std::uint64_t* tail,
+void put_text(thread_state& thread, text_kind kind, std::string_view text, const std::uint64_t* tail,
               unsigned tail_words);
 stack_memory stack_of(thread_state& thread, std::uintptr_t stack_pointer);
 void find_own_stack(thread_state& state);

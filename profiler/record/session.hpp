@@ -67,7 +67,7 @@ enum class word_kind : std::uint8_t {
   time = 8,           // bits 4..63: ticks; the events that follow are counted from here
   node = 9,           // bits 32..63 the parent's id, word 1 the return address; ids count from 1 on each ring
   operator_delete = 10,
-  text = 11,    // bits 4..11 text_kind, 16..31 bytes, then them, then (module) 3 words
+  text = 11,    // bits 4..11 text_kind, 16..31 bytes, then them, then the words that it has
   thread = 12,  // bits 32..63 its id: from here on the ring is this thread's
   note = 13,    // bits 4..11 note_kind, 12..63 a figure that belongs to the ring's next event
   map = 14,     // word 1: bytes, word 2: bits 0..31 node, 32.. 1: anonymous
@@ -76,7 +76,9 @@ enum class word_kind : std::uint8_t {
 
 enum class text_kind : std::uint8_t {
   thread_name = 1,
-  module = 2  // words behind the path: its base, then start and end of the part that a call path led through
+  module = 2,  // words behind the path: its base, then start and end of the part that a call path led through
+  script_line =
+      3,  // function and file; then its script_address, and bits 0..31 the line, 32..63 the function's bytes
 };
 enum class note_kind : std::uint8_t {
   size = 1,

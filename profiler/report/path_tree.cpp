@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "profiler/analyze/site_label.hpp"
+#include "profiler/model/script_address.hpp"
 
 namespace tarn::profiler {
 
@@ -22,7 +23,10 @@ bool is_library(std::string_view module_name) {
 }  // namespace
 
 path_tree::path_tree(const profile& p, string_table& strings)
-    : profile_(p), strings_(strings), node_of_stack_(p.stacks.size()), nodes_(1) {}
+    : profile_(p), strings_(strings), node_of_stack_(p.stacks.size()), nodes_(1) {
+  has_scripts_ = std::any_of(p.symbols.begin(), p.symbols.end(),
+                             [](const auto& one) { return is_script_address(one.first); });
+}
 
 std::uint32_t path_tree::node_of(std::uint32_t stack) {
   // The callers that are not there yet, innermost first.
@@ -59,23 +63,17 @@ std::uint32_t path_tree::node_below(std::string_view text, std::uint32_t frame_n
   return frame_number == no_frame ? above : child_of(above, frame_number);
 }
 
-const module_info* path_tree::module_at(std::uint64_t address) const {
-  // The last that was loaded there counts.
-  const auto found =
-      std::find_if(profile_.modules.rbegin(), profile_.modules.rend(),
-                   [&](const module_info& one) { return address >= one.start && address < one.end; });
-  return found == profile_.modules.rend() ? nullptr : &*found;
-}
-
 const std::vector<std::uint32_t>& path_tree::frames_at(std::uint64_t address) {
   const auto [place, is_new] = frames_of_address_.try_emplace(address);
   std::vector<std::uint32_t>& numbers = place->second;
   if (!is_new) return numbers;
   // The call stands before the address it returns to.
-  const module_info* module = module_at(address - 1);
+  const module_info* module = module_at(profile_, address - 1);
   const std::string_view module_name = module != nullptr ? file_name(module->path) : std::string_view();
   const std::uint32_t module_text = strings_.number_of(module_name);
-  const bool library = is_library(module_name);
+  const bool is_script = is_script_address(address);
+  const bool library =
+      is_library(module_name) || (module != nullptr && has_scripts_ && is_interpreter(module->path));
   const auto known = profile_.symbols.find(address);
   if (known == profile_.symbols.end() || known->second.empty()) {
     numbers.push_back(number_of(
@@ -83,9 +81,11 @@ const std::vector<std::uint32_t>& path_tree::frames_at(std::uint64_t address) {
     return numbers;
   }
   for (auto one = known->second.rbegin(); one != known->second.rend(); ++one) {
+    source_frame kept = *one;
+    if (is_script) kept.kind = frame_kind::script;
     numbers.push_back(
         number_of({strings_.number_of(one->function), strings_.number_of(one->file), one->line, module_text,
-                   one->inlined ? 1U : 0U, library || is_plumbing(*one) ? 1U : 0U}));
+                   one->inlined ? 1U : 0U, library || is_plumbing(kept) ? 1U : 0U}));
   }
   return numbers;
 }

@@ -45,10 +45,10 @@ class path_tree {
   const std::vector<std::uint32_t>& frames_at(std::uint64_t address);
   std::uint32_t number_of(const frame& wanted);
   std::uint32_t child_of(std::uint32_t parent, std::uint32_t frame_number);
-  const module_info* module_at(std::uint64_t address) const;
 
   const profile& profile_;
   string_table& strings_;
+  bool has_scripts_ = false;
   std::vector<std::uint32_t> node_of_stack_;  // 0: not there yet
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> frames_of_address_;
   std::map<frame, std::uint32_t> frame_numbers_;

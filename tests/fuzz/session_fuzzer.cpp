@@ -14,6 +14,7 @@
 #include "profiler/collect/memory_regions.hpp"
 #include "profiler/collect/proc_status.hpp"
 #include "profiler/format/table_file.hpp"
+#include "profiler/model/script_address.hpp"
 #include "profiler/model/store_profile.hpp"
 #include "tests/profiler/scratch_file.hpp"
 
@@ -30,6 +31,10 @@ class module_sizes final : public module_sink {
     if (path.size() > most_text_bytes) std::abort();
     regions_.note(start, end, path);
     if (regions_.at(start).size() > most_text_bytes) std::abort();
+  }
+  void told_line(std::uint64_t address, const source_frame& line) override {
+    if (!is_script_address(address) || line.function.size() + line.file.size() > most_text_bytes)
+      std::abort();
   }
 
  private:

@@ -35,6 +35,20 @@ TEST(SiteLabel, TheOwnFrameIsTheInnermostThatIsNot) {
   EXPECT_EQ(own_frame({wrapper, std_allocate}), 0U) << "nothing else there";
 }
 
+TEST(SiteLabel, AScriptsOwnLineStandsForWhatItsInterpreterAllocates) {
+  const source_frame resize{"PyByteArray_Resize", "", 0, false, frame_kind::interpreter};
+  const source_frame nameless{"?? (python3.11+0x12)", "", 0, false, frame_kind::interpreter};
+  const source_frame library{"loads", "/usr/lib/python3.11/json/__init__.py", 346, false, frame_kind::script};
+  const source_frame built_in{"_find_and_load", "<frozen importlib._bootstrap>", 1, false,
+                              frame_kind::script};
+  const source_frame package{"read", "/x/lib/python3.11/site-packages/p/a.py", 3, false, frame_kind::script};
+  const source_frame line{"main", "/home/me/a.py", 3, false, frame_kind::script};
+  const source_frame extension{"my_module_sum", "", 0, false};
+  EXPECT_EQ(own_frame({resize, nameless, library, built_in, line, nameless}), 4U);
+  EXPECT_EQ(own_frame({resize, package, line}), 1U);
+  EXPECT_EQ(own_frame({resize, extension, nameless, line}), 1U) << "an extension of one's own";
+}
+
 TEST(SiteLabel, CodeWithoutNamesStandsForItselfInTheProgramOnly) {
   EXPECT_EQ(own_frame({unknown_library, own}), 1U);
   EXPECT_EQ(own_frame({wrapper, unknown_library, std_allocate}), 1U) << "better than the wrapper";

@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <vector>
+
+#include "profiler/model/script_address.hpp"
 
 namespace {
 
@@ -23,6 +26,11 @@ class modules_seen final : public module_sink {
     static_cast<void>(start);
     static_cast<void>(end);
   }
+  void told_line(std::uint64_t address, const source_frame& line) override {
+    EXPECT_TRUE(is_script_address(address));
+    lines[address] = line;
+  }
+  std::map<std::uint64_t, source_frame> lines;
   std::string last;
   int count = 0;
 };
@@ -69,6 +77,29 @@ TEST(event_stream, reads_what_a_recorder_writes) {
   EXPECT_EQ(model.frees(), 1);
   ASSERT_EQ(model.stacks().size(), 2U);
   EXPECT_EQ(model.stacks()[1].address, 0x1234U);
+}
+
+TEST(event_stream, lines_of_scripts_have_addresses_of_their_own) {
+  const tick_clock clock(tick_source::system_clock);
+  process_model model(model_settings{});
+  modules_seen modules;
+  ring r;
+  event_stream stream;
+  stream.reset(r.words.data(), ring_words, &model, &clock, &modules, 0);
+  const std::uint64_t address = script_address("f", "a.py", 7);
+  for (const std::uint64_t told : {address, std::uint64_t{0x1234}}) {
+    r.put(static_cast<std::uint64_t>(word_kind::text) | 3U << 4 | 5U << 16);
+    r.put(0x79702e6166);  // "fa.py"
+    r.put(told);
+    r.put(7 | std::uint64_t{1} << 32);
+  }
+  stream.extend(r.head);
+  drain(stream);
+  EXPECT_FALSE(stream.is_broken());
+  ASSERT_EQ(modules.lines.size(), 1U) << "native code is not named by what a process says";
+  EXPECT_EQ(modules.lines[address].function, "f");
+  EXPECT_EQ(modules.lines[address].file, "a.py");
+  EXPECT_EQ(modules.lines[address].line, 7U);
 }
 
 TEST(event_stream, an_event_that_is_cut_off_ends_it) {

@@ -5,12 +5,17 @@
     names_test.py --tarn TARN --recorder LIBRARY --profile-dump BIN --compiler CXX [TEST ...]
 """
 import argparse
+import ctypes
+import http.server
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -82,6 +87,196 @@ class Libraries(Base):
         known = self.profile(program, *libraries)
         paths = {os.path.basename(one["path"]) for one in known["modules"]}
         self.assertLessEqual({"first.so", "other.so"}, paths)
+
+
+class DebugServer(http.server.ThreadingHTTPServer):
+    """Serves the debugging information of one program as debuginfod does."""
+
+    def __init__(self, build_id, file):
+        served = {f"/buildid/{build_id}/debuginfo": file}
+        self.asked = []
+        asked = self.asked
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                asked.append(self.path)
+                if self.path not in served:
+                    self.send_error(404)
+                    return
+                with open(served[self.path], "rb") as source:
+                    content = source.read()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+@unittest.skipUnless(shutil.which("objcopy") and shutil.which("strip"), "no binutils")
+class DebugFiles(Base):
+    """The debugging information of a stripped program, wherever it may lie."""
+
+    def strip(self):
+        """A stripped program, and what was taken from it."""
+        program = self.compile("program", "-Wl,--build-id=sha1")
+        debug = self.path("program.debug")
+        self.run_checked("objcopy", "--only-keep-debug", program, debug)
+        self.run_checked("strip", "--strip-all", "--remove-section=.comment", program)
+        notes = self.run_checked("readelf", "-n", program).stdout
+        return program, debug, notes.split("Build ID: ")[1].split()[0]
+
+    def labels(self, program, *options, **variables):
+        cache = {"DEBUGINFOD_CACHE_PATH": self.path("cache"), "DEBUGINFOD_URLS": "", **variables}
+        known = self.profile(program, options=("--mode", "full", *options), env=self.environment(**cache))
+        self.notes = " ".join(known["meta"]["symbol_notes"])
+        return {site["label"].split("::")[-1].split("(")[0] for site in known["sites"]}
+
+    def has_libdebuginfod(self):
+        try:
+            ctypes.CDLL("libdebuginfod.so.1")
+        except OSError:
+            self.skipTest("no libdebuginfod")
+
+    def test_without_them_there_are_no_names(self):
+        program, _, _ = self.strip()
+        self.assertNotIn("first_maker", self.labels(program))
+
+    def test_folder_by_build_id(self):
+        program, debug, build_id = self.strip()
+        folder = self.path(f"debug/.build-id/{build_id[:2]}")
+        os.makedirs(folder)
+        shutil.move(debug, os.path.join(folder, build_id[2:] + ".debug"))
+        self.assertIn("first_maker", self.labels(program, "--debug-path", self.path("debug")))
+
+    def test_link_to_a_file_beside_it(self):
+        program, debug, _ = self.strip()
+        self.run_checked("objcopy", "--add-gnu-debuglink=" + debug, program)
+        self.assertIn("first_maker", self.labels(program))
+        os.makedirs(self.path("elsewhere"))
+        shutil.move(debug, self.path("elsewhere"))
+        self.assertNotIn("first_maker", self.labels(program))
+        self.assertIn("first_maker", self.labels(program, "--debug-path", self.path("elsewhere")))
+
+    def test_server(self):
+        self.has_libdebuginfod()
+        program, debug, build_id = self.strip()
+        with DebugServer(build_id, debug) as server:
+            self.assertIn("first_maker", self.labels(program, DEBUGINFOD_URLS=server.url()))
+            self.assertIn(f"/buildid/{build_id}/debuginfo", server.asked)
+            server.asked.clear()
+            # The second time from the cache.
+            self.assertIn("first_maker", self.labels(program, DEBUGINFOD_URLS=server.url()))
+            self.assertNotIn(f"/buildid/{build_id}/debuginfo", server.asked)
+            server.shutdown()
+
+    def test_nothing_is_asked_where_no_server_is_named(self):
+        self.has_libdebuginfod()
+        program, _, build_id = self.strip()
+        self.labels(program)
+        self.assertFalse(os.path.exists(self.path("cache")))
+
+    def test_server_that_cannot_be_reached(self):
+        self.has_libdebuginfod()
+        program, _, _ = self.strip()
+        self.assertNotIn("first_maker", self.labels(program, DEBUGINFOD_URLS="http://127.0.0.1:1"))
+
+    def test_server_that_does_not_answer_is_given_up(self):
+        self.has_libdebuginfod()
+        program, _, _ = self.strip()
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            begin = time.monotonic()
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+            self.assertNotIn("first_maker", self.labels(program, DEBUGINFOD_URLS=url, DEBUGINFOD_TIMEOUT="2"))
+            self.assertLess(time.monotonic() - begin, 30)
+        self.assertIn("debuginfod gave nothing for 2 s", self.notes)
+        self.assertEqual(self.notes.count("debuginfod gave nothing"), 1)
+
+
+def pythons():
+    """Interpreters of this system whose functions can be told: real programs, not what starts them."""
+    found = {}
+    for name in ("python3", "python3.11", "python3.12", "python3.13"):
+        for folder in ["/usr/bin", *os.environ["PATH"].split(os.pathsep)]:
+            program = os.path.join(folder, name)
+            if not os.access(program, os.X_OK):
+                continue
+            result = subprocess.run([program, "-c", "import sys; print(*sys.version_info[:2], sys.executable)"],
+                                    capture_output=True, text=True, check=False)
+            words = result.stdout.split()
+            if result.returncode == 0 and ("3", "11") <= (words[0], words[1]) <= ("3", "13"):
+                found.setdefault((words[1], os.path.realpath(words[2])), words[2])
+    return [found[key] for key in sorted(found)]
+
+
+class Python(Base):
+    """A Python program's sites are named by its own lines, whatever lies between them and malloc."""
+
+    SCRIPT = os.path.join(HERE, "rows.py")
+    BYTES = 5000
+
+    def line_of(self, text):
+        with open(self.SCRIPT, encoding="utf-8") as file:
+            return next(number for number, line in enumerate(file, 1) if text in line)
+
+    def blocks(self, known):
+        """How many blocks of a row's size each path of Python functions has asked for."""
+        counts = {}
+        for site in known["sites"]:
+            rows = sum(count for size, count, exact in site["sizes"] if exact and 0 <= size - self.BYTES < 100)
+            path = tuple(name for name in site["frames"] if not name.startswith(("?", "_", "Py")))
+            counts[path] = counts.get(path, 0) + rows
+        return counts
+
+    def assert_path(self, counts, *inner, count=20):
+        found = sum(value for path, value in counts.items() if path[:len(inner)] == inner)
+        self.assertEqual(found, count, (inner, counts))
+
+    def check_version(self, python):
+        known = self.profile(python, self.SCRIPT)
+        counts = {}
+        # The interpreter's own functions have names where it is not stripped.
+        mine = ("main", "<module>", "by_generator", "Table.sort_key", "Table.__init__", "in_native_callback", "deep")
+        for path, value in self.blocks(known).items():
+            short = tuple(name for name in path if name in mine or name.startswith("main.<locals>"))
+            counts[short] = counts.get(short, 0) + value
+        self.assert_path(counts, "by_generator", "main", "<module>")
+        self.assert_path(counts, "Table.sort_key", "in_native_callback", "main", "<module>")
+        self.assert_path(counts, "Table.__init__", "in_native_callback", "main", "<module>", count=1)
+        self.assert_path(counts, *["deep"] * 31, "main.<locals>.<listcomp>" if self.minor(python) == 11 else "main")
+        self.assertEqual(known["lost_events"], 0)
+        rows = json.loads(self.run_checked(settings.tarn, "sites", "--json", "-n", "0", self.path("x.prof")).stdout)["sites"]
+        mine = {(os.path.basename(row["file"]), row["line"]) for row in rows}
+        for text in ("return [bytearray(BYTES) for", "yield bytearray", "self.rows = bytearray(BYTES)", "json.loads(json",
+                     "if levels else"):
+            self.assertIn(("rows.py", self.line_of(text)), mine)
+
+    def minor(self, python):
+        return int(self.run_checked(python, "-c", "import sys; print(sys.version_info[1])").stdout)
+
+    def test_every_version_that_is_here(self):
+        found = pythons()
+        if not found:
+            self.skipTest("no Python from 3.11 to 3.13")
+        for python in found:
+            with self.subTest(python):
+                self.check_version(python)
+
+    def test_small_child_is_added_to_its_parent_at_the_same_lines(self):
+        found = pythons()
+        if not found:
+            self.skipTest("no Python from 3.11 to 3.13")
+        plain = self.blocks(self.profile(found[0], self.SCRIPT))
+        forked = self.blocks(self.profile(found[0], self.SCRIPT, "fork"))
+        makers = [sum(count for path, count in counts.items() if "make" in path) for counts in (plain, forked)]
+        self.assertEqual(makers[1] - makers[0], 20)
 
 
 def main():

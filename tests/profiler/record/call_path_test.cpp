@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -132,6 +133,83 @@ class fixture {
       break;
   }
   asm volatile("" : : : "memory");
+}
+
+// Stands for an interpreter: each native call of `evaluate` runs two functions of a script.
+class own_scripts final : public script_source {
+ public:
+  std::uint32_t frames(script_frame* out, std::uint32_t most) override {
+    const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(most, running.size()));
+    std::copy_n(running.rbegin(), count, out);
+    return count;
+  }
+  std::uint64_t address_of(const script_frame& frame) override { return frame.code + frame.instruction; }
+  void tell(const script_frame& frame, std::uint64_t address) override {
+    EXPECT_EQ(address, frame.code + frame.instruction);
+    ++told;
+  }
+  std::vector<script_frame> running;  // outermost first
+  int told = 0;
+};
+
+constexpr std::uintptr_t script = std::uintptr_t{0xfe} << 56;
+
+[[gnu::noinline]] void look_at_scripts(fixture& f, own_scripts& scripts) {
+  const call_origin origin = recorder::caller();
+  const std::uint32_t node =
+      f.path->node_of(origin, stack_memory(f.bounds), *f.rules, f.source, f.nodes, &scripts);
+  void* addresses[512];
+  const int count = backtrace(addresses, 512);
+  std::vector<std::uintptr_t> native;
+  std::vector<std::uintptr_t> interpreted;
+  for (const std::uintptr_t each : f.nodes.path(node))
+    (each >= script ? interpreted : native).push_back(each);
+  std::vector<std::uintptr_t> truth;
+  for (auto each = scripts.running.rbegin(); each != scripts.running.rend(); ++each)
+    truth.push_back(each->code + each->instruction);
+  ASSERT_EQ(interpreted, truth);
+  // This function's own frame is in the second count, and each two frames of the script stand for one native frame.
+  ASSERT_EQ(native.size() + truth.size() / 2, static_cast<std::size_t>(count - 1));
+  asm volatile("" : : : "memory");
+}
+
+[[gnu::noinline]] void evaluate(fixture& f, own_scripts& scripts, std::uintptr_t depth, std::uintptr_t salt) {
+  volatile char mine = 0;
+  const auto anchor = reinterpret_cast<std::uintptr_t>(&mine);
+  scripts.running.push_back({script + (depth << 16), salt, 0, anchor});
+  scripts.running.push_back({script + (depth << 16) + 256, salt, 0, anchor});
+  if (depth == 0) {
+    look_at_scripts(f, scripts);
+    scripts.running.back().instruction += 1;  // the same native frames, another line
+    look_at_scripts(f, scripts);
+  } else {
+    evaluate(f, scripts, depth - 1, salt);
+    evaluate(f, scripts, depth / 2, salt + 2);
+  }
+  scripts.running.resize(scripts.running.size() - 2);
+  asm volatile("" : : "r"(anchor) : "memory");
+}
+
+TEST(call_path, functions_of_scripts_stand_where_the_interpreter_runs_them) {
+  fixture f;
+  own_scripts scripts;
+  for (std::uintptr_t round = 0; round < 3; ++round) evaluate(f, scripts, 5, 8 * (round % 2));
+  const auto nodes = f.nodes.nodes.size();
+  const int told = scripts.told;
+  EXPECT_GT(told, 0);
+  for (std::uintptr_t round = 0; round < 2; ++round) evaluate(f, scripts, 5, 8 * (round % 2));
+  EXPECT_LE(f.nodes.nodes.size(), 2 * nodes) << "the calls above are other lines of this function";
+  once(f);  // without an interpreter the same frames are native again
+}
+
+TEST(call_path, functions_of_scripts_without_a_place_stand_outermost) {
+  fixture f;
+  own_scripts scripts;
+  scripts.running.push_back({script, 1, 0, 0});
+  const call_origin origin = recorder::caller();
+  const std::uint32_t node =
+      f.path->node_of(origin, stack_memory(f.bounds), *f.rules, f.source, f.nodes, &scripts);
+  EXPECT_EQ(f.nodes.path(node).back(), script + 1);
 }
 
 TEST(call_path, agrees_with_libc_wherever_the_program_goes) {

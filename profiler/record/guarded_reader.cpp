@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/record/guarded_reader.hpp"
+
+#include <errno.h>
+#include <sys/syscall.h>
+
+#include <cstring>
+
+#include "os/syscall.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr std::uintptr_t page_bytes = 4096;  // the least of any system
+constexpr std::uintptr_t lowest = 65536;
+constexpr std::uintptr_t highest = std::uintptr_t{1} << 56;
+
+}  // namespace
+
+bool guarded_reader::is_there(std::uintptr_t page) {
+  for (const std::uintptr_t known : pages_) {
+    if (known == page) return true;
+  }
+  // The kernel reads the set of signals before it finds that there is no such way to change one's mask.
+  constexpr long no_way = ~0;
+  if (os::system_call(SYS_rt_sigprocmask, no_way, static_cast<long>(page), 0, 8) != -EINVAL) return false;
+  pages_[next_++ % kept_pages] = page;
+  return true;
+}
+
+bool guarded_reader::read(std::uintptr_t address, void* out, std::size_t bytes) {
+  if (address < lowest || address >= highest || bytes > page_bytes) return false;
+  if (!certain_) {
+    const std::uintptr_t first = address & ~(page_bytes - 1);
+    const std::uintptr_t last = (address + bytes - 1) & ~(page_bytes - 1);
+    if (!is_there(first) || (last != first && !is_there(last))) return false;
+  }
+  std::memcpy(out, reinterpret_cast<const void*>(address), bytes);
+  return true;
+}
+
+}  // namespace tarn::profiler
