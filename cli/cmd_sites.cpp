@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "process_choice.hpp"
 #include "profile_view.hpp"
 #include "profiler/analyze/site_label.hpp"
+#include "profiler/model/figure_columns.hpp"
 #include "text.hpp"
 
 namespace tarn::cli {
@@ -35,11 +37,18 @@ constexpr const char* sites_footer =
     "allocations, bytes, live, live_bytes, peak.\n"
     "Exit codes: 0 shown; 2 usage; 125 the file cannot be read.\n";
 
+// The sites whose paths would look the same: of one function, with the same callers next to it.
 struct site_line {
-  const metric_row* row;
+  const metric_row* row;  // the first of them
   profiler::source_frame where;
   double key;
+  profiler::site_figures figures;  // of all
+  std::size_t sites = 0;
 };
+
+void add(profiler::site_figures& sum, const profiler::site_figures& more) {
+  for (const profiler::figure_column& each : profiler::figure_columns) sum.*each.member += more.*each.member;
+}
 
 bool matches(const profile& p, const metric_row& row, const std::string& filter) {
   if (filter.empty()) return true;
@@ -59,14 +68,15 @@ std::string type_of(const metric_row& row) {
 
 constexpr std::size_t most_type_columns = 32;
 
-void print_table(const profile& p, const std::vector<site_line>& lines, const metric& sort, bool colour) {
+void print_table(const profile& p, const std::vector<site_line>& lines, const metric& sort, name_form form,
+                 bool colour) {
   std::vector<std::vector<std::string>> cells(1);
   for (const metric& each : profiler::metrics()) cells[0].emplace_back(each.name);
   cells[0].emplace_back("type");
   for (const site_line& line : lines) {
     auto& row = cells.emplace_back();
     for (const metric& each : profiler::metrics())
-      row.push_back(show_value(each.unit, each.of(p, line.row->figures())));
+      row.push_back(show_value(each.unit, each.of(p, line.figures)));
     row.push_back(cut_to_width(type_of(*line.row), most_type_columns));
   }
   std::vector<std::size_t> widths(cells[0].size());
@@ -82,7 +92,7 @@ void print_table(const profile& p, const std::vector<site_line>& lines, const me
       terminal == 0 ? 0 : std::max<std::size_t>(terminal > used ? terminal - used : 0, 30);
   std::vector<std::vector<profiler::source_frame>> paths;
   for (const site_line& line : lines) paths.push_back(line.row->frames(p));
-  const std::vector<std::string> places = show_paths(paths, left);
+  const std::vector<std::string> places = show_paths(paths, form == name_form::whole ? 0 : left, form);
   for (std::size_t index = 0; index < cells.size(); ++index) {
     std::string text;
     for (std::size_t column = 0; column < widths.size(); ++column) {
@@ -106,8 +116,7 @@ void print_json(const profile& p, const std::vector<site_line>& lines, double sh
                           {"file", line.where.file},
                           {"line", line.where.line},
                           {"type", line.row->who == nullptr ? "" : line.row->who->type}};
-    for (const metric& each : profiler::metrics())
-      row[std::string(each.name)] = each.of(p, line.row->figures());
+    for (const metric& each : profiler::metrics()) row[std::string(each.name)] = each.of(p, line.figures);
     rows.push_back(std::move(row));
   }
   const nlohmann::json whole = {{"sort", sort.name}, {"shown", shown}, {"total", total}, {"sites", rows}};
@@ -122,12 +131,14 @@ int cmd_sites(const std::vector<std::string>& words) {
   std::string path, sort_name = "cost", filter, process;
   std::size_t most = 20;
   bool json = false;
+  bool full_names = false;
   app.add_option("file", path, "A profile that tarn profile wrote")->required()->option_text("FILE");
   app.add_option("-s,--sort", sort_name, "The metric to sort by (cost)")->option_text("METRIC");
   app.add_option("-f,--filter", filter, "Only sites with this text in a function, a file or the type")
       ->option_text("TEXT");
   add_process_option(app, process);
   app.add_option("-n", most, "So many at most (20); 0 for all")->option_text("N");
+  app.add_flag("--full-names", full_names, "Names with all template arguments and parameters");
   app.add_flag("--json", json, "Print JSON");
   app.footer(sites_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
@@ -135,27 +146,37 @@ int cmd_sites(const std::vector<std::string>& words) {
   const profile p = load_for_command(path, process);
   const std::vector<metric_row> rows = profiler::metric_rows(p);
   std::vector<site_line> lines;
+  std::map<std::string, std::size_t> known;  // places, with what is allocated there
   double total = 0, shown = 0;
+  std::size_t found = 0, shown_sites = 0;
   for (const metric_row& row : rows) {
     const double key = sort.of(p, row.figures());
     total += key;
     if (!matches(p, row, filter)) continue;
     const auto frames = row.frames(p);
-    lines.push_back({&row, frames[profiler::own_frame(frames)], key});
+    const auto [at, is_new] = known.try_emplace(place_key(frames) + type_of(row), lines.size());
+    if (is_new) lines.push_back({&row, frames[profiler::own_frame(frames)], 0, {}, 0});
+    lines[at->second].key += key;
+    add(lines[at->second].figures, row.figures());
+    ++lines[at->second].sites;
+    ++found;
   }
-  const std::size_t found = lines.size();
   std::stable_sort(lines.begin(), lines.end(),
                    [](const site_line& a, const site_line& b) { return a.key > b.key; });
   if (most != 0 && lines.size() > most) lines.resize(most);
-  for (const site_line& line : lines) shown += line.key;
+  for (const site_line& line : lines) {
+    shown += line.key;
+    shown_sites += line.sites;
+  }
   if (json) {
     print_json(p, lines, shown, total, sort);
     return exit_code::success;
   }
   const bool colour = wants_colour(STDOUT_FILENO);
-  if (!lines.empty()) print_table(p, lines, sort, colour);
+  const name_form form = full_names ? name_form::whole : name_form::shortened;
+  if (!lines.empty()) print_table(p, lines, sort, form, colour);
   fmt::print("{}\n",
-             paint(fmt::format("{} of {} {}: {} of {} in all ({})", lines.size(), found,
+             paint(fmt::format("{} of {} {}: {} of {} in all ({})", shown_sites, found,
                                filter.empty() ? "sites" : "sites that match", show_value(sort.unit, shown),
                                show_value(sort.unit, total), show_percent(shown, total)),
                    style::faint, colour));

@@ -44,9 +44,21 @@ std::string with_digits(double value, const char* const* units, std::size_t coun
   return fmt::format("{:.{}f}{}", value, digits, units[unit]);
 }
 
-std::string show_function(const profiler::source_frame& frame) {
-  const bool is_plain = frame.function.starts_with('[') || frame.function.starts_with("??");
-  return is_plain ? frame.function : profiler::short_name(frame.function);
+constexpr std::size_t most_callers = 3;
+
+std::string show_function(const profiler::source_frame& frame, name_form form) {
+  const bool is_plain = frame.function.starts_with('[') || frame.function.starts_with("??") ||
+                        frame.kind == profiler::frame_kind::script;
+  return is_plain || form == name_form::whole ? frame.function : profiler::short_name(frame.function);
+}
+
+// The frame that is `steps` further out, without the interpreter's between Python functions.
+std::size_t caller_of(const std::vector<profiler::source_frame>& path, std::size_t frame, std::size_t steps) {
+  while (steps > 0 && frame < path.size()) {
+    ++frame;
+    if (frame == path.size() || path[frame].kind != profiler::frame_kind::interpreter) --steps;
+  }
+  return frame;
 }
 
 }  // namespace
@@ -58,7 +70,7 @@ profiler::profile load_with_names(const std::string& path,
   try {
     profiler::profile p = load(path);
     if (!p.damage.empty()) print_note(fmt::format("{}: {}", path, p.damage));
-    if (p.symbols.empty() && p.stacks.size() > 1) {
+    if (!profiler::has_native_symbols(p) && p.stacks.size() > 1) {
       for (const std::string& sentence : profiler::add_symbols(p)) print_note(sentence);
     }
     return p;
@@ -119,34 +131,67 @@ std::string cut_to_width(const std::string& text, std::size_t width) {
   return text.substr(0, end) + "...";
 }
 
-std::string show_frame(const profiler::source_frame& frame, std::size_t width) {
+std::string cut_in_middle(const std::string& text, std::size_t width) {
+  if (width == 0 || display_width(text) <= width) return text;
+  if (width <= 3) return cut_to_width(text, width);
+  const auto begins_character = [&text](std::size_t at) {
+    return (static_cast<unsigned char>(text[at]) & 0xc0U) != 0x80;
+  };
+  const std::size_t tail_columns = (width - 1) / 2;
+  std::size_t head = 0;
+  for (std::size_t columns = 0; head < text.size(); ++head) {
+    if (begins_character(head) && ++columns > width - 1 - tail_columns) break;
+  }
+  std::size_t tail = text.size();
+  for (std::size_t columns = 0; columns < tail_columns && tail > 0;) {
+    if (begins_character(--tail)) ++columns;
+  }
+  return text.substr(0, head) + "…" + text.substr(tail);
+}
+
+std::string show_frame(const profiler::source_frame& frame, std::size_t width, name_form form) {
   std::string place;
   if (!frame.file.empty()) {
     place = frame.file.substr(frame.file.rfind('/') + 1);
     if (frame.line != 0) place += fmt::format(":{}", frame.line);
   }
-  const std::string function = show_function(frame);
-  if (place.empty()) return cut_to_width(function, width);
+  const std::string function = show_function(frame, form);
+  if (place.empty()) return cut_in_middle(function, width);
   const std::size_t left = width > place.size() + 12 ? width - place.size() - 2 : 0;
-  return cut_to_width(function, width == 0 ? 0 : std::max<std::size_t>(left, 10)) + "  " + place;
+  return cut_in_middle(function, width == 0 ? 0 : std::max<std::size_t>(left, 10)) + "  " + place;
 }
 
 std::vector<std::string> show_paths(const std::vector<std::vector<profiler::source_frame>>& paths,
-                                    std::size_t width) {
-  constexpr std::size_t most_callers = 3;
+                                    std::size_t width, name_form form) {
   std::vector<std::string> shown;
-  for (const auto& path : paths) shown.push_back(show_frame(path[profiler::own_frame(path)], 0));
+  for (const auto& path : paths) shown.push_back(show_frame(path[profiler::own_frame(path)], 0, form));
   for (std::size_t callers = 1; callers <= most_callers; ++callers) {
     std::map<std::string, int> alike;
     for (const std::string& text : shown) ++alike[text];
     for (std::size_t index = 0; index < paths.size(); ++index) {
-      const std::size_t caller = profiler::own_frame(paths[index]) + callers;
+      const std::size_t caller = caller_of(paths[index], profiler::own_frame(paths[index]), callers);
       if (alike[shown[index]] < 2 || caller >= paths[index].size()) continue;
-      shown[index] += " < " + show_function(paths[index][caller]);
+      shown[index] += " < " + show_function(paths[index][caller], form);
     }
   }
-  for (std::string& text : shown) text = cut_to_width(text, width);
+  for (std::size_t index = 0; index < paths.size(); ++index) {
+    const bool is_alone = shown[index].find(" < ") == std::string::npos;
+    shown[index] = is_alone ? show_frame(paths[index][profiler::own_frame(paths[index])], width, form)
+                            : cut_to_width(shown[index], width);
+  }
   return shown;
+}
+
+std::string place_key(const std::vector<profiler::source_frame>& path) {
+  std::string key;
+  const std::size_t own = profiler::own_frame(path);
+  for (std::size_t callers = 0; callers <= most_callers; ++callers) {
+    const std::size_t at = caller_of(path, own, callers);
+    if (at >= path.size()) break;
+    key += path[at].function + '\n';
+    if (callers == 0) key += fmt::format("{}:{}\n", path[at].file, path[at].line);
+  }
+  return key;
 }
 
 std::size_t terminal_width(int descriptor) {

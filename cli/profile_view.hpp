@@ -24,13 +24,22 @@ const profiler::metric& metric_named(const std::string& option, const std::strin
 std::string show_value(profiler::metric_unit unit, double value);
 std::string show_percent(double part, double whole);
 
+// Shortened: without parameters, long template arguments as "<…>".
+enum class name_form { shortened, whole };
+
 // "function  file.cpp:12", the file without its folders; at most `width` columns, 0 for all.
-std::string show_frame(const profiler::source_frame& frame, std::size_t width);
+std::string show_frame(const profiler::source_frame& frame, std::size_t width,
+                       name_form form = name_form::shortened);
 // The same for each of several paths (frames innermost first, none empty); where two come out alike, with as many callers
 // as tell them apart, at most three: "allocate  memory.cpp:12 < parse < load".
 std::vector<std::string> show_paths(const std::vector<std::vector<profiler::source_frame>>& paths,
-                                    std::size_t width);
+                                    std::size_t width, name_form form = name_form::shortened);
+// Names are cut in their middle: what distinguishes them often stands at the end.
 std::string cut_to_width(const std::string& text, std::size_t width);
+std::string cut_in_middle(const std::string& text, std::size_t width);
+
+// The callers that tell a path from others with the same own frame, as show_paths would show three of them.
+std::string place_key(const std::vector<profiler::source_frame>& path);
 
 // Of the terminal that `descriptor` is; 0 where it is none.
 std::size_t terminal_width(int descriptor);

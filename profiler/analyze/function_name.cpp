@@ -209,7 +209,7 @@ std::string short_name(std::string_view function) {
   for (std::size_t at = 0; at < name.size();) {
     const std::size_t end = name[at] == '<' && !is_operator(name, at) ? behind_bracket(name, at) : npos;
     if (end != npos && end - at > longest_arguments) {
-      result += "<...>";
+      result += "<…>";
       at = end;
     } else {
       result += name[at++];

@@ -32,7 +32,7 @@ class_template class_template_of(std::string_view function);
 // Without return type, template arguments and parameters: "std::vector::push_back".
 std::string plain_name(std::string_view function);
 
-// For where there is little room: without parameters, and "<...>" for template arguments that are long.
+// For where there is little room: without parameters, and "<…>" for template arguments that are long.
 std::string short_name(std::string_view function);
 
 // Whether it only hands on memory without a type: operator new, malloc and their like.

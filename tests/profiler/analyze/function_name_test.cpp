@@ -92,7 +92,7 @@ TEST(function_name, short_ones) {
   EXPECT_EQ(short_name("void a::b<int>(int)"), "a::b<int>");
   EXPECT_EQ(
       short_name("std::vector<market::order, std::allocator<market::order> >::push_back(market::order&&)"),
-      "std::vector<...>::push_back");
+      "std::vector<…>::push_back");
   EXPECT_EQ(
       short_name(
           "decltype (::new((void*)(0)) order((declval<int>)())) std::construct_at<order, int>(order*, int&&)"),
