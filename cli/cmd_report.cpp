@@ -15,6 +15,7 @@
 #include "profiler/format/printable.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/report/report_file.hpp"
+#include "profiler/report/source_lines.hpp"
 #include "text.hpp"
 
 namespace tarn::cli {
@@ -28,12 +29,13 @@ constexpr const char* report_footer =
     "  tarn report build*.prof -o build.html             several processes, with a switch from one to another\n"
     "\n"
     "The page is one file and needs no network. It holds names of functions and files of the\n"
-    "program, and its arguments: look before you pass it on.\n";
+    "program, lines of its source where they are at hand, and its arguments: look before you pass it on.\n";
 
 struct report_arguments {
   std::vector<std::string> profiles;
   std::string output;
   bool json = false;
+  bool no_source = false;
 };
 
 // NAME.html beside the profile. What stands there already is written over only if it is a report.
@@ -71,13 +73,15 @@ void tell(const report_arguments& arguments, const profiler::report_file& made, 
 int cmd_report(const std::vector<std::string>& words) {
   report_arguments arguments;
   CLI::App app{"Write a profile as one HTML file that needs no network.", "report"};
-  set_usage(app, "tarn report [-o FILE] [--json] PROFILE...");
+  set_usage(app, "tarn report [-o FILE] [--no-source] [--json] PROFILE...");
   app.add_option("profiles", arguments.profiles, "What tarn profile or tarn merge wrote; several are merged")
       ->required()
       ->option_text("PROFILE...");
   app.add_option("-o,--output", arguments.output,
                  "The page (PROFILE with the extension .html); - for standard output")
       ->option_text("FILE");
+  app.add_flag("--no-source", arguments.no_source,
+               "Without the lines of source around each site, which are read on this system");
   app.add_flag("--json", arguments.json, "Tell what was written as one JSON object");
   app.footer(report_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
@@ -94,9 +98,11 @@ int cmd_report(const std::vector<std::string>& words) {
                                        : profiler::load_parts(arguments.profiles.front());
   if (arguments.output.empty()) arguments.output = usual_output(arguments.profiles.front());
   output_file output("-o", arguments.output);
+  profiler::report_size size;
+  if (!arguments.no_source) size.most_source_bytes = profiler::source_limits().most_bytes;
   const profiler::report_file made = loaded.processes.empty()
-                                         ? profiler::render_report(loaded, profiler::advise(loaded))
-                                         : profiler::render_report_of_processes(loaded);
+                                         ? profiler::render_report(loaded, profiler::advise(loaded), size)
+                                         : profiler::render_report_of_processes(loaded, size);
   output.write(made.html);
   if (arguments.output != "-") tell(arguments, made, loaded.damage);
   return exit_code::success;

@@ -8,6 +8,7 @@
 
 #include "profiler/model/figure_columns.hpp"
 #include "profiler/report/path_tree.hpp"
+#include "profiler/report/source_lines.hpp"
 #include "profiler/report/string_table.hpp"
 #include "profiler/report/whole_column.hpp"
 
@@ -391,6 +392,11 @@ nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
                      {"unwind_checked", sane_figure(p.unwind_checked)},
                      {"damage", p.damage},
                      {"detailed_sites", std::min(named.size(), limits.most_detailed)}};
+  if (limits.most_source_bytes > 0) {
+    source_limits sources;
+    sources.most_bytes = limits.most_source_bytes;
+    made["sources"] = source_lines(made, sources);
+  }
   return made;
 }
 

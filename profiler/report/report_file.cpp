@@ -76,7 +76,9 @@ struct fitted_data {
 };
 
 fitted_data fit_data(const profile& p, const std::vector<advice>& actions, std::size_t most_bytes,
-                     report_limits limits) {
+                     std::size_t most_source_bytes) {
+  report_limits limits;
+  limits.most_source_bytes = most_source_bytes;
   nlohmann::json data = report_data(p, actions, limits);
   std::string text = data_text(data);
   while (text.size() > most_bytes && limits.sites.most > fewest_sites) {
@@ -115,14 +117,12 @@ std::string name_of(const nlohmann::json& meta) {
 
 }  // namespace
 
-report_file render_report(const profile& p, const std::vector<advice>& actions, std::size_t most_bytes,
-                          report_limits limits) {
-  const fitted_data fitted = fit_data(p, actions, most_bytes, limits);
+report_file render_report(const profile& p, const std::vector<advice>& actions, report_size size) {
+  const fitted_data fitted = fit_data(p, actions, size.most_bytes, size.most_source_bytes);
   return make_file(p, fitted.data, fitted.text);
 }
 
-report_file render_report_of_processes(const profile& parts, std::size_t most_bytes,
-                                       std::size_t most_processes) {
+report_file render_report_of_processes(const profile& parts, report_size size) {
   struct process_cost {
     std::size_t index = 0;
     double ns = 0;
@@ -134,8 +134,8 @@ report_file render_report_of_processes(const profile& parts, std::size_t most_by
                    [](const process_cost& left, const process_cost& right) { return left.ns > right.ns; });
   profile whole = parts;
   join_sites(whole);
-  fitted_data fitted = fit_data(whole, advise(whole), most_bytes / 2, {});
-  const std::size_t shown = std::min(most_processes, order.size());
+  fitted_data fitted = fit_data(whole, advise(whole), size.most_bytes, size.most_source_bytes);
+  const std::size_t shown = std::min(size.most_processes, order.size());
   std::string others;
   nlohmann::json names = nlohmann::json::array();
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
@@ -144,7 +144,7 @@ report_file render_report_of_processes(const profile& parts, std::size_t most_by
     if (rank >= shown) continue;
     const profile one = process_of(parts, order[rank].index);
     others += "</script>\n<script type=\"application/json\" class=\"process\">";
-    others += fit_data(one, advise(one), most_bytes / 2 / shown, {}).text;
+    others += fit_data(one, advise(one), size.most_bytes / shown, size.most_source_bytes / shown).text;
   }
   fitted.data["processes"] = std::move(names);
   return make_file(whole, fitted.data, data_text(fitted.data) + others);

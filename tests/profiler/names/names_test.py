@@ -89,6 +89,28 @@ class Libraries(Base):
         self.assertLessEqual({"first.so", "other.so"}, paths)
 
 
+class SourceLines(Base):
+    """The report's page holds the lines around a site, from source files that are at hand."""
+
+    def page(self, *options):
+        self.run_checked(settings.tarn, "report", *options, "-o", self.path("x.html"), self.path("x.prof"))
+        with open(self.path("x.html"), encoding="utf-8") as file:
+            return json.loads(file.read().split('id="data">', 1)[1].split("</script>", 1)[0])
+
+    def test_report_holds_them(self):
+        source = self.path("maker.c")
+        lines = ["#include <stdlib.h>", "int main() { // </script><script>alert(1)</script>",
+                 "  char* volatile block = malloc(100000);", "  block[5] = 1;", "  free(block);", "  return 0;", "}"]
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines))
+        self.run_checked(settings.compiler, "-x", "c", "-g", "-O0", source, "-o", self.path("program"))
+        self.profile(self.path("program"))
+        data = self.page()
+        found = [lines for frame, lines in data["sources"].items() if data["frames"]["line"][int(frame)] == 3]
+        self.assertEqual(found, [[1, *lines[:6]]])
+        self.assertNotIn("sources", self.page("--no-source"))
+
+
 class DebugServer(http.server.ThreadingHTTPServer):
     """Serves the debugging information of one program as debuginfod does."""
 

@@ -67,7 +67,7 @@ TEST(report_file, stays_below_its_bound_and_keeps_its_totals) {
   const profile p = synthetic_profile({.sites = 20000});
   const report_file large = render_report(p, {});
   EXPECT_LT(large.html.size(), std::size_t{20} << 20);
-  const report_file small = render_report(p, {}, 200'000);
+  const report_file small = render_report(p, {}, {.most_bytes = 200'000});
   EXPECT_LT(small.named_sites, large.named_sites);
   EXPECT_EQ(data_in(small.html)["totals"], data_in(large.html)["totals"]);
 }

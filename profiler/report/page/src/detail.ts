@@ -22,6 +22,18 @@ function call_path(m: model, row: number): HTMLElement {
   return list;
 }
 
+// The lines around a place, where the report has them.
+function source(m: model, frame: number): HTMLElement | null {
+  const found = m.data.sources?.[String(frame)];
+  if (found === undefined) return null;
+  const list = el("ol", { class: "source", start: String(found[0]) });
+  found.slice(1).forEach((text, index) => {
+    const is_place = Number(found[0]) + index === m.data.frames.line[frame];
+    list.append(el("li", is_place ? { class: "place" } : {}, el("code", {}, String(text))));
+  });
+  return el("div", {}, el("h3", {}, `Source, ${m.place_of(frame)}`), list);
+}
+
 // Of several rows: the dearest paths, each by its next callers.
 function call_paths(m: model, rows: readonly number[]): HTMLElement {
   const most = 12;
@@ -163,6 +175,10 @@ export function rows_details(m: model, rows: readonly number[]): HTMLElement {
   const path = rows.length === 1 && m.kind_of(first) === kind.site
     ? el("div", { class: "detail-path" }, el("h3", {}, "Call path, innermost first"), call_path(m, first))
     : el("div", { class: "detail-path" }, el("h3", {}, "Call paths, dearest first"), call_paths(m, rows));
+  // Rows that are shown together have one place, or none.
+  const places = new Set(rows.map((row) => m.place(row)));
+  const lines = places.size === 1 ? source(m, m.place(first)) : null;
+  if (lines !== null) path.append(lines);
   return el("div", { class: "detail" }, path, el("div", {}, el("h3", {}, "Figures"), figures(m, rows)),
     el("div", { class: "detail-bars" }, sizes(m, set, sum("allocations")), lifetimes(m, set, sum("frees")), threads(m, set)));
 }

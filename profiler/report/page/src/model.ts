@@ -24,6 +24,7 @@ export interface report {
   frames: { function: numbers; file: numbers; line: numbers; module: numbers; inlined: numbers; library: numbers };
   stacks: { parent: numbers; frame: numbers };
   strings: string[];
+  sources?: Record<string, (number | string)[]>; // by frame: the first line's number, then lines
   details: { sizes: numbers[]; lifetimes: numbers[]; threads: numbers[] };
   lifetimes: numbers[];
   threads: thread[];

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/report/source_lines.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace tarn::profiler {
+namespace {
+
+class SourceLines : public testing::Test {
+ protected:
+  SourceLines() { mkdtemp(folder_.data()); }
+  ~SourceLines() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& name, int lines) {
+    std::ofstream file(folder_ + "/" + name);
+    for (int line = 1; line <= lines; ++line) file << "line\t" << line << "\n";
+    return folder_ + "/" + name;
+  }
+  // One site at each of these lines.
+  static nlohmann::json report(const std::string& file, const std::vector<int>& lines) {
+    nlohmann::json made = {{"strings", {"", file}}};
+    for (std::size_t index = 0; index < lines.size(); ++index) {
+      made["frames"]["file"].push_back(1);
+      made["frames"]["line"].push_back(lines[index]);
+      made["sites"]["place"].push_back(index);
+    }
+    made["sites"]["place"].push_back(-1);
+    return made;
+  }
+
+  std::string folder_ = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
+};
+
+TEST_F(SourceLines, TheLinesAroundAPlace) {
+  const nlohmann::json found = source_lines(report(write("a.cpp", 20), {10, 1, 20, 21, 0}));
+  EXPECT_EQ(found["0"],
+            nlohmann::json({7, "line 7", "line 8", "line 9", "line 10", "line 11", "line 12", "line 13"}));
+  EXPECT_EQ(found["1"], nlohmann::json({1, "line 1", "line 2", "line 3", "line 4"}));
+  EXPECT_EQ(found["2"][0], 17);
+  EXPECT_FALSE(found.contains("3")) << "the file has become shorter";
+  EXPECT_FALSE(found.contains("4"));
+}
+
+TEST_F(SourceLines, WhatIsNoSourceFileIsNotRead) {
+  EXPECT_TRUE(source_lines(report(write("shadow", 20), {10})).empty());
+  EXPECT_TRUE(source_lines(report(write("key.pem", 20), {10})).empty());
+  EXPECT_TRUE(source_lines(report(folder_ + "/gone.cpp", {10})).empty());
+  std::filesystem::create_directory(folder_ + "/folder.cpp");
+  EXPECT_TRUE(source_lines(report(folder_ + "/folder.cpp", {1})).empty());
+}
+
+TEST_F(SourceLines, TheirSizeIsBounded) {
+  source_limits limits;
+  limits.most_bytes = 50;
+  EXPECT_EQ(source_lines(report(write("a.py", 100), {10, 50, 90}), limits).size(), 1U);
+  limits.most_file_bytes = 100;
+  EXPECT_TRUE(source_lines(report(write("a.py", 100), {10}), limits).empty());
+}
+
+}  // namespace
+}  // namespace tarn::profiler
