@@ -72,6 +72,8 @@ class advice_replay {
 
  private:
   void add(const advice& one, std::size_t index) {
+    // The program itself has told more than a replay can.
+    if (one.grade == profiler::advice_grade::proven || one.grade == profiler::advice_grade::disproved) return;
     replay_way way{one.headline, {system_name, "", {}}, profiler::play_mode::heap, &images_.front()};
     if (!one.variables.empty()) {
       for (const profiler::environment_variable& each : one.variables)

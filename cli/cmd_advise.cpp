@@ -87,6 +87,8 @@ void print_lines(const char* label, const std::string& text) {
 }
 
 std::string say_saving(const advice& one) {
+  if (one.grade == profiler::advice_grade::disproved)
+    return "saves nothing that could be measured: disproved by tarn prove";
   return fmt::format("saves {} ({} to {}), {} of CPU time, {}", say_time(one.saving_ns), say_time(one.low_ns),
                      say_time(one.high_ns), say_share(one.share), profiler::grade_name(one.grade));
 }
@@ -131,7 +133,7 @@ void write_plan_file(output_file& file, const advise_arguments& arguments, const
                     "Without --plan, tarn advise lists them with their numbers.");
   }
   const profiler::plan plan = plan_of(p, all, arguments.only - 1);
-  if (plan.variables.empty() && plan.sites.empty() && !plan.on_tarn) {
+  if (plan.variables.empty() && plan.sites.empty() && !plan.on_tarn && plan.library.empty()) {
     throw cli_error(exit_code::refused, "nothing of this advice can be tried without editing the program",
                     arguments.only > 0 ? "Choose another number, or none." : "There is no plan to write.");
   }

@@ -2,21 +2,19 @@
 // tarn apply: runs a program that nobody has edited with a plan's changes in place, beside the program as it is, and says
 // whether they save what was predicted.
 #include <fmt/core.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <set>
 #include <sstream>
 
+#include "applied_plan.hpp"
 #include "child_process.hpp"
 #include "cli_error.hpp"
 #include "command_line.hpp"
@@ -29,7 +27,6 @@
 #include "output_file.hpp"
 #include "profiler/analyze/plan.hpp"
 #include "profiler/analyze/quantity.hpp"
-#include "profiler/apply/apply_format.hpp"
 #include "program_target.hpp"
 #include "statistics.hpp"
 #include "text.hpp"
@@ -42,7 +39,6 @@ namespace {
 
 constexpr const char* applied_name = "applied";
 constexpr const char* plain_name = "plain";
-constexpr const char* apply_library = "libtarn_apply.so";
 
 constexpr const char* apply_footer =
     "Examples:\n"
@@ -90,29 +86,6 @@ void declare_options(CLI::App& app, apply_arguments& arguments) {
   app.footer(apply_footer);
 }
 
-// A file that goes with its owner.
-class scratch_file {
- public:
-  explicit scratch_file(const std::string& text) : path_("/tmp/tarn-apply-XXXXXX") {
-    const int file = mkstemp(path_.data());
-    const bool written =
-        file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    const int error = errno;
-    if (file >= 0) close(file);
-    if (!written) {
-      if (file >= 0) unlink(path_.c_str());
-      throw cli_error(exit_code::refused, fmt::format("cannot write to /tmp: {}", std::strerror(error)));
-    }
-  }
-  ~scratch_file() { unlink(path_.c_str()); }
-  scratch_file(const scratch_file&) = delete;
-  scratch_file& operator=(const scratch_file&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 profiler::plan load_plan(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
@@ -122,85 +95,6 @@ profiler::plan load_plan(const std::string& path) {
                     "A plan is written by: tarn advise FILE --plan PLAN");
   }
   return profiler::read_plan(text.str(), path);
-}
-
-std::string find_apply_library() {
-  const std::filesystem::path tarn = find_tarn_library();
-  const std::filesystem::path path = tarn.parent_path() / apply_library;
-  if (!std::filesystem::exists(path)) {
-    throw cli_error(exit_code::refused, fmt::format("{} is not beside {}", apply_library, tarn.string()),
-                    "Both are built and installed together; TARN_LIBRARY names libtarn's path.");
-  }
-  return path.string();
-}
-
-std::string frame_text(const profiler::plan_frame& frame) {
-  if (!frame.build_id.empty()) return fmt::format("b{}:{:x}", frame.build_id, frame.offset);
-  std::string name;
-  for (const char letter : frame.module.substr(frame.module.rfind('/') + 1)) {
-    name += fmt::format("{:02x}", static_cast<unsigned char>(letter));
-  }
-  return fmt::format("n{}:{:x}", name, frame.offset);
-}
-
-// As apply_format.hpp says. Throws cli_error for more groups than the library takes.
-std::string library_text(const profiler::plan& plan) {
-  std::map<std::uint32_t, std::size_t> groups;
-  std::string text;
-  for (const profiler::plan_site& site : plan.sites) {
-    const std::size_t group = groups.try_emplace(site.group, groups.size()).first->second;
-    if (group >= profiler::most_apply_groups) {
-      throw cli_error(
-          exit_code::refused,
-          fmt::format("the plan has more than {} groups of sites", profiler::most_apply_groups),
-          "Take those out that save least, or choose one: tarn advise FILE --plan PLAN --only NUMBER");
-    }
-    text +=
-        fmt::format("{} {} {}", site.use == profiler::plan_use::pool ? "pool" : "buffers", group, site.size);
-    for (const profiler::plan_frame& frame : site.frames) text += " " + frame_text(frame);
-    text += "\n";
-  }
-  return text;
-}
-
-struct site_report {
-  double processes = 0;
-  double found = 0;  // of the plan's sites, in the process that had most of their modules
-  double all = 0;
-  std::map<std::size_t, double> blocks;  // by group
-};
-
-site_report read_report(const std::string& path) {
-  site_report report;
-  std::ifstream file(path);
-  std::string word;
-  while (file >> word) {
-    double first = 0;
-    double second = 0;
-    if (!(file >> first >> second)) break;
-    if (word == "sites") {
-      report.processes += 1;
-      report.found = std::max(report.found, first);
-      report.all = second;
-    } else if (word == "group") {
-      report.blocks[static_cast<std::size_t>(first)] += second;
-    }
-  }
-  return report;
-}
-
-contender make_applied(const profiler::plan& plan, const scratch_file& sites, const scratch_file& report) {
-  contender applied{applied_name, "", {}};
-  for (const profiler::environment_variable& each : plan.variables)
-    applied.variables.emplace_back(each.name, each.value);
-  if (!plan.sites.empty()) {
-    applied.library = find_apply_library();
-    applied.variables.emplace_back(profiler::apply_variable, sites.path());
-    applied.variables.emplace_back(profiler::apply_report_variable, report.path());
-  } else if (plan.on_tarn) {
-    applied.library = find_tarn_library();
-  }
-  return applied;
 }
 
 struct measured_saving {
@@ -263,9 +157,8 @@ void print_prediction(const profiler::plan& plan, const measured_saving& measure
 // --once: the program takes this process's place.
 [[noreturn]] void become_applied(const profiler::plan& plan, const program_target& target,
                                  const std::vector<std::string>& words) {
-  const scratch_file sites(library_text(plan));
-  const scratch_file report("");
-  const contender applied = make_applied(plan, sites, report);
+  const applied_plan in_place(plan);
+  const contender applied = in_place.as_contender(applied_name);
   child_request request;
   request.path = target.path;
   request.arguments = words;
@@ -275,21 +168,19 @@ void print_prediction(const profiler::plan& plan, const measured_saving& measure
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  unlink(sites.path().c_str());
-  unlink(report.path().c_str());
+  in_place.remove_files();
   end_like(status);
 }
 
 int measure(const profiler::plan& plan, const apply_arguments& arguments, const program_target& target,
             const std::vector<std::string>& words) {
-  const scratch_file sites(library_text(plan));
-  const scratch_file report("");
-  std::vector<contender> contenders = {make_applied(plan, sites, report), {plain_name, "", {}}};
+  const applied_plan in_place(plan);
+  std::vector<contender> contenders = {in_place.as_contender(applied_name), {plain_name, "", {}}};
   if (!contenders[0].library.empty()) verify_contender(contenders[0], target);
   // What of it is tarn's malloc alone.
   if (!plan.sites.empty()) contenders.push_back({"tarn alone", find_tarn_library(), {}});
   const comparison_outcome outcome = comparison(contenders, target, words, arguments.settings).run();
-  const site_report told = read_report(report.path());
+  const site_report told = in_place.report();
   const auto measured = measure_saving(outcome);
   if (arguments.json) {
     nlohmann::json object = as_json(outcome);
@@ -338,7 +229,7 @@ int cmd_apply(const std::vector<std::string>& words) {
   if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
   require_program(line, "apply", exit_code::usage);
   const profiler::plan plan = load_plan(arguments.plan);
-  if (plan.sites.empty() && plan.variables.empty() && !plan.on_tarn) {
+  if (plan.sites.empty() && plan.variables.empty() && !plan.on_tarn && plan.library.empty()) {
     throw cli_error(exit_code::usage, fmt::format("{} changes nothing", arguments.plan),
                     "Make another: tarn advise FILE --plan PLAN");
   }

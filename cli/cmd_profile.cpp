@@ -19,6 +19,7 @@
 #include "cli_error.hpp"
 #include "command_line.hpp"
 #include "commands.hpp"
+#include "comparison_report.hpp"
 #include "contender.hpp"
 #include "cost_worker.hpp"
 #include "facilities.hpp"
@@ -27,12 +28,14 @@
 #include "memory_prices.hpp"
 #include "paused_profile.hpp"
 #include "preload_check.hpp"
+#include "profile_proof.hpp"
 #include "profile_verdict.hpp"
 #include "profiler/collect/recording.hpp"
 #include "profiler/format/printable.hpp"
 #include "program_target.hpp"
 #include "progress_line.hpp"
 #include "recording_setup.hpp"
+#include "repeat.hpp"
 #include "session_control.hpp"
 #include "text.hpp"
 #include "tree_verdict.hpp"
@@ -70,6 +73,7 @@ struct profile_arguments {
   double checkpoint = 5;
   bool paused = false;
   std::vector<std::string> debug_paths;
+  bool prove = false;
   bool quiet = false;
   bool json = false;
 };
@@ -286,11 +290,14 @@ int cmd_profile(const std::vector<std::string>& words) {
       ->option_text("FOLDER");
   app.add_flag("--no-events", arguments.no_events,
                "Leave single events out of the file: smaller, and no replay");
-  app.add_flag(
+  CLI::Option* paused = app.add_flag(
       "--paused", arguments.paused,
       "Start the program unrecorded; 'tarn attach PID' and 'tarn detach PID' begin and end recording it");
+  CLI::Option* prove = app.add_flag("--prove", arguments.prove,
+                                    "Then run the program again under all that changes no code: tarn prove")
+                           ->excludes(paused);
   app.add_flag("-q,--quiet", arguments.quiet, "No progress, and no summary at the end");
-  app.add_flag("--json", arguments.json, "The summary as one JSON object on stderr");
+  app.add_flag("--json", arguments.json, "The summary as one JSON object on stderr")->excludes(prove);
   app.footer(profile_footer);
   if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
   require_program(line, "profile", exit_code::refused);
@@ -307,6 +314,8 @@ int cmd_profile(const std::vector<std::string>& words) {
     return profile_paused(line.program, settings, arguments.quiet, arguments.json);
   }
   start_request request = prepare(line.program, settings.mode);
+  settings.command = describe_start(request.child.path, line.program);
+  if (arguments.prove) require_provable(*settings.command);
   std::vector<std::string> notes;
   settings.prices = find_prices(request.allocator, notes);
   settings.meta = describe_place(notes);
@@ -314,6 +323,7 @@ int cmd_profile(const std::vector<std::string>& words) {
   // A file that may grow no further is an error to tell, not the end. The program gets its default back by exec.
   std::signal(SIGXFSZ, [](int) {});
   std::string failure;
+  std::optional<recorded_profile> provable;
   foreground_result result;
   try {
     recording record(settings);
@@ -340,10 +350,12 @@ int cmd_profile(const std::vector<std::string>& words) {
       print_note(
           "the program was not recorded: it ended before it allocated, or dropped the recorder's environment");
     }
+    if (arguments.prove && failure.empty()) provable = main_file(record);
   } catch (const profile_error& error) {
     throw cli_error(exit_code::refused, error.what());
   }
   if (!failure.empty()) print_note(fmt::format("the recording ended early: {}", failure));
+  if (provable) prove_recorded(*provable, arguments.quiet);
   end_like(result.wait_status);
 }
 

@@ -11,6 +11,7 @@ namespace tarn::cli {
 int cmd_run(const std::vector<std::string>& words);
 int cmd_compare(const std::vector<std::string>& words);
 int cmd_cost(const std::vector<std::string>& words);
+int cmd_prove(const std::vector<std::string>& words);
 int cmd_profile(const std::vector<std::string>& words);
 int cmd_doctor(const std::vector<std::string>& words);
 int cmd_sites(const std::vector<std::string>& words);

@@ -10,20 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "child_process.hpp"
 #include "contender.hpp"
+#include "program_run.hpp"
 #include "program_target.hpp"
 #include "progress_line.hpp"
 
 namespace tarn::cli {
-
-struct run_figures {
-  double wall_seconds = 0;
-  double cpu_seconds = 0;
-  double peak_rss_bytes = 0;
-  double minor_faults = 0;
-  double major_faults = 0;
-};
 
 struct contender_result {
   contender who;
@@ -32,33 +24,35 @@ struct contender_result {
   std::string error_tail;           // the last lines of its stderr in the run that failed
 };
 
-struct comparison_settings {
-  std::optional<int> rounds;  // none: as many as fit into a minute, 3 to 10
+struct comparison_settings : run_settings {
+  std::optional<int> rounds;  // none: as many as fit into `budget_seconds`, 3 to 10
   int warmup_rounds = 1;
-  double timeout_seconds = 0;  // 0: none
-  bool show_output = false;
+  double budget_seconds = 60;
+  double limit_seconds = 0;     // no round begins that would not have ended by then; 0: none
   bool ignore_failure = false;  // any exit status is as good as 0
+  // The first contender is what the others are held against: the program must end with status 0 under it, and without
+  // it nothing goes on.
+  bool first_must_succeed = false;
   bool progress = true;
-  std::string input = "/dev/null";
   std::uint64_t conditioning_bytes = 0;
   std::uint64_t seed = 0;
 };
 
 struct comparison_outcome {
   std::vector<contender_result> results;
-  int rounds = 0;
+  int rounds = 0;  // timed ones that were run as a whole
   // How the program ends under the contenders that count; nullopt when all failed differently.
   std::optional<int> usual_exit;  // wait status
   std::string usual_error_tail;   // when that is a failure
 };
 
 // Thrown when this process is told to end (SIGINT …); the program has been killed by then.
-struct interrupted {
-  int signal;
+struct comparison_interrupted : interrupted {
+  comparison_outcome so_far;  // of the rounds that were whole
 };
 
 // How many rounds fit, given what one round takes.
-int rounds_that_fit(double seconds_per_round);
+int rounds_that_fit(double seconds_per_round, double budget_seconds);
 
 // Until the end of `rounds` more rounds, the first of which began `elapsed` seconds ago. Where that one takes
 // longer than `seconds_per_round`, it is taken to end at any moment.
@@ -68,23 +62,17 @@ class comparison {
  public:
   comparison(const std::vector<contender>& contenders, const program_target& target,
              std::vector<std::string> words, const comparison_settings& settings);
+  // Throws comparison_interrupted.
   comparison_outcome run();
 
  private:
-  struct attempt {
-    int wait_status = 0;
-    bool timed_out = false;
-    run_figures figures;
-    std::string error_tail;
-  };
-
+  void run_rounds();
+  bool may_go_on() const;
   void run_round();
-  attempt run_once(const contender& who);
-  // `begin`: when the child was started.
-  attempt wait_for(pid_t child, double begin, const held_signals& signals, const contender& who);
-  void settle_usual_exit(const std::vector<attempt>& attempts);
-  void record(contender_result& result, const attempt& one, bool timed) const;
-  bool as_usual(const attempt& one) const;
+  run_attempt run_once(const contender& who);
+  void settle_usual_exit(const std::vector<run_attempt>& attempts);
+  void record(contender_result& result, const run_attempt& one, bool timed) const;
+  bool as_usual(const run_attempt& one) const;
   std::string describe(const contender& who) const;
 
   const program_target& target_;
@@ -94,6 +82,7 @@ class comparison {
   progress_line progress_;
   std::mt19937_64 random_;
   int round_ = 0;  // warm-up included
+  double begin_ = 0;
   double round_begin_ = 0;
   double seconds_per_round_ = 0;
 };

@@ -25,12 +25,13 @@ struct compared_metric {
 };
 
 // Linker and page layout alone change time by about a percent.
+constexpr double smallest_told = 0.01;
 const compared_metric compared_metrics[] = {
-    {"wall time", "wall_seconds", &run_figures::wall_seconds, show_seconds, "less", 0.01},
-    {"CPU time", "cpu_seconds", &run_figures::cpu_seconds, show_seconds, "less", 0.01},
-    {"peak RSS", "peak_rss_bytes", &run_figures::peak_rss_bytes, show_bytes, "less", 0.01},
-    {"page faults", "minor_faults", &run_figures::minor_faults, show_count, "fewer", 0.01},
-    {"major faults", "major_faults", &run_figures::major_faults, show_count, "fewer", 0.01},
+    {"wall time", "wall_seconds", &run_figures::wall_seconds, show_seconds, "less", smallest_told},
+    {"CPU time", "cpu_seconds", &run_figures::cpu_seconds, show_seconds, "less", smallest_told},
+    {"peak RSS", "peak_rss_bytes", &run_figures::peak_rss_bytes, show_bytes, "less", smallest_told},
+    {"page faults", "minor_faults", &run_figures::minor_faults, show_count, "fewer", smallest_told},
+    {"major faults", "major_faults", &run_figures::major_faults, show_count, "fewer", smallest_told},
 };
 
 std::vector<double> values_of(const contender_result& result, double run_figures::*value) {
@@ -148,6 +149,20 @@ std::vector<pairwise_verdict> judge_all(const comparison_outcome& outcome) {
     }
   }
   return verdicts;
+}
+
+judgement judge_rounds(const std::vector<double>& subject, const std::vector<double>& reference,
+                       std::size_t comparisons) {
+  if (subject.empty() || reference.empty()) return {};
+  const double ratio = median(subject) / median(reference);
+  return judge(subject, reference, ratio, confidence_for(comparisons), smallest_told);
+}
+
+int rounds_for_intervals(std::size_t comparisons) {
+  // The widest interval that n rounds give leaves out 2 / 2^n.
+  int rounds = 1;
+  while (std::ldexp(2.0, -rounds) > 1 - confidence_for(comparisons)) ++rounds;
+  return rounds;
 }
 
 std::string render_table(const comparison_outcome& outcome, bool colour) {

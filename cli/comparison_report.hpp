@@ -26,6 +26,13 @@ std::string subject_of(const comparison_outcome& outcome);
 // The subject against every other contender that has figures, for every metric.
 std::vector<pairwise_verdict> judge_all(const comparison_outcome& outcome);
 
+// How much of one figure `subject` takes to `reference`: both hold a value per round, of the same rounds. `comparisons`: as
+// many are told of together, and hold together with 95 %.
+judgement judge_rounds(const std::vector<double>& subject, const std::vector<double>& reference,
+                       std::size_t comparisons);
+// From so many rounds on there are intervals for that many comparisons.
+int rounds_for_intervals(std::size_t comparisons);
+
 std::string render_table(const comparison_outcome& outcome, bool colour);
 // Sentences, one per line.
 std::vector<std::string> render_verdict(const comparison_outcome& outcome);

@@ -127,7 +127,8 @@ std::vector<std::string> preloaded_allocators() {
 
 environment environment_for(const contender& who) {
   environment variables = environment::current();
-  const std::vector<std::string> dropped = preloaded_allocators();
+  const std::vector<std::string> dropped =
+      who.keeps_preloads ? std::vector<std::string>() : preloaded_allocators();
   std::vector<std::string> kept = variables.preloads();
   std::erase_if(kept, [&dropped](const std::string& entry) {
     return std::find(dropped.begin(), dropped.end(), entry) != dropped.end();

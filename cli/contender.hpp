@@ -16,6 +16,7 @@ struct contender {
   std::string name;
   std::string library;  // empty: the program as it is, on the system's malloc
   std::vector<std::pair<std::string, std::string>> variables = {};  // set for it besides
+  bool keeps_preloads = false;  // with the malloc that LD_PRELOAD names already
 };
 
 inline constexpr const char* system_name = "system";
@@ -31,7 +32,7 @@ std::vector<contender> choose_contenders(const std::vector<std::string>& with,
                                          const std::vector<std::string>& others = {});
 
 // What the program is started with under `who`. A malloc that LD_PRELOAD already names is left out
-// for all, so that "system" is the system's.
+// for all that do not keep it, so that "system" is the system's.
 environment environment_for(const contender& who);
 
 // The libraries in LD_PRELOAD that replace malloc.

@@ -35,6 +35,7 @@ constexpr const char* help_text =
     "  doctor   what this system lets a profile see, and how to see more\n"
     "  report   a profile as one HTML file that needs no network\n"
     "  advise   what would make a recorded program's memory allocation cheaper\n"
+    "  prove    run a recorded program again under all that changes no code, and measure what it saves\n"
     "  apply    try that advice on the program as it is\n"
     "  replay   do what a profile has recorded again, under every malloc and from pools\n"
     "  top      what memory allocation costs a program while it runs\n"
@@ -65,11 +66,11 @@ struct command {
 };
 
 constexpr command commands[] = {
-    {"run", cmd_run},       {"compare", cmd_compare}, {"cost", cmd_cost},      {"profile", cmd_profile},
-    {"attach", cmd_attach}, {"detach", cmd_detach},   {"dump", cmd_dump},      {"doctor", cmd_doctor},
-    {"report", cmd_report}, {"advise", cmd_advise},   {"apply", cmd_apply},    {"replay", cmd_replay},
-    {"top", cmd_top},       {"sites", cmd_sites},     {"flame", cmd_flame},    {"merge", cmd_merge},
-    {"diff", cmd_diff},     {"export", cmd_export},   {"options", cmd_options}};
+    {"run", cmd_run},       {"compare", cmd_compare}, {"cost", cmd_cost},     {"profile", cmd_profile},
+    {"attach", cmd_attach}, {"detach", cmd_detach},   {"dump", cmd_dump},     {"doctor", cmd_doctor},
+    {"report", cmd_report}, {"advise", cmd_advise},   {"prove", cmd_prove},   {"apply", cmd_apply},
+    {"replay", cmd_replay}, {"top", cmd_top},         {"sites", cmd_sites},   {"flame", cmd_flame},
+    {"merge", cmd_merge},   {"diff", cmd_diff},       {"export", cmd_export}, {"options", cmd_options}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};

@@ -26,7 +26,7 @@ std::unique_ptr<profiler::table_writer> open_copy(const std::string& from, std::
   for (int number = 1;; ++number) {
     path = fmt::format("{}-dump-{}{}", source.stem().string(), number, source.extension().string());
     try {
-      return std::make_unique<profiler::table_writer>(path, true);
+      return std::make_unique<profiler::table_writer>(path, profiler::table_writer::start::fresh);
     } catch (const profiler::file_exists&) {
       if (number == most_numbers) throw;
     }

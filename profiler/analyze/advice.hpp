@@ -29,8 +29,8 @@ enum class advice_kind : std::uint8_t {
 };
 
 // What the saving rests on: the price list; the trace run against the real allocators and pools; the program itself
-// run with the change in place.
-enum class advice_grade : std::uint8_t { estimated, replayed, proven };
+// run with the change in place, which saves CPU time (proven), or does not (disproved).
+enum class advice_grade : std::uint8_t { estimated, replayed, proven, disproved };
 
 struct environment_variable {
   std::string name;
@@ -51,6 +51,7 @@ struct advice {
   std::string change;                 // the lines to write, or the command
   std::vector<std::string> evidence;  // the figures that led to it, a sentence each
   std::vector<environment_variable> variables;  // what a change without code sets
+  std::string library;                          // the malloc to preload; empty: tarn's, or none
   double saving_ns = 0;                         // of CPU time, over the whole run
   double low_ns = 0;                            // the interval that it lies in, by the rule's experience
   double high_ns = 0;
@@ -66,7 +67,8 @@ struct advice_settings {
 };
 
 // Sorted by saving; where one saves about as much as another for the same cost, what changes no code comes first. If
-// nothing saves `least_share`, the first is leave_it for the whole program; otherwise the last is, for the rest.
+// nothing saves `least_share`, the first is leave_it for the whole program; otherwise the last is, for the rest. What
+// measuring has disproved stands behind all that is advised.
 // Never empty. Requires: `p` is as load_profile made it.
 std::vector<advice> advise(const profile& p, const advice_settings& settings = {});
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "profiler/analyze/advice_proof.hpp"
 #include "profiler/analyze/advice_rules.hpp"
 #include "profiler/analyze/quantity.hpp"
 
@@ -102,7 +103,9 @@ advice leave_everything(const advice_facts& facts, const std::vector<advice>& ca
   one.headline = "Leave it: no change to memory allocation is worth its while here";
   one.share = 0;
   if (candidates.empty()) {
-    one.reason = "No rule finds anything that would save time.";
+    one.reason = facts.p.proven.rounds > 0
+                     ? "What could be tried without changing code was measured; none of it gains."
+                     : "No rule finds anything that would save time.";
   } else {
     const advice& best = candidates.front();
     one.reason = std::string("The best that could be had is ") + kind_name(best.kind) +
@@ -115,10 +118,10 @@ advice leave_everything(const advice_facts& facts, const std::vector<advice>& ca
 
 advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& actions) {
   std::set<std::uint32_t> covered;
-  double saved = 0;
+  double saved_share = 0;  // measured savings are shares of another run's time
   for (const advice& one : actions) {
     if (one.kind != advice_kind::allocator) covered.insert(one.sites.begin(), one.sites.end());
-    if (one.instead_of < 0) saved += one.saving_ns;
+    if (one.instead_of < 0) saved_share += one.share;
   }
   std::size_t places = 0;
   double rest = 0;
@@ -136,9 +139,9 @@ advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& acti
                                  say_of_cpu(facts, rest) + " together, the costliest of them " +
                                  say_share(largest / facts.cpu_ns) + ".";
   const cost all = cost_of_all(facts.p);
-  one.evidence = {
-      say_total(facts, all),
-      "what is advised above, alternatives not counted twice, would save " + say_of_cpu(facts, saved)};
+  one.evidence = {say_total(facts, all),
+                  "what is advised above, alternatives not counted twice, would save " +
+                      say_share(std::min(1.0, saved_share)) + " of the program's CPU time"};
   return one;
 }
 
@@ -153,18 +156,24 @@ std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candida
   });
   std::vector<advice> actions;
   std::vector<advice> remarks;
+  std::vector<advice> disproved;
   for (advice& one : candidates) {
     one.instead_of = -1;
-    if (one.kind == advice_kind::ask_for_less) {
+    if (one.grade == advice_grade::disproved) {
+      disproved.push_back(one);
+    } else if (one.kind == advice_kind::ask_for_less) {
       if (remarks.size() < most_remarks) remarks.push_back(one);
     } else if (one.share >= settings.least_share && actions.size() < settings.most) {
       actions.push_back(one);
     }
   }
   mark_alternatives(actions);
+  remarks.insert(remarks.end(), disproved.begin(), disproved.end());
   std::vector<advice> result;
   if (actions.empty()) {
-    std::erase_if(candidates, [](const advice& one) { return one.kind == advice_kind::ask_for_less; });
+    std::erase_if(candidates, [](const advice& one) {
+      return one.kind == advice_kind::ask_for_less || one.grade == advice_grade::disproved;
+    });
     result.push_back(leave_everything(facts, candidates, settings));
     result.insert(result.end(), remarks.begin(), remarks.end());
     return result;
@@ -176,7 +185,9 @@ std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candida
 }
 
 std::vector<advice> advise(const profile& p, const advice_settings& settings) {
-  return arrange_advice(p, collect(facts_of(p)), settings);
+  std::vector<advice> candidates = collect(facts_of(p));
+  apply_proof(p, candidates);
+  return arrange_advice(p, std::move(candidates), settings);
 }
 
 const char* kind_name(advice_kind kind) { return facts_about(kind).name; }
@@ -189,6 +200,8 @@ const char* grade_name(advice_grade grade) {
       return "replayed";
     case advice_grade::proven:
       return "proven";
+    case advice_grade::disproved:
+      return "disproved";
   }
   return "?";
 }
@@ -207,6 +220,7 @@ nlohmann::json as_json(const advice& one) {
           {"change", one.change},
           {"evidence", one.evidence},
           {"variables", variables},
+          {"library", one.library},
           {"saving_ns", one.saving_ns},
           {"low_ns", one.low_ns},
           {"high_ns", one.high_ns},

@@ -190,7 +190,9 @@ plan read_object(const nlohmann::json& json, const std::string& name) {
   if (json.at("tarn_plan") != plan_version) refuse(name, "it is a plan of another version");
   plan result;
   result.program = json.value("program", std::string());
-  result.on_tarn = json.value("malloc", std::string()) == "tarn";
+  const std::string malloc_name = json.value("malloc", std::string());
+  result.on_tarn = malloc_name == "tarn";
+  if (!result.on_tarn) result.library = malloc_name;
   const nlohmann::json variables = json.value("variables", nlohmann::json::object());
   for (const auto& [key, value] : variables.items()) {
     if (key.empty() || key.find('=') != std::string::npos)
@@ -198,6 +200,8 @@ plan read_object(const nlohmann::json& json, const std::string& name) {
     result.variables.push_back({key, value.get<std::string>()});
   }
   const nlohmann::json sites = json.value("sites", nlohmann::json::array());
+  if (!sites.empty() && !result.library.empty())
+    refuse(name, "pools need tarn's malloc, not '" + malloc_name + "'");
   if (sites.size() > most_plan_sites) {
     refuse(name, "it has more than " + std::to_string(most_plan_sites) + " sites");
   }
@@ -222,15 +226,19 @@ plan plan_of(const profile& p, const std::vector<advice>& all, int number) {
   for (std::size_t index = 0; index < all.size(); ++index) {
     const advice& one = all[index];
     const bool chosen =
-        number < 0 ? one.instead_of < 0 || can_be_placed(one.kind) : static_cast<int>(index) == number;
-    if (!chosen) continue;
+        number < 0 ? one.grade != advice_grade::disproved && (one.instead_of < 0 || can_be_placed(one.kind))
+                   : static_cast<int>(index) == number;
+    if (!chosen || !result.library.empty()) continue;
     if (can_be_placed(one.kind) && (number >= 0 || result.variables.empty())) {
       maker.add(result, one, number >= 0);
     } else if (one.kind == advice_kind::allocator && result.variables.empty() && !result.on_tarn) {
-      result.on_tarn = true;
+      result.on_tarn = one.library.empty();
+      result.library = one.library;
+      result.variables = one.variables;
       plan_maker::note(result, one);
     } else if (!one.variables.empty() && result.variables.empty() && !result.on_tarn) {
       result.variables = one.variables;
+      result.library = one.library;
       plan_maker::note(result, one);
     }
   }
@@ -248,7 +256,7 @@ std::string write_plan(const plan& what) {
   json["cpu_ns"] = what.cpu_ns;
   json["variables"] = nlohmann::ordered_json::object();
   for (const environment_variable& each : what.variables) json["variables"][each.name] = each.value;
-  json["malloc"] = what.on_tarn ? "tarn" : "";
+  json["malloc"] = what.on_tarn ? "tarn" : what.library;
   json["sites"] = nlohmann::ordered_json::array();
   for (const plan_site& site : what.sites) {
     nlohmann::ordered_json one;

@@ -40,6 +40,7 @@ struct plan {
   std::string program;
   std::vector<environment_variable> variables;
   bool on_tarn = false;  // start it on libtarn; implied by sites
+  std::string library;   // start it on this malloc instead; excludes sites
   std::vector<plan_site> sites;
   std::vector<std::string> headlines;  // of the advice that it carries out
   double saving_ns = 0;                // what is predicted, over the recorded run

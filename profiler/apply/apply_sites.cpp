@@ -152,10 +152,12 @@ bool apply_sites::load(const char* path_of_plan) {
   if (file < 0) return false;
   struct stat status = {};
   void* memory = MAP_FAILED;
-  if (fstat(file, &status) == 0 && status.st_size > 0) {
+  const bool is_there = fstat(file, &status) == 0;
+  if (is_there && status.st_size > 0) {
     memory = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
   }
   close(file);
+  if (is_there && status.st_size == 0) return true;  // a plan without sites
   if (memory == MAP_FAILED) return false;
   const char* at = static_cast<const char*>(memory);
   const char* const end = at + status.st_size;

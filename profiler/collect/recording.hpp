@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "profiler/collect/session_host.hpp"
 #include "profiler/collect/small_processes.hpp"
 #include "profiler/model/profile.hpp"
+#include "profiler/model/recorded_command.hpp"
 #include "profiler/model/store_profile.hpp"
 
 namespace tarn::profiler {
@@ -39,6 +41,7 @@ struct recording_settings {
   std::uint32_t program = 0;      // it runs already; 0: it is to be started by this process
   symbol_settings symbols;
   price_list prices;
+  std::optional<recorded_command> command;  // goes into the program's own file
   nlohmann::json meta =
       nlohmann::json::object();  // what the caller knows: kernel, thp, privilege, refused ...
 };

@@ -59,7 +59,8 @@ void recording::open_file(process_entry& process) {
     }
     try {
       // A name that nobody has given may be foreseen: what lies there is somebody else's.
-      process.file = std::make_unique<table_writer>(path, !is_named);
+      process.file = std::make_unique<table_writer>(
+          path, is_named ? table_writer::start::replace : table_writer::start::fresh);
       process.path = path;
     } catch (const file_exists&) {
     } catch (const profile_error& error) {
@@ -81,6 +82,9 @@ void recording::open_file(process_entry& process) {
 void recording::store(process_entry& process) {
   process.model.fill(process.result);
   fill_meta(process);
+  if (settings_.command && process.pid == main_process_ && !std::exchange(process.has_command, true)) {
+    process.file->append(command_table(*settings_.command));
+  }
   store_profile(*process.file, process.result, process.stored);
 }
 
@@ -88,6 +92,7 @@ void recording::store(process_entry& process) {
 void recording::give_up_events(process_entry& process, const std::string& why) {
   process.model.drop_events();
   process.stored = {};
+  process.has_command = false;
   process.problem = why;
   if (!process.has_events) {
     process.file.reset();
@@ -265,7 +270,7 @@ std::string recording::small_file_name(int number) const {
 bool recording::write_small_file(const profile& parts, const std::string& path) {
   std::string problem;
   try {
-    table_writer file(path, true);
+    table_writer file(path, table_writer::start::fresh);
     store_profile(file, parts);
     for (process_summary& each : small_.groups()) each.path = path;
   } catch (const file_exists&) {

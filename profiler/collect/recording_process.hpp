@@ -73,6 +73,7 @@ struct recording::process_entry final : module_sink {
   std::string problem;
   std::string without_events;  // why the file holds none although they were wanted
   bool has_events = false;
+  bool has_command = false;  // in the file
   stored_rows stored;
   memory_regions regions;  // mode faults: what lies where
   timeline looks;

@@ -68,8 +68,10 @@ int open_for_writing(const std::string& path, int more_flags);
 
 class table_writer {
  public:
-  // Creates the file, or replaces its content. `fresh`: only creates it. Throws file_exists (with `fresh`), profile_error.
-  explicit table_writer(const std::string& path, bool fresh = false);
+  enum class start : std::uint8_t { replace, fresh, go_on };
+  // replace: creates the file, or replaces its content; fresh: only creates it; go_on: appends to a profile, which must be
+  // whole. Throws file_exists (fresh alone), profile_error.
+  explicit table_writer(const std::string& path, start how = start::replace);
   ~table_writer();
   table_writer(const table_writer&) = delete;
   table_writer& operator=(const table_writer&) = delete;
@@ -81,6 +83,9 @@ class table_writer {
 
  private:
   struct work_space;  // buffers that serve every append
+
+  void begin(start how);
+  void go_on();
 
   std::string path_;
   int file_ = -1;

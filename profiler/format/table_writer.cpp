@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "profiler/format/chunk.hpp"
 #include "profiler/format/column_coding.hpp"
@@ -141,13 +142,36 @@ int open_for_writing(const std::string& path, int more_flags) {
   return open(path.c_str(), flags, S_IRUSR | S_IWUSR);
 }
 
-table_writer::table_writer(const std::string& path, bool fresh)
+table_writer::table_writer(const std::string& path, start how)
     : path_(path), work_(std::make_unique<work_space>()) {
   if (!work_->zstd) throw profile_error("no memory to write a profile");
-  file_ = open_for_writing(path, fresh ? O_EXCL : O_TRUNC);
-  if (file_ < 0 && fresh && errno == EEXIST) throw file_exists("the profile " + path + " exists already");
+  if (how == start::go_on) {
+    go_on();
+  } else {
+    begin(how);
+  }
+}
+
+void table_writer::go_on() {
+  const read_outcome found = read_tables(
+      path_, [](table&&) {}, [](std::string_view) { return false; });
+  if (!found.damage.empty()) {
+    throw profile_error("nothing can be added to the profile " + path_ + ": " + found.damage + " after " +
+                        std::to_string(found.good_bytes) + " of " + std::to_string(found.file_bytes) +
+                        " bytes");
+  }
+  file_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (file_ < 0)
+    throw profile_error("nothing can be added to the profile " + path_ + ": " + std::strerror(errno));
+  bytes_ = found.good_bytes;
+}
+
+void table_writer::begin(start how) {
+  const bool fresh = how == start::fresh;
+  file_ = open_for_writing(path_, fresh ? O_EXCL : O_TRUNC);
+  if (file_ < 0 && fresh && errno == EEXIST) throw file_exists("the profile " + path_ + " exists already");
   if (file_ < 0) {
-    throw profile_error("the profile " + path + " cannot be created: " + std::strerror(errno) +
+    throw profile_error("the profile " + path_ + " cannot be created: " + std::strerror(errno) +
                         "; name a file in a folder that you may write to");
   }
   auto& header = work_->packed;
@@ -157,8 +181,8 @@ table_writer::table_writer(const std::string& path, bool fresh)
   put_number(header.data() + 10, format_minor);
   if (!work_->write_to(file_)) {
     const int error = errno;
-    close(file_);
-    throw profile_error("the profile " + path + " cannot be written: " + std::strerror(error));
+    close(std::exchange(file_, -1));
+    throw profile_error("the profile " + path_ + " cannot be written: " + std::strerror(error));
   }
   bytes_ = header.size();
 }

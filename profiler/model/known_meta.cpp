@@ -56,9 +56,9 @@ bool fits(const nlohmann::json& value, const known_member& member) {
 
 }  // namespace
 
-nlohmann::json read_meta(std::string_view text, std::string& problem) {
+nlohmann::json read_json_object(std::string_view text, const std::string& name, std::string& problem) {
   if (text.size() > most_text_bytes) {
-    problem = "the table 'meta' is longer than one may be";
+    problem = "the table '" + name + "' is longer than one may be";
     return {};
   }
   bool deep = false;
@@ -67,12 +67,18 @@ nlohmann::json read_meta(std::string_view text, std::string& problem) {
     deep = deep || depth > most_depth;
     return depth <= most_depth;
   };
-  nlohmann::json meta = nlohmann::json::parse(text, shallow, false);
-  if (!meta.is_object()) {
-    problem = "the table 'meta' is no JSON object";
+  nlohmann::json object = nlohmann::json::parse(text, shallow, false);
+  if (!object.is_object()) {
+    problem = "the table '" + name + "' is no JSON object";
     return {};
   }
-  if (deep) problem = "what is nested deeply in the table 'meta' is left out";
+  if (deep) problem = "what is nested deeply in the table '" + name + "' is left out";
+  return object;
+}
+
+nlohmann::json read_meta(std::string_view text, std::string& problem) {
+  nlohmann::json meta = read_json_object(text, "meta", problem);
+  if (!meta.is_object()) return meta;
   for (const known_member& each : known_members) {
     const auto found = meta.find(each.name);
     if (found == meta.end() || fits(*found, each)) continue;

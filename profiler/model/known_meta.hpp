@@ -13,6 +13,9 @@
 
 namespace tarn::profiler {
 
+// The JSON text of the table `name` within those bounds.
+nlohmann::json read_json_object(std::string_view text, const std::string& name, std::string& problem);
+
 // `problem`: what had to be left out, in a few words; unchanged where nothing had to.
 nlohmann::json read_meta(std::string_view text, std::string& problem);
 

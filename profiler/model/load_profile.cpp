@@ -103,6 +103,7 @@ class loader {
         {"counters", {&loader::take_counters, sizeof(counter_row)}},
         {"processes", {&loader::take_processes, most_process_bytes}},
         {"process_counters", {&loader::take_process_counters, 2 * sizeof(counter_row)}},
+        {"proof", {&loader::take_proof, 0}},
         {"symbols", {&loader::take_symbols, 2 * sizeof(source_frame)}}};
     const auto found = takers.find(rows.name);
     const std::size_t bytes =
@@ -167,6 +168,13 @@ class loader {
     const std::vector<counter_row> all = counters_in(rows);
     process_counters_.clear();
     for (std::size_t row = 0; row < rows.rows; ++row) process_counters_.emplace_back(process[row], all[row]);
+  }
+
+  void take_proof(const table& rows) {
+    if (rows.rows == 0) return;
+    std::string problem;
+    p_.proven = read_proof(read_json_object(rows.text("json").back(), "proof", problem));
+    if (!problem.empty()) remark(problem);
   }
 
   void take_modules(const table& rows) {

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "profiler/model/proof.hpp"
+
 namespace tarn::profiler {
 
 // ---- who ----
@@ -192,6 +194,7 @@ struct profile {
   double lost_events = 0;
   double unwind_error_rate = 0;  // of stacks that were verified; 0..1
   double unwind_checked = 0;
+  proof proven;        // what `tarn prove` has measured; of no rounds: nothing
   std::string damage;  // of the file; empty: none
 };
 

@@ -125,9 +125,9 @@ TEST(comparison_report, json_carries_every_run) {
 }
 
 TEST(comparison_report, default_rounds_fit_a_minute) {
-  EXPECT_EQ(rounds_that_fit(0.01), 10);
-  EXPECT_EQ(rounds_that_fit(10), 6);
-  EXPECT_EQ(rounds_that_fit(300), 3);
+  EXPECT_EQ(rounds_that_fit(0.01, 60), 10);
+  EXPECT_EQ(rounds_that_fit(10, 60), 6);
+  EXPECT_EQ(rounds_that_fit(300, 60), 3);
 }
 
 TEST(comparison_report, the_time_left_counts_down_within_a_round) {

@@ -19,12 +19,13 @@ from harness import settings
 from hostile_test import hostile
 from output_test import output
 from profile_test import profile, profile_life
+from prove_test import prove
 from refusals_test import refusals
 from run_test import run, signals
 from trees_test import trees
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (advice, attach, compare, cost, cost_command, hostile, options, output, paused, profile, profile_life, real_library, refusals,
+GROUPS = {group.__name__: group for group in (advice, attach, compare, cost, cost_command, hostile, options, output, paused, profile, profile_life, prove, real_library, refusals,
                                               refused, run, servers, signals, top, trees, usage, watch)}
 
 

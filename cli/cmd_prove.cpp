@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// tarn prove: runs the program of a profile again, unchanged and under everything that changes no code, and says what that
+// saves. What it has measured goes into the profile's file, and into the advice.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+#include "child_process.hpp"
+#include "cli_error.hpp"
+#include "command_line.hpp"
+#include "commands.hpp"
+#include "comparison_report.hpp"
+#include "output_file.hpp"
+#include "profiler/analyze/advice.hpp"
+#include "profiler/format/printable.hpp"
+#include "proof_report.hpp"
+#include "proof_rounds.hpp"
+#include "statistics.hpp"
+#include "text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* prove_footer =
+    "Examples:\n"
+    "  tarn profile -o run.tarn -- ./my_program <in.dat; tarn prove run.tarn; tarn advise run.tarn\n"
+    "  tarn prove --rounds 20 --ways jemalloc,keep-memory run.tarn\n"
+    "  tarn prove --with 'redis-benchmark -q -p 7777' --ready-port 7777 --stdin /dev/null redis.tarn\n"
+    "\n"
+    "The program is executed as it was recorded: the same arguments, folder and standard input.\n"
+    "Exit codes: 0 measured; 1 the program ends differently under a way; 2 usage; 3 it does not end as it was recorded;\n"
+    "125 tarn refuses, with the reason.\n"
+    "Method: docs/advice.md, \"Proof\"\n";
+
+struct prove_arguments {
+  std::string file;
+  proof_wishes wishes;
+  std::string load;
+  std::string until = "load";
+  int ready_port = 0;
+  std::string ready_command;
+  bool no_keep = false;
+  bool json = false;
+};
+
+void declare_server_options(CLI::App& app, prove_arguments& arguments) {
+  CLI::Option* with =
+      app.add_option("--with", arguments.load, "The program is a server; run this load against it")
+          ->option_text("LOAD-COMMAND");
+  app.add_option(
+         "--until-exit-of", arguments.until,
+         "load (the default): its exit ends a run, and the server gets SIGTERM; program: the server ends itself")
+      ->check(CLI::IsMember({"load", "program"}))
+      ->needs(with)
+      ->option_text("WHAT");
+  CLI::Option* port =
+      app.add_option("--ready-port", arguments.ready_port, "The server is ready when this TCP port answers")
+          ->check(CLI::Range(1, 65535))
+          ->needs(with)
+          ->option_text("PORT");
+  app.add_option("--ready-command", arguments.ready_command, "The server is ready when this command succeeds")
+      ->needs(with)
+      ->excludes(port)
+      ->option_text("COMMAND");
+}
+
+void declare_options(CLI::App& app, prove_arguments& arguments) {
+  proof_wishes& wishes = arguments.wishes;
+  set_usage(app, "tarn prove [OPTIONS] FILE");
+  app.add_option("file", arguments.file, "A profile of yours")->option_text("FILE")->required();
+  app.add_option("-n,--rounds", wishes.rounds,
+                 "Timed rounds; without it 3 to 10, to take ten minutes at most")
+      ->check(CLI::Range(1, most_rounds))
+      ->option_text("N");
+  app.add_option("--limit", wishes.limit_seconds, "Begin no round that would end later")
+      ->check(CLI::PositiveNumber)
+      ->option_text("SECONDS");
+  app.add_option("--ways", wishes.actions.ways,
+                 "These only (tarn, jemalloc, keep-memory, huge-pages, pool-1, ...)")
+      ->delimiter(',')
+      ->option_text("NAME,...");
+  app.add_option("--malloc", wishes.actions.mallocs, "A further allocator")->option_text("NAME=LIBRARY");
+  app.add_option("--stdin", wishes.repeat.input,
+                 "The program's standard input, in the place of the recorded one")
+      ->option_text("FILE");
+  app.add_option("--timeout", wishes.timeout_seconds,
+                 "Seconds after which a run is killed and counts as failed")
+      ->check(CLI::PositiveNumber)
+      ->option_text("SECONDS");
+  declare_server_options(app, arguments);
+  app.add_option("--seed", wishes.seed, "For the order of the runs, to repeat it")->option_text("N");
+  app.add_flag("--no-keep", arguments.no_keep, "Leave the profile's file as it is");
+  app.add_flag("--json", arguments.json, "All figures as one JSON object on stdout");
+  app.footer(prove_footer);
+}
+
+void set_load(prove_arguments& arguments) {
+  if (arguments.load.empty()) return;
+  if (arguments.ready_port == 0 && arguments.ready_command.empty()) {
+    throw cli_error(
+        exit_code::usage, "--with needs to know when the server is ready",
+        "Name the TCP port that it listens at: --ready-port PORT; or a command that succeeds then: "
+        "--ready-command COMMAND");
+  }
+  server_load load;
+  load.command = arguments.load;
+  load.ready_port = arguments.ready_port;
+  load.ready_command = arguments.ready_command;
+  load.until_load_exits = arguments.until == "load";
+  arguments.wishes.load = load;
+  arguments.wishes.repeat.is_server = true;
+}
+
+void print_proof(const proof_result& result, const std::vector<profiler::advice>& advised) {
+  const bool colour = wants_colour(STDOUT_FILENO);
+  fmt::print("{}", render_proof(result, colour));
+  bool first = true;
+  for (const std::string& line : render_proof_verdict(result.proven)) {
+    fmt::print("{}\n", first ? "\n" + paint(line, style::bold, colour) : line);
+    first = false;
+  }
+  fmt::print("{}", render_proven_advice(advised));
+  flush_standard_output();
+  fmt::print(stderr, "{}", render_failures(result.outcome));
+}
+
+void print_proof_json(const std::string& file, const proof_result& result,
+                      const std::vector<profiler::advice>& advised) {
+  nlohmann::json object = as_json(result);
+  object["file"] = file;
+  object["advice"] = nlohmann::json::array();
+  for (const profiler::advice& one : advised) object["advice"].push_back(profiler::as_json(one));
+  fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  flush_standard_output();
+}
+
+}  // namespace
+
+int cmd_prove(const std::vector<std::string>& words) {
+  prove_arguments arguments;
+  proof_wishes& wishes = arguments.wishes;
+  wishes.seed = std::random_device{}();
+  CLI::App app{"Run a recorded program again under all that changes no code, and measure what it saves.",
+               "prove"};
+  declare_options(app, arguments);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  set_load(arguments);
+  wishes.keep = !arguments.no_keep;
+  wishes.progress = !arguments.json;
+  profiler::profile p = profiler::load_profile(arguments.file);
+  const proof_result result = prove_profile(arguments.file, p, wishes);
+  for (const std::string& note : result.notes) print_note(note);
+  if (result.proven.rounds == 0) {
+    print_note("interrupted before a round was whole; no figures");
+    end_like(W_EXITCODE(0, result.interrupted_by));
+  }
+  p.proven = result.proven;
+  const std::vector<profiler::advice> advised = profiler::advise(p);
+  if (arguments.json) {
+    print_proof_json(arguments.file, result, advised);
+  } else {
+    print_proof(result, advised);
+  }
+  if (result.interrupted_by != 0) {
+    print_note(fmt::format("interrupted; what {} whole round{} have shown is kept", result.proven.rounds,
+                           result.proven.rounds == 1 ? "" : "s"));
+    end_like(W_EXITCODE(0, result.interrupted_by));
+  }
+  return exit_code_of(result.outcome, false);
+}
+
+}  // namespace tarn::cli

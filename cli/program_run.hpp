@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// program_run: runs a program once under a contender, and takes what it cost. comparison does so round after round.
+// For a process with one thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contender.hpp"
+#include "program_target.hpp"
+
+namespace tarn::cli {
+
+struct run_figures {
+  double wall_seconds = 0;
+  double cpu_seconds = 0;
+  double peak_rss_bytes = 0;
+  double minor_faults = 0;
+  double major_faults = 0;
+};
+
+// A server is started, given time until it is ready, put under a load, and told to end.
+struct server_load {
+  std::string command;               // the load, for a shell
+  int ready_port = 0;                // the server is ready when this TCP port of this machine answers
+  std::string ready_command;         // otherwise: when this command, for a shell, succeeds
+  double ready_seconds = 30;         // a server that is not ready then has failed
+  bool until_load_exits = true;      // false: the server ends by itself, and the run with it
+  double seconds_to_terminate = 15;  // after SIGTERM
+};
+
+// How the program is run, the same under every contender.
+struct run_settings {
+  double timeout_seconds = 0;  // 0: none
+  bool show_output = false;
+  std::string input = "/dev/null";
+  std::int64_t input_offset = 0;  // where in `input` the program begins to read
+  bool output_to_file = false;  // a nameless file instead of /dev/null, which some programs treat differently
+  std::optional<server_load> load;  // the program is a server
+};
+
+struct run_attempt {
+  int wait_status = 0;
+  bool timed_out = false;
+  std::string problem;  // of a server: empty, or why it was not measured
+  run_figures figures;  // of a server: its own, with the time that the load took
+  std::string error_tail;
+};
+
+// Thrown when this process is told to end (SIGINT …); the program has been killed by then.
+struct interrupted {
+  int signal;
+};
+
+// Calls `each_second` about once a second while the program runs. Throws interrupted, and cli_error when the program
+// cannot be started.
+run_attempt run_program(const contender& who, const program_target& target,
+                        const std::vector<std::string>& words, const run_settings& settings,
+                        const std::function<void()>& each_second);
+
+}  // namespace tarn::cli

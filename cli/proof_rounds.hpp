@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// proof_rounds: runs a recorded program again and again, as it was and under every action that changes no code, and keeps
+// what that shows in the profile's file. `tarn prove` and `tarn profile --prove` are its users.
+// For a process with one thread. Failures are cli_error and profile_error.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comparison.hpp"
+#include "profiler/model/profile.hpp"
+#include "proof_actions.hpp"
+#include "repeat.hpp"
+
+namespace tarn::cli {
+
+struct proof_wishes {
+  action_wishes actions;
+  repeat_wishes repeat;
+  std::optional<server_load> load;
+  int rounds = 0;              // 0: 3 to 10, as many as fit into ten minutes or the limit
+  double limit_seconds = 0;    // 0: none
+  double timeout_seconds = 0;  // of one run; 0: far longer than the recorded one took
+  std::uint64_t seed = 0;
+  bool keep = true;  // the results, in the profile's file
+  bool progress = true;
+};
+
+struct proof_result {
+  profiler::recorded_command command;
+  profiler::proof proven;
+  comparison_outcome outcome;  // the unchanged program first, then the ways in the order of `proven`
+  std::vector<std::string> notes;
+  double program_seconds = 0;  // wall time of the unchanged program, the median
+  int interrupted_by = 0;      // a signal: what was whole by then is told
+};
+
+// The profile at `path` is loaded as `p`. Throws cli_error where the command cannot be repeated, or the unchanged program
+// does not end as it did.
+proof_result prove_profile(const std::string& path, const profiler::profile& p, const proof_wishes& wishes);
+
+// What the rounds show: figures of each action to those of the unchanged program, which is the first result.
+profiler::proof evaluate_rounds(const comparison_outcome& outcome, const std::vector<proof_action>& actions);
+
+}  // namespace tarn::cli

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/analyze/advice_proof.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string_view>
+
+#include "profiler/analyze/quantity.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+// Of CPU time: what saves less is not worth a change.
+constexpr double least_gain = 0.01;
+
+std::string percent(double ratio) {
+  const double change = 100 * std::abs(ratio - 1);
+  char text[32];
+  std::snprintf(text, sizeof text, change >= 9.95 ? "%.0f" : "%.1f", change);
+  return text;
+}
+
+std::string signed_percent(double ratio) { return percent(ratio) + (ratio < 1 ? " % less" : " % more"); }
+
+bool is_without_code(const proof_way& way) {
+  return way.kind == kind_name(advice_kind::allocator) || way.kind == kind_name(advice_kind::tunable) ||
+         way.kind == kind_name(advice_kind::huge_pages);
+}
+
+advice_kind kind_of(const proof_way& way) {
+  for (const advice_kind kind : {advice_kind::tunable, advice_kind::huge_pages}) {
+    if (way.kind == kind_name(kind)) return kind;
+  }
+  return advice_kind::allocator;
+}
+
+bool has_variables(const advice& one, const proof_way& way) {
+  return std::equal(
+      one.variables.begin(), one.variables.end(), way.variables.begin(), way.variables.end(),
+      [](const environment_variable& a, const auto& b) { return a.name == b.first && a.value == b.second; });
+}
+
+bool carries_out(const proof_way& way, const advice& one) {
+  if (!way.failure.empty() || way.kind != kind_name(one.kind)) return false;
+  if (one.kind == advice_kind::allocator) return true;
+  if (is_without_code(way)) return way.library.empty() && has_variables(one, way);
+  return way.place == one.place && way.type == one.type;
+}
+
+// A proven way is better than another; else the one that takes less CPU time.
+bool is_better(const proof_way& a, const proof_way& b) {
+  const bool proven = verdict_of(a) == proof_verdict::proven;
+  if (proven != (verdict_of(b) == proof_verdict::proven)) return proven;
+  return a.of(proof_metric::cpu).ratio < b.of(proof_metric::cpu).ratio;
+}
+
+// Of all ways that carry out the advice, the best one.
+const proof_way* best_way(const proof& all, const advice& one) {
+  const proof_way* best = nullptr;
+  for (const proof_way& way : all.ways) {
+    if (!carries_out(way, one)) continue;
+    if (best == nullptr || is_better(way, *best)) best = &way;
+  }
+  return best;
+}
+
+std::string change_of(const proof_way& way) {
+  std::string text;
+  for (const auto& [name, value] : way.variables) text += name + "=" + value + " ";
+  if (way.name == "tarn") return "tarn run -- PROGRAM ARG...";
+  if (!way.library.empty()) text += "LD_PRELOAD=" + way.library + " ";
+  return text + "PROGRAM ARG...";
+}
+
+std::string say_measured(const proof& all, const proof_way& way) {
+  return "tarn prove, " + std::to_string(all.rounds) + (all.rounds == 1 ? " round, " : " rounds, ") +
+         way.name + ": CPU time " + say_figure(way.of(proof_metric::cpu)) + "; wall time " +
+         say_figure(way.of(proof_metric::wall)) + "; peak RSS " + say_figure(way.of(proof_metric::rss)) +
+         "; page faults " + say_figure(way.of(proof_metric::faults));
+}
+
+void set_measured(advice& one, const proof_way& way) {
+  const proven_figure& cpu = way.of(proof_metric::cpu);
+  const proven_figure& rss = way.of(proof_metric::rss);
+  const double cpu_ns = 1e9 * cpu.before;
+  one.saving_ns = std::max(0.0, cpu_ns * (1 - cpu.ratio));
+  one.low_ns = std::clamp(cpu_ns * (1 - cpu.high), 0.0, one.saving_ns);
+  one.high_ns = std::max(one.saving_ns, cpu_ns * (1 - cpu.low));
+  one.share = std::max(0.0, 1 - cpu.ratio);
+  one.memory_bytes = rss.outcome == proof_outcome::more ? rss.before * (rss.ratio - 1) : 0;
+}
+
+void prove(const proof& all, advice& one, const proof_way& way) {
+  one.evidence.push_back(say_measured(all, way));
+  if (way.layer_seconds > 0) {
+    one.evidence.push_back(
+        "from that CPU time " + say_time(1e9 * way.layer_seconds) +
+        " were taken off: what the layer of tarn apply costs, and an edited program does not pay");
+  }
+  const proof_verdict verdict = verdict_of(way);
+  if (verdict == proof_verdict::open) return;
+  one.evidence.push_back("before it was measured, the estimate was " + say_time(one.saving_ns) + " (" +
+                         say_time(one.low_ns) + " to " + say_time(one.high_ns) + ")");
+  set_measured(one, way);
+  one.grade = verdict == proof_verdict::proven ? advice_grade::proven : advice_grade::disproved;
+  if (one.kind != advice_kind::allocator || verdict != proof_verdict::proven) return;
+  one.headline = "Run it on " + way.name + ": no code changes";
+  one.change = change_of(way);
+  one.library = way.name == "tarn" ? std::string() : way.library;
+  for (const auto& [name, value] : way.variables) one.variables.push_back({name, value});
+}
+
+advice advice_from(const proof& all, const proof_way& way) {
+  advice one;
+  one.kind = kind_of(way);
+  one.grade = advice_grade::proven;
+  one.headline = way.headline + ": no code changes";
+  one.reason = "No rule advises it for this profile, but the program itself was measured with it.";
+  one.change = change_of(way);
+  one.library = way.name == "tarn" ? std::string() : way.library;
+  for (const auto& [name, value] : way.variables) one.variables.push_back({name, value});
+  set_measured(one, way);
+  one.evidence = {say_measured(all, way)};
+  return one;
+}
+
+}  // namespace
+
+proof_verdict verdict_of(const proof_way& way) {
+  const proven_figure& cpu = way.of(proof_metric::cpu);
+  if (!way.failure.empty() || cpu.before <= 0) return proof_verdict::open;
+  if (cpu.outcome == proof_outcome::less) return proof_verdict::proven;
+  // Without an interval the rounds were too few to exclude anything.
+  const bool gains_nothing = cpu.confidence > 0 && 1 - cpu.low < least_gain;
+  return cpu.outcome == proof_outcome::more || gains_nothing ? proof_verdict::disproved : proof_verdict::open;
+}
+
+std::string say_figure(const proven_figure& figure) {
+  if (figure.outcome == proof_outcome::none) {
+    return "no difference beyond noise (" + signed_percent(figure.low) + " to " +
+           signed_percent(figure.high) + ")";
+  }
+  if (figure.ratio >= 2) {
+    char text[96];
+    std::snprintf(text, sizeof text, "%.1f times (%.1f to %.1f)", figure.ratio, figure.low, figure.high);
+    return text;
+  }
+  const bool less = figure.outcome == proof_outcome::less;
+  return signed_percent(figure.ratio) + " (" + percent(less ? figure.high : figure.low) + " to " +
+         percent(less ? figure.low : figure.high) + ")";
+}
+
+void apply_proof(const profile& p, std::vector<advice>& candidates) {
+  const proof& all = p.proven;
+  if (all.rounds == 0) return;
+  std::vector<const proof_way*> used;
+  for (advice& one : candidates) {
+    const proof_way* way = best_way(all, one);
+    if (way == nullptr) continue;
+    used.push_back(way);
+    prove(all, one, *way);
+  }
+  const bool has_allocator = std::any_of(candidates.begin(), candidates.end(), [](const advice& one) {
+    return one.kind == advice_kind::allocator;
+  });
+  std::vector<const proof_way*> gaining;
+  for (const proof_way& way : all.ways) {
+    if (!is_without_code(way) || std::find(used.begin(), used.end(), &way) != used.end()) continue;
+    if (has_allocator && way.kind == kind_name(advice_kind::allocator))
+      continue;  // the best one speaks for all
+    if (verdict_of(way) == proof_verdict::proven) gaining.push_back(&way);
+  }
+  // Of several mallocs the best one.
+  const proof_way* best_malloc = nullptr;
+  for (const proof_way* way : gaining) {
+    if (way->kind != kind_name(advice_kind::allocator)) {
+      candidates.push_back(advice_from(all, *way));
+    } else if (best_malloc == nullptr ||
+               way->of(proof_metric::cpu).ratio < best_malloc->of(proof_metric::cpu).ratio) {
+      best_malloc = way;
+    }
+  }
+  if (best_malloc != nullptr) candidates.push_back(advice_from(all, *best_malloc));
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/model/proof.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "profiler/format/printable.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr std::array<const char*, 3> outcome_names = {"no difference beyond noise", "less", "more"};
+constexpr std::size_t most_ways = 1000;
+constexpr double most_proof_value = 1e15;
+
+nlohmann::json figure_as_json(const proven_figure& figure) {
+  return {{"before", figure.before},
+          {"ratio", figure.ratio},
+          {"low", figure.low},
+          {"high", figure.high},
+          {"confidence", figure.confidence},
+          {"outcome", outcome_names[static_cast<std::size_t>(figure.outcome)]}};
+}
+
+const nlohmann::json* member(const nlohmann::json& object, const char* name) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(name);
+  return found != object.end() ? &*found : nullptr;
+}
+
+double number_in(const nlohmann::json& object, const char* name, double otherwise) {
+  const nlohmann::json* value = member(object, name);
+  if (value == nullptr || !value->is_number()) return otherwise;
+  const auto number = value->get<double>();
+  return number >= 0 && number <= most_proof_value ? number : otherwise;
+}
+
+std::string text_in(const nlohmann::json& object, const char* name) {
+  const nlohmann::json* value = member(object, name);
+  return value != nullptr && value->is_string() ? printable(value->get_ref<const std::string&>())
+                                                : std::string();
+}
+
+proven_figure read_figure(const nlohmann::json& json) {
+  proven_figure figure;
+  figure.before = number_in(json, "before", 0);
+  figure.ratio = number_in(json, "ratio", 1);
+  figure.low = std::min(figure.ratio, number_in(json, "low", figure.ratio));
+  figure.high = std::max(figure.ratio, number_in(json, "high", figure.ratio));
+  figure.confidence = std::min(1.0, number_in(json, "confidence", 0));
+  const auto* outcome = std::find(outcome_names.begin(), outcome_names.end(), text_in(json, "outcome"));
+  if (outcome != outcome_names.end())
+    figure.outcome = static_cast<proof_outcome>(outcome - outcome_names.begin());
+  return figure;
+}
+
+proof_way read_way(const nlohmann::json& json) {
+  proof_way way;
+  way.name = text_in(json, "name");
+  way.kind = text_in(json, "kind");
+  way.headline = text_in(json, "headline");
+  way.library = text_in(json, "library");
+  way.place = text_in(json, "place");
+  way.type = text_in(json, "type");
+  way.failure = text_in(json, "failure");
+  way.layer_seconds = number_in(json, "layer_seconds", 0);
+  way.layered_ratio = number_in(json, "layered_ratio", 0);
+  if (const nlohmann::json* variables = member(json, "variables");
+      variables != nullptr && variables->is_object()) {
+    for (const auto& [name, value] : variables->items()) {
+      if (value.is_string()) way.variables.emplace_back(printable(name), printable(value.get<std::string>()));
+    }
+  }
+  const nlohmann::json* figures = member(json, "figures");
+  for (std::size_t index = 0; index < proof_metric_names.size(); ++index) {
+    const nlohmann::json* figure = figures != nullptr ? member(*figures, proof_metric_names[index]) : nullptr;
+    if (figure != nullptr) way.figures[index] = read_figure(*figure);
+  }
+  return way;
+}
+
+}  // namespace
+
+nlohmann::json as_json(const proof& what) {
+  nlohmann::json ways = nlohmann::json::array();
+  for (const proof_way& way : what.ways) {
+    nlohmann::json variables = nlohmann::json::object();
+    for (const auto& [name, value] : way.variables) variables[name] = value;
+    nlohmann::json one = {{"name", way.name},       {"kind", way.kind},      {"headline", way.headline},
+                          {"library", way.library}, {"place", way.place},    {"type", way.type},
+                          {"variables", variables}, {"failure", way.failure}};
+    if (way.failure.empty()) {
+      for (std::size_t index = 0; index < proof_metric_names.size(); ++index) {
+        one["figures"][proof_metric_names[index]] = figure_as_json(way.figures[index]);
+      }
+    }
+    if (way.layered_ratio > 0) {
+      one["layer_seconds"] = way.layer_seconds;
+      one["layered_ratio"] = way.layered_ratio;
+    }
+    ways.push_back(std::move(one));
+  }
+  return {{"start", what.start},
+          {"rounds", what.rounds},
+          {"seconds", what.seconds},
+          {"load", what.load},
+          {"ways", ways}};
+}
+
+proof read_proof(const nlohmann::json& json) {
+  proof result;
+  result.start = static_cast<std::int64_t>(std::min(1e11, number_in(json, "start", 0)));
+  result.rounds = static_cast<int>(std::min(1e6, number_in(json, "rounds", 0)));
+  result.seconds = number_in(json, "seconds", 0);
+  result.load = text_in(json, "load");
+  const nlohmann::json* ways = member(json, "ways");
+  if (ways == nullptr || !ways->is_array()) return result;
+  for (const nlohmann::json& way : *ways) {
+    if (result.ways.size() < most_ways) result.ways.push_back(read_way(way));
+  }
+  return result;
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: MIT
+"""tarn prove and tarn profile --prove: a recorded program run again under what changes no code."""
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from harness import Base, environment, settings, tarn
+
+# Maps and unmaps 32 MiB again and again: glibc's tunables save most of it.
+BUFFERS = """
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+int main(int count, char** words) {
+  const int rounds = count > 1 ? std::atoi(words[1]) : 8;
+  char letters[64] = {};
+  if (read(0, letters, sizeof letters - 1) < 0) return 4;
+  if (const char* wanted = std::getenv("WANTED_INPUT"); wanted != nullptr && std::strcmp(wanted, letters) != 0) return 5;
+  if (const char* flag = std::getenv("FAIL_IF_THERE"); flag != nullptr && access(flag, F_OK) == 0) return 6;
+  if (const char* path = std::getenv("COUNT_RUNS"); path != nullptr) {
+    std::FILE* file = std::fopen(path, "a");
+    std::fputs("x", file);
+    std::fclose(file);
+  }
+  for (int round = 0; round < rounds; ++round) {
+    char* bytes = new char[33554432];
+    std::memset(bytes, round, 33554432);
+    asm volatile("" : : "r"(bytes) : "memory");
+    delete[] bytes;
+  }
+  std::puts("end");
+}
+"""
+
+ARITHMETIC = """
+#include <cstdio>
+int main() { unsigned long x = 1; for (long i = 0; i < 20000000; ++i) x = x * 6364136223846793005ul + 1; std::printf("%lu\\n", x); }
+"""
+
+NODES = """
+#include <cstdio>
+struct node { long values[8]; node* next; };
+__attribute__((noinline)) node* make(node* next) { node* one = new node; one->next = next; one->values[0] = 1; return one; }
+int main() {
+  long sum = 0;
+  for (int round = 0; round < 400; ++round) {
+    node* list = nullptr;
+    for (int i = 0; i < 500; ++i) list = make(list);
+    while (list) { node* next = list->next; sum += list->values[0]; delete list; list = next; }
+  }
+  std::printf("%ld\\n", sum);
+}
+"""
+
+SERVER = """
+import signal, socket, sys
+data = []
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+def end(*_):
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+while True:
+    peer, _ = listener.accept()
+    if peer.recv(16) == b"work":
+        data.append(bytearray(4 << 20))
+    peer.close()
+"""
+
+LOAD = """
+import socket, sys
+for _ in range(5):
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as peer:
+        peer.send(b"work")
+        peer.recv(1)
+"""
+
+
+class prove(Base):
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def record(self, words, *options, stdin=subprocess.DEVNULL, status=0, **variables):
+        result = subprocess.run([settings.tarn, "profile", "-q", *options, "-o", self.path("p.prof"), "--", *words],
+                                env=environment(**variables), stdin=stdin, capture_output=True, text=True, timeout=60,
+                                check=False, cwd=self.folder)
+        self.assertEqual(result.returncode, status, result.stderr)
+        return self.path("p.prof")
+
+    def prove(self, *options, status=0, **variables):
+        result = tarn("prove", "--json", *options, self.path("p.prof"), variables=variables)
+        self.assertEqual(result.returncode, status, result.stderr + result.stdout)
+        return json.loads(result.stdout)
+
+    def ways(self, proof):
+        return {way["name"]: way for way in proof["ways"]}
+
+    def test_tunables_are_proven_and_the_advice_says_so(self):
+        program = self.compile("buffers", BUFFERS, "-O2", "-g")
+        self.record([program])
+        before = json.loads(tarn("advise", "--json", self.path("p.prof")).stdout)["advice"][0]
+        self.assertEqual((before["kind"], before["grade"]), ("tunable", "estimated"))
+        proof = self.prove("--rounds", "3", "--ways", "keep-memory,tarn")
+        self.assertEqual(proof["rounds"], 3)
+        self.assertEqual(set(self.ways(proof)), {"keep-memory", "tarn"})
+        keep = self.ways(proof)["keep-memory"]["figures"]
+        self.assertEqual(keep["page_faults"]["outcome"], "less")
+        self.assertLess(keep["page_faults"]["ratio"], 0.4)
+        self.assertLess(keep["cpu_time"]["high"], 1)
+        self.assertEqual(len(proof["runs"]), 3)
+        for run in proof["runs"]:
+            self.assertEqual(len(run["metrics"]["cpu_seconds"]["runs"]), 3)
+        # The file holds it, and older tables are still there.
+        after = json.loads(tarn("advise", "--json", self.path("p.prof")).stdout)["advice"]
+        top = next(one for one in after if one["variables"] == before["variables"])
+        self.assertEqual(top["grade"], "proven", top)
+        expected = 1e9 * keep["cpu_time"]["before"] * (1 - keep["cpu_time"]["ratio"])
+        self.assertAlmostEqual(top["saving_ns"], expected, delta=1)
+        self.assertTrue(any("tarn prove" in line for line in top["evidence"]))
+        self.assertIn("proven", tarn("advise", self.path("p.prof")).stdout)
+        page = self.path("p.html")
+        self.assertEqual(tarn("report", "-o", page, self.path("p.prof")).returncode, 0)
+        with open(page, encoding="utf-8") as file:
+            self.assertIn('"grade":"proven"', file.read())
+
+    def test_where_nothing_gains_it_says_so(self):
+        self.record([self.compile("arithmetic", ARITHMETIC, "-O2", "-g")])
+        result = tarn("prove", "--rounds", "1", "--ways", "keep-memory", self.path("p.prof"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("none of them gains", result.stdout)
+        self.assertIn("1 round is few", result.stdout)
+
+    def test_pools_with_and_without_the_layer(self):
+        self.record([self.compile("nodes", NODES, "-O2", "-g")], "-m", "full")
+        proof = self.prove("--rounds", "3", "--ways", "pool-1")
+        ways = self.ways(proof)
+        self.assertEqual(set(ways), {"tarn", "pool-1", "layer"})
+        for way in ways.values():
+            self.assertEqual(way["failure"], "")
+        self.assertEqual(ways["pool-1"]["kind"], "typed pool")
+        runs = {one["name"]: one["metrics"]["cpu_seconds"]["median"] for one in proof["runs"]}
+        pool = ways["pool-1"]
+        self.assertAlmostEqual(pool["layered_ratio"] * pool["figures"]["cpu_time"]["before"], runs["pool-1"], delta=1e-6)
+        self.assertGreaterEqual(pool["layer_seconds"], 0)
+        self.assertTrue(any("layer of tarn apply" in line for line in proof["verdict"]), proof["verdict"])
+
+    def test_arguments_folder_input_and_variables_are_as_they_were(self):
+        program = self.compile("buffers", BUFFERS, "-O2", "-g")
+        with open(self.path("in.txt"), "w", encoding="utf-8") as file:
+            file.write("first\nsecond\n")
+        here = self.path("here")
+        os.mkdir(here)
+        script = self.write("run.sh", f'#!/bin/sh\n[ "$(pwd)" = "{self.folder}" ] && [ "$1" = "a b\nc" ] || exit 8\n'
+                            f'[ "$MALLOC_ARENA_TEST" = 3 ] || exit 9\nexec {program} 2\n')
+        with open(self.path("in.txt"), encoding="utf-8") as file:
+            os.lseek(file.fileno(), len("first\n"), os.SEEK_SET)
+            self.record([script, "a b\nc"], stdin=file, WANTED_INPUT="second\n", MALLOC_ARENA_TEST="3")
+        proof = self.prove("--rounds", "1", "--ways", "keep-memory", WANTED_INPUT="second\n")
+        self.assertEqual(proof["command"], [script, "a b\nc"])
+        self.assertEqual(proof["notes"], [])
+        # Other variables are the present ones, and told by name; their values are not in the file.
+        changed = tarn("prove", "--rounds", "1", "--ways", "keep-memory", self.path("p.prof"),
+                       variables={"WANTED_INPUT": "other"})
+        self.assertEqual(changed.returncode, 3, changed.stderr)
+        self.assertIn("exit status 5", changed.stderr)
+        with open(self.path("in.txt"), "a", encoding="utf-8") as file:
+            file.write("third\n")
+        self.assert_refused(tarn("prove", self.path("p.prof")), 125, "standard input", "has changed", "--stdin")
+
+    def test_what_cannot_be_repeated_is_refused_with_the_reason(self):
+        program = self.compile("buffers", BUFFERS, "-O2", "-g")
+        self.record(["sh", "-c", "exit 3"], status=3)
+        self.assert_refused(tarn("prove", self.path("p.prof")), 125, "status 3")
+        self.record(["sh", "-c", "kill -TERM $$"], status=-signal.SIGTERM)
+        self.assert_refused(tarn("prove", self.path("p.prof")), 125, "signal 15", "--with")
+        self.record([program, "1"], stdin=subprocess.PIPE)
+        self.assert_refused(tarn("prove", self.path("p.prof")), 125, "pipe", "--stdin")
+        self.prove("--rounds", "1", "--ways", "keep-memory", "--stdin", "/dev/null")
+        self.assert_refused(tarn("prove", "--ways", "keep-memori", "--stdin", "/dev/null", self.path("p.prof")), 2,
+                            "keep-memory")
+        os.chmod(self.path("p.prof"), 0o606)
+        self.assert_refused(tarn("prove", "--stdin", "/dev/null", self.path("p.prof")), 125, "any user may write")
+        os.chmod(self.path("p.prof"), 0o600)
+        self.compile("buffers", BUFFERS.replace("33554432", "33554433"), "-O2", "-g")
+        self.assert_refused(tarn("prove", "--stdin", "/dev/null", self.path("p.prof")), 125, "has changed since")
+        os.remove(program)
+        self.assert_refused(tarn("prove", "--stdin", "/dev/null", self.path("p.prof")), 125, "is gone")
+        made = self.path("made.prof")
+        subprocess.run([settings.make_profile, made], check=True)
+        self.assert_refused(tarn("prove", made), 125, "how its program was started")
+        self.assert_refused(tarn("prove", self.path("none.prof")), 125, "none.prof")
+        self.assert_refused(tarn("prove", "--with", "true", self.path("p.prof")), 2, "--ready-port")
+
+    def test_a_terminal_is_refused(self):
+        leader, follower = pty.openpty()
+        try:
+            self.record(["true"], stdin=follower)
+            self.assert_refused(tarn("prove", self.path("p.prof")), 125, "terminal", "--stdin /dev/null")
+            early = subprocess.run([settings.tarn, "profile", "--prove", "--", "touch", self.path("started")],
+                                   env=environment(), stdin=follower, capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(early.returncode, 125, early.stderr)
+            self.assertIn("terminal", early.stderr)
+            self.assertFalse(os.path.exists(self.path("started")))
+        finally:
+            os.close(leader)
+            os.close(follower)
+
+    def test_another_end_is_told(self):
+        program = self.compile("buffers", BUFFERS, "-O2", "-g")
+        flag = self.path("flag")
+        self.record([program, "1"], FAIL_IF_THERE=flag)
+        self.write("flag", "")
+        self.assert_refused(tarn("prove", "--rounds", "1", self.path("p.prof"), variables={"FAIL_IF_THERE": flag}), 3,
+                            "status 0 when it was recorded", "exit status 6")
+
+    def test_a_child_has_no_command(self):
+        self.record([settings.profile_target, "large-child"], status=7)
+        children = [name for name in os.listdir(self.folder) if name.startswith("p-")]
+        self.assertEqual(len(children), 1, children)
+        self.assert_refused(tarn("prove", self.path(children[0])), 125, "how its program was started")
+
+    def test_results_go_only_into_a_whole_file(self):
+        self.record([self.compile("arithmetic", ARITHMETIC, "-O2", "-g")])
+        before = os.path.getsize(self.path("p.prof"))
+        self.prove("--rounds", "1", "--ways", "keep-memory", "--no-keep")
+        self.assertEqual(os.path.getsize(self.path("p.prof")), before)
+        with open(self.path("p.prof"), "ab") as file:
+            file.write(b"damage")
+        self.assert_refused(tarn("prove", "--rounds", "1", "--ways", "keep-memory", self.path("p.prof")), 125,
+                            "nothing can be added")
+        self.prove("--rounds", "1", "--ways", "keep-memory", "--no-keep")
+
+    def test_interrupted_it_keeps_what_was_whole(self):
+        runs = self.path("runs")
+        self.record([self.compile("buffers", BUFFERS, "-O2", "-g"), "4"], COUNT_RUNS=runs)
+        os.remove(runs)
+        process = subprocess.Popen([settings.tarn, "prove", "--rounds", "100", "--ways", "keep-memory", self.path("p.prof")],
+                                   env=environment(COUNT_RUNS=runs), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60  # the warm-up, a round, and a run of the next
+        while time.monotonic() < deadline and not (os.path.exists(runs) and os.path.getsize(runs) >= 5):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, -signal.SIGINT, errors)
+        self.assertIn("keep-memory", output)
+        self.assertIn("interrupted", errors)
+        advised = json.loads(tarn("advise", "--json", self.path("p.prof")).stdout)["advice"]
+        self.assertTrue(any("tarn prove" in line for one in advised for line in one["evidence"]), advised)
+
+    def test_the_limit_ends_the_rounds(self):
+        self.record([self.compile("buffers", BUFFERS, "-O2", "-g"), "4"])
+        self.assert_refused(tarn("prove", "--limit", "0.01", "--ways", "keep-memory", self.path("p.prof")), 125,
+                            "no round was whole", "--limit")
+        for limit in ("3", "40"):  # the second where the machine is busy
+            result = tarn("prove", "--json", "--rounds", "200", "--limit", limit, "--ways", "keep-memory", self.path("p.prof"))
+            if result.returncode == 0:
+                break
+        self.assertEqual(result.returncode, 0, result.stderr)
+        proof = json.loads(result.stdout)
+        self.assertLess(proof["seconds"], int(limit))
+        self.assertLess(proof["rounds"], 200)
+
+    def test_profile_and_prove_in_one(self):
+        program = self.compile("buffers", BUFFERS, "-O2", "-g")
+        result = subprocess.run([settings.tarn, "profile", "--prove", "-o", self.path("p.prof"), "--", program, "1"],
+                                env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+                                check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, "end\n")
+        self.assertIn("keep-memory", result.stderr)
+        self.assertIn("Verdict", result.stderr)
+
+    def test_a_server_under_a_load(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+        server = self.write("server.py", SERVER)
+        load = self.write("load.py", LOAD)
+        recorder = subprocess.Popen([settings.tarn, "profile", "-q", "-o", self.path("p.prof"), "--", sys.executable, server,
+                                     port], env=environment(), stdin=subprocess.DEVNULL)
+        self.wait_for(port)
+        recorder.terminate()  # reaches the server
+        self.assertEqual(recorder.wait(30), 0)
+        options = ("--rounds", "1", "--ways", "keep-memory", "--ready-port", port)
+        proof = self.prove(*options, "--with", f"{sys.executable} {load} {port}")
+        self.assertIn("load.py", proof["load"])
+        figures = self.ways(proof)["keep-memory"]["figures"]
+        self.assertGreater(figures["peak_rss"]["before"], 20 << 20)  # the server's own, not the load's
+        self.assertGreater(figures["wall_time"]["before"], 0)
+        failing = tarn("prove", *options, "--with", "exit 3", self.path("p.prof"))
+        self.assertEqual(failing.returncode, 3, failing.stderr)
+        self.assertIn("the load failed: exit status 3", failing.stderr)
+        with socket.create_server(("127.0.0.1", int(port))):
+            taken = tarn("prove", *options, "--with", "true", self.path("p.prof"))
+            self.assertIn("another process answers", taken.stderr)
+        never = tarn("prove", "--rounds", "1", "--ways", "keep-memory", "--timeout", "1", "--with", "sleep 60", "--ready-port",
+                     port, self.path("p.prof"))
+        self.assertIn("still running", never.stderr)
+
+    def wait_for(self, port):
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", int(port))).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        self.fail("the server does not listen")

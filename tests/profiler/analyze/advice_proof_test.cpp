@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/analyze/advice_proof.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "profiler/analyze/plan.hpp"
+
+namespace tarn::profiler {
+namespace {
+
+proven_figure figure(double before, double ratio, double low, double high, proof_outcome outcome) {
+  return {before, ratio, low, high, 0.95, outcome};
+}
+
+proof_way way(const std::string& name, advice_kind kind, proven_figure cpu) {
+  proof_way made;
+  made.name = name;
+  made.kind = kind_name(kind);
+  made.headline = "Run it on " + name;
+  made.of(proof_metric::cpu) = cpu;
+  made.of(proof_metric::wall) = cpu;
+  made.of(proof_metric::rss) = figure(1e6, 1, 0.99, 1.01, proof_outcome::none);
+  made.of(proof_metric::faults) = figure(1e3, 1, 1, 1, proof_outcome::none);
+  return made;
+}
+
+advice allocator_advice() {
+  advice one;
+  one.kind = advice_kind::allocator;
+  one.headline = "Run it on another malloc: no code changes";
+  one.saving_ns = 5e8;
+  one.low_ns = 1e8;
+  one.high_ns = 9e8;
+  one.share = 0.1;
+  return one;
+}
+
+profile measured(std::vector<proof_way> ways) {
+  profile p;
+  p.stacks.emplace_back();
+  p.meta = {{"program", "/bin/p"}, {"duration_ns", 1e9}};
+  p.proven.rounds = 12;
+  p.proven.ways = std::move(ways);
+  return p;
+}
+
+const proven_figure is_less = figure(2, 0.8, 0.78, 0.83, proof_outcome::less);
+const proven_figure saves_little = figure(2, 0.995, 0.992, 0.999, proof_outcome::none);
+const proven_figure undecided = figure(2, 0.97, 0.9, 1.04, proof_outcome::none);
+const proven_figure is_more = figure(2, 1.2, 1.1, 1.3, proof_outcome::more);
+
+TEST(AdviceProof, TheBestMallocSpeaksForAll) {
+  proof_way jemalloc = way("jemalloc", advice_kind::allocator, is_less);
+  jemalloc.library = "/usr/lib/libjemalloc.so.2";
+  const profile p = measured({way("tarn", advice_kind::allocator, is_more), jemalloc});
+  std::vector<advice> all = {allocator_advice()};
+  apply_proof(p, all);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].grade, advice_grade::proven);
+  EXPECT_NEAR(all[0].saving_ns, 2e9 * 0.2, 1);
+  EXPECT_NEAR(all[0].low_ns, 2e9 * 0.17, 1);
+  EXPECT_NEAR(all[0].high_ns, 2e9 * 0.22, 1);
+  EXPECT_NEAR(all[0].share, 0.2, 1e-9);
+  EXPECT_NE(all[0].change.find("LD_PRELOAD=/usr/lib/libjemalloc.so.2"), std::string::npos);
+  const plan plan = plan_of(p, all);
+  EXPECT_EQ(plan.library, "/usr/lib/libjemalloc.so.2");
+  EXPECT_FALSE(plan.on_tarn);
+  EXPECT_EQ(read_plan(write_plan(plan), "plan").library, plan.library);
+}
+
+TEST(AdviceProof, AProvenMallocSpeaksBeforeAnUndecidedOne) {
+  proof_way noisy = way("mimalloc", advice_kind::allocator, figure(2, 0.7, 0.4, 1.3, proof_outcome::none));
+  std::vector<advice> all = {allocator_advice()};
+  apply_proof(measured({noisy, way("jemalloc", advice_kind::allocator, is_less)}), all);
+  EXPECT_EQ(all[0].grade, advice_grade::proven);
+  EXPECT_EQ(all[0].headline, "Run it on jemalloc: no code changes");
+}
+
+TEST(AdviceProof, TheTotalIsAShareOfTheMeasuredTime) {
+  proof_way keep = way("keep-memory", advice_kind::tunable, is_less);
+  keep.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0"}};
+  const std::vector<advice> all = advise(measured({keep}));
+  ASSERT_EQ(all.back().kind, advice_kind::leave_it);
+  // A fifth of the 2 s that the repeats took, not 0.4 s of the 1 s that was recorded.
+  EXPECT_NE(all.back().evidence.back().find("would save 20 %"), std::string::npos)
+      << all.back().evidence.back();
+}
+
+TEST(AdviceProof, WhatGainsNothingIsDisprovedAndNotAdvised) {
+  for (const proven_figure& cpu : {saves_little, is_more}) {
+    const profile p = measured({way("tarn", advice_kind::allocator, cpu)});
+    std::vector<advice> all = {allocator_advice()};
+    apply_proof(p, all);
+    EXPECT_EQ(all[0].grade, advice_grade::disproved);
+    const std::vector<advice> arranged = arrange_advice(p, all);
+    EXPECT_EQ(arranged[0].kind, advice_kind::leave_it);
+    ASSERT_EQ(arranged.size(), 2U);
+    EXPECT_EQ(arranged[1].grade, advice_grade::disproved);
+    EXPECT_FALSE(plan_of(p, arranged).on_tarn);
+  }
+}
+
+TEST(AdviceProof, WhatTheRoundsDoNotDecideKeepsItsEstimate) {
+  proven_figure few = saves_little;
+  few.confidence = 0;  // extremes of few rounds
+  for (const proven_figure& cpu : {undecided, few}) {
+    std::vector<advice> all = {allocator_advice()};
+    apply_proof(measured({way("tarn", advice_kind::allocator, cpu)}), all);
+    EXPECT_EQ(all[0].grade, advice_grade::estimated);
+    EXPECT_DOUBLE_EQ(all[0].saving_ns, 5e8);
+    ASSERT_EQ(all[0].evidence.size(), 1U);
+    EXPECT_NE(all[0].evidence[0].find("no difference beyond noise"), std::string::npos) << all[0].evidence[0];
+  }
+}
+
+TEST(AdviceProof, WhatGainsUnadvisedBecomesAdvice) {
+  proof_way keep = way("keep-memory", advice_kind::tunable, is_less);
+  keep.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0"}};
+  const std::vector<advice> all = advise(measured({keep, way("tarn", advice_kind::allocator, is_more)}));
+  ASSERT_EQ(all[0].kind, advice_kind::tunable);
+  EXPECT_EQ(all[0].grade, advice_grade::proven);
+  EXPECT_EQ(all[0].variables[0].value, "glibc.malloc.mmap_max=0");
+}
+
+TEST(AdviceProof, APoolIsToldByItsPlaceAndType) {
+  advice pool;
+  pool.kind = advice_kind::typed_pool;
+  pool.place = "a.cpp:1 make";
+  pool.share = 0.1;
+  proof_way other = way("pool-1", advice_kind::typed_pool, is_less);
+  other.place = "b.cpp:1 make";
+  std::vector<advice> all = {pool};
+  apply_proof(measured({other}), all);
+  EXPECT_EQ(all[0].grade, advice_grade::estimated);
+  other.place = pool.place;
+  apply_proof(measured({other}), all);
+  EXPECT_EQ(all[0].grade, advice_grade::proven);
+}
+
+TEST(AdviceProof, AWayThatFailedDecidesNothing) {
+  proof_way failed = way("tarn", advice_kind::allocator, is_more);
+  failed.failure = "exit status 1";
+  std::vector<advice> all = {allocator_advice()};
+  apply_proof(measured({failed}), all);
+  EXPECT_EQ(all[0].grade, advice_grade::estimated);
+  EXPECT_EQ(verdict_of(failed), proof_verdict::open);
+}
+
+}  // namespace
+}  // namespace tarn::profiler

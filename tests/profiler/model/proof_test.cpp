@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// The tables "command" and "proof" of a profile's file.
+#include "profiler/model/proof.hpp"
+
+#include <gtest/gtest.h>
+
+#include "profiler/model/profile.hpp"
+#include "profiler/model/recorded_command.hpp"
+#include "tests/profiler/scratch_file.hpp"
+
+namespace tarn::profiler {
+namespace {
+
+recorded_command example() {
+  recorded_command command;
+  command.path = "/bin/pro gram";
+  command.identity = {"00ff", 10, 20};
+  command.words = {"pro gram", "a\nb", "", "\xff\x01", "x=y"};
+  command.directory = "/tmp/\xfe";
+  command.input = input_kind::file;
+  command.input_path = "/tmp/in";
+  command.input_identity = {"", 7, 8};
+  command.input_offset = 3;
+  command.variables = {{"MALLOC_ARENA_MAX", "1"}, {"LD_PRELOAD", ""}, {"TARN_DECAY_MS", "a=b"}};
+  command.digests = {{"SECRET", digest_of("swordfish")}};
+  return command;
+}
+
+TEST(RecordedCommand, EveryByteComesBack) {
+  const scratch_file file;
+  {
+    table_writer out(file.path());
+    out.append_json("meta", "{}");
+    out.append(command_table(example()));
+  }
+  const auto found = load_command(file.path());
+  ASSERT_TRUE(found);
+  const recorded_command wanted = example();
+  EXPECT_EQ(found->path, wanted.path);
+  EXPECT_EQ(found->identity, wanted.identity);
+  EXPECT_EQ(found->words, wanted.words);
+  EXPECT_EQ(found->directory, wanted.directory);
+  EXPECT_EQ(found->input, input_kind::file);
+  EXPECT_EQ(found->input_path, "/tmp/in");
+  EXPECT_EQ(found->input_identity, wanted.input_identity);
+  EXPECT_EQ(found->input_offset, 3U);
+  EXPECT_FALSE(found->output_to_nothing);
+  EXPECT_EQ(found->variables, wanted.variables);
+  EXPECT_EQ(found->digests, wanted.digests);
+}
+
+TEST(RecordedCommand, AFileWithoutOneHasNone) {
+  const scratch_file file;
+  table_writer(file.path()).append_json("meta", "{}");
+  EXPECT_FALSE(load_command(file.path()));
+}
+
+TEST(RecordedCommand, OnlyWhatAllocatorsAndLoadersReadIsKept) {
+  for (const char* name :
+       {"LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "PYTHONMALLOC", "TARN_DECAY_MS"})
+    EXPECT_TRUE(is_kept_variable(name)) << name;
+  for (const char* name : {"AWS_SECRET_ACCESS_KEY", "PATH", "TARN_RECORD", "TARN_LIBRARY", "HOME"})
+    EXPECT_FALSE(is_kept_variable(name)) << name;
+  EXPECT_NE(digest_of("a"), digest_of("b"));
+}
+
+TEST(Proof, GoesIntoAFileThatIsThereAndComesBack) {
+  const scratch_file file;
+  table_writer(file.path()).append_json("meta", R"({"program":"p"})");
+  proof what;
+  what.start = 1000;
+  what.rounds = 12;
+  what.seconds = 34.5;
+  what.load = "load";
+  proof_way way;
+  way.name = "jemalloc";
+  way.kind = "another malloc";
+  way.library = "/lib/j.so";
+  way.variables = {{"A", "b"}};
+  way.layer_seconds = 0.25;
+  way.layered_ratio = 0.9;
+  way.of(proof_metric::cpu) = {1.5, 0.8, 0.7, 0.9, 0.95, proof_outcome::less};
+  what.ways = {way, way};
+  what.ways[1].failure = "exit status 1";
+  table_writer(file.path(), table_writer::start::go_on).append_json("proof", as_json(what).dump());
+  const profile p = load_profile(file.path());
+  EXPECT_EQ(p.damage, "");
+  EXPECT_EQ(p.meta.at("program"), "p");
+  EXPECT_EQ(as_json(p.proven), as_json(what));
+}
+
+TEST(Proof, NothingIsAddedToADamagedFile) {
+  const scratch_file file;
+  {
+    table_writer out(file.path());
+    out.append_json("meta", "{}");
+  }
+  {
+    FILE* end = std::fopen(file.path().c_str(), "ab");
+    std::fputs("TCHK", end);
+    std::fclose(end);
+  }
+  EXPECT_THROW(table_writer(file.path(), table_writer::start::go_on), profile_error);
+  EXPECT_THROW(table_writer("/nonexistent/p", table_writer::start::go_on), profile_error);
+}
+
+TEST(Proof, WhatMakesNoSenseIsLeftOut) {
+  for (
+      const char* text :
+      {R"([])", R"({"rounds":-1,"ways":5})",
+       R"({"rounds":1e300,"ways":[5,{"figures":[]},{"figures":{"cpu_time":7}}]})",
+       R"({"ways":[{"name":5,"variables":[1],"figures":{"cpu_time":{"ratio":"x","low":-5,"high":1e99,"outcome":3}}}]})"}) {
+    const proof what = read_proof(nlohmann::json::parse(text));
+    EXPECT_GE(what.rounds, 0) << text;
+    for (const proof_way& way : what.ways) {
+      const proven_figure& cpu = way.of(proof_metric::cpu);
+      EXPECT_LE(cpu.low, cpu.ratio) << text;
+      EXPECT_GE(cpu.high, cpu.ratio) << text;
+    }
+  }
+  proof_way way;
+  way.name = "a\x1b[2J";
+  proof what;
+  what.ways = {way};
+  EXPECT_EQ(read_proof(as_json(what)).ways[0].name, "a\\x1b[2J");
+}
+
+}  // namespace
+}  // namespace tarn::profiler
