@@ -44,8 +44,11 @@ attached_recording::attached_recording(pid_t program, profiler::recording_settin
     settings.program = static_cast<std::uint32_t>(program);
     record_ = std::make_unique<recording>(settings);
     record_->program_started(static_cast<std::uint32_t>(program));
-    there_ = std::make_unique<profiler::attached_process>(program, library, record_->place(),
-                                                          [this] { record_->drain(); });
+    copy_ = std::make_unique<plain_copy>();
+    const std::string own = record_->place();
+    const std::string place = std::to_string(copy_->process()) + own.substr(own.find(':'));
+    there_ =
+        std::make_unique<profiler::attached_process>(program, library, place, [this] { record_->drain(); });
   } catch (const attach_error& error) {
     throw cli_error(exit_code::refused, error.what(), error.advice());
   } catch (const profiler::profile_error& error) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "other_user.hpp"
 #include "profiler/attach/attached_process.hpp"
 #include "profiler/collect/recording.hpp"
 
@@ -40,6 +41,7 @@ class attached_recording {
   pid_t program_;
   std::vector<std::string> notes_;
   std::unique_ptr<profiler::recording> record_;
+  std::unique_ptr<plain_copy> copy_;  // by which the program finds what the recording has opened
   std::unique_ptr<profiler::attached_process> there_;
   bool is_there_ = true;
   double wait_ = 0;

@@ -14,6 +14,7 @@
 #include "cli_error.hpp"
 #include "command_line.hpp"
 #include "commands.hpp"
+#include "other_user.hpp"
 #include "profile_copy.hpp"
 #include "profile_verdict.hpp"
 #include "profiler/format/printable.hpp"
@@ -171,6 +172,7 @@ int cmd_attach(const std::vector<std::string>& words) {
   app.footer(attach_footer);
   if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
   const pid_t program = process_of(arguments.process);
+  become_user_of(program);
   std::signal(SIGXFSZ, [](int) {});
   return attach(program, arguments);
 }

@@ -12,6 +12,7 @@
 #include <cstdlib>
 
 #include "cli_error.hpp"
+#include "other_user.hpp"
 #include "profiler/attach/attach_check.hpp"
 
 namespace tarn::cli {
@@ -37,11 +38,17 @@ socket_name name_for(pid_t program) {
   return name;
 }
 
-bool is_trusted(int socket) {
+constexpr uid_t nobody = ~uid_t{0};
+
+uid_t user_behind(int socket) {
   ucred peer = {};
   socklen_t bytes = sizeof peer;
-  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
-         (peer.uid == geteuid() || peer.uid == 0);
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 ? peer.uid : nobody;
+}
+
+bool is_trusted(int socket) {
+  const uid_t user = user_behind(socket);
+  return user == geteuid() || user == 0;
 }
 
 void send_json(int socket, const nlohmann::json& what) {
@@ -66,7 +73,8 @@ int connect_to(pid_t program) {
   const int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (made < 0) return -1;
   const socket_name name = name_for(program);
-  if (connect(made, reinterpret_cast<const sockaddr*>(&name.address), name.length) == 0 && is_trusted(made)) {
+  if (connect(made, reinterpret_cast<const sockaddr*>(&name.address), name.length) == 0 &&
+      (is_trusted(made) || (geteuid() == 0 && user_behind(made) != nobody))) {
     return made;
   }
   close(made);
@@ -144,6 +152,8 @@ nlohmann::json ask_session(pid_t program, const nlohmann::json& request) {
     throw cli_error(exit_code::refused, fmt::format("process {} is not being recorded by this user", program),
                     fmt::format("Begin: tarn attach {}", program));
   }
+  // What another user's tarn answers is followed with that user's rights only.
+  if (user_behind(connection) != 0) become_user_of(program);
   send_json(connection, request);
   nlohmann::json answer = receive_json(connection, answer_ms);
   close(connection);

@@ -57,6 +57,7 @@ std::string text_at(pid_t process, std::uint64_t address) {
 [[noreturn]] void fail(pid_t process, attach_result result) {
   switch (result) {
     case attach_result::already:
+    case attach_result::left_over:
       throw attach_error(fmt::format("process {} is being recorded already", process),
                          fmt::format("End that recording: tarn detach {}", process));
     case attach_result::preloaded:
@@ -126,7 +127,15 @@ struct attached_process::workplace {
 attached_process::attached_process(pid_t process, const std::string& library, const std::string& place,
                                    std::function<void()> meanwhile)
     : process_(process), meanwhile_(std::move(meanwhile)) {
-  at_safe_point(process, [&](workplace& there) { begin(there, library, place); });
+  const auto begin_here = [&](workplace& there) { return begin(there, library, place); };
+  attach_result result = attach_result::recording;
+  at_safe_point(process, [&](workplace& there) { result = begin_here(there); });
+  if (result == attach_result::left_over) {
+    release(process);
+    at_safe_point(process, [&](workplace& there) { result = begin_here(there); });
+  }
+  if (result == attach_result::no_slots) release(process);
+  if (result != attach_result::recording) fail(process, result);
   code_.resize(code_bytes);
   code_.resize(read_memory(process_, look_, code_.data(), code_.size()));
   read_memory(process_, loads_word_, &last_loads_, sizeof last_loads_);
@@ -134,7 +143,8 @@ attached_process::attached_process(pid_t process, const std::string& library, co
 
 attached_process::~attached_process() = default;
 
-void attached_process::begin(workplace& there, const std::string& library, const std::string& place) {
+attach_result attached_process::begin(workplace& there, const std::string& library,
+                                      const std::string& place) {
   const std::uint64_t handle =
       there.call(there.function("dlopen"), {there.put(library, 0), RTLD_NOW | RTLD_LOCAL});
   if (handle == 0) {
@@ -160,8 +170,7 @@ void attached_process::begin(workplace& there, const std::string& library, const
   loads_word_ = there.call(loads, {});
   there.close();
   refused_slots_ = static_cast<std::uint32_t>(result >> refused_shift);
-  const auto what = static_cast<attach_result>(static_cast<std::uint32_t>(result));
-  if (what != attach_result::recording) fail(process_, what);
+  return static_cast<attach_result>(static_cast<std::uint32_t>(result));
 }
 
 void attached_process::look_for_libraries() {
@@ -192,6 +201,11 @@ void attached_process::detach(pid_t process) {
     there.call(detach_, {});
     there.close();
   });
+  release(process);
+}
+
+// Threads that are in the recorder have to leave it first.
+void attached_process::release(pid_t process) {
   const double until = now_seconds() + seconds_to_release;
   for (bool done = false; !done && now_seconds() < until;) {
     meanwhile_();

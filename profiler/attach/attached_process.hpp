@@ -15,6 +15,7 @@
 #include "profiler/attach/remote_module.hpp"
 #include "profiler/attach/remote_thread.hpp"
 #include "profiler/attach/safe_point.hpp"
+#include "profiler/record/attach_calls.hpp"
 
 namespace tarn::profiler {
 
@@ -53,7 +54,8 @@ class attached_process {
   void at_safe_point(pid_t process, const std::function<void(workplace&)>& work);
   bool try_thread(thread_name who, const remote_module& libc, safe_point& point,
                   const std::function<void(workplace&)>& work);
-  void begin(workplace& there, const std::string& library, const std::string& place);
+  attach_result begin(workplace& there, const std::string& library, const std::string& place);
+  void release(pid_t process);
 
   [[nodiscard]] bool has_recorder(pid_t process) const;
 

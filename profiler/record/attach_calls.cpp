@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "os/syscall.hpp"
 #include "profiler/record/import_slots.hpp"
 #include "profiler/record/real_functions.hpp"
 #include "profiler/record/recorder_state.hpp"
@@ -42,15 +43,29 @@ attach_result result_of(begin_result begun) {
   return attach_result::no_file;
 }
 
+// Whether somebody takes what this process tells.
+bool is_recording_taken() {
+  // relaxed, both: a collector that ends meanwhile is noticed later
+  return process->detached.load(std::memory_order_relaxed) == 0 &&
+         session.header->recording.load(std::memory_order_relaxed) != 0 &&
+         tarn::os::system_call(SYS_kill, session.header->collector, 0) != -ESRCH;
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
 extern "C" {
 
+long tarn_record_detach();
+
 long tarn_record_attach(const char* place) {
   const own_work here;
   if (is_preloaded()) return static_cast<long>(attach_result::preloaded);
-  if (session.header != nullptr) return static_cast<long>(attach_result::already);
+  if (session.header != nullptr) {
+    if (is_recording_taken()) return static_cast<long>(attach_result::already);
+    tarn_record_detach();
+    return static_cast<long>(attach_result::left_over);
+  }
   if (!find_real_functions()) return static_cast<long>(attach_result::no_memory);
   library_closing();  // which happened unseen
   library_closed();
@@ -61,6 +76,7 @@ long tarn_record_attach(const char* place) {
     return static_cast<long>(result);
   }
   const slot_count slots = lead_slots_to_hooks();
+  if (slots.changed == 0) detach();
   const auto refused = static_cast<long>(slots.refused) << refused_shift;
   return static_cast<long>(slots.changed != 0 ? attach_result::recording : attach_result::no_slots) | refused;
 }

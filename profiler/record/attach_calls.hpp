@@ -16,6 +16,7 @@ enum class attach_result : long {
   no_file = 4,     // the process file cannot be made, or the collector did not get it
   no_slots = 5,    // the system did not let one slot be changed
   preloaded = 6,   // the recorder was there from the program's start
+  left_over = 7,   // of a recording whose collector has gone: to be released before the next
 };
 
 // Results in the low 32 bits; how many slots were refused above them.

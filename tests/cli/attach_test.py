@@ -217,6 +217,20 @@ class attach(AttachBase):
         self.assertIn("was stopped for", self.said)
         self.assertEqual(target.ask("burst 1 10"), "done")
 
+    def test_what_a_killed_tarn_has_left_is_put_back(self):
+        target = Target(self)
+        before = target.ask("slots")
+        tarn = self.attached(target.pid)
+        target.ask("burst 4 100")
+        tarn.kill()
+        tarn.wait()
+        self.assertEqual(target.ask("burst 4 100"), "done")
+        tarn = self.attached(target.pid)
+        target.ask("burst 1 60")
+        self.detach(tarn, target.pid)
+        self.assertEqual(self.count(self.dump(self.path), "burst_make"), (60, 60))
+        self.assertEqual(target.ask("slots"), before)
+
     def test_dump_while_it_goes_on(self):
         target = Target(self)
         tarn = self.attached(target.pid)
@@ -388,6 +402,26 @@ time.sleep(60)""")
 
 
 class servers(AttachBase):
+    @unittest.skipUnless(os.geteuid() == 0, "needs two users")
+    def test_root_records_another_users_process(self):
+        # What that user can reach.
+        for name, path in (("target", settings.attach_target), ("recorder.so", settings.recorder)):
+            shutil.copy(path, os.path.join(self.folder, name))
+        os.chmod(self.folder, 0o777)
+        settings_recorder, settings_target = settings.recorder, settings.attach_target
+        settings.recorder = os.path.join(self.folder, "recorder.so")
+        settings.attach_target = os.path.join(self.folder, "target")
+        try:
+            target = Target(self, user=NOBODY, group=NOBODY, extra_groups=())
+            tarn = self.attached(target.pid)
+            target.ask("burst 2 40")
+            self.detach(tarn, target.pid)
+        finally:
+            settings.recorder, settings.attach_target = settings_recorder, settings_target
+        self.assertEqual(self.count(self.dump(self.path), "burst_make"), (80, 80))
+        self.assertEqual(os.stat(self.path).st_uid, NOBODY)
+
+
     def test_a_python_loop(self):
         process = subprocess.Popen([sys.executable, "-u", "-c", """
 total = 0
