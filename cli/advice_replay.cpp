@@ -11,8 +11,11 @@
 
 #include "cli_error.hpp"
 #include "library_search.hpp"
+#include "memory_conditioner.hpp"
+#include "profiler/analyze/experience.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/replay/trace.hpp"
+#include "statistics.hpp"
 
 namespace tarn::cli {
 
@@ -22,7 +25,7 @@ using profiler::advice_kind;
 namespace {
 
 // Each takes as long as the program's own allocations do.
-constexpr std::size_t most_replayed_pools = 4;
+constexpr std::size_t most_replayed_pools = 3;
 
 bool has_route(advice_kind kind) {
   return kind == advice_kind::typed_pool || kind == advice_kind::object_pool ||
@@ -46,12 +49,18 @@ class advice_replay {
       : path_(path), p_(p), notes_(notes) {
     profiler::trace plain = profiler::load_trace(path, p, {});
     duration_ns_ = plain.duration_ns;
+    if (plain.peak_bytes > 0.5 * static_cast<double>(available_bytes())) {
+      throw cli_error(
+          exit_code::refused,
+          fmt::format("a replay would take {} of memory, more than half of what is available here",
+                      profiler::say_bytes(plain.peak_bytes)));
+    }
     double all = 0;
     for (const profiler::site& one : p.sites) all += one.figures.allocations;
     scale_ = std::max(1.0, all / static_cast<double>(plain.allocations));
-    if (plain.cut)
-      notes.push_back(
-          fmt::format("a part of the events is replayed; savings are multiplied by {:.2f}", scale_));
+    if (plain.cut || (plain.sampled && scale_ > 1.5)) {
+      notes.push_back(fmt::format("a part of the run is replayed; savings are multiplied by {:.1f}", scale_));
+    }
     if (!plain.damage.empty())
       notes.push_back(
           fmt::format("the file is damaged ({}); what comes before it is replayed", plain.damage));
@@ -59,9 +68,13 @@ class advice_replay {
     ways_.push_back({"as it was", {system_name, "", {}}, profiler::play_mode::heap, &images_.front()});
   }
 
-  std::vector<advice> run(std::vector<advice> all, replay_settings settings) {
+  std::vector<advice> run(std::vector<advice> all, const profiler::advice_settings& which,
+                          replay_settings settings) {
     settings.timeout_seconds = replay_timeout(duration_ns_);
-    for (std::size_t index = 0; index < all.size(); ++index) add(all[index], index);
+    for (std::size_t index = 0; index < all.size(); ++index) {
+      if (all[index].high_ns >= which.least_share * profiler::cpu_time_of(p_)) add(all[index], index);
+    }
+    if (way_of_.empty()) return all;
     const std::vector<replay_result> results = replay_all(ways_, settings);
     if (!results.front().failure.empty()) {
       throw cli_error(exit_code::refused, "the trace cannot be replayed: " + results.front().failure);
@@ -101,20 +114,28 @@ class advice_replay {
       notes_.push_back(fmt::format("'{}' could not be replayed: {}", one.headline, result.failure));
       return;
     }
-    one.evidence.push_back(fmt::format("the price list said {} ({} to {})", profiler::say_time(one.saving_ns),
+    one.evidence.push_back(fmt::format("the estimate was {} ({} to {})", profiler::say_time(one.saving_ns),
                                        profiler::say_time(one.low_ns), profiler::say_time(one.high_ns)));
     one.grade = profiler::advice_grade::replayed;
-    // A replay has nothing but calls, which wait for each other where the program's would not: it may take longer than the
-    // program itself, which saves no more than it takes.
-    const double cpu_ns = profiler::cpu_time_of(p_);
-    one.saving_ns = std::clamp(scale_ * saving->saving_ns, 0.0, cpu_ns);
-    one.low_ns = std::clamp(scale_ * saving->low_ns, 0.0, one.saving_ns);
-    one.high_ns = std::clamp(scale_ * saving->high_ns, one.saving_ns, cpu_ns);
-    one.share = one.saving_ns / cpu_ns;
+    const double part = part_of(base);
+    profiler::apply_experience(
+        one, {part * saving->raw_ns, part * saving->least_ns, part * saving->most_ns, 0},
+        profiler::heap_size_of(profiler::peak_bytes_of(p_)), profiler::cpu_time_of(p_));
     one.evidence.push_back(fmt::format(
         "replayed: {} of CPU time less than as it was, {} page faults instead of {}",
-        profiler::say_time(scale_ * saving->saving_ns), profiler::say_count(result.rounds.front().faults),
+        profiler::say_time(part * saving->raw_ns), profiler::say_count(result.rounds.front().faults),
         profiler::say_count(base.rounds.front().faults)));
+  }
+
+  // What a ns of the replay is of the program's: as many more calls as it made. But a replay has little besides calls, which
+  // wait for each other and for memory where the program's would not; where it takes longer than all that the program was
+  // measured to pay for memory, its differences are as much smaller.
+  double part_of(const replay_result& base) const {
+    std::vector<double> taken;
+    for (const profiler::play_figures& round : base.rounds) taken.push_back(1e9 * round.cpu_seconds());
+    const double replayed = scale_ * median(taken);
+    const double charged = cost_of_all(p_).total();
+    return scale_ * (charged > 0 && replayed > charged ? charged / replayed : 1);
   }
 
   const std::string& path_;
@@ -134,7 +155,7 @@ class advice_replay {
 std::vector<advice> replay_advice(const std::string& path, const profiler::profile& p,
                                   std::vector<advice> all, const profiler::advice_settings& which,
                                   const replay_settings& settings, std::vector<std::string>& notes) {
-  return arrange_advice(p, advice_replay(path, p, notes).run(std::move(all), settings), which);
+  return arrange_advice(p, advice_replay(path, p, notes).run(std::move(all), which, settings), which);
 }
 
 }  // namespace tarn::cli

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -32,7 +33,7 @@ namespace {
 constexpr const char* advise_footer =
     "Examples:\n"
     "  tarn profile -o run.tarn -- ./my_program; tarn advise run.tarn\n"
-    "  tarn advise run.tarn --replay                  figures from the recorded trace instead of the price list\n"
+    "  tarn advise run.tarn --estimate                at once: no replay of what was recorded\n"
     "  tarn advise run.tarn --plan plan.json          to try it without editing: tarn apply plan.json -- ./my_program\n"
     "  tarn advise run.tarn --plan plan.json --only 2\n"
     "\n"
@@ -47,6 +48,7 @@ struct advise_arguments {
   int rounds = 3;
   double least_percent = 1;
   bool replay = false;
+  bool estimate = false;
   bool json = false;
 };
 
@@ -54,10 +56,11 @@ void declare_options(CLI::App& app, advise_arguments& arguments) {
   set_usage(app, "tarn advise [OPTIONS] FILE");
   app.add_option("file", arguments.file, "A profile")->option_text("FILE")->required();
   CLI::Option* replay =
-      app.add_flag("--replay", arguments.replay, "Replay the trace with each change (needs --mode full)");
-  app.add_option("-n,--rounds", arguments.rounds, "With --replay: rounds (3)")
+      app.add_flag("--replay", arguments.replay, "Fail where what was recorded cannot be replayed");
+  app.add_flag("--estimate", arguments.estimate, "Do not replay it: at once, with wider intervals")
+      ->excludes(replay);
+  app.add_option("-n,--rounds", arguments.rounds, "Rounds of the replay (3)")
       ->check(CLI::Range(1, most_rounds))
-      ->needs(replay)
       ->option_text("N");
   app.add_option("--plan", arguments.plan,
                  "Write what can be tried without editing, for tarn apply; - for standard output")
@@ -98,7 +101,7 @@ void print_one(const advice& one, std::size_t number, bool colour) {
     fmt::print("{}\n", paint(one.headline, style::bold, colour));
   } else {
     fmt::print("{}. {}\n", number, paint(one.headline, style::bold, colour));
-    if (one.kind != advice_kind::ask_for_less) print_lines("", paint(say_saving(one), style::good, colour));
+    if (!is_remark(one)) print_lines("", paint(say_saving(one), style::good, colour));
   }
   if (one.instead_of >= 0)
     print_lines("", fmt::format("instead of {}: both save the same cost", one.instead_of + 1));
@@ -140,6 +143,34 @@ void write_plan_file(output_file& file, const advise_arguments& arguments, const
   file.write(write_plan(plan));
 }
 
+constexpr std::uint64_t most_conditioning_bytes = std::uint64_t{64} << 20;  // of a replay that takes seconds
+// Of the least share of CPU time: from here on a change is replayed.
+constexpr double tried_part = 0.2;
+
+// What cannot be replayed keeps its estimates, unless a replay was asked for.
+std::vector<advice> replay_if_possible(const advise_arguments& arguments, const profiler::profile& p,
+                                       const profiler::advice_settings& which,
+                                       std::vector<std::string>& notes) {
+  // What an estimate puts a little below may turn out to be worth it.
+  profiler::advice_settings candidates = which;
+  candidates.least_share *= tried_part;
+  replay_settings settings;
+  settings.rounds = arguments.rounds;
+  settings.seed = std::random_device{}();
+  settings.conditioning_bytes = std::min(default_conditioning_bytes(), most_conditioning_bytes);
+  try {
+    require_events(p, arguments.file);
+    return replay_advice(arguments.file, p, advise(p, candidates), which, settings, notes);
+  } catch (const cli_error& error) {
+    if (arguments.replay) throw;
+    notes.push_back(fmt::format("estimates only: {}", error.what()));
+  } catch (const profiler::profile_error& error) {
+    if (arguments.replay) throw;
+    notes.push_back(fmt::format("estimates only: {}", error.what()));
+  }
+  return advise(p, which);
+}
+
 }  // namespace
 
 int cmd_advise(const std::vector<std::string>& words) {
@@ -148,18 +179,11 @@ int cmd_advise(const std::vector<std::string>& words) {
   declare_options(app, arguments);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const profiler::profile p = load_for_command(arguments.file, arguments.process);
-  if (arguments.replay) require_events(p, arguments.file);
   std::vector<std::string> notes;
   profiler::advice_settings settings;
   settings.least_share = arguments.least_percent / 100;
-  std::vector<advice> all = profiler::advise(p, settings);
-  if (arguments.replay) {
-    replay_settings replay;
-    replay.rounds = arguments.rounds;
-    replay.seed = std::random_device{}();
-    replay.conditioning_bytes = default_conditioning_bytes();
-    all = replay_advice(arguments.file, p, std::move(all), settings, replay, notes);
-  }
+  const std::vector<advice> all =
+      arguments.estimate ? profiler::advise(p, settings) : replay_if_possible(arguments, p, settings, notes);
   for (const std::string& note : notes) print_note(note);
   if (!arguments.plan.empty()) {
     output_file file("--plan", arguments.plan);
@@ -172,6 +196,7 @@ int cmd_advise(const std::vector<std::string>& words) {
     const nlohmann::json object = {{"file", arguments.file},
                                    {"cpu_ns", profiler::cpu_time_of(p)},
                                    {"allocation_ns", cost_of_all(p).total()},
+                                   {"peak_bytes", profiler::peak_bytes_of(p)},
                                    {"notes", notes},
                                    {"advice", list}};
     fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -47,7 +47,7 @@ struct replay_arguments {
 
 void declare_options(CLI::App& app, replay_arguments& arguments) {
   set_usage(app, "tarn replay [OPTIONS] FILE");
-  app.add_option("file", arguments.file, "A profile that was recorded with --mode full")
+  app.add_option("file", arguments.file, "A profile; --mode full has the exact order of all calls")
       ->option_text("FILE")
       ->required();
   app.add_option("--with", arguments.with, "A further allocator, or another file for a known one")
@@ -73,6 +73,10 @@ void note_trace(const profiler::trace& recorded, std::vector<std::string>& notes
   if (!recorded.damage.empty())
     notes.push_back(
         fmt::format("the file is damaged ({}); what comes before it is replayed", recorded.damage));
+  if (recorded.sampled)
+    notes.emplace_back(
+        "the file holds samples: what they stand for is replayed, in an order that is right on average (exact: "
+        "tarn profile --mode full)");
   if (recorded.cut)
     notes.emplace_back("there are more events; the first ones are replayed (more: --events N)");
   if (recorded.unknown > 0) {
@@ -106,17 +110,22 @@ std::vector<replay_way> choose_ways(const replay_arguments& arguments, const pro
   return ways;
 }
 
-void print_savings(const std::vector<replay_result>& results, double cpu_ns, bool cut) {
+void print_savings(const std::vector<replay_result>& results, const profiler::profile& p, bool cut) {
   using namespace profiler;
+  const double cpu_ns = cpu_time_of(p);
+  const heap_size heap = heap_size_of(peak_bytes_of(p));
   const replay_result& base = results.front();
   for (const replay_result& result : results) {
     if (&result == &base) continue;
     const auto saving = saving_of(result, base);
     if (!saving) continue;
-    const std::string share =
-        cut ? "" : fmt::format(", {} of the program's CPU time", say_share(saving->saving_ns / cpu_ns));
+    advice one;
+    one.kind = advice_kind::allocator;
+    one.grade = advice_grade::replayed;
+    apply_experience(one, *saving, heap, cpu_ns);
+    const std::string share = cut ? "" : fmt::format(", {} of the program's CPU time", say_share(one.share));
     fmt::print("{} instead of {}: {} of CPU time less ({} to {}){}\n", result.way.name, base.way.name,
-               say_time(saving->saving_ns), say_time(saving->low_ns), say_time(saving->high_ns), share);
+               say_time(one.saving_ns), say_time(one.low_ns), say_time(one.high_ns), share);
   }
 }
 
@@ -168,7 +177,7 @@ int cmd_replay(const std::vector<std::string>& words) {
              profiler::say_count(static_cast<double>(recorded.allocations)), recorded.threads,
              profiler::say_bytes(recorded.bytes));
   fmt::print("{}\n", render_replay_table(results, wants_colour(STDOUT_FILENO)));
-  print_savings(results, profiler::cpu_time_of(p), recorded.cut);
+  print_savings(results, p, recorded.cut || recorded.sampled);
   flush_standard_output();
   print_failures(results);
   return exit_code::success;

@@ -83,6 +83,10 @@ std::string render_advice(const profiler::profile& p) {
       continue;
     }
     if (++shown > most_advice) continue;
+    if (is_remark(one)) {
+      text += fmt::format("    {}\n", one.headline);
+      continue;
+    }
     text += fmt::format("    {}: saves {} ({} to {})", one.headline, show_ns(one.saving_ns),
                         show_ns(one.low_ns), show_ns(one.high_ns));
     if (one.memory_bytes > 0) text += fmt::format(", keeps up to {}", show_bytes(one.memory_bytes).text);

@@ -28,11 +28,6 @@ using profiler::play_mode;
 
 namespace {
 
-// A replay has no program around it that fills the caches between two calls: real savings were found to lie up to a
-// quarter above, and down to a fifth below.
-constexpr double missed_low = 0.75;
-constexpr double missed_high = 1.4;
-
 struct named_figure {
   const char* key;
   double play_figures::*value;
@@ -177,7 +172,7 @@ std::vector<replay_result> replay_all(const std::vector<replay_way>& ways, const
   return replay_run(ways, settings).run();
 }
 
-std::optional<replayed_saving> saving_of(const replay_result& subject, const replay_result& reference) {
+std::optional<profiler::raw_saving> saving_of(const replay_result& subject, const replay_result& reference) {
   const std::size_t rounds = std::min(subject.rounds.size(), reference.rounds.size());
   if (rounds == 0) return std::nullopt;
   std::vector<double> differences;
@@ -186,10 +181,10 @@ std::optional<replayed_saving> saving_of(const replay_result& subject, const rep
                           (reference.rounds[round].cpu_seconds() - subject.rounds[round].cpu_seconds()));
   }
   const auto [least, most] = std::minmax_element(differences.begin(), differences.end());
-  replayed_saving saving;
-  saving.saving_ns = median(differences);
-  saving.low_ns = *least > 0 ? missed_low * *least : *least * missed_high;
-  saving.high_ns = *most > 0 ? missed_high * *most : *most * missed_low;
+  profiler::raw_saving saving;
+  saving.raw_ns = median(differences);
+  saving.least_ns = *least;
+  saving.most_ns = *most;
   return saving;
 }
 

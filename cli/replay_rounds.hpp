@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "contender.hpp"
+#include "profiler/analyze/experience.hpp"
 #include "profiler/replay/player.hpp"
 #include "profiler/replay/trace_image.hpp"
 
@@ -48,14 +49,9 @@ inline double replay_timeout(double recorded_ns) { return 60 + 20e-9 * recorded_
 // cli_error where the replay alone (play_mode::nothing) fails.
 std::vector<replay_result> replay_all(const std::vector<replay_way>& ways, const replay_settings& settings);
 
-// How much less CPU time `subject` took than `reference`, in ns: the median of the rounds' differences, and the interval
-// they leave, widened by what replays were found to miss. None without figures.
-struct replayed_saving {
-  double saving_ns = 0;
-  double low_ns = 0;
-  double high_ns = 0;
-};
-std::optional<replayed_saving> saving_of(const replay_result& subject, const replay_result& reference);
+// How much less CPU time `subject` took than `reference`: the median of the rounds' differences, the least and the most of
+// them. None without figures.
+std::optional<profiler::raw_saving> saving_of(const replay_result& subject, const replay_result& reference);
 
 // One column per way, ratios to the first.
 std::string render_replay_table(const std::vector<replay_result>& results, bool colour);

@@ -26,6 +26,7 @@ enum class advice_kind : std::uint8_t {
   arena,        // tarn/arena.hpp
   ask_for_less,
   reserve,
+  placement,  // where blocks lie may cost time that no rule and no replay sees: a remark
 };
 
 // What the saving rests on: the price list; the trace run against the real allocators and pools; the program itself
@@ -53,8 +54,9 @@ struct advice {
   std::vector<environment_variable> variables;  // what a change without code sets
   std::string library;                          // the malloc to preload; empty: tarn's, or none
   double saving_ns = 0;                         // of CPU time, over the whole run
-  double low_ns = 0;                            // the interval that it lies in, by the rule's experience
+  double low_ns = 0;                            // the interval that it lies in, by experience.hpp
   double high_ns = 0;
+  double raw_ns = 0;        // what the rule or the replay says, before experience
   double share = 0;         // saving_ns of the program's CPU time
   double memory_bytes = 0;  // what would stay in memory that goes back now
   // Of an earlier piece of advice that would save the same cost already, its index; -1: none.
@@ -79,6 +81,8 @@ std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candida
 // User and system time of the program; its duration where that was not counted. In ns, at least 1.
 double cpu_time_of(const profile& p);
 
+bool is_remark(const advice& one);           // it saves nothing by itself
+double peak_bytes_of(const profile& p);      // live when most was
 const char* kind_name(advice_kind kind);     // "buffer pool"
 const char* grade_name(advice_grade grade);  // "estimated"
 nlohmann::json as_json(const advice& one);

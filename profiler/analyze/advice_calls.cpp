@@ -25,27 +25,12 @@ constexpr double arena_part = 0.4;
 constexpr double tarn_part = 0.6;  // of glibc's
 constexpr double tarn_memory_part = 0.08;
 
-// The price of a pair is that of 64 hot bytes. Where blocks are freed out of order a real one is dearer, and where the
-// program waits for memory anyway, cheaper.
-constexpr double calls_low = 0.3;
-constexpr double calls_high = 2.5;
-
-// A block that another thread frees costs glibc so many pairs more: its lists change hands under locks.
-constexpr double crossing_pairs = 1.5;
-// Above so much live memory the blocks that malloc and free touch are cold, and a pair was found to take some four times
-// its price.
-constexpr double cold_bytes = 0x1p23;
-constexpr double cold_pairs = 4;
-constexpr double allocator_low = 0.1;
-constexpr double allocator_high = 4;
-// Where blocks lie, and on pages of which size, is felt by the whole program then: perl was seen to gain ten times this.
-constexpr double cold_allocator_high = 12;
-
 constexpr double fewest_allocations = 10000;
 constexpr double largest_pooled = 8192;
-constexpr double one_size = 0.8;    // of the allocations
-constexpr double foreign = 0.05;    // of the frees: more is "across threads"
-constexpr double in_batches = 0.8;  // of the frees
+constexpr double one_size = 0.8;       // of the allocations
+constexpr double foreign = 0.05;       // of the frees: more is "across threads"
+constexpr double in_batches = 0.8;     // of the frees
+constexpr double fewest_samples = 30;  // of few, each ends what lives of its place
 
 bool is_node(const std::string& type) {
   for (const char* part : {"_Rb_tree_node<", "_List_node<", "_Hash_node<", "_Fwd_list_node<", "__tree_node<",
@@ -201,8 +186,7 @@ std::optional<advice> advise_pool(const advice_facts& facts, const site_group& g
   const double pair = std::min(pool_pair_ns, pool_part * facts.p.prices.malloc_pair);
   advice one = for_group(across ? advice_kind::object_pool : advice_kind::typed_pool, group);
   one.memory_bytes = f.peak_bytes;
-  const double spent = group.charged.malloc_ns * (1 + crossing_pairs * share(f.foreign_frees, f.allocations));
-  set_saving(one, facts, spent - f.allocations * pair, calls_low, calls_high, f.samples);
+  set_saving(one, facts, group.charged.malloc_ns - f.allocations * pair, f.samples);
   const std::string what = group.type.empty() ? "these blocks of " + say_bytes(size) : group.type;
   one.headline = std::string(across ? "An object pool" : "A typed pool") + " for " + what;
   one.reason =
@@ -226,6 +210,7 @@ std::vector<advice> advise_arenas(const advice_facts& facts) {
   for (const site_group& group : facts.groups) {
     const site_figures& f = group.sum;
     if (f.frees < fewest_allocations || f.batch_frees < in_batches * f.frees) continue;
+    if (facts.p.mode == profile_mode::sample && f.samples < fewest_samples) continue;
     if (f.foreign_frees >= foreign * f.frees || f.frees < 0.9 * f.allocations || group.mean_bytes() > 65536)
       continue;
     files[group.place.file.empty() ? group.place.function : group.place.file].push_back(&group);
@@ -249,7 +234,7 @@ std::vector<advice> advise_arenas(const advice_facts& facts) {
       samples += f.samples;
     }
     one.memory_bytes = peak;
-    set_saving(one, facts, saving, calls_low, calls_high, samples);
+    set_saving(one, facts, saving, samples);
     one.headline = "An arena for what is made and dies together at " + one.place;
     one.reason =
         "The blocks are freed one after another, as when a tree or a request ends; an arena frees them at once.";
@@ -281,7 +266,7 @@ std::optional<advice> advise_reserve(const advice_facts& facts, const site_group
   const double saving =
       group.charged.malloc_ns * share(calls, f.allocations) + copy_ns + pages * facts.first_touch_ns();
   advice one = for_group(advice_kind::reserve, group);
-  set_saving(one, facts, saving, calls_low, calls_high, f.samples);
+  set_saving(one, facts, saving, f.samples);
   one.headline = "Reserve what will be needed: this grows step by step";
   one.reason =
       by_realloc
@@ -321,7 +306,7 @@ std::vector<advice> advise_recyclers(const advice_facts& facts) {
     next.place = one.where;
     next.memory_bytes = alive;
     // What the constructor does besides is saved too, but not known here.
-    set_saving(next, facts, one.total_ns, calls_low, calls_high, one.samples);
+    set_saving(next, facts, one.total_ns, one.samples);
     next.headline = "Recycle objects of " + name;
     next.reason =
         "Its constructor allocates at several places, and the objects soon end: kept ones are ready at once.";
@@ -360,9 +345,7 @@ std::optional<advice> advise_allocator(const advice_facts& facts) {
   one.kind = advice_kind::allocator;
   if (!facts.groups.empty()) one.site = facts.groups.front().sites.front();
   one.memory_bytes = tarn_memory_part * facts.peak_bytes;
-  const double cold = facts.peak_bytes >= cold_bytes ? cold_pairs : 1;
-  set_saving(one, facts, cold * calls * (1 - tarn_part) + 0.8 * again * facts.first_touch_ns(), allocator_low,
-             cold > 1 ? cold_allocator_high : allocator_high, samples);
+  set_saving(one, facts, calls * (1 - tarn_part) + 0.8 * again * facts.first_touch_ns(), samples);
   one.headline = "Run it on another malloc: no code changes";
   one.reason =
       largest < 0.5 * calls
@@ -373,10 +356,7 @@ std::optional<advice> advise_allocator(const advice_facts& facts) {
       say_count(allocations) + " allocations, " + say_time(calls) + " in malloc and free (" +
           say_of_cpu(facts, calls) + "); the costliest place has " + say_share(share(largest, calls)),
       say_count(again) + " pages faulted in again, which tarn would keep for a second",
-      facts.peak_bytes >= cold_bytes
-          ? say_bytes(facts.peak_bytes) + " live: blocks are cold when malloc and free touch them"
-          : std::string(
-                "how much another malloc saves depends on the program more than on any price: tarn compare")};
+      "how much another malloc saves depends on the program more than on any price: tarn prove FILE"};
   return one;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "profiler/analyze/advice_rules.hpp"
+#include "profiler/analyze/experience.hpp"
 #include "profiler/analyze/quantity.hpp"
 
 namespace tarn::profiler {
@@ -38,6 +39,26 @@ double cpu_time_of(const profile& p) {
   return std::max(1.0, cpu > 0 ? cpu : number_in(p, "duration_ns", 0));
 }
 
+namespace {
+
+// Where no fault was seen at all, small blocks have theirs among those that the kernel counted, beside the program's images
+// and stacks.
+double unjoined_pages(const advice_facts& facts) {
+  constexpr double of_images = 2000;
+  if (number_in(facts.p, "fault_period", 0) > 0 || facts.p.unseen_faults <= 0) return 0;
+  double joined = 0;
+  for (const site_group& group : facts.groups) joined += group.unseen_pages;
+  return std::max(0.0, facts.p.unseen_faults - joined - of_images);
+}
+
+}  // namespace
+
+double peak_bytes_of(const profile& p) {
+  double sum = 0;
+  for (const site& one : p.sites) sum += one.figures.bytes_at_peak;
+  return sum;
+}
+
 advice_facts facts_of(const profile& p) {
   advice_facts facts{p};
   facts.groups = group_sites(p);
@@ -45,7 +66,7 @@ advice_facts facts_of(const profile& p) {
   facts.page_bytes = page_bytes_of(p);
   facts.huge_page_bytes = number_in(p, "huge_page_bytes", 2 << 20);
   facts.duration_ns = number_in(p, "duration_ns", facts.cpu_ns);
-  for (const site& one : p.sites) facts.peak_bytes += one.figures.bytes_at_peak;
+  facts.peak_bytes = peak_bytes_of(p);
   facts.kernel_part = p.fit.kernel;
   facts.thp = text_in(p, "thp");
   set_allocator(facts);
@@ -54,6 +75,8 @@ advice_facts facts_of(const profile& p) {
 
 refaults refaults_of(const advice_facts& facts) {
   refaults sum;
+  const double unjoined = unjoined_pages(facts);
+  sum.all_pages = unjoined;
   double zeroed = 0;
   double held = 0;
   for (const site_group& group : facts.groups) {
@@ -61,7 +84,7 @@ refaults refaults_of(const advice_facts& facts) {
     double at_peak = 0;
     for (const std::uint32_t index : group.sites) at_peak += facts.p.sites[index].figures.bytes_at_peak;
     held += group.touched_part() * group.chunk_part() * at_peak;
-    if (pages < 1) continue;
+    if (pages < 1 && unjoined < 1) continue;
     sum.all_pages += pages;
     zeroed += pages * std::min(1.0, group.sum.calloc_bytes / std::max(1.0, group.sum.bytes));
     sum.peak_bytes += group.sum.peak_bytes;
@@ -74,15 +97,12 @@ refaults refaults_of(const advice_facts& facts) {
   return sum;
 }
 
-void set_saving(advice& one, const advice_facts& facts, double saving, double low, double high,
-                double samples) {
+void set_saving(advice& one, const advice_facts& facts, double raw_ns, double samples) {
+  raw_saving raw;
+  raw.raw_ns = raw.least_ns = raw.most_ns = std::max(0.0, raw_ns);
   // Two standard deviations of a Poisson count.
-  const double error = facts.p.mode == profile_mode::full ? 0 : 2 / std::sqrt(std::max(1.0, samples));
-  // Nobody saves more than the program takes.
-  one.saving_ns = std::clamp(saving, 0.0, facts.cpu_ns);
-  one.low_ns = one.saving_ns * std::clamp(low * (1 - error), 0.0, 1.0);
-  one.high_ns = std::min(facts.cpu_ns, one.saving_ns * std::max(1.0, high * (1 + error)));
-  one.share = one.saving_ns / facts.cpu_ns;
+  raw.error = facts.p.mode == profile_mode::full ? 0 : 2 / std::sqrt(std::max(1.0, samples));
+  apply_experience(one, raw, heap_size_of(facts.peak_bytes), facts.cpu_ns);
 }
 
 advice for_group(advice_kind kind, const site_group& group) {

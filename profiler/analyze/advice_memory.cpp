@@ -20,15 +20,6 @@ double price_of_again(const advice_facts& facts, const site_figures& sum) {
   return zeroed * price_of_zeroed(facts) + (1 - zeroed) * facts.first_touch_ns();
 }
 
-// Kept memory was found to save from 0.7 times what the prices say (its first touch in a cycle brings it into the cache
-// too) to 1.6 times (a host that backs memory anew, shootdowns on other processors).
-constexpr double keeping_low = 0.6;
-constexpr double keeping_high = 1.7;
-
-// Of huge pages little is certain: whether there are free ones, and how much of them is used.
-constexpr double huge_low = 0.2;
-constexpr double huge_high = 1.3;
-
 // Room that live blocks do not fill, of all pages: what is faulted in beyond the peak by less is no refault.
 constexpr double spare_part = 0.1;
 
@@ -47,7 +38,7 @@ std::optional<advice> advise_keeping_memory(const advice_facts& facts) {
   one.memory_bytes = sum.peak_bytes;
   const double saving = sum.zeroed_part * sum.pages * price_of_zeroed(facts) +
                         (1 - sum.zeroed_part) * sum.pages * facts.first_touch_ns();
-  set_saving(one, facts, saving, keeping_low, keeping_high, sum.samples);
+  set_saving(one, facts, saving, sum.samples);
   const double keep = round_up(std::max(2 * sum.peak_bytes, 0x1p26), 0x1p20);
   one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=" +
                                           std::to_string(static_cast<unsigned long long>(keep))}};
@@ -79,7 +70,7 @@ std::optional<advice> advise_huge_pages(const advice_facts& facts) {
   double samples = 0;
   std::vector<std::uint32_t> sites;
   for (const site_group& group : facts.groups) {
-    if (group.mean_bytes() < 2 * facts.huge_page_bytes || group.sum.faults < 512) continue;
+    if (group.mean_bytes() < 2 * facts.huge_page_bytes || group.pages() < 512) continue;
     pages += group.pages();
     blocks += group.sum.peak_bytes / group.mean_bytes();
     samples += group.sum.samples;
@@ -93,7 +84,7 @@ std::optional<advice> advise_huge_pages(const advice_facts& facts) {
   one.sites = sites;
   one.site = sites.front();
   one.memory_bytes = blocks * facts.huge_page_bytes;
-  set_saving(one, facts, saving, huge_low, huge_high, samples);
+  set_saving(one, facts, saving, samples);
   one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
   one.headline = "Ask for huge pages: no code changes";
   one.reason =
@@ -112,7 +103,7 @@ std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_g
   if (!mostly_large || f.allocations < 2 || again < 0.5 * group.pages() || again < 256) return std::nullopt;
   advice one = for_group(advice_kind::buffer_pool, group);
   one.memory_bytes = f.peak_bytes;
-  set_saving(one, facts, again * price_of_again(facts, f), keeping_low, keeping_high, f.samples);
+  set_saving(one, facts, again * price_of_again(facts, f), f.samples);
   const std::string size = say_bytes(group.mean_bytes());
   one.headline = "Keep these " + size + " buffers in a buffer pool";
   one.reason =
@@ -142,7 +133,7 @@ std::optional<advice> advise_asking_for_less(const advice_facts& facts, const si
   if (untouched * f.peak_bytes < std::max(0x1p25, 0.25 * facts.peak_bytes)) return std::nullopt;
   advice one = for_group(advice_kind::ask_for_less, group);
   // Pages that nobody touches are never given: asking for less saves address space and overcommit, not time.
-  set_saving(one, facts, 0, 0, 1, f.samples);
+  set_saving(one, facts, 0, f.samples);
   one.headline = "Ask for less: " + say_share(untouched) + " of these blocks is never touched";
   one.reason =
       "Memory that is never touched costs no time and is not resident, but it counts against limits of address space "

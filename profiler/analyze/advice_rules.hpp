@@ -60,12 +60,14 @@ std::optional<advice> advise_pool(const advice_facts& facts, const site_group& g
 std::optional<advice> advise_reserve(const advice_facts& facts, const site_group& group);
 std::optional<advice> advise_asking_for_less(const advice_facts& facts, const site_group& group);
 
+// ---- remarks on the whole program ----
+std::optional<advice> advise_proof_of_placement(const advice_facts& facts);
+
 // ---- what the rules share ----
 
-// Sets the three figures: `saving` and the interval [low, high] times it, the low end widened by what `samples` leave
-// uncertain. Invariant afterwards: 0 <= low_ns <= saving_ns <= high_ns <= the program's CPU time.
-void set_saving(advice& one, const advice_facts& facts, double saving, double low, double high,
-                double samples);
+// Sets the three figures of `one`, whose kind is known, from what the rule says and what `samples` leave uncertain.
+// Invariant afterwards: 0 <= low_ns <= saving_ns <= high_ns <= the program's CPU time.
+void set_saving(advice& one, const advice_facts& facts, double raw_ns, double samples);
 advice for_group(advice_kind kind, const site_group& group);
 // "12 % of the program's CPU time"
 std::string say_of_cpu(const advice_facts& facts, double ns);

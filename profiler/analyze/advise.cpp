@@ -47,6 +47,8 @@ kind_facts facts_about(advice_kind kind) {
       return {"ask for less", 0, 0};
     case advice_kind::reserve:
       return {"reserve", calls_cost | faults_cost, 1};
+    case advice_kind::placement:
+      return {"placement", 0, 0};
   }
   return {"?", 0, 0};
 }
@@ -62,6 +64,7 @@ std::vector<advice> collect(const advice_facts& facts) {
   add(all, advise_allocator(facts));
   for (advice& one : advise_recyclers(facts)) all.push_back(std::move(one));
   for (advice& one : advise_arenas(facts)) all.push_back(std::move(one));
+  if (facts.p.proven.rounds == 0) add(all, advise_proof_of_placement(facts));
   for (const site_group& group : facts.groups) {
     add(all, advise_buffer_pool(facts, group));
     add(all, advise_pool(facts, group));
@@ -147,6 +150,10 @@ advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& acti
 
 }  // namespace
 
+bool is_remark(const advice& one) {
+  return one.kind == advice_kind::ask_for_less || one.kind == advice_kind::placement;
+}
+
 std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates,
                                    const advice_settings& settings) {
   const advice_facts facts = facts_of(p);
@@ -161,7 +168,7 @@ std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candida
     one.instead_of = -1;
     if (one.grade == advice_grade::disproved) {
       disproved.push_back(one);
-    } else if (one.kind == advice_kind::ask_for_less) {
+    } else if (is_remark(one)) {
       if (remarks.size() < most_remarks) remarks.push_back(one);
     } else if (one.share >= settings.least_share && actions.size() < settings.most) {
       actions.push_back(one);
@@ -171,9 +178,8 @@ std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candida
   remarks.insert(remarks.end(), disproved.begin(), disproved.end());
   std::vector<advice> result;
   if (actions.empty()) {
-    std::erase_if(candidates, [](const advice& one) {
-      return one.kind == advice_kind::ask_for_less || one.grade == advice_grade::disproved;
-    });
+    std::erase_if(candidates,
+                  [](const advice& one) { return is_remark(one) || one.grade == advice_grade::disproved; });
     result.push_back(leave_everything(facts, candidates, settings));
     result.insert(result.end(), remarks.begin(), remarks.end());
     return result;
@@ -221,6 +227,7 @@ nlohmann::json as_json(const advice& one) {
           {"evidence", one.evidence},
           {"variables", variables},
           {"library", one.library},
+          {"raw_ns", one.raw_ns},
           {"saving_ns", one.saving_ns},
           {"low_ns", one.low_ns},
           {"high_ns", one.high_ns},

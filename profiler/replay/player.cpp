@@ -19,6 +19,7 @@
 
 #include "profiler/replay/pool_routes.hpp"
 #include "profiler/replay/trace_image.hpp"
+#include "profiler/replay/work_code.hpp"
 
 namespace tarn::profiler {
 
@@ -77,6 +78,26 @@ void write_pages(void* block, std::size_t size, std::size_t pages, std::size_t p
   for (std::size_t at = 0; at < end; at += step) bytes[at] = std::byte{1};
 }
 
+// Stands for the program's own work: reads that depend on each other, all over a part of the second cache, so that malloc
+// finds its data as far away as in the program. How much it does for a time is fixed, and so the same under every malloc.
+class own_work {
+ public:
+  own_work() : memory_(static_cast<const volatile std::uint64_t*>(take_memory(bytes))) {}
+
+  void run(std::uint64_t ns) {
+    for (std::uint64_t step = 0; step < ns / ns_per_step; ++step) {
+      at_ = at_ * 0x5851f42d4c957f2dU + 0x14057b7ef767814fU +
+            memory_[(at_ >> 40) % (bytes / sizeof(std::uint64_t))];
+    }
+  }
+
+ private:
+  static constexpr std::size_t bytes = std::size_t{256} << 10;
+  static constexpr std::uint64_t ns_per_step = 6;
+  const volatile std::uint64_t* memory_;
+  std::uint64_t at_ = 1;
+};
+
 class lane_player {
  public:
   lane_player(shared_state& shared, std::uint32_t lane)
@@ -93,6 +114,7 @@ class lane_player {
     for (std::size_t index = 0; index < count_; ++index) {
       const replay_op& op = first_[index];
       if (index % operations_between_looks == 0) keep_pace(op.order);
+      if (op.work != 0) work_.run(work_of_code(op.work));
       play_one(op);
     }
     own_.order.store(0xffffffff, std::memory_order_relaxed);
@@ -225,6 +247,7 @@ class lane_player {
   std::size_t page_bytes_;
   std::uint32_t slowest_ = 0;
   route_set* routes_ = nullptr;  // in memory of the replay's own, which stays
+  own_work work_;
 };
 
 // What follows reads /proc without stdio, whose buffers are blocks too.

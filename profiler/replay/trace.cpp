@@ -8,89 +8,21 @@
 #include <unordered_set>
 #include <utility>
 
+#include "profiler/record/session.hpp"
+#include "profiler/replay/event_rows.hpp"
+#include "profiler/replay/sampled_events.hpp"
+#include "profiler/replay/work_code.hpp"
+
 namespace tarn::profiler {
 
 namespace {
 
-constexpr std::uint64_t most_size = std::uint64_t{1} << 46;
-
-// A row of the table "events".
-struct event {
-  std::uint64_t time = 0;
-  std::uint64_t block = 0;
-  std::uint64_t size = 0;
-  std::uint64_t extra = 0;
-  std::uint32_t thread = 0;
-  std::uint32_t stack = 0;
-  std::uint8_t kind = 0;
-};
-
-enum event_kind : std::uint8_t {
-  event_malloc = 1,
-  event_calloc = 2,
-  event_aligned = 3,
-  event_new = 4,
-  event_free = 5,
-  event_realloc = 6,
-  event_mmap = 7,
-  event_munmap = 8,
-  event_touch = 9,
-  event_delete = 10,
-};
-
+constexpr double most_work_part = 3;     // of what allocation costs
 constexpr std::uint64_t unnumbered = 0;  // a mapping, in files of older versions
 
 [[noreturn]] void refuse(const std::string& path, const std::string& problem, const std::string& advice) {
   throw profile_error(path + ": " + problem + "; " + advice);
 }
-
-class event_reader {
- public:
-  event_reader(const std::string& path, std::size_t most) : path_(path), most_(most) {}
-
-  std::vector<event> read(trace& into) {
-    const read_outcome outcome = read_tables(
-        path_, [this](table&& rows) { take(rows); }, [](std::string_view name) { return name == "events"; });
-    into.damage = outcome.damage;
-    into.cut = cut_;
-    const auto earlier = [](const event& a, const event& b) { return a.time < b.time; };
-    if (!std::is_sorted(events_.begin(), events_.end(), earlier)) {
-      std::stable_sort(events_.begin(), events_.end(), earlier);
-    }
-    return std::move(events_);
-  }
-
- private:
-  void take(const table& rows) {
-    const integers& time = rows.whole("time_ns");
-    const integers& thread = rows.whole("thread");
-    const integers& kind = rows.whole("kind");
-    const integers& block = rows.whole("block");
-    const integers& size = rows.whole("size");
-    const integers& stack = rows.whole("stack");
-    const integers& extra = rows.whole("extra");
-    for (std::size_t row = 0; row < rows.rows; ++row, ++row_) {
-      if (events_.size() == most_) {
-        cut_ = true;
-        return;
-      }
-      if (thread[row] > std::numeric_limits<std::uint32_t>::max() || kind[row] > 255 ||
-          size[row] > most_size) {
-        refuse(path_, "row " + std::to_string(row_) + " of its events makes no sense",
-               "record the program again: tarn profile --mode full");
-      }
-      events_.push_back({time[row], block[row], size[row], extra[row],
-                         static_cast<std::uint32_t>(thread[row]), static_cast<std::uint32_t>(stack[row]),
-                         static_cast<std::uint8_t>(kind[row])});
-    }
-  }
-
-  const std::string& path_;
-  std::size_t most_;
-  std::size_t row_ = 0;
-  bool cut_ = false;
-  std::vector<event> events_;
-};
 
 struct live_block {
   std::uint32_t place = 0;
@@ -117,11 +49,13 @@ class compiler {
     if (page_bytes_ < 512) page_bytes_ = 4096;
   }
 
-  void run(const std::vector<event>& events) {
+  void run(const std::vector<event_row>& events) {
     assign_lanes(events);
     find_shared(events);
     out_.lanes.resize(empty_places_.size());
+    last_time_.resize(empty_places_.size());
     for (row_ = 0; row_ < events.size(); ++row_) compile(events[row_]);
+    fit_work();
     for (const replay_lane& lane : out_.lanes) out_.operations += lane.ops.size();
     if (!events.empty()) {
       out_.duration_ns = static_cast<double>(events.back().time) - static_cast<double>(events.front().time);
@@ -129,8 +63,28 @@ class compiler {
   }
 
  private:
+  void fit_work() {
+    double found = 0;
+    for (const replay_lane& lane : out_.lanes) {
+      for (const replay_op& op : lane.ops) found += static_cast<double>(work_of_code(op.work));
+    }
+    double recorded = 0;
+    for (const site& one : p_.sites) recorded += one.figures.allocations;
+    const double charged = cost_of_all(p_).total();
+    const double own = std::min(std::max(0.0, processor_ns(p_) - charged), most_work_part * charged);
+    const double part = recorded > 0 ? std::min(1.0, static_cast<double>(out_.allocations) / recorded) : 0;
+    const double factor = found > 0 ? std::min(1.0, part * own / found) : 0;
+    for (replay_lane& lane : out_.lanes) {
+      for (replay_op& op : lane.ops) {
+        op.work =
+            code_of_work(static_cast<std::uint64_t>(factor * static_cast<double>(work_of_code(op.work))));
+        out_.work_ns += static_cast<double>(work_of_code(op.work));
+      }
+    }
+  }
+
   // Threads whose lives, from their first event to their last, do not overlap share a lane.
-  void assign_lanes(const std::vector<event>& events) {
+  void assign_lanes(const std::vector<event_row>& events) {
     struct life {
       std::size_t first = 0;
       std::size_t last = 0;
@@ -164,14 +118,14 @@ class compiler {
 
   // Blocks that a lane touches or ends which did not allocate them. Each has a place of its own: the other lane must not
   // find there what was in it before.
-  void find_shared(const std::vector<event>& events) {
+  void find_shared(const std::vector<event_row>& events) {
     std::unordered_map<std::uint64_t, std::uint32_t> owners;
     const auto use = [&owners, this](std::uint64_t block, std::uint32_t lane) {
       const auto owner = owners.find(block);
       if (owner != owners.end() && owner->second != lane) shared_.insert(block);
       return owner;
     };
-    for (const event& e : events) {
+    for (const event_row& e : events) {
       const std::uint32_t lane = lane_of_.at(e.thread);
       if (e.kind == event_realloc) {
         const auto old = use(e.extra, lane);
@@ -188,8 +142,19 @@ class compiler {
     }
   }
 
-  void compile(const event& e) {
+  // A lane's time between two of its events is the program's, or it slept.
+  void compile(const event_row& e) {
     lane_ = lane_of_.at(e.thread);
+    if (e.kind == event_touch) return touch(e);
+    std::uint64_t& before = last_time_[lane_];
+    const std::uint64_t gap = before != 0 && e.time > before ? e.time - before : 0;
+    before = e.time;
+    has_added_ = false;
+    compile_one(e);
+    if (has_added_ && !out_.lanes[lane_].ops.empty()) out_.lanes[lane_].ops.back().work = code_of_work(gap);
+  }
+
+  void compile_one(const event_row& e) {
     switch (e.kind) {
       case event_malloc:
         return allocate(e, replay_kind::allocate);
@@ -210,8 +175,6 @@ class compiler {
         return unmap(e);
       case event_realloc:
         return reallocate(e);
-      case event_touch:
-        return touch(e);
       default:
         break;  // a newer writer's
     }
@@ -224,6 +187,7 @@ class compiler {
     op.size = size;
     op.order = static_cast<std::uint32_t>(row_ / order_step);
     out_.lanes[lane_].ops.push_back(op);
+    has_added_ = true;
     return out_.lanes[lane_].ops.back();
   }
 
@@ -237,7 +201,7 @@ class compiler {
   }
 
   // Of the pages that a block has: all, or as many as its site's blocks were found to have in memory.
-  std::uint32_t pages_of(const event& e) const {
+  std::uint32_t pages_of(const event_row& e) const {
     auto pages = static_cast<double>(pages_in(e.size));
     const auto site = site_of_stack_.find(e.stack);
     if (site != site_of_stack_.end()) {
@@ -248,7 +212,7 @@ class compiler {
     return static_cast<std::uint32_t>(std::clamp(pages, 1.0, most));
   }
 
-  std::uint8_t route_of(const event& e) const {
+  std::uint8_t route_of(const event_row& e) const {
     const auto site = site_of_stack_.find(e.stack);
     if (site == site_of_stack_.end() || site->second >= settings_.route_of_site.size()) return 0;
     const std::uint8_t route = settings_.route_of_site[site->second];
@@ -258,7 +222,7 @@ class compiler {
     return route;
   }
 
-  void remember(const event& e, replay_kind kind, std::uint32_t place, std::uint8_t route) {
+  void remember(const event_row& e, replay_kind kind, std::uint32_t place, std::uint8_t route) {
     live_block block;
     block.place = place;
     block.lane = lane_;
@@ -275,9 +239,11 @@ class compiler {
     }
     ++out_.allocations;
     out_.bytes += static_cast<double>(e.size);
+    if (!block.mapped) live_bytes_ += static_cast<double>(e.size);
+    out_.peak_bytes = std::max(out_.peak_bytes, live_bytes_);
   }
 
-  void allocate(const event& e, replay_kind kind) {
+  void allocate(const event_row& e, replay_kind kind) {
     const std::uint32_t place = take_place(e.block);
     replay_op& op = add(kind, place, e.size);
     op.other = kind == replay_kind::map ? 0 : pages_of(e);
@@ -297,6 +263,7 @@ class compiler {
     }
     block = found->second;
     live_.erase(found);
+    if (!block.mapped) live_bytes_ -= static_cast<double>(block.size);
     return true;
   }
 
@@ -325,7 +292,7 @@ class compiler {
     if (!shared_.contains(number)) empty_places_[lane_].push_back(block.place);
   }
 
-  void release(const event& e, replay_kind kind) {
+  void release(const event_row& e, replay_kind kind) {
     live_block block;
     if (!take_live(e.block, block)) return;
     settle_touches(block);
@@ -335,14 +302,14 @@ class compiler {
   }
 
   // A mapping goes when its last part does.
-  void unmap(const event& e) {
+  void unmap(const event_row& e) {
     const auto found = live_.find(e.block);
     if (found == live_.end() || !found->second.mapped) return;
     found->second.mapped_bytes -= std::min(found->second.mapped_bytes, e.size);
     if (found->second.mapped_bytes == 0) release(e, replay_kind::unmap);
   }
 
-  void reallocate(const event& e) {
+  void reallocate(const event_row& e) {
     live_block old;
     if (e.extra == 0 || !take_live(e.extra, old)) return allocate(e, replay_kind::allocate);
     settle_touches(old);
@@ -359,7 +326,7 @@ class compiler {
     give_place_back(e.extra, old);
   }
 
-  void touch(const event& e) {
+  void touch(const event_row& e) {
     const auto found = live_.find(e.block);
     if (found == live_.end() || e.extra == 0) return;
     live_block& block = found->second;
@@ -380,59 +347,44 @@ class compiler {
   std::unordered_map<std::uint32_t, std::uint32_t> lane_of_;
   std::unordered_map<std::uint64_t, live_block> live_;
   std::unordered_set<std::uint64_t> shared_;
+  std::vector<std::uint64_t> last_time_;  // by lane: of its last event; 0: none
+  bool has_added_ = false;
   std::vector<std::vector<std::uint32_t>> empty_places_;  // by lane, of blocks that only it used
   std::uint64_t page_bytes_ = 4096;
+  double live_bytes_ = 0;
   std::size_t row_ = 0;
   std::uint32_t lane_ = 0;
 };
 
-}  // namespace
-
-void add_routes(trace_settings& settings, const profile& p, const std::vector<advice>& all) {
-  settings.routes.assign(1, {});
-  settings.route_of_site.assign(p.sites.size(), 0);
-  for (const advice& one : all) {
-    replay_route route;
-    if (one.kind == advice_kind::typed_pool || one.kind == advice_kind::object_pool) {
-      route.kind = route_kind::pool;
-      for (const size_count& each : p.sites[one.site].sizes) {
-        if (each.exact && route.size == 0) route.size = each.size;
-      }
-    } else if (one.kind == advice_kind::buffer_pool) {
-      route.kind = route_kind::buffers;
-    } else if (one.kind == advice_kind::arena) {
-      route.kind = route_kind::arena;
-    }
-    const bool possible =
-        route.kind != route_kind::heap && (route.kind != route_kind::pool || route.size != 0);
-    if (!possible || settings.routes.size() == most_routes) continue;
-    const auto number = static_cast<std::uint8_t>(settings.routes.size());
-    bool used = false;
-    for (const std::uint32_t site : one.sites) {
-      if (settings.route_of_site[site] != 0) continue;
-      settings.route_of_site[site] = number;
-      used = true;
-    }
-    if (used) settings.routes.push_back(route);
-  }
+double number_in_meta(const profile& p, const char* name) {
+  if (!p.meta.is_object()) return 0;
+  const auto found = p.meta.find(name);
+  return found != p.meta.end() && found->is_number() ? found->get<double>() : 0;
 }
 
+}  // namespace
+
 trace load_trace(const std::string& path, const profile& p, const trace_settings& settings) {
-  if (p.mode != profile_mode::full) {
-    refuse(path, "it holds samples, of which no run can be made again",
-           "record every event: tarn profile --mode full");
+  if (p.mode == profile_mode::faults) {
+    refuse(path, "it holds page faults alone, and no calls", "record the program again: tarn profile");
   }
   trace out;
-  event_reader reader(path, settings.most_events);
-  const std::vector<event> events = reader.read(out);
-  if (events.empty()) {
+  event_rows events = read_events(path, settings.most_events);
+  out.damage = events.damage;
+  out.cut = events.cut;
+  if (events.rows.empty()) {
     refuse(path,
            out.damage.empty() ? "it holds no events" : "it is damaged before its first event: " + out.damage,
-           "record every event: tarn profile --mode full");
+           "record the program again, without --no-events");
+  }
+  if (p.mode == profile_mode::sample) {
+    out.sampled = true;
+    events.rows = expand_samples(events.rows, number_in_meta(p, "sample_bytes"), large_block_bytes,
+                                 settings.most_expanded);
   }
   out.routes = settings.routes;
   if (out.routes.empty()) out.routes.emplace_back();
-  compiler(path, p, settings, out).run(events);
+  compiler(path, p, settings, out).run(events.rows);
   if (out.allocations == 0) refuse(path, "its events allocate nothing", "there is nothing to replay");
   return out;
 }

@@ -5,6 +5,10 @@
 // Threads of the recording that did not live at once share a lane. A block that one lane allocates and another one
 // touches or ends has a place of its own; all others share the places of their lane. So a lane that meets an empty place
 // waits for the one that will fill it, as the recording had it: the lane with the oldest operation can always go on.
+//
+// Between the operations the program's own work stands, for a replay of nothing but calls keeps their data in the caches and
+// has threads meet at every lock. It is scaled to the processor time that the program had for itself, and to at most three
+// times what its allocation costs: more would only hide what is compared.
 // Not thread-safe.
 #pragma once
 
@@ -15,7 +19,6 @@
 #include <vector>
 
 #include "profiler/analyze/advice.hpp"
-#include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
@@ -52,6 +55,7 @@ struct replay_op {
   replay_kind kind = replay_kind::free;
   std::uint8_t route = 0;  // index into the routes: where the block comes from or goes to; of a reallocate: 0
   std::uint8_t alignment = 0;  // its binary logarithm
+  std::uint8_t work = 0;       // of the program before it, by work_code.hpp
 };
 static_assert(sizeof(replay_op) == 24);
 inline constexpr std::uint32_t order_step = 16;
@@ -69,7 +73,10 @@ struct trace {
   std::uint64_t operations = 0;
   std::uint64_t allocations = 0;
   double bytes = 0;           // asked for, over all
+  double peak_bytes = 0;      // at once, without mappings
   double duration_ns = 0;     // from the first event to the last
+  double work_ns = 0;         // of the program's own between the operations
+  bool sampled = false;       // made of samples: sampled_events.hpp
   std::uint64_t unknown = 0;  // frees of blocks whose allocation is not in the file
   bool cut = false;           // there were more events than were wanted
   std::string damage;         // of the file; empty: none
@@ -77,6 +84,7 @@ struct trace {
 
 struct trace_settings {
   std::size_t most_events = 5'000'000;
+  std::size_t most_expanded = 1'000'000;  // that samples stand for
   std::size_t most_lanes = 256;
   // By site (index into profile::sites) the route that its blocks take; 0 and what is missing: the heap.
   std::vector<replay_route> routes;
@@ -87,8 +95,8 @@ struct trace_settings {
 // advice has the site.
 void add_routes(trace_settings& settings, const profile& p, const std::vector<advice>& all);
 
-// The trace of the file `path`, whose profile is `p`. Throws profile_error: no events, sampled ones, events that contradict
-// each other, more threads at once than lanes.
+// The trace of the file `path`, whose profile is `p`: as it was recorded in mode full, otherwise as the samples tell it.
+// Throws profile_error: no events, events that contradict each other, more threads at once than lanes.
 trace load_trace(const std::string& path, const profile& p, const trace_settings& settings);
 
 }  // namespace tarn::profiler

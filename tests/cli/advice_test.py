@@ -68,18 +68,18 @@ class advice(Base):
     def test_refaulted_buffers_from_advice_to_proof(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         record(self.path("b.prof"), [program])
-        result = tarn("advise", "--json", self.path("b.prof"))
+        result = tarn("advise", "--estimate", "--json", self.path("b.prof"))
         self.assertEqual(result.returncode, 0, result.stderr)
         found = json.loads(result.stdout)["advice"]
         kinds = [one["kind"] for one in found]
         self.assertEqual(kinds[0], "tunable", kinds)
         self.assertIn("buffer pool", kinds)
         self.assertGreater(found[0]["share"], 0.1)
-        text = tarn("advise", self.path("b.prof")).stdout
+        text = tarn("advise", "--estimate", self.path("b.prof")).stdout
         self.assertIn("GLIBC_TUNABLES", text)
         self.assertIn("main", text)
         number = str(1 + kinds.index("buffer pool"))
-        self.assertEqual(tarn("advise", self.path("b.prof"), "--plan", self.path("p.json"), "--only", number).returncode, 0)
+        self.assertEqual(tarn("advise", "--estimate", self.path("b.prof"), "--plan", self.path("p.json"), "--only", number).returncode, 0)
         applied = tarn("apply", "--json", "-n", "3", "--touch", "0", self.path("p.json"), "--", program)
         self.assertEqual(applied.returncode, 0, applied.stderr)
         figures = json.loads(applied.stdout)
@@ -91,7 +91,7 @@ class advice(Base):
     def test_a_plan_with_variables(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         record(self.path("b.prof"), [program], "sample")
-        self.assertEqual(tarn("advise", self.path("b.prof"), "--plan", self.path("p.json")).returncode, 0)
+        self.assertEqual(tarn("advise", "--estimate", self.path("b.prof"), "--plan", self.path("p.json")).returncode, 0)
         with open(self.path("p.json"), encoding="utf-8") as file:
             self.assertIn("GLIBC_TUNABLES", json.load(file)["variables"])
         once = tarn("apply", "--once", self.path("p.json"), "--", "sh", "-c", "echo $GLIBC_TUNABLES; exit 3")
@@ -101,12 +101,13 @@ class advice(Base):
     def test_pools_serve_their_site_alone(self):
         program = self.compile("nodes", NODES, "-O2", "-g")
         record(self.path("n.prof"), [program])
-        advised = tarn("advise", "--least", "0", "--json", self.path("n.prof"))
+        advised = tarn("advise", "--estimate", "--least", "0", "--json", self.path("n.prof"))
         kinds = [one["kind"] for one in json.loads(advised.stdout)["advice"]]
         self.assertIn("typed pool", kinds)
         number = str(1 + kinds.index("typed pool"))
         self.assertEqual(
-            tarn("advise", "--least", "0", self.path("n.prof"), "--plan", self.path("p.json"), "--only", number).returncode, 0)
+            tarn("advise", "--estimate", "--least", "0", self.path("n.prof"), "--plan", self.path("p.json"), "--only",
+                 number).returncode, 0)
         applied = tarn("apply", "--json", "-n", "1", "-w", "0", "--touch", "0", self.path("p.json"), "--", program)
         self.assertEqual(applied.returncode, 0, applied.stderr)
         blocks = json.loads(applied.stdout)["blocks"]["0"]
@@ -142,11 +143,28 @@ class advice(Base):
         self.assertEqual(replayed.returncode, 0, replayed.stderr)
         self.assertEqual(json.loads(replayed.stdout)["advice"][0]["grade"], "replayed")
 
+    def test_what_samples_stand_for_is_replayed(self):
+        program = self.compile("buffers", BUFFERS, "-O2", "-g")
+        record(self.path("s.prof"), [program], "sample")
+        replayed = tarn("advise", "-n", "1", "--json", self.path("s.prof"))
+        self.assertEqual(replayed.returncode, 0, replayed.stderr)
+        found = json.loads(replayed.stdout)
+        first = found["advice"][0]
+        self.assertEqual((first["kind"], first["grade"]), ("tunable", "replayed"))
+        self.assertLessEqual(first["high_ns"], found["cpu_ns"])
+        self.assertLessEqual(first["low_ns"], first["saving_ns"])
+        at_once = json.loads(tarn("advise", "--estimate", "--json", self.path("s.prof")).stdout)["advice"]
+        self.assertEqual({one["grade"] for one in at_once}, {"estimated"})
+
     def test_files_that_cannot_be_used(self):
         program = self.compile("nodes", NODES, "-O2", "-g")
         record(self.path("s.prof"), [program], "sample")
-        self.assert_refused(tarn("replay", self.path("s.prof")), 125, "samples", "--mode full")
-        self.assert_refused(tarn("advise", "--replay", self.path("s.prof")), 125, "samples")
+        none = self.path("e.prof")
+        subprocess.run([settings.tarn, "profile", "-q", "--no-events", "-o", none, "--", program], env=environment(), check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
+        self.assert_refused(tarn("replay", none), 125, "no events", "--no-events")
+        self.assert_refused(tarn("advise", "--replay", none), 125, "no events")
+        self.assertIn("estimates only", tarn("advise", "--least", "0", none).stderr)
         self.assert_refused(tarn("advise", self.path("none.prof")), 125, "none.prof")
         other = self.write("other", "text\n")
         self.assert_refused(tarn("advise", other), 125, other)

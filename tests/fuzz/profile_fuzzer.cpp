@@ -69,6 +69,7 @@ void view(const profile& p, const std::string& path, std::size_t size) {
   report_data(p, all);
   difference::between(p, profile());
   trace_settings settings;
+  settings.most_expanded = 10'000;
   add_routes(settings, p, all);
   load_trace(path, p, settings);
 }

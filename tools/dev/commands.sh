@@ -14,9 +14,9 @@ dev_help() {
                                     programs, and the first two under sanitizers. --long adds what takes hours
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
-  bench [--pools | --recyclers | --buffers | --profiler] [ARG…]
-                                    build and run the benchmarks, of malloc, of the typed pools, of the recycler
-                                    or of buffer pools; --help after it lists ARG…
+  bench [--pools | --recyclers | --buffers | --profiler | --advice] [ARG…]
+                                    build and run the benchmarks, of malloc, of the typed pools, of the recycler,
+                                    of buffer pools, or of the profiler and its advice; --help after it lists ARG…
   check                             formatting, clang-tidy, the order of the folders, public headers, licences
   help                              this text
 
@@ -90,6 +90,10 @@ dev_bench() {
       ;;
     --profiler)
       program=bench/run_profiler.py wants=$wants_profiler
+      shift
+      ;;
+    --advice)
+      program=bench/run_advice.py
       shift
       ;;
   esac

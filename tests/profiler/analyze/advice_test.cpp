@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "profiler/analyze/experience.hpp"
 #include "profiler/analyze/site_group.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
@@ -174,8 +175,68 @@ TEST(Advice, FaultsThatOnlyTheKernelCountedBelongToLargeBlocksFoundInMemory) {
   const std::vector<advice> all = advise(program.p);
   ASSERT_EQ(all[0].kind, advice_kind::tunable);
   EXPECT_NEAR(all[0].saving_ns, 999.0 * 256 * 1100, 1e3);
+  program.p.meta["fault_period"] = 1;
   program.p.unseen_faults = 100 * 256;
   EXPECT_NEAR(advise(program.p)[0].saving_ns, 99.0 * 256 * 1100, 1e3);
+}
+
+// A container in which perf_event_open is refused, and a heap of small blocks that is trimmed and grows again.
+TEST(Advice, WhereNoFaultIsSeenSmallBlocksHaveThoseThatTheKernelCounted) {
+  small_program program;
+  site& one = program.add({"work()"}, 64, 1e6);
+  one.figures.peak_bytes = one.figures.bytes_at_peak = 4096 * 1000;
+  one.figures.usable_bytes = one.figures.bytes - 8 * one.figures.allocations;
+  program.p.unseen_faults = 103000;
+  const std::vector<advice> all = advise(program.p);
+  ASSERT_EQ(all[0].kind, advice_kind::tunable);
+  EXPECT_NEAR(all[0].saving_ns, 100000.0 * 1100, 1e3);
+  program.p.meta["fault_period"] = 1;
+  EXPECT_EQ(find(advise(program.p), advice_kind::tunable), nullptr)
+      << "they were seen, and were none of the blocks'";
+}
+
+// A list in scattered order: another malloc saves most of its time, of which none is malloc's.
+TEST(Advice, WhereBlocksMayLieBadlyOnlyAProofTells) {
+  small_program program;
+  site& one = program.add({"build()"}, 40, 1e6);
+  one.figures.peak_bytes = one.figures.bytes_at_peak = 4e7;
+  one.figures.malloc_ns = 1e6;
+  const std::vector<advice> all = advise(program.p);
+  ASSERT_EQ(all[0].kind, advice_kind::leave_it);
+  const advice* placement = find(all, advice_kind::placement);
+  ASSERT_NE(placement, nullptr);
+  EXPECT_EQ(placement->saving_ns, 0);
+  EXPECT_EQ(placement->change, "tarn prove FILE");
+  EXPECT_NE(placement->evidence[0].find("1 million blocks"), std::string::npos) << placement->evidence[0];
+  program.p.sites[0].figures.bytes_at_peak = 1e6;
+  EXPECT_EQ(find(advise(program.p), advice_kind::placement), nullptr) << "fits into the caches";
+}
+
+TEST(Experience, HoldsTheRoundsOfAReplay) {
+  advice one;
+  one.kind = advice_kind::allocator;
+  one.grade = advice_grade::replayed;
+  apply_experience(one, {100, -50, 200, 0}, heap_size::small, 1e9);
+  const experience by = experience_of(one.kind, one.grade, heap_size::small);
+  EXPECT_DOUBLE_EQ(one.saving_ns, 100 * by.middle);
+  EXPECT_EQ(one.low_ns, 0);
+  EXPECT_DOUBLE_EQ(one.high_ns, std::max(one.saving_ns, 200 * by.high));
+  apply_experience(one, {100, 90, 200, 0}, heap_size::small, 60);
+  EXPECT_EQ(one.saving_ns, std::min(60.0, 100 * by.middle));
+  EXPECT_LE(one.high_ns, 60);
+}
+
+TEST(Experience, IsInOrderForAllKindsAndGrades) {
+  for (int kind = 0; kind <= static_cast<int>(advice_kind::placement); ++kind) {
+    for (const advice_grade grade : {advice_grade::estimated, advice_grade::replayed}) {
+      for (const heap_size heap : {heap_size::small, heap_size::large}) {
+        const experience by = experience_of(static_cast<advice_kind>(kind), grade, heap);
+        EXPECT_LE(0, by.low);
+        EXPECT_LE(by.low, by.middle);
+        EXPECT_LE(by.middle, by.high);
+      }
+    }
+  }
 }
 
 TEST(Advice, OtherMallocsGetNoGlibcTunable) {
@@ -230,6 +291,17 @@ TEST(Advice, WhatDiesInBatchesIsAnArena) {
   const std::vector<advice> all = advise(program.p);
   ASSERT_NE(find(all, advice_kind::arena), nullptr);
   EXPECT_EQ(all[0].kind, advice_kind::arena);
+}
+
+TEST(Advice, OfFewSamplesNoneTellsABatch) {
+  small_program program;
+  program.p.mode = profile_mode::sample;
+  site& one = program.add({"json::parse()"}, 48, 5e6);
+  one.figures.batch_frees = 4.9e6;
+  one.figures.samples = 7;
+  EXPECT_EQ(find(advise(program.p), advice_kind::arena), nullptr);
+  program.p.sites[0].figures.samples = 70;
+  EXPECT_NE(find(advise(program.p), advice_kind::arena), nullptr);
 }
 
 TEST(Advice, GrowingStepByStepIsReserve) {

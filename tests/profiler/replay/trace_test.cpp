@@ -10,6 +10,7 @@
 #include "profiler/model/store_profile.hpp"
 #include "profiler/replay/player.hpp"
 #include "profiler/replay/trace_image.hpp"
+#include "profiler/replay/work_code.hpp"
 #include "tests/profiler/scratch_file.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
 
@@ -120,6 +121,12 @@ TEST(Trace, MappingsGoInParts) {
   EXPECT_NE(t.lanes[0].ops[0].place, t.lanes[0].ops[1].place);
 }
 
+TEST(Trace, TellsHowMuchLivesAtOnce) {
+  const trace t = compile(
+      {{0, 1, 1, 100}, {0, 6, 2, 300, 1}, {0, 7, 3, 1 << 20}, {0, 1, 4, 50}, {0, 5, 2}, {0, 1, 5, 10}});
+  EXPECT_EQ(t.peak_bytes, 350);
+}
+
 TEST(Trace, MappingsWithoutANumberAreLeftOut) {
   const trace t = compile({{0, 7, 0, 65536}, {0, 1, 1, 64}, {0, 7, 0, 65536}, {0, 8, 0, 65536}, {0, 5, 1}});
   EXPECT_EQ(t.lanes[0].ops.size(), 2U);
@@ -133,9 +140,9 @@ TEST(Trace, FreesOfUnknownBlocksAreCounted) {
 }
 
 TEST(Trace, SaysWhyAFileCannotBeReplayed) {
-  profile sampled = full_profile();
-  sampled.mode = profile_mode::sample;
-  EXPECT_NE(refusal({{0, 1, 1, 8}}, sampled).find("--mode full"), std::string::npos);
+  profile faults = full_profile();
+  faults.mode = profile_mode::faults;
+  EXPECT_NE(refusal({{0, 1, 1, 8}}, faults).find("no calls"), std::string::npos);
   EXPECT_NE(refusal({}).find("no events"), std::string::npos);
   EXPECT_NE(refusal({{0, 5, 1}}).find("allocate nothing"), std::string::npos);
   EXPECT_NE(refusal({{0, 1, 1, 8}, {0, 1, 1, 8}}).find("second time"), std::string::npos);
@@ -144,6 +151,98 @@ TEST(Trace, SaysWhyAFileCannotBeReplayed) {
   few.most_lanes = 1;
   EXPECT_NE(refusal({{0, 1, 1, 8}, {1, 1, 2, 8}, {0, 5, 1}, {1, 5, 2}}, full_profile(), few).find("at once"),
             std::string::npos);
+}
+
+profile sampled_profile() {
+  profile p = full_profile();
+  p.mode = profile_mode::sample;
+  p.meta = {{"sample_bytes", 6400.0}};
+  return p;
+}
+
+// Blocks of 64 bytes that live for 10 ns, sampled at the mean distance of 6,400 bytes: each stands for 100.5.
+std::vector<row> sampled_rows(int samples) {
+  std::vector<row> rows;
+  for (std::uint64_t sample = 1; sample <= static_cast<std::uint64_t>(samples); ++sample) {
+    rows.push_back({0, 1, sample, 64});
+    rows.push_back({0, 5, sample});
+  }
+  return rows;
+}
+
+TEST(Trace, ASampleStandsForItsKind) {
+  const scratch_file file;
+  write_events(file.path(), sampled_rows(20));
+  const trace t = load_trace(file.path(), sampled_profile(), {});
+  EXPECT_TRUE(t.sampled);
+  EXPECT_NEAR(static_cast<double>(t.allocations), 20 * 100.5, 2);
+  EXPECT_EQ(t.operations, 2 * t.allocations);
+  EXPECT_EQ(t.lanes.size(), 1U);
+  EXPECT_NEAR(t.bytes, 20 * 100.5 * 64, 2 * 64);
+}
+
+TEST(Trace, OfManySamplesAPartIsReplayed) {
+  const scratch_file file;
+  std::vector<row> rows = sampled_rows(200);
+  rows.insert(rows.begin(), {0, 1, 1000, 64});  // lives to the end
+  write_events(file.path(), rows);
+  trace_settings settings;
+  settings.most_expanded = 4000;
+  const trace t = load_trace(file.path(), sampled_profile(), settings);
+  EXPECT_LE(t.operations, 4000U);
+  EXPECT_GE(t.operations, 1500U);
+  // What lived when the part began is there, and stays.
+  EXPECT_NEAR(static_cast<double>(2 * t.allocations - t.operations), 100.5, 2);
+}
+
+TEST(Trace, LargeBlocksStandForThemselvesAndGrow) {
+  const scratch_file file;
+  write_events(file.path(), {{0, 1, 1, 1 << 20}, {0, 9, 1, 0, 7}, {0, 6, 2, 2 << 20, 1}, {0, 5, 2}});
+  const trace t = load_trace(file.path(), sampled_profile(), {});
+  ASSERT_EQ(t.lanes.size(), 1U);
+  const std::vector<replay_op>& ops = t.lanes[0].ops;
+  ASSERT_GE(ops.size(), 3U);
+  EXPECT_EQ(ops[0].other, 7U) << "pages that were touched";
+  EXPECT_EQ(ops[1].kind, replay_kind::reallocate);
+  EXPECT_EQ(ops.back().kind, replay_kind::free);
+}
+
+TEST(Trace, NoSampleMakesMoreEventsThanAreWanted) {
+  const scratch_file file;
+  write_events(file.path(), {{0, 1, 1, 1}, {0, 5, 1}});
+  profile p = sampled_profile();
+  p.meta["sample_bytes"] = 1e15;
+  trace_settings settings;
+  settings.most_expanded = 1000;
+  EXPECT_LE(load_trace(file.path(), p, settings).operations, 2000U);
+}
+
+// The program had 4 s for itself, and its allocation cost 1 s: of its own work as much as three times that is replayed.
+TEST(Trace, TheProgramsOwnWorkIsBetweenTheCalls) {
+  profile p = full_profile();
+  p.counters.emplace_back();
+  p.counters.back().user_ns = 5000;
+  p.sites.emplace_back();
+  p.sites[0].figures.allocations = 2;
+  p.sites[0].figures.malloc_ns = 1000;
+  const scratch_file file;
+  std::vector<row> rows;
+  for (std::uint64_t i = 0; i < 3000; ++i) rows.push_back({1, 1, i + 1, 8});
+  p.sites[0].figures.allocations = 3000;
+  write_events(file.path(), rows);
+  const trace t = load_trace(file.path(), p, {});
+  EXPECT_GT(t.work_ns, 0);
+  EXPECT_LE(t.work_ns, 3000);
+  EXPECT_EQ(load_trace(file.path(), full_profile(), {}).work_ns, 0) << "processor time is not known";
+}
+
+TEST(WorkCode, KeepsATimeToWithinATenth) {
+  for (std::uint64_t ns = 0; ns <= 15; ++ns) EXPECT_EQ(work_of_code(code_of_work(ns)), ns);
+  for (std::uint64_t ns = 16; ns < most_work_ns; ns += 1 + ns / 50) {
+    const auto kept = static_cast<double>(work_of_code(code_of_work(ns)));
+    EXPECT_NEAR(kept, static_cast<double>(ns), 0.07 * static_cast<double>(ns)) << ns;
+  }
+  EXPECT_EQ(work_of_code(code_of_work(~std::uint64_t{0})), most_work_ns);
 }
 
 TEST(Trace, RoutesFollowTheAdvice) {
