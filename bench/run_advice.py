@@ -9,7 +9,7 @@ Each program is recorded in mode sample, and advised twice: by estimate, and wit
 edit is carried out (tarn's malloc, glibc's tunables, huge pages), interleaved with the unchanged program, round by round in
 random order, and the processor time that it saves is measured. A row of the residuals says, for one program, action and
 grade, what the rule or the replay said before experience (`raw_ms`), what was promised, and what was saved; an action that
-nothing advised has raw_ms 0. Programs whose name's CRC-32 is even are for fitting, the others test what was fitted.
+nothing advised has raw_ms 0. Every other program of the list is for fitting, the others test what was fitted.
 """
 import argparse
 import collections
@@ -22,7 +22,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLE = os.path.join(ROOT, "profiler", "analyze", "experience_table.inc")
@@ -93,6 +92,10 @@ def candidates():
 def cc1plus():
     found = subprocess.run(["g++", "-print-prog-name=cc1plus"], capture_output=True, text=True, check=False)
     return found.stdout.strip() or "cc1plus"
+
+
+def set_of(name):
+    return "test" if [one[0] for one in candidates()].index(name) % 2 else "fit"
 
 
 def processor_seconds(words, variables):
@@ -177,7 +180,7 @@ class Bench:
             placement = any(one["kind"] == "placement" for one in answer["advice"])
             for kind, (saved, spread) in savings.items():
                 one = next((each for each in answer["advice"] if each["kind"] == kind), {})
-                yield {"program": name, "set": "test" if zlib.crc32(name.encode()) % 2 else "fit", "kind": kind,
+                yield {"program": name, "set": set_of(name), "kind": kind,
                        "grade": one.get("grade", grade), "heap": heap, "cpu_ms": round(cpu, 2),
                        **{column: round(1e-6 * one.get(column[:-3] + "_ns", 0), 3)
                           for column in ("raw_ms", "saving_ms", "low_ms", "high_ms")},

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "profiler/analyze/advice.hpp"
+#include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
