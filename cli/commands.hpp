@@ -27,6 +27,8 @@ int cmd_attach(const std::vector<std::string>& words);
 int cmd_detach(const std::vector<std::string>& words);
 int cmd_dump(const std::vector<std::string>& words);
 int cmd_merge(const std::vector<std::string>& words);
+int cmd_rss(const std::vector<std::string>& words);
+int cmd_leaks(const std::vector<std::string>& words);
 int cmd_top(const std::vector<std::string>& words);
 // Hidden: runs inside the child that cmd_options starts with the library preloaded.
 int print_preloaded_options();

@@ -40,6 +40,8 @@ constexpr const char* help_text =
     "  replay   do what a profile has recorded again, under every malloc and from pools\n"
     "  top      what memory allocation costs a program while it runs\n"
     "  sites    the call sites of a profile as a table\n"
+    "  rss      what the resident memory of a process consisted of\n"
+    "  leaks    what a program had not freed at its end, and what of it is lost\n"
     "  flame    the call paths of a profile as a tree\n"
     "  merge    profiles of several processes or runs as one\n"
     "  diff     what changed from one profile to another, with limits\n"
@@ -57,7 +59,7 @@ constexpr const char* help_text =
     "\n"
     "Every command takes --help and --json. tarn --version prints the version.\n"
     "Exit codes: run passes the program's on; otherwise 0 success, 1 results differ between\n"
-    "allocators or a limit of diff is exceeded, 2 usage, 3 the program fails under every allocator, 125 tarn refuses,\n"
+    "allocators or a limit of diff is exceeded, or leaks, 2 usage, 3 the program fails under every allocator, 125 tarn refuses,\n"
     "126 not executable, 127 not found.\n";
 
 struct command {
@@ -70,7 +72,8 @@ constexpr command commands[] = {
     {"attach", cmd_attach}, {"detach", cmd_detach},   {"dump", cmd_dump},     {"doctor", cmd_doctor},
     {"report", cmd_report}, {"advise", cmd_advise},   {"prove", cmd_prove},   {"apply", cmd_apply},
     {"replay", cmd_replay}, {"top", cmd_top},         {"sites", cmd_sites},   {"flame", cmd_flame},
-    {"merge", cmd_merge},   {"diff", cmd_diff},       {"export", cmd_export}, {"options", cmd_options}};
+    {"merge", cmd_merge},   {"diff", cmd_diff},       {"export", cmd_export}, {"rss", cmd_rss},
+    {"leaks", cmd_leaks},   {"options", cmd_options}};
 
 const command& find_command(const std::string& name) {
   std::vector<std::string> names = {"help"};

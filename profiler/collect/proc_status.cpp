@@ -145,11 +145,22 @@ std::optional<process_figures> read_process(std::uint32_t process) {
   return figures;
 }
 
-double peak_resident_of(std::uint32_t process) {
-  const std::string text = file_text("/proc/" + std::to_string(process) + "/status");
-  const std::size_t at = text.find("\nVmHWM:");
-  return at == std::string::npos ? 0 : 1024 * std::strtod(text.c_str() + at + 7, nullptr);
+std::string proc_text(std::uint32_t process, const char* name) {
+  return file_text("/proc/" + std::to_string(process) + "/" + name);
 }
+
+namespace {
+
+double status_bytes(std::uint32_t process, const char* line) {
+  const std::string text = proc_text(process, "status");
+  const std::size_t at = text.find(line);
+  return at == std::string::npos ? 0 : 1024 * std::strtod(text.c_str() + at + std::strlen(line), nullptr);
+}
+
+}  // namespace
+
+double resident_bytes_of(std::uint32_t process) { return status_bytes(process, "\nVmRSS:"); }
+double peak_resident_of(std::uint32_t process) { return status_bytes(process, "\nVmHWM:"); }
 
 std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process) {
   std::vector<std::pair<std::uint32_t, std::string>> names;

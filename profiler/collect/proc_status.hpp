@@ -26,6 +26,9 @@ struct process_figures {
 };
 
 std::optional<process_figures> read_process(std::uint32_t process);
+// A file of /proc/PID; empty where it is gone, or may not be read.
+std::string proc_text(std::uint32_t process, const char* name);
+double resident_bytes_of(std::uint32_t process);  // VmRSS; 0: it has ended
 // The most that was resident since its exec; 0: it has ended.
 double peak_resident_of(std::uint32_t process);
 std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process);

@@ -30,7 +30,7 @@ std::unique_ptr<process_memory> process_memory::map(int file, std::uint32_t ring
 process_memory::process_memory(void* memory, std::size_t bytes, std::uint32_t ring_words)
     : memory_(memory), bytes_(bytes), ring_words_(ring_words), most_rings_(rings_in(bytes, ring_words)) {
   auto* start = static_cast<unsigned char*>(memory);
-  page_ = static_cast<const process_page*>(memory);
+  page_ = static_cast<process_page*>(memory);
   rings_ = reinterpret_cast<ring_header*>(start + rings_offset);
   words_ = reinterpret_cast<const std::uint64_t*>(start + words_offset);
 }
@@ -40,6 +40,11 @@ process_memory::~process_memory() { munmap(memory_, bytes_); }
 std::size_t process_memory::rings() const noexcept {
   // relaxed: a ring that nobody has had yet is empty
   return std::min(page_->rings.load(std::memory_order_relaxed), most_rings_);
+}
+
+bool process_memory::waits_at_end() const noexcept {
+  // acquire, pairs with the process's release: all that it has told before is there
+  return page_->ended.load(std::memory_order_acquire) == ended_and_waits;
 }
 
 double process_memory::lost_events() const noexcept {

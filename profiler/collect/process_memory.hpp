@@ -4,6 +4,7 @@
 // read once and checked, and where things lie follows from the file's length, which is sealed.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,10 @@ class process_memory {
   ring_header& ring(std::size_t index) noexcept { return rings_[index]; }
   const std::uint64_t* words(std::size_t ring) const noexcept { return words_ + ring * ring_words_; }
   std::uint64_t ring_words() const noexcept { return ring_words_; }
+  // The process is at its end, and goes on when `released` is set.
+  bool waits_at_end() const noexcept;
+  std::atomic<std::uint32_t>& asked_to_wait() noexcept { return page_->asked_to_wait; }
+  std::atomic<std::uint32_t>& released() noexcept { return page_->released; }
   // Events that the process could not tell of.
   double lost_events() const noexcept;
 
@@ -37,7 +42,7 @@ class process_memory {
   std::size_t bytes_;
   std::uint32_t ring_words_;
   std::uint32_t most_rings_;
-  const process_page* page_;
+  process_page* page_;
   ring_header* rings_;
   const std::uint64_t* words_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "profiler/collect/meet.hpp"
@@ -85,6 +86,14 @@ void process_model::end_thread(std::uint32_t thread, std::uint64_t time_ns) {
   resolve_waiting(thread_states_[thread], nullptr, {});
   end_run(thread_states_[thread]);
   threads_[thread].end_ns = time_ns;
+}
+
+void process_model::thread_stack(std::uint64_t low, std::uint64_t high) {
+  if (low >= high || thread_stacks_.size() >= most_threads) return;
+  auto at = thread_stacks_.lower_bound(low);
+  if (at != thread_stacks_.begin() && std::prev(at)->second > low) --at;
+  while (at != thread_stacks_.end() && at->first < high) at = thread_stacks_.erase(at);
+  thread_stacks_[low] = high;
 }
 
 void process_model::name_thread(std::uint32_t thread, const std::string& name) {

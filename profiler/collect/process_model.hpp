@@ -82,6 +82,15 @@ struct fault_event {
   bool in_kernel = false;
 };
 
+// Blocks of a site that nothing leads to any more, and those that only such blocks lead to.
+struct lost_blocks {
+  std::uint32_t site = 0;
+  double lost = 0;
+  double lost_bytes = 0;
+  double indirect = 0;
+  double indirect_bytes = 0;
+};
+
 struct model_settings {
   bool full = true;
   double sample_bytes = 0;    // mean distance of samples
@@ -105,6 +114,8 @@ class process_model {
   std::uint32_t begin_thread(std::uint32_t id, std::uint64_t time_ns);
   void end_thread(std::uint32_t thread, std::uint64_t time_ns);
   void name_thread(std::uint32_t thread, const std::string& name);
+  // Where the stack of a thread lies, but for the first one of the process.
+  void thread_stack(std::uint64_t low, std::uint64_t high);
   void name_thread_by_id(std::uint32_t id, const std::string& name);
 
   void allocated(std::uint32_t thread, const allocation_event& event);
@@ -123,6 +134,9 @@ class process_model {
   // What has waited for an event that does not come any more.
   void settle();
 
+  // At the end of the process.
+  void set_lost(const lost_blocks& blocks);
+
   // Takes the figures of a forked child in, at the same call paths, but for what lives at its end.
   void absorb(const process_model& child);
 
@@ -134,6 +148,24 @@ class process_model {
   void drop_events();  // and keep none from here on
   std::size_t waiting_events() const noexcept { return event_rows_; }
   bool events_cut() const noexcept { return events_cut_; }
+
+  // Of each living block that is known, and how many it stands for.
+  template <typename Visit>
+  void for_each_living(Visit visit) const {
+    blocks_.for_each([this, &visit](const living_block& block) { visit(block, weight_of(block.size)); });
+  }
+  // Of each mapping that the program has made itself: start, end, site.
+  template <typename Visit>
+  void for_each_region(Visit visit) const {
+    for (const auto& [start, one] : regions_) visit(start, one.end, one.site);
+  }
+  // Of each thread, also of those that have ended: low, high.
+  template <typename Visit>
+  void for_each_stack(Visit visit) const {
+    for (const auto& [low, high] : thread_stacks_) visit(low, high);
+  }
+  // What malloc gave beyond what was asked for at a site, as a share of that.
+  double rounding_of(std::uint32_t site) const;
 
   double allocations() const noexcept { return allocations_; }
   double frees() const noexcept { return frees_; }
@@ -234,6 +266,7 @@ class process_model {
   std::unordered_map<std::uint32_t, std::uint32_t> thread_of_id_;
   block_table blocks_;
   std::map<std::uint64_t, region> regions_;
+  std::map<std::uint64_t, std::uint64_t> thread_stacks_;  // the newest of each address
 
   std::uint64_t last_number_ = 0;
   std::uint64_t peak_epoch_ = 0;

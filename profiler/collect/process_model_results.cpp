@@ -53,6 +53,20 @@ void process_model::drop_events() {
   settings_.most_events = 0;
 }
 
+void process_model::set_lost(const lost_blocks& blocks) {
+  if (blocks.site >= sites_.size()) return;
+  site_figures& figures = sites_[blocks.site].figures;
+  figures.lost = blocks.lost;
+  figures.lost_bytes = blocks.lost_bytes;
+  figures.indirect = blocks.indirect;
+  figures.indirect_bytes = blocks.indirect_bytes;
+}
+
+double process_model::rounding_of(std::uint32_t site) const {
+  const site_figures& figures = sites_[site].figures;
+  return figures.bytes > 0 ? std::max(0.0, figures.usable_bytes / figures.bytes - 1) : 0;
+}
+
 void process_model::fill(profile& into) const {
   into.stacks = stacks_;
   into.threads = threads_;

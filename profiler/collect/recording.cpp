@@ -164,6 +164,7 @@ bool recording::drain() {
   for (std::size_t index = 0; index < processes_.size(); ++index) {
     look_for_rings(*processes_[index]);
     much = drain_process(*processes_[index], now) || much;
+    look_at_end(*processes_[index]);
   }
   if (now - last_look_ns_ >= look_at_target_every_ns) {
     last_look_ns_ = now;

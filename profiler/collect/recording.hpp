@@ -111,6 +111,11 @@ class recording {
   void add_counters(process_entry& process, bool at_end);
   static void raise_peak(process_entry& process, double resident_bytes);
   static bool look_closely(process_entry& process, std::uint64_t now);
+  std::string no_leaks_because(const process_entry& process) const;
+  void split_memory(process_entry& process, std::uint64_t now);
+  void ask_to_wait(process_entry& process);
+  void look_at_end(process_entry& process);
+  void fill_leaks(process_entry& process, nlohmann::json& meta) const;
   void end_process(process_entry& process);
   void end_without_file(process_entry& process);
   void write_small_processes();

@@ -183,12 +183,14 @@ void recording::fill_meta(process_entry& process) {
                             {"allocations", process.children.allocations}};
   meta["peak_resident_bytes"] = process.peak_resident;
   meta["peak_resident_exact"] = process.is_peak_exact;
+  fill_leaks(process, meta);
   meta["odd_events"] = process.model.odd_events();
   if (process.pid == main_process_ && !process.superseded && main_status_ >= 0) {
     meta["exit"] = WIFEXITED(main_status_) ? nlohmann::json({{"status", WEXITSTATUS(main_status_)}})
                                            : nlohmann::json({{"signal", WTERMSIG(main_status_)}});
   }
   result.meta = std::move(meta);
+  result.memory = process.memory_parts.history();
   result.mode = settings_.mode;
   result.prices = settings_.prices;
   add_recorder_figures(process);

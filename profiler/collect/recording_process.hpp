@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "profiler/collect/event_stream.hpp"
+#include "profiler/collect/leak_look.hpp"
 #include "profiler/collect/memory_regions.hpp"
+#include "profiler/collect/memory_splitter.hpp"
 #include "profiler/collect/process_memory.hpp"
 #include "profiler/collect/recording.hpp"
 #include "profiler/collect/timeline.hpp"
@@ -77,6 +79,14 @@ struct recording::process_entry final : module_sink {
   stored_rows stored;
   memory_regions regions;  // mode faults: what lies where
   timeline looks;
+  memory_splitter memory_parts;
+  std::uint64_t next_split_ns = 0;
+  std::uint64_t split_spent_ns = 0;
+  double split_resident = 0;   // the most at any look at what the memory consists of
+  bool asked = false;          // to wait at its end
+  bool looked_at_end = false;  // it has waited, and `leaks` is there
+  leak_answer leaks;
+  std::uint64_t leak_look_ns = 0;
   std::uint64_t next_counters_ns = 0;
   std::uint64_t next_look_ns = 0;  // whether it still runs, and its peak
   std::uint64_t next_names_ns = 0;

@@ -167,8 +167,10 @@ void recording::take_exit_figures(process_entry& process) {
   raise(process.last.major_faults, at_exit.major_faults);
   raise(process.last.user_ns, at_exit.user_ns);
   raise(process.last.system_ns, at_exit.system_ns);
-  raise(process.peak_resident, page.peak_at_exit);
-  process.is_peak_exact = page.peak_at_exit != 0;
+  // Where it has grown since the recording began, it is this image's.
+  if (at_exit.peak_bytes <= process.at_start.peak_bytes) return;
+  raise(process.peak_resident, at_exit.peak_bytes);
+  process.is_peak_exact = true;
 }
 
 void recording::add_counters(process_entry& process, bool at_end) {
@@ -235,9 +237,11 @@ void recording::look_after_processes(bool all) {
     const auto& process = processes_[next_look_];
     if (now >= process->next_counters_ns) {
       add_counters(*process, false);
+      split_memory(*process, now);
       process->next_counters_ns =
           now + std::max(process->looks.interval_ns(), processes_.size() * least_ns_between_counters);
     }
+    ask_to_wait(*process);
     const bool over = (all || now >= process->next_look_ns) && look_closely(*process, now);
     // The program itself is told of by its parent, which this process is.
     if (over && (all || process->pid != main_process_)) {

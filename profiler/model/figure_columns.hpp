@@ -46,6 +46,10 @@ inline constexpr std::array figure_columns = {
     figure_column{"bytes_variance", &site_figures::bytes_variance},
     figure_column{"faults_variance", &site_figures::faults_variance},
     figure_column{"malloc_variance", &site_figures::malloc_variance},
+    figure_column{"lost", &site_figures::lost},
+    figure_column{"lost_bytes", &site_figures::lost_bytes},
+    figure_column{"indirect", &site_figures::indirect},
+    figure_column{"indirect_bytes", &site_figures::indirect_bytes},
 };
 static_assert(sizeof(site_figures) == figure_columns.size() * sizeof(double), "a member is missing above");
 

@@ -12,8 +12,10 @@
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/figure_columns.hpp"
 #include "profiler/model/known_meta.hpp"
+#include "profiler/model/load_memory.hpp"
 #include "profiler/model/merge.hpp"
 #include "profiler/model/profile.hpp"
+#include "profiler/model/sane_figures.hpp"
 
 namespace tarn::profiler {
 
@@ -23,8 +25,6 @@ constexpr std::uint32_t no_stack = std::numeric_limits<std::uint32_t>::max();  /
 // Of all tables together and of what is made of their rows, so that a file made to harm has its end too. No profiler comes
 // near it.
 constexpr std::size_t most_profile_bytes = std::size_t{1} << 30;
-// Of a figure: sums over all rows, and products with times and sizes, stay numbers that integers of 64 bits can hold.
-constexpr double most_figure = 1e15;
 // Of the JSON object of a process, besides its text.
 constexpr std::size_t most_process_bytes = 4096;
 
@@ -40,19 +40,9 @@ std::size_t memory_of(const table& rows) {
   return bytes;
 }
 
-// Zero for what is no number, negative, or beyond all that can be counted.
-double figure_of(double value) { return value >= 0 && value <= most_figure ? value : 0; }
-
 double number_in(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() || !found->is_number() ? 0 : figure_of(found->get<double>());
-}
-
-// Reals of a column that an older version may not have, or zeros.
-reals figures_in(const table& rows, const char* name) {
-  reals values = rows.has(name) ? rows.real(name) : reals(rows.rows);
-  for (double& value : values) value = figure_of(value);
-  return values;
 }
 
 class loader {
@@ -101,6 +91,8 @@ class loader {
         {"site_lifetimes", {&loader::take_lifetimes, 2 * sizeof(lifetime_count)}},
         {"site_threads", {&loader::take_pairs, 2 * sizeof(thread_pair)}},
         {"counters", {&loader::take_counters, sizeof(counter_row)}},
+        {"memory", {&loader::take_memory, sizeof(memory_row)}},
+        {"memory_parts", {&loader::take_memory_parts, sizeof(memory_part)}},
         {"processes", {&loader::take_processes, most_process_bytes}},
         {"process_counters", {&loader::take_process_counters, 2 * sizeof(counter_row)}},
         {"proof", {&loader::take_proof, 0}},
@@ -295,6 +287,9 @@ class loader {
     p_.counters.insert(p_.counters.end(), more.begin(), more.end());
   }
 
+  void take_memory(const table& rows) { p_.memory.rows = read_memory_rows(rows); }
+  void take_memory_parts(const table& rows) { p_.memory.parts = read_memory_parts(rows); }
+
   static std::vector<counter_row> counters_in(const table& rows) {
     const auto& time = rows.whole("time_ns");
     std::vector<counter_row> counters(rows.rows);
@@ -370,6 +365,10 @@ class loader {
       const bool fits = site_stacks_[index] < p_.stacks.size();
       sites_[index].stack = fits ? static_cast<std::uint32_t>(site_stacks_[index]) : no_stack;
     }
+    std::vector<bool> stays(sites_.size());
+    for (std::size_t index = 0; index < sites_.size(); ++index)
+      stays[index] = sites_[index].stack != no_stack;
+    bad_rows_ += place_memory_parts(p_.memory.parts, stays);
     const std::size_t bad_sites =
         std::erase_if(sites_, [](const site& one) { return one.stack == no_stack; });
     p_.sites = std::move(sites_);

@@ -96,6 +96,21 @@ std::pair<double, double> most_at_once(const std::vector<process_span>& spans,
   return most;
 }
 
+// What is lost is known where it is of each process.
+nlohmann::json joined_leaks(const std::vector<process_part>& processes) {
+  double threads = 0;
+  for (const process_part& each : processes) {
+    const auto leaks = each.meta.find("leaks");
+    const bool is_told = leaks != each.meta.end() && leaks->is_object();
+    if (!is_told || leaks->value("known", nlohmann::json(false)) != true) {
+      return {{"known", false},
+              {"reason", is_told ? leaks->value("reason", nlohmann::json("")) : nlohmann::json("")}};
+    }
+    threads += number_of(*leaks, "threads");
+  }
+  return {{"known", true}, {"reason", ""}, {"threads", threads}};
+}
+
 // The most that was resident at once is not known: a bound, unless there is one process.
 void join_peaks(const std::vector<process_part>& processes, nlohmann::json& meta) {
   values_by_process peaks;
@@ -165,6 +180,7 @@ nlohmann::json joined_meta(const std::vector<process_part>& processes) {
   meta["prices"] = joined_prices(processes);
   meta["small_children"] = joined_children(processes);
   join_peaks(processes, meta);
+  meta["leaks"] = joined_leaks(processes);
   meta["processes"] = count;
   meta["duration_ns"] = end;
   return meta;

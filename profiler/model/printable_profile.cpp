@@ -40,6 +40,10 @@ void make_printable(profile& p) {
   }
   for (thread_info& each : p.threads) each.name = printable(each.name);
   for (site& each : p.sites) each.type = printable(each.type);
+  for (memory_part& each : p.memory.parts) {
+    each.kind = printable(each.kind);
+    each.name = printable(each.name);
+  }
   p.damage = printable(p.damage);
 }
 

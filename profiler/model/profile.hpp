@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "profiler/model/memory_split.hpp"
 #include "profiler/model/proof.hpp"
 
 namespace tarn::profiler {
@@ -98,6 +99,11 @@ struct site_figures {
   double bytes_variance = 0;
   double faults_variance = 0;
   double malloc_variance = 0;
+  // Of the blocks that were live at the end, where that could be told (meta: leaks).
+  double lost = 0;  // nothing led to them any more
+  double lost_bytes = 0;
+  double indirect = 0;  // only lost blocks led to them
+  double indirect_bytes = 0;
 };
 
 struct size_count {
@@ -184,6 +190,7 @@ struct profile {
   std::vector<thread_info> threads;
   std::vector<site> sites;
   std::vector<counter_row> counters;
+  memory_history memory;  // what resident memory consisted of; empty where that could not be told
   // Of a merged profile (merge.hpp); empty: the profile is of one process.
   std::vector<process_part> processes;
   // Faults that belong to no live block: stacks, images, the allocator's own; and those the events did not show.

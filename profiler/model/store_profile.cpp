@@ -165,6 +165,24 @@ void store_counters(table_writer& out, const profile& p, std::size_t first) {
   out.append(rows);
 }
 
+void store_memory(table_writer& out, const memory_history& memory) {
+  if (memory.rows.empty()) return;
+  table rows = new_table("memory", memory.rows.size(), true);
+  add_column<integers>(rows, "time_ns", 0, [&](std::size_t row) { return memory.rows[row].time_ns; });
+  for (const memory_column& each : memory_columns) {
+    add_column<reals>(rows, each.name, 0, [&](std::size_t row) { return memory.rows[row].*each.member; });
+  }
+  out.append(rows);
+  rows = new_table("memory_parts", memory.parts.size(), true);
+  add_column<integers>(rows, "time_ns", 0, [&](std::size_t row) { return memory.parts[row].time_ns; });
+  add_column<texts>(rows, "kind", 0, [&](std::size_t row) { return memory.parts[row].kind; });
+  add_column<texts>(rows, "name", 0, [&](std::size_t row) { return memory.parts[row].name; });
+  add_column<integers>(rows, "site", 0, [&](std::size_t row) { return memory.parts[row].site; });
+  add_column<reals>(rows, "bytes", 0, [&](std::size_t row) { return memory.parts[row].bytes; });
+  add_column<reals>(rows, "variance", 0, [&](std::size_t row) { return memory.parts[row].variance; });
+  out.append(rows);
+}
+
 void store_processes(table_writer& out, const profile& p) {
   if (p.processes.empty()) return;
   table rows = new_table("processes", p.processes.size(), true);
@@ -231,6 +249,7 @@ void store_profile(table_writer& out, const profile& p, stored_rows& already) {
   store_sites(out, p);
   store_site_lists(out, p);
   store_counters(out, p, already.counters);
+  store_memory(out, p.memory);
   store_processes(out, p);
   out.append_json("meta", text_of(stored_meta(p)));
   if (!p.symbols.empty()) store_symbols(out, p);

@@ -30,7 +30,10 @@ frame_rule rule_of(std::uintptr_t pc, rule_table& rules, rule_source& source) {
 void* map_pages(std::size_t bytes) {
   const long memory = os::system_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory < 0 && memory > -4096 ? nullptr : reinterpret_cast<void*>(memory);
+  if (memory < 0 && memory > -4096) return nullptr;
+  // By this mark the collector knows what is the recorder's, and it is of no use in a core file.
+  os::system_call(SYS_madvise, memory, static_cast<long>(bytes), MADV_DONTDUMP);
+  return reinterpret_cast<void*>(memory);
 }
 
 void unmap_pages(void* memory, std::size_t bytes) {

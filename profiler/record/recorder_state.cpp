@@ -15,7 +15,6 @@
 #include <cstring>
 
 #include "os/syscall.hpp"
-#include "profiler/record/peak_resident.hpp"
 
 namespace tarn::profiler::recorder {
 
@@ -72,7 +71,7 @@ usage_figures usage_now() {
            static_cast<std::uint64_t>(time.tv_usec) * 1000U;
   };
   return {static_cast<std::uint64_t>(usage.ru_minflt), static_cast<std::uint64_t>(usage.ru_majflt),
-          ns(usage.ru_utime), ns(usage.ru_stime)};
+          ns(usage.ru_utime), ns(usage.ru_stime), static_cast<std::uint64_t>(usage.ru_maxrss) << 10};
 }
 
 std::uint64_t ticks_now() { return read_ticks(session.header->ticks) >> session.header->tick_shift; }
@@ -202,11 +201,15 @@ void introduce(thread_state& state) {
   state.sections = 0;
   find_own_stack(state);
   if (has_end_key) pthread_setspecific(end_key, &state);
-  if (!state.reserve(2)) return;
+  if (!state.reserve(4)) return;
   state.last_ticks = ticks_now();
   state.put(static_cast<std::uint64_t>(word_kind::time) | state.last_ticks << kind_bits);
   state.put(static_cast<std::uint64_t>(word_kind::thread) |
             static_cast<std::uint64_t>(static_cast<std::uint32_t>(state.id)) << 32);
+  if (state.id != pid_now()) {
+    state.put(note_word(note_kind::stack_low, state.own_stack.low));
+    state.put(note_word(note_kind::stack_high, state.own_stack.high));
+  }
   state.publish();
   char name[17] = {};
   if (!failed(os::system_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
@@ -411,15 +414,30 @@ bool release_recording() {
   return true;
 }
 
+// The collector's own child does not wait to be asked: it may end before the collector has seen it.
+static bool waits_at_end(const process_page& page) {
+  // relaxed: whether it is seen in time makes no difference to anything else
+  return session.header->recording.load(std::memory_order_relaxed) != 0 &&
+         (page.parent_pid == session.header->collector ||
+          page.asked_to_wait.load(std::memory_order_relaxed) != 0);
+}
+
 void process_ends() {
   if (process == nullptr || process->file.page == nullptr ||
-      process->detached.load(std::memory_order_relaxed) != 0)
+      process->detached.load(std::memory_order_relaxed) != 0 ||
+      process->file.page->ended.load(std::memory_order_relaxed) != 0)
     return;
   if (process->file.page->pid != pid_now()) return;  // a child by vfork, in its parent's memory
   const int error = errno;
   process->file.page->at_exit = usage_now();
-  process->file.page->peak_at_exit = peak_resident_bytes();
-  process->file.page->ended.store(1, std::memory_order_release);  // pairs with the collector's acquire
+  process_page& page = *process->file.page;
+  const bool waits = waits_at_end(page);
+  // release, pairs with the collector's acquire
+  page.ended.store(waits ? ended_and_waits : ended_and_gone, std::memory_order_release);
+  collector_patience patience;
+  // acquire, pairs with the collector's release: it has looked
+  while (waits && page.released.load(std::memory_order_acquire) == 0 && patience.wait(*session.header)) {
+  }
   errno = error;
 }
 

@@ -91,7 +91,10 @@ enum class note_kind : std::uint8_t {
   untimed_call = 7,  // it was timed, and the kernel interrupted it
   // The last free or delete of the ring, told after it: the same two.
   free_ticks = 8,
-  untimed_free = 9
+  untimed_free = 9,
+  // Where the stack of the ring's thread lies, told at its beginning, one after the other.
+  stack_low = 10,
+  stack_high = 11
 };
 
 inline constexpr unsigned kind_bits = 4;
@@ -127,7 +130,13 @@ struct usage_figures {
   std::uint64_t major_faults = 0;
   std::uint64_t user_ns = 0;
   std::uint64_t system_ns = 0;
+  // Bytes that were resident at most, of all images of the process so far: tarn's own before exec is one of them.
+  std::uint64_t peak_bytes = 0;
 };
+
+// Of process_page::ended.
+inline constexpr std::uint32_t ended_and_gone = 1;
+inline constexpr std::uint32_t ended_and_waits = 2;  // for the collector to look at its memory
 
 // A process file begins with it. Fresh memory of zeroes is its beginning. Written by the process; the file is sent to the
 // collector when all up to `program` and `allocator` is there.
@@ -147,9 +156,10 @@ struct process_page {
   std::atomic<std::uint64_t> own_ticks{0};  // processor time of the recorder, of the tick source, not shifted
   usage_figures at_start;                   // of the process; an earlier program may have run in it
   usage_figures at_exit;
-  std::uint64_t peak_at_exit = 0;       // bytes that were resident at most; 0: not known
   std::atomic<std::uint32_t> ended{0};  // release, pairs with the collector's acquire: at_exit is there
-  std::uint64_t allocator_start = 0;    // where its malloc's code lies
+  std::atomic<std::uint32_t> asked_to_wait{0};  // by the collector: at its end, until it is released
+  std::atomic<std::uint32_t> released{0};       // by the collector; release, pairs with the process's acquire
+  std::uint64_t allocator_start = 0;            // where its malloc's code lies
   std::uint64_t allocator_end = 0;
   char program[path_room] = {};  // /proc/self/exe, its end if it is too long
   char command[path_room] = {};  // likewise what it was started as; /proc has that no more when it has ended

@@ -21,12 +21,13 @@ from output_test import output
 from profile_test import profile, profile_life
 from prove_test import prove
 from refusals_test import refusals
+from rss_test import leaks, rss
 from run_test import run, signals
 from trees_test import trees
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (advice, attach, compare, cost, cost_command, hostile, options, output, paused, profile, profile_life, prove, real_library, refusals,
-                                              refused, run, servers, signals, top, trees, usage, watch)}
+GROUPS = {group.__name__: group for group in (advice, attach, compare, cost, cost_command, hostile, leaks, options, output, paused, profile, profile_life, prove, real_library, refusals,
+                                              refused, rss, run, servers, signals, top, trees, usage, watch)}
 
 
 def main():
@@ -36,7 +37,8 @@ def main():
     parser.add_argument("--library")
     parser.add_argument("--compiler", default="c++")
     parser.add_argument("--cost-loop")
-    for word in ("--recorder", "--profile-target", "--profile-dump", "--make-profile", "--hostile-session", "--attach-target"):
+    for word in ("--recorder", "--profile-target", "--profile-dump", "--make-profile", "--hostile-session", "--attach-target",
+                 "--leak-target"):
         parser.add_argument(word)
     parser.add_argument("groups", nargs="+", choices=sorted(GROUPS))
     arguments = parser.parse_args()
@@ -54,6 +56,7 @@ def main():
     settings.make_profile = arguments.make_profile
     settings.hostile_session = arguments.hostile_session
     settings.attach_target = arguments.attach_target
+    settings.leak_target = arguments.leak_target
     suite = unittest.TestSuite()
     for group in arguments.groups:
         suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(GROUPS[group]))

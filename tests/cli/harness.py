@@ -20,6 +20,7 @@ class Settings:
     make_profile = None
     hostile_session = None
     attach_target = None
+    leak_target = None
 
 
 settings = Settings()

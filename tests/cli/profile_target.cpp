@@ -224,6 +224,46 @@ SITE std::size_t deep(std::size_t depth) {
   return result;
 }
 
+// Memory of each kind, of known size; all is there for a tenth of a second.
+char static_data[6 * mib];
+
+SITE void* split_large() {
+  char* block = static_cast<char*>(std::malloc(40 * mib));
+  std::memset(block, 1, 20 * mib);
+  return block;
+}
+
+SITE void split_small(std::vector<void*>& blocks) {
+  for (std::size_t index = 0; index < 16 * mib / 1024; ++index) {
+    blocks.push_back(std::malloc(1024));
+    std::memset(blocks.back(), 1, 1024);
+  }
+  for (std::size_t index = 0; index < blocks.size(); index += 2) std::free(blocks[index]);
+}
+
+SITE void split_mapped() {
+  void* memory = mmap(nullptr, 24 * mib, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  std::memset(memory, 1, 8 * mib);
+}
+
+SITE void split_stack() {
+  char frame[3 * mib];
+  std::memset(frame, 1, sizeof frame);
+  keep(frame);
+  keep(std::malloc(10));
+  usleep(400000);
+}
+
+SITE void parts() {
+  std::memset(static_data, 1, sizeof static_data);
+  keep(static_data);
+  std::vector<void*> blocks;
+  keep(split_large());
+  split_small(blocks);
+  split_mapped();
+  std::thread(split_stack).join();
+}
+
 // A block that is there for a few milliseconds; prints how much was resident at most, in KiB, by the kernel's count.
 SITE void spike() {
   usleep(105000);
@@ -247,6 +287,7 @@ int main(int word_count, char** words) {
   const std::size_t count = word_count > 2 ? std::strtoul(words[2], nullptr, 10) : 1;
   if (what == "exact") exact(count);
   if (what == "spike") spike();
+  if (what == "parts") parts();
   if (what == "entries") every_entry();
   if (what == "churn") churn(count);
   if (what == "threads") threads(count);

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+// tarn rss: what the resident memory of a whole process consisted of: malloc's blocks by site, what malloc kept, the
+// program's own mappings, files, stacks and the rest, without remainder.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli_error.hpp"
+#include "command_line.hpp"
+#include "commands.hpp"
+#include "profile_view.hpp"
+#include "profiler/analyze/site_label.hpp"
+#include "text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+using profiler::memory_part;
+using profiler::memory_row;
+using profiler::metric_unit;
+using profiler::profile;
+
+constexpr const char* rss_footer =
+    "Examples:\n"
+    "  tarn rss server.tarn              when it had most memory\n"
+    "  tarn rss --at end -n 10 x.prof    at the last look, ten parts of each kind\n"
+    "  tarn rss --over-time x.prof       a row for each look\n"
+    "\n"
+    "Resident memory is what the kernel counts for the process (VmRSS). Parts add up to it; the peak is the kernel's own.\n"
+    "Exit codes: 0 shown; 2 usage; 125 the file cannot be read, or does not tell.\n";
+
+struct memory_kind {
+  const char* name;
+  const char* text;
+  double memory_row::*member;
+};
+
+constexpr std::array kinds = {
+    memory_kind{"live", "live blocks, as they were asked for", &memory_row::live},
+    memory_kind{"rounding", "of live blocks, beyond what was asked for", &memory_row::rounding},
+    memory_kind{"kept", "kept by malloc: free blocks, caches, its own data", &memory_row::kept},
+    memory_kind{"mapped", "mapped by the program itself", &memory_row::mapped},
+    memory_kind{"files", "code and data of files, in the page cache", &memory_row::files},
+    memory_kind{"written", "static data that was written to", &memory_row::written},
+    memory_kind{"stacks", "stacks of threads", &memory_row::stacks},
+    memory_kind{"shared", "shared memory", &memory_row::shared},
+    memory_kind{"recorder", "tarn's recorder", &memory_row::recorder},
+    memory_kind{"other", "other memory without a file", &memory_row::other},
+};
+
+struct shown_part {
+  std::string name;
+  double bytes = 0;
+  double variance = 0;
+};
+
+std::string name_of(const profile& p, const memory_part& part) {
+  if (part.site != 0) return show_frame(profiler::site_label(p, p.sites[part.site - 1]), 0);
+  return part.name.empty() ? "[all smaller ones]" : part.name;
+}
+
+// By the place or the file, the largest first.
+std::vector<shown_part> parts_of(const profile& p, const memory_row& row, const std::string& kind) {
+  std::map<std::string, shown_part> by_name;
+  for (const memory_part& part : p.memory.parts) {
+    if (part.time_ns != row.time_ns || part.kind != kind) continue;
+    const std::string name = name_of(p, part);
+    shown_part& sum = by_name[name];
+    sum.name = name;
+    sum.bytes += part.bytes;
+    sum.variance += part.variance;
+  }
+  std::vector<shown_part> parts;
+  for (auto& [name, part] : by_name) parts.push_back(std::move(part));
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const shown_part& left, const shown_part& right) { return left.bytes > right.bytes; });
+  return parts;
+}
+
+std::string show(double bytes) { return show_value(metric_unit::bytes, bytes); }
+
+std::string margin(double variance, double bytes) {
+  const double half = profiler::margin_of(variance);
+  return half < 0.005 * bytes || half < 1 ? "" : fmt::format(" ± {}", show(half));
+}
+
+double peak_of(const profile& p) {
+  double peak = 0;
+  const auto told = p.meta.find("peak_resident_bytes");
+  if (told != p.meta.end() && told->is_number()) peak = told->get<double>();
+  for (const auto& row : p.counters) peak = std::max(peak, row.resident_bytes);
+  return peak;
+}
+
+bool is_peak_exact(const profile& p) {
+  const auto told = p.meta.find("peak_resident_exact");
+  return told != p.meta.end() && told->is_boolean() && told->get<bool>();
+}
+
+void print_split(const profile& p, const memory_row& row, std::size_t most, bool colour) {
+  fmt::print("{}\n", paint(fmt::format("resident {} at {}; {} {} at the peak", show(row.resident_bytes),
+                                       show_value(metric_unit::nanoseconds, static_cast<double>(row.time_ns)),
+                                       is_peak_exact(p) ? "exactly" : "at least", show(peak_of(p))),
+                           style::bold, colour));
+  for (const memory_kind& kind : kinds) {
+    const double bytes = row.*kind.member;
+    if (bytes <= 0) continue;
+    const std::string error = kind.member == &memory_row::live ? margin(row.live_variance, bytes) : "";
+    fmt::print("{}  {}  {}{}\n", pad_left(show(bytes), 10), pad_left(show_percent(bytes, row.sum()), 7),
+               paint(kind.text, style::bold, colour), error);
+    const std::vector<shown_part> parts = parts_of(p, row, kind.name);
+    for (std::size_t index = 0; index < parts.size() && index < most; ++index) {
+      fmt::print("{}{}  {}{}\n", std::string(12, ' '), pad_left(show(parts[index].bytes), 10),
+                 parts[index].name, margin(parts[index].variance, parts[index].bytes));
+    }
+  }
+  fmt::print("{}  {}  sum of all mappings\n", pad_left(show(row.sum()), 10), pad_left("100.0 %", 7));
+}
+
+void print_over_time(const profile& p, bool colour) {
+  std::vector<std::vector<std::string>> cells(1);
+  cells[0] = {"time", "resident"};
+  for (const memory_kind& kind : kinds) cells[0].emplace_back(kind.name);
+  for (const memory_row& row : p.memory.rows) {
+    auto& line = cells.emplace_back();
+    line.push_back(show_value(metric_unit::nanoseconds, static_cast<double>(row.time_ns)));
+    line.push_back(show(row.resident_bytes));
+    for (const memory_kind& kind : kinds) line.push_back(show(row.*kind.member));
+  }
+  std::vector<std::size_t> widths(cells[0].size());
+  for (const auto& line : cells) {
+    for (std::size_t column = 0; column < line.size(); ++column)
+      widths[column] = std::max(widths[column], line[column].size());
+  }
+  for (std::size_t index = 0; index < cells.size(); ++index) {
+    std::string text;
+    for (std::size_t column = 0; column < widths.size(); ++column)
+      text += (column == 0 ? "" : "  ") + pad_left(cells[index][column], widths[column]);
+    fmt::print("{}\n", index == 0 ? paint(text, style::bold, colour) : text);
+  }
+}
+
+nlohmann::json row_json(const memory_row& row) {
+  nlohmann::json one = {{"time_ns", row.time_ns},
+                        {"resident_bytes", row.resident_bytes},
+                        {"sum", row.sum()},
+                        {"live_margin", profiler::margin_of(row.live_variance)}};
+  for (const memory_kind& kind : kinds) one[kind.name] = row.*kind.member;
+  return one;
+}
+
+void print_json(const profile& p, const memory_row& row, std::size_t most) {
+  nlohmann::json all = {{"peak_resident_bytes", peak_of(p)}, {"peak_exact", is_peak_exact(p)}};
+  all["at"] = row_json(row);
+  all["parts"] = nlohmann::json::object();
+  for (const memory_kind& kind : kinds) {
+    nlohmann::json parts = nlohmann::json::array();
+    for (const shown_part& part : parts_of(p, row, kind.name)) {
+      if (parts.size() == most) break;
+      parts.push_back(
+          {{"name", part.name}, {"bytes", part.bytes}, {"margin", profiler::margin_of(part.variance)}});
+    }
+    if (!parts.empty()) all["parts"][kind.name] = std::move(parts);
+  }
+  all["over_time"] = nlohmann::json::array();
+  for (const memory_row& each : p.memory.rows) all["over_time"].push_back(row_json(each));
+  fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace
+
+int cmd_rss(const std::vector<std::string>& words) {
+  CLI::App app{"Show what the resident memory of a process consisted of.", "rss"};
+  set_usage(app, "tarn rss [OPTIONS] FILE");
+  std::string path, at = "peak";
+  std::size_t most = 5;
+  bool json = false, over_time = false;
+  app.add_option("file", path, "A profile that tarn profile wrote, of one process")
+      ->required()
+      ->option_text("FILE");
+  app.add_option("--at", at, "When: peak (the look with most memory), or end (the last one)")
+      ->check(CLI::IsMember({"peak", "end"}))
+      ->option_text("WHEN");
+  app.add_flag("--over-time", over_time, "A row for each look");
+  app.add_option("-n", most, "So many sites or files of each kind at most (5); 0 for all")->option_text("N");
+  app.add_flag("--json", json, "Print JSON");
+  app.footer(rss_footer);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (most == 0) most = SIZE_MAX;
+  const profile p = load_for_command(path);
+  if (p.memory.rows.empty()) {
+    throw cli_error(
+        exit_code::refused, path + ": it does not tell what resident memory consisted of",
+        "It is a merged profile, or of a program that ended at once or whose /proc/PID/smaps may not be "
+        "read. Record the program anew, as its own user, and name its own file.");
+  }
+  const memory_row& row = at == "end" ? p.memory.rows.back() : *p.memory.highest();
+  if (json) {
+    print_json(p, row, most);
+  } else if (over_time) {
+    print_over_time(p, wants_colour(STDOUT_FILENO));
+  } else {
+    print_split(p, row, most, wants_colour(STDOUT_FILENO));
+  }
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/leak_look.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "profiler/collect/memory_splitter.hpp"
+#include "profiler/collect/process_reader.hpp"
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr std::uint64_t red_zone = 128;  // below the stack pointer, in use
+constexpr double most_searched_bytes = 8e9;
+
+bool is_root_file(const mapping& one) {
+  if (!one.is_file() || !one.readable || one.name.starts_with("/memfd:tarn-")) return false;
+  return one.shared ? one.writable : one.anonymous_bytes > 0;
+}
+
+// Marks the pieces in which a block lies as malloc's.
+void mark_heap(std::vector<memory_piece>& pieces, const process_model& model) {
+  model.for_each_living([&pieces](const living_block& block, double /*weight*/) {
+    memory_piece* piece = piece_at(pieces, block.address);
+    if (piece != nullptr && piece->use != memory_use::mapped) piece->use = memory_use::heap;
+  });
+}
+
+bool is_root(const memory_piece& piece) {
+  switch (piece.use) {
+    case memory_use::heap:
+    case memory_use::stack:  // those in use are roots by their stack pointers
+      return false;
+    case memory_use::recorder:
+      return !piece.name.empty();  // what it gives before malloc is known lies in its static data
+    case memory_use::other:
+    case memory_use::mapped:
+    case memory_use::written:
+      break;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<root_range> roots_of(const std::vector<mapping>& mappings, const process_model& model,
+                                 const std::vector<stopped_process::thread>& threads,
+                                 std::uint64_t allocator) {
+  // By its address: the dynamic linker's name for a file may lead through links.
+  const auto code = std::find_if(mappings.begin(), mappings.end(), [allocator](const mapping& one) {
+    return allocator >= one.start && allocator < one.end;
+  });
+  const std::string malloc_file = code == mappings.end() ? "" : code->name;
+  std::vector<memory_piece> pieces = pieces_of(mappings, model, {});
+  mark_heap(pieces, model);
+  std::vector<root_range> roots;
+  std::set<const memory_piece*> stacks;
+  for (const stopped_process::thread& each : threads) {
+    const memory_piece* piece = piece_at(pieces, each.stack_pointer);
+    if (piece == nullptr || piece->use == memory_use::heap) continue;  // a stack in a block: reached as one
+    stacks.insert(piece);
+    roots.push_back({std::max(piece->start, each.stack_pointer - red_zone), piece->end, false});
+  }
+  for (const memory_piece& piece : pieces) {
+    const mapping& whole = mappings[piece.whole];
+    if (!is_root(piece) || stacks.contains(&piece) || !whole.readable || whole.resident_bytes <= 0) continue;
+    roots.push_back({piece.start, piece.end, !malloc_file.empty() && piece.name == malloc_file});
+  }
+  for (const mapping& one : mappings) {
+    const bool is_shared =
+        one.shared && one.writable && one.readable && !one.name.starts_with("/memfd:tarn-");
+    if (is_root_file(one) || (is_shared && one.resident_bytes > 0))
+      roots.push_back({one.start, one.end, !malloc_file.empty() && one.name == malloc_file});
+  }
+  return roots;
+}
+
+namespace {
+
+std::vector<searched_block> blocks_of(const process_model& model) {
+  std::vector<searched_block> blocks;
+  model.for_each_living([&blocks](const living_block& block, double /*weight*/) {
+    blocks.push_back({block.address, block.size, block.site});
+  });
+  std::sort(blocks.begin(), blocks.end(), [](const searched_block& left, const searched_block& right) {
+    return left.address < right.address;
+  });
+  return blocks;
+}
+
+std::vector<lost_blocks> sums_of(const leak_search& search) {
+  std::map<std::uint32_t, lost_blocks> by_site;
+  for (std::size_t index = 0; index < search.blocks().size(); ++index) {
+    const searched_block& block = search.blocks()[index];
+    lost_blocks& sum = by_site[block.site];
+    sum.site = block.site;
+    const auto bytes = static_cast<double>(block.size);
+    if (search.state(index) == reach::lost) {
+      sum.lost += 1;
+      sum.lost_bytes += bytes;
+    } else if (search.state(index) == reach::indirect) {
+      sum.indirect += 1;
+      sum.indirect_bytes += bytes;
+    }
+  }
+  std::vector<lost_blocks> sums;
+  for (const auto& [site, sum] : by_site) sums.push_back(sum);
+  return sums;
+}
+
+// Why the memory is not looked through; empty: it is.
+std::string refusal_of(const std::optional<std::vector<mapping>>& mappings, const process_reader& memory) {
+  const int error = memory.problem() != 0 ? memory.problem() : EACCES;
+  if (!mappings || memory.problem() != 0)
+    return std::string("its memory may not be read (") + std::strerror(error) + ")";
+  double resident = 0;
+  for (const mapping& one : *mappings) resident += one.resident_bytes;
+  return resident > most_searched_bytes ? "it has more memory than is looked through" : "";
+}
+
+}  // namespace
+
+leak_answer look_for_leaks(const leak_question& question, const process_model& model,
+                           const stopped_process& stopped) {
+  leak_answer answer;
+  answer.problem = stopped.problem();
+  if (!answer.problem.empty()) return answer;
+  answer.threads = static_cast<double>(stopped.threads().size()) - 1;
+  const auto mappings = read_mappings(question.process);
+  process_reader memory(question.process, question.progress);
+  answer.problem = refusal_of(mappings, memory);
+  if (!answer.problem.empty()) return answer;
+  leak_search search(blocks_of(model),
+                     [&memory](std::uint64_t address, std::size_t words, std::size_t& count) {
+                       return memory.words_at(address, words, count);
+                     });
+  for (const root_range& root : roots_of(*mappings, model, stopped.threads(), question.allocator))
+    search.add_root(root);
+  for (const stopped_process::thread& each : stopped.threads()) {
+    for (const std::uint64_t word : each.registers) search.add_root_word(word);
+  }
+  search.finish();
+  answer.scanned_bytes = search.scanned_bytes();
+  answer.lost = sums_of(search);
+  return answer;
+}
+
+}  // namespace tarn::profiler

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// leak_search: which blocks of a program can still be reached, by what its memory holds: any aligned word that is an address
+// within a block counts as a pointer to it, as LeakSanitizer and memcheck take it. What is reachable by chance is so called
+// reachable; what is called lost is not reachable by any word.
+//
+// Of the blocks that are lost, those that another lost block leads to are `indirect`; of a ring of lost blocks, the one with
+// the lowest address is the lost one.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace tarn::profiler {
+
+struct searched_block {
+  std::uint64_t address = 0;
+  std::uint64_t size = 0;
+  std::uint32_t site = 0;
+};
+
+enum class reach : std::uint8_t { none, reachable, lost, indirect };
+
+struct root_range {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  // The static data of malloc itself: an address in the last word of a block is one of the free memory behind it.
+  bool is_allocators = false;
+};
+
+class leak_search {
+ public:
+  // The words at `address`, up to `words` of them; null where that memory cannot be read, and `count` tells how many words
+  // to go on by. Valid until the next call.
+  using reader =
+      std::function<const std::uint64_t*(std::uint64_t address, std::size_t words, std::size_t& count)>;
+
+  // `blocks` are sorted by address; they do not overlap.
+  leak_search(std::vector<searched_block> blocks, reader read);
+
+  void add_root(const root_range& range);
+  void add_root_word(std::uint64_t word) { reach_word(word, false, reach::reachable); }
+  // Follows all that has been reached, then tells the lost blocks apart.
+  void finish();
+
+  const std::vector<searched_block>& blocks() const noexcept { return blocks_; }
+  reach state(std::size_t block) const noexcept { return states_[block]; }
+  double scanned_bytes() const noexcept { return scanned_bytes_; }
+
+ private:
+  static constexpr std::size_t no_block = SIZE_MAX;
+
+  std::size_t block_at(std::uint64_t word) const;
+  void reach_word(std::uint64_t word, bool from_allocator, reach as);
+  void flood(reach as);
+  template <typename Visit>
+  void scan(std::uint64_t start, std::uint64_t end, Visit visit);
+
+  std::vector<searched_block> blocks_;
+  std::vector<reach> states_;
+  std::vector<std::size_t> frontier_;
+  reader read_;
+  std::uint64_t first_ = 0;  // of all blocks' bytes; most words lie outside
+  std::uint64_t end_ = 0;
+  double scanned_bytes_ = 0;
+};
+
+}  // namespace tarn::profiler

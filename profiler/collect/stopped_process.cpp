@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/stopped_process.hpp"
+
+#include <elf.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "profiler/collect/ticks.hpp"
+
+namespace fs = std::filesystem;
+
+namespace tarn::profiler {
+
+namespace {
+
+constexpr int event_stop = 128;                    // PTRACE_EVENT_STOP
+constexpr std::uint64_t most_wait_ns = second_ns;  // for one thread
+constexpr std::size_t most_threads = 10000;
+constexpr long poll_ns = 20000;
+
+#if defined(__x86_64__)
+using register_set = user_regs_struct;
+std::uint64_t stack_pointer_in(const register_set& set) { return set.rsp; }
+#elif defined(__aarch64__)
+using register_set = user_pt_regs;
+std::uint64_t stack_pointer_in(const register_set& set) { return set.sp; }
+#endif
+
+std::vector<pid_t> threads_of(pid_t process) {
+  std::vector<pid_t> found;
+  std::error_code error;
+  for (fs::directory_iterator entry("/proc/" + std::to_string(process) + "/task", error), end;
+       !error && entry != end; entry.increment(error)) {
+    found.push_back(static_cast<pid_t>(std::strtol(entry->path().filename().c_str(), nullptr, 10)));
+  }
+  return found;
+}
+
+bool has_ended(pid_t process, pid_t id) { return syscall(SYS_tgkill, process, id, 0) != 0; }
+
+bool read_registers(stopped_process::thread& into) {
+  register_set set = {};
+  iovec room = {&set, sizeof set};
+  if (ptrace(PTRACE_GETREGSET, into.id, NT_PRSTATUS, &room) != 0) return false;
+  into.stack_pointer = stack_pointer_in(set);
+  into.registers.resize(sizeof set / sizeof(std::uint64_t));
+  std::memcpy(into.registers.data(), &set, into.registers.size() * sizeof(std::uint64_t));
+  return true;
+}
+
+// Only stops are taken: the end of a thread stays for its parent. Nothing: it has not stopped within the time.
+bool wait_for_stop(pid_t id, int& status) {
+  const std::uint64_t until = raw_clock_ns() + most_wait_ns;
+  do {
+    siginfo_t change = {};
+    if (waitid(P_PID, static_cast<id_t>(id), &change, WSTOPPED | WNOHANG | __WALL) != 0 && errno != EINTR)
+      return false;
+    if (change.si_pid == id) {
+      status = change.si_status;
+      return true;
+    }
+    const timespec pause = {0, poll_ns};
+    nanosleep(&pause, nullptr);
+  } while (raw_clock_ns() < until);
+  return false;
+}
+
+}  // namespace
+
+stopped_process::stopped_process(pid_t process) : process_(process) {
+  // Threads that have not stopped yet may start others.
+  while (problem_.empty() && stop_new_threads()) {
+  }
+  if (problem_.empty() && threads_.empty()) problem_ = "the process has ended";
+}
+
+stopped_process::~stopped_process() {
+  for (const thread& each : threads_) ptrace(PTRACE_DETACH, each.id, nullptr, static_cast<long>(each.signal));
+}
+
+// False: there are no new ones.
+bool stopped_process::stop_new_threads() {
+  bool any = false;
+  for (const pid_t id : threads_of(process_)) {
+    const auto known =
+        std::any_of(threads_.begin(), threads_.end(), [id](const thread& one) { return one.id == id; });
+    if (known || threads_.size() >= most_threads) continue;
+    any = stop(id) || any;
+    if (!problem_.empty()) return false;
+  }
+  return any;
+}
+
+// False: the thread has ended, or `problem_` tells why it does not stop.
+bool stopped_process::stop(pid_t id) {
+  if (ptrace(PTRACE_SEIZE, id, nullptr, nullptr) != 0) {
+    if (errno == ESRCH) return false;
+    problem_ = std::string("its threads may not be stopped (ptrace: ") + std::strerror(errno) + ")";
+    return false;
+  }
+  int status = 0;
+  thread& added = threads_.emplace_back();
+  added.id = id;
+  if (ptrace(PTRACE_INTERRUPT, id, nullptr, nullptr) != 0 || !wait_for_stop(id, status)) {
+    if (has_ended(process_, id)) {
+      threads_.pop_back();
+      return false;
+    }
+    problem_ = "a thread sleeps in the kernel where nothing can stop it";
+    return false;
+  }
+  // A stop before a signal is delivered, or the one that was asked for.
+  added.signal = status >> 8 == event_stop ? 0 : status & 0x7f;
+  if (!read_registers(added)) problem_ = "the registers of a thread cannot be read";
+  return true;
+}
+
+}  // namespace tarn::profiler

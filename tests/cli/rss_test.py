@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""End-to-end: `tarn rss` holds its sum against the kernel's figure, `tarn leaks` its blocks against LeakSanitizer's."""
+import json
+import os
+import re
+import subprocess
+
+from harness import settings
+from profile_test import MIB, ProfileBase
+
+
+class rss(ProfileBase):
+    def split(self, *words, mode="full", options=()):
+        self.profile(*words, mode=mode, options=options)
+        result = subprocess.run([settings.tarn, "rss", "--json", "-n", "0", os.path.join(self.folder, "x.prof")],
+                                capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def part(self, split, kind, function):
+        return sum(part["bytes"] for part in split["parts"][kind] if function in part["name"])
+
+    def test_parts_sum_to_what_is_resident(self):
+        for mode in ("sample", "full"):
+            split = self.split("parts", mode=mode)
+            at = split["at"]
+            self.assert_near(at["sum"], at["resident_bytes"], 0.02)
+            self.assert_near(at["resident_bytes"], split["peak_resident_bytes"], 0.05)
+            # What the target does: 40 MiB in blocks, half of them written; 16 MiB of small blocks, every second one
+            # freed; 24 MiB mapped, a third of it written; 6 MiB of static data; 3 MiB of a thread's stack.
+            self.assert_near(at["live"] + at["rounding"] + at["kept"], 36 * MIB, 0.05)
+            self.assert_near(at["live"], 28 * MIB, 0.02 if mode == "full" else 0.35)
+            self.assert_near(at["mapped"], 8 * MIB, 0.01)
+            self.assert_near(at["stacks"], 3 * MIB, 0.15)
+            self.assertGreaterEqual(at["written"], 6 * MIB)
+            self.assertLessEqual(at["other"], 1 * MIB)
+            self.assert_near(self.part(split, "live", "split_large"), 20 * MIB, 0.01)
+            self.assert_near(self.part(split, "mapped", "split_mapped"), 8 * MIB, 0.01)
+            self.assertTrue(any("libc" in part["name"] for part in split["parts"]["files"]))
+
+    def test_a_profile_that_does_not_tell_is_refused(self):
+        path = os.path.join(self.folder, "old.prof")
+        self.profile("exact", "1", mode="full")
+        merged = os.path.join(self.folder, "merged.prof")
+        source = os.path.join(self.folder, "x.prof")
+        os.rename(source, path)
+        self.profile("exact", "1", mode="full")
+        subprocess.run([settings.tarn, "merge", path, source, "-o", merged], check=True, capture_output=True)
+        result = subprocess.run([settings.tarn, "rss", merged], capture_output=True, text=True, check=False)
+        self.assert_refused(result, 125, "does not tell what resident memory consisted of")
+
+
+class leaks(ProfileBase):
+    # blocks and bytes that are lost, and that are lost through them
+    TRUTH = {"lost": (10, 10000, 0, 0), "indirect": (2, 208, 7, 728), "reachable": (0, 0, 0, 0),
+             "threads": (7, 2100, 0, 0), "freed": (0, 0, 0, 0)}
+
+    def record(self, word, mode="full"):
+        path = os.path.join(self.folder, f"{word}.prof")
+        result = subprocess.run([settings.tarn, "profile", "-q", "--mode", mode, "-o", path, "--", settings.leak_target,
+                                 word], capture_output=True, text=True, check=False, env=self.environment())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return path
+
+    def leaks(self, path, *options):
+        result = subprocess.run([settings.tarn, "leaks", "--json", *options, path], capture_output=True, text=True,
+                                check=False)
+        return result.returncode, json.loads(result.stdout), result.stderr
+
+    def sanitizers(self, word):
+        """Blocks and bytes that LeakSanitizer calls lost; None where it does not work here."""
+        if not os.path.exists(settings.leak_target + "_lsan"):
+            return None
+        result = subprocess.run([settings.leak_target + "_lsan", word], capture_output=True, text=True, check=False,
+                                env={**os.environ, "LSAN_OPTIONS": "exitcode=23", "LD_PRELOAD": ""})
+        if result.returncode not in (0, 23) or "fatal error" in result.stderr:
+            return None
+        found = re.findall(r"leak of (\d+) byte\(s\) in (\d+) object", result.stderr)
+        return sum(int(blocks) for _, blocks in found), sum(int(size) for size, _ in found)
+
+    def test_as_leak_sanitizer_has_them(self):
+        for word, truth in self.TRUTH.items():
+            status, told, errors = self.leaks(self.record(word))
+            self.assertTrue(told["known"], f"{word}: {told['reason']}")
+            found = (told["lost"]["blocks"], told["lost"]["bytes"], told["indirect"]["blocks"], told["indirect"]["bytes"])
+            self.assertEqual(found, truth, f"{word}: {told['sites']} {errors}")
+            self.assertEqual(status, 1 if truth[0] else 0, word)
+            sanitizer = self.sanitizers(word)
+            if sanitizer is not None:
+                self.assertEqual((truth[0] + truth[2], truth[1] + truth[3]), sanitizer, word)
+
+    def test_suppressions(self):
+        path = self.record("lost")
+        known = self.write("known.supp", "# known\nleak:other\nleak:lose_bl*ks\n", 0o644)
+        status, told, _ = self.leaks(path, "--suppressions", known)
+        self.assertEqual((status, told["lost"]["blocks"], told["suppressed"]["blocks"]), (0, 0, 10))
+        other = self.write("other.supp", "leak:lose_ring\n", 0o644)
+        self.assertEqual(self.leaks(path, "--suppressions", other)[0], 1)
+        wrong = self.write("wrong.supp", "leak:a\nrace:b\n", 0o644)
+        result = subprocess.run([settings.tarn, "leaks", "--suppressions", wrong, path], capture_output=True, text=True,
+                                check=False)
+        self.assert_refused(result, 125, "wrong.supp:2", "leak:PATTERN")
+
+    def test_what_is_not_known_is_said(self):
+        status, told, errors = self.leaks(self.record("lost", "sample"))
+        self.assertEqual((status, told["known"]), (125, False))
+        self.assertIn("mode sample", told["reason"])
+        self.assertIn("mode sample", errors)
