@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tarn diff: what changed from one profile to another, and whether that is too much.
+// tarn diff: what changed from one or several recordings to others, how sure that is, and whether it is too much.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -22,17 +22,21 @@ namespace {
 
 using profiler::change;
 using profiler::change_limit;
+using profiler::difference_builder;
 using profiler::metric;
 using profiler::site_change;
 
 constexpr const char* diff_footer =
     "Examples:\n"
-    "  tarn diff before.tarn after.tarn\n"
-    "  tarn diff before.tarn after.tarn --fail-if 'cost>+5%' --fail-if 'peak>+64M'\n"
-    "  tarn diff before.tarn after.tarn --fail-if 'site.bytes>+20%'   of any site\n"
+    "  tarn diff before.prof after.prof\n"
+    "  tarn profile -n 5 -o before.prof -- PROGRAM ...   and later likewise after.prof\n"
+    "  tarn diff --fail-if 'cost>+3%' before-?.prof -- after-?.prof\n"
+    "  tarn diff before.prof after.prof --fail-if 'cost>+5%' --fail-if 'peak>+64M'\n"
+    "  tarn diff before.prof after.prof --fail-if 'site.bytes>+20%'   of any site\n"
     "\n"
     "EXPR: [site.]METRIC > or < CHANGE; CHANGE in percent, or in K, M, G, or in ns, us, ms, s. Metrics: cost, malloc,\n"
     "hidden, faults, allocations, bytes, live, live_bytes, peak. Sites below 1 % of the total do not count.\n"
+    "A change that may be chance exceeds no limit: its interval (±, 95 of 100 cases) reaches from less to more.\n"
     "Exit codes: 0 within all limits; 1 beyond one; 2 usage; 125 a file cannot be read.\n";
 
 std::string show_share(const change& value) {
@@ -41,22 +45,41 @@ std::string show_share(const change& value) {
   return fmt::format("{:+.1f} %", 100 * value.share());
 }
 
+// Half of the interval, in percent of what it was.
+std::string show_margin(const change& value) {
+  if (value.before <= 0) return "";
+  return value.margin <= 0 ? "exact" : fmt::format("± {:.1f} %", 100 * value.margin / value.before);
+}
+
+style style_of(const change& value) {
+  if (!value.is_significant()) return style::faint;
+  return value.amount() > 0 ? style::bad : style::good;
+}
+
 std::string show_amount(const metric& what, const change& value) {
   const std::string sign = value.amount() < 0 ? "-" : "+";
   return sign + show_value(what.unit, std::abs(value.amount()));
 }
 
 void print_totals(const profiler::difference& changes, bool colour) {
-  fmt::print("{}\n", paint(fmt::format("{:12}  {:>10}  {:>10}  {:>10}", "", "before", "after", "change"),
+  const auto recordings = [](std::size_t count) {
+    return count == 1 ? "1 recording" : fmt::format("{} recordings", count);
+  };
+  fmt::print("{} before, {} after\n", recordings(changes.recordings_before),
+             recordings(changes.recordings_after));
+  fmt::print("{}\n", paint(fmt::format("{:12}  {:>10}  {:>10}  {:>10}  {:>10}", "", "before", "after",
+                                       "change", "interval"),
                            style::bold, colour));
   for (std::size_t index = 0; index < changes.totals.size(); ++index) {
     const metric& what = profiler::metrics()[index];
     const change& total = changes.totals[index];
-    fmt::print("{:12}  {:>10}  {:>10}  {:>10}\n", what.name, show_value(what.unit, total.before),
-               show_value(what.unit, total.after), show_share(total));
+    fmt::print("{:12}  {:>10}  {:>10}  {}  {:>10}\n", what.name, show_value(what.unit, total.before),
+               show_value(what.unit, total.after),
+               paint(fmt::format("{:>10}", show_share(total)), style_of(total), colour), show_margin(total));
   }
 }
 
+// Those that chance does not explain first.
 std::vector<const site_change*> by_change(const profiler::difference& changes, std::size_t metric_index,
                                           std::size_t most) {
   std::vector<const site_change*> sites;
@@ -64,7 +87,9 @@ std::vector<const site_change*> by_change(const profiler::difference& changes, s
     if (one.values[metric_index].amount() != 0) sites.push_back(&one);
   }
   std::stable_sort(sites.begin(), sites.end(), [metric_index](const site_change* a, const site_change* b) {
-    return std::abs(a->values[metric_index].amount()) > std::abs(b->values[metric_index].amount());
+    const change &left = a->values[metric_index], &right = b->values[metric_index];
+    if (left.is_significant() != right.is_significant()) return left.is_significant();
+    return std::abs(left.amount()) > std::abs(right.amount());
   });
   if (most != 0 && sites.size() > most) sites.resize(most);
   return sites;
@@ -75,25 +100,29 @@ void print_sites(const profiler::difference& changes, std::size_t metric_index, 
   const metric& what = profiler::metrics()[metric_index];
   const auto sites = by_change(changes, metric_index, most);
   if (sites.empty()) return;
-  constexpr std::size_t columns = 10 + 2 + 10 + 2 + 10 + 2 + 9 + 2;
+  constexpr std::size_t columns = 10 + 2 + 10 + 2 + 10 + 2 + 9 + 2 + 10 + 2;
   const std::size_t width = terminal_width(STDOUT_FILENO);
   const std::size_t left = width == 0 ? 0 : std::max<std::size_t>(width > columns ? width - columns : 0, 30);
-  const std::string heading =
-      fmt::format("{:>10}  {:>10}  {:>10}  {:>9}  {}", what.name, "before", "after", "change", "where");
+  const std::string heading = fmt::format("{:>10}  {:>10}  {:>10}  {:>9}  {:>10}  {}", what.name, "before",
+                                          "after", "change", "interval", "where");
   fmt::print("\n{}\n", paint(heading, style::bold, colour));
   for (const site_change* one : sites) {
     const change& value = one->values[metric_index];
     const std::string amount = fmt::format("{:>10}", show_amount(what, value));
     const std::string type = one->type.empty() ? "" : "  " + cut_to_width(one->type, 40);
-    fmt::print("{}  {:>10}  {:>10}  {:>9}  {}\n",
-               paint(amount, value.amount() > 0 ? style::bad : style::good, colour),
+    fmt::print("{}  {:>10}  {:>10}  {:>9}  {:>10}  {}\n", paint(amount, style_of(value), colour),
                show_value(what.unit, value.before), show_value(what.unit, value.after), show_share(value),
-               show_frame(one->where, left) + type);
+               show_margin(value), show_frame(one->where, left) + type);
   }
 }
 
 nlohmann::json as_json(const change& value) {
-  nlohmann::json object = {{"before", value.before}, {"after", value.after}, {"change", value.amount()}};
+  nlohmann::json object = {{"before", value.before},
+                           {"after", value.after},
+                           {"change", value.amount()},
+                           {"low", value.amount() - value.margin},
+                           {"high", value.amount() + value.margin},
+                           {"significant", value.is_significant()}};
   // There is no number for "new".
   object["share"] = std::isinf(value.share()) ? nlohmann::json() : nlohmann::json(value.share());
   return object;
@@ -115,7 +144,13 @@ void print_json(const profiler::difference& changes, std::size_t metric_index, s
     }
     sites.push_back(std::move(row));
   }
-  const nlohmann::json whole = {{"totals", totals}, {"sites", sites}, {"exceeded", failures}};
+  const nlohmann::json recordings = {{"before", changes.recordings_before},
+                                     {"after", changes.recordings_after}};
+  const nlohmann::json whole = {{"recordings", recordings},
+                                {"confidence", profiler::difference_confidence},
+                                {"totals", totals},
+                                {"sites", sites},
+                                {"exceeded", failures}};
   fmt::print("{}\n", whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
@@ -125,44 +160,73 @@ std::string program_of(const profiler::profile& p) {
   return found != p.meta.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Differences that are of the measurement and not of the program.
-void note_what_differs(const profiler::profile& before, const profiler::profile& after) {
-  if (program_of(before) != program_of(after)) {
-    print_note(
-        fmt::format("these are profiles of two programs: {} and {}", program_of(before), program_of(after)));
+// What is compared, one file after the other: a large profile is a large part of memory.
+class compared_files {
+ public:
+  void add(const std::string& path, difference_builder::side side) {
+    profiler::profile p = load_for_command(path);
+    const std::string program = program_of(p);
+    if (!seen_) {
+      program_ = program;
+      mode_ = p.mode;
+      fault_ns_ = p.prices.fault;
+    }
+    seen_ = true;
+    if (program != program_) other_program_ = program;
+    has_other_mode_ = has_other_mode_ || p.mode != mode_;
+    const double fault_ns = p.prices.fault;
+    if (fault_ns > 0 && fault_ns_ > 0 && std::abs(std::log(fault_ns / fault_ns_)) > std::log(1.25))
+      other_fault_ns_ = fault_ns;
+    builder_.add(side, p);
   }
-  if (before.mode != after.mode)
-    print_note("one of them is of another mode; its figures rest on other samples");
-  const double first = before.prices.fault, second = after.prices.fault;
-  if (first > 0 && second > 0 && std::abs(std::log(second / first)) > std::log(1.25)) {
-    print_note(fmt::format(
-        "a page fault cost {:.0f} ns before and {:.0f} ns after: costs are of different machines, "
-        "or of different loads",
-        first, second));
+
+  profiler::difference take() {
+    note_what_differs();
+    profiler::difference changes = builder_.take();
+    if (changes.recordings_before + changes.recordings_after == 2) {
+      print_note(fmt::format(
+          "one recording a side does not tell how runs differ; times are taken to differ by {:.0f} %. "
+          "tarn profile -n 5 records several",
+          100 * profiler::usual_spread_of_time));
+    }
+    return changes;
   }
+
+ private:
+  // Differences that are of the measurement and not of the program.
+  void note_what_differs() const {
+    if (!other_program_.empty())
+      print_note(fmt::format("these are profiles of two programs: {} and {}", program_, other_program_));
+    if (has_other_mode_) print_note("one of them is of another mode; its figures rest on other samples");
+    if (other_fault_ns_ > 0) {
+      print_note(fmt::format(
+          "a page fault cost {:.0f} ns in one recording and {:.0f} ns in another, of another machine or beside other "
+          "load; all are counted at {:.0f} ns",
+          fault_ns_, other_fault_ns_, fault_ns_));
+    }
+  }
+
+  difference_builder builder_;
+  bool seen_ = false;
+  std::string program_, other_program_;
+  profiler::profile_mode mode_ = profiler::profile_mode::sample;
+  bool has_other_mode_ = false;
+  double fault_ns_ = 0, other_fault_ns_ = 0;
+};
+
+// The files after the first "--" are those of the second side; without one there are two files.
+std::size_t count_of_first_side(const std::vector<std::string>& words,
+                                const std::vector<std::string>& files) {
+  const auto mark = std::find(words.begin(), words.end(), "--");
+  const auto second = mark == words.end() ? std::size_t{1} : static_cast<std::size_t>(words.end() - mark - 1);
+  if (mark == words.end() ? files.size() == 2 : second > 0 && second < files.size())
+    return files.size() - second;
+  throw cli_error(exit_code::usage,
+                  fmt::format("diff compares two sides, and here are {} files", files.size()),
+                  "tarn diff BEFORE AFTER, or several a side: tarn diff [OPTIONS] BEFORE... -- AFTER...");
 }
 
-}  // namespace
-
-int cmd_diff(const std::vector<std::string>& words) {
-  CLI::App app{"Compare two profiles.", "diff"};
-  set_usage(app, "tarn diff [OPTIONS] BEFORE AFTER");
-  std::string before_path, after_path, metric_name = "cost";
-  std::vector<std::string> expressions;
-  std::size_t most = 20;
-  bool json = false;
-  app.add_option("before", before_path, "A profile")->required()->option_text("BEFORE");
-  app.add_option("after", after_path, "A later one")->required()->option_text("AFTER");
-  app.add_option("--fail-if", expressions, "Exit with 1 when this holds; may be repeated")
-      ->allow_extra_args(false)
-      ->option_text("EXPR");
-  app.add_option("-m,--metric", metric_name, "What the sites are ordered by (cost)")->option_text("METRIC");
-  app.add_option("-n", most, "So many sites at most (20); 0 for all")->option_text("N");
-  app.add_flag("--json", json, "Print JSON");
-  app.footer(diff_footer);
-  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
-  const auto metric_index =
-      static_cast<std::size_t>(&metric_named("--metric", metric_name) - profiler::metrics().data());
+std::vector<change_limit> parse_limits(const std::vector<std::string>& expressions) {
   std::vector<change_limit> limits;
   for (const std::string& expression : expressions) {
     try {
@@ -173,10 +237,39 @@ int cmd_diff(const std::vector<std::string>& words) {
           "For example: --fail-if 'cost>+5%', --fail-if 'peak>+64M', --fail-if 'site.bytes>+20%'");
     }
   }
-  const profiler::profile before = load_for_command(before_path);
-  const profiler::profile after = load_for_command(after_path);
-  note_what_differs(before, after);
-  const profiler::difference changes = profiler::difference::between(before, after);
+  return limits;
+}
+
+}  // namespace
+
+int cmd_diff(const std::vector<std::string>& words) {
+  CLI::App app{"Compare profiles of before and after.", "diff"};
+  set_usage(app, "tarn diff [OPTIONS] BEFORE AFTER\n  tarn diff [OPTIONS] BEFORE... -- AFTER...");
+  std::string metric_name = "cost";
+  std::vector<std::string> files, expressions;
+  std::size_t most = 20;
+  bool json = false;
+  app.add_option("files", files, "Profiles; of one side several recordings of the same command")
+      ->required()
+      ->option_text("PROFILE...");
+  app.add_option("--fail-if", expressions, "Exit with 1 when this holds; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("EXPR");
+  app.add_option("-m,--metric", metric_name, "What the sites are ordered by (cost)")->option_text("METRIC");
+  app.add_option("-n", most, "So many sites at most (20); 0 for all")->option_text("N");
+  app.add_flag("--json", json, "Print JSON");
+  app.footer(diff_footer);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  const auto metric_index =
+      static_cast<std::size_t>(&metric_named("--metric", metric_name) - profiler::metrics().data());
+  const std::vector<change_limit> limits = parse_limits(expressions);
+  const std::size_t first_side = count_of_first_side(words, files);
+  compared_files compared;
+  for (std::size_t index = 0; index < files.size(); ++index) {
+    compared.add(files[index],
+                 index < first_side ? difference_builder::side::before : difference_builder::side::after);
+  }
+  const profiler::difference changes = compared.take();
   std::vector<std::string> failures;
   for (const change_limit& limit : limits) {
     for (std::string& sentence : profiler::exceeded(changes, limit)) failures.push_back(std::move(sentence));

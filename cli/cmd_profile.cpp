@@ -36,6 +36,7 @@
 #include "progress_line.hpp"
 #include "recording_setup.hpp"
 #include "repeat.hpp"
+#include "repeated_profile.hpp"
 #include "session_control.hpp"
 #include "text.hpp"
 #include "tree_verdict.hpp"
@@ -72,6 +73,7 @@ struct profile_arguments {
   bool no_events = false;
   double checkpoint = 5;
   bool paused = false;
+  int runs = 1;
   std::vector<std::string> debug_paths;
   bool prove = false;
   bool quiet = false;
@@ -267,7 +269,7 @@ profiler::symbol_settings symbol_settings_of(const profile_arguments& arguments)
 
 int cmd_profile(const std::vector<std::string>& words) {
   const command_line line = split_command_line(
-      words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint", "--debug-path"});
+      words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint", "--debug-path", "-n"});
   CLI::App app{"Record what a program's memory allocation costs, and who pays it.", "profile"};
   profile_arguments arguments;
   set_usage(app, "tarn profile [OPTIONS] -- PROGRAM ARG...");
@@ -277,7 +279,13 @@ int cmd_profile(const std::vector<std::string>& words) {
       ->option_text("MODE");
   app.add_option("-o,--output", arguments.output,
                  "The file; those of child processes get their numbers into its name")
+      ->take_last()
       ->option_text("FILE");
+  app.add_option("-n", arguments.runs,
+                 "So many recordings of the command (1), as tarn diff asks for; FILE-1.prof and so on")
+      ->check(CLI::Range(1, 200))
+      ->take_last()
+      ->option_text("RUNS");
   app.add_option("--sample", arguments.sample, "Mode sample: bytes from sample to sample, on average (512K)")
       ->option_text("SIZE");
   app.add_option("--checkpoint", arguments.checkpoint,
@@ -301,6 +309,11 @@ int cmd_profile(const std::vector<std::string>& words) {
   app.footer(profile_footer);
   if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
   require_program(line, "profile", exit_code::refused);
+  if (arguments.runs > 1) {
+    if (arguments.paused || arguments.prove)
+      throw cli_error(exit_code::refused, "-n and --paused or --prove exclude each other");
+    profile_repeatedly(line, arguments.runs, arguments.output, !arguments.quiet && !arguments.json);
+  }
 
   recording_settings settings;
   settings.mode = mode_of(arguments.mode);

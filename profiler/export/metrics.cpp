@@ -13,22 +13,56 @@ double figure(const profile&, const site_figures& figures) {
   return figures.*Member;
 }
 
+template <double site_figures::*Member>
+double variance(const profile&, const site_figures& figures) {
+  return figures.*Member;
+}
+
+// Of a part of the blocks: each block has its part of the variance of all.
+template <double site_figures::*Part, double site_figures::*All, double site_figures::*Variance>
+double variance_of_part(const profile&, const site_figures& figures) {
+  return figures.*All > 0 ? figures.*Variance * std::min(1.0, figures.*Part / figures.*All) : 0;
+}
+
+site_figures only_malloc(const site_figures& figures) {
+  site_figures part;
+  part.malloc_variance = figures.malloc_variance;
+  return part;
+}
+
+site_figures only_faults(const site_figures& figures) {
+  site_figures part;
+  part.faults_variance = figures.faults_variance;
+  return part;
+}
+
 constexpr std::array all = {
     metric{"cost", metric_unit::nanoseconds,
            "true cost: malloc and free, and what the kernel does for their memory",
-           [](const profile& p, const site_figures& f) { return cost_of(p, f).total(); }},
+           [](const profile& p, const site_figures& f) { return cost_of(p, f).total(); },
+           [](const profile& p, const site_figures& f) { return cost_of(p, f).variance; }},
     metric{"malloc", metric_unit::nanoseconds, "time in malloc and free",
-           [](const profile& p, const site_figures& f) { return cost_of(p, f).malloc_ns; }},
+           [](const profile& p, const site_figures& f) { return cost_of(p, f).malloc_ns; },
+           [](const profile& p, const site_figures& f) { return cost_of(p, only_malloc(f)).variance; }},
     metric{"hidden", metric_unit::nanoseconds,
            "what a timer around malloc and free does not see: first touches, unmapping",
-           [](const profile& p, const site_figures& f) { return cost_of(p, f).hidden(); }},
-    metric{"faults", metric_unit::count, "page faults", figure<&site_figures::faults>},
-    metric{"allocations", metric_unit::count, "blocks asked for", figure<&site_figures::allocations>},
-    metric{"bytes", metric_unit::bytes, "bytes asked for", figure<&site_figures::bytes>},
-    metric{"live", metric_unit::count, "blocks alive at the end", figure<&site_figures::live>},
-    metric{"live_bytes", metric_unit::bytes, "bytes alive at the end", figure<&site_figures::live_bytes>},
-    metric{"peak", metric_unit::bytes, "bytes alive when the program had most",
-           figure<&site_figures::bytes_at_peak>},
+           [](const profile& p, const site_figures& f) { return cost_of(p, f).hidden(); },
+           [](const profile& p, const site_figures& f) { return cost_of(p, only_faults(f)).variance; }},
+    metric{"faults", metric_unit::count, "page faults", figure<&site_figures::faults>,
+           variance<&site_figures::faults_variance>},
+    metric{"allocations", metric_unit::count, "blocks asked for", figure<&site_figures::allocations>,
+           variance<&site_figures::allocations_variance>},
+    metric{"bytes", metric_unit::bytes, "bytes asked for", figure<&site_figures::bytes>,
+           variance<&site_figures::bytes_variance>},
+    metric{"live", metric_unit::count, "blocks alive at the end", figure<&site_figures::live>,
+           variance_of_part<&site_figures::live, &site_figures::allocations,
+                            &site_figures::allocations_variance>},
+    metric{"live_bytes", metric_unit::bytes, "bytes alive at the end", figure<&site_figures::live_bytes>,
+           variance_of_part<&site_figures::live_bytes, &site_figures::bytes, &site_figures::bytes_variance>},
+    metric{
+        "peak", metric_unit::bytes, "bytes alive when the program had most",
+        figure<&site_figures::bytes_at_peak>,
+        variance_of_part<&site_figures::bytes_at_peak, &site_figures::bytes, &site_figures::bytes_variance>},
 };
 
 }  // namespace

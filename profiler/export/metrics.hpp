@@ -19,6 +19,7 @@ struct metric {
   metric_unit unit;
   std::string_view meaning;  // a phrase
   double (*of)(const profile& p, const site_figures& figures);
+  double (*variance)(const profile& p, const site_figures& figures);  // of the sampling; 0: exact
 };
 
 std::span<const metric> metrics();

@@ -15,6 +15,7 @@ from advice_test import advice, top
 from attach_test import attach, paused, refused, servers
 from compare_test import compare
 from cost_test import cost, cost_command, watch
+from diff_test import diff, diff_of_times
 from harness import settings
 from hostile_test import hostile
 from output_test import output
@@ -63,6 +64,8 @@ def main():
     result = unittest.TextTestRunner(verbosity=1).run(suite)
     sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)
 
+
+GROUPS.update({group.__name__: group for group in (diff, diff_of_times)})
 
 if __name__ == "__main__":
     main()

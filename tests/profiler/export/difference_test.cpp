@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 #include <stdexcept>
 
 #include "tests/profiler/synthetic_profile.hpp"
@@ -66,10 +67,100 @@ TEST(difference, limits_in_units) {
   EXPECT_FALSE(holds("bytes > 0.0625G"));
   EXPECT_TRUE(holds("bytes>60%"));
   EXPECT_FALSE(holds("bytes>64%"));
-  EXPECT_TRUE(holds("cost>2.9ms"));
-  EXPECT_FALSE(holds("cost>3000us"));
+  EXPECT_TRUE(holds("malloc>2.9ms"));
+  EXPECT_FALSE(holds("malloc>3000us"));
   EXPECT_TRUE(holds("cost>1000%"));  // there was none before
   EXPECT_FALSE(holds("peak>0%"));
+}
+
+using side = difference_builder::side;
+
+// A recording of a program that takes `mean_ns` in malloc, give or take 3 %, in ten sites.
+profile recording_of(std::mt19937& random, double mean_ns, double sampling_variance = 0) {
+  std::normal_distribution<double> around(1, 0.03);
+  profile p;
+  p.stacks.resize(11);
+  for (std::uint32_t index = 0; index < 10; ++index) {
+    p.stacks[index + 1] = {0, 0x1000 + index};
+    p.symbols[0x1000 + index] = {{"place" + std::to_string(index), "", 0, false}};
+    site one;
+    one.stack = index + 1;
+    one.figures.malloc_ns = mean_ns / 10 * around(random);
+    one.figures.malloc_variance = sampling_variance;
+    p.sites.push_back(one);
+  }
+  return p;
+}
+
+difference compare_means(std::mt19937& random, double before_ns, double after_ns, int recordings) {
+  difference_builder builder;
+  for (int index = 0; index < recordings; ++index) {
+    profile before = recording_of(random, before_ns), after = recording_of(random, after_ns);
+    builder.add(side::before, before);
+    builder.add(side::after, after);
+  }
+  return builder.take();
+}
+
+TEST(difference, of_a_program_and_itself_is_silent) {
+  std::mt19937 random(1);
+  int totals = 0, sites = 0;
+  for (int pair = 0; pair < 400; ++pair) {
+    const difference changes = compare_means(random, 1e9, 1e9, 5);
+    totals += exceeded(changes, change_limit::parse("cost>+0%")).empty() ? 0 : 1;
+    sites += exceeded(changes, change_limit::parse("site.cost>+0%")).empty() ? 0 : 1;
+  }
+  // One in 40 goes up by chance: half of the cases outside of the interval.
+  EXPECT_LE(totals, 20);
+  EXPECT_LE(sites, 20);
+  EXPECT_GE(totals + sites, 1) << "an interval that is never left is too wide";
+}
+
+TEST(difference, a_tenth_more_is_found) {
+  std::mt19937 random(2);
+  int found = 0, found_sites = 0;
+  for (int pair = 0; pair < 100; ++pair) {
+    const difference changes = compare_means(random, 1e9, 1.1e9, 5);
+    found += exceeded(changes, change_limit::parse("cost>+5%")).empty() ? 0 : 1;
+    found_sites += exceeded(changes, change_limit::parse("site.cost>+0%")).empty() ? 0 : 1;
+  }
+  EXPECT_GE(found, 98);
+  EXPECT_GE(found_sites, 95);
+}
+
+TEST(difference, one_recording_a_side_is_not_taken_for_sure) {
+  std::mt19937 random(3);
+  const difference changes = compare_means(random, 1e9, 1.1e9, 1);
+  EXPECT_FALSE(changes.totals[0].is_significant());
+  EXPECT_TRUE(exceeded(changes, change_limit::parse("cost>+5%")).empty());
+  EXPECT_TRUE(compare_means(random, 1e9, 1.3e9, 1).totals[0].is_significant());
+}
+
+TEST(difference, equal_recordings_are_as_unsure_as_their_samples) {
+  std::mt19937 random(4);
+  const profile before = recording_of(random, 1e9, 1e12);
+  profile after = before;
+  for (site& one : after.sites) one.figures.malloc_ns *= 1.002;
+  difference_builder builder;
+  for (int index = 0; index < 4; ++index) {
+    profile first = before, second = after;
+    builder.add(side::before, first);
+    builder.add(side::after, second);
+  }
+  const change total = builder.take().totals[0];
+  // Ten sites of 1 ms each on either side, over four recordings.
+  EXPECT_NEAR(total.margin, 1.96 * std::sqrt(2 * 10 * 1e12 / 4), 1e4);
+  EXPECT_FALSE(total.is_significant());
+}
+
+TEST(difference, all_recordings_are_counted_at_the_first_ones_prices) {
+  profile before, after;
+  before.other_faults = after.other_faults = 1000;
+  before.prices.fault = 500;
+  after.prices.fault = 5000;
+  const difference changes = difference::between(before, after);
+  EXPECT_DOUBLE_EQ(changes.totals[0].before, 500e3);
+  EXPECT_DOUBLE_EQ(changes.totals[0].after, 500e3);
 }
 
 TEST(difference, limits_that_are_none) {

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""End-to-end: several recordings of one command, and what chance explains of their difference."""
+import glob
+import json
+import os
+import subprocess
+
+from harness import settings
+from profile_test import END, ProfileBase
+
+
+class DiffBase(ProfileBase):
+    def tarn(self, *words, **more):
+        return subprocess.run([settings.tarn, *words], capture_output=True, text=True, check=False, cwd=self.folder,
+                              timeout=100, env=self.environment(), **more)
+
+    def record(self, name, runs, *words, mode="full", program=None, status=END, options=(), **more):
+        result = self.tarn("profile", "--mode", mode, "-n", str(runs), "-o", name + ".prof", *options, "--",
+                           program or settings.profile_target, *words, **more)
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.result = result
+        return sorted(glob.glob(os.path.join(self.folder, name + "-*.prof")))
+
+    def compare(self, before, after, *options, status=0):
+        result = self.tarn("diff", *options, "--json", *before, "--", *after)
+        self.assertEqual(result.returncode, status, result.stderr)
+        return json.loads(result.stdout)
+
+
+class diff(DiffBase):
+    def test_same_command_is_silent_and_a_tenth_more_is_found(self):
+        before = self.record("before", 3, "churn", "20000")
+        self.assertEqual([os.path.basename(path) for path in before],
+                         ["before-1.prof", "before-2.prof", "before-3.prof"])
+        same, more = self.record("same", 3, "churn", "20000"), self.record("more", 3, "churn", "22000")
+        limits = ("--fail-if", "allocations>+1%", "--fail-if", "site.bytes>+1%")
+        silent = self.compare(before, same, *limits)
+        self.assertEqual((silent["recordings"], silent["exceeded"]), ({"before": 3, "after": 3}, []))
+        found = self.compare(before, more, *limits, status=1)
+        self.assertEqual(len(found["exceeded"]), 2, found["exceeded"])
+        change = found["totals"]["allocations"]
+        self.assertTrue(change["significant"])
+        self.assertEqual((change["low"], change["change"], change["high"]), (2000, 2000, 2000))
+        cost = found["totals"]["cost"]
+        self.assertLess(cost["low"], cost["change"])
+        self.assertAlmostEqual(cost["high"] - cost["change"], cost["change"] - cost["low"], delta=1)
+
+    def test_interval_is_shown(self):
+        files = self.record("x", 2, "churn", "5000")
+        result = self.tarn("diff", files[0], files[1])
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("1 recording before, 1 recording after", result.stdout)
+        self.assertRegex(result.stdout, r"cost +[^\n]+ ± +[0-9.]+ %")
+        self.assertRegex(result.stdout, r"allocations +[^\n]+ exact")
+        self.assertIn("tarn profile -n 5 records several", result.stderr)
+
+    def test_sides_that_are_none(self):
+        one, = self.record("x", 2, "churn", "5000")[:1]
+        for words in ((one,), (one, one, one), (one, "--"), ("--", one)):
+            result = self.tarn("diff", *words)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn("tarn diff BEFORE AFTER", result.stderr)
+
+    def test_input_begins_anew_and_a_run_that_ends_otherwise_is_the_last(self):
+        with open(os.path.join(self.folder, "input"), "w", encoding="utf-8") as file:
+            file.write("line\n" * 3)
+        with open(os.path.join(self.folder, "input"), encoding="utf-8") as file:
+            self.record("wc", 3, "-c", 'test "$(wc -l)" -eq 3', program="sh", status=0, stdin=file)
+        self.assertEqual(len(glob.glob(self.folder + "/wc-?.prof")), 3)
+        self.record("once", 3, "-c", "mkdir taken || exit 7", program="sh", status=7)
+        self.assertEqual(len(glob.glob(self.folder + "/once-?.prof")), 2)
+
+    def test_what_cannot_be_repeated(self):
+        for words, phrase in ((("-n", "3"), "no name"), (("-n", "3", "-o", "x.prof", "--paused"), "exclude")):
+            result = self.tarn("profile", *words, "--", "true", stdin=subprocess.DEVNULL)
+            self.assertEqual(result.returncode, 125)
+            self.assertIn(phrase, result.stderr)
+        result = self.tarn("profile", "-n", "3", "-o", "x.prof", "--", "cat", input="text")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("standard input is a pipe", result.stderr)
+
+
+class diff_of_times(DiffBase):
+    """What only a machine that is not overloaded can show: figures in time. 20 pairs take minutes."""
+
+    def allocate(self, name, count):
+        return self.record(name, 4, "churn", str(count), mode="sample")
+
+    def test_twenty_pairs_of_one_command_and_ten_with_a_tenth_more(self):
+        loud = sum(self.tarn("diff", "--fail-if", "cost>+0%", *self.allocate(f"a{pair}", 400000), "--",
+                             *self.allocate(f"b{pair}", 400000)).returncode for pair in range(20))
+        self.assertLessEqual(loud, 1)
+        found = sum(self.tarn("diff", "--fail-if", "cost>+0%", *self.allocate(f"c{pair}", 400000), "--",
+                              *self.allocate(f"d{pair}", 440000)).returncode for pair in range(10))
+        self.assertGreaterEqual(found, 9)
