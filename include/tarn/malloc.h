@@ -59,8 +59,9 @@ TARN_API size_t tarn_usable_size(const void* block) TARN_NOEXCEPT;
 TARN_API size_t tarn_good_size(size_t size) TARN_NOEXCEPT;
 
 /* Gives idle memory back to the system now: the calling thread's cache, what other threads have
- * handed over, and all free pages but `keep` bytes of them. Returns the bytes given back. Cost: a
- * system call per free range; not for hot paths. */
+ * handed over, and all free pages but `keep` bytes of them. Returns the bytes given back. What the
+ * background thread is looking at meanwhile follows soon after, if `keep` is 0. Cost: a system call
+ * per free range; not for hot paths. */
 TARN_API size_t tarn_trim(size_t keep) TARN_NOEXCEPT;
 
 /* ---- statistics ------------------------------------------------------------------------------ */

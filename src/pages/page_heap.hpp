@@ -214,6 +214,8 @@ class page_heap {
   // Of whoever runs a period: periods until stuck pages are tried again, and how many that was the last time.
   std::atomic<std::uint32_t> stuck_wait_{0};
   std::atomic<std::uint32_t> stuck_pause_{0};
+  // Calls of trim() that keep nothing. A period that is looking at a span meanwhile purges all of it: nobody else sees it.
+  std::atomic<std::uint32_t> trims_{0};
 };
 
 }  // namespace tarn

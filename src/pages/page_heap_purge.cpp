@@ -147,6 +147,11 @@ bool page_heap::age() {
   const bool tries = stuck_wait_.load(std::memory_order_relaxed) == 0;
   bool refused = false;
   bool aging = false;
+  const std::uint32_t trims = trims_.load(std::memory_order_relaxed);
+  const auto what = [this, trims, tries] {
+    if (trims_.load(std::memory_order_relaxed) != trims) return due::all;
+    return tries ? due::old_and_stuck : due::old;
+  };
   has_idle_memory_.store(false, std::memory_order_relaxed);
   // The spans are taken out one bin at a time; what is freed meanwhile is young and waits for the next
   // period.
@@ -163,9 +168,8 @@ bool page_heap::age() {
       }
     }
     for (; left != 0; --left) {
-      const purge_result result = os::background_thread_must_end()
-                                      ? purge_result{.aging = true}
-                                      : purge_pages(s, tries ? due::old_and_stuck : due::old);
+      const purge_result result =
+          os::background_thread_must_end() ? purge_result{.aging = true} : purge_pages(s, what());
       refused = refused || result.refused;
       aging = aging || result.aging;
       s = end_purge(s, result.bytes);
@@ -218,6 +222,9 @@ void page_heap::purge_beyond(std::size_t keep) {
   refused_at_.store(purge_until(keep) != 0 ? 0 : dirty, std::memory_order_relaxed);
 }
 
-std::size_t page_heap::trim(std::size_t keep) { return purge_until(keep); }
+std::size_t page_heap::trim(std::size_t keep) {
+  if (keep == 0) trims_.fetch_add(1, std::memory_order_relaxed);
+  return purge_until(keep);
+}
 
 }  // namespace tarn

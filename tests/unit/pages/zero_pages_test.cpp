@@ -50,6 +50,7 @@ TEST(zero_pages, pages_of_a_long_block_that_nobody_touched_stay_untouched) {
   constexpr std::size_t pages = 8 * mib >> page_shift;
   span* const s = engine->heap.allocate(pages, 1, span_state::large, source::any, use::sparse);
   ASSERT_NE(s, nullptr);
+  os::advise_no_huge(reinterpret_cast<void*>(s->start), s->bytes());
   for (std::size_t place = 0; place < s->bytes(); place += mib) {
     *reinterpret_cast<unsigned char*>(s->start + place) = 1;
   }

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Are the figures of mode sample true? Records programs of small and of large blocks and holds
+
+- the page faults of the whole program against the kernel's count (ru_minflt) of runs without the recorder,
+- each of the five costliest places' faults and bytes, with the margin that is stated, against mode full,
+- what memory truly costs against the program's CPU time, and against perf's samples of the software clock: the share of
+  malloc's functions and of page faults, mapping and unmapping in the kernel.
+
+    figures_test.py --tarn TARN --source FOLDER [--rounds N] [--json FILE] [PROGRAM ...]
+
+Exit status: 0 all aims are reached, 1 one is missed, 77 there is nothing to record.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+FAULTS_WITHIN = 0.10
+COST_WITHIN = 0.25
+PLACES = 5
+INSIDE = 0.95  # of the places' figures lie within their margins
+COST_RIGHT = 10 / 12  # of the programs' costs lie within COST_WITHIN of perf's
+CLOCK = 3000  # samples a second
+MALLOC = re.compile(r"^_*(libc_|int_|GI_+)*(malloc|free|calloc|realloc|memalign|cfree|reallocarray|posix_memalign|aligned_alloc)"
+                    r"|^(_int_(malloc|free|realloc|memalign)|malloc_consolidate|unlink_chunk|sysmalloc|systrim|tcache_|arena_get|"
+                    r"alloc_perturb|heap_trim|grow_heap|new_heap|mremap_chunk|munmap_chunk|operator (new|delete)|_Zn|_Zd|checked_request)")
+KERNEL = re.compile(r"^(asm_exc_page_fault|exc_page_fault|do_user_addr_fault|__x64_sys_(munmap|brk|madvise|mremap))$")
+
+
+def programs(settings, folder):
+    """Name -> (command line, variables), of those that can be had here."""
+    path = lambda name: os.path.join(folder, name)
+    found = {}
+    for name, rounds in (("buffers", "120"), ("nodes", "12000"), ("strings", "4000000")):
+        subprocess.run([settings.compiler, "-std=c++20", "-O2", "-g", "-pthread", "-o", path(name),
+                        os.path.join(settings.source, name + ".cpp")], check=True)
+        found[name] = ([path(name), rounds], {})
+    with open(path("rows.py"), "w", encoding="utf-8") as file:
+        file.write("import json\nrows = [{'id': i, 'name': 'row %d' % i, 'tags': ['a', 'b', str(i)]} for i in range(4000)]\n"
+                   "total = 0\nfor turn in range(40):\n    total += len(json.loads(json.dumps(rows)))\nprint(total)\n")
+    with open(path("load.sql"), "w", encoding="utf-8") as file:
+        file.write("create table t(a integer primary key, b text, c real);\n"
+                   "with recursive n(i) as (select 1 union all select i+1 from n where i < 500000)\n"
+                   "insert into t select i, 'text ' || (i*7919 % 100003), i*0.37 from n;\n"
+                   "create index bi on t(b);\nselect count(distinct b), sum(c) from t;\n")
+    with open(path("lines"), "w", encoding="utf-8") as file:
+        file.writelines(f"{i * 7919 % 1000003:07} line of text number {i}\n" for i in range(600000))
+    with open(path("rows.json"), "w", encoding="utf-8") as file:
+        json.dump([{"id": i, "name": f"row {i}", "tags": ["a", "b", str(i)]} for i in range(60000)], file)
+    python = os.path.realpath(sys.executable)
+    compiler = shutil.which(settings.compiler) or settings.compiler
+    front = subprocess.run([compiler, "-print-prog-name=cc1plus"], capture_output=True, text=True, check=False).stdout.strip()
+    wanted = {
+        "python3 malloc": ([python, "-S", path("rows.py")], {"PYTHONMALLOC": "malloc"}),
+        "python3": ([python, "-S", path("rows.py")], {}),
+        "sqlite3": (["sqlite3", "-init", path("load.sql"), ":memory:", ".exit"], {}),
+        "perl": (["perl", "-e", "for $r (1..6) { my %h; $h{\"key $_\"} = [$_, \"v$_\"] for 1..120000; $s += keys %h; } print $s"], {}),
+        "cc1plus": ([front, "-quiet", "-O1", "-std=c++20", path("source.ii"), "-o", os.devnull], {}),
+        "xz": (["xz", "-6", "-k", "-c", path("lines")], {}),
+        "sort": (["sort", "--parallel=1", path("lines")], {}),
+        "jq": (["jq", "-c", "map(.tags | length) | add", path("rows.json")], {}),
+        "lua": (["lua5.4", "-e", "for r = 1, 8 do local t = {} for i = 1, 150000 do t[i] = {i, 'v' .. i} end end"], {}),
+        "zstd": (["zstd", "-9", "-q", "-c", path("lines")], {}),
+        "node": (["node", "-e", "let s = 0; for (let r = 0; r < 30; ++r) { const a = []; for (let i = 0; i < 40000; ++i) "
+                  "a.push(Buffer.alloc(200 + i % 5000)); s += a.length } console.log(s)"], {}),
+        "git": (["git", "-C", os.path.dirname(os.path.abspath(__file__)), "log", "--stat", "-n", "300"], {}),
+    }
+    if os.path.isabs(front):
+        source = "\n".join(f"#include <{name}>" for name in ("regex", "map", "string", "algorithm", "iostream")) + \
+            "\nint main() { std::regex r(\"a*b\"); std::map<std::string, int> m; std::cout << m.size(); }\n"
+        subprocess.run([compiler, "-std=c++20", "-E", "-x", "c++", "-", "-o", path("source.ii")], input=source, text=True,
+                       check=True)
+    for name, (words, variables) in wanted.items():
+        if shutil.which(words[0]):
+            found[name] = ([shutil.which(words[0]), *words[1:]], variables)
+    return found
+
+
+def bare(words, variables):
+    """CPU seconds and page faults of one run."""
+    with open(os.devnull, "r+b") as null:
+        child = subprocess.Popen(words, env=variables, stdin=null, stdout=null, stderr=null)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        raise RuntimeError(f"{words[0]} ends with {child.returncode}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_minflt
+
+
+def record(settings, words, variables, mode, target):
+    """The summary of a recording, and its places."""
+    result = subprocess.run([settings.tarn, "profile", "-m", mode, "--no-events", "--json", "-o", target, "--", *words],
+                            env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                            text=True, check=True)
+    summary = json.loads(result.stderr[result.stderr.index("{"):])
+    listed = subprocess.run([settings.tarn, "sites", "--json", "-n", "0", target], capture_output=True, text=True, check=True)
+    return summary["program"], json.loads(listed.stdout)["sites"]
+
+
+def places(sites):
+    """(function, file, line) -> the row, of those that are places in the program."""
+    return {(row["function"], row["file"], row["line"]): row for row in sites if not row["function"].startswith("[")}
+
+
+def by_clock(words, variables, folder):
+    """The share of CPU samples in malloc's functions or in the kernel's work for memory; None without perf."""
+    data = os.path.join(folder, "perf.data")
+    if not shutil.which("perf"):
+        return None
+    recorded = subprocess.run(["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", str(CLOCK), "-o", data, "--", *words],
+                              env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              check=False)
+    if recorded.returncode != 0:
+        return None
+    text = subprocess.run(["perf", "script", "-i", data, "-F", "ip,sym,dso"], capture_output=True, text=True, check=True).stdout
+    all_samples = of_memory = 0
+    for sample in text.split("\n\n"):
+        frames = [line.split(None, 1)[1] for line in sample.strip().splitlines() if len(line.split(None, 1)) == 2]
+        if not frames:
+            continue
+        all_samples += 1
+        names = [frame.rsplit(" (", 1)[0].split("+0x")[0] for frame in frames]
+        in_kernel = "kernel.kallsyms" in frames[0]
+        if in_kernel and any(KERNEL.match(name) for name in names):
+            of_memory += 1
+        elif not in_kernel and MALLOC.match(names[0]):
+            of_memory += 1
+    return of_memory / all_samples if all_samples > 0 else None
+
+
+class Figures:
+    def __init__(self, settings, folder):
+        self.settings = settings
+        self.folder = folder
+        self.environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+    def look_at(self, name, words, extra):
+        variables = {**self.environment, **extra}
+        target = os.path.join(self.folder, "x.prof")
+        runs = [bare(words, variables) for _ in range(3)]
+        cpu, minflt = (statistics.median(run[index] for run in runs) for index in (0, 1))
+        full, full_sites = record(self.settings, words, variables, "full", target)
+        truth = places(full_sites)
+        top = sorted(truth, key=lambda key: -truth[key]["cost"])[:PLACES]
+        cases, faults, costs = [], [], []
+        for _ in range(self.settings.rounds):
+            summary, sites = record(self.settings, words, variables, "sample", target)
+            told = places(sites)
+            faults.append(sum(row["faults"] for row in sites) + summary["unseen_faults"])
+            costs.append((summary["malloc_ns"] + summary["fault_ns"] + summary["unmap_ns"], summary["processor_ns"]))
+            for key in top:
+                for figure in ("faults", "bytes"):
+                    row = told.get(key, {})
+                    cases.append((key[0], figure, truth[key][figure], row.get(figure, 0), row.get(figure + "_margin", 0)))
+        shares = [by_clock(words, variables, self.folder) for _ in range(3)]
+        share = None if None in shares else statistics.median(shares)
+        return {
+            "program": name, "cpu_s": cpu, "minflt": minflt, "faults": statistics.median(faults),
+            "cost_s": statistics.median(cost for cost, _ in costs) * 1e-9,
+            "cost_share": statistics.median(cost / max(1, all_ns) for cost, all_ns in costs),
+            "above_cpu": sum(cost > all_ns for cost, all_ns in costs), "clock_share": share,
+            "cases": len(cases), "inside": sum(abs(was - told) <= margin for _, _, was, told, margin in cases),
+            "outside": [case for case in cases if abs(case[2] - case[3]) > case[4]],
+        }
+
+
+def line_of(row):
+    clock = "no perf" if row["clock_share"] is None else f"{100 * row['clock_share']:5.1f} %"
+    return (f"{row['program']:15} faults {row['faults']:9.0f} of {row['minflt']:9.0f} ({row['faults'] / row['minflt']:5.2f}); "
+            f"places {row['inside']:3} of {row['cases']:3}; cost {100 * row['cost_share']:5.1f} %, perf {clock}")
+
+
+def verdict(rows):
+    """Aim -> (reached, figure)."""
+    faults = [abs(row["faults"] / row["minflt"] - 1) <= FAULTS_WITHIN for row in rows]
+    cases, inside = sum(row["cases"] for row in rows), sum(row["inside"] for row in rows)
+    timed = [row for row in rows if row["clock_share"] is not None]
+    right = [abs(row["cost_share"] - row["clock_share"]) <= COST_WITHIN * row["clock_share"] for row in timed]
+    return {
+        f"faults within {100 * FAULTS_WITHIN:.0f} %": (all(faults), f"{sum(faults)} of {len(rows)}"),
+        f"places within their margins in {100 * INSIDE:.0f} %": (inside >= INSIDE * cases, f"{inside} of {cases}"),
+        "cost never above CPU time": (not any(row["above_cpu"] for row in rows), f"{sum(row['above_cpu'] for row in rows)} above"),
+        f"cost within {100 * COST_WITHIN:.0f} % of perf's": (sum(right) >= COST_RIGHT * len(timed), f"{sum(right)} of {len(timed)}"),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tarn", required=True)
+    parser.add_argument("--source", required=True)
+    parser.add_argument("--compiler", default="c++")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json")
+    parser.add_argument("programs", nargs="*")
+    settings = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tarn-figures-") as folder:
+        figures = Figures(settings, folder)
+        rows = []
+        for name, (words, variables) in programs(settings, folder).items():
+            if not settings.programs or name in settings.programs:
+                rows.append(figures.look_at(name, words, variables))
+                print(line_of(rows[-1]), flush=True)
+    if not rows:
+        return 77
+    if settings.json:
+        with open(settings.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+    reached = verdict(rows)
+    for aim, (good, figure) in reached.items():
+        print(f"{'reached' if good else 'MISSED '} {aim}: {figure}")
+    return 0 if all(good for good, _ in reached.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
