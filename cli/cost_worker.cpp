@@ -150,10 +150,11 @@ malloc_pair measure_malloc_pair() {
   constexpr int rounds = 1000;
   constexpr double pairs = blocks * rounds;
   const profiler::tick_source ticks = profiler::best_tick_source();
+  profiler::tick_clock clock(ticks);
   std::array<void*, blocks> all{};
   malloc_pair least{1, 1};
   for (int pass = 0; pass < passes; ++pass) {
-    double start = thread_seconds();
+    const double start = thread_seconds();
     for (int round = 0; round < rounds; ++round) {
       for (void*& block : all) {
         block = std::malloc(64);
@@ -163,8 +164,6 @@ malloc_pair measure_malloc_pair() {
     }
     least.seconds = std::min(least.seconds, (thread_seconds() - start) / pairs);
     std::uint64_t timed = 0;
-    const std::uint64_t first = profiler::read_ticks(ticks);
-    start = thread_seconds();
     for (int round = 0; round < rounds; ++round) {
       for (void*& block : all) {
         const std::uint64_t before = profiler::read_ticks(ticks);
@@ -178,9 +177,9 @@ malloc_pair measure_malloc_pair() {
         timed += profiler::read_ticks(ticks) - before;
       }
     }
-    const double seconds = thread_seconds() - start;
-    const double per_tick = seconds / static_cast<double>(profiler::read_ticks(ticks) - first);
-    least.timed_seconds = std::min(least.timed_seconds, static_cast<double>(timed) * per_tick / pairs);
+    // Of a clock that goes on while the processor is another's, which makes a pass longer, never shorter.
+    clock.learn();
+    least.timed_seconds = std::min(least.timed_seconds, clock.duration_ns(timed) * 1e-9 / pairs);
   }
   return least;
 }

@@ -29,6 +29,13 @@ void timed_calls::lower(double call_weight, double from_ns, double to_ns) noexce
   weight2_ns2 -= square * (from_ns * from_ns - to_ns * to_ns);
 }
 
+void timed_calls::shorten(double ns_each, double least_part) noexcept {
+  const double less = std::min(ns_each, (1 - least_part) * mean());
+  ns -= less * weight;
+  weight2_ns2 += less * less * weight2 - 2 * less * weight2_ns;
+  weight2_ns -= less * weight2;
+}
+
 estimate time_of_calls(const timed_calls& timed, double calls, double calls_variance, double otherwise) {
   if (timed.weight <= 0) return {calls * otherwise, calls_variance * otherwise * otherwise};
   const double mean = timed.mean();

@@ -29,6 +29,8 @@ struct timed_calls {
   void add(const timed_calls& more) noexcept;
   // A call that was added counts as one of less.
   void lower(double call_weight, double from_ns, double to_ns) noexcept;
+  // Each call that was added took less by `ns_each`, but no less than `least_part` of the mean.
+  void shorten(double ns_each, double least_part) noexcept;
   double mean() const noexcept { return weight > 0 ? ns / weight : 0; }
 };
 

@@ -133,6 +133,9 @@ void event_stream::take_note(std::uint64_t first) {
     case note_kind::stack_high:
       model_->thread_stack(notes_.stack_low, figure);
       break;
+    case note_kind::nothing_ticks:
+      model_->nothing_took(duration(figure));
+      break;
     case note_kind::untimed_free:
       if (has_thread_) model_->free_took(thread_, {true, false, false, 0});
       break;

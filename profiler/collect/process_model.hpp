@@ -95,9 +95,9 @@ struct model_settings {
   bool full = true;
   double sample_bytes = 0;    // mean distance of samples
   double malloc_pair_ns = 0;  // of calls where none was timed
-  double timer_ns = 0;        // by how much a timed call seems to take longer than it does
-  double fault_ns = 0;        // what a fault within a call takes of its time
-  double unmap_page_ns = 0;   // what giving back a page takes of a free's
+  double timer_ns = 0;  // by how much a timed call seems to take longer, where the recorder has not timed it
+  double fault_ns = 0;  // what a fault within a call takes of its time
+  double unmap_page_ns = 0;  // what giving back a page takes of a free's
   double page_bytes = 4096;
   bool join_faults = false;
   std::uint64_t allocator_start = 0;  // of its malloc's code
@@ -122,6 +122,8 @@ class process_model {
   void freed(std::uint32_t thread, const release_event& event);
   // How long the thread's last free took.
   void free_took(std::uint32_t thread, const call_duration& took);
+  // A call that does nothing seemed to take so long: what is taken off all others.
+  void nothing_took(const call_duration& took);
   void realloc_begins(std::uint32_t thread, const release_event& event);
   // `recorded` false: the new block is not followed; address 0 with a size: it failed, without: it was a free.
   void realloc_ends(std::uint32_t thread, const allocation_event& event, bool recorded);
@@ -248,6 +250,7 @@ class process_model {
   double time_weight_of(std::uint64_t size) const;
   double faults_of_call(const call_duration& took, double weight) const;
   double own_time(const call_duration& took, double kernel_ns) const;
+  double timer_ns() const;
   std::vector<site_times> times_of_sites() const;
   void fill_times(profile& into) const;
   void fit_faults(profile& into) const;
@@ -281,6 +284,7 @@ class process_model {
   double joined_faults_ = 0;
   double odd_events_ = 0;  // an allocation where a block lived
   largest_calls largest_calls_;
+  timed_calls nothing_;
   fresh_pages fresh_pages_;
 
   std::size_t event_rows_ = 0;

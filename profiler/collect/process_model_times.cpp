@@ -14,7 +14,9 @@ namespace {
 constexpr double doubtful_ns =
     100'000;                         // where an interruption cannot be told, what takes longer counts as one
 constexpr double least_part = 0.25;  // of a call's time, which the timer's own price leaves
-constexpr double fault_part = 0.7;   // of a fault's price: a call that takes as long has taken a fault
+constexpr double longest_nothing_ns = 64;  // more is a call that was disturbed
+constexpr double least_nothing = 16;
+constexpr double fault_part = 0.7;  // of a fault's price: a call that takes as long has taken a fault
 
 bool is_usable(const call_duration& took, double weight) {
   if (!took.is_timed || !took.is_known) return false;
@@ -35,10 +37,17 @@ double process_model::faults_of_call(const call_duration& took, double weight) c
   return std::floor(took.ns / settings_.fault_ns + 1 - fault_part);
 }
 
-// Without the timer's price, and without what is counted and priced apart.
+// Without what is counted and priced apart. The timer's price is taken off the mean, as single calls scatter around it.
 double process_model::own_time(const call_duration& took, double kernel_ns) const {
-  const double least = least_part * std::min(took.ns, settings_.timer_ns);
-  return std::max({took.ns - settings_.timer_ns - kernel_ns, least_part * (took.ns - kernel_ns), least});
+  return std::max(took.ns - kernel_ns, std::min(took.ns, timer_ns()));
+}
+
+double process_model::timer_ns() const {
+  return nothing_.weight >= least_nothing ? nothing_.mean() : settings_.timer_ns;
+}
+
+void process_model::nothing_took(const call_duration& took) {
+  if (took.ns < longest_nothing_ns) nothing_.add(1, took.ns);
 }
 
 void process_model::count_call(std::uint32_t site, bool release, double weight, double ns) {
@@ -72,6 +81,10 @@ std::vector<process_model::site_times> process_model::times_of_sites() const {
   for (const largest_calls::excess& one : largest_calls_.over_the_rest()) {
     site_times& at = times[one.of.site];
     (one.of.release ? at.gives : at.gets).lower(one.of.weight, one.of.ns, one.of.ns - one.ns);
+  }
+  for (site_times& one : times) {
+    one.gets.shorten(timer_ns(), least_part);
+    one.gives.shorten(timer_ns(), least_part);
   }
   return times;
 }

@@ -289,8 +289,12 @@ void recording::write_small_processes() {
   if (small_.empty()) return;
   process_summary all;
   for (const process_summary& each : small_.groups()) all.add(each);
+  profile parts = small_.take();
+  // Of a group, as its file has it: what keeps a cost within a process's time is the group's there.
+  const std::vector<profile> figures = figures_by_process(parts);
+  for (std::size_t group = 0; group < figures.size(); ++group)
+    small_.groups()[group].charged = cost_of_all(figures[group]);
   if (is_worth_a_file(all.allocations, all.bytes, all.faults)) {
-    profile parts = small_.take();
     add_symbols(parts, settings_.symbols);
     for (int number = 1; number <= most_names && !write_small_file(parts, small_file_name(number));
          ++number) {

@@ -266,6 +266,7 @@ std::vector<profile> figures_by_process(const profile& parts) {
     site& one = all[each.process].sites.emplace_back();
     one.figures = each.figures;
   }
+  for (profile& one : all) fit_costs(one);
   return all;
 }
 

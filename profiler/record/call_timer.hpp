@@ -47,8 +47,9 @@ enum class timing : std::uint8_t {
 };
 
 struct call_time {
-  std::uint64_t end = 0;    // ticks of the source, not shifted; 0: now
-  std::uint64_t ticks = 0;  // from the start to the end
+  std::uint64_t end = 0;      // ticks of the source, not shifted; 0: now
+  std::uint64_t ticks = 0;    // from the start to the end
+  std::uint64_t nothing = 0;  // what a call that does nothing took right after; 0: not known
   timing known = timing::none;
 };
 

@@ -37,10 +37,13 @@ template <typename call>
 [[gnu::always_inline]] inline void told_free(call forward, void* block) {
   if (__builtin_expect(block == nullptr || is_early(block), 0) != 0) return;
   const bool inner = __builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true);
-  if (inner || !wants_free(block) || !freeing(word_kind::free, block)) return forward();
+  if (inner) return forward();
+  if (wants_free(block) ? !freeing(word_kind::free, block) : !wants_free_time()) return forward();
   call_timer timer(session_ticks());
   forward();
-  freed(timer.stop());
+  call_time time = timer.stop();
+  time_nothing(time);
+  freed(time);
 }
 
 // Null has been ruled out.

@@ -131,10 +131,13 @@ template <typename call>
     forward();
     self.in_new = 0;
   };
-  if (!wants_free(block) || !freeing(word_kind::operator_delete, block)) return inside_delete();
+  if (wants_free(block) ? !freeing(word_kind::operator_delete, block) : !wants_free_time())
+    return inside_delete();
   call_timer timer(session_ticks());
   inside_delete();
-  freed(timer.stop());
+  call_time time = timer.stop();
+  time_nothing(time);
+  freed(time);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ constexpr block_filter no_blocks = {0, 0};
 constexpr std::uint32_t verify_every = 256;  // a power of two, as the next one
 constexpr std::uint32_t usable_every = 64;
 constexpr std::size_t always_checked_bytes = std::size_t{1} << 20;
-constexpr std::uint32_t check_every = 8;  // of large blocks below that
+constexpr std::uint32_t check_every = 8;    // of large blocks below that
+constexpr std::uint32_t nothing_every = 8;  // of the timed calls in mode full, a power of two
 constexpr std::uint32_t own_every =
     16;  // of the sections in mode full, for the recorder's own time; a power of two
 
@@ -260,6 +261,7 @@ std::size_t usable_size(void* block) {
 }
 
 // How long a call took.
+// One or two words.
 void put_time(thread_state& thread, note_kind known, note_kind not_known, const call_time& time) {
   if (time.known == timing::none) return;
   if (time.known == timing::interrupted) {
@@ -267,12 +269,13 @@ void put_time(thread_state& thread, note_kind known, note_kind not_known, const 
   } else {
     thread.put(note_word(known, ticks_figure(time.ticks, time.known == timing::doubtful)));
   }
+  if (time.nothing != 0) thread.put(note_word(note_kind::nothing_ticks, ticks_figure(time.nothing, false)));
 }
 
 // The event's time is the end of the call, if that is known.
 void put_block(thread_state& thread, word_kind kind, std::uintptr_t block, std::size_t size,
                std::uint32_t node, const call_time& time) {
-  if (!thread.reserve(5)) return;
+  if (!thread.reserve(6)) return;
   if (size >= size_elsewhere) thread.put(note_word(note_kind::size, size));
   put_time(thread, note_kind::call_ticks, note_kind::untimed_call, time);
   const std::uint64_t ticks = thread.ticks_since_last(time.end);
@@ -346,6 +349,14 @@ tick_source session_ticks() {
   return session.header != nullptr ? session.header->ticks : tick_source::counter;
 }
 
+void time_nothing(call_time& beside) {
+  if (is_full() && (++self.state->nothings & (nothing_every - 1)) != 0) return;
+  call_timer timer(session.header->ticks);
+  real.free(nullptr);
+  const call_time nothing = timer.stop();
+  if (nothing.known != timing::interrupted) beside.nothing = nothing.ticks;
+}
+
 bool wants_time(std::size_t size) {
   // A thread that has told nothing yet has nothing to draw by.
   if (session.header == nullptr || self.busy != not_busy || self.state == nullptr) return false;
@@ -375,12 +386,15 @@ bool freeing(word_kind kind, void* block) {
   const std::uint64_t ticks = thread.ticks_since_last();
   thread.put(address_word(kind, ticks, reinterpret_cast<std::uintptr_t>(block)));
   thread.publish();
-  return is_to_be_timed(thread, size);
+  if (is_full() || size >= large_block_bytes) return is_to_be_timed(thread, size);
+  // Not at once, and not in step with the program.
+  if (self.timed_in == 0) self.timed_in = static_cast<std::uint8_t>(8 + (next_random(thread) >> 32) % 16);
+  return false;
 }
 
 void freed(const call_time& time) {
   const section here;
-  if (here.thread == nullptr || !here.thread->reserve(1)) return;
+  if (here.thread == nullptr || !here.thread->reserve(2)) return;
   put_time(*here.thread, note_kind::free_ticks, note_kind::untimed_free, time);
   here.thread->publish();
 }

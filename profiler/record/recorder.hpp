@@ -49,6 +49,7 @@ struct thread_local_part {
   std::uint8_t busy;       // a busy_kind
   std::uint8_t in_new;     // inside the program's operator new or delete, which will call malloc or free
   std::uint8_t untimed;    // in mode full: calls of small blocks until the next one that is timed
+  std::uint8_t timed_in;   // in mode sample: untold frees until the one that is timed; 0: none will be
 };
 extern constinit thread_local thread_local_part self __attribute__((tls_model("initial-exec")));
 
@@ -69,11 +70,18 @@ inline bool wants_free(const void* block) {
   const block_filter* now = filter.load(std::memory_order_acquire);
   return now->counts()[filter_hash(block) & now->mask] != 0;
 }
+// Whether a free that is not told is timed: in mode sample, in place of the last one that was told. What the recorder did
+// before that one took the caches from it; after some more calls they are as the program has them.
+inline bool wants_free_time() { return __builtin_expect(self.timed_in != 0, 0) != 0 && --self.timed_in == 0; }
 
 // Whether a call that is told is timed, too: every one that is sampled, in mode full one in 16 on average and all of
 // large blocks.
 bool wants_time(std::size_t size);
 tick_source session_ticks();
+
+// Times a call that does nothing in the same way: by code that is not in the caches, through a pointer whose target is
+// not predicted. The free of null is one in every malloc, and its own code is in the caches.
+void time_nothing(call_time& beside);
 
 // Calls `forward`, timed if need be.
 template <typename call>
@@ -82,6 +90,7 @@ template <typename call>
   call_timer timer(session_ticks());
   auto* const result = forward();
   time = timer.stop();
+  time_nothing(time);
   return result;
 }
 
@@ -89,7 +98,7 @@ template <typename call>
 void allocated(word_kind kind, void* block, std::size_t size, std::size_t alignment,
                const call_origin& origin, const call_time& time);
 // It is about to give `block` back: told before, as another thread may have it at once. True: the call is to be timed,
-// and freed() tells how long it took.
+// and freed() tells how long it took; false: it is not, or wants_free_time() chooses a later one in its place.
 bool freeing(word_kind kind, void* block);
 void freed(const call_time& time);
 // The two halves of realloc; the second with null when it failed. False: the old block was not recorded.

@@ -199,6 +199,7 @@ void introduce(thread_state& state) {
   state.random = static_cast<std::uint64_t>(state.id) * 0x9e3779b97f4a7c15U ^ ticks_now();
   state.events = 0;
   state.sections = 0;
+  state.nothings = 0;
   find_own_stack(state);
   if (has_end_key) pthread_setspecific(end_key, &state);
   if (!state.reserve(4)) return;

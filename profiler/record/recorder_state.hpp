@@ -59,6 +59,7 @@ struct thread_state {
   std::uint32_t rounds;  // of thread-specific destructors that have been gone through
   std::atomic<std::uint32_t> ending;
   std::uint32_t events;
+  std::uint32_t nothings;  // timed calls, in mode full
   std::uint32_t sections;  // of the recorder's own work, in mode full
   std::uint64_t random;
   std::uintptr_t old_block;     // of a realloc that has begun

@@ -94,7 +94,9 @@ enum class note_kind : std::uint8_t {
   untimed_free = 9,
   // Where the stack of the ring's thread lies, told at its beginning, one after the other.
   stack_low = 10,
-  stack_high = 11
+  stack_high = 11,
+  // What a call that does nothing seemed to take, timed beside one that does something.
+  nothing_ticks = 12
 };
 
 inline constexpr unsigned kind_bits = 4;
@@ -109,7 +111,7 @@ inline constexpr std::size_t most_words = 4 + most_text_bytes / 8;  // of one ev
 constexpr std::uint64_t address_word(word_kind kind, std::uint64_t ticks, std::uint64_t address) {
   return static_cast<std::uint64_t>(kind) | ticks << kind_bits | (address >> 3) << address_shift;
 }
-// The figure of call_ticks and free_ticks. Doubtful: the kernel may have interrupted it.
+// The figure of call_ticks, free_ticks and nothing_ticks. Doubtful: the kernel may have interrupted it.
 constexpr std::uint64_t ticks_figure(std::uint64_t ticks, bool doubtful) {
   return (ticks < (std::uint64_t{1} << 50) ? ticks : std::uint64_t{1} << 50) << 1 | (doubtful ? 1 : 0);
 }

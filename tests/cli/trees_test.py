@@ -83,6 +83,7 @@ class trees(ProfileBase):
         self.assertEqual((small["processes"], small["pid"], small["file"]), (6, None, None))
         self.assertGreaterEqual(small["allocations"], 6 * 500)
         self.assertGreater(small["cpu_ns"], 0)
+        self.assertLessEqual(small["cost_ns"], small["cpu_ns"] + 1)
         self.assertEqual(tree["processes"], 7)
 
     def test_many_small_programs_have_a_file_together(self):

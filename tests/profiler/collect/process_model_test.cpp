@@ -365,6 +365,25 @@ TEST(process_model, time_in_malloc_is_that_of_timed_calls) {
   EXPECT_GT(figures.malloc_variance, 0) << "how many calls there were is an estimate";
 }
 
+TEST(process_model, a_timed_call_that_does_nothing_tells_the_timers_price) {
+  model_settings settings = sampled();
+  settings.timer_ns = 1000;  // where it is not told
+  process_model model(settings);
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t node = model.node(0, 0x1000);
+  for (std::uint64_t block = 0; block < 100; ++block) {
+    allocation_event event = allocation(100 * block, 0x10000 + 64 * block, 64, node);
+    // The timer's steps are as long as a short call: single ones are below its price.
+    event.took = {true, true, false, block % 2 == 0 ? 10.0 : 50.0};
+    model.allocated(thread, event);
+    model.nothing_took({true, true, false, block % 10 == 9 ? 1e6 : 15.0});  // one of ten was disturbed
+  }
+  profile p;
+  model.fill(p);
+  EXPECT_NEAR(figures_of(p, node).malloc_ns, figures_of(p, node).allocations * 15,
+              1e-6 * figures_of(p, node).malloc_ns);
+}
+
 TEST(process_model, a_fault_within_a_timed_call_is_not_malloc_time) {
   model_settings settings = sampled();
   settings.fault_ns = 700;

@@ -7,7 +7,7 @@
 - what memory truly costs against the program's CPU time, and against perf's samples of the software clock: the share of
   malloc's functions and of page faults, mapping and unmapping in the kernel.
 
-    figures_test.py --tarn TARN --source FOLDER [--rounds N] [--json FILE] [PROGRAM ...]
+    figures.py --tarn TARN --source FOLDER [--rounds N] [--json FILE] [PROGRAM ...]
 
 Exit status: 0 all aims are reached, 1 one is missed, 77 there is nothing to record.
 """
