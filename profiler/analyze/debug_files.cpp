@@ -81,7 +81,7 @@ class debug_files::server {
     char* path = nullptr;
     const int file = find_(client_, reinterpret_cast<const unsigned char*>(build_id.c_str()), 0, &path);
     if (file >= 0) close(file);
-    const std::string found = file >= 0 && path != nullptr ? path : "";
+    std::string found = file >= 0 && path != nullptr ? path : "";
     std::free(path);
     return found;
   }
@@ -160,7 +160,7 @@ bool debug_files::open_server() {
 
 std::string debug_files::fetched(const std::string& path, const std::string& build_id) {
   if (build_id.empty() || !problem_.empty() || !open_server()) return "";
-  const std::string found = server_->fetch(path.substr(path.rfind('/') + 1), build_id);
+  std::string found = server_->fetch(path.substr(path.rfind('/') + 1), build_id);
   if (settings_.progress) settings_.progress("");
   if (server_->gave_up()) {
     problem_ = "debuginfod gave nothing for " + std::to_string(wait_seconds()) +
