@@ -171,7 +171,7 @@ std::vector<std::string> render_proof_verdict(const profiler::proof& what) {
     lines.push_back("Verdict: " + say_saved(*cpu.front(), proof_metric::cpu) + " of CPU time" +
                     other_ways(cpu, proof_metric::cpu) + ".");
   } else {
-    lines.push_back("Verdict: no way takes less CPU time beyond noise.");
+    lines.emplace_back("Verdict: no way takes less CPU time beyond noise.");
   }
   if (!wall.empty())
     lines.push_back(say_saved(*wall.front(), proof_metric::wall) + " of wall time" +
