@@ -34,7 +34,7 @@ constexpr const char* sites_footer =
     "  tarn sites server.tarn --filter json::parser  those with such a function, file or type on their path\n"
     "\n"
     "Metrics: cost (malloc, free and what the kernel does for them), malloc, hidden (cost less malloc), faults,\n"
-    "allocations, bytes, live, live_bytes, peak.\n"
+    "allocations, bytes, live, live_bytes, peak. \u00b112%: of a sampled figure, in 95 of 100 cases the true one is as near.\n"
     "Exit codes: 0 shown; 2 usage; 125 the file cannot be read.\n";
 
 // The sites whose paths would look the same: of one function, with the same callers next to it.
@@ -68,17 +68,45 @@ std::string type_of(const metric_row& row) {
 
 constexpr std::size_t most_type_columns = 32;
 
+// A figure and the margin of its sampling, aligned each.
+class figure_cells {
+ public:
+  figure_cells(const profile& p, const std::vector<site_line>& lines, const metric& what) {
+    values_.emplace_back(what.name);
+    margins_.emplace_back();
+    for (const site_line& line : lines) {
+      const double value = what.of(p, line.figures);
+      values_.push_back(show_value(what.unit, value));
+      margins_.push_back(show_margin(margin_of(p, what, line.figures), value));
+    }
+    std::size_t width = 0;
+    for (const std::string& margin : margins_) width = std::max(width, display_width(margin));
+    if (width == 0) return;
+    for (std::size_t row = 1; row < values_.size(); ++row)
+      values_[row] += " " + pad_right(margins_[row], width);
+  }
+  [[nodiscard]] const std::vector<std::string>& texts() const noexcept { return values_; }
+
+ private:
+  std::vector<std::string> values_;
+  std::vector<std::string> margins_;
+};
+
+std::vector<std::vector<std::string>> cells_of(const profile& p, const std::vector<site_line>& lines) {
+  std::vector<std::vector<std::string>> cells(lines.size() + 1);
+  for (const metric& each : profiler::metrics()) {
+    const figure_cells column(p, lines, each);
+    for (std::size_t row = 0; row < cells.size(); ++row) cells[row].push_back(column.texts()[row]);
+  }
+  cells[0].emplace_back("type");
+  for (std::size_t row = 0; row < lines.size(); ++row)
+    cells[row + 1].push_back(cut_to_width(type_of(*lines[row].row), most_type_columns));
+  return cells;
+}
+
 void print_table(const profile& p, const std::vector<site_line>& lines, const metric& sort, name_form form,
                  bool colour) {
-  std::vector<std::vector<std::string>> cells(1);
-  for (const metric& each : profiler::metrics()) cells[0].emplace_back(each.name);
-  cells[0].emplace_back("type");
-  for (const site_line& line : lines) {
-    auto& row = cells.emplace_back();
-    for (const metric& each : profiler::metrics())
-      row.push_back(show_value(each.unit, each.of(p, line.figures)));
-    row.push_back(cut_to_width(type_of(*line.row), most_type_columns));
-  }
+  const std::vector<std::vector<std::string>> cells = cells_of(p, lines);
   std::vector<std::size_t> widths(cells[0].size());
   for (const auto& row : cells) {
     for (std::size_t column = 0; column < row.size(); ++column) {
@@ -116,7 +144,12 @@ void print_json(const profile& p, const std::vector<site_line>& lines, double sh
                           {"file", line.where.file},
                           {"line", line.where.line},
                           {"type", line.row->who == nullptr ? "" : line.row->who->type}};
-    for (const metric& each : profiler::metrics()) row[std::string(each.name)] = each.of(p, line.figures);
+    nlohmann::json margins = nlohmann::json::object();
+    for (const metric& each : profiler::metrics()) {
+      row[std::string(each.name)] = each.of(p, line.figures);
+      if (each.variance != nullptr) margins[std::string(each.name)] = margin_of(p, each, line.figures);
+    }
+    row["margins"] = std::move(margins);
     rows.push_back(std::move(row));
   }
   const nlohmann::json whole = {{"sort", sort.name}, {"shown", shown}, {"total", total}, {"sites", rows}};

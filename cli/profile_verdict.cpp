@@ -60,7 +60,7 @@ std::vector<paying_place> paying_places(const profiler::profile& p) {
     paying_place& place = by_name[name];
     place.name = name;
     place.cost += cost;
-    place.cost_variance += one.variance;
+    place.cost_variance += one.variance();
     place.figures.allocations += site.figures.allocations + site.figures.maps;
     place.figures.faults += site.figures.faults;
     place.figures.bytes += site.figures.bytes + site.figures.mapped_bytes;
@@ -117,7 +117,7 @@ std::string render_verdict(const profiler::profile& p) {
                                        margin_percent(allocations_variance, allocations),
                                        show_bytes(bytes).text, margin_percent(bytes_variance, bytes));
   text += fmt::format("; memory truly cost {}{} of {} processor time\n", show_ns(all.total()),
-                      margin_ns(all.variance), show_ns(profiler::processor_ns(p)));
+                      margin_ns(all.variance()), show_ns(profiler::processor_ns(p)));
   if (p.mode != profiler::profile_mode::faults) {
     text += fmt::format(
         "  in malloc and free {} ({:.0f} %), which a timer around them sees; afterwards in the kernel {} of "
@@ -171,7 +171,7 @@ nlohmann::json verdict_as_json(const profiler::profile& p) {
   return {{"allocations", allocations},
           {"bytes", bytes},
           {"malloc_ns", all.malloc_ns},
-          {"margin_ns", profiler::margin_of(all.variance)},
+          {"margin_ns", profiler::margin_of(all.variance())},
           {"processor_ns", profiler::processor_ns(p)},
           {"recorder_ns", p.recorder_ns},
           {"fault_ns", all.fault_ns},

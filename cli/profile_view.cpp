@@ -116,6 +116,12 @@ std::string show_value(profiler::metric_unit unit, double value) {
   return with_digits(std::round(value), counts, std::size(counts), 1000);
 }
 
+std::string show_margin(double margin, double value) {
+  if (value <= 0 || margin < 0.005 * value) return "";
+  const double percent = 100 * margin / value;
+  return percent > 999 ? "±>999%" : fmt::format("±{:.0f}%", percent);
+}
+
 std::string show_percent(double part, double whole) {
   return fmt::format("{:.1f} %", whole > 0 ? 100 * part / whole : 0.0);
 }

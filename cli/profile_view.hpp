@@ -23,6 +23,8 @@ const profiler::metric& metric_named(const std::string& option, const std::strin
 // "1.23 s", "4.00 MiB", "12.3k"; as few digits as a table needs.
 std::string show_value(profiler::metric_unit unit, double value);
 std::string show_percent(double part, double whole);
+// "±12%" of the value; nothing where that is less than half a percent.
+std::string show_margin(double margin, double value);
 
 // Shortened: without parameters, long template arguments as "<…>".
 enum class name_form { shortened, whole };

@@ -12,7 +12,8 @@ void process_summary::add(const process_summary& other) {
   charged.malloc_ns += other.charged.malloc_ns;
   charged.fault_ns += other.charged.fault_ns;
   charged.unmap_ns += other.charged.unmap_ns;
-  charged.variance += other.charged.variance;
+  charged.malloc_variance += other.charged.malloc_variance;
+  charged.kernel_variance += other.charged.kernel_variance;
 }
 
 process_summary summary_of(const profile& p) {

@@ -52,6 +52,10 @@ nlohmann::json site_json(const profile& p, const site& one) {
   for (const thread_pair& each : one.threads) {
     threads.push_back({{"from", each.from}, {"to", each.to}, {"count", each.count}, {"bytes", each.bytes}});
   }
+  nlohmann::json margins = nlohmann::json::object();
+  for (const metric& each : metrics()) {
+    if (each.variance != nullptr) margins[std::string(each.name)] = margin_of(p, each, one.figures);
+  }
   const cost price = cost_of(p, one.figures);
   return {{"type", one.type},
           {"type_evidence", evidence_name(one.evidence)},
@@ -61,6 +65,7 @@ nlohmann::json site_json(const profile& p, const site& one) {
             {"unmap", price.unmap_ns},
             {"total", price.total()}}},
           {"figures", figures},
+          {"margins", margins},
           {"sizes", sizes},
           {"lifetimes", lifetimes},
           {"threads", threads}};
@@ -102,7 +107,11 @@ class frame_texts {
 // All of the profile but its sites.
 nlohmann::json head_json(const profile& p) {
   nlohmann::json totals;
-  for (const metric& each : metrics()) totals[std::string(each.name)] = sum_of(p, each);
+  nlohmann::json margins;
+  for (const metric& each : metrics()) {
+    totals[std::string(each.name)] = sum_of(p, each);
+    if (each.variance != nullptr) margins[std::string(each.name)] = margin_of_sum(p, each);
+  }
   nlohmann::json threads = nlohmann::json::array();
   for (const thread_info& each : p.threads) {
     threads.push_back(
@@ -129,6 +138,7 @@ nlohmann::json head_json(const profile& p) {
             {"malloc_pair", p.prices.malloc_pair},
             {"timed_call", p.prices.timed_call}}},
           {"totals", totals},
+          {"margins", margins},
           {"other_faults", p.other_faults},
           {"unseen_faults", p.unseen_faults},
           {"lost_events", p.lost_events},

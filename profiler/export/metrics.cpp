@@ -24,30 +24,18 @@ double variance_of_part(const profile&, const site_figures& figures) {
   return figures.*All > 0 ? figures.*Variance * std::min(1.0, figures.*Part / figures.*All) : 0;
 }
 
-site_figures only_malloc(const site_figures& figures) {
-  site_figures part;
-  part.malloc_variance = figures.malloc_variance;
-  return part;
-}
-
-site_figures only_faults(const site_figures& figures) {
-  site_figures part;
-  part.faults_variance = figures.faults_variance;
-  return part;
-}
-
 constexpr std::array all = {
     metric{"cost", metric_unit::nanoseconds,
            "true cost: malloc and free, and what the kernel does for their memory",
            [](const profile& p, const site_figures& f) { return cost_of(p, f).total(); },
-           [](const profile& p, const site_figures& f) { return cost_of(p, f).variance; }},
+           [](const profile& p, const site_figures& f) { return cost_of(p, f).variance(); }},
     metric{"malloc", metric_unit::nanoseconds, "time in malloc and free",
            [](const profile& p, const site_figures& f) { return cost_of(p, f).malloc_ns; },
-           [](const profile& p, const site_figures& f) { return cost_of(p, only_malloc(f)).variance; }},
+           [](const profile& p, const site_figures& f) { return cost_of(p, f).malloc_variance; }},
     metric{"hidden", metric_unit::nanoseconds,
            "what a timer around malloc and free does not see: first touches, unmapping",
            [](const profile& p, const site_figures& f) { return cost_of(p, f).hidden(); },
-           [](const profile& p, const site_figures& f) { return cost_of(p, only_faults(f)).variance; }},
+           [](const profile& p, const site_figures& f) { return cost_of(p, f).kernel_variance; }},
     metric{"faults", metric_unit::count, "page faults", figure<&site_figures::faults>,
            variance<&site_figures::faults_variance>},
     metric{"allocations", metric_unit::count, "blocks asked for", figure<&site_figures::allocations>,
@@ -113,6 +101,23 @@ double sum_of(const profile& p, const metric& what) {
   double sum = 0;
   for (const metric_row& row : metric_rows(p)) sum += what.of(p, row.figures());
   return sum;
+}
+
+double margin_of(const profile& p, const metric& what, const site_figures& figures) {
+  return what.variance == nullptr ? 0 : margin_of(what.variance(p, figures));
+}
+
+double margin_of_sum(const profile& p, const metric& what) {
+  site_figures sum;
+  for (const site& each : p.sites) {
+    sum.allocations_variance += each.figures.allocations_variance;
+    sum.bytes_variance += each.figures.bytes_variance;
+    sum.faults_variance += each.figures.faults_variance;
+    sum.malloc_variance += each.figures.malloc_variance;
+  }
+  // The number of all faults is exact; samples only divide them between the sites and the others.
+  if (p.other_faults + p.unseen_faults > 0) sum.faults_variance = 0;
+  return margin_of(p, what, sum);
 }
 
 }  // namespace tarn::profiler

@@ -42,4 +42,8 @@ struct metric_row {
 std::vector<metric_row> metric_rows(const profile& p);
 double sum_of(const profile& p, const metric& what);
 
+// Half of the interval in which the true value lies in 95 of 100 cases; 0: exact, or not known.
+double margin_of(const profile& p, const metric& what, const site_figures& figures);
+double margin_of_sum(const profile& p, const metric& what);
+
 }  // namespace tarn::profiler

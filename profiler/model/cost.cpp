@@ -49,30 +49,26 @@ cost cost_of(const profile& p, const site_figures& figures) {
   result.fault_ns = p.fit.kernel * fault_price(p, figures.faults, pages);
   // All pages are given back, at the latest when the program ends.
   result.unmap_ns = p.fit.kernel * pages * p.prices.unmap_page;
-  result.variance = p.fit.malloc * p.fit.malloc * figures.malloc_variance +
-                    kernel_of_fault * kernel_of_fault * figures.faults_variance;
+  result.malloc_variance = p.fit.malloc * p.fit.malloc * figures.malloc_variance;
+  result.kernel_variance = kernel_of_fault * kernel_of_fault * figures.faults_variance;
   return result;
 }
 
 cost cost_of_all(const profile& p) {
   cost sum;
-  double faults_variance = 0;
   for (const site& each : p.sites) {
     const cost one = cost_of(p, each.figures);
     sum.malloc_ns += one.malloc_ns;
     sum.fault_ns += one.fault_ns;
     sum.unmap_ns += one.unmap_ns;
-    sum.variance += p.fit.malloc * p.fit.malloc * each.figures.malloc_variance;
-    faults_variance += each.figures.faults_variance;
+    sum.malloc_variance += one.malloc_variance;
+    sum.kernel_variance += one.kernel_variance;
   }
   const double others = p.other_faults + p.unseen_faults;
   sum.fault_ns += p.fit.kernel * fault_price(p, others, others);
   sum.unmap_ns += p.fit.kernel * others * p.prices.unmap_page;
   // How many faults there were in all is known: only where none is left for others does their number depend on samples.
-  if (others <= 0) {
-    const double kernel_of_fault = p.fit.kernel * (p.prices.fault + p.prices.unmap_page);
-    sum.variance += kernel_of_fault * kernel_of_fault * faults_variance;
-  }
+  if (others > 0) sum.kernel_variance = 0;
   return sum;
 }
 

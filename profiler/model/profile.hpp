@@ -230,7 +230,10 @@ struct cost {
   double malloc_ns = 0;  // in malloc and free
   double fault_ns = 0;   // first touches, zeroing included
   double unmap_ns = 0;   // giving pages back
-  double variance = 0;   // of the sum, of the sampling
+  // Of the sampling, as those of site_figures.
+  double malloc_variance = 0;
+  double kernel_variance = 0;  // of hidden()
+  double variance() const noexcept { return malloc_variance + kernel_variance; }
   double total() const noexcept { return malloc_ns + fault_ns + unmap_ns; }
   double hidden() const noexcept { return fault_ns + unmap_ns; }  // what a timer around malloc does not see
 };

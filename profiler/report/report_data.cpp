@@ -2,12 +2,14 @@
 #include "profiler/report/report_data.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <utility>
 
 #include "profiler/model/figure_columns.hpp"
 #include "profiler/report/path_tree.hpp"
+#include "profiler/report/site_rows.hpp"
 #include "profiler/report/source_lines.hpp"
 #include "profiler/report/string_table.hpp"
 #include "profiler/report/whole_column.hpp"
@@ -17,105 +19,6 @@ namespace tarn::profiler {
 namespace {
 
 using nlohmann::json;
-
-// Of a row of sites.
-enum class row_kind : std::uint8_t { site, rest, outside };
-
-// Sites peak at different times, and malloc_ns is told as a part of the cost.
-bool is_additive(const figure_column& one) {
-  return one.member != &site_figures::peak_bytes && one.member != &site_figures::malloc_ns;
-}
-
-double untouched_bytes(const site_figures& figures) {
-  return sane_figure(figures.checked_bytes - figures.resident_bytes);
-}
-
-// A row of sites before it is rounded.
-struct site_row {
-  row_kind kind = row_kind::site;
-  std::uint32_t index = 0;                    // into profile::sites
-  std::uint32_t place = path_tree::no_frame;  // a frame
-  std::uint32_t type = 0;                     // a text
-  double sites = 1;
-  site_figures figures;
-  cost paid;
-  double untouched = 0;
-};
-
-void add(site_row& sum, const site_figures& figures, const cost& paid) {
-  for (const figure_column& one : figure_columns) {
-    if (is_additive(one)) sum.figures.*one.member += sane_figure(figures.*one.member);
-  }
-  sum.paid.malloc_ns += sane_figure(paid.malloc_ns);
-  sum.paid.fault_ns += sane_figure(paid.fault_ns);
-  sum.paid.unmap_ns += sane_figure(paid.unmap_ns);
-  sum.untouched += untouched_bytes(figures);
-}
-
-void add(site_row& sum, const site_row& more) {
-  add(sum, more.figures, more.paid);
-  sum.sites += more.sites;
-}
-
-// The sites that are not named, summed by place and type; sums beyond the `most` dearest ones in one row without a place.
-std::vector<site_row> rest_of(const profile& p, const std::vector<cost>& costs,
-                              const std::vector<bool>& is_named, path_tree& paths, string_table& strings,
-                              std::size_t most) {
-  std::map<std::pair<std::uint32_t, std::uint32_t>, site_row> by_place;
-  for (std::uint32_t index = 0; index < p.sites.size(); ++index) {
-    if (is_named[index]) continue;
-    const std::uint32_t place = paths.place_of(p.sites[index].stack);
-    const std::uint32_t type = strings.number_of(p.sites[index].type);
-    site_row& row =
-        by_place.try_emplace({place, type}, site_row{row_kind::rest, 0, place, type, 0, {}, {}, 0})
-            .first->second;
-    add(row, p.sites[index].figures, costs[index]);
-    ++row.sites;
-  }
-  std::vector<site_row> rows;
-  rows.reserve(by_place.size());
-  for (const auto& [place, row] : by_place) rows.push_back(row);
-  std::stable_sort(rows.begin(), rows.end(), [](const site_row& left, const site_row& right) {
-    return left.paid.total() > right.paid.total();
-  });
-  if (rows.size() > most) {
-    site_row beyond{row_kind::rest, 0, path_tree::no_frame, 0, 0, {}, {}, 0};
-    for (std::size_t index = most; index < rows.size(); ++index) add(beyond, rows[index]);
-    rows.resize(most);
-    rows.push_back(beyond);
-  }
-  return rows;
-}
-
-// The named sites, the rest, and what is outside of all sites.
-std::vector<site_row> rows_of(const profile& p, const std::vector<cost>& costs,
-                              const std::vector<std::uint32_t>& named, path_tree& paths,
-                              string_table& strings, std::size_t most_places) {
-  std::vector<site_row> rows;
-  std::vector<bool> is_named(p.sites.size());
-  for (const std::uint32_t index : named) {
-    is_named[index] = true;
-    site_row one;
-    one.index = index;
-    one.place = paths.place_of(p.sites[index].stack);
-    one.type = strings.number_of(p.sites[index].type);
-    add(one, p.sites[index].figures, costs[index]);
-    one.figures.peak_bytes = sane_figure(p.sites[index].figures.peak_bytes);
-    rows.push_back(one);
-  }
-  const std::vector<site_row> rest = rest_of(p, costs, is_named, paths, strings, most_places);
-  rows.insert(rows.end(), rest.begin(), rest.end());
-  site_row all;
-  for (const site_row& one : rows) add(all, one);
-  const cost whole = cost_of_all(p);
-  site_row outside{row_kind::outside, 0, path_tree::no_frame, 0, 0, {}, {}, 0};
-  outside.figures.faults = sane_figure(p.other_faults) + sane_figure(p.unseen_faults);
-  outside.paid.malloc_ns = sane_figure(whole.malloc_ns - all.paid.malloc_ns);
-  outside.paid.fault_ns = sane_figure(whole.fault_ns - all.paid.fault_ns);
-  outside.paid.unmap_ns = sane_figure(whole.unmap_ns - all.paid.unmap_ns);
-  rows.push_back(outside);
-  return rows;
-}
 
 // Of a row's call path; for sites that are summed by place, one that says so.
 std::uint32_t node_of(const profile& p, const site_row& row, path_tree& paths) {
@@ -131,6 +34,21 @@ void add_column(json& columns, json& totals, const char* name, const std::vector
   for (const site_row& row : rows) column.add(value(row));
   columns[name] = column.values();
   totals[name] = column.total();
+}
+
+// Two digits are enough for a margin. What all rows have exactly has no column.
+void add_variances(json& columns, const std::vector<site_row>& rows) {
+  for (const variance_column& each : variance_columns) {
+    json values = json::array();
+    bool is_exact = true;
+    for (const site_row& row : rows) {
+      const double value = sane_variance(each.of(row.figures, row.paid));
+      is_exact = is_exact && value == 0;
+      const double unit = value > 0 ? std::pow(10, std::floor(std::log10(value)) - 2) : 1;
+      values.push_back(unit * std::round(value / unit));
+    }
+    if (!is_exact) columns[each.name] = std::move(values);
+  }
 }
 
 struct sites_json {
@@ -167,6 +85,7 @@ sites_json describe_rows(const profile& p, const std::vector<site_row>& rows, pa
     add_column(made.columns, made.totals, figure.name, rows,
                [&figure](const site_row& row) { return row.figures.*figure.member; });
   }
+  add_variances(made.columns, rows);
   made.totals["sites"] = p.sites.size();
   return made;
 }

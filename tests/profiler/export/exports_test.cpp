@@ -68,6 +68,31 @@ TEST(metrics, sums_are_those_of_the_model) {
   EXPECT_EQ(find_metric(""), nullptr);
 }
 
+TEST(metrics, margins_are_those_of_the_sampling) {
+  profile p;
+  p.prices.fault = 100;
+  p.fit.malloc = 0.5;
+  p.sites.resize(2);
+  for (site& each : p.sites) {
+    each.figures.allocations_variance = 50;
+    each.figures.faults_variance = 9;
+    each.figures.malloc_variance = 1600;
+  }
+  const site_figures& one = p.sites[0].figures;
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("allocations"), one), 1.96 * std::sqrt(50));
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("malloc"), one), 1.96 * 20);
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("hidden"), one), 1.96 * 300);
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("cost"), one), 1.96 * std::sqrt(300 * 300 + 20 * 20));
+  EXPECT_EQ(margin_of(p, *find_metric("bytes"), one), 0);
+  EXPECT_EQ(margin_of(p, *find_metric("peak"), one), 0);
+  EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("allocations")), 1.96 * 10);
+  EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("cost")), margin_of(cost_of_all(p).variance()));
+  // The kernel has counted all faults: how many there are in all does not depend on samples.
+  p.other_faults = 1;
+  EXPECT_EQ(margin_of_sum(p, *find_metric("faults")), 0);
+  EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("cost")), margin_of(cost_of_all(p).variance()));
+}
+
 TEST(call_tree, a_node_is_its_own_and_its_children) {
   const profile p = synthetic_profile();
   for (const bool inverted : {false, true}) {
@@ -93,6 +118,8 @@ TEST(exports, json_is_valid_whatever_the_names_are) {
   EXPECT_EQ(whole["sites"].size(), 3U);
   EXPECT_EQ(whole["totals"]["faults"], 2);
   EXPECT_EQ(whole["sites"][0]["frames"][1]["function"], "outer;one\nmore");
+  EXPECT_EQ(whole["sites"][0]["margins"]["bytes"], 0);
+  EXPECT_EQ(whole["margins"]["cost"], 0);
   EXPECT_FALSE(nlohmann::json::parse(json_of(profile()), nullptr, false).is_discarded());
 }
 

@@ -40,22 +40,22 @@ export interface report {
 
 export const enum kind { site, rest, outside }
 
-export interface metric { id: string; label: string; head: string; what: unit; columns: string[]; help: string } // head: in tables, where room is short
+export interface metric { id: string; label: string; head: string; what: unit; columns: string[]; help: string; variance?: string[] } // head: in tables, where room is short; variance: of the sampling
 
 export const metrics: metric[] = [
   { id: "cost", label: "True cost", head: "True cost", what: "ns", columns: ["malloc_ns", "fault_ns", "unmap_ns"],
-    help: "Time in malloc and free, and what the kernel does for it afterwards" },
+    variance: ["malloc_variance", "kernel_variance"], help: "Time in malloc and free, and what the kernel does for it afterwards" },
   { id: "hidden", label: "Hidden cost", head: "Hidden", what: "ns", columns: ["fault_ns", "unmap_ns"],
-    help: "What a timer around malloc and free does not see: first touches, zeroing, unmapping" },
+    variance: ["kernel_variance"], help: "What a timer around malloc and free does not see: first touches, zeroing, unmapping" },
   { id: "malloc", label: "Malloc time", head: "Malloc", what: "ns", columns: ["malloc_ns"],
-    help: "User time in malloc and free, by the price list" },
-  { id: "bytes", label: "Bytes requested", head: "Requested", what: "bytes", columns: ["bytes"], help: "Asked for over the whole run" },
-  { id: "allocations", label: "Allocations", head: "Calls", what: "count", columns: ["allocations"], help: "Successful calls" },
+    variance: ["malloc_variance"], help: "User time in malloc and free, by the price list" },
+  { id: "bytes", label: "Bytes requested", head: "Requested", what: "bytes", columns: ["bytes"], variance: ["bytes_variance"], help: "Asked for over the whole run" },
+  { id: "allocations", label: "Allocations", head: "Calls", what: "count", columns: ["allocations"], variance: ["allocations_variance"], help: "Successful calls" },
   { id: "live", label: "Live at the end", head: "At the end", what: "bytes", columns: ["live_bytes"],
     help: "Asked for and not freed when the program ended" },
   { id: "peak", label: "Live at the peak", head: "At the peak", what: "bytes", columns: ["bytes_at_peak"],
     help: "Live at the moment when the whole program's live bytes were highest" },
-  { id: "faults", label: "Page faults", head: "Faults", what: "count", columns: ["faults"], help: "On blocks of the site" },
+  { id: "faults", label: "Page faults", head: "Faults", what: "count", columns: ["faults"], variance: ["faults_variance"], help: "On blocks of the site" },
   { id: "untouched", label: "Untouched bytes", head: "Untouched", what: "bytes", columns: ["untouched_bytes"],
     help: "In blocks that were looked at when they were freed, or at the end: asked for, and not in memory" },
 ];
@@ -95,6 +95,10 @@ export class model {
     return made;
   }
   value(row: number, id: string): number { return this.values(metric_of(id))[row]!; }
+  // Of the sampling; 0 where the figure is exact, or its error not known.
+  variance(row: number, id: string): number {
+    return (metric_of(id).variance ?? []).reduce((sum, name) => sum + (this.data.sites[name]?.[row] ?? 0), 0);
+  }
   total_of(of: metric): number { return of.columns.reduce((sum, name) => sum + this.total(name), 0); }
 
   // Frames of a row's call path, innermost first.

@@ -6,17 +6,17 @@ import { rows_details } from "./detail";
 import { kind, type metric, metric_of, type model } from "./model";
 import { state } from "./state";
 import { type column, data_table } from "./table";
-import { exact, show, show_bytes, show_share } from "./units";
+import { exact, show, show_bytes, show_margin, show_share } from "./units";
 
 // A figure of a group of rows.
 type sum_of = (group: number, id: string) => number;
 
-function figure_column(one: metric, of: sum_of): column {
+function figure_column(one: metric, of: sum_of, margin: (group: number, id: string) => string): column {
   return {
     id: one.id, label: one.head, help: `${one.label}. ${one.help}`,
     sort_by: (group) => of(group, one.id),
-    cell: (group) => show(of(group, one.id), one.what),
-    title: (group) => exact(of(group, one.id), one.what),
+    cell: (group) => [show(of(group, one.id), one.what), el("span", { class: "sub" }, margin(group, one.id))],
+    title: (group) => [exact(of(group, one.id), one.what), margin(group, one.id)].filter(Boolean).join(" "),
     sum: (groups) => {
       const sum = groups.reduce((so_far, group) => so_far + of(group, one.id), 0);
       return el("span", { title: exact(sum, one.what), "data-sum": one.id, "data-value": sum }, show(sum, one.what));
@@ -26,19 +26,20 @@ function figure_column(one: metric, of: sum_of): column {
 
 function sample_column(of: sum_of): column {
   return {
-    id: "samples", label: "Samples", help: "That the estimates of this row rest on; below 100, counts and bytes are uncertain by more than 10 %",
+    id: "samples", label: "Samples", help: "That the estimates of this row rest on",
     sort_by: (group) => of(group, "samples"), cell: (group) => show(of(group, "samples"), "count"),
     sum: (groups) => show(groups.reduce((sum, group) => sum + of(group, "samples"), 0), "count"),
   };
 }
 
-function figure_columns(m: model, of: sum_of): column[] {
+function figure_columns(m: model, of: sum_of, variance_of: sum_of): column[] {
   const cost = metric_of("cost");
   const whole = m.total_of(cost);
+  const margin = (group: number, id: string) => show_margin(variance_of(group, id), of(group, id));
   const columns = ["cost", "hidden", "malloc", "allocations", "bytes", "peak", "live", "faults", "untouched"]
-    .map((id) => figure_column(metric_of(id), of));
+    .map((id) => figure_column(metric_of(id), of, margin));
   columns[0]!.cell = (group) => [bar(whole > 0 ? of(group, "cost") / whole : 0),
-    el("span", { class: "beside" }, show(of(group, "cost"), "ns"))];
+    el("span", { class: "beside" }, show(of(group, "cost"), "ns")), el("span", { class: "sub" }, margin(group, "cost"))];
   columns.splice(1, 0, {
     id: "share", label: "Share", help: "Of the true cost",
     sort_by: (group) => of(group, "cost"), cell: (group) => show_share(of(group, "cost"), whole),
@@ -81,7 +82,8 @@ class grouped_table {
         { id: "name", label: head, text: true, sort_by: (group) => title(first(group)).toLowerCase(),
           cell: (group) => this.name(this.kept[group]!), title: (group) => this.full_name(first(group)),
           sum: (groups) => this.sum_label(groups) },
-        ...figure_columns(m, (group, id) => this.kept[group]!.reduce((sum, row) => sum + m.value(row, id), 0)),
+        ...figure_columns(m, (group, id) => this.kept[group]!.reduce((sum, row) => sum + m.value(row, id), 0),
+          (group, id) => this.kept[group]!.reduce((sum, row) => sum + m.variance(row, id), 0)),
         ...(head === "Type" ? [] : [{
           id: "type", label: "Type", text: true, help: "What is allocated there, where that is known",
           sort_by: (group: number) => types(group).toLowerCase() || "\uffff",

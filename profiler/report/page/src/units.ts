@@ -55,6 +55,13 @@ export function exact(value: number, what: unit): string {
   return what === "ns" ? `${text} ns` : what === "bytes" ? `${text} bytes` : text;
 }
 
+// Half of the interval in which the true value lies in 95 of 100 cases, as a share of the value; nothing below half a percent.
+export function show_margin(variance: number, value: number): string {
+  const percent = value > 0 ? (100 * 1.96 * Math.sqrt(variance)) / value : 0;
+  if (percent < 0.5) return "";
+  return percent > 999 ? `±>999${narrow}%` : `±${Math.round(percent)}${narrow}%`;
+}
+
 // A power of two of nanoseconds or bytes, as the lower end of a range.
 export function show_power(exponent: number, what: unit): string {
   return show(2 ** exponent, what);

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// site_rows: the rows of the report's table of sites, before they are rounded: the named sites, sums of the others by place
+// and type, and one row for what is outside of all sites. Pure functions.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "profiler/model/figure_columns.hpp"
+#include "profiler/model/profile.hpp"
+#include "profiler/report/path_tree.hpp"
+#include "profiler/report/string_table.hpp"
+
+namespace tarn::profiler {
+
+// Of a row of sites.
+enum class row_kind : std::uint8_t { site, rest, outside };
+
+// A row of sites before it is rounded.
+struct site_row {
+  row_kind kind = row_kind::site;
+  std::uint32_t index = 0;                    // into profile::sites
+  std::uint32_t place = path_tree::no_frame;  // a frame
+  std::uint32_t type = 0;                     // a text
+  double sites = 1;
+  site_figures figures;
+  cost paid;
+  double untouched = 0;
+};
+
+// What cannot be a variance counts as none.
+inline double sane_variance(double value) noexcept { return value > 0 && std::isfinite(value) ? value : 0; }
+
+// Of figures that add up, those that samples estimate. Squares, so they may be beyond all whole numbers.
+struct variance_column {
+  const char* name;
+  double (*of)(const site_figures& figures, const cost& paid);
+};
+inline constexpr variance_column variance_columns[] = {
+    {"allocations_variance",
+     [](const site_figures& figures, const cost&) { return figures.allocations_variance; }},
+    {"bytes_variance", [](const site_figures& figures, const cost&) { return figures.bytes_variance; }},
+    {"faults_variance", [](const site_figures& figures, const cost&) { return figures.faults_variance; }},
+    {"malloc_variance", [](const site_figures&, const cost& paid) { return paid.malloc_variance; }},
+    {"kernel_variance", [](const site_figures&, const cost& paid) { return paid.kernel_variance; }},
+};
+
+bool is_additive(const figure_column& one);
+
+std::vector<site_row> rows_of(const profile& p, const std::vector<cost>& costs,
+                              const std::vector<std::uint32_t>& named, path_tree& paths,
+                              string_table& strings, std::size_t most_places);
+
+}  // namespace tarn::profiler
