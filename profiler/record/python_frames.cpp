@@ -99,12 +99,14 @@ void python_frames::look_at(const unwind::loaded_module& module) {
   if (state.load(std::memory_order_relaxed) != standing::not_known) return;
   python_layout found;
   if (!find_python_layout(module, found)) return;
+  // acquire, as of a lock that is taken once: no release comes before it. Of several threads one fills the layout.
   if (!state.compare_exchange_strong(before, standing::under_way, std::memory_order_acquire)) return;
   layout = found;
   state.store(standing::known,
               std::memory_order_release);  // pairs with is_known's acquire: the layout is there
 }
 
+// acquire, pairs with the release in look_at()
 bool python_frames::is_known() { return state.load(std::memory_order_acquire) == standing::known; }
 
 std::uint32_t python_frames::frames(script_frame* out, std::uint32_t most) {

@@ -27,7 +27,8 @@ from run_test import run, signals
 from trees_test import trees
 from usage_test import options, real_library, usage
 
-GROUPS = {group.__name__: group for group in (advice, attach, compare, cost, cost_command, hostile, leaks, options, output, paused, profile, profile_life, prove, real_library, refusals,
+GROUPS = {group.__name__: group for group in (advice, attach, compare, cost, cost_command, diff, diff_of_times, hostile, leaks,
+                                              options, output, paused, profile, profile_life, prove, real_library, refusals,
                                               refused, rss, run, servers, signals, top, trees, usage, watch)}
 
 
@@ -64,8 +65,6 @@ def main():
     result = unittest.TextTestRunner(verbosity=1).run(suite)
     sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)
 
-
-GROUPS.update({group.__name__: group for group in (diff, diff_of_times)})
 
 if __name__ == "__main__":
     main()

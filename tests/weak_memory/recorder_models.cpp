@@ -41,8 +41,9 @@ const registered rings("recorder.ring",
                         "collector's release"},
                        ring);
 
-// A fact that one thread finds and others then use. Looked up by one: find_real_functions(), attach(); by several, all with
-// the same answer, in atomic variables: hooks_new. Told once: process_ends(), end_of_thread(), detach(),
+// A fact that one thread finds and others then use. Looked up by one: find_real_functions(), attach(),
+// python_frames::look_at(); by several, all with
+// the same answer, in atomic variables: hooks_new. Told once: process_ends() and the collector's answer, end_of_thread(), detach(),
 // sampled_blocks::grow() (whose counts are atomic variables), and in replays put() and the start of the lanes.
 // Covers: profiler/record/real_functions.cpp: functions_found.load acquire, functions_found.exchange acquire,
 // Covers: profiler/record/real_functions.cpp: functions_found.store release
@@ -54,6 +55,11 @@ const registered rings("recorder.ring",
 // Covers: profiler/record/recorder.hpp: filter.load acquire
 // Covers: profiler/record/hooks_new.cpp: looked.load acquire, looked.store release
 // Covers: profiler/collect/recording_processes.cpp: ended.load acquire
+// Covers: profiler/collect/process_memory.cpp: ended.load acquire
+// Covers: profiler/collect/recording_end.cpp: released.store release
+// Covers: profiler/record/recorder_state.cpp: released.load acquire
+// Covers: profiler/record/python_frames.cpp: state.compare_exchange_strong acquire, state.load acquire,
+// Covers: profiler/record/python_frames.cpp: state.store release
 // Covers: profiler/replay/player.cpp: slot.load acquire, places.store release, go.load acquire, go.store release
 // The signal fences of `section` order a thread and its own signal handlers, so they have no part here.
 // Covers: profiler/record/recorder.cpp: atomic_signal_fence seq_cst
