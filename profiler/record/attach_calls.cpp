@@ -93,7 +93,7 @@ long tarn_record_detach() {
   const own_work here;
   const slot_count slots = lead_slots_back();
   if (process != nullptr) {
-    process_ends();
+    process_ends(ending_by::detach);
     detach();
   }
   return static_cast<long>(slots.refused);

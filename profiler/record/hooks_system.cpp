@@ -90,7 +90,7 @@ int dlclose(void* library) {
 
 // Ends a process without exit handlers, as forked children do.
 [[gnu::noreturn]] void _exit(int status) {
-  process_ends();
+  process_ends(ending_by::exit);
   for (;;) tarn::os::system_call(SYS_exit_group, status);
 }
 
@@ -107,6 +107,6 @@ namespace {
   if (find_real_functions() && is_preloaded()) start();
 }
 
-[[gnu::destructor(101)]] void end() { process_ends(); }
+[[gnu::destructor(101)]] void end() { process_ends(ending_by::exit); }
 
 }  // namespace

@@ -121,8 +121,9 @@ void look_for_operators();
 // A mapping that the program's malloc makes.
 bool is_allocators(const call_origin& origin);
 
-void start();         // when the library is loaded
-void process_ends();  // at exit
+void start();  // when the library is loaded
+enum class ending_by : std::uint8_t { exit, detach };
+void process_ends(ending_by how);
 
 // ---- the store that serves before the program's malloc is known ----
 void* early_allocate(std::size_t size, std::size_t alignment);

@@ -423,7 +423,7 @@ static bool waits_at_end(const process_page& page) {
           page.asked_to_wait.load(std::memory_order_relaxed) != 0);
 }
 
-void process_ends() {
+void process_ends(ending_by how) {
   if (process == nullptr || process->file.page == nullptr ||
       process->detached.load(std::memory_order_relaxed) != 0 ||
       process->file.page->ended.load(std::memory_order_relaxed) != 0)
@@ -432,7 +432,8 @@ void process_ends() {
   const int error = errno;
   process->file.page->at_exit = usage_now();
   process_page& page = *process->file.page;
-  const bool waits = waits_at_end(page);
+  // A detaching tarn waits for this call, and looks at nothing meanwhile.
+  const bool waits = how == ending_by::exit && waits_at_end(page);
   // release, pairs with the collector's acquire
   page.ended.store(waits ? ended_and_waits : ended_and_gone, std::memory_order_release);
   collector_patience patience;
