@@ -150,7 +150,8 @@ class advice(Base):
         self.assertEqual(replayed.returncode, 0, replayed.stderr)
         found = json.loads(replayed.stdout)
         first = found["advice"][0]
-        # Both keep the memory; with one round of a busy machine either may come first.
+        # Both keep the memory, and a replay finds the same saving. The tunable is the smaller change and ought to come first;
+        # it does not, as the fitted factor of another malloc (experience_table.inc) is also applied to page faults.
         self.assertIn(first["kind"], ("tunable", "another malloc"))
         self.assertEqual(first["grade"], "replayed")
         self.assertLessEqual(first["high_ns"], found["cpu_ns"])
