@@ -3,7 +3,10 @@
 
 #include <sys/mman.h>
 
+#include <cstring>
+
 #include "os/syscall.hpp"
+#include "profiler/record/own_calls.hpp"
 
 namespace tarn::profiler {
 
@@ -32,7 +35,7 @@ void* map_pages(std::size_t bytes) {
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory < 0 && memory > -4096) return nullptr;
   // By this mark the collector knows what is the recorder's, and it is of no use in a core file.
-  os::system_call(SYS_madvise, memory, static_cast<long>(bytes), MADV_DONTDUMP);
+  own_call(SYS_madvise, memory, static_cast<long>(bytes), MADV_DONTDUMP);
   return reinterpret_cast<void*>(memory);
 }
 
@@ -41,7 +44,9 @@ void unmap_pages(void* memory, std::size_t bytes) {
 }
 
 void wipe_pages(void* memory, std::size_t bytes) {
-  os::system_call(SYS_madvise, reinterpret_cast<long>(memory), static_cast<long>(bytes), MADV_DONTNEED);
+  const long result =
+      own_call(SYS_madvise, reinterpret_cast<long>(memory), static_cast<long>(bytes), MADV_DONTNEED);
+  if (failed(result)) std::memset(memory, 0, bytes);
 }
 
 void node_table::release() noexcept {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "os/syscall.hpp"
+#include "profiler/record/own_calls.hpp"
 
 namespace tarn::profiler {
 
@@ -24,7 +25,7 @@ bool guarded_reader::is_there(std::uintptr_t page) {
   }
   // The kernel reads the set of signals before it finds that there is no such way to change one's mask.
   constexpr long no_way = ~0;
-  if (os::system_call(SYS_rt_sigprocmask, no_way, static_cast<long>(page), 0, 8) != -EINVAL) return false;
+  if (recorder::own_call(SYS_rt_sigprocmask, no_way, static_cast<long>(page), 0, 8) != -EINVAL) return false;
   pages_[next_++ % kept_pages] = page;
   return true;
 }

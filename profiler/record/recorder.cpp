@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "os/syscall.hpp"
+#include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder_state.hpp"
 
 namespace tarn::profiler::recorder {
@@ -306,8 +307,8 @@ void put_residency(thread_state& thread, void* block, std::size_t size) {
   while (at < end) {
     const std::size_t left = (end - at) / page;
     const std::size_t count = left < sizeof states ? left : sizeof states;
-    if (os::system_call(SYS_mincore, static_cast<long>(at), static_cast<long>(count * page),
-                        reinterpret_cast<long>(states)) != 0) {
+    if (own_call(SYS_mincore, static_cast<long>(at), static_cast<long>(count * page),
+                 reinterpret_cast<long>(states)) != 0) {
       return;
     }
     for (std::size_t index = 0; index < count; ++index) resident += states[index] & 1;

@@ -124,6 +124,8 @@ bool is_allocators(const call_origin& origin);
 void start();  // when the library is loaded
 enum class ending_by : std::uint8_t { exit, detach };
 void process_ends(ending_by how);
+// Whether the process's memory is its own. False: it is a child by vfork, in its parent's.
+bool is_own_memory();
 
 // ---- the store that serves before the program's malloc is known ----
 void* early_allocate(std::size_t size, std::size_t alignment);

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "os/syscall.hpp"
+#include "profiler/record/own_calls.hpp"
 
 namespace tarn::profiler::recorder {
 
@@ -36,7 +37,14 @@ std::int32_t last_pid = 0;
 pthread_key_t end_key;
 bool has_end_key = false;
 
-long pid_now() { return os::system_call(SYS_getpid); }
+long pid_now() { return own_call(SYS_getpid); }
+
+// libc makes the number of a thread's clock of the thread's own number, without a system call: ~number << 3 | kind.
+std::int32_t thread_id() {
+  clockid_t clock = 0;
+  if (!in_sandbox()) return static_cast<std::int32_t>(os::system_call(SYS_gettid));
+  return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(clock >> 3) : 0;
+}
 
 void count_own_faults(std::size_t bytes) {
   if (process != nullptr && process->file.page != nullptr) {
@@ -115,6 +123,11 @@ void fill_page(process_page& page) {
 bool attach() {
   // acquire, pairs with the release below: the file is there
   if (process->attaching.load(std::memory_order_acquire) == attached) return true;
+  // A forked child would have to make a file of its own.
+  if (in_sandbox()) {
+    detach();
+    return false;
+  }
   std::uint32_t state = not_attached;
   if (!process->attaching.compare_exchange_strong(state, under_way, std::memory_order_acquire)) {
     return state == attached;
@@ -156,7 +169,7 @@ void end_of_thread(void* context) {
   char name[17] = {};
   const std::uint8_t before = self.busy;
   self.busy = recording;
-  if (state->enter() && !failed(os::system_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
+  if (state->enter() && !failed(own_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
     put_text(*state, text_kind::thread_name, name, nullptr, 0);
   }
   state->leave();
@@ -164,7 +177,7 @@ void end_of_thread(void* context) {
   state->ending.store(1, std::memory_order_release);  // pairs with take_over_ended's acquire
 }
 
-bool is_gone(std::int32_t thread) { return os::system_call(SYS_tgkill, pid_now(), thread, 0) == -ESRCH; }
+bool is_gone(std::int32_t thread) { return own_call(SYS_tgkill, pid_now(), thread, 0) == -ESRCH; }
 
 // A state whose thread has ended, with its ring and the call paths it has told.
 thread_state* take_over_ended(std::int32_t id) {
@@ -207,20 +220,20 @@ void introduce(thread_state& state) {
   state.put(static_cast<std::uint64_t>(word_kind::time) | state.last_ticks << kind_bits);
   state.put(static_cast<std::uint64_t>(word_kind::thread) |
             static_cast<std::uint64_t>(static_cast<std::uint32_t>(state.id)) << 32);
-  if (state.id != pid_now()) {
+  if (state.own_stack.high != 0 && state.id != pid_now()) {
     state.put(note_word(note_kind::stack_low, state.own_stack.low));
     state.put(note_word(note_kind::stack_high, state.own_stack.high));
   }
   state.publish();
   char name[17] = {};
-  if (!failed(os::system_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
+  if (!failed(own_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(name)))) {
     put_text(state, text_kind::thread_name, name, nullptr, 0);
   }
 }
 
 thread_state* new_thread() {
   if (session.header == nullptr || !attach()) return nullptr;
-  const auto id = static_cast<std::int32_t>(os::system_call(SYS_gettid));
+  const std::int32_t id = thread_id();
   // After a fork its memory is there, but wiped.
   thread_state* state = self.state;
   const bool forked = state != nullptr;
@@ -267,8 +280,8 @@ void populate_more(thread_state& thread, std::uint64_t ring_words) {
   if (thread.populated >= ring_words || thread.head + most_words < thread.populated) return;
   constexpr std::uint64_t step = populate_bytes / 8;
   const std::uint64_t words = step < ring_words - thread.populated ? step : ring_words - thread.populated;
-  os::system_call(SYS_madvise, reinterpret_cast<long>(thread.words + thread.populated),
-                  static_cast<long>(words * 8), MADV_POPULATE_WRITE);
+  own_call(SYS_madvise, reinterpret_cast<long>(thread.words + thread.populated), static_cast<long>(words * 8),
+           MADV_POPULATE_WRITE);
   thread.populated += words;
   count_own_faults(words * 8);
 }
@@ -423,12 +436,18 @@ static bool waits_at_end(const process_page& page) {
           page.asked_to_wait.load(std::memory_order_relaxed) != 0);
 }
 
+bool is_own_memory() {
+  return process == nullptr || process->file.page == nullptr || process->file.page->pid == pid_now();
+}
+
 void process_ends(ending_by how) {
   if (process == nullptr || process->file.page == nullptr ||
       process->detached.load(std::memory_order_relaxed) != 0 ||
       process->file.page->ended.load(std::memory_order_relaxed) != 0)
     return;
-  if (process->file.page->pid != pid_now()) return;  // a child by vfork, in its parent's memory
+  // What the collector has seen last stands, as for a process that is killed.
+  if (in_sandbox()) return;
+  if (!is_own_memory()) return;
   const int error = errno;
   process->file.page->at_exit = usage_now();
   process_page& page = *process->file.page;

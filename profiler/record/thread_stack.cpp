@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "os/syscall.hpp"
+#include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder_state.hpp"
 
 // ld.so's: near the end of the main thread's stack, above all frames.
@@ -22,7 +23,7 @@ constexpr std::uintptr_t usual_stack_bytes = std::uintptr_t{8} << 20;
 stack_bounds find_mapping(std::uintptr_t address) {
   stack_bounds found;
   const long file =
-      os::system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>("/proc/self/maps"), O_RDONLY | O_CLOEXEC);
+      own_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>("/proc/self/maps"), O_RDONLY | O_CLOEXEC);
   if (failed(file)) return found;
   char buffer[1024];
   std::uintptr_t numbers[2] = {0, 0};
@@ -63,6 +64,8 @@ bool has_grown_to(thread_state& thread, std::uintptr_t stack_pointer) {
 void find_own_stack(thread_state& state) {
   state.own_stack = {};
   state.lowest_stack = ~std::uintptr_t{0};
+  // libc would ask for the thread's processors, too.
+  if (in_sandbox()) return;
   if (state.id == os::system_call(SYS_getpid) && &__libc_stack_end != nullptr) {
     state.own_stack = find_mapping(reinterpret_cast<std::uintptr_t>(__libc_stack_end));
     rlimit limit = {};

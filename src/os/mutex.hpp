@@ -23,6 +23,15 @@
 
 namespace tarn::os {
 
+// In a loop that waits for another thread without giving up the processor.
+inline void processor_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  asm volatile("yield");
+#endif
+}
+
 // A lock without a rank, free when zeroed.
 class plain_mutex {
  public:
@@ -112,7 +121,7 @@ class plain_mutex {
     }
     for (int spin = 0; spin < spin_limit; ++spin) {
       if (word_.load(std::memory_order_relaxed) == 0 && try_lock(self())) return;
-      pause();
+      processor_pause();
     }
     while (!try_lock(self() | contended)) sleep(-1);
   }
@@ -130,14 +139,6 @@ class plain_mutex {
     if ((word_.exchange(0, std::memory_order_release) & contended) != 0) {
       futex_wake(reinterpret_cast<futex_word*>(&word_), 1);
     }
-  }
-
-  static void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#else
-    asm volatile("yield");
-#endif
   }
 
   std::atomic<word_type> word_{0};

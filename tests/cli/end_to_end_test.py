@@ -24,12 +24,13 @@ from prove_test import prove
 from refusals_test import refusals
 from rss_test import leaks, rss
 from run_test import run, signals
+from sandbox_test import sandbox
 from trees_test import trees
 from usage_test import options, real_library, usage
 
 GROUPS = {group.__name__: group for group in (advice, attach, compare, cost, cost_command, diff, diff_of_times, hostile, leaks,
                                               options, output, paused, profile, profile_life, prove, real_library, refusals,
-                                              refused, rss, run, servers, signals, top, trees, usage, watch)}
+                                              refused, rss, run, sandbox, servers, signals, top, trees, usage, watch)}
 
 
 def main():

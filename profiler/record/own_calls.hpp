@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// own_calls: system calls that the recorder makes for its own sake while the program runs. A program that has installed a
+// seccomp filter may be ended for a call that it does not make itself, so from then on the recorder makes none: each is
+// refused here as a filter would refuse it. Calls that malloc needs anyway (mmap, munmap) are made directly.
+//
+// A filter is noticed when it is installed through libc's prctl or syscall. A filter from before the program's start, as
+// a container has one, has let the recorder begin, and is taken to let it go on.
+// Thread safety: any thread and any signal handler; errno is left alone.
+#pragma once
+
+#include <errno.h>
+
+#include <atomic>
+
+#include "os/syscall.hpp"
+
+namespace tarn::profiler::recorder {
+
+// In memory that a forked child inherits, as the filters are. Relaxed: the thread that installs a filter for all threads
+// (SECCOMP_FILTER_FLAG_TSYNC) sets the flag before it calls the kernel.
+inline std::atomic<bool> has_filter{false};
+
+inline bool in_sandbox() { return has_filter.load(std::memory_order_relaxed); }
+
+// The kernel's result, or -EPERM.
+template <class... Arguments>
+long own_call(long number, Arguments... arguments) {
+  return in_sandbox() ? -EPERM : os::system_call(number, arguments...);
+}
+
+}  // namespace tarn::profiler::recorder

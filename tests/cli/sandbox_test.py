@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""End-to-end: a program that closes a seccomp sandbox while it is recorded ends as it does without tarn. Its filter kills it
+for every system call that it does not make itself."""
+import json
+import os
+import subprocess
+
+from harness import settings
+from profile_test import ProfileBase
+
+PROGRAM = r"""
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// What malloc and the end of a process need; with threads also what libc makes for one.
+static const int of_malloc[] = {SYS_mmap, SYS_munmap, SYS_mremap, SYS_brk, SYS_write, SYS_exit_group, SYS_madvise};
+static const int of_threads[] = {SYS_clone3, SYS_clone, SYS_mprotect, SYS_futex, SYS_exit, SYS_set_robust_list, SYS_rseq,
+                                 SYS_rt_sigprocmask, SYS_rt_sigaction};
+
+static void close_sandbox(bool by_prctl, bool threads) {
+  struct sock_filter program[64];
+  unsigned n = 0;
+  program[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+  auto allow = [&](int call) {
+    program[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 1);
+    program[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  };
+  for (int call : of_malloc) allow(call);
+  if (threads) for (int call : of_threads) allow(call);
+  program[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+  struct sock_fprog filter = {(unsigned short)n, program};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  const long result = by_prctl ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)
+                               : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter);
+  if (result != 0) _exit(77);
+}
+
+[[gnu::noinline]] void inside_the_sandbox(long small) {
+  for (long i = 0; i < small; ++i) {
+    char* volatile block = (char*)malloc(100);
+    block[0] = 1;
+    free(block);
+  }
+  for (int i = 0; i < 200; ++i) {  // each is looked at, before it goes, for how much of it is in memory
+    char* volatile block = (char*)malloc(8 << 20);
+    memset(block, 1, 1 << 16);
+    free(block);
+  }
+}
+
+static void* thread(void* small) {
+  inside_the_sandbox((long)small);
+  return nullptr;
+}
+
+int main(int, char** words) {
+  const bool threads = strcmp(words[2], "threads") == 0;
+  const long small = atol(words[3]);
+  free(malloc(1));  // libc looks for randomness at the first one
+  if (strcmp(words[2], "refused") == 0) {  // the filter that is not installed
+    if (prctl(PR_SET_SECCOMP, 12345) == 0 || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, nullptr) == 0) return 9;
+  } else if (strcmp(words[2], "vfork") == 0) {
+    if (vfork() == 0) {
+      close_sandbox(strcmp(words[1], "prctl") == 0, false);
+      _exit(0);
+    }
+  } else {
+    close_sandbox(strcmp(words[1], "prctl") == 0, threads);
+  }
+  inside_the_sandbox(small);
+  if (threads) {
+    pthread_t ids[3];
+    for (auto& id : ids) if (pthread_create(&id, nullptr, thread, (void*)small) != 0) return 5;
+    for (auto& id : ids) pthread_join(id, nullptr);
+  }
+  if (write(1, "whole\n", 6) != 6) return 6;
+  if (threads) return 3;
+  _exit(3);
+}
+"""
+
+
+class sandbox(ProfileBase):
+    def record(self, program, mode, *words):
+        path = os.path.join(self.folder, "x.prof")
+        result = subprocess.run([settings.tarn, "profile", "--mode", mode, "-o", path, "--", program, *words],
+                                capture_output=True, text=True, check=False, timeout=100, env=self.environment())
+        with self.subTest(mode=mode, words=words):
+            self.assertEqual((result.returncode, result.stdout), (3, "whole\n"), result.stderr)
+        return path
+
+    def test_a_program_in_its_sandbox_makes_no_calls_of_the_recorders(self):
+        program = self.compile("closes", PROGRAM, "-pthread", "-O1", "-fno-builtin")
+        alone = subprocess.run([program, "prctl", "alone", "10"], check=False, stdout=subprocess.DEVNULL)
+        if alone.returncode == 77:
+            self.skipTest("this system lets no process close a sandbox")
+        for mode in ("sample", "full"):
+            for way, kind in (("prctl", "alone"), ("syscall", "threads")):
+                path = self.record(program, mode, way, kind, "100000")
+        # Of the last one, mode full: all that the four threads did inside is there.
+        self.assertEqual(self.figures(self.dump(path), "inside_the_sandbox")["allocations"], 4 * 100200)
+
+    def test_a_filter_of_another_process_or_of_nobody_changes_nothing(self):
+        program = self.compile("closes", PROGRAM, "-pthread", "-O1", "-fno-builtin")
+        for kind in ("refused", "vfork"):
+            path = self.record(program, "full", "prctl", kind, "1000")
+            told = subprocess.run([settings.tarn, "leaks", path], capture_output=True, text=True, check=False)
+            self.assertNotIn("not known", told.stdout + told.stderr)
