@@ -85,7 +85,7 @@ struct profile_arguments {
   if (error.code() != exit_code::refused) throw error;
   throw cli_error(
       error.code(), error.what(),
-      (error.advice().empty() ? "" : error.advice() + "\n  ") +
+      (error.advice().empty() ? "" : error.advice() + " ") +
           std::string("Or see its page faults alone: tarn profile --mode faults -- PROGRAM ARG..."));
 }
 

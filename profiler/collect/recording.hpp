@@ -110,7 +110,8 @@ class recording {
   void look_after_processes(bool all);
   void add_counters(process_entry& process, bool at_end);
   static void raise_peak(process_entry& process, double resident_bytes);
-  static bool look_closely(process_entry& process, std::uint64_t now);
+  double kernel_peak_of(const process_entry& process) const;
+  bool look_closely(process_entry& process, std::uint64_t now);
   std::string no_leaks_because(const process_entry& process) const;
   void split_memory(process_entry& process, std::uint64_t now);
   void ask_to_wait(process_entry& process);

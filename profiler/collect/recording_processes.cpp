@@ -204,6 +204,15 @@ void recording::add_counters(process_entry& process, bool at_end) {
   raise_peak(process, row.resident_bytes);
 }
 
+// The kernel's peak is that of the process's whole life: where nothing has grown since tarn attach, it is
+// of before, and 0 is returned.
+double recording::kernel_peak_of(const process_entry& process) const {
+  const double peak = peak_resident_of(process.pid);
+  const bool is_of_before =
+      settings_.meta.contains("attached") && peak <= static_cast<double>(process.at_start.peak_bytes);
+  return is_of_before ? 0 : peak;
+}
+
 void recording::raise_peak(process_entry& process, double resident_bytes) {
   process.peak_resident = std::max(process.peak_resident, resident_bytes);
   const bool is_stored = process.stored.counters == process.result.counters.size();
@@ -219,7 +228,7 @@ bool recording::look_closely(process_entry& process, std::uint64_t now) {
   if (!status) return false;
   const bool other = process.start_ticks != 0 && status->start_ticks != process.start_ticks;
   if (other || status->has_ended()) return true;
-  raise_peak(process, peak_resident_of(process.pid));
+  raise_peak(process, kernel_peak_of(process));
   if (now < process.next_names_ns) return false;
   process.next_names_ns = now + names_every_ns;
   for (const auto& [id, name] : thread_names(process.pid)) process.model.name_thread_by_id(id, name);

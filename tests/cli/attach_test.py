@@ -118,6 +118,18 @@ class attach(AttachBase):
         self.assertEqual(known["lost_events"], 0)
         self.assertEqual(target.ask("burst 1 1"), "done")
 
+    def test_peak_is_of_the_recording(self):
+        target = Target(self)
+        target.ask("keep 500000")
+        target.ask("drop")
+        tarn = self.attached(target.pid)
+        target.ask("burst 1 1000")
+        time.sleep(0.3)
+        self.detach(tarn, target.pid)
+        known = json.loads(self.tarn("rss", "--json", self.path).stdout)
+        self.assertLess(known["peak_resident_bytes"], 40 << 20)
+        self.assertFalse(known["peak_exact"])
+
     def test_threads_that_were_there_are_recorded_and_none_is_hurt(self):
         target = Target(self)
         target.ask("busy 64")
