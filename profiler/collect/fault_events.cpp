@@ -24,10 +24,15 @@ namespace {
 constexpr std::size_t most_buffer_pages = 128;
 constexpr std::size_t fewest_buffer_pages = 8;
 
-// Mode sample: from so many faults a second on only some are taken.
-constexpr double busy_faults_per_second = 20000;
-constexpr std::uint64_t most_period = 64;
-constexpr std::uint64_t look_every_ns = 20'000'000;
+// Mode sample: so many faults a second are told, as telling one takes about a microsecond of the program's time.
+constexpr std::uint64_t told_per_second = 10000;
+
+// What the kernel allows; it lowers the figure where events take much of the time.
+std::uint64_t most_per_second() {
+  std::ifstream file("/proc/sys/kernel/perf_event_max_sample_rate");
+  std::uint64_t most = 0;
+  return file >> most && most > 0 ? std::min(most, told_per_second) : told_per_second;
+}
 
 // `thread` 0: this process.
 int open_event(const perf_event_attr& attributes, std::uint32_t thread, int processor) {
@@ -35,12 +40,19 @@ int open_event(const perf_event_attr& attributes, std::uint32_t thread, int proc
                                   PERF_FLAG_FD_CLOEXEC));
 }
 
-perf_event_attr attributes_for(const fault_settings& settings, std::uint64_t period, bool with_kernel) {
+perf_event_attr attributes_for(const fault_settings& settings, bool with_kernel) {
   perf_event_attr attributes = {};
   attributes.size = sizeof attributes;
   attributes.type = PERF_TYPE_SOFTWARE;
   attributes.config = PERF_COUNT_SW_PAGE_FAULTS;
-  attributes.sample_period = period;
+  if (settings.everything) {
+    attributes.sample_period = 1;
+  } else {
+    // The kernel chooses a period for each thread, from 1 on, and tells it with each fault. An event of a fixed period whose
+    // faults tell their period is told of every fault.
+    attributes.freq = 1;
+    attributes.sample_freq = most_per_second();
+  }
   attributes.sample_type =
       PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR | PERF_SAMPLE_PERIOD;
   if (settings.mappings) {
@@ -120,7 +132,7 @@ bool fault_events::open(const fault_settings& settings) {
   settings_ = settings;
   page_bytes_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   for (const bool with_kernel : {true, false}) {
-    if (open_all(1, with_kernel)) {
+    if (open_all(with_kernel)) {
       sees_kernel_ = with_kernel;
       refusal_.clear();
       return true;
@@ -129,12 +141,12 @@ bool fault_events::open(const fault_settings& settings) {
   return false;
 }
 
-bool fault_events::open_all(std::uint64_t period, bool with_kernel) {
+bool fault_events::open_all(bool with_kernel) {
   const long processors = sysconf(_SC_NPROCESSORS_CONF);
   for (std::size_t pages = most_buffer_pages; pages >= fewest_buffer_pages; pages /= 2) {
     int error = 0;
     for (int processor = 0; processor < processors; ++processor) {
-      error = open_processor(processor, attributes_for(settings_, period, with_kernel), pages);
+      error = open_processor(processor, attributes_for(settings_, with_kernel), pages);
       if (error == ENODEV) error = 0;  // that processor is off
       if (error != 0) break;
     }
@@ -194,32 +206,7 @@ void fault_events::close() {
 
 void fault_events::take(std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
                         std::vector<process_event>& processes) {
-  const std::size_t before = faults.size();
   for (const buffer& one : buffers_) take_from(one, faults, mappings, processes);
-  if (!settings_.everything) adapt(faults.size() - before);
-}
-
-// Takes fewer while there are many. Each fault carries the period that it was taken at.
-void fault_events::adapt(std::size_t faults) {
-  since_look_ += static_cast<double>(faults) * static_cast<double>(period_);
-  const std::uint64_t now = raw_clock_ns();
-  if (last_look_ns_ == 0) last_look_ns_ = now;
-  if (now - last_look_ns_ < look_every_ns) return;
-  const double per_second = since_look_ * 1e9 / static_cast<double>(now - last_look_ns_);
-  last_look_ns_ = now;
-  since_look_ = 0;
-  std::uint64_t wanted = 1;
-  while (wanted < most_period && per_second > busy_faults_per_second * static_cast<double>(wanted))
-    wanted *= 4;
-  // Not back and forth at the border.
-  if (wanted == period_ || (wanted < period_ && 4 * wanted == period_ &&
-                            per_second * 2 > busy_faults_per_second * static_cast<double>(wanted)))
-    return;
-  for (const buffer& one : buffers_) {
-    ioctl(one.file, PERF_EVENT_IOC_PERIOD, &wanted);
-    for (const int other : one.others) ioctl(other, PERF_EVENT_IOC_PERIOD, &wanted);
-  }
-  period_ = wanted;
 }
 
 void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
@@ -252,6 +239,8 @@ void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
         fault.time_ns = in.word();
         fault.address = in.word();
         fault.weight = static_cast<double>(std::max<std::uint64_t>(1, in.word()));
+        told_ += 1;
+        seen_ += fault.weight;
         fault.in_kernel = (header.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
         if (settings_.mappings) {
           for (std::uint64_t left = in.word(); left > 0 && in.at < in.end; --left) {

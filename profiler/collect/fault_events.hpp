@@ -48,7 +48,7 @@ struct process_event {
 };
 
 struct fault_settings {
-  bool everything = true;     // each fault; else so many of them as cost little
+  bool everything = true;     // each fault; else so many of them as cost little, each with a weight
   bool mappings = false;      // and call chains: for mode faults
   std::uint32_t process = 0;  // runs already: all its threads; 0: what this process starts
 };
@@ -71,7 +71,8 @@ class fault_events {
   void take(std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
             std::vector<process_event>& processes);
   double lost() const noexcept { return lost_; }
-  std::uint64_t period() const noexcept { return period_; }
+  // So many faults came for each one that was told; 1 at least.
+  double period() const noexcept { return told_ > 0 ? seen_ / told_ : 1; }
 
  private:
   struct buffer {
@@ -81,19 +82,17 @@ class fault_events {
   };
   // One event for each thread on a processor, and the memory that they share. An errno value; 0: it is open.
   int open_processor(int processor, const perf_event_attr& attributes, std::size_t pages);
-  bool open_all(std::uint64_t period, bool with_kernel);
+  bool open_all(bool with_kernel);
   void take_from(const buffer& one, std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
                  std::vector<process_event>& processes);
-  void adapt(std::size_t faults);
 
   fault_settings settings_;
   std::vector<buffer> buffers_;
   std::size_t buffer_bytes_ = 0;
   std::size_t page_bytes_ = 4096;
   bool sees_kernel_ = false;
-  std::uint64_t period_ = 1;
-  std::uint64_t last_look_ns_ = 0;
-  double since_look_ = 0;
+  double told_ = 0;
+  double seen_ = 0;
   double lost_ = 0;
   std::string refusal_;
   std::vector<unsigned char> record_;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -157,7 +158,7 @@ void recording::fill_meta(process_entry& process) {
   meta["start"] = process.start_seconds;
   meta["duration_ns"] = raw_clock_ns() - process.start_ns;
   meta["sample_bytes"] = settings_.mode == profile_mode::sample ? settings_.sample_bytes : 0;
-  meta["fault_period"] = faults_.is_open() ? faults_.period() : 0;
+  meta["fault_period"] = faults_.is_open() ? std::round(faults_.period()) : 0;
   meta["page_bytes"] = sysconf(_SC_PAGESIZE);
   meta["allocator"] = process.allocator;
   nlohmann::json refused = meta.contains("refused") ? meta["refused"] : nlohmann::json::array();
