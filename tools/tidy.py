@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Runs clang-tidy over src/, cli/ and profiler/; what was clean and has not changed since is not read again.
 
-Usage: tidy.py CLANG_TIDY BUILD_FOLDER
-BUILD_FOLDER holds compile_commands.json. What was clean is kept in BUILD_FOLDER/tidy/, one empty file named by
-the hash of all that decides the outcome: the sources, the project's headers they include, .clang-tidy, the
-compiler's command and clang-tidy's version.
+Usage: tidy.py CLANG_TIDY BUILD_FOLDER [COMMIT]
+With COMMIT, only what differs from it is read: each source that changed, and for each header that changed one source
+that includes it; everything, where a .clang-tidy changed. BUILD_FOLDER holds compile_commands.json. What was clean is
+kept in BUILD_FOLDER/tidy/, one empty file named by the hash of all that decides the outcome: the sources, the project's
+headers they include, .clang-tidy, the compiler's command and clang-tidy's version.
 
 clang-tidy looks through every header anew for every file, which is where its time goes. So the files of one folder
 are read several at a time, as one source that includes them; their names do not clash, since the presets that users
@@ -66,10 +67,35 @@ def arguments_of(entry):
     return tuple(kept)
 
 
-def batches_of(build):
+def changed_since(commit):
+    """The project's files that differ from the commit, those that git does not know yet among them."""
+    words = (["diff", "--name-only", "--diff-filter=d", commit], ["ls-files", "--others", "--exclude-standard"])
+    lists = [subprocess.run(["git", *each], cwd=ROOT, capture_output=True, text=True, check=True).stdout for each in words]
+    return {ROOT / name for each in lists for name in each.splitlines()}
+
+
+def sources_that_show(changed, sources):
+    """The sources whose findings cover the changed files; None: all of them."""
+    if any(path.name == ".clang-tidy" for path in changed):
+        return None
+    closures = {source: closure_of(source) for source in sources}
+    chosen = changed & set(sources)
+    seen = set().union(*(closures[source] for source in chosen))
+    for header in sorted(changed - seen):
+        readers = [source for source in sources if header in closures[source]]
+        if readers and header not in seen:
+            # The source of the same name, or else the one that includes the least.
+            reader = min(readers, key=lambda each: (each.stem != header.stem, len(closures[each])))
+            chosen.add(reader)
+            seen |= closures[reader]
+    return chosen
+
+
+def batches_of(build, only=None):
+    """All sources, or those of `only`, in batches."""
     entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     arguments = {Path(entry["file"]).resolve(): arguments_of(entry) for entry in entries}
-    sources = sorted(path for path in arguments if path.is_file())
+    sources = sorted(path for path in arguments if path.is_file() and (only is None or path in only))
 
     def inside(path, folders):
         return any(path.is_relative_to(folder) for folder in folders)
@@ -105,13 +131,18 @@ def run_tidy(tidy, build, batch, name):
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__.strip())
     tidy, build = sys.argv[1], Path(sys.argv[2]).resolve()
     version = subprocess.run([tidy, "--version"], capture_output=True, text=True, check=True).stdout
     clean = build / "tidy"
     clean.mkdir(exist_ok=True)
     marks = {batch: clean / batch.fingerprint(version) for batch in batches_of(build)}
+    kept = set(marks.values())
+    if len(sys.argv) == 4:
+        unknown = [source for batch, mark in marks.items() if not mark.exists() for source in batch.sources]
+        shown = sources_that_show(changed_since(sys.argv[3]), unknown)
+        marks = {batch: clean / batch.fingerprint(version) for batch in batches_of(build, shown)}
     # The largest first: the last one to end is then a short one.
     pending = sorted((batch for batch, mark in marks.items() if not mark.exists()),
                      key=lambda batch: -len(batch.sources))
@@ -127,7 +158,7 @@ def main():
             else:
                 failed += 1
                 print(output, flush=True)
-    for stale in set(clean.iterdir()) - set(marks.values()):
+    for stale in set(clean.iterdir()) - kept - set(marks.values()):
         stale.unlink()
     files = sum(len(batch.sources) for batch in marks)
     print(f"clang-tidy: {files} files in {len(marks)} batches, {len(pending)} read, {failed} with findings")

@@ -11,7 +11,9 @@ dev_help() {
                                     C++ compiler and python3 on work that comes with tarn. OPTION… go to
                                     `tarn compare`, e.g. -n 5
   test [--long]                     check, build and test: unit, stress and death tests, the guarantees, real
-                                    programs, and the first two under sanitizers. --long adds what takes hours
+                                    programs, and the first two under sanitizers; clang-tidy reads what the
+                                    last ten commits changed, or what differs from TARN_BASE=COMMIT. --long adds
+                                    what takes hours, and clang-tidy on everything
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
   bench [--pools | --recyclers | --buffers | --profiler | --advice] [ARG…]
@@ -126,9 +128,16 @@ check_format() {
     xargs -0 "$tool" --dry-run -Werror
 }
 
-# check_tidy: needs the dev preset configured, for the compiler's commands.
+# check_tidy [COMMIT]: all sources, or what differs from COMMIT. Needs the dev preset configured, for the compiler's
+# commands.
 check_tidy() {
-  python3 tools/tidy.py "$(llvm_tool clang-tidy)" build/dev
+  python3 tools/tidy.py "$(llvm_tool clang-tidy)" build/dev "$@"
+}
+
+# The commit from which on changes are new to a clone: TARN_BASE where it is set, or else the tenth before this one.
+# Nothing where the history does not reach so far, as in a shallow clone.
+base_commit() {
+  git rev-parse --quiet --verify "${TARN_BASE:-HEAD~10}^{commit}"
 }
 
 check_headers() {
@@ -145,6 +154,7 @@ dev_check() {
     "Read it above. Formatting is mended by: clang-format-16 -i FILE…; then run ./dev check again."
 }
 
+# run_checks [COMMIT]: of clang-tidy's files those that differ from COMMIT, which takes minutes less.
 run_checks() {
   local status=0
   step "Checking text and licences" build/log/text.log python3 tools/check_text.py || status=1
@@ -152,7 +162,8 @@ run_checks() {
   step "Checking public headers" build/log/headers.log check_headers || status=1
   step "Checking the formatting" build/log/format.log check_format || status=1
   grep '^formatting: not checked' build/log/format.log
-  configure dev && step "Checking with clang-tidy" build/log/tidy.log check_tidy || status=1
+  configure dev && step "Checking with clang-tidy" build/log/tidy.log check_tidy "$@" || status=1
+  grep '^clang-tidy: ' build/log/tidy.log
   return $status
 }
 
@@ -165,10 +176,14 @@ dev_test() {
   esac
   need "$needs_build$needs_check$needs_tests${long:+$needs_bench}" "$wants"
 
-  local started=$SECONDS quick=(-LE '^long$')
+  local started=$SECONDS quick=(-LE '^long$') base=()
   failed=()
-  [ -z "$long" ] || quick=()
-  if run_checks; then
+  if [ -z "$long" ]; then
+    mapfile -t base < <(base_commit)
+  else
+    quick=()
+  fi
+  if run_checks "${base[@]}"; then
     closing_lines+=("check: 100% tests passed, 0 tests failed out of 1")
   else
     closing_lines+=("check: 0% tests passed, 1 tests failed out of 1")

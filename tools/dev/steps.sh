@@ -12,6 +12,11 @@ fail_usage() {
   fail 2 "$1" "See: ./dev help"
 }
 
+# Seconds since ./dev began, as minutes and seconds: what every line of a step begins with.
+step_clock() {
+  printf '[%02d:%02d]' $((SECONDS / 60)) $((SECONDS % 60))
+}
+
 # step TITLE LOG COMMAND…: runs the command with its output in the file LOG, and shows TITLE with the newest
 # count of that output (ninja's "[3/40]", ctest's "3/40 Test"). Returns the command's status; after a failure
 # the useful end of the output has been shown.
@@ -27,7 +32,7 @@ step() {
       shown=$SECONDS
       count=$(step_count "$log")
       [ ! -t 1 ] || printf '\r\033[K'
-      printf '%s %s(%d s so far)' "$title" "${count:+$count }" $((SECONDS - started))
+      printf '%s %s %s(%d s so far)' "$(step_clock)" "$title" "${count:+$count }" $((SECONDS - started))
       [ -t 1 ] || printf '\n'
     fi
     sleep 0.2
@@ -36,9 +41,9 @@ step() {
   trap - INT TERM
   [ ! -t 1 ] || printf '\r\033[K'
   if [ "$status" -eq 0 ]; then
-    printf '%s: done in %d s\n' "$title" $((SECONDS - started))
+    printf '%s %s: done in %d s\n' "$(step_clock)" "$title" $((SECONDS - started))
   else
-    printf '%s: FAILED after %d s\n' "$title" $((SECONDS - started))
+    printf '%s %s: FAILED after %d s\n' "$(step_clock)" "$title" $((SECONDS - started))
     step_failure "$log"
   fi
   return "$status"
