@@ -119,7 +119,8 @@ class advice_replay {
     one.grade = profiler::advice_grade::replayed;
     const double part = part_of(base);
     profiler::apply_experience(
-        one, {part * saving->raw_ns, part * saving->least_ns, part * saving->most_ns, 0},
+        one,
+        {part * saving->raw_ns, part * saving->least_ns, part * saving->most_ns, 0, part * saving->fault_ns},
         profiler::heap_size_of(profiler::peak_bytes_of(p_)), profiler::cpu_time_of(p_));
     one.evidence.push_back(fmt::format(
         "replayed: {} of CPU time less than as it was, {} page faults instead of {}",

@@ -187,7 +187,7 @@ int cmd_sites(const std::vector<std::string>& words) {
     total += key;
     if (!matches(p, row, filter)) continue;
     const auto frames = row.frames(p);
-    const auto [at, is_new] = known.try_emplace(place_key(frames) + type_of(row), lines.size());
+    const auto [at, is_new] = known.try_emplace(place_key(p, frames) + type_of(row), lines.size());
     if (is_new) lines.push_back({&row, frames[profiler::own_frame(frames)], 0, {}, 0});
     lines[at->second].key += key;
     add(lines[at->second].figures, row.figures());

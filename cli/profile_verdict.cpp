@@ -37,28 +37,41 @@ std::string margin_percent(double variance, double value) {
 }
 
 struct paying_place {
-  std::string name;
+  std::string name;       // shown: with the base name of the file
+  std::string full_name;  // what it is told apart by: with the whole path
   double cost = 0;
   double cost_variance = 0;
   profiler::site_figures figures;  // counts and bytes only
 };
 
-std::string name_of(const profiler::profile& p, const profiler::site& site) {
-  const profiler::source_frame frame = profiler::site_label(p, site);
-  if (frame.file.empty()) return frame.function;
-  return fmt::format("{} ({}:{})", frame.function, frame.file.substr(frame.file.rfind('/') + 1), frame.line);
+void set_names(paying_place& place, const profiler::profile& p, const profiler::source_frame& frame) {
+  const std::string file = profiler::file_of(p, frame);
+  const std::string line = frame.line != 0 ? fmt::format(":{}", frame.line) : "";
+  place.full_name = file.empty() ? frame.function : fmt::format("{} ({}{})", frame.function, file, line);
+  place.name = frame.file.empty() ? frame.function
+                                  : fmt::format("{} ({}{})", frame.function,
+                                                frame.file.substr(frame.file.rfind('/') + 1), line);
+}
+
+// Of places that would look alike, the whole paths are shown.
+void tell_apart(std::vector<paying_place>& places) {
+  std::map<std::string, int> alike;
+  for (const paying_place& place : places) ++alike[place.name];
+  for (paying_place& place : places) {
+    if (alike[place.name] > 1) place.name = place.full_name;
+  }
 }
 
 // By the place in the program, over all call paths that lead there; costliest first.
 std::vector<paying_place> paying_places(const profiler::profile& p) {
-  std::map<std::string, paying_place> by_name;
+  std::map<std::string, paying_place> by_full_name;
   for (const profiler::site& site : p.sites) {
     const profiler::cost one = profiler::cost_of(p, site.figures);
     const double cost = one.total();
     if (cost <= 0) continue;
-    const std::string name = name_of(p, site);
-    paying_place& place = by_name[name];
-    place.name = name;
+    paying_place named;
+    set_names(named, p, profiler::site_label(p, site));
+    paying_place& place = by_full_name.try_emplace(named.full_name, named).first->second;
     place.cost += cost;
     place.cost_variance += one.variance();
     place.figures.allocations += site.figures.allocations + site.figures.maps;
@@ -66,7 +79,8 @@ std::vector<paying_place> paying_places(const profiler::profile& p) {
     place.figures.bytes += site.figures.bytes + site.figures.mapped_bytes;
   }
   std::vector<paying_place> places;
-  for (auto& [name, place] : by_name) places.push_back(std::move(place));
+  for (auto& [name, place] : by_full_name) places.push_back(std::move(place));
+  tell_apart(places);
   std::sort(places.begin(), places.end(),
             [](const paying_place& left, const paying_place& right) { return left.cost > right.cost; });
   return places;

@@ -41,7 +41,7 @@ std::string cut_to_width(const std::string& text, std::size_t width);
 std::string cut_in_middle(const std::string& text, std::size_t width);
 
 // The callers that tell a path from others with the same own frame, as show_paths would show three of them.
-std::string place_key(const std::vector<profiler::source_frame>& path);
+std::string place_key(const profiler::profile& p, const std::vector<profiler::source_frame>& path);
 
 // Of the terminal that `descriptor` is; 0 where it is none.
 std::size_t terminal_width(int descriptor);

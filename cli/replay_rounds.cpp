@@ -176,15 +176,19 @@ std::optional<profiler::raw_saving> saving_of(const replay_result& subject, cons
   const std::size_t rounds = std::min(subject.rounds.size(), reference.rounds.size());
   if (rounds == 0) return std::nullopt;
   std::vector<double> differences;
+  std::vector<double> in_kernel;
   for (std::size_t round = 0; round < rounds; ++round) {
-    differences.push_back(1e9 *
-                          (reference.rounds[round].cpu_seconds() - subject.rounds[round].cpu_seconds()));
+    const play_figures& before = reference.rounds[round];
+    const play_figures& after = subject.rounds[round];
+    differences.push_back(1e9 * (before.cpu_seconds() - after.cpu_seconds()));
+    in_kernel.push_back(1e9 * (before.system_seconds - after.system_seconds));
   }
   const auto [least, most] = std::minmax_element(differences.begin(), differences.end());
   profiler::raw_saving saving;
   saving.raw_ns = median(differences);
   saving.least_ns = *least;
   saving.most_ns = *most;
+  saving.fault_ns = median(in_kernel);
   return saving;
 }
 

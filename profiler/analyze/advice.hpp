@@ -57,6 +57,7 @@ struct advice {
   double low_ns = 0;                            // the interval that it lies in, by experience.hpp
   double high_ns = 0;
   double raw_ns = 0;        // what the rule or the replay says, before experience
+  double raw_fault_ns = 0;  // of it, page faults; only of another malloc, which saves both
   double share = 0;         // saving_ns of the program's CPU time
   double memory_bytes = 0;  // what would stay in memory that goes back now
   // Of an earlier piece of advice that would save the same cost already, its index; -1: none.

@@ -97,8 +97,9 @@ refaults refaults_of(const advice_facts& facts) {
   return sum;
 }
 
-void set_saving(advice& one, const advice_facts& facts, double raw_ns, double samples) {
+void set_saving(advice& one, const advice_facts& facts, double raw_ns, double samples, double fault_ns) {
   raw_saving raw;
+  raw.fault_ns = fault_ns;
   raw.raw_ns = raw.least_ns = raw.most_ns = std::max(0.0, raw_ns);
   // Two standard deviations of a Poisson count.
   raw.error = facts.p.mode == profile_mode::full ? 0 : 2 / std::sqrt(std::max(1.0, samples));

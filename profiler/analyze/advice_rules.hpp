@@ -65,9 +65,9 @@ std::optional<advice> advise_proof_of_placement(const advice_facts& facts);
 
 // ---- what the rules share ----
 
-// Sets the three figures of `one`, whose kind is known, from what the rule says and what `samples` leave uncertain.
-// Invariant afterwards: 0 <= low_ns <= saving_ns <= high_ns <= the program's CPU time.
-void set_saving(advice& one, const advice_facts& facts, double raw_ns, double samples);
+// Sets the three figures of `one`, whose kind is known, from what the rule says and what `samples` leave uncertain;
+// `fault_ns`: raw_saving. Invariant afterwards: 0 <= low_ns <= saving_ns <= high_ns <= the program's CPU time.
+void set_saving(advice& one, const advice_facts& facts, double raw_ns, double samples, double fault_ns = 0);
 advice for_group(advice_kind kind, const site_group& group);
 // "12 % of the program's CPU time"
 std::string say_of_cpu(const advice_facts& facts, double ns);

@@ -228,6 +228,7 @@ nlohmann::json as_json(const advice& one) {
           {"variables", variables},
           {"library", one.library},
           {"raw_ns", one.raw_ns},
+          {"raw_fault_ns", one.raw_fault_ns},
           {"saving_ns", one.saving_ns},
           {"low_ns", one.low_ns},
           {"high_ns", one.high_ns},

@@ -38,11 +38,21 @@ experience experience_of(advice_kind kind, advice_grade grade, heap_size heap) {
 
 void apply_experience(advice& one, const raw_saving& raw, heap_size heap, double cpu_ns) {
   const experience by = experience_of(one.kind, one.grade, heap);
+  const bool splits = one.kind == advice_kind::allocator;
+  const experience of_faults =
+      splits ? experience_of(advice_kind::tunable, one.grade, heap_size::any) : experience();
+  const double fault_ns = splits ? std::clamp(raw.fault_ns, 0.0, std::max(0.0, raw.raw_ns)) : 0;
+  const auto times = [&](double ns, double experience::*part) {
+    const double faults = std::min(ns, fault_ns);
+    return of_faults.*part * faults + by.*part * (ns - faults);
+  };
   one.raw_ns = raw.raw_ns;
-  one.saving_ns = std::clamp(by.middle * raw.raw_ns, 0.0, cpu_ns);
-  one.low_ns = std::clamp(by.low * std::min(raw.least_ns, raw.raw_ns * (1 - raw.error)), 0.0, one.saving_ns);
-  one.high_ns =
-      std::clamp(by.high * std::max(raw.most_ns, raw.raw_ns * (1 + raw.error)), one.saving_ns, cpu_ns);
+  one.raw_fault_ns = fault_ns;
+  one.saving_ns = std::clamp(times(raw.raw_ns, &experience::middle), 0.0, cpu_ns);
+  const double least = std::min(raw.least_ns, raw.raw_ns * (1 - raw.error));
+  const double most = std::max(raw.most_ns, raw.raw_ns * (1 + raw.error));
+  one.low_ns = std::clamp(times(least, &experience::low), 0.0, one.saving_ns);
+  one.high_ns = std::clamp(times(most, &experience::high), one.saving_ns, cpu_ns);
   one.share = one.saving_ns / cpu_ns;
 }
 

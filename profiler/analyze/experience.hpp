@@ -25,12 +25,15 @@ heap_size heap_size_of(double peak_bytes);
 
 // Sets the three figures of `one`, whose kind and grade are known, from what the rule or the replay says, `raw_ns`. The
 // interval holds [least_ns, most_ns], between which the rounds of a replay lay, and `error` of raw_ns to either side. All
-// are at most `cpu_ns`, as a program cannot save more than it takes.
+// are at most `cpu_ns`, as a program cannot save more than it takes. `fault_ns` is the part of raw_ns that page faults make
+// up, which the kernel counts: experience with another malloc is of malloc's own part, the rest; that with glibc's tunables is
+// of the faults.
 struct raw_saving {
   double raw_ns = 0;
   double least_ns = 0;
   double most_ns = 0;
   double error = 0;
+  double fault_ns = 0;
 };
 void apply_experience(advice& one, const raw_saving& raw, heap_size heap, double cpu_ns);
 

@@ -140,7 +140,7 @@ std::vector<site_group> group_sites(const profile& p) {
     const source_frame none;
     const source_frame& place = frames.empty() ? none : frames[at];
     const auto [entry, is_new] =
-        found.try_emplace({place.function, place.file, place.line, p.sites[index].type});
+        found.try_emplace({place.function, file_of(p, place), place.line, p.sites[index].type});
     if (is_new) {
       entry->second.type = p.sites[index].type;
       set_place(entry->second, frames, at);

@@ -64,4 +64,10 @@ source_frame site_label(const profile& p, const site& one) {
   return frames[own_frame(frames)];
 }
 
+std::string file_of(const profile& p, const source_frame& frame) {
+  if (!frame.file.empty()) return frame.file;
+  const module_info* module = frame.address != 0 ? module_at(p, frame.address - 1) : nullptr;
+  return module != nullptr ? module->path : std::string();
+}
+
 }  // namespace tarn::profiler

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "profiler/model/profile.hpp"
@@ -20,5 +21,9 @@ std::size_t own_frame(const std::vector<source_frame>& frames);
 
 // Of a site; named "[no call path]" where it has none.
 source_frame site_label(const profile& p, const site& one);
+
+// The file that a frame's function is told apart by from others of its name: the source file, or, where that is not known,
+// the module. Whole paths; "": neither is known. Requires a frame of frames_of.
+std::string file_of(const profile& p, const source_frame& frame);
 
 }  // namespace tarn::profiler

@@ -47,8 +47,8 @@ std::string unknown_function(const profile& p, std::uint64_t address) {
 
 std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack, std::size_t most) {
   std::vector<source_frame> frames;
-  std::vector<std::uint64_t> addresses;  // of each frame
   bool has_script = false;
+  std::size_t named = 0;
   // A parent's index is less than its child's: this ends.
   for (; most != 0 && stack != 0 && stack < p.stacks.size(); --most) {
     const stack_node& node = p.stacks[stack];
@@ -59,14 +59,12 @@ std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack, std::
       frames.push_back({unknown_function(p, node.address), {}, 0, false});
     }
     has_script = has_script || is_script_address(node.address);
-    addresses.resize(frames.size(), node.address);
+    for (; named < frames.size(); ++named) frames[named].address = node.address;
     if (node.parent >= stack) break;
     stack = node.parent;
   }
   if (has_script) {
-    for (std::size_t index = 0; index < frames.size(); ++index) {
-      frames[index].kind = kind_of(p, addresses[index]);
-    }
+    for (source_frame& frame : frames) frame.kind = kind_of(p, frame.address);
   }
   return frames;
 }

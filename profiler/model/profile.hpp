@@ -49,6 +49,7 @@ struct source_frame {
   std::uint32_t line = 0;
   bool inlined = false;  // into the next one
   frame_kind kind = frame_kind::native;
+  std::uint64_t address = 0;  // the return address; like `kind`, set by frames_of and in no file
 };
 
 enum class type_evidence : std::uint8_t { none, allocator, constructor, vtable };  // best first after none

@@ -226,6 +226,39 @@ TEST(Experience, HoldsTheRoundsOfAReplay) {
   EXPECT_LE(one.high_ns, 60);
 }
 
+// The factor of another malloc was fitted to what malloc itself takes; page faults are counted, and each saves what it costs.
+TEST(Experience, OfAnotherMallocIsAppliedToMallocsOwnPartAlone) {
+  const experience faults = experience_of(advice_kind::tunable, advice_grade::replayed, heap_size::any);
+  const experience calls = experience_of(advice_kind::allocator, advice_grade::replayed, heap_size::small);
+  advice one;
+  one.kind = advice_kind::allocator;
+  one.grade = advice_grade::replayed;
+  apply_experience(one, {100, 90, 120, 0, 80}, heap_size::small, 1e9);
+  EXPECT_DOUBLE_EQ(one.saving_ns, 80 * faults.middle + 20 * calls.middle);
+  EXPECT_DOUBLE_EQ(one.low_ns, 80 * faults.low + 10 * calls.low);
+  EXPECT_DOUBLE_EQ(one.high_ns, 80 * faults.high + 40 * calls.high);
+  // Faults save more than the whole does where malloc itself takes longer.
+  apply_experience(one, {100, 100, 100, 0, 130}, heap_size::small, 1e9);
+  EXPECT_DOUBLE_EQ(one.saving_ns, 100 * faults.middle);
+}
+
+TEST(Advice, WhereFaultsDecideTheTunableComesBeforeAnotherMalloc) {
+  small_program program;
+  make_refaulted(program.add({"decode()"}, 1 << 20, 1000));
+  std::vector<advice> all = advise(program.p);
+  for (advice& one : all) {
+    if (one.kind != advice_kind::tunable && one.kind != advice_kind::allocator) continue;
+    one.grade = advice_grade::replayed;
+    const double raw = one.kind == advice_kind::tunable ? 384e6 : 385e6;
+    apply_experience(one, {raw, raw, raw, 0, raw}, heap_size::small, 1e9);
+  }
+  all = arrange_advice(program.p, all);
+  ASSERT_EQ(all[0].kind, advice_kind::tunable);
+  const advice* malloc = find(all, advice_kind::allocator);
+  ASSERT_NE(malloc, nullptr);
+  EXPECT_EQ(malloc->instead_of, 0);
+}
+
 TEST(Experience, IsInOrderForAllKindsAndGrades) {
   for (int kind = 0; kind <= static_cast<int>(advice_kind::placement); ++kind) {
     for (const advice_grade grade : {advice_grade::estimated, advice_grade::replayed}) {
