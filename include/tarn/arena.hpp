@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: MIT
-// arena: memory for objects that end together, handed out by moving a pointer.
+// arena: memory for objects that end together, allocated by moving a cursor (region-based allocation; Hanson, "Fast
+// Allocation and Deallocation of Memory Based on Object Lifetimes", Software: Practice and Experience, 1990).
 //
-// Use it for what one request, one frame, one parse or one compilation unit builds up and drops as a whole. Do not
-// when single objects must go back while others stay: memory returns only by rewind(), reset(), release() or the
-// arena's end. An arena that lives as long as a service and is never reset is a leak.
+// Use it for what one request, one frame, one parse or one compilation unit builds up and drops as a whole. Do not use
+// it when single objects must be freed while others stay: memory is freed only by rewind(), reset(), release() or the
+// arena's destructor. An arena that lives as long as a service and is never reset is a leak.
 //
-// Memory comes in blocks from the engine's page heap: 8 KiB at first, as much again as there is already, at most
-// 1 MiB at once; requests above half of that get pages of their own. What a request finds no room for at the end of a
-// block is lost until the arena is rewound, and less than that request.
+// Memory comes in blocks from the engine's page heap: the first has 8 KiB, each further one as many bytes as the arena
+// already has, but at most 1 MiB; requests above half of that get pages of their own. A request that does not fit at
+// the end of a block leaves that end unused until the arena is rewound; the loss is smaller than the request.
 //
-// Destructors: create() and create_array() see to it that destructors that do something run, newest first, when the
-// memory of the object goes: by rewind(), reset(), release() or the arena's end. That takes 16 bytes more per object;
-// a type without a destructor pays nothing. create_without_destructor() is for objects that own nothing beyond the
-// arena.
+// Destructors: an object of create() or create_array() whose type has a non-trivial destructor is destroyed, newest
+// first, when its memory is freed: by rewind(), reset(), release() or the arena's destructor. That takes 16 bytes more
+// per object; a trivially destructible type pays nothing. create_without_destructor() is for objects that own nothing
+// outside the arena.
 //
 // Thread safety: none; calls must not overlap. Arena and objects may move to another thread as a whole.
 // Failure: std::bad_alloc, or null from the try_ forms; nothing allocated before is affected. Without exceptions, the
 // process ends instead of the throw.
-// Cost: about seven instructions per allocation, when size and alignment are constants; a block costs a lock.
-// AddressSanitizer knows what is handed out and what is not. With TARN_CHECKED_POOLS, memory that is rewound is
-// filled with 0xdd, and a marker that is no longer valid ends the process with a message.
+// Cost: about seven instructions per allocation when size and alignment are constants; a new block takes a lock.
+// AddressSanitizer reports accesses to memory of the arena that is not allocated. With TARN_CHECKED_POOLS, memory that
+// is rewound is filled with 0xdd, and a rewind to a marker that is no longer valid ends the process with a message.
+// Units: all sizes are in bytes.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +43,7 @@ inline namespace TARN_POOL_MODE {
 
 class arena {
  public:
-  // A place in the arena's history, to rewind to.
+  // A position of the arena to which rewind() can return.
   class marker {
     friend class arena;
     explicit marker(const detail::arena_marker& place) noexcept : place_(place) {}
@@ -51,11 +53,12 @@ class arena {
   // Takes no memory yet.
   constexpr arena() noexcept = default;
   // Uses the buffer before it takes any pages, and again after every reset. Requires: the buffer outlives the arena,
-  // and any arena that this one is moved to. 16 bytes of it are the arena's own; one that is smaller is not used.
+  // and any arena that this one is moved to. The arena keeps 16 bytes of the buffer for itself; a smaller buffer is not
+  // used.
   arena(void* buffer, std::size_t bytes) noexcept { core_.adopt_buffer(buffer, bytes); }
   // Movable, so that a result can carry the memory that it lies in: all pointers and markers stay valid, and belong to
-  // the new arena. The old one is empty, as a new one. What refers to the arena itself (arena_resource) does not
-  // follow.
+  // the new arena. The old arena becomes empty, as if just constructed. An arena_resource keeps referring to the old
+  // arena.
   arena(arena&& other) noexcept : core_(std::exchange(other.core_, {})) {}
   arena& operator=(arena&& other) noexcept {
     if (this != &other) {
@@ -66,12 +69,13 @@ class arena {
   }
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;
-  // As release(). A buffer is the user's again.
+  // As release(). The buffer, if one was given, may be used by the caller again.
   ~arena() { core_.end(); }
 
   // ---- memory ----
 
-  // Requires: alignment is a power of two. 0 bytes give a pointer that is not null, and may be another's too.
+  // Requires: alignment is a power of two. A request of 0 bytes gives a pointer that is not null but need not be
+  // unique.
   [[nodiscard]] TARN_DETAIL_INLINE void* allocate(std::size_t bytes,
                                                   std::size_t alignment = alignof(std::max_align_t)) {
     return core_.allocate_or_throw(bytes, alignment);
@@ -81,19 +85,19 @@ class arena {
       std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) noexcept {
     return core_.allocate(bytes, alignment);
   }
-  // Takes the memory back if it is the last that was handed out, and does nothing otherwise. Requires: from allocate()
-  // of this arena, with the same size.
+  // Frees the memory if it is the newest allocation, and does nothing otherwise. Requires: from allocate() of this
+  // arena, with the same size.
   TARN_DETAIL_INLINE void deallocate(void* memory, std::size_t bytes) noexcept {
     core_.take_back(memory, bytes);
   }
 
-  // Memory for so many Ts; no constructor runs. Throws std::bad_alloc also when their size has no std::size_t.
+  // Memory for `count` objects; no constructor runs. Throws std::bad_alloc also when their size overflows.
   template <class T>
   [[nodiscard]] TARN_DETAIL_INLINE T* allocate_array(std::size_t count) {
     if (TARN_DETAIL_UNLIKELY(count > detail::most_request / sizeof(T))) detail::throw_bad_alloc();
     return static_cast<T*>(allocate(count * sizeof(T), alignof(T)));
   }
-  // The text's bytes, in the arena; no null byte behind them.
+  // A copy of the text in the arena, without a terminating null byte.
   [[nodiscard]] std::string_view copy(std::string_view text) {
     if (text.empty()) return {};
     char* const memory = allocate_array<char>(text.size());
@@ -103,8 +107,8 @@ class arena {
 
   // ---- objects ----
 
-  // A new T, whose destructor runs when its memory goes. Throws std::bad_alloc, and what the constructor throws; then
-  // no destructor is noted, and the memory stays taken until the arena is rewound.
+  // A new T, whose destructor runs when its memory is freed. Throws std::bad_alloc, and what the constructor throws; in
+  // that case no destructor will run, and the memory stays allocated until the arena is rewound.
   template <class T, class... Args>
   [[nodiscard]] TARN_DETAIL_INLINE T* create(Args&&... args) {
     if constexpr (std::is_trivially_destructible_v<T>) {
@@ -122,7 +126,7 @@ class arena {
   [[nodiscard]] TARN_DETAIL_INLINE T* create_without_destructor(Args&&... args) {
     return ::new (allocate(sizeof(T), alignof(T))) T(std::forward<Args>(args)...);
   }
-  // So many Ts, value-initialised; destructors as with create(), last element first.
+  // `count` value-initialised objects; destructors run as with create(), last element first.
   template <class T>
   [[nodiscard]] std::span<T> create_array(std::size_t count) {
     if constexpr (std::is_trivially_destructible_v<T>) {
@@ -142,25 +146,27 @@ class arena {
 
   // ---- the end of objects ----
 
-  // In checked programs a marker takes 40 bytes, elsewhere none.
+  // The present position. With TARN_CHECKED_POOLS a marker takes 40 bytes of the arena, otherwise none.
   [[nodiscard]] marker mark() noexcept { return marker(core_.mark()); }
-  // All that was made since the mark ends; what was made before stays. The marker stays valid. Cost: a few
+  // Destroys and frees everything allocated since the mark; older allocations stay. The marker stays valid. Cost: a few
   // instructions within a block, besides destructors. Requires: a marker of this arena, and since it was set no
-  // reset(), release() or rewind() to an older one.
+  // reset(), release() or rewind() to an older marker.
   void rewind(const marker& to) noexcept { core_.rewind(to.place_); }
-  // All ends, and the arena is as new but for memory that it keeps: at most twice what was in use in recent rounds
-  // between resets, or 64 KiB. (The most that was in use counts, and an eighth less with each round that used less.)
+  // Destroys and frees everything. The arena keeps blocks for the next round: at most twice the recent use, or 64 KiB
+  // if that is more. (Recent use is the most bytes in use in a round between resets; it falls by an eighth with each
+  // round that used less.)
   void reset() noexcept { core_.reset(); }
-  // All ends, and all pages go back to the page heap, which keeps them warm for a while for whoever asks.
+  // Destroys and frees everything; all pages go back to the page heap, which keeps them backed by memory for a while.
   void release() noexcept { core_.release(); }
-  // So many bytes, in small pieces or in one, without asking for memory. Throws std::bad_alloc.
+  // Makes room for `bytes` bytes, in small pieces or in one, without a further request for memory. Throws
+  // std::bad_alloc.
   void reserve(std::size_t bytes) {
     if (!core_.reserve(bytes)) detail::throw_bad_alloc();
   }
 
-  // Bytes handed out, with what was lost to alignment and at the end of blocks.
+  // Bytes allocated, with those lost to alignment and at the end of blocks.
   [[nodiscard]] std::size_t bytes_used() const noexcept { return core_.used(); }
-  // Bytes that the arena holds, the user's buffer among them.
+  // Bytes that the arena holds, including the caller's buffer.
   [[nodiscard]] std::size_t bytes_reserved() const noexcept { return core_.reserved; }
 
  private:
@@ -169,7 +175,10 @@ class arena {
     std::size_t count;
   };
 
-  // Ts behind the cleanup that ends them, which is a Note.
+  // Where the cleanup (a Note) and the objects that it destroys lie:
+  //
+  //     memory                       memory + offset
+  //     | Note | padding to alignof(T) | T | T | ... |
   template <class T, class Note>
   struct owned {
     static constexpr std::size_t alignment = std::max(alignof(T), alignof(Note));

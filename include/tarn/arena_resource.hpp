@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 // arena_resource: an arena as a std::pmr::memory_resource, for the containers of namespace std::pmr.
 //
-// What a container gives back returns to the arena only if it is the last allocation (temporary strings, the last
-// element's node); the rest waits for the arena's reset. So: reserve() vectors that grow, or their old buffers stay.
-// Containers that are created in the arena with create_without_destructor() need no destruction.
+// Use it for containers that are built up and dropped with the rest of an arena. Do not use it for containers that
+// shrink and grow for a long time: memory that a container deallocates is free again only if it is the arena's newest
+// allocation (a temporary string, the node of the last element); all other memory stays taken until the arena's reset.
+// Call reserve() on vectors that grow, or each outgrown buffer stays. Containers that are created in the arena with
+// create_without_destructor() need no destruction.
 //
-// Thread safety: the arena's, none. Failure: std::bad_alloc.
+// Thread safety: none, as the arena. Failure: std::bad_alloc.
 // Cost: a virtual call and some ten instructions.
 // Two resources are equal only if they are the same object, so keep one per arena: containers with different resources
-// copy their elements when they are moved or swapped. Requires: the arena stays where it is, and outlives the resource.
+// copy their elements when they are moved or swapped. Requires: the arena is not moved, and outlives the resource.
 #pragma once
 
 #include <cstddef>

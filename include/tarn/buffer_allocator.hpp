@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
-// buffer_allocator<T>: a standard allocator for large arrays, whose memory comes from a buffer pool, and buffer_resource,
-// the same for containers of std::pmr.
+// buffer_allocator<T>: a standard allocator for large arrays, whose memory comes from a buffer pool, and
+// buffer_resource, the same for containers of std::pmr.
 //
 //     std::vector<std::byte, tarn::buffer_allocator<std::byte>> image;
-//     image.resize(32 << 20);              // not written, neither here nor by the system: warm memory, as it is
-//     image.resize(0), image.shrink_to_fit();
+//     image.resize(32 << 20);              // a kept buffer as it is: no page fault, and nothing is written
+//     image.resize(0), image.shrink_to_fit();   // the buffer goes back to the pool
 //
-// Elements that are made without arguments are default-initialised: resize(n) of bytes or floats writes nothing, and the
-// elements' values are indeterminate until they are written. resize(n, value) writes as ever. Where zeroes are wanted, give
-// the value, or take a zeroed pool.
+// Elements that are constructed without arguments are default-initialised: resize(n) of bytes or floats writes nothing,
+// and the elements' values are indeterminate until they are written. resize(n, value) writes all elements, as with
+// std::allocator. For zeroes, pass the value, or use a zeroed pool.
 //
-// Where memory comes from: arrays of 64 KiB and more, from the pool given, else from the process-wide one (all options at
-// their defaults; it is never destroyed, so containers of any storage duration may use it); smaller ones from operator new.
-// A moved container takes its allocator along; two are equal if their pools are the same.
-// Thread safety: as buffer_pool. Failure: std::bad_alloc, std::bad_array_new_length for a count that no array has.
-// Not for std::deque, list or map, which never ask for so much at once; nor for vectors that grow by push_back to sizes
-// unknown: each growth takes a buffer and copies.
+// Where memory comes from: arrays of 64 KiB and more from the given pool, else from the process-wide one (all options
+// at their defaults; it is never destroyed, so containers of any storage duration may use it); smaller ones from
+// operator new. A moved container takes its allocator along; two allocators are equal if their pools are the same.
+// Thread safety: as buffer_pool. Cost: as buffer_pool::get. Failure: std::bad_alloc; std::bad_array_new_length if the
+// size overflows. Do not use it for std::deque, list or map, which never ask for 64 KiB at once; nor for vectors that
+// grow by push_back to an unknown size: each growth takes a buffer and copies.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ namespace tarn {
 
 inline namespace TARN_POOL_MODE {
 
-// Below it, memory comes from elsewhere.
+// Smaller requests do not go to a buffer pool.
 inline constexpr std::size_t least_buffer_bytes = 65536;
 
 }  // namespace TARN_POOL_MODE
@@ -40,7 +40,7 @@ namespace detail {
 
 inline namespace TARN_POOL_MODE {
 
-// The pool itself, or the process-wide one for null.
+// `pool`, or the process-wide pool if it is null.
 inline tarn_buffer_pool* buffer_pool_or_shared(tarn_buffer_pool* pool) {
   if (pool == nullptr) pool = tarn_buffer_pool_shared();
   if (pool == nullptr) throw_bad_alloc();
@@ -61,7 +61,7 @@ inline namespace TARN_POOL_MODE {
 
 template <class T>
 class buffer_allocator {
-  // Pages are aligned to so much in any pool.
+  // Every pool aligns its buffers at least to this.
   static_assert(alignof(T) <= 4096,
                 "buffer_allocator: T is aligned to more than a page; use a pool of its own");
 
@@ -74,7 +74,7 @@ class buffer_allocator {
 
   // From the process-wide pool.
   buffer_allocator() noexcept = default;
-  // Requires: the pool outlives every allocation; what is freed later than the pool ends is no harm.
+  // Requires: no allocation after the pool's end. Memory may be freed after it.
   explicit buffer_allocator(const buffer_pool& pool) noexcept : pool_(pool.handle()) {}
   template <class U>
   buffer_allocator(const buffer_allocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
@@ -97,7 +97,7 @@ class buffer_allocator {
 #endif
   }
 
-  // Without arguments: no value is written.
+  // Default-initialises: a trivial type's value is not written.
   template <class U>
   void construct(U* object) noexcept(std::is_nothrow_default_constructible_v<U>) {
     ::new (static_cast<void*>(object)) U;
@@ -126,11 +126,11 @@ class buffer_allocator {
   tarn_buffer_pool* pool_ = nullptr;
 };
 
-// For std::pmr: blocks of 64 KiB and more from a pool, smaller ones, and those aligned to more than a page, from
-// `upstream`. Containers of std::pmr value-initialise what resize() adds.
+// For std::pmr: blocks of 64 KiB and more come from a pool; smaller ones, and those aligned to more than a page, from
+// `upstream`. Containers of std::pmr value-initialise (zero) the elements that resize() adds.
 class buffer_resource : public std::pmr::memory_resource {
  public:
-  // From the process-wide pool. Requires, of both: upstream is not null and outlives the resource.
+  // From the process-wide pool. Both constructors require that upstream is not null and outlives the resource.
   explicit buffer_resource(std::pmr::memory_resource* upstream = std::pmr::get_default_resource()) noexcept
       : upstream_(upstream) {}
   explicit buffer_resource(const buffer_pool& pool,
@@ -151,7 +151,7 @@ class buffer_resource : public std::pmr::memory_resource {
     if (is_large(bytes, alignment)) return tarn_buffer_give(nullptr, block);
     upstream_->deallocate(block, bytes, alignment);
   }
-  // What one allocates another may free if both send small blocks to the same place.
+  // Equal: blocks of one may be freed by the other, as both use the same pool and equal upstream resources.
   [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
 #if defined(__cpp_rtti)
     const auto* const same = dynamic_cast<const buffer_resource*>(&other);

@@ -3,24 +3,29 @@
 //
 //     tarn::buffer_pool frames({.name = "frames"});
 //     tarn::buffer frame = frames.get(32 << 20);        // the second time: no page fault, some 100 ns
-//     decode(frame.span());                             // goes back when `frame` ends
+//     decode(frame.span());                             // the buffer goes back when `frame` is destroyed
 //
-// A fresh page costs more to touch than to fill: 32 MiB from malloc or mmap, written and unmapped again, take ten times
-// as long as the writing. A pool keeps what is given back, whole, for the next request that needs between 80 and 100 % of
-// it, or cuts a longer buffer; what nobody wants goes to the system after an idle time, what is beyond a budget soon. Both
-// follow the memory that the process may use (control groups), and shrink when that runs short.
+// The page fault of a fresh page costs more than filling the page: 32 MiB from malloc or mmap, written and unmapped
+// again, take ten times as long as the writing. A pool keeps a buffer that is given back, whole and backed by memory,
+// for the next request of 80 to 100 % of its length; where none fits so well, it cuts a longer one. Idle buffers go to
+// the system after an idle time, those beyond the budget soon. The budget follows the memory that the process may use
+// (control groups), and shrinks when that runs short. (Best fit among idle buffers; why, and figures:
+// docs/design/0009.)
 //
-// Use it for frames, images, tensors, scratch memory of queries, I/O blocks (O_DIRECT). Do not for many small objects
-// (object_pool), for memory of one size that lives as long as the process, or where malloc is tarn's already and no limit,
-// prefaulting, alignment or figure is asked for: its large blocks stay warm in the same page heap.
+// Use it for frames, images, tensors, scratch memory of queries, I/O blocks (O_DIRECT). Do not use it for many small
+// objects (object_pool), for memory of one size that lives as long as the process, or where malloc is tarn's already
+// and no budget, prefaulting, alignment or statistics are needed: tarn's large blocks stay backed in the same page
+// heap.
 //
-// Thread safety: all members of pools may be called by any thread, but for the destructor; a buffer is one thread's at a
-// time, and may be given back by any. Lifetime: a buffer may outlive its pool; its memory goes when it is given back.
-// After fork both processes have a whole pool. Once a pool exists, files below /proc and /sys/fs/cgroup are read once a second
-// while buffers come and go or are kept: a sandbox must allow openat, read and close, or fail them, not kill for them.
-// Failure: std::bad_alloc, or an empty buffer from try_get. Nothing is lost by a failed call.
-// Cost: a hit takes two short locks; a miss a few µs and a fault for each page (or one call, see buffer_prefault).
-// Units are bytes. A buffer's content is not defined unless the pool is zeroed.
+// Thread safety: all members of pools except the destructor may be called by any thread; a buffer belongs to one
+// thread at a time, and any thread may give it back. Lifetime: a buffer may outlive its pool; its memory is freed when
+// it is given back. After fork both processes have a whole pool. Once a pool exists, files below /proc and
+// /sys/fs/cgroup are read once a second while the pool is in use: a sandbox must allow openat, read and close, or let
+// them fail, but not kill for them.
+// Failure: std::bad_alloc, or an empty buffer from try_get. A failed call changes nothing.
+// Cost: a hit takes two short locks; a miss a few µs and a page fault per page (or one system call, see
+// buffer_prefault).
+// Units are bytes. A buffer's content is indeterminate unless the pool is zeroed.
 #pragma once
 
 #include <sys/resource.h>
@@ -42,36 +47,40 @@ namespace tarn {
 
 inline namespace TARN_POOL_MODE {
 
-// Who backs a fresh buffer with memory.
+// When the pages of a fresh buffer are faulted in.
 enum class buffer_prefault : std::uint8_t {
-  never,   // the program's first writes, page by page
-  in_get,  // get() does, in one call: cheaper by a quarter, but all of it, whether it will be used or not
-  ahead,  // tarn's background thread: get() finds `ahead` buffers of the length last asked for ready. Where there is no
-  // such thread (TARN_BACKGROUND=off, sanitizers), as in_get
+  never,   // by the program's first writes, page by page
+  in_get,  // by get(), in one system call: a quarter cheaper, but for the whole buffer, used or not
+  // By tarn's background thread: it keeps `ahead` buffers of the length last asked for ready. Without that thread
+  // (TARN_BACKGROUND=off, sanitizers) as in_get.
+  ahead,
 };
 
+// Whether the system is asked to back buffers with huge pages.
 enum class buffer_huge_pages : std::uint8_t {
-  automatic,  // as malloc: for whole ones inside blocks of 4 MiB and more, in a heap of 16 MiB, while they are cheap
-  always,  // asked for in all buffers, which are then aligned to 2 MiB
+  automatic,  // as malloc does: in blocks of 4 MiB and more, once the heap has 16 MiB, while huge pages are cheap
+  always,  // for all buffers, which are then aligned to 2 MiB
   never,
 };
 
 struct buffer_pool_options {
-  const char* name = nullptr;  // in statistics and messages; up to 127 bytes of it
-  // Of the buffers' addresses: a power of two up to 1 GiB. 8 KiB, or the system's page if that is larger, at least.
-  // Capacities are multiples of the same, so each buffer may be read and written with O_DIRECT (checked builds excepted).
+  const char* name = nullptr;  // in statistics and messages; its first 127 bytes
+  // Of the buffers' addresses: a power of two up to 1 GiB; raised to 8 KiB, or to the system's page if that is larger.
+  // Capacities are multiples of 8 KiB and of the system's page, so each buffer may be read and written with O_DIRECT
+  // (except in checked builds).
   std::size_t alignment = 4096;
-  bool zeroed = false;  // buffers are zero when they are handed out, by the cheaper of memset and fresh pages
+  bool zeroed = false;  // buffers are zero when get() returns them, by the cheaper of memset and fresh pages
   buffer_prefault prefault = buffer_prefault::never;
-  std::size_t ahead = 1;  // buffers to have ready, with buffer_prefault::ahead
+  std::size_t ahead = 1;  // how many buffers to keep ready with buffer_prefault::ahead
   buffer_huge_pages huge_pages = buffer_huge_pages::automatic;
-  // Most bytes that idle buffers may keep; 0: an eighth of the memory that the process may use. More than half of that
-  // memory is never kept, and less while it runs short.
+  // Most bytes of idle buffers; 0: an eighth of the memory that the process may use. Never more than half of that
+  // memory, and less while memory runs short.
   std::size_t budget = 0;
-  // How long an idle buffer is kept, to within half of TARN_DECAY_MS (with TARN_DECAY_MS=-1: for ever); negative: for ever.
+  // How long an idle buffer is kept, to within half of TARN_DECAY_MS. Negative, or with TARN_DECAY_MS=-1: for ever.
   std::chrono::milliseconds idle_time{5000};
 };
 
+// The first four as in buffer_pool_options.
 struct locked_buffer_pool_options {
   const char* name = nullptr;
   std::size_t alignment = 4096;
@@ -81,22 +90,22 @@ struct locked_buffer_pool_options {
 };
 
 struct buffer_pool_stats {
-  std::uint64_t gets;         // buffers handed out: hits + misses
-  std::uint64_t hits;         // from what the pool had kept
-  std::uint64_t misses;       // from the page heap, whose free memory may be warm too, or from the system
-  std::size_t live;           // buffers in the program's hands
-  std::size_t live_bytes;     // their capacities
-  std::size_t kept;           // idle buffers
-  std::size_t kept_bytes;     // of them
-  std::size_t leaving_bytes;  // idle beyond the budget, on their way to the system
-  std::uint64_t given_back;   // bytes given to the system so far
-  std::uint64_t prepared;     // buffers made ready ahead
+  std::uint64_t gets;      // buffers handed out: hits + misses
+  std::uint64_t hits;      // served by idle buffers of the pool
+  std::uint64_t misses;    // served by the page heap, whose free memory may be backed too, or by the system
+  std::size_t live;        // buffers in the program's hands
+  std::size_t live_bytes;  // bytes of their spans
+  std::size_t kept;        // idle buffers
+  std::size_t kept_bytes;  // bytes of their spans
+  std::size_t leaving_bytes;       // idle beyond the budget, on their way to the system
+  std::uint64_t given_back;        // bytes given to the system so far
+  std::uint64_t prepared;          // buffers faulted in ahead of demand or by reserve()
   std::uint64_t zeroed_by_memset;  // bytes
   std::uint64_t zeroed_by_system;  // bytes, by fresh pages in place of used ones
-  std::size_t budget;              // what holds now
+  std::size_t budget;              // bytes in effect now
 };
 
-// A buffer, or none. Movable, not copyable; gives itself back when it ends.
+// Owner of one buffer, or of none. Movable, not copyable; its destructor gives the buffer back. Not thread-safe.
 class buffer {
  public:
   constexpr buffer() noexcept = default;
@@ -114,9 +123,9 @@ class buffer {
   ~buffer() { reset(); }
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
-  // What was asked for.
+  // Bytes asked for.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  // What may be used.
+  // Bytes that may be used.
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] std::span<std::byte> span() const noexcept { return {data_, size_}; }
   [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }
@@ -127,7 +136,7 @@ class buffer {
     data_ = nullptr;
     size_ = capacity_ = 0;
   }
-  // The caller owns the memory, and gives it back by give_back() of its pool.
+  // Passes the ownership to the caller, who gives the buffer back by give_back() of its pool.
   [[nodiscard]] std::byte* release() noexcept {
     size_ = capacity_ = 0;
     return std::exchange(data_, nullptr);
@@ -161,7 +170,7 @@ namespace detail {
 
 inline namespace TARN_POOL_MODE {
 
-// Where exceptions are off, there is nobody to catch one.
+// Aborts where exceptions are disabled.
 [[noreturn]] TARN_DETAIL_COLD inline void throw_system_error([[maybe_unused]] int error,
                                                              [[maybe_unused]] const std::string& what) {
 #if defined(__cpp_exceptions)
@@ -201,7 +210,7 @@ inline namespace TARN_POOL_MODE {
 
 class buffer_pool {
  public:
-  // Takes no memory for buffers yet. Throws std::bad_alloc; std::system_error for an alignment that is none.
+  // Takes no memory for buffers yet. Throws std::bad_alloc; std::system_error (EINVAL) for an invalid alignment.
   explicit buffer_pool(const buffer_pool_options& options = {}) {
     tarn_buffer_request request{};
     request.alignment = options.alignment;
@@ -214,10 +223,10 @@ class buffer_pool {
   }
   buffer_pool(const buffer_pool&) = delete;
   buffer_pool& operator=(const buffer_pool&) = delete;
-  // Requires: nobody gets from the pool any more. Buffers may be live.
+  // Requires: no other thread uses the pool any more. Buffers may be live.
   ~buffer_pool() { tarn_buffer_pool_destroy(pool_); }
 
-  // A buffer of at least `bytes` bytes (0 is allowed); at least 64 KiB are taken. Throws std::bad_alloc.
+  // A buffer of at least `bytes` bytes (0 is allowed); it occupies at least 64 KiB. Throws std::bad_alloc.
   [[nodiscard]] buffer get(std::size_t bytes) {
     buffer result = buffer::try_get(pool_, bytes);
     if (!result) detail::throw_bad_alloc();
@@ -225,14 +234,14 @@ class buffer_pool {
   }
   // Empty when there is no memory.
   [[nodiscard]] buffer try_get(std::size_t bytes) noexcept { return buffer::try_get(pool_, bytes); }
-  // Requires: from buffer::release(), of this pool (which checked builds check), and not given back since. Aborts, with
-  // one line, on what is no live buffer.
+  // Requires: from buffer::release() of this pool (which checked builds check), and not given back since. Aborts with a
+  // message on a pointer that is not a live buffer. Null is allowed.
   void give_back(std::byte* data) noexcept {
     if (data != nullptr) tarn_buffer_give(pool_, data);
   }
 
-  // Has `count` buffers for requests of `bytes` bytes ready, backed by memory. Throws std::bad_alloc; std::system_error
-  // (EDQUOT) if the budget does not allow so many.
+  // Makes idle buffers for requests of `bytes` bytes, backed by memory, until there are `count`. Throws std::bad_alloc;
+  // std::system_error (EDQUOT) if they exceed the budget. Cost: a page fault's work per page.
   void reserve(std::size_t bytes, std::size_t count) {
     if (tarn_buffer_reserve(pool_, bytes, count)) return;
     if (errno == EDQUOT) {
@@ -243,7 +252,7 @@ class buffer_pool {
     }
     detail::throw_bad_alloc();
   }
-  // Gives idle buffers to the system now; returns the bytes.
+  // Gives all idle buffers to the system now; returns the bytes.
   std::size_t trim() noexcept { return tarn_buffer_trim(pool_); }
   [[nodiscard]] buffer_pool_stats stats() const noexcept {
     tarn_buffer_figures figures{};
@@ -257,14 +266,15 @@ class buffer_pool {
   tarn_buffer_pool* pool_ = nullptr;
 };
 
-// For keys and other secrets: buffers that are never swapped out, left out of core dumps, zero when they are handed out,
-// and wiped as soon as they come back.
-// Costs a system call per fresh buffer, and writing all of it when it comes back. How much may be locked is limited by
-// RLIMIT_MEMLOCK for the whole process, often to 8 MiB, idle buffers included; at the limit, idle ones are given up first.
-// After fork the child's buffers are copies that are not locked until they have been given back and taken again.
+// For keys and other secrets: buffers that are never swapped out, left out of core dumps, zero when get() returns them,
+// and wiped as soon as they are given back. Thread safety and lifetime as buffer_pool.
+// Cost: system calls per fresh buffer, and writing all of it when it comes back. RLIMIT_MEMLOCK limits the locked
+// memory of the whole process, idle buffers included, often to 8 MiB; at the limit, idle buffers are released first.
+// After fork the child's buffers are copies that are not locked until they have been given back and taken again. Do
+// not use it for memory without secrets: buffer_pool writes nothing.
 class locked_buffer_pool {
  public:
-  // As buffer_pool's.
+  // Throws as buffer_pool's constructor.
   explicit locked_buffer_pool(const locked_buffer_pool_options& options = {}) {
     tarn_buffer_request request{};
     request.alignment = options.alignment;
@@ -276,6 +286,7 @@ class locked_buffer_pool {
   }
   locked_buffer_pool(const locked_buffer_pool&) = delete;
   locked_buffer_pool& operator=(const locked_buffer_pool&) = delete;
+  // As buffer_pool's.
   ~locked_buffer_pool() { tarn_buffer_pool_destroy(pool_); }
 
   // Throws std::bad_alloc, and std::system_error (EPERM) that names RLIMIT_MEMLOCK when no more may be locked.
@@ -286,7 +297,7 @@ class locked_buffer_pool {
   }
   // Empty when there is no memory (errno ENOMEM), or no more may be locked (EPERM).
   [[nodiscard]] buffer try_get(std::size_t bytes) noexcept { return buffer::try_get(pool_, bytes); }
-  // As buffer_pool's.
+  // As buffer_pool::give_back; wipes the buffer.
   void give_back(std::byte* data) noexcept {
     if (data != nullptr) tarn_buffer_give(pool_, data);
   }

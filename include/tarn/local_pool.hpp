@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // local_pool<T>: objects of one type for one thread at a time, without any synchronisation on a hit.
 //
-// Use it for the objects of one worker, one request, one container. Do not when objects change threads: that is
-// object_pool's task.
+// Use it for the objects of one worker, one request, one container. Do not use it when single objects are created in
+// one thread and destroyed in another: use object_pool.
 //
 // Thread safety: none; calls must not overlap. The pool and its objects may move to another thread as a whole.
-// Failure: as object_pool. Cost of a hit: five instructions. The pool's own size: 136 bytes.
-// Memory: one span of at least chunk_objects<T> objects (whole pages, at least one of 8 KiB) from the first use on.
+// Failure: as object_pool. Cost of a hit: five instructions. sizeof(local_pool<T>): 136 bytes.
+// Memory: from the first use on a span of at least chunk_objects<T> objects (whole pages of 8 KiB).
+// (An array of free slots before spans, as object_pool; figures: docs/design/0006.)
 #pragma once
 
 #include "tarn/object_pool.hpp"
@@ -22,8 +23,8 @@ class local_pool : public detail::pool_front<local_pool<T>, T> {
   local_pool() = default;
   local_pool(const local_pool&) = delete;
   local_pool& operator=(const local_pool&) = delete;
-  // Frees the memory if no object is live. Otherwise it stays for ever, and the leak hook (tarn/stats.hpp) gets the
-  // type's name and their number.
+  // Frees the memory if no object is live. Otherwise the memory stays for ever, and the leak hook (tarn/stats.hpp) is
+  // called with the type's name and the number of live objects.
   ~local_pool() {
     if (pool_ != nullptr) tarn_pool_destroy(pool_);
   }
@@ -31,7 +32,7 @@ class local_pool : public detail::pool_front<local_pool<T>, T> {
   // Objects created or allocated and not given back yet.
   [[nodiscard]] std::size_t live() const noexcept { return stats().live; }
   [[nodiscard]] pool_stats stats() const noexcept { return detail::stats_of(pool_); }
-  // So many more objects without asking for memory. Throws std::bad_alloc.
+  // Takes memory for `objects` more objects. Throws std::bad_alloc.
   void reserve(std::size_t objects) {
     if (!prepare() || !tarn_pool_reserve(pool_, objects)) detail::throw_bad_alloc();
   }
@@ -65,14 +66,14 @@ class local_pool : public detail::pool_front<local_pool<T>, T> {
     tarn_pool_check(pool_, object, "destroy");
   }
 
-  // These read pool_ themselves: as an argument it would be read before every hit.
+  // The slow paths read pool_ themselves: passed as an argument it would be loaded on every hit.
   TARN_DETAIL_COLD void* take_slow() const noexcept {
     if (!prepare()) return nullptr;
     tarn_pool_bin* bin = &bin_.front;
     return detail::take_slot<T>(pool_, &bin);
   }
   TARN_DETAIL_COLD void give_slow(void* slot) const noexcept {
-    // No pool yet: the object cannot be its own, which checked pools tell.
+    // Without a pool the object cannot be the pool's own; a checked pool is made so that it reports the error.
     if constexpr (TARN_CHECKED_POOLS != 0) prepare();
     tarn_pool_bin* bin = &bin_.front;
     detail::give_slot<T>(pool_, &bin, slot);
@@ -86,7 +87,7 @@ class local_pool : public detail::pool_front<local_pool<T>, T> {
     return pool_ != nullptr;
   }
 
-  // Mutable: allocating is what a pool is for, and pool_front offers it on const pools, as handles are.
+  // Mutable: pool_front's members are const, as they are for the stateless handle shared_pool.
   mutable tarn_pool_own_bin bin_{detail::no_bin.bin, {}};
   mutable tarn_pool* pool_ = nullptr;
 };

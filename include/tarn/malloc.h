@@ -8,8 +8,13 @@
  * Thread safety: every function may be called by any thread at any time, before main and after
  * it, unless its comment says otherwise. None may be called from a signal handler (as in POSIX
  * for malloc). Failure: a null pointer and errno ENOMEM (EINVAL for a bad alignment); a failed
- * call changes nothing. Functions that succeed leave errno alone, and so does tarn_free always.
+ * call changes nothing. Functions that succeed leave errno alone; tarn_free never changes it.
  * Sizes are in bytes.
+ * Cost: small requests are served from arrays of free objects (magazines) of the calling thread,
+ * without a lock; a miss takes a lock, and may call the system.
+ * Not for mixing: a block of these functions goes back by these functions. With libtarn-api the
+ * program's own free() is another allocator's and ends the process or corrupts its heap.
+ * (Magazines: Bonwick and Adams, "Magazines and Vmem", USENIX 2001; the tiers: docs/tour.md.)
  */
 #ifndef TARN_MALLOC_H
 #define TARN_MALLOC_H
@@ -31,52 +36,59 @@ extern "C" {
 #endif
 
 /* ---- allocation ------------------------------------------------------------------------------
- * Blocks are aligned to 16 bytes from 16 bytes on, to 8 below. A request of 0 bytes gives a
- * distinct pointer that may be freed. Every byte up to tarn_usable_size may be used. */
+ * Blocks of 16 bytes and more are aligned to 16 bytes, smaller ones to 8. A request of 0 bytes
+ * gives a distinct pointer that may be freed. Every byte up to tarn_usable_size may be used. */
 
 TARN_API void* tarn_malloc(size_t size) TARN_NOEXCEPT;
-/* Zeroed. Memory that the system has just supplied is not touched. */
+/* `count` times `size` bytes, zeroed; null with ENOMEM if the product overflows. Large blocks:
+ * pages that the system has just supplied are zero already, and are not written to. */
 TARN_API void* tarn_calloc(size_t count, size_t size) TARN_NOEXCEPT;
-/* realloc(p, 0) frees p and returns null, as glibc does. Large blocks grow in place or move their
- * page tables; their bytes are not copied. */
+/* realloc(p, 0) frees p and returns null, as glibc does. A large block grows in place where the
+ * pages after it are free, or by moving its page tables where it has a mapping of its own; else its
+ * bytes are copied to a longer block. */
 TARN_API void* tarn_realloc(void* block, size_t size) TARN_NOEXCEPT;
 TARN_API void* tarn_reallocarray(void* block, size_t count, size_t size) TARN_NOEXCEPT;
+/* Null is allowed. A pointer that is not a live block ends the process with a message where tarn
+ * can tell (docs/design/0005). */
 TARN_API void tarn_free(void* block) TARN_NOEXCEPT;
-/* C23. `size` (and `alignment`) must be those of the request; tarn uses them as a hint only. */
+/* C23. `size` (and `alignment`) must be those of the request; tarn does not look at them. */
 TARN_API void tarn_free_sized(void* block, size_t size) TARN_NOEXCEPT;
 TARN_API void tarn_free_aligned_sized(void* block, size_t alignment, size_t size) TARN_NOEXCEPT;
-/* `alignment` must be a power of two; posix_memalign also wants a multiple of sizeof(void*),
- * returns its error instead of setting errno, and writes *out only on success. */
+/* `alignment` must be a power of two, for posix_memalign also a multiple of sizeof(void*).
+ * posix_memalign returns its error, and writes *out only on success. valloc aligns to a page of the
+ * system; pvalloc also rounds the size up to whole pages. */
 TARN_API int tarn_posix_memalign(void** out, size_t alignment, size_t size) TARN_NOEXCEPT;
 TARN_API void* tarn_aligned_alloc(size_t alignment, size_t size) TARN_NOEXCEPT;
 TARN_API void* tarn_memalign(size_t alignment, size_t size) TARN_NOEXCEPT;
 TARN_API void* tarn_valloc(size_t size) TARN_NOEXCEPT;
 TARN_API void* tarn_pvalloc(size_t size) TARN_NOEXCEPT;
-/* Bytes that may be used at `block`, at least those asked for; 0 for null. */
+/* Bytes that may be used at `block`, at least those asked for; 0 for null. Ends the process on a
+ * pointer that is not a live block. */
 TARN_API size_t tarn_usable_size(const void* block) TARN_NOEXCEPT;
-/* The largest size that costs no more memory than `size`: what a buffer that will grow should ask for. What may be
- * used of a block is tarn_usable_size, which for a guarded block (option guarded) is what was asked for. */
+/* The largest size that takes no more memory than `size`: a buffer that will grow should ask for this much. A guarded
+ * block (option guarded) has only the bytes that were asked for; tarn_usable_size is right for every block. */
 TARN_API size_t tarn_good_size(size_t size) TARN_NOEXCEPT;
 
-/* Gives idle memory back to the system now: the calling thread's cache, what other threads have
- * handed over, and all free pages but `keep` bytes of them. Returns the bytes given back. What the
- * background thread is looking at meanwhile follows soon after, if `keep` is 0. Cost: a system call
- * per free range; not for hot paths. */
+/* Gives idle memory back to the system now: the calling thread's cache, the full magazines that
+ * other threads have handed over, and all free pages except `keep` bytes of them. Returns the bytes
+ * given back. If `keep` is 0, pages that the background thread is purging at that moment follow soon
+ * after. Cost: a system call per free range; not for hot paths. */
 TARN_API size_t tarn_trim(size_t keep) TARN_NOEXCEPT;
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-/* One snapshot, in bytes unless said. Counters are exact when no other thread allocates. */
+/* One snapshot, in bytes unless stated otherwise. The figures are exact when no other thread
+ * allocates meanwhile. */
 typedef struct tarn_stats {
   uint64_t version;        /* of this struct: 2 */
   uint64_t reserved;       /* address space taken from the system for blocks */
-  uint64_t resident_upper; /* of it and of metadata, at most this much is backed by memory: in_use,
-                              free_dirty, metadata, and what was prepared ahead of use. Where the
+  uint64_t resident_upper; /* upper bound of the memory behind `reserved` and `metadata`: in_use,
+                              free_dirty, metadata, and pages faulted in ahead of use. Where the
                               system uses huge pages, each page in use may back 2 MiB around it */
-  uint64_t in_use;         /* spans in use: live blocks, and what caches hold of those spans */
+  uint64_t in_use;         /* spans in use: live blocks, and free objects in caches and spans */
   uint64_t cached;         /* free objects in thread caches and depots (part of in_use) */
   uint64_t free_dirty;     /* free pages still backed by memory, waiting for decay */
-  uint64_t free_clean;     /* free pages that are not backed, or only prepared ahead of use */
+  uint64_t free_clean;     /* free pages that are not backed, or only faulted in ahead of use */
   uint64_t large;          /* live blocks above the largest size class (part of in_use) */
   uint64_t metadata;       /* tarn's own structures */
   uint64_t returned;       /* bytes given back to the system so far */
@@ -85,15 +97,16 @@ typedef struct tarn_stats {
   uint64_t threads;        /* threads with a cache now */
   uint64_t refills;        /* magazines filled from spans */
   uint64_t flushes;        /* magazines emptied into spans */
-  uint64_t exchanges;      /* magazines handed over whole */
+  uint64_t exchanges;      /* full magazines passed between a thread cache and a depot */
   uint64_t spans_made;     /* spans cut into objects */
-  uint64_t spans_freed;    /* spans whose objects all came back, returned to the page heap */
+  uint64_t spans_freed;    /* spans returned to the page heap because all their objects were free */
   uint64_t guarded;        /* live guarded blocks (option guarded); not part of reserved or in_use */
   uint64_t guarded_blocks; /* guarded blocks handed out so far */
 } tarn_stats;
 
 TARN_API void tarn_get_stats(tarn_stats* out) TARN_NOEXCEPT;
-/* The statistics as one JSON object; returns the length that the whole text needs, as snprintf. */
+/* Writes the statistics as one JSON object, cut to `capacity` bytes with the null byte. Returns the
+ * length of the whole text without its null byte, as snprintf does. */
 TARN_API size_t tarn_stats_json(char* buffer, size_t capacity) TARN_NOEXCEPT;
 
 /* ---- options ---------------------------------------------------------------------------------
@@ -102,14 +115,14 @@ TARN_API size_t tarn_stats_json(char* buffer, size_t capacity) TARN_NOEXCEPT;
 
 typedef struct tarn_option {
   const char* name;     /* "decay_ms"; the environment variable is TARN_DECAY_MS */
-  const char* value;    /* in effect now; valid until the next call by this thread */
+  const char* value;    /* in effect now; valid until this thread next calls tarn_option_at */
   const char* standard; /* the default */
   const char* accepts;  /* "milliseconds, -1 for never" */
   const char* meaning;  /* one sentence */
   const char* source;   /* "default", "environment", "program" */
 } tarn_option;
 
-/* Fills *out with option number `index`; 0 on success, ENOENT behind the last. */
+/* Fills *out with option number `index`; 0 on success, ENOENT past the last one. */
 TARN_API int tarn_option_at(size_t index, tarn_option* out) TARN_NOEXCEPT;
 /* 0 on success, ENOENT for an unknown name, EINVAL for a bad value. */
 TARN_API int tarn_set_option(const char* name, const char* value) TARN_NOEXCEPT;

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
-// object_pool<T>: objects of one type, taken and given back by any thread.
+// object_pool<T>: objects of one type, created and destroyed by any thread.
 //
-// A slot comes from the calling thread's array of free slots (no lock, no atomic operation), else from full arrays
-// that other threads have handed over, else from the pool's spans in address order; used slots come before fresh
-// ones. Empty spans go back to the page heap, and in time to the system: an idle pool shrinks.
-// (Arrays of pointers between tiers: Bonwick and Adams, "Magazines and Vmem", USENIX 2001. Why not chains through the
-// objects, and what both cost: docs/design/0006.)
+// A slot comes from the calling thread's array of free slots (its magazine; no lock, no atomic read-modify-write), else
+// from full magazines that other threads have handed over, else from the pool's spans in address order; slots that have
+// been used before come before fresh ones. Empty spans go back to the page heap, and in time to the system: an idle
+// pool shrinks. (Bonwick and Adams, "Magazines and Vmem", USENIX 2001. Why arrays of pointers and not lists through
+// the free objects, and what both cost: docs/design/0006.)
 //
-// Use it when many objects of one type come and go, in several threads. Do not when malloc is not a cost of the
-// program (docs/which-pool.md says how to tell), when the objects' sizes differ much, or when all of them end at
-// once: an arena is cheaper then.
+// Use it when many objects of one type are created and destroyed, in several threads. Do not use it when malloc is not
+// a measurable cost of the program (docs/which-pool.md says how to tell), when the objects' sizes differ much, or when
+// all objects end at once: an arena is cheaper then.
 //
-// Thread safety: all members may be called by any thread, but for the destructor.
+// Thread safety: all members except the destructor may be called by any thread.
 // Failure: std::bad_alloc, or null from the try_ forms; a constructor that throws leaves nothing behind.
 // Cost of a hit: about five instructions; of a miss, a lock and some 100 ns for up to 252 objects.
+// Units: sizes are in bytes, unless a name says objects.
 #pragma once
 
 #include <atomic>
@@ -33,8 +34,8 @@ namespace tarn {
 
 inline namespace TARN_POOL_MODE {
 
-// Objects per span at least, for pools of T; specialise it to tune. 64, or as many as fit into 64 KiB where that is less.
-// Spans are whole pages and grow with the pool, so that one of small objects may well hold more.
+// Tunable by specialisation: the least number of objects in a span of a pool of T. 64, or as many as fit into 64 KiB if
+// that is less. Spans are whole pages and grow with the pool, so a span of small objects usually holds more.
 template <class T>
 inline constexpr std::size_t chunk_objects =
     sizeof(T) * 64 <= 65536 ? 64 : (sizeof(T) <= 65536 ? 65536 / sizeof(T) : 1);
@@ -42,22 +43,23 @@ inline constexpr std::size_t chunk_objects =
 struct pool_options {
   std::size_t initial_capacity = 0;  // objects whose memory is taken at once
   std::size_t magazine_length =
-      0;                          // most free slots in one of a thread's two arrays; 0: by size, at most 252
+      0;  // most free slots in each of a thread's two magazines; 0: by size, at most 252
   std::size_t maximum_bytes = 0;  // of the pool's spans; 0: no limit. Above it: std::bad_alloc
-  unsigned shards = 0;            // depots that threads are spread over; 0: one
+  unsigned shards = 0;            // most shards over which threads are spread, up to 64; 0: 32
   bool huge_pages = false;        // spans of 2 MiB, on huge pages where the system has them
   const char* name = nullptr;     // in statistics; the type's name if null
 };
 
 struct pool_stats {
   std::size_t live;    // objects in the program's hands
-  std::size_t peak;    // the most of them at once, as seen at refills
+  std::size_t peak;    // upper bound of the most live objects at once: slots outside of spans, seen at misses
   std::size_t bytes;   // of the pool's spans
-  std::size_t cached;  // free slots in threads' hands and waiting for hand-over
-  // Allocations served by what refills brought into threads' arrays, those included that are still there. A slot that
-  // is given back and taken again inside one array counts once: the fast path keeps no counter.
+  std::size_t cached;  // free slots in magazines, of threads or handed over
+  // Slots that misses have loaded into threads' magazines, one per miss not counted: the allocations that they can
+  // serve without a further miss. A slot that is freed and allocated again inside one magazine counts once, as the
+  // fast path keeps no counter.
   std::uint64_t hits;
-  std::uint64_t refills;  // allocations that had to fill an array from spans
+  std::uint64_t refills;  // allocations that had to fill a magazine from spans
 };
 
 template <class T>
@@ -90,7 +92,8 @@ tarn_pool_request request_for(const pool_options& options) {
   return request;
 }
 
-// Where a slot comes from and goes to. `bin` is the address of a thread's pointer to its bin.
+// Takes a free slot from the thread's bin, else from the library; null when there is no memory. give_slot() gives a
+// slot back the same way. `bin` is where the thread keeps the pointer to its bin.
 template <class T>
 TARN_DETAIL_INLINE void* take_slot(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
   if constexpr (TARN_CHECKED_POOLS != 0) return tarn_pool_checked_allocate(pool, bin);
@@ -115,36 +118,36 @@ inline pool_stats stats_of(const tarn_pool* pool) noexcept {
   return {figures.live, figures.peak, figures.bytes, figures.cached, figures.hits, figures.refills};
 }
 
-// The members that all pools share. Self has: void* take() and void give(void*), a slot of T's size and alignment;
-// take() gives null when there is no memory.
+// The members that all pools share (CRTP). Requires of Self: void* take(), which returns a slot of T's size and
+// alignment, or null when there is no memory; void give(void*); and in checked builds void check(const T*).
 template <class Self, class T>
 class pool_front {
  public:
   using value_type = T;
 
-  // Memory for one T, and back; no constructor or destructor runs.
+  // Memory for one T; deallocate() frees it. No constructor or destructor runs.
   [[nodiscard]] TARN_DETAIL_INLINE T* allocate() const {
     void* const slot = self().take();
     if (TARN_DETAIL_UNLIKELY(slot == nullptr)) throw_bad_alloc();
     return static_cast<T*>(slot);
   }
   [[nodiscard]] TARN_DETAIL_INLINE T* try_allocate() const noexcept { return static_cast<T*>(self().take()); }
-  // Requires: from allocate() of this pool, and not given back since.
+  // Requires: from allocate() of this pool, and not freed since.
   TARN_DETAIL_INLINE void deallocate(T* memory) const noexcept { self().give(memory); }
 
-  // A new T. Throws std::bad_alloc, and what the constructor throws; its slot is back in the pool then.
+  // A new T. Throws std::bad_alloc, and what the constructor throws; in that case the slot is back in the pool.
   template <class... Args>
   [[nodiscard]] TARN_DETAIL_INLINE T* create(Args&&... args) const {
     return construct(allocate(), std::forward<Args>(args)...);
   }
-  // Null when there is no memory. What the constructor throws passes.
+  // Null when there is no memory. Throws what the constructor throws.
   template <class... Args>
   [[nodiscard]] TARN_DETAIL_INLINE T* try_create(Args&&... args) const {
     T* const memory = try_allocate();
     return memory != nullptr ? construct(memory, std::forward<Args>(args)...) : nullptr;
   }
-  // Ends the object's life. Null is allowed. Requires: from create() of this pool; T may not be a derived object's
-  // base of another size.
+  // Destroys the object and frees its slot. Null is allowed. Requires: from create() of this pool, and of dynamic type
+  // T (the pool would free a slot of another size through a pointer to a base).
   TARN_DETAIL_INLINE void destroy(T* object) const noexcept {
     if (object == nullptr) return;
     if constexpr (TARN_CHECKED_POOLS != 0) self().check(object);
@@ -182,12 +185,12 @@ inline namespace TARN_POOL_MODE {
 
 // ---- smart pointers ----
 
-// For pointers into process-wide pools: one word.
+// For pointers into process-wide pools. Empty, so that the pointer takes one word.
 template <class T>
 struct pool_deleter {
   void operator()(T* object) const noexcept;
 };
-// For pointers into pools of their own: finds the pool by the object's address; one word, too, and some ns slower.
+// For pointers into an object_pool: finds the pool by the object's address. Empty, too; some ns slower.
 template <class T>
 struct owner_deleter {
   void operator()(T* object) const noexcept {
@@ -208,7 +211,8 @@ namespace detail {
 
 inline namespace TARN_POOL_MODE {
 
-// What make_shared gives to std::allocate_shared, which asks for one object of a type of its own.
+// What make_shared passes to std::allocate_shared, which rebinds it to its own type of object and control block and
+// allocates one of that.
 template <class T>
 struct pair_allocator {
   using value_type = T;
@@ -226,12 +230,12 @@ struct pair_allocator {
 
 inline namespace TARN_POOL_MODE {
 
-// The one pool of T that all code of the process shares: a handle without state. Usable before main and after it; the
-// pool is never destroyed, so that objects of any storage duration may come from it and go back to it.
+// The process-wide pool of T: a stateless handle, which pool_of<T>() returns. Usable before main and after it; the pool
+// is never destroyed, so objects of any storage duration may come from it and go back to it. Thread safety: any thread.
 template <class T>
 class shared_pool : public detail::pool_front<shared_pool<T>, T> {
  public:
-  // At least so many more objects without asking the system. Throws std::bad_alloc.
+  // Takes memory for at least `objects` more objects. Throws std::bad_alloc.
   void reserve(std::size_t objects) const {
     if (core() == nullptr || !tarn_pool_reserve(core(), objects)) detail::throw_bad_alloc();
   }
@@ -239,17 +243,18 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
   [[nodiscard]] pool_ptr<T> make_unique(Args&&... args) const {
     return pool_ptr<T>(this->create(std::forward<Args>(args)...));
   }
-  // The object and its control block in one slot, of the pool for such pairs.
+  // The object and its control block lie in one slot of another process-wide pool, that of such pairs.
   template <class... Args>
   [[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args) const {
     return std::allocate_shared<T>(detail::pair_allocator<T>(), std::forward<Args>(args)...);
   }
 
   [[nodiscard]] pool_stats stats() const noexcept { return detail::stats_of(core()); }
-  // Gives idle memory to the page heap; returns the bytes. tarn::trim() gives it back to the system, too.
+  // Gives idle memory to the page heap; returns the bytes. tarn::trim() also gives it back to the system.
   std::size_t trim() const noexcept { return core() != nullptr ? tarn_pool_trim(pool_, &bin_) : 0; }
 
-  // Where pools are checked: aborts, naming `what` was tried, unless the object is a live one of this pool.
+  // In checked builds: aborts unless the object is live and of this pool; `what`, the attempted operation, is named in
+  // the message. Otherwise nothing.
   void check([[maybe_unused]] const T* object, [[maybe_unused]] const char* what = "destroy") const noexcept {
     if constexpr (TARN_CHECKED_POOLS != 0) tarn_pool_check(core(), object, what);
   }
@@ -259,7 +264,7 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
 
   [[nodiscard]] TARN_DETAIL_INLINE void* take() const noexcept {
     if constexpr (TARN_CHECKED_POOLS == 0) {
-      // A thread with a bin has a pool.
+      // A bin that holds slots exists only where the thread knows the pool, so pool_ need not be read.
       if (void* const slot = detail::pop(bin_)) {
         detail::unpoison(slot, sizeof(T));
         return slot;
@@ -275,7 +280,8 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
     give_slow(slot);
   }
 
-  // A thread may give back before it takes; it must know its pool then, or it would take any pool's object for its own.
+  // A thread may free an object before it allocates one. It looks the pool up first, because without it the library
+  // would accept an object of any pool.
   __attribute__((noinline)) static void give_slow(void* slot) noexcept {
     if constexpr (TARN_CHECKED_POOLS != 0) return tarn_pool_checked_deallocate(core(), &bin_, slot);
     tarn_pool_deallocate_slow(core(), &bin_, slot);
@@ -286,7 +292,7 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
   }
   // Null when there is no memory.
   static tarn_pool* core() noexcept {
-    // relaxed is enough where it is set: acquire, partner of the release below, for who only reads it.
+    // A thread-local pointer: no other thread reads or writes it.
     if (TARN_DETAIL_LIKELY(pool_ != nullptr)) return pool_;
     return core_slow();
   }
@@ -296,8 +302,8 @@ class shared_pool : public detail::pool_front<shared_pool<T>, T> {
     return pool_;
   }
 
-  // Per thread, so that it needs no atomic operation; the library finds the one pool by name, size and alignment, in
-  // whichever library or program this is compiled.
+  // Per thread, so that it needs no atomic operation. The library finds the pool by name, size and alignment, so that
+  // all libraries and programs into which this template is compiled share one pool.
   static inline constinit thread_local tarn_pool* pool_ = nullptr;
   static inline constinit thread_local tarn_pool_bin* bin_ = &detail::no_bin.bin;
 };
@@ -315,7 +321,7 @@ void pool_deleter<T>::operator()(T* object) const noexcept {
 
 // ---- a pool of one's own ----
 
-// A pool apart from all others, with options: a limit, its own statistics, its own end.
+// A pool separate from all others, with options: a limit, its own statistics, its own lifetime.
 template <class T>
 class object_pool : public detail::pool_front<object_pool<T>, T> {
  public:
@@ -327,12 +333,13 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
   object_pool(const object_pool&) = delete;
   object_pool& operator=(const object_pool&) = delete;
   // Requires: no other thread uses the pool any more. If objects are live, the pool's memory stays for ever, and the
-  // leak hook (tarn/stats.hpp) gets its name and their number.
+  // leak hook (tarn/stats.hpp) is called with the pool's name and the number of live objects.
   ~object_pool() {
     if (tarn_pool* const pairs = pairs_.load(std::memory_order_relaxed)) tarn_pool_destroy(pairs);
     tarn_pool_destroy(pool_);
   }
 
+  // Takes memory for at least `objects` more objects. Throws std::bad_alloc.
   void reserve(std::size_t objects) {
     if (!tarn_pool_reserve(pool_, objects)) detail::throw_bad_alloc();
   }
@@ -340,8 +347,8 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
   [[nodiscard]] pool_ptr<T, owner_deleter<T>> make_unique(Args&&... args) {
     return pool_ptr<T, owner_deleter<T>>(this->create(std::forward<Args>(args)...));
   }
-  // The object and its control block in one slot, of a second pool that goes with this one. Requires: the last
-  // pointer to the object ends before the pool.
+  // The object and its control block lie in one slot of a second pool, which ends with this one. Requires: the last
+  // pointer to the object is destroyed before the pool.
   template <class... Args>
   [[nodiscard]] std::shared_ptr<T> make_shared(Args&&... args) {
     return std::allocate_shared<T>(allocator<T>{this}, std::forward<Args>(args)...);
@@ -378,7 +385,7 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
 
   static tarn_pool* make_core(const tarn_pool_request& request) { return tarn_pool_create(&request); }
 
-  // The calling thread's, or null if its table does not reach so far yet.
+  // Where the calling thread keeps the pointer to its bin; null if its table has no entry `number` yet.
   TARN_DETAIL_INLINE static tarn_pool_bin** local_bin(std::size_t number) noexcept {
     return TARN_DETAIL_LIKELY(number < tarn_pool_local_bins.count) ? tarn_pool_local_bins.bins + number
                                                                    : nullptr;
@@ -397,10 +404,10 @@ class object_pool : public detail::pool_front<object_pool<T>, T> {
   }
   void check(const T* object) const noexcept { tarn_pool_check(pool_, object, "destroy"); }
 
-  // The pool for objects with their control blocks, made by the first who needs it.
+  // The pool for objects with their control blocks, created by the first call. Null when there is no memory.
   template <class U>
   tarn_pool* pairs() noexcept {
-    // acquire: partner of the release below.
+    // acquire: partner of the release by compare_exchange_strong() below; the pool is complete. On failure, too.
     tarn_pool* existing = pairs_.load(std::memory_order_acquire);
     if (existing != nullptr) return existing;
     const tarn_pool_request request = detail::request_for<U>({});

@@ -4,20 +4,25 @@
 //     tarn::local_pool_resource memory;
 //     std::pmr::map<int, std::pmr::string> names(&memory);
 //
-// They take the place of std::pmr::synchronized_pool_resource and unsynchronized_pool_resource: the first may be used
-// by all threads, the second by one at a time. Use them when containers of many types shall share memory that ends
-// together, or when the allocator may not show in the container's type. Do not for one type of node: pooled_allocator
-// needs no virtual call; nor for what is only built and dropped: an arena is cheaper.
+// They replace std::pmr::synchronized_pool_resource and unsynchronized_pool_resource: pool_resource may be used by all
+// threads, local_pool_resource by one at a time. Use them when containers of many types share memory that ends
+// together, or when the allocator must not be part of the container's type. Do not use them for one type of node:
+// pooled_allocator needs no virtual call; nor for containers that are only built and dropped: an arena is cheaper.
 //
-// Where memory comes from: a request of at most 4 KiB with an alignment of at most 4 KiB, from a pool for slots of its
-// size; sizes are 8 bytes apart up to 128, then eight to a doubling, so that rounding wastes at most 7 bytes or 1/8. Those
-// pools' spans come from tarn's page heap, not from the upstream resource. Anything larger or stricter aligned comes from
-// the upstream resource: the one given, else what std::pmr::get_default_resource() is when the resource is made.
-// Lifetime: release() and the destructor give all memory back, of live blocks too. Blocks may not outlive the resource.
+// Where memory comes from: a request of at most 4 KiB with an alignment of at most 4 KiB comes from a pool of slots of
+// its size; slot sizes are 8 bytes apart up to 128, then eight per doubling, so that rounding wastes at most 7 bytes or
+// 1/8. The spans of these pools come from tarn's page heap, not from the upstream resource. Larger requests, and those
+// with a stricter alignment, go to the upstream resource: the one given, else std::pmr::get_default_resource() at the
+// time of construction.
+// Lifetime: release() and the destructor free all memory, that of live blocks too. Blocks must not outlive the
+// resource.
+// Thread safety: pool_resource: all members except release() and the destructor may be called by any thread.
+// local_pool_resource: none; calls must not overlap.
 // Failure: std::bad_alloc, and what the upstream resource throws.
-// Cost of a hit: a virtual call, one table read up to 1 KiB and alignment 16 (three above), and a pool's five
-// instructions; pool_resource also looks up the thread's bin. Memory: per slot size in use, a span of at least 8 KiB,
-// and per thread that uses it an array of some free slots.
+// Cost of a hit: a virtual call, one table read (three above 1 KiB or alignment 16), and a pool's five instructions;
+// pool_resource also looks up the thread's bin. Memory: per slot size in use, a span of at least 8 KiB, and per thread
+// that uses it two magazines of free slots.
+// (Geometric size classes, as in jemalloc; magazines and spans: tarn/object_pool.hpp.)
 #pragma once
 
 #include <atomic>
@@ -55,12 +60,12 @@ inline tarn_pool* create_slot_pool(std::size_t index, bool single_thread) noexce
   return tarn_pool_create(&request);
 }
 
-// A resource's pool for one slot size, made by its first use. Both kinds have
-//   get():       the pool, null if it is not made yet;
-//   prepare(i):  the pool; null when there is no memory;
-//   release():   gives back the pool and all its memory;
-//   bin():       the bin to pop from and push to, which is never null;
-//   bin_place(b): where the library may leave the address of another bin, `b` if there is no such place yet.
+// A resource's pool for one slot size, created by its first use. Both kinds have
+//   get():        the pool, null if it does not exist yet;
+//   prepare(i):   the pool, created if needed; null when there is no memory;
+//   release():    destroys the pool and frees all its memory;
+//   bin():        the bin to pop from and push to, never null;
+//   bin_place(b): where the library may store the address of the bin that it makes; `b` if there is no such place yet.
 
 class shared_slot_pool {
  public:
@@ -72,12 +77,14 @@ class shared_slot_pool {
     if (pool != nullptr) return pool;
     tarn_pool* const made = create_slot_pool(index, false);
     if (made == nullptr) return nullptr;
-    // acq_rel: the pool is whole for whoever sees it; acquire on failure: so is the other thread's for this one.
+    // acq_rel: release is the partner of the acquire in get(); acquire on failure of the release by another thread
+    // here. Whoever loads the pointer sees a complete pool.
     if (!pool_.compare_exchange_strong(pool, made, std::memory_order_acq_rel, std::memory_order_acquire)) {
       tarn_pool_destroy(made);
       return pool;
     }
-    // release: partner of the acquire in place_or_null(): a number may have been another pool's before.
+    // release: partner of the acquire in place_or_null(). Numbers are reused: what the end of the number's previous
+    // pool has written must be seen with the number.
     number_.store(tarn_pool_number(made), std::memory_order_release);
     return made;
   }
@@ -98,7 +105,7 @@ class shared_slot_pool {
   }
 
  private:
-  // Of the calling thread; null if its table does not reach so far yet.
+  // Where the calling thread keeps the pointer to its bin; null if its table has no such entry yet.
   [[nodiscard]] TARN_DETAIL_INLINE tarn_pool_bin** place_or_null() const noexcept {
     // acquire: partner of the release in prepare().
     const std::size_t number = number_.load(std::memory_order_acquire);
@@ -106,7 +113,7 @@ class shared_slot_pool {
   }
 
   std::atomic<tarn_pool*> pool_{nullptr};
-  std::atomic<std::size_t> number_{SIZE_MAX};  // until the pool is made: beyond every table
+  std::atomic<std::size_t> number_{SIZE_MAX};  // SIZE_MAX, beyond every table, until the pool is created
 };
 
 class local_slot_pool {
@@ -129,20 +136,20 @@ class local_slot_pool {
   tarn_pool* pool_ = nullptr;
 };
 
-// What both resources are.
+// The common implementation of both resources.
 template <class SlotPool, class Mutex>
 class slot_resource : public std::pmr::memory_resource {
  public:
   explicit slot_resource(std::pmr::memory_resource* upstream) noexcept : large_(upstream) {}
   slot_resource(const slot_resource&) = delete;
   slot_resource& operator=(const slot_resource&) = delete;
-  // Requires: no other thread uses the resource any more, and nobody its blocks.
+  // Frees all memory. Requires: neither the resource nor its blocks are used any more.
   ~slot_resource() override {
     for (SlotPool& slots : pools_) slots.release();
   }
 
-  // Gives back all memory, whether its blocks are live or not; the resource can be used again.
-  // Requires: no other thread uses the resource meanwhile, and nobody its blocks afterwards.
+  // Frees all memory, that of live blocks too; the resource can be used again.
+  // Requires: no other thread uses the resource meanwhile, and no block is used afterwards.
   void release() {
     for (SlotPool& slots : pools_) slots.release();
     large_.release();
@@ -157,8 +164,8 @@ class slot_resource : public std::pmr::memory_resource {
     return bytes;
   }
 
-  // The sums over all pools, without what the upstream resource has given; so `peak` may be more than there ever was
-  // at one time.
+  // Sums over all pools, without the blocks of the upstream resource. `peak` is the sum of peaks that the pools may
+  // have reached at different times.
   [[nodiscard]] pool_stats stats() const noexcept {
     pool_stats sum{};
     for (const SlotPool& slots : pools_) {
@@ -193,7 +200,7 @@ class slot_resource : public std::pmr::memory_resource {
     return this == &other;
   }
 
-  // Only the bytes asked for may be used, so that a sanitizer sees who goes beyond them.
+  // Unpoisons only the bytes asked for, so that a sanitizer reports accesses past them.
   TARN_DETAIL_INLINE void* take(std::size_t index, std::size_t bytes) {
     if constexpr (TARN_CHECKED_POOLS == 0) {
       if (void* const slot = pop(pools_[index].bin())) {
@@ -240,7 +247,7 @@ class slot_resource : public std::pmr::memory_resource {
 
 inline namespace TARN_POOL_MODE {
 
-// For all threads; a block may be given back by any of them.
+// For all threads; any of them may free a block.
 class pool_resource : public detail::slot_resource<detail::shared_slot_pool, std::mutex> {
  public:
   // Requires: upstream is not null and outlives the resource. Takes no memory yet.
@@ -248,7 +255,7 @@ class pool_resource : public detail::slot_resource<detail::shared_slot_pool, std
       : slot_resource(upstream) {}
 };
 
-// For one thread at a time. The resource and its blocks may pass to another thread as a whole.
+// For one thread at a time. The resource and its blocks may move to another thread as a whole.
 class local_pool_resource : public detail::slot_resource<detail::local_slot_pool, detail::no_mutex> {
  public:
   // Requires: upstream is not null and outlives the resource. Takes no memory yet.

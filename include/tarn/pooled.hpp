@@ -2,15 +2,16 @@
 // pooled<T>: a base that makes `new T` and `delete` use the process-wide pool of T.
 //
 //     class order : public tarn::pooled<order> { … };
-//     std::unique_ptr<order> one = std::make_unique<order>();     // code that makes orders stays as it is
+//     std::unique_ptr<order> one = std::make_unique<order>();     // code that creates orders is not changed
 //
-// Use it for a class that a whole program makes by new, when changing all those places is not wanted. Do not for a
-// class of which few exist at a time, or when the places can be changed: pool_of<T>() says at the call what happens.
+// Use it for a class whose objects are created by new in many places that are not to be changed. Do not use it for a
+// class of which few objects exist at a time, or when the places can be changed: pool_of<T>() shows at the call that a
+// pool is used.
 //
-// What comes from the pool: single objects of exactly T's size and alignment, so also those of derived classes that
-// add nothing. Everything else goes where it would have gone without this base: larger or stricter aligned derived
-// classes to ::operator new, arrays to ::operator new[]. A derived class with a pool of its own derives from
-// pooled<derived> as well and says which of the two it means:
+// What comes from the pool: single objects of T's size and alignment, thus also those of derived classes that add no
+// member. All others are allocated as without this base: larger or stricter aligned derived classes by ::operator new,
+// arrays by ::operator new[]. A derived class that wants a pool of its own also derives from pooled<derived> and
+// selects its operators:
 //
 //     class special : public order, public tarn::pooled<special> {
 //      public:
@@ -18,12 +19,13 @@
 //       using tarn::pooled<special>::operator delete;
 //     };
 //
-// Requires: deleting through a pointer to a base needs a virtual destructor there, as always; it also tells the size.
-// std::make_shared and containers do not use a class's operator new: pool_of<T>().make_shared and pooled_allocator do.
-// Thread safety: as new and delete; any thread may delete what another one made.
+// Requires: a virtual destructor in a base through which objects are deleted, as always in C++; here operator delete
+// also gets the object's size from it. std::make_shared and containers do not use a class's operator new: use
+// pool_of<T>().make_shared and pooled_allocator.
+// Thread safety: as new and delete; any thread may delete an object that another thread created.
 // Failure: the new-handler is called as by ::operator new, then std::bad_alloc; null from the std::nothrow form.
-// Cost: that of pool_of<T>(), inlined; to delete an over-aligned object of a class that is not final, some ns more to
-// find its pool by the address. The base adds no byte to T and leaves an aggregate an aggregate.
+// Cost: that of pool_of<T>(), inlined. Deleting an over-aligned object of a class that is not final takes some ns more,
+// to find its pool by the address. The base adds no byte to T, and T may stay an aggregate.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +38,7 @@ namespace tarn {
 
 inline namespace TARN_POOL_MODE {
 
-// T is incomplete where the class is named, so only the members' bodies may look at it.
+// T is incomplete where the class is instantiated as T's base, so only the bodies of members may use sizeof(T).
 template <class T>
 class pooled {
  public:
@@ -54,18 +56,19 @@ class pooled {
                                                              const std::nothrow_t& tag) noexcept {
     return is_pooled(size, alignment) ? try_take() : elsewhere(size, alignment, tag);
   }
-  // A class with operators of its own hides this form.
+  // Placement new, which the class's other forms would hide.
   [[nodiscard]] TARN_DETAIL_INLINE static void* operator new(std::size_t /*size*/, void* where) noexcept {
     return where;
   }
 
-  // Where there is a form without a size, the compiler prefers it: so none here.
+  // Compilers prefer operator delete without a size where a class has one; so this class has none.
   TARN_DETAIL_INLINE static void operator delete(void* memory, std::size_t size) noexcept {
     if (size != sizeof(T)) return ::operator delete(memory);
     give(memory);
   }
-  // Where nobody tells the size, the address does. That is so for over-aligned classes, since compilers call no other
-  // form when such a constructor throws (GCC 12 and Clang 16 would call none at all), and after new (std::nothrow).
+  // The forms without a size decide by the address whether the memory is a pool's. They are needed for over-aligned
+  // classes, because compilers call only this form when such a constructor throws (without it GCC 12 and Clang 16 call
+  // none at all), and after new (std::nothrow).
   static void operator delete(void* memory, std::align_val_t alignment) noexcept {
     if (!std::is_final_v<T> && tarn_pool_of(memory) == nullptr) return ::operator delete(memory, alignment);
     give(memory);
@@ -78,18 +81,18 @@ class pooled {
                               const std::nothrow_t& /*tag*/) noexcept {
     operator delete(memory, alignment);
   }
-  // Inlined also without optimisation, or GCC warns of a call on memory that nobody allocated.
+  // Inlined also without optimisation; otherwise GCC warns of a deallocation of memory that was not allocated.
   TARN_DETAIL_INLINE static void operator delete(void* /*memory*/, void* /*where*/) noexcept {}
 
  private:
-  // The forms without an alignment need not ask: a derived class of T's size that is aligned to more than T, but not
-  // over-aligned, has a size that gives its slots that alignment (tarn_pool_request).
+  // The forms without an alignment need no such check: the size of a derived class that is as large as T and not
+  // over-aligned is a multiple of its alignment, so T's slots have that alignment (tarn_pool_request).
   static constexpr bool is_pooled(std::size_t size, std::align_val_t alignment) {
     return size == sizeof(T) && static_cast<std::size_t>(alignment) <= alignof(T);
   }
 
-  // Not inlined: a compiler that sees ::operator new here, and where a constructor throws the operator delete above,
-  // takes them for a mismatch.
+  // Not inlined: a compiler that sees ::operator new here, and the class's operator delete where a constructor throws,
+  // warns of mismatched functions.
   template <class... Form>
   __attribute__((noinline)) static void* elsewhere(std::size_t size, const Form&... form) {
     return ::operator new(size, form...);

@@ -4,16 +4,16 @@
 //     std::map<int, quote, std::less<>, tarn::pooled_allocator<std::pair<const int, quote>>> quotes;
 //
 // Use it for node containers that grow and shrink: list, forward_list, map, set, unordered_*, and std::allocate_shared.
-// Do not for vector, string or deque, which ask for arrays: those come from Base, so that nothing is gained; nor for a
-// container that is built once, or that dies as a whole (an arena is cheaper).
+// Do not use it for vector, string or deque, which ask for arrays: those come from Base, so nothing is gained; nor for
+// a container that is built once, or destroyed as a whole (an arena is cheaper).
 //
-// Where memory comes from: a request for one object, from pool_of<U>(), U being what the container rebinds to (its
-// node, see node_of below); a request for any other number, from Base. All containers with the same node share a pool,
-// in all threads, and a node may be freed by a thread other than the one that made it.
-// Lifetime: there is nothing to destroy. The pools live as long as the process, and a thread that ends may still free
-// nodes afterwards, so containers of any storage duration may die in any order, without anything being touched first.
-// Thread safety: as Base. Failure: std::bad_alloc, and what Base throws. Cost: pool_of<U>()'s, inlined; the allocator
-// itself is as large as Base, so empty for std::allocator.
+// Where memory comes from: a request for one object comes from pool_of<U>(), where U is the type to which the container
+// rebinds the allocator (its node, see node_of below); a request for any other number from Base. All containers with
+// the same node type share a pool, in all threads, and any thread may free a node.
+// Lifetime: the pools live as long as the process, and a thread may free nodes even while its thread-local objects are
+// destroyed. So containers of any storage duration may be destroyed in any order, and no initialisation is needed.
+// Thread safety: as Base. Failure: std::bad_alloc, and what Base throws. Cost: that of pool_of<U>(), inlined. The
+// allocator is as large as Base, thus empty for std::allocator.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ namespace tarn {
 
 inline namespace TARN_POOL_MODE {
 
-// Requires: Base is an allocator of T with plain pointers. What Base says of its copies' fate (equality, propagation,
-// construct, max_size) holds for this allocator too. T may be incomplete until the first member is called.
+// Requires: Base is an allocator of T with plain pointers. Equality, propagation, construct() and max_size() are those
+// of Base. T may be incomplete until a member is called.
 template <class T, class Base = std::allocator<T>>
 class pooled_allocator {
   using base_traits = std::allocator_traits<Base>;
@@ -43,10 +43,10 @@ class pooled_allocator {
   using propagate_on_container_copy_assignment = typename base_traits::propagate_on_container_copy_assignment;
   using propagate_on_container_move_assignment = typename base_traits::propagate_on_container_move_assignment;
   using propagate_on_container_swap = typename base_traits::propagate_on_container_swap;
-  // The pools are everybody's: only the bases can make two allocators differ.
+  // All allocators share the pools, so two allocators differ only if their bases do.
   using is_always_equal = typename base_traits::is_always_equal;
 
-  // A type's own rebind: the default one would leave Base as it is.
+  // Needed because the default rebind of std::allocator_traits would not rebind Base.
   template <class U>
   struct rebind {
     using other = pooled_allocator<U, typename base_traits::template rebind_alloc<U>>;
@@ -74,7 +74,8 @@ class pooled_allocator {
   [[nodiscard]] pooled_allocator select_on_container_copy_construction() const {
     return pooled_allocator(base_traits::select_on_container_copy_construction(base_));
   }
-  // Only where Base has its own: without them, containers know that construction is the plain one.
+  // construct() and destroy() exist only where Base has them: without them, containers know that construction is the
+  // default one, and may copy by memcpy.
   template <class U, class... Args>
     requires requires(Base& base, U* object, Args&&... args) {
       base.construct(object, std::forward<Args>(args)...);
@@ -105,7 +106,7 @@ class pooled_allocator {
 
 // ---- which nodes a container has ----
 
-// A type that a container allocates one at a time; `name` is also that of its pool in statistics.
+// A type whose objects a container allocates one at a time. `name` is also the name of its pool in statistics.
 struct node_type {
   std::string_view name;
   std::size_t size = 0;
@@ -120,7 +121,7 @@ namespace detail {
 
 inline namespace TARN_POOL_MODE {
 
-// Allocates as std::allocator and notes the type of the last single object.
+// Allocates as std::allocator and records the type of the newest single object.
 template <class T>
 struct node_probe {
   using value_type = T;
@@ -143,7 +144,7 @@ struct node_probe {
   node_type* found;
 };
 
-// The container with another allocator.
+// The container type with its allocator replaced.
 template <class Container, class Allocator>
 struct with_allocator;
 template <template <class...> class Container, class... Arguments, class Allocator>
@@ -161,20 +162,20 @@ struct with_allocator<Container<Arguments...>, Allocator> {
 
 inline namespace TARN_POOL_MODE {
 
-// The type of Container's nodes: what to look for in the statistics of a pooled container, and how much one element
-// takes. Builds an empty container of that kind with a probing allocator and puts one element into it, made of
-// `element` (of nothing: a default-constructed one). So it is for startup or tests, not for a hot path.
-// Requires: Container is list, forward_list, set, map, unordered_set, … or another with their constructor from an
-// allocator and emplace or emplace_front; its comparison or hash is default-constructible; `element` makes one element.
-// Failure: what the element's constructor or operator new throws. Returns an empty name and 0 for a container that
-// allocates no single objects.
+// The type of Container's nodes: its name in the statistics of a pooled container, and the bytes that one element
+// takes. Effects: builds an empty container of that kind with a probing allocator and emplaces one element,
+// constructed from `element` (none: default-constructed). Cost: that of the container and the element; for startup or
+// tests, not for a hot path. Requires: Container is list, forward_list, set, map, unordered_set, … or has their
+// constructor from an allocator, and emplace or emplace_front; its comparison or hash is default-constructible; an
+// element can be constructed from `element`. Failure: what the element's constructor or operator new throws. Returns
+// an empty name and 0 for a container that allocates no single objects. Thread safety: any thread.
 template <class Container, class... Element>
 [[nodiscard]] node_type node_of(Element&&... element) {
   using probe = detail::node_probe<typename Container::value_type>;
   using probed = typename detail::with_allocator<Container, probe>::type;
   node_type found;
   probed container{probe(&found)};
-  found = {};  // what an empty container has is no element's
+  found = {};  // forgets allocations of the empty container, such as a sentinel node
   if constexpr (requires { container.emplace_front(std::forward<Element>(element)...); }) {
     container.emplace_front(std::forward<Element>(element)...);
   } else {

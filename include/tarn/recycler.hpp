@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: MIT
 // recycler<T>: objects that are expensive to build, kept constructed for the next user.
 //
-// A parser with its tables, an encoder with its buffers, a string with its capacity: get() hands out one that somebody
-// has given back, with all that it has allocated, and builds one only where none waits. It looks in the calling thread's
-// own array first, then among what other threads have handed over, then in their arrays, then in the older generation. The
-// end of the handle gives the object back, in whichever thread.
+// A parser with its tables, an encoder with its buffers, a string with its capacity: get() returns an idle object, with
+// all memory that it has allocated, and builds a new one only if no object is idle. It looks in the calling thread's
+// own array, then among arrays that other threads have handed over, then in other threads' arrays, then in the older
+// generation. The destructor of the handle gives the object back, in any thread.
 //
-// What is kept is bounded: in bytes, in objects, and by age. A generation lasts a cycle (2 s); what nobody has wanted for
-// two of them is destroyed by a thread of the library's, so that a recycler that nobody uses is empty after two cycles and
-// at most a second more. An object above `largest_object`, or one that holds far more memory than was used of late, is not
-// kept either: one large request does not pin its buffer for ever.
-// (Generations and stealing as in Go's sync.Pool, whose objects also vanish when nobody wants them; bounds in bytes are
-// what its users miss most, golang/go#23199, #27735. Why arrays and a claim by system call instead of Go's deques, and
+// Idle objects are bounded in bytes, in number, and by age. A generation lasts a cycle (2 s); an object that was not
+// used for two cycles is destroyed by a thread of the library, so that an unused recycler is empty after two cycles
+// and at most one second more. An object that holds more than `largest_object`, or far more memory than recent users
+// needed, is destroyed when it comes back: one large request does not pin its buffer for ever. (Generations and
+// stealing as in Go's sync.Pool, whose idle objects are dropped, too. Limits in bytes, which it lacks, are what its
+// users ask for most: golang/go#23199, #27735. Why arrays and a claim by system call instead of Go's deques, and
 // figures: docs/design/0008.)
 //
-// Use it for objects whose constructor, or whose growth after it, costs more than some 100 ns. Do not for plain memory
-// (object_pool), for large buffers (buffer_pool), for what must not vanish, such as connections that somebody counts on,
-// nor where the caller can simply keep the object: reuse by hand is always as fast.
+// Use it for objects whose constructor, or whose growth after it, costs more than some 100 ns. Do not use it for plain
+// memory (object_pool), for large buffers (buffer_pool), for objects that must not be destroyed on their own, such as
+// connections that are counted, nor where the caller can simply keep the object: that is at least as fast.
 //
-// Thread safety: all members may be called by any thread, but for the destructor.
-// Failure: what the factory throws passes; std::bad_alloc. Giving back never fails: at worst the object is destroyed.
-// Cost of get() and of giving back while the thread has objects and room: about ten instructions each, with no lock and
-// no atomic read-modify-write; otherwise a lock and some 50 ns, or the factory.
+// Thread safety: all members except the destructor may be called by any thread.
+// Failure: get() throws what the factory throws, and std::bad_alloc. Giving back never fails: at worst the object is
+// destroyed.
+// Cost of get() and of giving back while the thread's array has objects or room: about ten instructions each, with no
+// lock and no atomic read-modify-write; otherwise a lock and some 50 ns, or the factory.
+// Units: bytes where a name says so, else objects; times in milliseconds.
 #pragma once
 
 #include <atomic>
@@ -42,8 +44,8 @@
 #include "tarn/object_pool.hpp"
 #include "tarn/recycler_stats.hpp"
 
-// In a debug build one object in four that comes back is destroyed, at random, so that nobody relies on its return. The
-// same in all translation units of a program.
+// In a debug build one object in four that comes back is destroyed, at random, so that no program relies on getting the
+// same object again. Must have the same value in all translation units of a program.
 #ifndef TARN_RECYCLER_DROPS
 #ifdef NDEBUG
 #define TARN_RECYCLER_DROPS 0
@@ -60,13 +62,15 @@
 
 namespace tarn {
 
-// How objects of a type are made fit for the next user, and what they hold. Specialise it, or give an object with the
-// same members to the recycler:
-//   void reset(T&)                           called when an object comes back, so that nothing of its last use, such as a
-//                                            secret, travels. If it throws, the object is destroyed
-//   std::size_t retained_bytes(const T&)     all that the object holds while it waits, itself included; after reset
-//   std::size_t used_bytes(const T&)         optional: how much of that its last user needed; before reset
-// The standard: clear(), if T has it; the capacity() in elements, or bytes, and the size().
+// How objects of a type are reset for the next user, and how much memory they hold. Specialise it, or pass an object
+// with the same members to the recycler:
+//   void reset(T&)                           called when an object comes back; must remove what the next user may not
+//                                            see, such as a secret. If it throws, the object is destroyed
+//   std::size_t retained_bytes(const T&)     called after reset: the bytes that the idle object holds, including itself
+//   std::size_t used_bytes(const T&)         optional; called before reset: how many of them the last user needed
+// Requires: the members may be called by several threads at once, for different objects.
+// Default: reset() calls clear() if T has it; the bytes come from capacity() and size(), counted in elements of
+// T::value_type, or in bytes without it.
 template <class T>
 struct recycler_hooks {
   static void reset([[maybe_unused]] T& object) {
@@ -108,11 +112,12 @@ template <class Reset, class RetainedBytes>
 recycler_functions(Reset, RetainedBytes) -> recycler_functions<Reset, RetainedBytes>;
 
 struct recycler_options {
-  std::size_t maximum_bytes = 64 << 20;  // of objects that wait; 0: no limit
-  std::size_t maximum_objects = 0;       // likewise
-  std::size_t largest_object = 0;  // bytes; one that holds more is not kept; 0: an eighth of maximum_bytes
-  unsigned cycle_ms = 2000;        // a generation; 0: none ends by itself
-  const char* name = nullptr;      // in statistics; the type's name if null
+  std::size_t maximum_bytes = 64 << 20;  // of idle objects; 0: no limit
+  std::size_t maximum_objects = 0;       // most idle objects; 0: no limit
+  std::size_t largest_object =
+      0;                       // bytes; an object that holds more is not kept; 0: an eighth of maximum_bytes
+  unsigned cycle_ms = 2000;    // length of a generation; 0: only trim() and memory pressure end one
+  const char* name = nullptr;  // in statistics; the type's name if null
 };
 
 inline namespace TARN_POOL_MODE {
@@ -126,18 +131,20 @@ class recycler;
 
 namespace detail {
 
-// What a checked recycler knows of an object.
+// What a checked recycler stores behind each object.
 enum class recycled_phase : std::uint32_t { out = 0x6f757430, waits = 0x77616974 };
 struct recycled_check {
   const void* owner;  // the recycler's state
   recycled_phase phase;
-  std::uint64_t sum;  // of the object's bytes while it waits
+  std::uint64_t sum;  // checksum of the object's bytes while it is idle
 };
 struct no_check {};
 
 inline namespace TARN_POOL_MODE {
 
-// The slot of an object: the object comes first, so that its address is the slot's.
+// The slot of an object. The object comes first, so that the object's address is the slot's:
+//
+//     | T object | recycled_check (checked builds only) |
 template <class T>
 struct recycled {
   union {
@@ -149,7 +156,7 @@ struct recycled {
   ~recycled() noexcept {}  // NOLINT(modernize-use-equals-default)
 };
 
-// Ends an object that has left its recycler.
+// Destroys an object and frees its slot.
 template <class T>
 struct recycled_deleter {
   void operator()(T* object) const noexcept {
@@ -163,7 +170,7 @@ struct recycled_deleter {
 
 inline namespace TARN_POOL_MODE {
 
-// An object that its user keeps for good; it knows nothing of the recycler any more.
+// Owner of an object that was released from its recycler; destroys it.
 template <class T>
 using kept_ptr = std::unique_ptr<T, detail::recycled_deleter<T>>;
 
@@ -179,7 +186,7 @@ class recycler {
 
   using slot = detail::recycled<T>;
 
-  // It outlives the recycler as long as one of its objects is out.
+  // Outlives the recycler while the program holds one of its objects.
   struct state {
     template <class Factory>
     state(Factory&& make, Hooks&& h) : hooks(std::move(h)), factory(std::forward<Factory>(make)) {}
@@ -188,7 +195,7 @@ class recycler {
     std::size_t number = 0;
     std::size_t largest = 0;
     [[no_unique_address]] Hooks hooks;
-    std::atomic<std::size_t> references{1};  // the recycler, and each object that is its
+    std::atomic<std::size_t> references{1};  // one of the recycler, and one of each object that it has built
     std::function<T()> factory;
   };
 
@@ -196,7 +203,8 @@ class recycler {
   using value_type = T;
   using factory = std::function<T()>;
 
-  // The owner of an object while it is out: two words, and movable. Its end gives the object back.
+  // Owner of an object in the program's hands: two words, movable, not thread-safe. Its destructor gives the object
+  // back.
   class handle {
    public:
     handle() noexcept = default;
@@ -216,7 +224,7 @@ class recycler {
 
     // Gives the object back now.
     void reset() noexcept { handle().swap(*this); }
-    // Keeps the object for good.
+    // Takes the object out of the recycler: it is destroyed, not given back, at the end of the returned pointer.
     [[nodiscard]] kept_ptr<T> release() noexcept {
       T* const object = std::exchange(object_, nullptr);
       if (object != nullptr) recycler::leave(state_);
@@ -231,8 +239,8 @@ class recycler {
     friend class recycler;
     handle(T* object, state* from) noexcept : object_(object), state_(from) {}
 
-    // mutable, although nobody changes it in a const handle: GCC 12 keeps constants with a constructor in memory, and a
-    // pair with `const auto object = recycler.get()` took 1.4 times as long (docs/design/0008).
+    // mutable, although no const member changes it: GCC 12 keeps a const object with a constructor in memory, so that
+    // get() and give-back of a `const auto object = recycler.get()` took 1.4 times as long (docs/design/0008).
     mutable T* object_ = nullptr;
     state* state_ = nullptr;
   };
@@ -250,26 +258,25 @@ class recycler {
   // Two recyclers would hand out the same objects.
   recycler(const recycler&) = delete;
   recycler& operator=(const recycler&) = delete;
-  // Destroys what waits. Requires: no other thread is inside a call. Objects that are out stay their users'; they are
-  // destroyed when they come back.
+  // Destroys the idle objects. Requires: no other thread is inside a call. Objects in the program's hands stay valid;
+  // they are destroyed when they come back.
   ~recycler() {
     tarn_recycler_close(state_->core);
     leave(state_);
   }
 
-  // An object that waits, or a new one. Throws what the factory throws, and std::bad_alloc.
+  // An idle object, or a new one. Throws what the factory throws, and std::bad_alloc.
   [[nodiscard]] TARN_DETAIL_INLINE handle get() { return handle(take(), state_); }
 
-  // The same without a handle, for code that cannot hold one; give_back() is its end. An object that never comes back
-  // costs its memory and nothing else.
+  // The same without a handle, for code that cannot hold one; give_back() returns the object. An object that never
+  // comes back leaks its memory and the recycler's state, nothing else.
   [[nodiscard]] TARN_DETAIL_INLINE T* take() {
     T* const object = static_cast<T*>(detail::pop(detail::local_recycler_bin(state_->number)));
     if (TARN_DETAIL_UNLIKELY(object == nullptr)) return take_slow();
     hand_out(object);
     return object;
   }
-  // Requires: from take(), or a released handle's object whose pointer has been released, of this recycler; and not given
-  // back since. Null is allowed.
+  // Requires: `object` is from take() of this recycler, and not given back since. Null is allowed.
   TARN_DETAIL_INLINE void give_back(T* object) noexcept {
     if (object != nullptr) give(state_, object);
   }
@@ -280,16 +287,17 @@ class recycler {
     tarn_recycler_get_figures(state_->core, &figures);
     return detail::stats_of(figures);
   }
-  // Destroys what waits, but for what threads that are inside a call right now have. Returns the objects.
+  // Destroys all idle objects, except those in arrays of threads that are inside a call at this moment. Returns their
+  // number.
   std::size_t trim() noexcept { return tarn_recycler_trim(state_->core); }
 
  private:
   static constexpr std::size_t eighth = 8;
-  // Objects below this are not worth a look at how much of them is used.
+  // Objects that hold fewer bytes are never oversized.
   static constexpr std::size_t oversized_from = 16384;
-  // An object is oversized if it holds so many times what was used of late.
+  // An object is oversized if it holds more than this many times the recent use.
   static constexpr std::size_t oversized_factor = 4;
-  // What was used of late: the most, which fades by such a part with each smaller use.
+  // Recent use is the most bytes used; with each smaller use it moves towards that by 1/2^fade_shift of the difference.
   static constexpr unsigned fade_shift = 5;
 
   void start(const recycler_options& options) {
@@ -389,7 +397,7 @@ class recycler {
     return true;
   }
 
-  // Of the calling thread's bin, which only that thread changes.
+  // Updates the recent use in the calling thread's bin, and compares. Not atomic: only this thread uses the field.
   static bool is_oversized(tarn_recycler_bin* bin, std::size_t bytes, std::size_t used) noexcept {
     bin->recent_use =
         used > bin->recent_use ? used : bin->recent_use - ((bin->recent_use - used) >> fade_shift);
@@ -406,7 +414,7 @@ class recycler {
     end(s, object);
   }
 
-  // Destroys an object, which may wait.
+  // Destroys an object, idle or not.
   static void end(state* s, T* object) noexcept {
     detail::unpoison(object, sizeof(T));
     if constexpr (TARN_CHECKED_POOLS != 0) {
@@ -416,9 +424,9 @@ class recycler {
     leave(s);
   }
 
-  // An object, or the recycler, has to do with the state no more.
+  // Drops one reference to the state: an object's, or the recycler's. The last one frees the state.
   static void leave(state* s) noexcept {
-    // acq_rel: whoever is last sees what all others did.
+    // acq_rel: partner of the same operation in other threads; the last of them sees what all others did.
     if (s->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     tarn_recycler_free(s->core);
     delete s;

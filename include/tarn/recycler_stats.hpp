@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a recycler counts; shared by tarn/recycler.hpp and tarn/stats.hpp.
+// recycler_stats: a recycler's counters; shared by tarn/recycler.hpp and tarn/stats.hpp.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,20 @@
 namespace tarn {
 
 struct recycler_stats {
-  std::uint64_t gets;
-  std::uint64_t hits;         // of them, served by the calling thread's own array; what came to be there:
-  std::uint64_t exchanged;    //   objects that other threads had handed over
-  std::uint64_t stolen;       //   objects taken out of other threads' arrays
-  std::uint64_t victims;      // served by the older generation
-  std::uint64_t misses;       // built
-  std::uint64_t over_budget;  // dropped when they came back, because there was no room in the budget
+  std::uint64_t gets;  // hits + victims + misses
+  std::uint64_t hits;  // gets served by the calling thread's own array. Objects brought into threads' arrays:
+  std::uint64_t exchanged;    //   from arrays that other threads had handed over
+  std::uint64_t stolen;       //   out of other threads' arrays
+  std::uint64_t victims;      // gets served by the older generation
+  std::uint64_t misses;       // gets for which an object was built
+  std::uint64_t over_budget;  // objects destroyed when they came back: no room in the budget
   std::uint64_t too_large;    //   above largest_object
-  std::uint64_t oversized;    //   held far more than was used of late
-  std::uint64_t at_random;    //   in a debug build
+  std::uint64_t oversized;    //   far larger than recent use
+  std::uint64_t at_random;    //   at random, in a debug build
   std::uint64_t unfit;        //   reset() threw
-  std::uint64_t aged;         // destroyed because nobody wanted them, or by trim()
-  std::size_t objects;        // that wait now
-  std::size_t bytes;          // that these hold
+  std::uint64_t aged;         // objects destroyed because they were not used for two cycles, or by trim()
+  std::size_t objects;        // idle now
+  std::size_t bytes;          // that the idle objects hold
 };
 
 namespace detail {

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT
-// scratch_arena: the calling thread's arena for what a function needs until it returns.
+// scratch_arena: the calling thread's arena for memory that a function needs until it returns.
 //
 //     tarn::scratch_arena scratch;                 // rewound at the end of the scope
 //     auto* rows = scratch->allocate_array<row>(n);
 //
-// A function that builds its result in an arena which it was given must not take its scratch memory from the same
-// one: the caller may have passed its own scratch arena, and the result would end with the function's scope. So there
-// are two per thread, and such a function names the one that it must not get:
+// A function that builds its result in an arena that the caller passed must not take its scratch memory from the same
+// arena: the caller may have passed its own scratch arena, and the result would end with the function's scope. So each
+// thread has two scratch arenas, and such a function names the arena that it must not get:
 //
 //     tree* parse(std::string_view text, tarn::arena& result) {
-//       tarn::scratch_arena scratch(result);       // the other one, if `result` is the thread's first
+//       tarn::scratch_arena scratch(result);       // the second one, if `result` is the thread's first
 //
-// Do not keep pointers into it beyond the scope, and do not pass it to another thread.
+// Do not use it for memory that is needed after the scope, and do not pass it to another thread.
 //
-// Thread safety: each thread has its own. A scope must end in the thread, and in the order, that it began in.
-// Failure: construction has none; the arena's are its own. Cost: a few instructions to begin and to end.
-// Memory: after the outermost scope, each of the two keeps at most twice what recent scopes used, or 64 KiB. All goes
-// back when the thread ends. Usable then, too, in destructors of thread_local and static objects: from there on each
-// outermost scope gives all its memory back.
+// Thread safety: each thread has its own. A scope must end in the thread in which it began; scopes must nest.
+// Failure: construction cannot fail; allocations fail as in tarn/arena.hpp. Cost: a few instructions to begin and to
+// end.
+// Memory: after the outermost scope, each of the two arenas keeps at most twice what recent scopes used, or 64 KiB if
+// that is more. A thread's end frees all. Usable also in destructors of thread_local and static objects: from the
+// thread's end on each outermost scope frees all its memory.
 #pragma once
 
 #include <cstddef>
@@ -31,26 +32,28 @@ namespace detail {
 
 inline namespace TARN_POOL_MODE {
 
-// An arena without a destructor of its own, so that it is there before and after everything that has one.
+// Storage of an arena whose destructor never runs, so that it can be used before and after all objects with
+// destructors.
 struct scratch_slot {
   alignas(arena) std::byte memory[sizeof(arena)];
-  std::size_t depth;  // scopes now
+  std::size_t depth;  // open scopes
 
   arena& get() noexcept { return *std::launder(reinterpret_cast<arena*>(memory)); }
 };
 
 struct scratch_slots {
   scratch_slot slots[2];
-  bool made;    // slots hold arenas
-  bool ending;  // the thread's objects are being destroyed: nothing may be kept
+  bool made;    // the slots hold arenas
+  bool ending;  // the thread's objects are being destroyed: no memory may be kept after a scope
 };
 
 inline constinit thread_local scratch_slots local_scratch{};
 
-// Its destructor runs with those of the thread's other objects, in no useful order among them: what is in use then, or
-// is used later, goes back at the end of its scope.
+// Frees the thread's scratch arenas when the thread ends. Its destructor runs among those of the thread's other
+// objects, in an order that is not known: an arena that is in use then, or is used later, is released at the end of
+// its scope.
 struct scratch_janitor {
-  // Makes the object that is destroyed later.
+  // A use of the thread_local object, which constructs it and so registers its destructor.
   void hire() const noexcept {}
   ~scratch_janitor() {
     local_scratch.ending = true;
@@ -67,6 +70,7 @@ TARN_DETAIL_COLD inline void make_scratch() noexcept {
   janitor.hire();
 }
 
+// The thread's first scratch arena that is not `other`.
 inline scratch_slot& scratch_beside(const arena* other) noexcept {
   if (TARN_DETAIL_UNLIKELY(!local_scratch.made)) make_scratch();
   scratch_slot* const slots = local_scratch.slots;

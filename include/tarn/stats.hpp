@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Statistics of typed pools and recyclers by type and of buffer pools by name, giving back the memory of all of tarn at
-// once, and the hook for pools that end too early.
+// Statistics of all typed pools, recyclers and buffer pools; trim(), which gives the idle memory of all of tarn back to
+// the system; and the hook for pools that are destroyed while objects are live.
 //
-// Thread safety: every function may be called by any thread. Figures of several threads at work are of slightly
-// different moments.
+// Use it for monitoring, tests and tuning. Do not call it on hot paths: every function takes locks.
+// Thread safety: every function may be called by any thread. While other threads allocate, the figures of one result
+// may be of slightly different moments. Units: bytes where a name says so, else counts.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ namespace tarn {
 
 namespace detail {
 
-// A visit must not throw: what there is no memory for has no name.
+// Copies the name; leaves it empty when there is no memory, because a visit must not throw.
 inline void assign_name(std::string& to, const char* name) {
 #if defined(__cpp_exceptions)
   try {
@@ -37,22 +38,22 @@ inline void assign_name(std::string& to, const char* name) {
 struct named_pool_stats {
   std::string name;          // the type's name as the compiler writes it, or pool_options::name
   std::size_t live;          // objects in the program's hands
-  std::size_t peak;          // no less than the most of them at once, as seen at refills
+  std::size_t peak;          // as pool_stats::peak
   std::size_t bytes;         // of the pool's spans
-  std::size_t cached;        // free slots in threads' hands and waiting for hand-over
+  std::size_t cached;        // free slots in magazines, of threads or handed over
   std::uint64_t hits;        // as pool_stats::hits
-  std::uint64_t refills;     // allocations that had to fill a thread's array
+  std::uint64_t refills;     // allocations that had to fill a magazine from spans
   std::size_t object_bytes;  // of a slot
 };
 
-// All pools there are, in no particular order. Throws std::bad_alloc. Cost: some locks per pool; not for hot paths.
+// All typed pools, in no particular order. Throws std::bad_alloc. Cost: some locks per pool.
 inline std::vector<named_pool_stats> pools() {
   std::vector<named_pool_stats> all;
   std::size_t count = 0;
   tarn_pool_visit(
       [](void* context, const char*, const tarn_pool_figures*) { ++*static_cast<std::size_t*>(context); },
       &count);
-  // Room for pools that are made meanwhile: the visit itself must not throw.
+  // Room for pools that are created meanwhile: the visit itself must not allocate, as it must not throw.
   all.reserve(count + 64);
   tarn_pool_visit(
       [](void* context, const char* name, const tarn_pool_figures* figures) {
@@ -77,7 +78,7 @@ struct named_recycler_stats {
   recycler_stats stats;
 };
 
-// All recyclers there are, as pools().
+// All recyclers, in no particular order. Throws std::bad_alloc. Cost: some microseconds per recycler.
 inline std::vector<named_recycler_stats> recyclers() {
   std::vector<named_recycler_stats> all;
   std::size_t count = 0;
@@ -99,18 +100,18 @@ inline std::vector<named_recycler_stats> recyclers() {
 struct named_buffer_pool_stats {
   std::string name;                // buffer_pool_options::name
   std::uint64_t gets;              // buffers handed out: hits + misses
-  std::uint64_t hits;              // from what the pool had kept
-  std::uint64_t misses;            // from the page heap or the system
+  std::uint64_t hits;              // served by idle buffers of the pool
+  std::uint64_t misses;            // served by the page heap or the system
   std::size_t live;                // buffers in the program's hands
-  std::size_t live_bytes;          // of them
+  std::size_t live_bytes;          // of these
   std::size_t kept_bytes;          // of idle buffers
   std::uint64_t given_back;        // bytes given to the system so far
   std::uint64_t zeroed_by_memset;  // bytes
   std::uint64_t zeroed_by_system;  // bytes, by fresh pages in place of used ones
-  std::size_t budget;              // of idle buffers, as it holds now
+  std::size_t budget;              // most bytes of idle buffers, in effect now
 };
 
-// All buffer pools there are, in no particular order. Throws std::bad_alloc. Cost: a lock per pool.
+// All buffer pools, in no particular order. Throws std::bad_alloc. Cost: a lock per pool.
 inline std::vector<named_buffer_pool_stats> buffer_pools() {
   std::vector<named_buffer_pool_stats> all;
   std::size_t count = 0;
@@ -147,12 +148,12 @@ inline std::vector<named_buffer_pool_stats> buffer_pools() {
   return all;
 }
 
-// Gives idle memory of all pools, of malloc and of what tarn keeps mapped back to the system, but for `keep` bytes.
-// Returns the bytes given back.
+// Gives the idle memory of malloc, of typed pools, of recyclers and of buffer pools back to the system, except `keep`
+// bytes of free pages. Returns the bytes given back. Cost: a system call per free range.
 inline std::size_t trim(std::size_t keep = 0) noexcept { return tarn_trim(keep); }
 
-// Called with a pool's name when it ends while objects of it are live; null: one line on stderr, the default. Returns
-// the one before.
+// Sets the function that is called when a typed pool is destroyed while objects of it are live, with the pool's name
+// and their number. Null: the default, which writes one line to stderr. Returns the previous hook.
 inline tarn_pool_leak_hook set_leak_hook(tarn_pool_leak_hook hook) noexcept {
   return tarn_pool_set_leak_hook(hook);
 }

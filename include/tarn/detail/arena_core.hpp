@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT
-// arena_core: the untyped part of an arena: blocks of pages, a cursor in the newest, and what is to run at the end.
+// arena_core: the untyped part of an arena: blocks of pages, a cursor in the newest, and the cleanups to run at the
+// end.
 //
-// Owner: one tarn::arena. Thread safety: none; its pages may come from and go back to any thread.
-// A block has its structure at its low end, and the arena goes down from its high end: aligning is then one mask, and
-// below alignments of block_alignment it cannot lead out of the block.
-// Invariants: begin is a multiple of block_alignment; begin <= cursor <= end of `block`; the blocks in use hang
-// together from the newest (`block`) to the oldest, the user's buffer, if there is one, being the oldest;
-// reserved = bytes of the blocks in use + spare_bytes + large_bytes.
+// Owner: one tarn::arena. Thread safety: none; the thread that uses it may change between calls.
+// The header of a block lies at its low end, and the cursor moves down from its high end. So aligning takes one mask,
+// and alignments up to block_alignment cannot move the cursor below `begin`:
+//
+//     block   begin              cursor                  end
+//     | below, bytes |   free    | newest ...      oldest |
+//                      <-- allocations grow downwards
+//
+// Invariants: begin is a multiple of block_alignment; begin <= cursor <= end of `block`; the blocks in use are linked
+// by `below` from the newest (`block`) to the oldest; the caller's buffer, if there is one, is the oldest; reserved =
+// bytes of the blocks in use + spare_bytes + large_bytes.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +24,7 @@
 #include "tarn/detail/pages.hpp"
 
 extern "C" {
-// Ends the process with a line that says what is wrong and where.
+// Ends the process with a one-line message.
 [[noreturn]] TARN_API void tarn_arena_fatal(const char* what, const void* where) noexcept;
 }
 
@@ -29,18 +35,18 @@ inline namespace TARN_POOL_MODE {
 inline constexpr std::size_t block_alignment = 16;
 inline constexpr std::size_t first_block = 8 * 1024;
 inline constexpr std::size_t largest_block = 1024 * 1024;
-// Larger requests get pages of their own, which go back when the arena is reset or rewound.
+// Larger requests get pages of their own, which are freed when the arena is reset or rewound.
 inline constexpr std::size_t large_request = largest_block / 2;
-// Kept over a reset, whatever recent use was.
+// A reset keeps this many bytes even if recent use was less.
 inline constexpr std::size_t least_kept = 64 * 1024;
-// Poisoned bytes above every allocation, so that AddressSanitizer sees who writes beyond his own.
+// Poisoned bytes above every allocation, so that AddressSanitizer reports accesses past its end.
 inline constexpr std::size_t redzone = TARN_DETAIL_ASAN != 0 ? 16 : 0;
 inline constexpr std::size_t least_alignment = TARN_DETAIL_ASAN != 0 ? 8 : 1;
 inline constexpr std::size_t most_request = SIZE_MAX / 8;
 
 struct arena_block {
-  arena_block* below;  // the next older one in use; the next spare one
-  std::size_t bytes;   // with this structure
+  arena_block* below;  // of a block in use: the next older one; of a spare one: the next spare one
+  std::size_t bytes;   // including this header
 
   [[nodiscard]] char* begin() noexcept { return reinterpret_cast<char*>(this + 1); }
   [[nodiscard]] char* end() noexcept { return reinterpret_cast<char*>(this) + bytes; }
@@ -49,7 +55,7 @@ static_assert(sizeof(arena_block) % block_alignment == 0);
 
 struct arena_core;
 
-// What runs when the arena is rewound below it; it lies in the arena, next to what it ends.
+// A function that runs when the arena is rewound past it. Lies in the arena, before the objects that it destroys.
 struct arena_cleanup {
   arena_cleanup* older;
   void (*run)(arena_core& core, arena_cleanup* self) noexcept;
@@ -64,14 +70,14 @@ struct arena_marker {
 #endif
 };
 
-// In checked programs: the markers that may still be rewound to, newest first. A record is the first allocation behind
-// its marker, so what invalidates the marker removes the record.
+// In checked builds: the markers that are still valid, newest first. A record is the first allocation after its
+// marker, so whatever invalidates the marker removes the record.
 struct arena_mark_record {
   arena_mark_record* older;
   arena_marker marker;
 };
 
-// Where an arena without blocks points to: no room, but not null.
+// `begin` and `cursor` of an arena without blocks: no room, but not null.
 alignas(block_alignment) inline constinit char no_block[block_alignment] = {};
 
 struct arena_core {
@@ -79,17 +85,17 @@ struct arena_core {
   char* begin = no_block;
   arena_block* block = nullptr;
   arena_cleanup* cleanups = nullptr;
-  arena_block* spare = nullptr;   // newest first, so mostly in falling size
-  arena_block* buffer = nullptr;  // the user's
+  arena_block* spare = nullptr;   // free blocks, newest first, so mostly the largest first
+  arena_block* buffer = nullptr;  // the caller's
   std::size_t reserved = 0;
   std::size_t spare_bytes = 0;
   std::size_t large_bytes = 0;
-  std::size_t recent = 0;  // most bytes in use at once; falls by an eighth per round that used less
+  std::size_t recent = 0;  // most bytes in use in a round; falls by an eighth per round that used less
 #if TARN_CHECKED_POOLS
   arena_mark_record* marks = nullptr;
 #endif
 
-  // Null if the block has no room for it.
+  // Allocates in the newest block; null if it has no room.
   TARN_DETAIL_INLINE void* bump(std::size_t bytes, std::size_t alignment) noexcept {
     if constexpr (TARN_CHECKED_POOLS != 0) check_alignment(alignment);
     const auto room = static_cast<std::size_t>(cursor - begin);
@@ -100,7 +106,7 @@ struct arena_core {
     if (TARN_DETAIL_UNLIKELY(align > block_alignment && low < reinterpret_cast<std::uintptr_t>(begin))) {
       return nullptr;
     }
-    if (low == 0) __builtin_unreachable();  // else callers' tests for null cost something
+    if (low == 0) __builtin_unreachable();  // lets the compiler drop callers' tests for null
     cursor = reinterpret_cast<char*>(low);
     unpoison(cursor, bytes);
     return cursor;
@@ -115,7 +121,8 @@ struct arena_core {
     return TARN_DETAIL_LIKELY(memory != nullptr) ? memory : allocate_slow_or_throw(bytes, alignment);
   }
 
-  // The last allocation only. A marker set since then is left below the cursor; rewind() copes.
+  // Frees the memory if it is the newest allocation. A marker set after that allocation then lies below the cursor,
+  // which rewind() allows for.
   TARN_DETAIL_INLINE void take_back(void* memory, std::size_t bytes) noexcept {
     if (memory != cursor) return;
     retire(cursor, bytes);
@@ -128,13 +135,13 @@ struct arena_core {
   }
 
   void adopt_buffer(void* memory, std::size_t bytes) noexcept;
-  // A block with room for so many bytes at once. False when there is no memory.
+  // Makes a block with room for `bytes` bytes the newest. False when there is no memory.
   bool reserve(std::size_t bytes) noexcept;
   arena_marker mark() noexcept;
   void rewind(const arena_marker& marker) noexcept;
   void reset() noexcept;
   void release() noexcept;
-  // The arena's end: release(), and the buffer is the user's again.
+  // The arena's end: release(), and no further use of the caller's buffer.
   void end() noexcept;
 
  private:
@@ -150,7 +157,7 @@ struct arena_core {
                        reinterpret_cast<const void*>(alignment));
     }
   }
-  // What a block must have to serve the request wherever its end lies; 0: no machine has it.
+  // The bytes that a block needs to serve the request, whatever the alignment of its end; 0: too many for any machine.
   static std::size_t block_for(std::size_t bytes, std::size_t alignment) noexcept {
     if (bytes > most_request || alignment > most_request) return 0;
     return sizeof(arena_block) + bytes + redzone + (alignment > block_alignment ? alignment : 0);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The members of arena_core that callers do not compile in: taking and giving blocks, and the end of a round.
+// The members of arena_core that are not inlined into callers: taking and freeing blocks, and the end of a round (the
+// time between two resets or rewinds).
 //
-// In a header, and not in the library, because what is poisoned and checked is the program's choice. Invariants and
-// threads: arena_core.hpp.
+// In a header, not in the library, because the program's build decides whether memory is poisoned and checked.
+// Invariants and thread safety: arena_core.hpp.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,10 @@ TARN_DETAIL_COLD inline void* arena_core::allocate_slow_or_throw(std::size_t byt
   return memory;
 }
 
-// Beside the current block, whose rest stays in use.
+// Gives the request pages of its own; the newest block stays the newest, with its room. A cleanup frees the pages:
+//
+//     pages
+//     | large: cleanup, bytes | padding | memory |
 inline void* arena_core::allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
   struct large {
     arena_cleanup cleanup;
@@ -81,7 +85,8 @@ inline arena_block* arena_core::take_spare(std::size_t needed) noexcept {
   return nullptr;
 }
 
-// As much as there is already, so that an arena of n bytes has taken O(log n) blocks up to the largest.
+// A new block is as large as all blocks so far, within [first_block, largest_block]: an arena of n bytes has O(log n)
+// blocks below the largest size.
 inline arena_block* arena_core::take_pages(std::size_t needed) noexcept {
   const std::size_t wanted = std::clamp(std::max(reserved - large_bytes, recent), first_block, largest_block);
   std::size_t taken = std::max(wanted, needed);
@@ -112,7 +117,7 @@ inline void arena_core::install(arena_block* b) noexcept {
 inline void arena_core::adopt_buffer(void* memory, std::size_t bytes) noexcept {
   const std::size_t skip = (0 - reinterpret_cast<std::uintptr_t>(memory)) & (block_alignment - 1);
   if (bytes < skip + sizeof(arena_block)) return;
-  __asm__("" : "+r"(memory));  // else GCC warns that poisoning reads it
+  __asm__("" : "+r"(memory));  // otherwise GCC warns that poisoning reads uninitialised memory
   buffer = ::new (static_cast<void*>(static_cast<char*>(memory) + skip)) arena_block{nullptr, bytes - skip};
   poison(buffer->begin(), buffer->bytes - sizeof(arena_block));
   reserved += buffer->bytes;
@@ -127,7 +132,8 @@ inline bool arena_core::reserve(std::size_t bytes) noexcept {
 
 // ---- the end of a round ----
 
-// A destructor may allocate and create in the arena: what it creates ends here, too.
+// Runs the cleanups that are newer than `until`. A destructor may create objects in the arena; the loop destroys them,
+// too.
 inline void arena_core::run_cleanups(arena_cleanup* until) noexcept {
   while (cleanups != until) {
     arena_cleanup* const c = cleanups;
@@ -136,7 +142,7 @@ inline void arena_core::run_cleanups(arena_cleanup* until) noexcept {
   }
 }
 
-// Makes the blocks above `until` spare, newest first, ahead of those that are.
+// Makes the blocks that are newer than `until` spare, newest first, in front of the other spare blocks.
 inline void arena_core::pop_blocks(const arena_block* until) noexcept {
   arena_block* const newest = block;
   arena_block* oldest = nullptr;
@@ -158,7 +164,7 @@ inline void arena_core::end_round(std::size_t bytes_used) noexcept {
   if (reserved - large_bytes > std::max(2 * recent, least_kept)) keep_recent();
 }
 
-// Gives back the spare blocks that recent use does not ask for: twice what was in use, since blocks double.
+// Frees spare blocks until the arena has at most twice the recent use. Twice, because blocks double.
 inline void arena_core::keep_recent() noexcept {
   const std::size_t most = std::max(2 * recent, least_kept);
   std::size_t kept = reserved - large_bytes - spare_bytes;
@@ -195,7 +201,7 @@ TARN_DETAIL_COLD inline void arena_core::reset_slow() noexcept {
   pop_blocks(buffer);
   install(nullptr);
   end_round(bytes_used);
-  // The user's buffer first, else the newest, which is the largest as a rule.
+  // Starts with the caller's buffer, else with the newest spare block, which is usually the largest.
   arena_block* b = buffer;
   if (b != nullptr) {
     retire(b->begin(), b->bytes - sizeof(arena_block));
@@ -227,7 +233,7 @@ inline void arena_core::end() noexcept {
 
 inline arena_marker arena_core::mark() noexcept {
 #if TARN_CHECKED_POOLS
-  // Nothing was allocated since the last one: the same place.
+  // Nothing was allocated since the newest marker: it is returned again.
   if (marks != nullptr && reinterpret_cast<char*>(marks) == cursor) return marks->marker;
   static constinit std::atomic<std::uint64_t> serials{0};
   const arena_marker marker{block, cursor, cleanups, serials.fetch_add(1, std::memory_order_relaxed) + 1};
@@ -247,7 +253,7 @@ inline void arena_core::rewind(const arena_marker& marker) noexcept {
   marks = older;
 #endif
   if (TARN_DETAIL_LIKELY(block == marker.block && spare == nullptr && block != nullptr)) {
-    // The cursor may be higher, if the last allocation before the mark was taken back.
+    // The cursor may be above the marker: if the newest allocation before the mark was freed by take_back().
     if (marker.cursor > cursor) {
       retire(cursor, static_cast<std::size_t>(marker.cursor - cursor));
       cursor = marker.cursor;
@@ -278,12 +284,13 @@ TARN_DETAIL_COLD inline void arena_core::rewind_slow(const arena_marker& marker)
 }
 
 #if TARN_CHECKED_POOLS
-// Without memory, the marker is not known, and rewinding to it is refused.
+// If there is no memory for the record, rewinding to the marker ends the process.
 inline void arena_core::record_mark(const arena_marker& marker) noexcept {
   void* const memory = allocate(sizeof(arena_mark_record), alignof(arena_mark_record));
   if (memory != nullptr) marks = ::new (memory) arena_mark_record{marks, marker};
 }
 
+// The records of the markers older than `marker`. Ends the process if `marker` has no record.
 inline arena_mark_record* arena_core::marks_before(const arena_marker& marker) noexcept {
   for (arena_mark_record* r = marks; r != nullptr; r = r->older) {
     if (r->marker.serial == marker.serial) return r->older;

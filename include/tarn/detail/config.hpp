@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What tarn's C++ headers ask of the compiler and of the build, in one place. Defines no type.
+// Macros and helpers of tarn's C++ headers that depend on the compiler and on the build. Defines no type.
 //
-// TARN_CHECKED_POOLS: 1 in a program whose pools shall detect misuse (docs/which-pool.md); the same in all of its
-// translation units. Checked and unchecked templates have different names for the linker, so that a mixture is a
-// link error or harmless, never one pool with two ideas of itself.
+// TARN_CHECKED_POOLS: 1 in a program whose pools detect misuse (docs/which-pool.md); the same in all of its translation
+// units. Checked and unchecked templates have different linker names (an inline namespace), so that a mixture is a link
+// error or harmless, never one pool that is used as both.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,7 @@ extern "C" void __asan_unpoison_memory_region(void const volatile* address, std:
 
 namespace tarn::detail {
 
-// Where exceptions are off, there is nobody to catch one.
+// Aborts where exceptions are disabled.
 [[noreturn]] TARN_DETAIL_COLD inline void throw_bad_alloc() {
 #if defined(__cpp_exceptions)
   throw std::bad_alloc();
@@ -56,7 +56,7 @@ namespace tarn::detail {
 #endif
 }
 
-// What a sanitizer knows about memory that nobody may use. No cost without one.
+// Tell AddressSanitizer that the memory may not be accessed, or may be again. No code without the sanitizer.
 TARN_DETAIL_INLINE void poison([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
 #if TARN_DETAIL_ASAN
   __asan_poison_memory_region(memory, bytes);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The untyped pool behind the typed ones: what templates compile into programs, and what they call in the library.
 //
-// A pool's objects are slots of one size and alignment, cut from spans of the engine's page heap. Each thread has
-// a bin for each pool that it uses: an array of pointers to free slots. The inline part below pops and pushes;
-// whatever misses calls the library. Thread safety: a bin belongs to one thread (or to one local_pool); all
-// functions may be called by any thread. None throws.
+// A pool's objects are slots of one size and alignment, cut from spans of the engine's page heap. Each thread has a bin
+// for each pool that it uses; a bin's loaded magazine is an array of pointers to free slots. The inline part below pops
+// from it and pushes to it; a miss calls the library. Thread safety: a bin belongs to one thread (or to one
+// local_pool); all functions may be called by any thread. None throws.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,18 @@
 
 struct tarn_pool;  // the library's
 
-// The part of a bin that is compiled into programs. top[-1] is the next free slot to hand out, null when there is
-// none; at top == limit there is no room for another one.
+// The part of a bin that is compiled into programs. top[-1] is the next free slot to allocate, null when there is none;
+// at top == limit there is no room for another slot.
+//
+//     the loaded magazine:   | null | slot | slot | slot |      |      |
+//                                                    ^ top         ^ limit
 struct tarn_pool_bin {
   void** top;
   void** limit;
 };
 
-// Room for the bin of a pool for one thread, where its owner keeps it: a hit is then one load shorter than through a
-// pointer. Empty and full at once until the library has made a bin of it. It does not move.
+// Memory for the bin of a single-threaded pool inside the pool's owner: a hit then saves the load of a pointer to the
+// bin. Empty and full at once until the library has constructed a bin in it. Must not be moved.
 struct tarn_pool_own_bin {
   tarn_pool_bin front;
   void* rest[14];
@@ -34,85 +37,88 @@ struct tarn_pool_bins {
   std::size_t count;
 };
 
-// Slots begin where their span does, one behind the other: each also has the alignment of the largest power of two that
-// divides its size, up to a page's.
+// The first slot begins at its span's start, each further one at the end of the one before it. So a slot also has the
+// alignment of the largest power of two that divides its size, up to that of a page.
 struct tarn_pool_request {
   std::size_t size;       // bytes of an object
   std::size_t alignment;  // a power of two
   const char* name;       // copied; need not end with a null byte
   std::size_t name_length;
-  std::size_t chunk_objects;     // at least so many objects per span; 0: as the library thinks best
-  std::size_t initial_capacity;  // objects whose memory is taken at once
-  std::size_t magazine_length;   // most objects in one magazine; 0: as the library thinks best
+  std::size_t chunk_objects;     // least number of objects in a span; 0: decided by the span's size
+  std::size_t initial_capacity;  // objects whose memory is taken at creation
+  std::size_t magazine_length;   // most slots in one magazine, up to 252; 0: decided by the slot size
   std::size_t maximum_bytes;     // of spans; 0: no limit
-  unsigned shards;               // depots that threads are spread over; 0: one
+  unsigned shards;               // most shards over which threads are spread, up to 64; 0: 32
   bool huge_pages;               // spans of 2 MiB on huge pages
   bool checked;                  // detects misuse; slow
-  bool single_thread;            // for a local_pool: one bin, which is the pool's own
-  tarn_pool_own_bin*
-      own_bin;  // where that one lies, as long as the pool is not destroyed; null: with the library
+  bool single_thread;            // used by one thread at a time: one bin, no shards
+  // With single_thread: memory for the bin, valid until the pool is destroyed; null: the library provides it.
+  tarn_pool_own_bin* own_bin;
 };
 
 struct tarn_pool_figures {
-  std::uint64_t live;     // objects in the program's hands
-  std::uint64_t peak;     // the most of them at once, as seen when bins were filled and emptied
-  std::uint64_t bytes;    // of the pool's spans
-  std::uint64_t cached;   // free slots in bins and full magazines
-  std::uint64_t hits;     // allocations that a bin can have served from the slots it got: at least so many
-  std::uint64_t refills;  // allocations that filled a bin
+  std::uint64_t live;  // objects in the program's hands
+  std::uint64_t
+      peak;  // upper bound of the most live objects at once, as seen when bins were filled and emptied
+  std::uint64_t bytes;         // of the pool's spans
+  std::uint64_t cached;        // free slots in bins and full magazines
+  std::uint64_t hits;          // lower bound of the allocations served by bins; see pool_stats::hits
+  std::uint64_t refills;       // allocations that filled a bin from spans
   std::uint64_t object_bytes;  // a slot's size
 };
 
 extern "C" {
 
-// A pool of its own; null when there is no memory or the request makes no sense (errno ENOMEM, EINVAL).
+// A new pool. Null: no memory (errno ENOMEM), or an invalid request (EINVAL).
 TARN_API tarn_pool* tarn_pool_create(const tarn_pool_request* request) noexcept;
-// The process-wide pool of this name, size and alignment, made by the first who asks. Null when there is no memory.
+// The process-wide pool of this name, size and alignment, created by the first call. Null as above.
 TARN_API tarn_pool* tarn_pool_shared(const tarn_pool_request* request) noexcept;
-// Requires: no thread uses the pool any more. Frees its memory and the pool if no object is live and returns 0;
-// otherwise keeps both for ever and returns how many are.
+// Requires: no thread uses the pool any more. If no object is live, frees the pool and its memory and returns 0;
+// otherwise calls the leak hook, keeps both for ever, and returns the number of live objects.
 TARN_API std::size_t tarn_pool_destroy(tarn_pool* pool) noexcept;
 
-// The same, but frees the memory whatever is live, and returns its bytes.
+// The same, but frees the memory of live objects too; returns the bytes of all spans.
 TARN_API std::size_t tarn_pool_release(tarn_pool* pool) noexcept;
 
-// The pool whose span the address lies in; null if that is none.
+// The pool in whose span the address lies; null if it is in none.
 TARN_API tarn_pool* tarn_pool_of(const void* address) noexcept;
 
-// The number of a pool made by tarn_pool_create for many threads; numbers are used again.
+// The number of a pool that tarn_pool_create made for many threads. Numbers of destroyed pools are reused.
 TARN_API std::size_t tarn_pool_number(const tarn_pool* pool) noexcept;
-// The calling thread's bins of such pools, by number; null where it has none yet.
+// The calling thread's bins of such pools, by number; an entry without a bin points to an empty and full one.
 TARN_API extern constinit thread_local tarn_pool_bins tarn_pool_local_bins;
 
-// A miss. `bin` is where the caller keeps its bin's address; it is set to the thread's bin if it was not yet, unless
-// the thread is about to end. Null when there is no memory (or the pool's maximum is reached).
+// Allocates after a miss. `*bin` is the caller's pointer to its bin: if that is not a bin of the pool yet, it is set to
+// the thread's bin, unless the thread is about to end. Null when there is no memory, or the pool's maximum is reached
+// (errno ENOMEM).
 TARN_API void* tarn_pool_allocate_slow(tarn_pool* pool, tarn_pool_bin** bin) noexcept;
-// `pool` may be null: then it is the one that the object's address belongs to.
+// Deallocates after a miss. `pool` may be null: the pool is then found by the object's address. Leaves errno alone.
 TARN_API void tarn_pool_deallocate_slow(tarn_pool* pool, tarn_pool_bin** bin, void* object) noexcept;
 
-// To the pool that the address belongs to, found by it.
+// Deallocates to the pool in whose span the address lies; aborts if it is in none. Leaves errno alone.
 TARN_API void tarn_pool_deallocate(void* object) noexcept;
 
-// For checked pools: every operation comes here instead of to the bin.
+// For checked pools: every operation calls these instead of using the bin.
 TARN_API void* tarn_pool_checked_allocate(tarn_pool* pool, tarn_pool_bin** bin) noexcept;
 TARN_API void tarn_pool_checked_deallocate(tarn_pool* pool, tarn_pool_bin** bin, void* object) noexcept;
-// Aborts unless the object is live and of this pool.
+// Aborts unless the object is live and of this pool (of any pool, if null); the message names `what`.
 TARN_API void tarn_pool_check(const tarn_pool* pool, const void* object, const char* what) noexcept;
 
-// Takes memory for so many more objects at once. False when there is none.
+// Takes memory until `objects` objects can be allocated without more. False when there is none (errno ENOMEM).
 TARN_API bool tarn_pool_reserve(tarn_pool* pool, std::size_t objects) noexcept;
-// Gives the pool's idle memory back to the page heap: the calling thread's bin, what idle threads hold, and all
-// empty spans. Returns the bytes.
+// Gives the pool's idle memory back to the page heap: the slots of the calling thread's bin, of other threads' spare
+// magazines and of full magazines go back to their spans, and all empty spans to the page heap. Returns the bytes.
 TARN_API std::size_t tarn_pool_trim(tarn_pool* pool, tarn_pool_bin** bin) noexcept;
 TARN_API void tarn_pool_get_figures(const tarn_pool* pool, tarn_pool_figures* out) noexcept;
 
-// Calls visit(context, name, figures) for every pool there is. The name ends with a null byte. `visit` may allocate,
-// but not make or destroy pools.
+// Calls visit(context, name, figures) for every pool. The name ends with a null byte. `visit` may allocate, but not
+// create or destroy pools.
 TARN_API void tarn_pool_visit(void (*visit)(void* context, const char* name,
                                             const tarn_pool_figures* figures),
                               void* context) noexcept;
 
-// Called by tarn_pool_destroy when objects are live; null: one line on stderr. Returns the one before.
+// Sets the function that tarn_pool_destroy calls when objects are live; null: one line on stderr. Returns the previous
+// hook.
 using tarn_pool_leak_hook = void (*)(const char* name, std::size_t live);
 TARN_API tarn_pool_leak_hook tarn_pool_set_leak_hook(tarn_pool_leak_hook hook) noexcept;
 
@@ -120,14 +126,14 @@ TARN_API tarn_pool_leak_hook tarn_pool_set_leak_hook(tarn_pool_leak_hook hook) n
 
 namespace tarn::detail {
 
-// What a thread that has no bin yet uses: empty and full at once, so that its first call misses.
+// The bin of a thread that has none yet: empty and full at once, so that its first call misses.
 struct empty_bin {
   void* slots[2] = {nullptr, nullptr};
   tarn_pool_bin bin{slots + 1, slots + 1};
 };
 inline constinit empty_bin no_bin{};
 
-// Null: allocate_slow.
+// Null: the bin is empty; call tarn_pool_allocate_slow().
 TARN_DETAIL_INLINE void* pop(tarn_pool_bin* bin) {
   void** const top = bin->top;
   void* const object = top[-1];
@@ -136,7 +142,7 @@ TARN_DETAIL_INLINE void* pop(tarn_pool_bin* bin) {
   return object;
 }
 
-// False: deallocate_slow.
+// False: the bin is full; call tarn_pool_deallocate_slow().
 TARN_DETAIL_INLINE bool push(tarn_pool_bin* bin, void* object) {
   void** const top = bin->top;
   if (TARN_DETAIL_UNLIKELY(top == bin->limit)) return false;

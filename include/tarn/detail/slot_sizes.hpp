@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// slot_sizes: which of a fixed set of slot sizes serves a request of some size and alignment; all made at compile time.
+// slot_sizes: which slot size of a fixed set serves a request of a given size and alignment; tables made at compile
+// time.
 //
-// Sizes: steps of 8 up to 128, then eight steps per doubling up to 4 KiB. So the rounding loss is at most 7 bytes up to
-// 128, and at most 1/8 of the request above. A slot has the alignment of the largest power of two that divides its size.
+// Sizes: steps of 8 up to 128, then eight steps per doubling up to 4 KiB. So rounding wastes at most 7 bytes up to 128,
+// and at most 1/8 of the request above. A slot has the alignment of the largest power of two that divides its size.
+// Thread safety: constant data.
 #pragma once
 
 #include <array>
@@ -67,8 +69,8 @@ constexpr std::size_t align_up(std::size_t bytes, std::size_t alignment) {
 constexpr bool is_quick(std::size_t bytes, std::size_t alignment) {
   return bytes <= quick_bytes && alignment <= quick_alignment;
 }
-// Requires: is_quick. One read is enough, since rounding to the alignment first lands on a size that has it: all are
-// multiples of 16 above 128, and below each multiple of 16 is a size.
+// Requires: is_quick. One table read is enough, because the size found for a request rounded up to an alignment of at
+// most 16 has that alignment: up to 128 every multiple of 8 is a size, and above all sizes are multiples of 16.
 constexpr std::size_t quick_find(std::size_t bytes, std::size_t alignment) {
   return fine_lookup[(align_up(bytes, alignment) + step - 1) / step];
 }
@@ -81,7 +83,7 @@ constexpr std::size_t find(std::size_t bytes, std::size_t alignment) {
   return index;
 }
 
-// ---- what must hold of the sizes ----
+// ---- check of the tables ----
 
 constexpr bool sizes_hold() {
   if (size_of(count - 1) != largest || count > UINT8_MAX) return false;

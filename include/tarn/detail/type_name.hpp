@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// type_name<T>(): a type's name as the compiler writes it, without run-time type information.
+// type_name<T>(): a type's name as the compiler writes it, without run-time type information. Evaluated at compile
+// time.
 #pragma once
 
 #include <string_view>
@@ -12,7 +13,8 @@ constexpr std::string_view function_name() {
 }
 
 // "constexpr std::string_view tarn::detail::function_name() [with T = int; std::string_view = …]" (GCC),
-// "std::string_view tarn::detail::function_name() [T = int]" (Clang): measured once with a type of known name.
+// "std::string_view tarn::detail::function_name() [T = int]" (Clang): the lengths of prefix and suffix are measured
+// with void, a type of known name.
 inline constexpr std::size_t name_prefix = function_name<void>().find("void]") != std::string_view::npos
                                                ? function_name<void>().rfind("void]")
                                                : function_name<void>().find("void;");

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// upstream_blocks: what a memory resource has taken from another one, so that it can give back all of it at once.
+// upstream_blocks: the blocks that a memory resource has allocated from its upstream resource, in a list, so that it
+// can free all of them at once.
 //
-// A block ends with its link; the list is a ring around one that belongs to no block.
-// Thread safety: that of Mutex for the list, of the upstream resource for the rest, which is never called under the
-// lock.
+//     block:   | bytes asked for | padding | link |      links form a ring with ring_, which belongs to no block
+//
+// Thread safety: with std::mutex, allocate() and deallocate() may be called by any thread if the upstream resource
+// allows it; with no_mutex calls must not overlap. The upstream resource is never called under the lock.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +30,7 @@ class upstream_blocks {
   explicit upstream_blocks(std::pmr::memory_resource* upstream) noexcept : upstream_(upstream) {}
   upstream_blocks(const upstream_blocks&) = delete;
   upstream_blocks& operator=(const upstream_blocks&) = delete;
-  // Requires: nobody else calls.
+  // Frees all blocks. Requires: no other thread calls a member.
   ~upstream_blocks() { release(); }
 
   [[nodiscard]] std::pmr::memory_resource* upstream() const noexcept { return upstream_; }
@@ -60,6 +62,7 @@ class upstream_blocks {
     give_back(gone);
   }
 
+  // Frees all blocks. Requires: none of them is used afterwards.
   void release() {
     link* first = nullptr;
     {
@@ -68,7 +71,8 @@ class upstream_blocks {
       ring_.previous->next = nullptr;
       ring_.next = ring_.previous = &ring_;
     }
-    // The last block's link ends the chain; with no block, that was the ring's own, which is a ring again.
+    // The `next` of the last block's link was set to null above, so the chain ends there. Without blocks `first` is
+    // ring_.
     while (first != nullptr && first != &ring_) {
       link* const next = first->next;
       give_back(first);
