@@ -248,7 +248,13 @@ facility tracing() {
   facility one{"ptrace", "ptrace scope", standing::note, "", "", ""};
   const auto scope = number_in("/proc/sys/kernel/yama/ptrace_scope");
   one.state = scope ? std::to_string(*scope) : "not restricted";
-  one.state += "; tarn attaches to nothing, programs are started under it";
+  if (scope && *scope > 2) {
+    one.state += "; tarn attach is refused, tarn profile is not";
+  } else if (scope && *scope > 0) {
+    one.state += "; only root's tarn attach is allowed, or a start under tarn profile --paused";
+  } else {
+    one.state += "; tarn attach is allowed to processes of the same user";
+  }
   return one;
 }
 

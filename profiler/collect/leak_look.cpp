@@ -94,6 +94,23 @@ std::vector<searched_block> blocks_of(const process_model& model) {
   return blocks;
 }
 
+// The dynamic linker's own blocks are never lost, as LeakSanitizer has it: what it keeps for a thread is known to the
+// thread's descriptor alone, which stays with the stack of a thread that has ended, and such stacks are no roots.
+void reach_blocks_of_linker(leak_search& search, const std::vector<mapping>& mappings,
+                            const process_model& model) {
+  std::vector<const mapping*> linker;
+  for (const mapping& one : mappings) {
+    const std::size_t slash = one.name.rfind('/');
+    if (slash != std::string::npos && one.name.substr(slash + 1).starts_with("ld-linux"))
+      linker.push_back(&one);
+  }
+  for (const searched_block& block : search.blocks()) {
+    const std::uint64_t caller = model.caller_of(block.site);
+    const auto holds = [caller](const mapping* one) { return caller >= one->start && caller < one->end; };
+    if (std::any_of(linker.begin(), linker.end(), holds)) search.add_root_word(block.address);
+  }
+}
+
 std::vector<lost_blocks> sums_of(const leak_search& search) {
   std::map<std::uint32_t, lost_blocks> by_site;
   for (std::size_t index = 0; index < search.blocks().size(); ++index) {
@@ -145,6 +162,7 @@ leak_answer look_for_leaks(const leak_question& question, const process_model& m
   for (const stopped_process::thread& each : stopped.threads()) {
     for (const std::uint64_t word : each.registers) search.add_root_word(word);
   }
+  reach_blocks_of_linker(search, *mappings, model);
   search.finish();
   answer.scanned_bytes = search.scanned_bytes();
   answer.lost = sums_of(search);

@@ -2,8 +2,8 @@
 // leak_look: which blocks of a process that waits at its end can still be reached. All its threads stand still meanwhile.
 //
 // Roots are: the registers of its threads; their stacks, from the stack pointer up; static data; and all other memory that
-// can be written to, except malloc's own and the recorder's. Stacks of threads that have ended are none. Within malloc's
-// memory only blocks that are reached are read.
+// can be written to, except malloc's own and the recorder's. Stacks of threads that have ended are none; the
+// dynamic linker's own blocks are reachable. Within malloc's memory only blocks that are reached are read.
 //
 // For one thread.
 #pragma once

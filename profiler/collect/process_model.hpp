@@ -166,6 +166,10 @@ class process_model {
   void for_each_stack(Visit visit) const {
     for (const auto& [low, high] : thread_stacks_) visit(low, high);
   }
+  // The return address in the function that has called malloc; 0: not known.
+  std::uint64_t caller_of(std::uint32_t site) const noexcept {
+    return site < sites_.size() ? stacks_[sites_[site].stack].address : 0;
+  }
   // What malloc gave beyond what was asked for at a site, as a share of that.
   double rounding_of(std::uint32_t site) const;
 

@@ -87,6 +87,25 @@ SITE void threads() {
   pthread_barrier_wait(&both);
 }
 
+SITE void* end_at_once(void* /*unused*/) {
+  of_thread = nullptr;
+  pthread_barrier_wait(&both);
+  return nullptr;
+}
+
+// Threads that nobody joins: what the dynamic linker holds for them stays with their stacks.
+SITE void detached() {
+  constexpr unsigned count = 8;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_barrier_init(&both, nullptr, count + 1);
+  pthread_t thread{};
+  for (unsigned index = 0; index < count; ++index) pthread_create(&thread, &attributes, end_at_once, nullptr);
+  pthread_barrier_wait(&both);
+  usleep(50000);
+}
+
 SITE void free_all() {
   node* chain = nullptr;
   for (int index = 0; index < 50; ++index) chain = make_node(chain);
@@ -109,6 +128,7 @@ int main(int word_count, char** words) {
   }
   if (what == "reachable") keep_all();
   if (what == "threads") threads();
+  if (what == "detached") detached();
   if (what == "freed") free_all();
   scrub();
   return 0;
