@@ -19,7 +19,7 @@ namespace {
 constexpr int reclaim_tries = 3;
 constexpr unsigned char guard_byte = 0xb5;
 
-std::size_t granule() { return std::max(page_size, os::page_size()); }
+std::size_t granule() { return std::max(page_size, os::system_page_size()); }
 
 void* memory_of(const span* s) { return reinterpret_cast<void*>(s->start); }
 
@@ -166,8 +166,8 @@ span* buffer_core::take_fresh_once(std::size_t pages, bool may_reclaim, buffer_f
   span* s = nullptr;
   for (int tries = 0; s == nullptr && tries <= (may_reclaim ? reclaim_tries : 0); ++tries) {
     if (tries != 0) engine::reclaim();
-    s = engine::middle.take_pages(pages, settings_.alignment_pages, span_state::kept,
-                                  filled ? page_heap::use::filled : page_heap::use::sparse);
+    s = engine::central_tier.take_pages(pages, settings_.alignment_pages, span_state::kept,
+                                        filled ? page_heap::use::filled : page_heap::use::sparse);
   }
   if (s == nullptr) {
     failure = buffer_failure::no_memory;

@@ -17,7 +17,7 @@ std::size_t buffer_core::discard(span* s) {
   if (settings_.locked) buffer_memory::unlock(s, settings_.wiped_on_fork);
   pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
   s->owner.store(nullptr, std::memory_order_relaxed);
-  const std::size_t bytes = engine::heap.give_back(s);
+  const std::size_t bytes = engine::heap.release_to_system(s);
   os::lock_guard guard(lock_);
   given_back_ += bytes;
   unpin_locked();

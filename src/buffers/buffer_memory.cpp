@@ -18,7 +18,7 @@ constexpr std::size_t populate_slice = 4 * mib;
 constexpr int price_rounds = 3;
 
 void touch_each_page(std::uintptr_t start, std::size_t bytes) {
-  for (std::size_t at = 0; at < bytes; at += os::page_size()) {
+  for (std::size_t at = 0; at < bytes; at += os::system_page_size()) {
     auto* const byte = reinterpret_cast<volatile unsigned char*>(start + at);
     *byte = *byte;
   }

@@ -23,7 +23,7 @@ constexpr std::size_t spans_per_refill = 16;
 
 // Free memory that is kept although the resident set grows: this part of what is in use, and no less than that.
 constexpr std::size_t kept_divisor = 32;
-constexpr std::size_t kept_anyway = 2 * mib;
+constexpr std::size_t least_kept = 2 * mib;
 
 // A magazine for one object, on the stack.
 struct single_magazine {
@@ -133,16 +133,16 @@ std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t 
     const std::size_t count = objects::take_free(
         s, most - found, [&](std::size_t index) { *slot-- = reinterpret_cast<void*>(first + index * size); });
     found += count;
-    d.count(s, -static_cast<int>(count));
+    d.change_free_count(s, -static_cast<int>(count));
   }
   review(size_class);
   return found;
 }
 
 // The resident set is about to grow by a span, although pieces of memory lie free that are too short for it.
-void central::make_up_for_growth(unsigned size_class) {
+void central::purge_before_growth(unsigned size_class) {
   const std::size_t bytes = std::size_t{class_info(size_class).span_pages} << page_shift;
-  heap_.make_up_for_growth(bytes, std::max(heap_.in_use_bytes() / kept_divisor, kept_anyway) + bytes);
+  heap_.purge_before_growth(bytes, std::max(heap_.in_use_bytes() / kept_divisor, least_kept) + bytes);
 }
 
 std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most) {
@@ -152,7 +152,7 @@ std::size_t central::refill(unsigned size_class, magazine* m, std::size_t most) 
   if (found == 0) {
     if (const std::size_t grains = take_grains(size_class, m->bottom(), most); grains != 0) return grains;
   }
-  if (found == 0) make_up_for_growth(size_class);
+  if (found == 0) purge_before_growth(size_class);
   while (found == 0 && add_span(size_class, source::any)) found = take_objects(size_class, m, most);
   if (found != most) {
     std::memmove(static_cast<void*>(m->bottom()), static_cast<const void*>(m->bottom() + (most - found)),
@@ -171,7 +171,7 @@ void* central::take_one(unsigned size_class) {
   return object;
 }
 
-void* central::take_own(unsigned size_class) {
+void* central::take_from_own_spans(unsigned size_class) {
   single_magazine single{};
   std::size_t found = 0;
   do {
@@ -192,16 +192,16 @@ void central::flush(unsigned size_class, void** freed, std::size_t count) {
     __builtin_prefetch(&owners[i]->inline_bits[span::inline_words - 1], 1);
   }
   bool drains = false;
-  const std::size_t strangers = put_back(size_class, freed, owners, count, drains);
+  const std::size_t misplaced = put_back(size_class, freed, owners, count, drains);
   depots_[size_class].counters.flushes.fetch_add(1, std::memory_order_relaxed);
-  if (TARN_UNLIKELY(strangers != 0)) flush_strangers(size_class, freed, owners, strangers);
+  if (TARN_UNLIKELY(misplaced != 0)) flush_misplaced(size_class, freed, owners, misplaced);
   // Each object in a full magazine may be all that keeps a span from going back.
   if (TARN_UNLIKELY(drains)) flush_magazines(size_class, true);
 }
 
 // Objects that a magazine of the class held and that lie in spans of other classes: those are divided into grains now, or
 // the object was freed twice and its span has become another's since.
-void central::flush_strangers(unsigned size_class, void** freed, span** owners, std::size_t count) {
+void central::flush_misplaced(unsigned size_class, void** freed, span** owners, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto grain = static_cast<unsigned>(map_.class_of(address_of(freed[i])));
     bool drains = false;
@@ -219,15 +219,15 @@ std::size_t central::put_back(unsigned size_class, void** freed, span** owners, 
   object_depot& d = depots_[size_class];
   const bool grain = size_classes::is_grain(size_class);
   void* freed_twice = nullptr;
-  std::size_t strangers = 0;
+  std::size_t misplaced = 0;
   {
     os::lock_guard guard(d.lock);
-    std::size_t quiet = 0;
+    std::size_t unmoved = 0;
     for (std::size_t i = 0; i < count; ++i) {
       span* const s = owners[i];
       if (TARN_UNLIKELY(s->size_class != size_class || !s->contains(address_of(freed[i])))) {
-        owners[strangers] = s;
-        freed[strangers++] = freed[i];
+        owners[misplaced] = s;
+        freed[misplaced++] = freed[i];
         continue;
       }
       const std::size_t index = objects::index_of(s, address_of(freed[i]));
@@ -239,22 +239,22 @@ std::size_t central::put_back(unsigned size_class, void** freed, span** owners, 
         continue;
       }
       if (TARN_UNLIKELY(grain)) s->no_run_of = 0;
-      if (TARN_LIKELY(!grain && object_depot::stays_with_one_more(s))) {
-        ++quiet;
+      if (TARN_LIKELY(!grain && object_depot::try_add_free_in_place(s))) {
+        ++unmoved;
         continue;
       }
-      if (d.count(s, static_cast<int>(length)) &&
+      if (d.change_free_count(s, static_cast<int>(length)) &&
           spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed) >= spare_watch_bytes) {
         spare_news_.store(true, std::memory_order_relaxed);
       }
     }
-    d.add_free_slots(quiet);
+    d.add_free_slots(unmoved);
     drains = review(size_class);
   }
   if (TARN_UNLIKELY(freed_twice != nullptr)) {
     grain ? report_no_block_of_grains(freed_twice) : report_freed_twice(freed_twice);
   }
-  return strangers;
+  return misplaced;
 }
 
 magazine* central::take_full(unsigned size_class) {
@@ -292,7 +292,7 @@ std::size_t central::release_spares_of(unsigned size_class, std::uint32_t keep, 
     span* s = nullptr;
     {
       os::lock_guard guard(d.lock);
-      if (d.spare_count.load(std::memory_order_relaxed) > keep) s = d.take_spare();
+      if (d.spare_count.load(std::memory_order_relaxed) > keep) s = d.take_spare_span();
       if (s == nullptr) return released;
       s->state.store(span_state::purging, std::memory_order_relaxed);
       spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);

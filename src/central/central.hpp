@@ -50,7 +50,7 @@ class central {
                       most_spares(size_class))) {
       settle_slow(size_class);
     }
-    nudge_if_spare();
+    wake_decay_if_spare();
   }
 
   // A span from the page heap, for any purpose: warm memory first, empty spans of all classes included, before the
@@ -68,7 +68,7 @@ class central {
   // The bytes of the live block that begins at the address, whose page has that class.
   std::size_t block_bytes(unsigned size_class, std::uintptr_t address);
   // An object from the class's own spans, whose address is as aligned as its size. Null when there is no memory.
-  void* take_own(unsigned size_class);
+  void* take_from_own_spans(unsigned size_class);
 
   // A full magazine that some thread has left, or null.
   magazine* take_full(unsigned size_class);
@@ -94,7 +94,7 @@ class central {
 
   // There is something that decay might give back, so that it goes back although nobody allocates. To be called without
   // a lock: what follows may come back to every cache and depot.
-  void nudge() { free_memory_gathered(heap_); }
+  void wake_decay() { free_memory_gathered(heap_); }
 
  private:
   static constexpr std::size_t spare_limit = 128 * kib;
@@ -105,10 +105,10 @@ class central {
   }
   void settle_slow(unsigned size_class);
   // If spans have run empty since the last time and there are a good deal of them.
-  void nudge_if_spare() {
+  void wake_decay_if_spare() {
     if (TARN_LIKELY(!spare_news_.load(std::memory_order_relaxed))) return;
     spare_news_.store(false, std::memory_order_relaxed);
-    nudge();
+    wake_decay();
   }
   // can_wait: the next period of decay will do.
   std::size_t release_spares_of(unsigned size_class, std::uint32_t keep, bool can_wait);
@@ -120,11 +120,11 @@ class central {
   bool review(unsigned size_class);
   [[nodiscard]] bool is_sparse(unsigned size_class) const;
   std::size_t divide_sparse_spans(std::size_t bytes);
-  void make_up_for_growth(unsigned size_class);
+  void purge_before_growth(unsigned size_class);
   std::size_t take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most);
   static void divide(span* s, unsigned grain, std::uint64_t* bits);
   bool divide_span(unsigned size_class);
-  void flush_strangers(unsigned size_class, void** freed, span** owners, std::size_t count);
+  void flush_misplaced(unsigned size_class, void** freed, span** owners, std::size_t count);
   std::size_t put_back(unsigned size_class, void** freed, span** owners, std::size_t count, bool& drains);
   std::size_t take_objects(unsigned size_class, magazine* m, std::size_t most);
   bool add_span(unsigned size_class, page_heap::source from);

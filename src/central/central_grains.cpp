@@ -98,7 +98,7 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
         out[found++] = objects::at(s, i);
         taken += length;
       }
-      if (taken != 0) d.count(s, -static_cast<int>(taken));
+      if (taken != 0) d.change_free_count(s, -static_cast<int>(taken));
       return found < most;
     });
   }

@@ -114,7 +114,7 @@ class alignas(separation) object_depot {
   }
 
   // A span has `change` free objects more. It moves to the list that it belongs in; true if that is `spare`.
-  bool count(span* s, int change) {
+  bool change_free_count(span* s, int change) {
     s->free_objects = static_cast<std::uint16_t>(s->free_objects + change);
     if (TARN_LIKELY(s->free_objects >= s->least_in_list && s->free_objects <= s->most_in_list)) {
       free_slots_ += s->list != spare_list ? change : 0;
@@ -136,7 +136,7 @@ class alignas(separation) object_depot {
 
   // The same in two steps, for many spans with a free object more: where the first is true, the span stays in its list
   // and the object is accounted for in the span; all such objects together are then told to the second.
-  static bool stays_with_one_more(span* s) {
+  static bool try_add_free_in_place(span* s) {
     if (TARN_UNLIKELY(s->free_objects >= s->most_in_list)) return false;
     ++s->free_objects;
     return true;
@@ -173,7 +173,7 @@ class alignas(separation) object_depot {
   }
 
   // Calls visit(span) for partly used spans, the fullest first, at most `looks` of each list, until it says false. visit()
-  // may call count() for the span that it is given. Lists that seem to have no span with `least` free objects are passed
+  // may call change_free_count() for the span that it is given. Lists that seem to have no span with `least` free objects are passed
   // over.
   template <class Visit>
   void for_each_partial(std::size_t least, std::size_t looks, Visit visit) {
@@ -213,7 +213,7 @@ class alignas(separation) object_depot {
   }
 
   // Takes a spare span out for good.
-  span* take_spare() {
+  span* take_spare_span() {
     span* s = spare_.front();
     if (s != nullptr) unlink(s);
     return s;

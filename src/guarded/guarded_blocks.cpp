@@ -44,7 +44,7 @@ bool guarded_blocks::ensure_region() {
     os::lock_guard guard(lock_);
     if (refused_) return false;
   }
-  const std::size_t unit = std::max(largest_size, os::page_size());
+  const std::size_t unit = std::max(largest_size, os::system_page_size());
   const std::size_t count = std::min(most_slots, most_bytes / unit);
   const std::size_t bytes = (2 * count + 1) * unit;
   const os::guarded_range region = os::reserve_guarded(bytes, unit, os::memory_access::none);
@@ -80,7 +80,8 @@ guarded_slot* guarded_blocks::slot_at(std::uintptr_t address) {
 }
 
 guarded_blocks::page_range guarded_blocks::pages_of(const guarded_slot& slot) {
-  return {align_down(slot.start, os::page_size()), align_up(slot.start + slot.size, os::page_size())};
+  return {align_down(slot.start, os::system_page_size()),
+          align_up(slot.start + slot.size, os::system_page_size())};
 }
 
 const guarded_slot* guarded_blocks::nearest(std::uintptr_t address) const {
@@ -130,7 +131,7 @@ bool guarded_blocks::open(guarded_slot& slot, bool at_start) {
   const page_range pages = pages_of(slot);
   void* const memory = reinterpret_cast<void*>(pages.start);
   bool& apart = slot.apart[at_start ? 1 : 0];
-  if (!apart && pages.bytes() == os::page_size()) {
+  if (!apart && pages.bytes() == os::system_page_size()) {
     os::advise_no_huge(memory, pages.bytes());
     apart = true;
   }

@@ -6,11 +6,11 @@
 
 namespace tarn::entry {
 
-void* valloc(std::size_t size) { return aligned_alloc(os::page_size(), size); }
+void* valloc(std::size_t size) { return aligned_alloc(os::system_page_size(), size); }
 
 void* pvalloc(std::size_t size) {
   if (size > largest_request) return out_of_memory();
-  const std::size_t page = os::page_size();
+  const std::size_t page = os::system_page_size();
   return allocate_aligned(page, align_up(size == 0 ? 1 : size, page));
 }
 

@@ -76,8 +76,8 @@ void put_into_span(quarantined leaving) {
   if (cache != &engine::no_cache) {
     if (cache->free_slow(size_class, engine::map.find(address_of(object)), object)) return;
   }
-  engine::middle.flush(size_class, &object, 1);
-  engine::middle.settle(size_class);
+  engine::central_tier.flush(size_class, &object, 1);
+  engine::central_tier.settle(size_class);
 }
 
 }  // namespace tarn::hardened_block

@@ -52,7 +52,7 @@ struct whole_pages {
   std::uintptr_t end;
 
   whole_pages(std::uintptr_t first, std::uintptr_t last)
-      : start(align_up(first, os::page_size())), end(align_down(last, os::page_size())) {}
+      : start(align_up(first, os::system_page_size())), end(align_down(last, os::system_page_size())) {}
   [[nodiscard]] bool empty() const { return start >= end; }
   [[nodiscard]] void* address() const { return reinterpret_cast<void*>(start); }
   [[nodiscard]] std::size_t bytes() const { return end - start; }
@@ -102,7 +102,7 @@ bool guard_all(const span* s) {
 
 // Of a range of so many bytes at any of our pages, one whole system page at least is the guard.
 std::size_t guard_pages() {
-  return os::page_size() <= page_size ? 1 : pages_for(2 * os::page_size() - page_size);
+  return os::system_page_size() <= page_size ? 1 : pages_for(2 * os::system_page_size() - page_size);
 }
 
 std::size_t usable_bytes(const span* s) { return s->bytes() - (guard_pages() << page_shift); }

@@ -21,7 +21,7 @@ constexpr std::size_t shrink_divisor = 8;
 
 // Whole pages of the system, where those are larger than ours: only such blocks can have mappings of their own.
 std::size_t block_pages(std::size_t size) {
-  return align_up(std::max<std::size_t>(size, 1), std::max(page_size, os::page_size())) >> page_shift;
+  return align_up(std::max<std::size_t>(size, 1), std::max(page_size, os::system_page_size())) >> page_shift;
 }
 
 // A new span for a block that has grown. Up to 4 MiB copying is cheaper than first touches, so warm memory serves first;
@@ -33,7 +33,7 @@ span* allocate_longer(std::size_t pages) {
     if (span* s = engine::heap.allocate(pages, 1, span_state::large, source::warm, use)) return s;
   }
   if (span* s = engine::heap.allocate_mapped(pages, 1, span_state::large, use)) return s;
-  return engine::middle.take_pages(pages, 1, span_state::large, use);
+  return engine::central_tier.take_pages(pages, 1, span_state::large, use);
 }
 
 // A new span with the content of `old`, which is shorter; null when there is no memory.
@@ -55,8 +55,8 @@ void* allocate(std::size_t size, std::size_t alignment, bool zeroed) {
   if (size > largest_size || alignment > largest_size - size) return nullptr;
   const std::size_t pages = block_pages(size) + (hardened_build ? hardened_large::guard_pages() : 0);
   const std::size_t alignment_pages = std::max(alignment >> page_shift, std::size_t{1});
-  span* s = engine::middle.take_pages(pages, alignment_pages, span_state::large,
-                                      zeroed ? page_heap::use::sparse : page_heap::use::filled);
+  span* s = engine::central_tier.take_pages(pages, alignment_pages, span_state::large,
+                                            zeroed ? page_heap::use::sparse : page_heap::use::filled);
   if (s == nullptr) return nullptr;
   engine::large_bytes.fetch_add(s->bytes(), std::memory_order_relaxed);
   if (zeroed) zero_dirty_pages(engine::map, s);

@@ -42,7 +42,7 @@ void* allocate_object(unsigned size_class, std::size_t size) {
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
   // For threads about to end, and when there is no memory for a cache.
-  return take_or_gather([=] { return engine::middle.take_one(size_class); });
+  return take_or_gather([=] { return engine::central_tier.take_one(size_class); });
 }
 
 void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
@@ -140,7 +140,8 @@ void* allocate_aligned(std::size_t alignment, std::size_t size) {
       if (TARN_LIKELY(address_of(block) % alignment == 0)) return block;
       // A block of grains.
       deallocate(block);
-      void* const aligned = take_or_gather([=] { return engine::middle.take_own(size_class); });
+      void* const aligned =
+          take_or_gather([=] { return engine::central_tier.take_from_own_spans(size_class); });
       return aligned != nullptr ? aligned : out_of_memory();
     }
   }
@@ -165,14 +166,14 @@ TARN_NOINLINE void deallocate_slow(void* block) {
   if (TARN_LIKELY(cache != nullptr && cache->free_slow(size_class, page, block))) return;
   if (const char* fault = fault_of(block)) os::fatal(fault, block);
   free_mark::set(block);
-  engine::middle.flush(size_class, &block, 1);
-  engine::middle.settle(size_class);
+  engine::central_tier.flush(size_class, &block, 1);
+  engine::central_tier.settle(size_class);
 }
 
 std::size_t usable_size(const void* block) {
   const page_map::entry page = engine::map.find(address_of(block));
   if (TARN_LIKELY(page.size_class() != 0))
-    return engine::middle.block_bytes(static_cast<unsigned>(page.size_class()), address_of(block)) -
+    return engine::central_tier.block_bytes(static_cast<unsigned>(page.size_class()), address_of(block)) -
            kept_bytes;
   const span* s = large_block::find(block);
   if (s != nullptr) return hardened_build ? hardened_large::usable_bytes(s) : s->bytes();

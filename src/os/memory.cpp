@@ -53,14 +53,14 @@ enum class dropping : std::uint8_t {
 
 // ThreadSanitizer does not see that the page is a new one wherever it lies.
 __attribute__((no_sanitize("thread"))) dropping try_dropping() {
-  const long page = map(page_size(), readable_writable, MAP_NORESERVE);
+  const long page = map(system_page_size(), readable_writable, MAP_NORESERVE);
   if (failed(page)) return dropping::refused;
   auto* const byte = reinterpret_cast<volatile unsigned char*>(page);
   *byte = 1;
   dropping found = dropping::refused;
-  if (advise(reinterpret_cast<void*>(page), page_size(), MADV_DONTNEED))
+  if (advise(reinterpret_cast<void*>(page), system_page_size(), MADV_DONTNEED))
     found = *byte == 0 ? dropping::works : dropping::pretended;
-  release(reinterpret_cast<void*>(page), page_size());
+  release(reinterpret_cast<void*>(page), system_page_size());
   return found;
 }
 
@@ -106,7 +106,7 @@ void* map_aligned(std::size_t bytes, std::size_t alignment, std::size_t lead, in
 
 }  // namespace
 
-std::size_t page_size() {
+std::size_t system_page_size() {
   static std::size_t size = 0;
   if (size == 0) size = getauxval(AT_PAGESZ);
   return size;
@@ -190,7 +190,7 @@ void set_wiped_on_fork(void* address, std::size_t bytes, bool wiped) {
 }
 
 // Without access, so that memory that is locked as it is mapped (mlockall) is not backed.
-void* hold_room(std::size_t bytes, std::size_t alignment, std::size_t lead) {
+void* reserve_inaccessible(std::size_t bytes, std::size_t alignment, std::size_t lead) {
   return map_aligned(bytes, alignment, lead, PROT_NONE, MAP_NORESERVE);
 }
 
@@ -204,15 +204,15 @@ void* move_mapping(void* from, std::size_t bytes, void* wanted) {
 
 bool extend_mapping(void* end, std::size_t bytes) {
   // Only the mapping of the last page has to grow, were there several.
-  const std::size_t last = page_size();
+  const std::size_t last = system_page_size();
   return !failed(system_call(SYS_mremap, as_long(end) - static_cast<long>(last), static_cast<long>(last),
                              static_cast<long>(last + bytes), 0));
 }
 
 void copy_to_zeroes(void* to, const void* from, std::size_t bytes) {
   const auto* const source = static_cast<const char*>(from);
-  for (std::size_t at = 0; at < bytes; at += page_size()) {
-    const std::size_t count = std::min(bytes - at, page_size());
+  for (std::size_t at = 0; at < bytes; at += system_page_size()) {
+    const std::size_t count = std::min(bytes - at, system_page_size());
     if (!is_zero(source + at, count)) std::memcpy(static_cast<char*>(to) + at, source + at, count);
   }
 }

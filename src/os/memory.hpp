@@ -8,7 +8,7 @@
 namespace tarn::os {
 
 // The system's page size, found at run time: 4 KiB to 64 KiB.
-std::size_t page_size();
+std::size_t system_page_size();
 
 // The machine's memory and swap space, in bytes, as the first call found them; the largest number if the system does not
 // tell.
@@ -67,7 +67,7 @@ void set_wiped_on_fork(void* address, std::size_t bytes, bool wiped);
 
 // Address space without access, as a place to move to once it has been released; arguments as of map_block(). Null
 // when there is none.
-void* hold_room(std::size_t bytes, std::size_t alignment, std::size_t lead = 0);
+void* reserve_inaccessible(std::size_t bytes, std::size_t alignment, std::size_t lead = 0);
 
 // Moves the memory behind [from, from + bytes), whole pages of the system in one mapping, to a new mapping at `wanted`,
 // or elsewhere if that has been taken meanwhile. The source stays mapped and reads as zero. Returns the new place; null

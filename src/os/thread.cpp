@@ -67,7 +67,7 @@ constinit sealed<load_values> at_load;
 // In memory that a child inherits, unlike the control page.
 std::atomic<hold_token> last_token{0};
 
-std::size_t stack_part() { return align_up(stack_bytes + 2 * thread_data_bytes, page_size()); }
+std::size_t stack_part() { return align_up(stack_bytes + 2 * thread_data_bytes, system_page_size()); }
 
 long nice_of_this_thread() { return 20 - system_call(SYS_getpriority, PRIO_PROCESS, 0); }
 
@@ -78,7 +78,7 @@ long processors_of_this_thread(processor_set& out) {
 
 // The mapping: guard, control page, guard, stack and thread block, guard.
 void map_home(load_values& out) {
-  const std::size_t page = page_size();
+  const std::size_t page = system_page_size();
   const std::size_t bytes = 4 * page + stack_part();
   const long home = system_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_NONE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

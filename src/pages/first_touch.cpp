@@ -20,8 +20,8 @@ bool first_touch::wants_huge(std::size_t heap_bytes) const {
   return heap_bytes >= huge_from && os::now_ms() >= paused_until_.load(std::memory_order_relaxed);
 }
 
-void first_touch::note_price(std::int64_t us) {
-  if (us > dear_us) paused_until_.store(os::now_ms() + pause_ms, std::memory_order_relaxed);
+void first_touch::note_touch_time(std::int64_t us) {
+  if (us > slow_touch_us) paused_until_.store(os::now_ms() + pause_ms, std::memory_order_relaxed);
 }
 
 touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) {
@@ -65,7 +65,7 @@ touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std:
   // All of it, though only whole huge pages can be had: advice on a part would split the mapping.
   plan.huge_start = start;
   plan.huge_bytes = bytes;
-  plan.priced = !always;
+  plan.timed = !always;
   return plan;
 }
 
@@ -100,11 +100,11 @@ std::size_t first_touch::ahead_at_frontier() const {
 void first_touch::ask_for_huge(const touch_plan& plan) {
   if (!os::advise_huge(reinterpret_cast<void*>(plan.huge_start), plan.huge_bytes)) return;
   const std::uintptr_t first = align_up(plan.huge_start, huge_page_size);
-  if (plan.priced && first + huge_page_size <= plan.huge_start + plan.huge_bytes) {
+  if (plan.timed && first + huge_page_size <= plan.huge_start + plan.huge_bytes) {
     const std::int64_t before = os::now_us();
     if (os::populate(reinterpret_cast<void*>(first), huge_page_size)) {
       populated_.fetch_add(huge_page_size, std::memory_order_relaxed);
-      note_price(os::now_us() - before);
+      note_touch_time(os::now_us() - before);
     }
     // The first one stays; all that follow are ordinary pages, in one mapping with it.
     if (!wants_huge(~std::size_t{0})) {
@@ -120,8 +120,9 @@ void first_touch::carry_out(const touch_plan& plan) {
   if (plan.huge_bytes != 0) ask_for_huge(plan);
   if (plan.populate_bytes != 0) {
     // The system's own pages, whatever their size.
-    const std::uintptr_t start = align_down(plan.populate_start, os::page_size());
-    const std::size_t bytes = align_up(plan.populate_start + plan.populate_bytes, os::page_size()) - start;
+    const std::uintptr_t start = align_down(plan.populate_start, os::system_page_size());
+    const std::size_t bytes =
+        align_up(plan.populate_start + plan.populate_bytes, os::system_page_size()) - start;
     if (os::populate(reinterpret_cast<void*>(start), bytes))
       populated_.fetch_add(bytes, std::memory_order_relaxed);
   }

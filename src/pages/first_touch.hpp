@@ -32,7 +32,7 @@ enum class huge_pages : std::uint8_t { never, automatic, always };
 struct touch_plan {
   std::uintptr_t huge_start = 0;
   std::size_t huge_bytes = 0;
-  bool priced = true;  // the first huge page is touched, and timed
+  bool timed = true;  // the first huge page is touched, and timed
   std::uintptr_t populate_start = 0;
   std::size_t populate_bytes = 0;
 };
@@ -45,7 +45,7 @@ class first_touch {
   static constexpr std::size_t huge_most = 64 * mib;
   static constexpr std::size_t huge_block_from = 4 * mib;
   // 2 MiB touched page by page are 600 to 1000 µs.
-  static constexpr std::int64_t dear_us = 800;
+  static constexpr std::int64_t slow_touch_us = 800;
   static constexpr std::int64_t pause_ms = 1000;
   // How often freed blocks are looked at, and how long what they show holds.
   static constexpr std::int64_t look_ms = 500;
@@ -75,7 +75,7 @@ class first_touch {
   void carry_out(const touch_plan& plan);
 
   // Touching a huge page has taken so long.
-  void note_price(std::int64_t us);
+  void note_touch_time(std::int64_t us);
 
   // A large block is freed: whether it was filled says whether the next ones ask for huge pages. May purge a part of it.
   void learn_from(std::uintptr_t start, std::size_t bytes);

@@ -13,7 +13,7 @@ namespace {
 // Span structures come from the metadata arena in groups.
 constexpr std::size_t span_group = 16;
 // A split and the growth before it need at most this many.
-constexpr std::size_t spans_at_hand = 4;
+constexpr std::size_t structs_needed = 4;
 // Pages of a free span of which some are backed and some are not are looked at one by one, under the lock. Spans are
 // joined to such a span up to this length: looking at so many pages takes about a microsecond.
 constexpr std::size_t longest_mixed = (64 * mib) >> page_shift;
@@ -28,10 +28,10 @@ constexpr std::size_t large_from = 256 * kib;
 
 // ---- span structures ----
 
-bool page_heap::stock_spans() {
+bool page_heap::ensure_span_structs() {
   {
     os::lock_guard guard(lock_);
-    if (spare_count_ >= spans_at_hand) return true;
+    if (spare_count_ >= structs_needed) return true;
   }
   auto* group = static_cast<span*>(metadata_.allocate(span_group * sizeof(span), alignof(span)));
   if (group == nullptr) return false;
@@ -55,7 +55,7 @@ span* page_heap::new_span_locked() {
   return s;
 }
 
-void page_heap::give_back_locked(span* s) {
+void page_heap::recycle_struct_locked(span* s) {
   s->pages = 0;
   s->previous = nullptr;
   s->state.store(span_state::purging, std::memory_order_relaxed);
@@ -98,7 +98,7 @@ void page_heap::coalesce_locked(span* s) {
     s->start = before->start;
     s->pages += before->pages;
     s->dirty_pages += before->dirty_pages;
-    give_back_locked(before);
+    recycle_struct_locked(before);
   }
   if (span* after = map_.span_of(s->end());
       after != nullptr && after->state.load(std::memory_order_relaxed) == span_state::free &&
@@ -106,7 +106,7 @@ void page_heap::coalesce_locked(span* s) {
     remove_locked(after);
     s->pages += after->pages;
     s->dirty_pages += after->dirty_pages;
-    give_back_locked(after);
+    recycle_struct_locked(after);
   }
   insert_locked(s);
 }
@@ -176,11 +176,13 @@ span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source fr
 // ---- taking and giving back ----
 
 // Whole pages of the system only: it rounds a length up, and what follows is not ours to drop.
-bool page_heap::is_whole(const span* s) { return ((s->start | s->bytes()) & (os::page_size() - 1)) == 0; }
+bool page_heap::is_whole(const span* s) {
+  return ((s->start | s->bytes()) & (os::system_page_size() - 1)) == 0;
+}
 
 // Sets the backing of all pages of a span that is no one else's. Pages of which it is known that they are marked so are
 // not written to.
-void page_heap::mark(span* s, page_backing backing) {
+void page_heap::set_span_backing(span* s, page_backing backing) {
   if (backing != page_backing::clean || s->dirty_pages != 0) map_.set_backing(s->start, s->pages, backing);
   s->dirty_pages = backing == page_backing::clean ? 0 : s->pages;
 }
@@ -188,13 +190,13 @@ void page_heap::mark(span* s, page_backing backing) {
 span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state, source from, use how,
                       std::size_t most_looks) {
   for (;;) {
-    if (!stock_spans()) return nullptr;
+    if (!ensure_span_structs()) return nullptr;
     touch_plan plan;
     span* s = nullptr;
     {
       os::lock_guard guard(lock_);
-      // Another thread may have used up what stock_spans() found.
-      if (spare_count_ < spans_at_hand) continue;
+      // Another thread may have used up what ensure_span_structs() found.
+      if (spare_count_ < structs_needed) continue;
       s = take_locked(pages, alignment, from, how, most_looks);
       if (s == nullptr) return nullptr;
       s->state.store(state, std::memory_order_relaxed);
@@ -218,7 +220,7 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
     // Address space that the heap has already must not stand in for memory that the system does not promise.
     if (pages << page_shift > os::machine_bytes()) return nullptr;
   } else if (from == source::any && pages << page_shift >= large_from) {
-    make_up_for_block(pages << page_shift);
+    purge_before_block(pages << page_shift);
   }
   int purges_waited = 0;
   for (;;) {
@@ -240,13 +242,13 @@ void page_heap::deallocate(span* s, page_backing backing) {
   // What is more than may stay backed goes back before its pages are marked: most of them may never have been
   // used, nor what is known of them.
   if (backing != page_backing::clean && whole && s->bytes() > limit) {
-    give_back(s);
+    release_to_system(s);
   } else {
     unmapping idle;
     {
       os::lock_guard guard(lock_);
       account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
-      mark(s, backing);
+      set_span_backing(s, backing);
       idle = settle_locked(s);
       if (backing != page_backing::clean) has_idle_memory_.store(true, std::memory_order_relaxed);
     }
@@ -258,21 +260,21 @@ void page_heap::deallocate(span* s, page_backing backing) {
 }
 
 bool page_heap::extend(span* s, std::size_t pages) {
-  if (!stock_spans()) return false;
+  if (!ensure_span_structs()) return false;
   {
     os::lock_guard guard(lock_);
     const std::size_t more = pages - s->pages;
     span* after = map_.span_of(s->end());
     if (after == nullptr || after->state.load(std::memory_order_relaxed) != span_state::free ||
         after->start != s->end() || after->pages < more || after->own_mapping != s->own_mapping ||
-        spare_count_ < spans_at_hand) {
+        spare_count_ < structs_needed) {
       return false;
     }
     remove_locked(after);
     if (after->pages > more) coalesce_locked(cut_locked(after, more));
     s->pages = static_cast<std::uint32_t>(pages);
     s->dirty_pages += after->dirty_pages;
-    give_back_locked(after);
+    recycle_struct_locked(after);
     map_.set_ends(s);
     account_in_use(static_cast<std::ptrdiff_t>(more));
   }
@@ -280,7 +282,7 @@ bool page_heap::extend(span* s, std::size_t pages) {
 }
 
 bool page_heap::shrink(span* s, std::size_t pages) {
-  if (!stock_spans()) return false;
+  if (!ensure_span_structs()) return false;
   span* rest = nullptr;
   {
     os::lock_guard guard(lock_);
@@ -298,7 +300,7 @@ bool page_heap::shrink(span* s, std::size_t pages) {
 }
 
 span* page_heap::split(span* s, std::size_t pages) {
-  if (!stock_spans()) return nullptr;
+  if (!ensure_span_structs()) return nullptr;
   os::lock_guard guard(lock_);
   span* const rest = new_span_locked();
   if (rest == nullptr) return nullptr;

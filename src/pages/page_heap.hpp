@@ -93,7 +93,7 @@ class page_heap {
 
   // Takes a span back and gives its memory to the system at once, by slices: other threads wait no longer than for
   // one. Returns the bytes that the system took. Its class bytes must be clear.
-  std::size_t give_back(span* s);
+  std::size_t release_to_system(span* s);
 
   // One period of decay: purges pages that have been free for a whole period. Returns whether there are free pages with
   // memory behind them that later periods will purge.
@@ -107,7 +107,7 @@ class page_heap {
 
   // The resident set is about to grow by `bytes`, although there is free memory that is backed and too short: as much of
   // that goes back to the system, down to `keep` bytes.
-  void make_up_for_growth(std::size_t bytes, std::size_t keep);
+  void purge_before_growth(std::size_t bytes, std::size_t keep);
 
   // In a forked child, with the lock free: purges and takes back the spans that other threads were purging.
   void after_fork_in_child();
@@ -130,7 +130,7 @@ class page_heap {
 
  private:
   span* new_span_locked();
-  bool stock_spans();
+  bool ensure_span_structs();
   [[nodiscard]] std::uintptr_t place_in(const span* s, std::size_t pages, std::size_t alignment,
                                         use how) const;
   span* take_locked(std::size_t pages, std::size_t alignment, source from, use how, std::size_t most_looks);
@@ -141,15 +141,15 @@ class page_heap {
   void remove_locked(span* s);
   static bool may_join(const span* a, const span* b);
   void coalesce_locked(span* s);
-  void give_back_locked(span* s);
+  void recycle_struct_locked(span* s);
   bool wait_for_purge(int& waited);
   bool grow(std::size_t pages, std::size_t alignment);
-  // make_up_for_growth() by a large block.
-  void make_up_for_block(std::size_t bytes);
+  // purge_before_growth() by a large block.
+  void purge_before_block(std::size_t bytes);
   static os::guarded_range reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end);
   os::guarded_range reserve_step(std::size_t least);
   static bool is_whole(const span* s);
-  void mark(span* s, page_backing backing);
+  void set_span_backing(span* s, page_backing backing);
   void account_in_use(std::ptrdiff_t pages) {
     in_use_.store(static_cast<std::size_t>(
                       static_cast<std::ptrdiff_t>(in_use_.load(std::memory_order_relaxed)) + pages),
@@ -169,9 +169,9 @@ class page_heap {
   };
   [[nodiscard]] bool is_at_border(const span* s) const;
   static void set_range(span* s, std::uintptr_t start, std::size_t bytes, bool own_mapping);
-  void leave_locked(std::uintptr_t start, std::size_t bytes);
+  void forget_range_locked(std::uintptr_t start, std::size_t bytes);
   unmapping settle_locked(span* s);
-  unmapping take_out_locked(span* s);
+  unmapping detach_locked(span* s);
   bool unmap(const unmapping& idle);
   std::size_t unmap_idle();
 

@@ -20,17 +20,17 @@ constexpr int longest_wait_ms = 200;
 // A large block takes new memory although free memory is backed: so much of that stays, this part of what is in use, and
 // no less than that.
 constexpr std::size_t kept_divisor = 4;
-constexpr std::size_t kept_anyway = 16 * mib;
+constexpr std::size_t least_kept = 16 * mib;
 
 }  // namespace
 
-void page_heap::make_up_for_growth(std::size_t bytes, std::size_t keep) {
+void page_heap::purge_before_growth(std::size_t bytes, std::size_t keep) {
   const std::size_t dirty = dirty_bytes();
   if (dirty > keep) purge_beyond(std::max(keep, dirty - std::min(bytes, dirty)));
 }
 
-void page_heap::make_up_for_block(std::size_t bytes) {
-  make_up_for_growth(bytes, std::max(in_use_bytes() / kept_divisor, kept_anyway));
+void page_heap::purge_before_block(std::size_t bytes) {
+  purge_before_growth(bytes, std::max(in_use_bytes() / kept_divisor, least_kept));
 }
 
 // The newest reservation becomes longer where what follows it is free: the heap then stays in one piece, between two
@@ -57,7 +57,7 @@ os::guarded_range page_heap::reserve_step(std::size_t least) {
   // Address space may be limited: less and less, down to what this request needs.
   while (range.start == nullptr && bytes > least) {
     bytes = std::max(align_up(bytes / 2, 64 * kib), least);
-    range = reserve(bytes, std::max(page_size, os::page_size()), newest_end);
+    range = reserve(bytes, std::max(page_size, os::system_page_size()), newest_end);
   }
   return range;
 }
@@ -85,7 +85,7 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
   // Metadata for all that the reservation may be cut into, while there is address space: memory that is used
   // up and freed again can then be cut another way.
   if (!map_.ensure(metadata_, address_of(range.start), range.bytes) ||
-      !metadata_.ensure_available(range.bytes / metadata_divisor) || !stock_spans()) {
+      !metadata_.ensure_available(range.bytes / metadata_divisor) || !ensure_span_structs()) {
     os::release(range);
     return false;
   }

@@ -26,19 +26,19 @@ constexpr std::size_t wanted_alignment = huge_page_size;
 // is before the block is not mapped. So a program that writes a header alone has no more than that page backed; a block
 // that is filled lies on huge pages but for its first page.
 std::size_t page_heap::lead_of(std::size_t alignment) const {
-  return touch_.everywhere() && alignment <= 1 ? std::max(page_size, os::page_size()) : 0;
+  return touch_.everywhere() && alignment <= 1 ? std::max(page_size, os::system_page_size()) : 0;
 }
 
 bool page_heap::may_map(std::size_t pages, std::size_t least_bytes) {
   const std::size_t bytes = pages << page_shift;
-  if (bytes < least_bytes || (bytes & (os::page_size() - 1)) != 0) return false;
+  if (bytes < least_bytes || (bytes & (os::system_page_size() - 1)) != 0) return false;
   os::lock_guard guard(lock_);
   return pages >= reserved_ / mapping_divisor;
 }
 
 span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_state state, use how) {
   if (!may_map(pages, growing_from)) return nullptr;
-  make_up_for_block(pages << page_shift);
+  purge_before_block(pages << page_shift);
   const std::size_t lead = lead_of(alignment);
   std::size_t bytes =
       (pages << page_shift) + lead;  // or the last huge page of a block that is filled would be missing
@@ -46,13 +46,13 @@ span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_
   if (start == nullptr) {
     // Address space may be short: no more of it than the block itself.
     bytes = pages << page_shift;
-    start = os::map_block(bytes, std::max(alignment << page_shift, os::page_size()));
+    start = os::map_block(bytes, std::max(alignment << page_shift, os::system_page_size()));
   }
   if (start == nullptr) return nullptr;
   pages = bytes >> page_shift;
   touch_plan plan;
   span* s = nullptr;
-  if (map_.ensure(metadata_, address_of(start), bytes) && stock_spans()) {
+  if (map_.ensure(metadata_, address_of(start), bytes) && ensure_span_structs()) {
     os::lock_guard guard(lock_);
     s = new_span_locked();
     if (s != nullptr) {
@@ -72,8 +72,8 @@ span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_
 }
 
 bool page_heap::grow_mapping(span* s, std::size_t pages) {
-  if (!s->own_mapping || ((pages << page_shift) & (os::page_size() - 1)) != 0) return false;
-  make_up_for_block((pages - s->pages) << page_shift);
+  if (!s->own_mapping || ((pages << page_shift) & (os::system_page_size() - 1)) != 0) return false;
+  purge_before_block((pages - s->pages) << page_shift);
   return extend_mapping(s, pages) || move_mapping(s, pages);
 }
 
@@ -95,9 +95,9 @@ bool page_heap::extend_mapping(span* s, std::size_t pages) {
 bool page_heap::move_mapping(span* s, std::size_t pages) {
   const std::size_t bytes = pages << page_shift;
   const std::size_t before = s->bytes();
-  if (!stock_spans()) return false;
+  if (!ensure_span_structs()) return false;
   // As far from an aligned address as the old place, or the system cannot move whole page tables.
-  void* const room = os::hold_room(bytes, wanted_alignment, -s->start & (wanted_alignment - 1));
+  void* const room = os::reserve_inaccessible(bytes, wanted_alignment, -s->start & (wanted_alignment - 1));
   if (room == nullptr) return false;
   // What ensure() maps must not come to lie in the room, so that is released after it.
   const bool ready = map_.ensure(metadata_, address_of(room), bytes);
@@ -123,7 +123,7 @@ bool page_heap::move_mapping(span* s, std::size_t pages) {
       set_range(old, idle.start, idle.bytes, true);
       idle = settle_locked(old);
     } else {
-      leave_locked(idle.start, idle.bytes);
+      forget_range_locked(idle.start, idle.bytes);
     }
     s->start = address_of(to);
     s->pages = static_cast<std::uint32_t>(pages);
@@ -136,7 +136,7 @@ bool page_heap::move_mapping(span* s, std::size_t pages) {
 }
 
 // Address space that is no one else's, all of it clean, leaves the heap; unmap() is to follow.
-void page_heap::leave_locked(std::uintptr_t start, std::size_t bytes) {
+void page_heap::forget_range_locked(std::uintptr_t start, std::size_t bytes) {
   map_.set_span(start, nullptr);
   map_.set_span(start + bytes - 1, nullptr);
   reserved_ -= bytes >> page_shift;
@@ -156,17 +156,17 @@ page_heap::unmapping page_heap::settle_locked(span* s) {
   coalesce_locked(s);
   if (!s->own_mapping || s->dirty_pages != 0 || !is_whole(s)) return {};
   if (s->bytes() < growing_from && !is_at_border(s)) return {};
-  return take_out_locked(s);
+  return detach_locked(s);
 }
 
 // A free span leaves the heap, and what is known of its pages with it; unmap() is to follow.
-page_heap::unmapping page_heap::take_out_locked(span* s) {
+page_heap::unmapping page_heap::detach_locked(span* s) {
   remove_locked(s);
   const unmapping idle{s->start, s->bytes()};
   returned_ += std::size_t{s->dirty_pages} << page_shift;
-  mark(s, page_backing::clean);
-  leave_locked(idle.start, idle.bytes);
-  give_back_locked(s);
+  set_span_backing(s, page_backing::clean);
+  forget_range_locked(idle.start, idle.bytes);
+  recycle_struct_locked(s);
   return idle;
 }
 
@@ -194,7 +194,7 @@ std::size_t page_heap::unmap_idle() {
         for (span *s = free_.dirty_bin(bin).front(), *next = nullptr; s != nullptr && count < most;
              s = next) {
           next = s->next;
-          if (s->own_mapping && is_whole(s)) idle[count++] = take_out_locked(s);
+          if (s->own_mapping && is_whole(s)) idle[count++] = detach_locked(s);
         }
       }
     }
@@ -219,7 +219,7 @@ void page_heap::set_range(span* s, std::uintptr_t start, std::size_t bytes, bool
 // Address space without memory behind it, known to the page map, becomes a free span. False: no metadata.
 bool page_heap::add_free(std::uintptr_t start, std::size_t bytes, bool own_mapping) {
   for (;;) {
-    if (!stock_spans()) return false;
+    if (!ensure_span_structs()) return false;
     os::lock_guard guard(lock_);
     span* const s = new_span_locked();
     if (s == nullptr) continue;  // others took every structure at hand in between

@@ -32,7 +32,7 @@ bool page_heap::is_due(page_backing backing, due which) {
 void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which,
                           purge_result& result) {
   // Only whole pages of the system, which may be larger than ours.
-  const std::size_t whole = std::max(os::page_size(), page_size);
+  const std::size_t whole = std::max(os::system_page_size(), page_size);
   const std::uintptr_t from = align_up(first, whole);
   const std::uintptr_t to = std::max(align_down(last, whole), from);
   std::uintptr_t at = from;
@@ -90,11 +90,11 @@ std::size_t page_heap::purge_whole(span* s) {
     purged = os::purge_free(reinterpret_cast<void*>(at), std::min(s->end() - at, purge_slice));
   }
   if (purged && !s->own_mapping) touch_.withdraw_huge(s->start, s->bytes());
-  mark(s, purged ? page_backing::clean : page_backing::stuck);
+  set_span_backing(s, purged ? page_backing::clean : page_backing::stuck);
   return purged ? s->bytes() : 0;
 }
 
-std::size_t page_heap::give_back(span* s) {
+std::size_t page_heap::release_to_system(span* s) {
   {
     os::lock_guard guard(lock_);
     account_in_use(-static_cast<std::ptrdiff_t>(s->pages));

@@ -29,7 +29,7 @@ std::size_t drop_or_write(std::uintptr_t start, std::uintptr_t end) {
 // the pages are resident, all are dropped in one call; else the resident ones are written, and the others dropped.
 std::size_t zero_by_residence(std::uintptr_t start, std::uintptr_t end) {
   unsigned char resident[looked_at_once / (4 * kib)];
-  const std::size_t whole = os::page_size();
+  const std::size_t whole = os::system_page_size();
   const std::size_t count = (end - start) / whole;
   if (!os::find_resident(reinterpret_cast<void*>(start), end - start, resident))
     return write_zeroes(start, end);
@@ -50,8 +50,8 @@ std::size_t zero_by_residence(std::uintptr_t start, std::uintptr_t end) {
 
 // A run of pages that may hold old bytes, most of which may never have been touched. Returns the bytes written.
 std::size_t zero_run(std::uintptr_t start, std::uintptr_t end) {
-  const std::uintptr_t first = align_up(start, os::page_size());
-  const std::uintptr_t last = align_down(end, os::page_size());
+  const std::uintptr_t first = align_up(start, os::system_page_size());
+  const std::uintptr_t last = align_down(end, os::system_page_size());
   if (end - start < looked_at_from || os::in_sandbox()) return write_zeroes(start, end);
   std::size_t written = write_zeroes(start, first) + write_zeroes(last, end);
   for (std::uintptr_t at = first; at < last; at += looked_at_once) {

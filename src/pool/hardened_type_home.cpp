@@ -56,7 +56,8 @@ struct whole_pages {
   std::uintptr_t end;
 
   explicit whole_pages(const span* s)
-      : start(align_up(s->start, os::page_size())), end(align_down(s->end(), os::page_size())) {}
+      : start(align_up(s->start, os::system_page_size())),
+        end(align_down(s->end(), os::system_page_size())) {}
   [[nodiscard]] bool empty() const { return start >= end; }
   [[nodiscard]] void* address() const { return reinterpret_cast<void*>(start); }
   [[nodiscard]] std::size_t bytes() const { return end - start; }

@@ -25,7 +25,7 @@ void* tarn_pages_take(std::size_t* bytes) noexcept {
     const std::size_t pages = std::max<std::size_t>(pages_for(*bytes), 1);
     for (int tries = 0; s == nullptr && tries <= reclaim_tries; ++tries) {
       if (tries != 0) engine::reclaim();
-      s = engine::middle.take_pages(pages, 1, span_state::arena, page_heap::use::dense);
+      s = engine::central_tier.take_pages(pages, 1, span_state::arena, page_heap::use::dense);
     }
   }
   if (s == nullptr) {

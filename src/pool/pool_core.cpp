@@ -132,7 +132,7 @@ span* pool_core::new_span() {
   for (int tries = 0; s == nullptr && tries <= reclaim_tries; ++tries) {
     // The system has no more. What lies in caches may make whole spans.
     if (tries != 0) engine::reclaim();
-    s = engine::middle.take_pages(pages, alignment, span_state::pooled, page_heap::use::dense);
+    s = engine::central_tier.take_pages(pages, alignment, span_state::pooled, page_heap::use::dense);
   }
   if (s == nullptr) bytes_.fetch_sub(pages << page_shift, std::memory_order_relaxed);
   review_size();

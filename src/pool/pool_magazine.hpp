@@ -25,14 +25,14 @@ inline constexpr std::size_t long_bytes = sizeof(magazine) + largest_magazine * 
 inline magazine* allocate_some(std::size_t slots) {
   std::size_t index = 0;
   while (index < long_index && magazine_store::capacities[index] < slots) ++index;
-  if (index != long_index) return engine::middle.magazines().allocate(engine::metadata, index);
+  if (index != long_index) return engine::central_tier.magazines().allocate(engine::metadata, index);
   struct {
     magazine head;
     void* slots[batch] = {};
   } some;
   magazine* chain = nullptr;
-  for (std::size_t left = engine::middle.refill(class_of_size(long_bytes), &some.head, batch); left != 0;
-       --left) {
+  for (std::size_t left = engine::central_tier.refill(class_of_size(long_bytes), &some.head, batch);
+       left != 0; --left) {
     void* const memory = some.head.bottom()[left - 1];
     free_mark::clear(memory);
     auto* const m = new (memory) magazine;
@@ -45,14 +45,14 @@ inline magazine* allocate_some(std::size_t slots) {
 }
 
 inline void deallocate(magazine* m) {
-  if (m->size_index != long_index) return engine::middle.magazines().deallocate(m);
+  if (m->size_index != long_index) return engine::central_tier.magazines().deallocate(m);
   const unsigned size_class = class_of_size(long_bytes);
   void* memory = m;
   // Free objects are zero there.
   if constexpr (hardened_build) std::memset(memory, 0, long_bytes);
   free_mark::set(memory);
-  engine::middle.flush(size_class, &memory, 1);
-  engine::middle.settle(size_class);
+  engine::central_tier.flush(size_class, &memory, 1);
+  engine::central_tier.settle(size_class);
 }
 
 }  // namespace tarn::pool_magazine

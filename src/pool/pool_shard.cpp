@@ -49,7 +49,7 @@ std::size_t pool_shard::take_used_locked(void** slot, std::size_t most) {
     const std::size_t count =
         objects::take_free(s, most - found, [&](std::size_t index) { *slot-- = layout.at(s, index); });
     found += count;
-    depot_.count(s, -static_cast<int>(count));
+    depot_.change_free_count(s, -static_cast<int>(count));
     s->free_when_looked = 0;
     if (s->list == object_depot::no_list) full_.push_front(s);
   }
@@ -120,12 +120,12 @@ std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count
         faulty = freed[i];
         continue;
       }
-      if (TARN_LIKELY(object_depot::stays_with_one_more(s))) {
+      if (TARN_LIKELY(object_depot::try_add_free_in_place(s))) {
         ++quiet;
         continue;
       }
       if (s->list == object_depot::no_list) full_.remove(s);
-      if (depot_.count(s, 1)) account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
+      if (depot_.change_free_count(s, 1)) account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
     }
     depot_.add_free_slots(quiet);
     drains = depot_.review(layout.size);
@@ -284,7 +284,7 @@ span* pool_shard::part_locked(span* s) {
 
 span* pool_shard::take_spare(std::size_t keep) {
   os::lock_guard guard(depot_.lock);
-  span* s = spare_bytes() > keep ? depot_.take_spare() : nullptr;
+  span* s = spare_bytes() > keep ? depot_.take_spare_span() : nullptr;
   if (s != nullptr) {
     account_spare_locked(-static_cast<std::ptrdiff_t>(s->bytes()));
   } else if (keep == 0) {
@@ -305,7 +305,7 @@ span* pool_shard::take_any() {
 // The pages that lie wholly in free slots.
 void pool_shard::purge_runs(const span* s, const std::uint64_t* bits, const slot_layout& layout) {
   engine::touch.withdraw_huge(s->start, s->bytes());
-  const std::size_t page = os::page_size();
+  const std::size_t page = os::system_page_size();
   const std::size_t capacity = s->capacity;
   const auto is_free = [bits](std::size_t i) {
     return (bits[i / objects::bits_per_word] >> (i % objects::bits_per_word) & 1U) != 0;
@@ -341,14 +341,14 @@ void pool_shard::purge_idle_pages(std::uint8_t walk) {
       std::copy_n(s->free_bits, count, bits);
       std::fill_n(s->free_bits, count, 0);
       pool_.note_moving(taken);
-      depot_.count(s, -taken);
+      depot_.change_free_count(s, -taken);
       full_.push_front(s);
     }
     purge_runs(s, bits, pool_.layout());
     os::lock_guard guard(depot_.lock);
     for (std::size_t w = 0; w < count; ++w) s->free_bits[w] |= bits[w];
     if (s->list == object_depot::no_list) full_.remove(s);
-    if (depot_.count(s, taken)) account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
+    if (depot_.change_free_count(s, taken)) account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
     pool_.note_moving(-taken);
     s->free_when_looked = s->free_objects;
     s->looked_at = walk;

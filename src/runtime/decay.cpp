@@ -37,7 +37,8 @@ bool caches_hold_surplus() {
 }
 
 bool work_left() {
-  bool left = engine::heap.has_idle_memory() || engine::middle.spare_bytes() != 0 || caches_hold_surplus();
+  bool left =
+      engine::heap.has_idle_memory() || engine::central_tier.spare_bytes() != 0 || caches_hold_surplus();
   engine::for_each_extension([&left](const engine::extension& e) { left = left || e.has_work(); });
   return left;
 }
@@ -131,8 +132,8 @@ bool run_period() {
   bool in_use = false;
   engine::registry.for_each([&in_use](thread_cache& cache) { in_use = cache.take_surplus(true) || in_use; });
   caches_in_use.store(in_use, std::memory_order_relaxed);
-  engine::middle.flush_idle_magazines(false);
-  engine::middle.release_spares(false);
+  engine::central_tier.flush_idle_magazines(false);
+  engine::central_tier.release_spares(false);
   engine::heap.age();
   return work_left();
 }

@@ -17,9 +17,9 @@ constinit page_map map;
 constinit metadata_arena metadata;
 constinit first_touch touch;
 constinit page_heap heap{metadata, map, touch};
-constinit central middle{metadata, map, heap};
+constinit central central_tier{metadata, map, heap};
 constinit cache_budget budget;
-constinit thread_cache_registry registry{middle, budget};
+constinit thread_cache_registry registry{central_tier, budget};
 constinit guarded_blocks guards;
 constinit sample_windows guard_windows;
 constinit std::atomic<std::size_t> large_bytes{0};
@@ -124,8 +124,8 @@ void reclaim() {
   if (local_cache != &no_cache) local_cache->flush_all();
   registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });
   registry.for_each_unused([](thread_cache& cache) { cache.flush_all(); });
-  middle.flush_idle_magazines(true);
-  middle.release_spares(true);
+  central_tier.flush_idle_magazines(true);
+  central_tier.release_spares(true);
 }
 
 }  // namespace tarn::engine

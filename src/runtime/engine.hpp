@@ -28,7 +28,7 @@ extern page_map map;
 extern metadata_arena metadata;
 extern first_touch touch;
 extern page_heap heap;
-extern central middle;
+extern central central_tier;
 extern cache_budget budget;
 extern thread_cache_registry registry;
 extern guarded_blocks guards;
@@ -44,7 +44,7 @@ extern thread_cache no_cache;
 extern thread_local constinit thread_cache* local_cache;
 
 // The calling thread's cache, made if needed. Null when the thread is about to end, or there is no memory:
-// then the caller goes to `middle` itself.
+// then the caller goes to `central_tier` itself.
 thread_cache* attach_thread();
 
 // Gathers all free objects that can be had (the calling thread's, other threads' surplus, depots) into spans,

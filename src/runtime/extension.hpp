@@ -17,7 +17,7 @@ namespace tarn::engine {
 
 struct extension {
   // In the order of the ranks of their locks.
-  enum place : std::uint8_t { recyclers, buffers, pools, count };
+  enum lock_order : std::uint8_t { recyclers, buffers, pools, count };
 
   static void nothing() {}
   static void no_locks(const os::lock_walk&) {}
@@ -51,17 +51,17 @@ extern const extension recycler_extension;
 extern const extension buffer_extension;
 extern const extension pool_extension;
 
-// By extension::place. Null in a program that is linked with the archive and does not use the layer.
+// By extension::lock_order. Null in a program that is linked with the archive and does not use the layer.
 extern const extension* const extensions[extension::count];
 extern constinit std::atomic<bool> attached[extension::count];
 
 #pragma GCC visibility pop
 
 // Does nothing if it is there already.
-inline void attach(extension::place place) {
+inline void attach(extension::lock_order which) {
   // release: partner of the acquire in for_each_extension().
-  if (!attached[place].load(std::memory_order_relaxed))
-    attached[place].store(true, std::memory_order_release);
+  if (!attached[which].load(std::memory_order_relaxed))
+    attached[which].store(true, std::memory_order_release);
 }
 
 template <class Visit>

@@ -69,11 +69,11 @@ constexpr void (*groups[])(const lock_walk&) = {
     [](const lock_walk& w) { w.visit(registry.lock()); },
     [](const lock_walk& w) { walk_extensions(w, &extension::walk_upper_locks); },
     [](const lock_walk& w) {
-      for (unsigned c = 0; c < size_classes::all; ++c) w.visit(middle.depot(c).lock);
+      for (unsigned c = 0; c < size_classes::all; ++c) w.visit(central_tier.depot(c).lock);
     },
     [](const lock_walk& w) { w.visit(heap.lock()); },
-    [](const lock_walk& w) { w.visit(middle.bits_lock()); },
-    [](const lock_walk& w) { middle.magazines().walk_locks(w); },
+    [](const lock_walk& w) { w.visit(central_tier.bits_lock()); },
+    [](const lock_walk& w) { central_tier.magazines().walk_locks(w); },
     [](const lock_walk& w) { walk_extensions(w, &extension::walk_lower_locks); },
     [](const lock_walk& w) { w.visit(metadata.lock()); },
     [](const lock_walk& w) { w.visit(guards.lock()); },

@@ -95,13 +95,13 @@ void collect(tarn_stats& out) {
   out.guarded = engine::guards.live_bytes();
   out.guarded_blocks = engine::guards.samples();
   out.threads = engine::registry.count();
-  out.cached = engine::middle.handover_bytes();
+  out.cached = engine::central_tier.handover_bytes();
   engine::registry.for_each([&out](thread_cache& cache) { out.cached += cache.cached_bytes(); });
   // These are of later moments than in_use. Parts are no larger than the whole, so that no difference of them wraps.
   out.large = std::min<std::uint64_t>(engine::large_bytes.load(std::memory_order_relaxed), out.in_use);
   out.cached = std::min(out.cached, out.in_use - out.large);
   for (unsigned c = 0; c < size_classes::all; ++c) {
-    const depot_counters& counters = engine::middle.depot(c).counters;
+    const depot_counters& counters = engine::central_tier.depot(c).counters;
     out.refills += counters.refills.load(std::memory_order_relaxed);
     out.flushes += counters.flushes.load(std::memory_order_relaxed);
     out.exchanges += counters.exchanges.load(std::memory_order_relaxed);

@@ -33,13 +33,13 @@ std::size_t index_for(std::size_t objects) {
 
 // ---- what others may take ----
 
-magazine* thread_cache::take_spare(unsigned size_class) {
+magazine* thread_cache::take_spare_magazine(unsigned size_class) {
   if (spare_[size_class].load(std::memory_order_relaxed) == nullptr) return nullptr;
-  // acquire: what the owner wrote to the magazine before put_spare(). Of two takers one gets it.
+  // acquire: what the owner wrote to the magazine before put_spare_magazine(). Of two takers one gets it.
   return spare_[size_class].exchange(nullptr, std::memory_order_acquire);
 }
 
-void thread_cache::put_spare(unsigned size_class, magazine* m) {
+void thread_cache::put_spare_magazine(unsigned size_class, magazine* m) {
   // release: partner of the acquire above.
   if (m != nullptr) spare_[size_class].store(m, std::memory_order_release);
 }
@@ -74,7 +74,7 @@ void thread_cache::hand_over(unsigned size_class, magazine* m) {
 }
 
 // By any thread.
-void thread_cache::give_back(unsigned size_class, magazine* m) {
+void thread_cache::flush_and_free(unsigned size_class, magazine* m) {
   if (m->count != 0) central_->flush(size_class, m->bottom(), m->count);
   central_->magazines().deallocate(m);
 }
@@ -136,7 +136,7 @@ void thread_cache::note_slow_call(unsigned size_class) {
   if (calls % scavenge_interval == 0) scavenge();
   if (calls % watch_interval == 0 &&
       budget_->used.load(std::memory_order_relaxed) >= cache_budget::watch_bytes) {
-    central_->nudge();
+    central_->wake_decay();
   }
 }
 
@@ -202,7 +202,7 @@ void* thread_cache::allocate_entered(unsigned size_class) {
   note_slow_call(size_class);
   if (most_[size_class] == 0 && !open(size_class)) return take_one(size_class);
   streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] - 1, -one_way, 0));
-  magazine* const spare = take_spare(size_class);
+  magazine* const spare = take_spare_magazine(size_class);
   magazine* full = spare;
   if (spare == nullptr || spare->count == 0) full = central_->take_full(size_class);
   if (full != nullptr) {
@@ -211,15 +211,15 @@ void* thread_cache::allocate_entered(unsigned size_class) {
     magazine* const empty = loaded_[size_class];
     load(size_class, full);
     if (empty == no_magazine()) {
-      put_spare(size_class, spare != full ? spare : nullptr);
+      put_spare_magazine(size_class, spare != full ? spare : nullptr);
     } else {
       empty->count = 0;
-      put_spare(size_class, empty);
+      put_spare_magazine(size_class, empty);
       if (spare != nullptr && spare != full) discard(spare);
     }
     return take(size_class);
   }
-  put_spare(size_class, spare);
+  put_spare_magazine(size_class, spare);
   grow(size_class);
   if (is_empty(size_class)) return take_one(size_class);
   magazine* const m = loaded_[size_class];
@@ -241,7 +241,7 @@ void thread_cache::make_room(unsigned size_class) {
     load(size_class, full);
     return;
   }
-  magazine* other = take_spare(size_class);
+  magazine* other = take_spare_magazine(size_class);
   if (other != nullptr && other->count != 0) {
     hand_over(size_class, other);
     other = nullptr;
@@ -249,7 +249,7 @@ void thread_cache::make_room(unsigned size_class) {
   if (other == nullptr) other = new_magazine(size_class);
   if (other != nullptr) {
     load(size_class, other);
-    put_spare(size_class, full);
+    put_spare_magazine(size_class, full);
     return;
   }
   // No memory for a second magazine: this one is emptied in place.
@@ -298,7 +298,7 @@ void thread_cache::empty_bin(unsigned size_class) {
     b.top = b.limit = no_magazine()->bottom();
     hand_over(size_class, m);
   }
-  if (magazine* const m = take_spare(size_class)) hand_over(size_class, m);
+  if (magazine* const m = take_spare_magazine(size_class)) hand_over(size_class, m);
 }
 
 void thread_cache::give_up_bin(unsigned size_class) {
@@ -322,7 +322,7 @@ void thread_cache::flush_all() {
 }
 
 void thread_cache::scavenge() {
-  central_->nudge();
+  central_->wake_decay();
   for (unsigned c = 1; c < size_classes::count; ++c) {
     misses_[c] = 0;
     if (is_empty(c)) continue;
@@ -343,7 +343,7 @@ bool thread_cache::take_surplus(bool only_if_idle) {
   }
   if (surplus_taken_.exchange(true, std::memory_order_relaxed)) return false;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    if (magazine* const m = take_spare(c)) give_back(c, m);
+    if (magazine* const m = take_spare_magazine(c)) flush_and_free(c, m);
   }
   return false;
 }

@@ -252,8 +252,8 @@ class alignas(separation) thread_cache {
   [[nodiscard]] bool is_empty(unsigned size_class) const { return loaded_[size_class] == no_magazine(); }
 
   // A spare magazine changes hands. Only the owner puts one, where there is none.
-  magazine* take_spare(unsigned size_class);
-  void put_spare(unsigned size_class, magazine* m);
+  magazine* take_spare_magazine(unsigned size_class);
+  void put_spare_magazine(unsigned size_class, magazine* m);
 
   void load(unsigned size_class, magazine* m);
   void unload(unsigned size_class);
@@ -270,7 +270,7 @@ class alignas(separation) thread_cache {
   bool grow(unsigned size_class);
   void make_room(unsigned size_class);
   void hand_over(unsigned size_class, magazine* m);
-  void give_back(unsigned size_class, magazine* m);
+  void flush_and_free(unsigned size_class, magazine* m);
   void empty_bin(unsigned size_class);
   void give_up_bin(unsigned size_class);
   void flush_quarantine();

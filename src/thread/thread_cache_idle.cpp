@@ -72,7 +72,7 @@ void thread_cache::give_back_taken(unsigned size_class, magazine* taken, void** 
   __atomic_store_n(&holes_[size_class], static_cast<std::uint8_t>(holes), __ATOMIC_RELAXED);
   has_holes_ = has_holes_ || holes != 0;
   taken->count = static_cast<std::uint16_t>(ours);
-  give_back(size_class, taken);
+  flush_and_free(size_class, taken);
 }
 
 void thread_cache::empty_while_idle() {

@@ -60,7 +60,7 @@ places find(unsigned c, const std::vector<void*>& objects) {
     for_each_in(access::spare(cache, c),
                 [&](void* p) { known[p] = own ? place::own_spare : place::other_cache; });
   });
-  for (magazine* m = engine::middle.depot(c).full; m != nullptr; m = m->next) {
+  for (magazine* m = engine::central_tier.depot(c).full; m != nullptr; m = m->next) {
     for_each_in(m, [&known](void* p) { known[p] = place::depot; });
   }
   places out;
@@ -240,8 +240,8 @@ TEST_F(double_free_death, after_its_span_was_cut_anew) {
     const auto objects = allocate_many(c);
     release_all(objects);
     engine::local_cache->flush_all();
-    engine::middle.flush_idle_magazines(true);
-    engine::middle.release_spares(true);
+    engine::central_tier.flush_idle_magazines(true);
+    engine::central_tier.release_spares(true);
     EXPECT_EQ(expect_all_seen(c, objects), std::set<place>{place::page_heap});
     for (const unsigned other : {c, std::min(c + 1, size_classes::count - 1), c > 8 ? c - 8 : c}) {
       const std::size_t size = class_info(other).size;

@@ -118,7 +118,7 @@ TEST_F(misuse_death, put_into_its_span_twice) {
   void* const block = block_of(48);
   const unsigned c = class_of_size(48);
   void* twice[2] = {block, block};
-  EXPECT_TARN_ABORT(engine::middle.flush(c, twice, 2), late_double_free, block);
+  EXPECT_TARN_ABORT(engine::central_tier.flush(c, twice, 2), late_double_free, block);
 }
 
 TEST_F(misuse_death, pointers_into_a_block) {

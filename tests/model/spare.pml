@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How magazines change hands without a lock: a cache's spare magazine (take_spare and put_spare in
+ * How magazines change hands without a lock: a cache's spare magazine (take_spare_magazine, put_spare_magazine in
  * src/thread/thread_cache.cpp), and the look at a depot's full_count (src/central/central.cpp), explored in every
  * interleaving by spin.
  *

@@ -35,20 +35,20 @@ class central_stress : public testing::TestWithParam<unsigned> {
       } else {
         give(c, me, random, mine);
       }
-      if (random() % 64 == 0) engine_->middle.release_spares(random() % 2 == 0);
-      engine_->middle.settle(c);
-      if (random() % 64 == 0) engine_->middle.flush_idle_magazines(random() % 2 == 0);
+      if (random() % 64 == 0) engine_->central_tier.release_spares(random() % 2 == 0);
+      engine_->central_tier.settle(c);
+      if (random() % 64 == 0) engine_->central_tier.flush_idle_magazines(random() % 2 == 0);
     }
     while (!mine.empty()) give(c, me, random, mine);
   }
 
   void take(unsigned c, unsigned me, std::mt19937& random, std::vector<void*>& mine) {
-    central& middle = engine_->middle;
-    magazine* m = random() % 4 == 0 ? middle.take_full(c) : nullptr;
+    central& central_tier = engine_->central_tier;
+    magazine* m = random() % 4 == 0 ? central_tier.take_full(c) : nullptr;
     if (m == nullptr) {
-      m = middle.magazines().allocate(engine_->metadata, 2);
+      m = central_tier.magazines().allocate(engine_->metadata, 2);
       const std::size_t most = 1 + random() % class_info(c).magazine;
-      m->count = static_cast<std::uint16_t>(middle.refill(c, m, most));
+      m->count = static_cast<std::uint16_t>(central_tier.refill(c, m, most));
       if (m->count == 0 || m->count > most) wrong_.fetch_add(1);
     }
     for (std::size_t slot = 1; slot <= m->count; ++slot) {
@@ -56,12 +56,12 @@ class central_stress : public testing::TestWithParam<unsigned> {
         wrong_.fetch_add(1);
       mine.push_back(m->slots[slot]);
     }
-    middle.magazines().deallocate(m);
+    central_tier.magazines().deallocate(m);
   }
 
   void give(unsigned c, unsigned me, std::mt19937& random, std::vector<void*>& mine) {
-    central& middle = engine_->middle;
-    magazine* const m = middle.magazines().allocate(engine_->metadata, 2);
+    central& central_tier = engine_->central_tier;
+    magazine* const m = central_tier.magazines().allocate(engine_->metadata, 2);
     const std::size_t most = class_info(c).magazine;
     while (m->count < most && !mine.empty()) {
       std::swap(mine[random() % mine.size()], mine.back());
@@ -70,9 +70,9 @@ class central_stress : public testing::TestWithParam<unsigned> {
       if (static_cast<mark*>(object)->exchange(free_mark::of(object)) != me + 1) wrong_.fetch_add(1);
       m->slots[++m->count] = object;
     }
-    if (m->count == most && random() % 4 == 0 && middle.give_full(c, m)) return;
-    middle.flush(c, m->bottom(), m->count);
-    middle.magazines().deallocate(m);
+    if (m->count == most && random() % 4 == 0 && central_tier.give_full(c, m)) return;
+    central_tier.flush(c, m->bottom(), m->count);
+    central_tier.magazines().deallocate(m);
   }
 
   std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
@@ -82,11 +82,11 @@ class central_stress : public testing::TestWithParam<unsigned> {
 TEST_P(central_stress, nothing_twice_and_nothing_lost) {
   in_threads(threads, [this](unsigned t) { churn(t); });
   EXPECT_EQ(wrong_.load(), 0) << "objects handed out twice, or none handed out";
-  engine_->middle.flush_idle_magazines(true);
-  engine_->middle.release_spares(true);
-  EXPECT_EQ(engine_->middle.spare_bytes(), 0U);
+  engine_->central_tier.flush_idle_magazines(true);
+  engine_->central_tier.release_spares(true);
+  EXPECT_EQ(engine_->central_tier.spare_bytes(), 0U);
   EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "a span was lost";
-  const auto& counters = engine_->middle.depot(GetParam()).counters;
+  const auto& counters = engine_->central_tier.depot(GetParam()).counters;
   EXPECT_EQ(counters.spans_made.load(), counters.spans_freed.load());
   engine_->heap.validate();
 }

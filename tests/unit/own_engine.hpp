@@ -22,9 +22,9 @@ struct own_engine {
   page_map map;
   first_touch touch;
   page_heap heap{metadata, map, touch};
-  central middle{metadata, map, heap};
+  central central_tier{metadata, map, heap};
   cache_budget budget;
-  thread_cache_registry registry{middle, budget};
+  thread_cache_registry registry{central_tier, budget};
 };
 
 // The page map's root is too big for a stack.

@@ -5,8 +5,8 @@
 namespace weak {
 namespace {
 
-// take_spare() and put_spare(): an owner puts its magazine where two others may take it. The magazine's content is a
-// plain variable, which who has the magazine changes. The owner takes it back if it is still there.
+// A spare magazine: its owner puts it where two others may take it. Its content is a
+// plain variable, changed by whoever holds the magazine. The owner takes it back if it is still there.
 // Covers: src/thread/thread_cache.cpp: spare_.exchange acquire, spare_.store release
 // Covers: src/pool/pool_bin.cpp: spare.exchange acquire, spare.store release
 // Covers: src/recycler/recycler_bin.cpp: spare.exchange acquire, spare.store release

@@ -17,10 +17,10 @@ namespace {
 
 span* take(std::size_t bytes) {
   engine::attach_thread();
-  return engine::middle.take_pages(pages_for(bytes), 1, span_state::kept, page_heap::use::sparse);
+  return engine::central_tier.take_pages(pages_for(bytes), 1, span_state::kept, page_heap::use::sparse);
 }
 std::size_t resident_pages(const span* s) {
-  std::vector<unsigned char> pages(s->bytes() / os::page_size());
+  std::vector<unsigned char> pages(s->bytes() / os::system_page_size());
   EXPECT_EQ(mincore(reinterpret_cast<void*>(s->start), s->bytes(), pages.data()), 0);
   return static_cast<std::size_t>(
       std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return (p & 1) != 0; }));
@@ -37,9 +37,9 @@ TEST(buffer_memory, prefault_backs_all_and_changes_nothing) {
   auto* const last = reinterpret_cast<unsigned char*>(s->end() - 1);
   *last = 42;
   buffer_memory::prefault(s);
-  EXPECT_EQ(resident_pages(s), s->bytes() / os::page_size());
+  EXPECT_EQ(resident_pages(s), s->bytes() / os::system_page_size());
   EXPECT_EQ(*last, 42);
-  engine::heap.give_back(s);
+  engine::heap.release_to_system(s);
 }
 
 TEST(buffer_memory, used_bytes_are_zeroed) {
@@ -56,7 +56,7 @@ TEST(buffer_memory, used_bytes_are_zeroed) {
       span* const again = take(3 * mib);
       buffer_memory::zero_new(again, may_drop, huge);
       EXPECT_TRUE(all_are(again, 0));
-      engine::heap.give_back(again);
+      engine::heap.release_to_system(again);
     }
   }
 }
@@ -73,12 +73,12 @@ TEST(buffer_memory, prices_are_measured_once) {
 TEST(buffer_memory, locked_memory_is_resident_and_can_be_unlocked) {
   span* const s = take(64 * kib);
   if (!buffer_memory::lock(s, true)) GTEST_SKIP() << "RLIMIT_MEMLOCK allows none";
-  EXPECT_EQ(resident_pages(s), s->bytes() / os::page_size());
+  EXPECT_EQ(resident_pages(s), s->bytes() / os::system_page_size());
   // The system refuses to drop locked pages.
   EXPECT_FALSE(os::purge(reinterpret_cast<void*>(s->start), s->bytes()));
   buffer_memory::unlock(s, true);
   EXPECT_TRUE(os::purge(reinterpret_cast<void*>(s->start), s->bytes()));
-  engine::heap.give_back(s);
+  engine::heap.release_to_system(s);
 }
 
 TEST(buffer_memory, wipe_zeroes) {

@@ -23,7 +23,7 @@ namespace {
 
 class central_test : public testing::Test {
  protected:
-  magazine* new_magazine() { return middle_.magazines().allocate(engine_->metadata, 2); }
+  magazine* new_magazine() { return central_.magazines().allocate(engine_->metadata, 2); }
 
   // Takes `count` objects and gives them in the order in which a cache would hand them out.
   std::vector<void*> take(unsigned size_class, std::size_t count) {
@@ -32,19 +32,19 @@ class central_test : public testing::Test {
       magazine* const m = new_magazine();
       const std::size_t most =
           std::min<std::size_t>({count - out.size(), m->capacity, class_info(size_class).magazine});
-      const std::size_t got = middle_.refill(size_class, m, most);
+      const std::size_t got = central_.refill(size_class, m, most);
       EXPECT_NE(got, 0U);
       if (got == 0) break;
       for (std::size_t slot = got; slot > 0; --slot) out.push_back(m->slots[slot]);
       m->count = 0;
-      middle_.magazines().deallocate(m);
+      central_.magazines().deallocate(m);
     }
     return out;
   }
 
   void give(unsigned size_class, std::vector<void*> objects) {
     for (std::size_t i = 0; i < objects.size(); i += largest_magazine) {
-      middle_.flush(size_class, objects.data() + i, std::min(largest_magazine, objects.size() - i));
+      central_.flush(size_class, objects.data() + i, std::min(largest_magazine, objects.size() - i));
     }
   }
 
@@ -59,7 +59,7 @@ class central_test : public testing::Test {
   std::size_t in_use() { return engine_->heap.stats().in_use; }
 
   std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
-  central& middle_ = engine_->middle;
+  central& central_ = engine_->central_tier;
 };
 
 constexpr unsigned small = 5;  // objects of 64 bytes
@@ -85,11 +85,11 @@ TEST_F(central_test, every_class_gives_each_object_once_and_takes_all_back) {
     }
     std::shuffle(objects.begin(), objects.end(), std::mt19937(c));
     give(c, objects);
-    ASSERT_EQ(middle_.spare_bytes(), 3U * class_info(c).span_pages * page_size) << class_info(c).size;
-    middle_.settle(c);
-    ASSERT_EQ(middle_.spare_bytes(), in_use());
+    ASSERT_EQ(central_.spare_bytes(), 3U * class_info(c).span_pages * page_size) << class_info(c).size;
+    central_.settle(c);
+    ASSERT_EQ(central_.spare_bytes(), in_use());
     const std::size_t left = in_use();
-    ASSERT_EQ(middle_.release_spares(true), left);
+    ASSERT_EQ(central_.release_spares(true), left);
     ASSERT_EQ(in_use(), 0U);
   }
   engine_->heap.validate();
@@ -102,7 +102,7 @@ TEST_F(central_test, what_comes_back_is_taken_again_before_a_span_is_made) {
   EXPECT_EQ(span_of(objects[7])->free_objects, 1);
   EXPECT_EQ(take(small, 1)[0], objects[7]);
   EXPECT_EQ(span_of(objects[7])->free_objects, 0);
-  EXPECT_EQ(middle_.depot(small).counters.spans_made.load(), 1U);
+  EXPECT_EQ(central_.depot(small).counters.spans_made.load(), 1U);
 }
 
 TEST_F(central_test, the_fullest_span_is_used_up_first) {
@@ -118,12 +118,12 @@ TEST_F(central_test, the_fullest_span_is_used_up_first) {
 TEST_F(central_test, an_empty_span_is_kept_for_the_next_refill) {
   if (hardened_build) GTEST_SKIP() << "the order is random";
   const auto objects = take(small, class_info(small).objects);
-  EXPECT_EQ(middle_.spare_bytes(), 0U);
+  EXPECT_EQ(central_.spare_bytes(), 0U);
   give(small, objects);
-  EXPECT_EQ(middle_.spare_bytes(), class_info(small).span_pages * page_size);
+  EXPECT_EQ(central_.spare_bytes(), class_info(small).span_pages * page_size);
   EXPECT_EQ(take(small, 1)[0], objects[0]);
-  EXPECT_EQ(middle_.spare_bytes(), 0U);
-  EXPECT_EQ(middle_.depot(small).counters.spans_made.load(), 1U);
+  EXPECT_EQ(central_.spare_bytes(), 0U);
+  EXPECT_EQ(central_.depot(small).counters.spans_made.load(), 1U);
 }
 
 TEST_F(central_test, a_refill_that_finds_less_than_asked_for_fills_the_lower_slots) {
@@ -131,7 +131,7 @@ TEST_F(central_test, a_refill_that_finds_less_than_asked_for_fills_the_lower_slo
   const auto objects = take(small, class_info(small).objects);
   give(small, {objects[3], objects[9]});
   magazine* const m = new_magazine();
-  ASSERT_EQ(middle_.refill(small, m, 40), 2U);
+  ASSERT_EQ(central_.refill(small, m, 40), 2U);
   EXPECT_EQ(m->slots[2], objects[3]) << "the lowest address on top";
   EXPECT_EQ(m->slots[1], objects[9]);
 }
@@ -159,13 +159,13 @@ TEST_F(central_test, a_span_that_is_anothers_since_the_look_up_takes_nothing_bac
   const auto objects = take(small, class_info(small).objects);
   span* const s = span_of(objects[0]);
   const auto flush_while_the_span_changes = [&](auto change) {
-    os::mutex& lock = middle_.depot(small).lock;
+    os::mutex& lock = central_.depot(small).lock;
     std::atomic<long> flusher{0};
     lock.lock();
     std::thread late([&] {
       flusher = syscall(SYS_gettid);
       void* object = objects[0];
-      middle_.flush(small, &object, 1);
+      central_.flush(small, &object, 1);
     });
     while (flusher == 0 || !is_asleep(flusher)) std::this_thread::yield();
     change();
@@ -183,19 +183,19 @@ TEST_F(central_test, a_span_that_is_anothers_since_the_look_up_takes_nothing_bac
 
 TEST_F(central_test, spares_that_were_used_lately_stay_for_a_period) {
   give(small, take(small, 3 * class_info(small).objects));
-  EXPECT_EQ(middle_.release_spares(false), 0U) << "they came in this period";
-  EXPECT_EQ(middle_.release_spares(false), 3U * class_info(small).span_pages * page_size);
-  EXPECT_EQ(middle_.spare_bytes(), 0U);
+  EXPECT_EQ(central_.release_spares(false), 0U) << "they came in this period";
+  EXPECT_EQ(central_.release_spares(false), 3U * class_info(small).span_pages * page_size);
+  EXPECT_EQ(central_.spare_bytes(), 0U);
 }
 
 TEST_F(central_test, empty_spans_serve_other_classes_before_the_heap_grows) {
   const auto objects = take(small, 64 * class_info(small).objects);
   const std::size_t used = in_use();
   give(small, objects);
-  EXPECT_EQ(middle_.spare_bytes(), used);
+  EXPECT_EQ(central_.spare_bytes(), used);
   const unsigned large = class_of_size(64 * kib);
   take(large, 1);
-  EXPECT_EQ(middle_.spare_bytes(), 0U);
+  EXPECT_EQ(central_.spare_bytes(), 0U);
   EXPECT_LE(in_use(), used);
 }
 
@@ -203,15 +203,15 @@ TEST_F(central_test, a_class_keeps_few_empty_spans) {
   const auto objects = take(small, 64 * class_info(small).objects);
   const std::size_t used = in_use();
   give(small, objects);
-  middle_.settle(small);
-  EXPECT_LE(middle_.spare_bytes(), used / 4);
-  EXPECT_EQ(middle_.spare_bytes(), in_use());
+  central_.settle(small);
+  EXPECT_LE(central_.spare_bytes(), used / 4);
+  EXPECT_EQ(central_.spare_bytes(), in_use());
   EXPECT_GE(engine_->heap.dirty_bytes(), used / 2);
 }
 
 TEST_F(central_test, full_magazines_change_hands_up_to_a_limit) {
   for (const unsigned c : {1U, small, 40U, size_classes::count - 1}) {
-    EXPECT_EQ(middle_.take_full(c), nullptr);
+    EXPECT_EQ(central_.take_full(c), nullptr);
     std::vector<magazine*> given;
     for (;;) {
       magazine* const m = new_magazine();
@@ -220,31 +220,31 @@ TEST_F(central_test, full_magazines_change_hands_up_to_a_limit) {
         const auto one = take(c, 1);
         m->slots[++m->count] = one[0];
       }
-      if (!middle_.give_full(c, m)) break;
+      if (!central_.give_full(c, m)) break;
       given.push_back(m);
       ASSERT_LE(given.size(), 4096U) << "no limit";
     }
     const std::size_t bytes = given.size() * class_info(c).magazine * std::size_t{class_info(c).size};
     EXPECT_GE(given.size(), 2U);
     EXPECT_LE(bytes, std::max<std::size_t>(256 * kib, 2 * largest_class_size));
-    EXPECT_EQ(middle_.handover_bytes(), bytes);
-    EXPECT_EQ(middle_.take_full(c), given.back()) << "the warmest";
+    EXPECT_EQ(central_.handover_bytes(), bytes);
+    EXPECT_EQ(central_.take_full(c), given.back()) << "the warmest";
     given.pop_back();
-    middle_.flush_idle_magazines(true);
-    EXPECT_EQ(middle_.handover_bytes(), 0U);
-    EXPECT_EQ(middle_.take_full(c), nullptr);
+    central_.flush_idle_magazines(true);
+    EXPECT_EQ(central_.handover_bytes(), 0U);
+    EXPECT_EQ(central_.take_full(c), nullptr);
   }
 }
 
 TEST_F(central_test, magazines_that_nobody_wants_for_a_period_are_flushed) {
   magazine* m = new_magazine();
-  m->count = static_cast<std::uint16_t>(middle_.refill(small, m, class_info(small).magazine));
+  m->count = static_cast<std::uint16_t>(central_.refill(small, m, class_info(small).magazine));
   const void* const object = m->slots[1];
-  ASSERT_TRUE(middle_.give_full(small, m));
-  middle_.flush_idle_magazines(false);
-  EXPECT_NE(middle_.handover_bytes(), 0U) << "it came in this period";
-  middle_.flush_idle_magazines(false);
-  EXPECT_EQ(middle_.handover_bytes(), 0U);
+  ASSERT_TRUE(central_.give_full(small, m));
+  central_.flush_idle_magazines(false);
+  EXPECT_NE(central_.handover_bytes(), 0U) << "it came in this period";
+  central_.flush_idle_magazines(false);
+  EXPECT_EQ(central_.handover_bytes(), 0U);
   EXPECT_TRUE(is_in_span(object));
 }
 
@@ -252,15 +252,15 @@ TEST_F(central_test, full_magazines_do_not_pin_the_spans_of_a_class_that_drains)
   auto objects = take(small, 4 * mib / class_info(small).size);
   magazine* m = new_magazine();
   for (std::size_t i = 0; i < class_info(small).magazine; ++i) m->slots[++m->count] = objects[16 * i];
-  ASSERT_TRUE(middle_.give_full(small, m));
+  ASSERT_TRUE(central_.give_full(small, m));
   // Half of what is left comes back from everywhere.
   std::vector<void*> back;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     if (i % 2 == 1) back.push_back(objects[i]);
   }
   give(small, back);
-  ASSERT_TRUE(middle_.draining(small));
-  EXPECT_EQ(middle_.handover_bytes(), 0U);
+  ASSERT_TRUE(central_.draining(small));
+  EXPECT_EQ(central_.handover_bytes(), 0U);
 }
 
 // Objects of several classes taken and given back at random: each object once, nothing lost.
@@ -285,12 +285,12 @@ TEST_F(central_test, random_taking_and_giving_loses_nothing) {
       for (void* object : back) all.erase(object);
       give(c, back);
     }
-    if (step % 100 == 0) middle_.release_spares(step % 200 == 0);
+    if (step % 100 == 0) central_.release_spares(step % 200 == 0);
   }
   for (std::size_t i = 0; i < 4; ++i) {
     give(classes[i], live[i]);
   }
-  middle_.release_spares(true);
+  central_.release_spares(true);
   EXPECT_EQ(in_use(), 0U) << "a span was lost";
   engine_->heap.validate();
 }
@@ -316,7 +316,7 @@ class grains_test : public central_test {
     old_ = thin_out(take(old_class, 4 * mib / class_info(old_class).size), freed);
     for (void* object : freed) free_mark::set(object);
     give(old_class, freed);
-    middle_.release_spares(true);
+    central_.release_spares(true);
     engine_->heap.trim(0);
   }
   bool is_of_grains(const void* object) {
@@ -324,7 +324,7 @@ class grains_test : public central_test {
   }
   std::size_t class_at(const void* object) { return engine_->map.class_of(address_of(object)); }
   std::size_t bytes_of(const void* object) {
-    return middle_.block_bytes(static_cast<unsigned>(class_at(object)), address_of(object));
+    return central_.block_bytes(static_cast<unsigned>(class_at(object)), address_of(object));
   }
 
   std::vector<void*> old_;
@@ -347,7 +347,7 @@ TEST_F(grains_test, what_is_free_in_sparse_spans_serves_another_class) {
   for (const void* object : fresh) ASSERT_GE(bytes_of(object), class_info(new_class).size);
   give(new_class, fresh);
   give(old_class, old_);
-  middle_.release_spares(true);
+  central_.release_spares(true);
   EXPECT_EQ(in_use(), 0U);
 }
 
@@ -363,7 +363,7 @@ TEST_F(grains_test, no_mark_lies_within_a_block) {
 
 TEST_F(grains_test, an_object_of_the_class_itself_is_aligned_as_its_size) {
   take(new_class, 200);
-  for (int i = 0; i < 50; ++i) ASSERT_EQ(class_at(middle_.take_own(new_class)), new_class);
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(class_at(central_.take_from_own_spans(new_class)), new_class);
 }
 
 TEST_F(grains_test, a_block_is_given_back_once_and_by_its_start) {
@@ -374,10 +374,10 @@ TEST_F(grains_test, a_block_is_given_back_once_and_by_its_start) {
   ASSERT_NE(block, nullptr);
   const auto grain = static_cast<unsigned>(class_at(block));
   void* inside = static_cast<char*>(block) + class_info(grain).size;
-  EXPECT_DEATH(middle_.flush(grain, &inside, 1), "into a block");
+  EXPECT_DEATH(central_.flush(grain, &inside, 1), "into a block");
   void* freed = block;
-  middle_.flush(grain, &freed, 1);
-  EXPECT_DEATH(middle_.flush(grain, &block, 1), "double free");
+  central_.flush(grain, &freed, 1);
+  EXPECT_DEATH(central_.flush(grain, &block, 1), "double free");
 }
 
 }  // namespace

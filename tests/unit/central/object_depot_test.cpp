@@ -33,14 +33,14 @@ TEST(object_depot, a_new_span_is_spare_and_goes_through_the_lists) {
   depot.add(&s);
   EXPECT_EQ(depot.spare_count, 1U);
   EXPECT_EQ(depot.best(), &s);
-  EXPECT_FALSE(depot.count(&s, -1));
+  EXPECT_FALSE(depot.change_free_count(&s, -1));
   EXPECT_EQ(depot.spare_count, 0U);
   EXPECT_EQ(depot.best(), &s);
-  EXPECT_FALSE(depot.count(&s, 1 - slots_in_span));
+  EXPECT_FALSE(depot.change_free_count(&s, 1 - slots_in_span));
   EXPECT_EQ(depot.best(), nullptr) << "nothing is free in it";
-  EXPECT_TRUE(depot.count(&s, slots_in_span));
-  EXPECT_EQ(depot.take_spare(), &s);
-  EXPECT_EQ(depot.take_spare(), nullptr);
+  EXPECT_TRUE(depot.change_free_count(&s, slots_in_span));
+  EXPECT_EQ(depot.take_spare_span(), &s);
+  EXPECT_EQ(depot.take_spare_span(), nullptr);
   EXPECT_EQ(depot.best(), nullptr);
 }
 
@@ -49,8 +49,8 @@ TEST(object_depot, spares_have_a_low_mark) {
   own_span s[3];
   for (own_span& each : s) depot.add(&each);
   depot.spare_low = depot.spare_count;
-  depot.count(depot.best(), -1);
-  depot.count(depot.best(), 1);
+  depot.change_free_count(depot.best(), -1);
+  depot.change_free_count(depot.best(), 1);
   EXPECT_EQ(depot.spare_count, 3U);
   EXPECT_EQ(depot.spare_low, 2U);
 }
@@ -63,7 +63,7 @@ TEST(object_depot, the_fullest_span_is_used_first) {
   for (own_span& s : spans) depot.add(&s);
   for (int step = 0; step < 20000; ++step) {
     own_span& s = spans[random() % 12];
-    depot.count(&s, static_cast<int>(random() % (slots_in_span + 1U)) - s.free_objects);
+    depot.change_free_count(&s, static_cast<int>(random() % (slots_in_span + 1U)) - s.free_objects);
     const span* const best = depot.best();
     const auto spares =
         std::count_if(spans, spans + 12, [](const span& x) { return x.free_objects == slots_in_span; });
@@ -87,16 +87,16 @@ TEST(object_depot, drains_while_much_lies_free_in_spans_partly_used) {
   for (own_span& s : spans) depot.add(&s);
   depot.review(size);
   EXPECT_FALSE(depot.draining.load()) << "spare spans go to whoever wants them";
-  for (own_span& s : spans) depot.count(&s, -slots_in_span);
+  for (own_span& s : spans) depot.change_free_count(&s, -slots_in_span);
   depot.review(size);
   EXPECT_FALSE(depot.draining.load()) << "all in use";
-  for (own_span& s : spans) depot.count(&s, slots_in_span / 2);
+  for (own_span& s : spans) depot.change_free_count(&s, slots_in_span / 2);
   depot.review(size);
   EXPECT_TRUE(depot.draining.load());
   depot.review(8);
   EXPECT_FALSE(depot.draining.load()) << "too little to matter";
   depot.review(size);
-  for (own_span& s : spans) depot.count(&s, -slots_in_span / 2);
+  for (own_span& s : spans) depot.change_free_count(&s, -slots_in_span / 2);
   depot.review(size);
   EXPECT_FALSE(depot.draining.load());
 }

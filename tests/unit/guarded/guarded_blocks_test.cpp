@@ -39,9 +39,9 @@ TEST_F(guarded_blocks_test, blocks_are_whole_and_end_or_begin_at_a_guard) {
     EXPECT_EQ(blocks_->size_of(block), size);
     EXPECT_EQ(blocks_->size_of(block + 1), 0U);
     EXPECT_EQ(address_of(block) % (size < 16 ? 8 : 16), 0U) << size;
-    const std::size_t behind = -(address_of(block) + size) % os::page_size();
+    const std::size_t behind = -(address_of(block) + size) % os::system_page_size();
     const bool is_at_end = behind < (size < 16 ? 8U : 16U);
-    EXPECT_TRUE(is_at_end || address_of(block) % os::page_size() == 0) << size;
+    EXPECT_TRUE(is_at_end || address_of(block) % os::system_page_size() == 0) << size;
     at_end += is_at_end ? 1 : 0;
     std::memset(block, 1, size);
     blocks_->deallocate(block);
@@ -92,7 +92,7 @@ TEST_F(guarded_blocks_test, a_slot_waits_until_all_others_have_been_used) {
     EXPECT_TRUE(pages.insert(page_of(block)).second);
   }
   EXPECT_GE(pages.size() + 1, std::min(guarded_blocks::most_slots,
-                                       mib / std::max(guarded_blocks::largest_size, os::page_size())));
+                                       mib / std::max(guarded_blocks::largest_size, os::system_page_size())));
 }
 
 TEST_F(guarded_blocks_test, the_nearest_block_is_found_from_all_sides) {

@@ -147,7 +147,7 @@ TEST(entry_points, calloc_gives_zeroes_in_used_memory) {
 }
 
 TEST(entry_points, pages) {
-  const std::size_t page = os::page_size();
+  const std::size_t page = os::system_page_size();
   void* const one = tarn_valloc(10);
   void* const whole = tarn_pvalloc(page + 1);
   void* const least = tarn_pvalloc(0);

@@ -20,9 +20,9 @@ namespace tarn {
 namespace {
 
 std::size_t resident_bytes(const void* start, std::size_t bytes) {
-  std::vector<unsigned char> pages(bytes / os::page_size());
+  std::vector<unsigned char> pages(bytes / os::system_page_size());
   if (mincore(const_cast<void*>(start), bytes, pages.data()) != 0) return SIZE_MAX;
-  return os::page_size() *
+  return os::system_page_size() *
          static_cast<std::size_t>(std::count_if(pages.begin(), pages.end(), [](auto c) { return c & 1; }));
 }
 

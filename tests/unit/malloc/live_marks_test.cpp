@@ -79,11 +79,11 @@ using place = void (*)();
 void leave() {}
 void to_spans() {
   engine::local_cache->flush_all();
-  engine::middle.flush_idle_magazines(true);
+  engine::central_tier.flush_idle_magazines(true);
 }
 void to_the_page_heap() {
   to_spans();
-  engine::middle.release_spares(true);
+  engine::central_tier.release_spares(true);
 }
 
 class live_marks : public testing::TestWithParam<place> {

@@ -83,7 +83,7 @@ TEST(slow_paths, an_object_from_its_span_at_once_is_freed_like_any_other) {
     void* slot;
   } single{};
   const unsigned c = class_of_size(500);
-  ASSERT_EQ(engine::middle.refill(c, &single.head, 1), 1U);
+  ASSERT_EQ(engine::central_tier.refill(c, &single.head, 1), 1U);
   void* const object = single.head.bottom()[0];
   std::memset(object, 1, 500);
   deallocate(object);

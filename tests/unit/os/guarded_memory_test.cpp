@@ -18,7 +18,7 @@ namespace {
 // mincore fails for what is not mapped at all.
 bool mapped(std::uintptr_t at) {
   unsigned char resident = 0;
-  return mincore(reinterpret_cast<void*>(at), page_size(), &resident) == 0;
+  return mincore(reinterpret_cast<void*>(at), system_page_size(), &resident) == 0;
 }
 
 TEST(guarded_memory, is_aligned_zeroed_and_writable) {
@@ -33,15 +33,15 @@ TEST(guarded_memory, is_aligned_zeroed_and_writable) {
   std::memset(bytes, 1, 4 * mib);
   release(range);
   EXPECT_FALSE(mapped(address_of(range.start) - guard_bytes));
-  EXPECT_FALSE(mapped(range.end() + guard_bytes - page_size()));
+  EXPECT_FALSE(mapped(range.end() + guard_bytes - system_page_size()));
 }
 
 TEST(guarded_memory, faults_at_every_byte_of_both_guards) {
   if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "the sanitizer handles the signal";
-  const guarded_range range = reserve_guarded(64 * kib, page_size(), memory_access::read_write);
+  const guarded_range range = reserve_guarded(64 * kib, system_page_size(), memory_access::read_write);
   ASSERT_TRUE(range.guarded);
   const auto write_at = [](std::uintptr_t at) { *reinterpret_cast<volatile char*>(at) = 1; };
-  for (const std::size_t distance : {std::size_t{1}, page_size() + 1, guard_bytes}) {
+  for (const std::size_t distance : {std::size_t{1}, system_page_size() + 1, guard_bytes}) {
     EXPECT_EXIT(write_at(address_of(range.start) - distance), testing::KilledBySignal(SIGSEGV), "")
         << distance;
     EXPECT_EXIT(write_at(range.end() + distance - 1), testing::KilledBySignal(SIGSEGV), "") << distance;
@@ -50,7 +50,7 @@ TEST(guarded_memory, faults_at_every_byte_of_both_guards) {
 }
 
 TEST(guarded_memory, without_access_until_it_is_allowed) {
-  const guarded_range range = reserve_guarded(1 * mib, page_size(), memory_access::none);
+  const guarded_range range = reserve_guarded(1 * mib, system_page_size(), memory_access::none);
   ASSERT_TRUE(range.guarded);
   auto* const bytes = static_cast<volatile char*>(range.start);
   const bool may_fault = !TARN_TSAN && !TARN_ASAN;  // the sanitizer handles the signal
@@ -94,21 +94,21 @@ TEST(guarded_memory, does_not_become_longer_over_what_is_mapped) {
   const guarded_range range = reserve_guarded(2 * mib, huge_page_size, memory_access::read_write);
   ASSERT_TRUE(range.guarded);
   void* const behind = reinterpret_cast<void*>(range.end() + guard_bytes + 64 * kib);
-  auto* const foreign = static_cast<char*>(mmap(behind, page_size(), PROT_READ | PROT_WRITE,
+  auto* const foreign = static_cast<char*>(mmap(behind, system_page_size(), PROT_READ | PROT_WRITE,
                                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
   ASSERT_EQ(foreign, behind);
   *foreign = 7;
   EXPECT_EQ(extend_guarded(range.end(), 2 * mib).start, nullptr);
   EXPECT_EQ(*foreign, 7);
   EXPECT_NE(extend_guarded(range.end(), 64 * kib).start, nullptr) << "up to there is room";
-  munmap(foreign, page_size());
+  munmap(foreign, system_page_size());
 }
 
 TEST(guarded_memory, lies_at_places_that_say_nothing_of_each_other) {
   if (TARN_TSAN) GTEST_SKIP() << "the system chooses under ThreadSanitizer";
   guarded_range ranges[8];
   for (guarded_range& range : ranges) {
-    range = reserve_guarded(1 * mib, page_size(), memory_access::none);
+    range = reserve_guarded(1 * mib, system_page_size(), memory_access::none);
     ASSERT_NE(range.start, nullptr);
   }
   for (const guarded_range& a : ranges) {
@@ -125,8 +125,8 @@ TEST(guarded_memory, lies_at_places_that_say_nothing_of_each_other) {
 
 TEST(guarded_memory, too_much_is_refused) {
   for (const memory_access how : {memory_access::none, memory_access::read_write}) {
-    EXPECT_EQ(reserve_guarded(std::size_t{1} << 60, page_size(), how).start, nullptr);
-    EXPECT_EQ(reserve_guarded(~std::size_t{0} - 4095, page_size(), how).start, nullptr);
+    EXPECT_EQ(reserve_guarded(std::size_t{1} << 60, system_page_size(), how).start, nullptr);
+    EXPECT_EQ(reserve_guarded(~std::size_t{0} - 4095, system_page_size(), how).start, nullptr);
   }
 }
 

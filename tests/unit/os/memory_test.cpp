@@ -21,7 +21,7 @@ constexpr std::size_t length = 1 * mib;
 
 // How many of the system's pages in the range are backed; -1 if a part of it is not mapped.
 long backed_pages(const void* start, std::size_t bytes) {
-  std::vector<unsigned char> pages(bytes / page_size());
+  std::vector<unsigned char> pages(bytes / system_page_size());
   if (mincore(const_cast<void*>(start), bytes, pages.data()) != 0) return -1;
   return std::count_if(pages.begin(), pages.end(), [](unsigned char c) { return (c & 1) != 0; });
 }
@@ -32,11 +32,11 @@ bool all_bytes_are(const void* start, std::size_t bytes, char value) {
 }
 
 TEST(memory, page_size_is_the_systems) {
-  EXPECT_EQ(page_size(), static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+  EXPECT_EQ(system_page_size(), static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
 }
 
 TEST(memory, reserve_aligns_zeroes_and_does_not_touch) {
-  for (std::size_t alignment = page_size(); alignment <= 64 * mib; alignment *= 4) {
+  for (std::size_t alignment = system_page_size(); alignment <= 64 * mib; alignment *= 4) {
     char* const start = static_cast<char*>(reserve(length, alignment));
     ASSERT_NE(start, nullptr);
     EXPECT_EQ(address_of(start) % alignment, 0U) << alignment;
@@ -45,23 +45,23 @@ TEST(memory, reserve_aligns_zeroes_and_does_not_touch) {
     EXPECT_EQ(start[length - 1], 0);
     std::memset(start, 1, length);
     release(start, length);
-    EXPECT_EQ(backed_pages(start, page_size()), -1) << "still mapped";
+    EXPECT_EQ(backed_pages(start, system_page_size()), -1) << "still mapped";
   }
 }
 
 TEST(memory, reserve_fails_without_a_trace) {
   errno = 77;
-  EXPECT_EQ(reserve(std::size_t{1} << 60, page_size()), nullptr);
+  EXPECT_EQ(reserve(std::size_t{1} << 60, system_page_size()), nullptr);
   // Fits, but not with room to align.
-  EXPECT_EQ(reserve(page_size(), std::size_t{1} << 60), nullptr);
+  EXPECT_EQ(reserve(system_page_size(), std::size_t{1} << 60), nullptr);
   EXPECT_EQ(errno, 77);
 }
 
 TEST(memory, purge_drops_and_zeroes) {
-  void* const start = reserve(length, page_size());
+  void* const start = reserve(length, system_page_size());
   ASSERT_NE(start, nullptr);
   std::memset(start, 0x5a, length);
-  EXPECT_EQ(backed_pages(start, length), static_cast<long>(length / page_size()));
+  EXPECT_EQ(backed_pages(start, length), static_cast<long>(length / system_page_size()));
   EXPECT_TRUE(purge(start, length / 2));
   EXPECT_EQ(backed_pages(start, length / 2), 0);
   EXPECT_TRUE(all_bytes_are(start, length / 2, 0));
@@ -73,10 +73,10 @@ TEST(memory, purge_drops_and_zeroes) {
 
 TEST(memory, populate_backs_with_zeroes) {
   if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
-  void* const start = reserve(length, page_size());
+  void* const start = reserve(length, system_page_size());
   ASSERT_NE(start, nullptr);
   if (populate(start, length)) {
-    EXPECT_EQ(backed_pages(start, length), static_cast<long>(length / page_size()));
+    EXPECT_EQ(backed_pages(start, length), static_cast<long>(length / system_page_size()));
   } else {
     EXPECT_EQ(backed_pages(start, length), 0);
   }
@@ -88,7 +88,7 @@ TEST(memory, move_mapping_takes_the_content_along) {
   char* const from = static_cast<char*>(map_block(length, huge_page_size));
   ASSERT_NE(from, nullptr);
   std::memset(from, 0x33, length);
-  void* const room = hold_room(length, huge_page_size);
+  void* const room = reserve_inaccessible(length, huge_page_size);
   ASSERT_NE(room, nullptr);
   release(room, length);
   EXPECT_EQ(address_of(room) % huge_page_size, 0U);
@@ -136,8 +136,8 @@ TEST(memory, a_mapping_grows_where_it_lies_if_nothing_follows) {
 }
 
 TEST(memory, copy_to_zeroes_backs_no_page_of_zeroes) {
-  char* const from = static_cast<char*>(reserve(length, page_size()));
-  char* const to = static_cast<char*>(reserve(length, page_size()));
+  char* const from = static_cast<char*>(reserve(length, system_page_size()));
+  char* const to = static_cast<char*>(reserve(length, system_page_size()));
   ASSERT_TRUE(from != nullptr && to != nullptr);
   from[length - 1] = 1;
   copy_to_zeroes(to, from, length);
@@ -148,10 +148,10 @@ TEST(memory, copy_to_zeroes_backs_no_page_of_zeroes) {
 }
 
 TEST(memory, purge_free_undoes_a_lock) {
-  void* const start = reserve(length, page_size());
+  void* const start = reserve(length, system_page_size());
   ASSERT_NE(start, nullptr);
   std::memset(start, 1, length);
-  if (!lock_in_memory(start, page_size())) GTEST_SKIP() << "no memory may be locked here";
+  if (!lock_in_memory(start, system_page_size())) GTEST_SKIP() << "no memory may be locked here";
   EXPECT_FALSE(purge(start, length)) << "a page is locked";
   EXPECT_TRUE(purge_free(start, length));
   EXPECT_EQ(backed_pages(start, length), 0);

@@ -98,7 +98,7 @@ TEST(first_touch, a_large_block_asks_for_huge_pages_once_such_blocks_are_known_t
   const touch_plan plan = touch.plan_block(start, bytes, 64 * mib);
   EXPECT_EQ(plan.huge_start, start) << "all of it, so that it stays one mapping";
   EXPECT_EQ(plan.huge_bytes, bytes);
-  EXPECT_TRUE(plan.priced);
+  EXPECT_TRUE(plan.timed);
   EXPECT_EQ(plan.populate_bytes, 0U);
   EXPECT_EQ(touch.plan_block(start, bytes, first_touch::huge_from - 1).huge_bytes, 0U);
   EXPECT_EQ(touch.plan_block(start, first_touch::huge_block_from - page_size, 64 * mib).huge_bytes, 0U);
@@ -106,7 +106,7 @@ TEST(first_touch, a_large_block_asks_for_huge_pages_once_such_blocks_are_known_t
   EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U);
   touch.set_mode(huge_pages::always);
   EXPECT_NE(touch.plan_block(start, bytes, bytes).huge_bytes, 0U);
-  EXPECT_FALSE(touch.plan_block(start, bytes, bytes).priced) << "nothing is touched for its price";
+  EXPECT_FALSE(touch.plan_block(start, bytes, bytes).timed) << "nothing is touched for its price";
   touch.set_mode(huge_pages::never);
   EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U);
 }
@@ -154,9 +154,9 @@ TEST_F(first_touch_test, what_is_ahead_is_what_was_prepared_and_not_handed_out) 
 TEST(first_touch, dear_huge_pages_are_left_alone_for_a_while) {
   first_touch touch;
   touch.note_filled(true);
-  touch.note_price(first_touch::dear_us);
+  touch.note_touch_time(first_touch::slow_touch_us);
   EXPECT_NE(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U);
-  touch.note_price(first_touch::dear_us + 1);
+  touch.note_touch_time(first_touch::slow_touch_us + 1);
   EXPECT_EQ(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U);
   touch.reserved_locked(base, reservation);
   const touch_plan plan = touch.plan_locked(base, 64 * kib, 64 * mib);
@@ -178,7 +178,7 @@ TEST(first_touch, what_is_carried_out_is_counted) {
   touch.reserved_locked(address_of(start), 8 * mib);
   touch.carry_out(touch.plan_locked(address_of(start), mib, 8 * mib));
   unsigned char backed = 0;
-  ASSERT_EQ(mincore(start, os::page_size(), &backed), 0);
+  ASSERT_EQ(mincore(start, os::system_page_size(), &backed), 0);
   // The system may refuse; then nothing is counted.
   EXPECT_EQ(touch.populated() != 0, (backed & 1) != 0);
   if (touch.populated() != 0) {

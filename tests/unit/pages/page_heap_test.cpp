@@ -38,7 +38,7 @@ class page_heap_test : public testing::Test {
     span* const whole = take(1);
     ASSERT_NE(whole, nullptr);
     EXPECT_TRUE(heap_.extend(whole, heap_.stats().reserved >> page_shift));
-    heap_.give_back(whole);
+    heap_.release_to_system(whole);
   }
 
   std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
@@ -388,7 +388,7 @@ TEST_F(page_heap_test, a_mapping_of_its_own_grows_with_its_content) {
   if (s->start != first) {
     EXPECT_NE(map_.span_of(first), s);
   }
-  heap_.give_back(s);
+  heap_.release_to_system(s);
   check();
 }
 
@@ -406,10 +406,10 @@ TEST_F(page_heap_test, parts_of_a_mapping_of_its_own_go_one_by_one) {
   fill(s, 3);
   span* const rest = heap_.split(s, long_pages / 2);
   ASSERT_NE(rest, nullptr);
-  heap_.give_back(s);
+  heap_.release_to_system(s);
   EXPECT_EQ(heap_.stats().reserved, before + 4 * mib);
   EXPECT_EQ(byte_at(rest->start), 3);
-  heap_.give_back(rest);
+  heap_.release_to_system(rest);
   EXPECT_EQ(heap_.stats().reserved, before);
   check();
 }
@@ -493,7 +493,7 @@ class random_walk {
     if (i >= live_.size()) return;
     expect_marked(live_[i]);
     if (random_() % 8 == 0) {
-      heap_.give_back(live_[i].s);
+      heap_.release_to_system(live_[i].s);
     } else {
       heap_.deallocate(live_[i].s, page_backing::young);
     }
@@ -573,7 +573,7 @@ TEST_F(page_heap_test, given_back_memory_is_the_systems_at_once) {
   const std::uintptr_t start = s->start;
   const std::size_t bytes = s->bytes();
   fill(s, 7);
-  EXPECT_EQ(heap_.give_back(s), bytes);
+  EXPECT_EQ(heap_.release_to_system(s), bytes);
   EXPECT_EQ(heap_.dirty_bytes(), 0U);
   EXPECT_EQ(heap_.stats().in_use, 0U);
   EXPECT_EQ(heap_.stats().returned, bytes);

@@ -59,7 +59,7 @@ TEST(zero_pages, pages_of_a_long_block_that_nobody_touched_stay_untouched) {
   ASSERT_NE(again, nullptr);
   ASSERT_NE(again->dirty_pages, 0U);
   EXPECT_EQ(zero_dirty_pages(engine->map, again), 0U) << "dropped, not written";
-  std::vector<unsigned char> resident(again->bytes() / os::page_size());
+  std::vector<unsigned char> resident(again->bytes() / os::system_page_size());
   ASSERT_TRUE(os::find_resident(reinterpret_cast<void*>(again->start), again->bytes(), resident.data()));
   EXPECT_EQ(std::count_if(resident.begin(), resident.end(), [](unsigned char r) { return (r & 1) != 0; }), 0);
   const auto* const bytes = reinterpret_cast<const unsigned char*>(again->start);

@@ -81,10 +81,10 @@ TEST(statistics_bound, in_a_process_of_its_own) {
     if (start == 0) start = align_down(address_of(block), huge_page_size);
     if (i % 10 != 0) continue;
     const tarn_stats s = now();
-    std::vector<unsigned char> pages(s.reserved / os::page_size());
+    std::vector<unsigned char> pages(s.reserved / os::system_page_size());
     ASSERT_EQ(mincore(reinterpret_cast<void*>(start), s.reserved, pages.data()), 0);
     const auto backed = std::count_if(pages.begin(), pages.end(), [](auto c) { return (c & 1) != 0; });
-    ASSERT_LE(static_cast<std::size_t>(backed) * os::page_size(), s.resident_upper - s.metadata) << i;
+    ASSERT_LE(static_cast<std::size_t>(backed) * os::system_page_size(), s.resident_upper - s.metadata) << i;
   }
 }
 

@@ -177,8 +177,8 @@ TEST_F(registry_test, threads_come_and_go) {
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(registry_.count(), 0U);
   EXPECT_LE(unused().size(), 4U);
-  engine_->middle.flush_idle_magazines(true);
-  engine_->middle.release_spares(true);
+  engine_->central_tier.flush_idle_magazines(true);
+  engine_->central_tier.release_spares(true);
   EXPECT_EQ(engine_->heap.stats().in_use, 0U);
 }
 
@@ -201,8 +201,8 @@ TEST_F(registry_test, a_sleeping_threads_magazines_are_emptied) {
   registry_.empty_idle_caches();
   EXPECT_LE(cache->cached_bytes(), class_info(5).size + class_info(20).size);
   EXPECT_TRUE(cache->holds_its_bound());
-  engine_->middle.flush_idle_magazines(true);
-  engine_->middle.release_spares(true);
+  engine_->central_tier.flush_idle_magazines(true);
+  engine_->central_tier.release_spares(true);
   EXPECT_LE(engine_->heap.stats().in_use, 4 * page_size) << "the spans of what is left";
   // And it goes on.
   objects.clear();
@@ -240,7 +240,7 @@ TEST_F(registry_test, what_is_taken_from_a_thread_that_is_awake_is_in_nobody_els
     std::minstd_rand random(2);
     while (!stop) {
       const unsigned c = classes[random() % 4];
-      void* const object = engine_->middle.take_one(c);
+      void* const object = engine_->central_tier.take_one(c);
       std::memset(object, 2, class_info(c).size);
       held.emplace_back(c, object);
       if (held.size() < 300) continue;
@@ -248,13 +248,13 @@ TEST_F(registry_test, what_is_taken_from_a_thread_that_is_awake_is_in_nobody_els
         const auto* const bytes = static_cast<const unsigned char*>(held_object);
         if (bytes[0] != 2 || bytes[class_info(held_class).size - 1] != 2) broken = true;
         free_mark::set(held_object);
-        engine_->middle.flush(held_class, &held_object, 1);
+        engine_->central_tier.flush(held_class, &held_object, 1);
       }
       held.clear();
     }
     for (auto& [held_class, held_object] : held) {
       free_mark::set(held_object);
-      engine_->middle.flush(held_class, &held_object, 1);
+      engine_->central_tier.flush(held_class, &held_object, 1);
     }
   });
   std::thread taker([&] {
@@ -293,8 +293,8 @@ TEST_F(registry_test, what_is_taken_from_a_thread_that_is_awake_is_in_nobody_els
   for (const auto& [c, object] : live) ASSERT_TRUE(testing_support::give(*engine_, *owners, object));
   EXPECT_TRUE(owners->holds_its_bound());
   registry_.destroy(owners);
-  engine_->middle.flush_idle_magazines(true);
-  engine_->middle.release_spares(true);
+  engine_->central_tier.flush_idle_magazines(true);
+  engine_->central_tier.release_spares(true);
   EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "nothing is lost";
 }
 

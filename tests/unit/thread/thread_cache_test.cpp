@@ -107,8 +107,8 @@ class thread_cache_test : public testing::Test {
   std::size_t capacity_of(unsigned c) { return access::loaded(cache_, c)->capacity; }
 
   std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
-  thread_cache cache_{engine_->middle, engine_->budget};
-  thread_cache other_{engine_->middle, engine_->budget};
+  thread_cache cache_{engine_->central_tier, engine_->budget};
+  thread_cache other_{engine_->central_tier, engine_->budget};
   std::set<void*> freed_;  // once or more
 };
 
@@ -276,7 +276,7 @@ TEST_F(thread_cache_test, full_magazines_go_from_thread_to_thread_whole) {
   }
   // To the largest magazine first.
   for (int i = 0; i < 40; ++i) release_all(small, allocate_many(small, 1000));
-  const auto& counters = engine_->middle.depot(small).counters;
+  const auto& counters = engine_->central_tier.depot(small).counters;
   release_all(small, allocate_many(small, 5000));
   const std::uint64_t before = counters.exchanges.load();
   const std::uint64_t refills = counters.refills.load();
@@ -313,14 +313,14 @@ TEST_F(thread_cache_test, what_was_used_once_leaves_nothing_behind) {
   for (unsigned c = 1; c < size_classes::count; ++c) release(c, objects[c - 1]);
   EXPECT_EQ(cache_.cached_bytes(), 0U);
   EXPECT_EQ(access::capacity_bytes(cache_), 0U);
-  engine_->middle.release_spares(true);
+  engine_->central_tier.release_spares(true);
   EXPECT_EQ(engine_->heap.stats().in_use, 0U);
 }
 
 TEST_F(thread_cache_test, every_class_gets_a_place_when_it_is_used_again_and_again) {
   engine_->budget.limit = 1 * gib;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    thread_cache cache{engine_->middle, engine_->budget};
+    thread_cache cache{engine_->central_tier, engine_->budget};
     make_place(cache, c);
     EXPECT_FALSE(access::is_empty_bin(cache, c)) << class_info(c).size;
     cache.flush_all();
@@ -347,7 +347,7 @@ TEST_F(thread_cache_test, what_caches_keep_is_bounded_for_any_mix_of_sizes) {
     engine_->budget.limit = std::size_t{1} << (16 + random() % 9);
     std::vector<std::unique_ptr<thread_cache>> caches(1 + random() % 40);
     engine_->budget.caches = caches.size();
-    for (auto& cache : caches) cache = std::make_unique<thread_cache>(engine_->middle, engine_->budget);
+    for (auto& cache : caches) cache = std::make_unique<thread_cache>(engine_->central_tier, engine_->budget);
     std::vector<std::pair<unsigned, void*>> live;
     const auto lowest = static_cast<unsigned>(1 + random() % (size_classes::count - 1));
     const auto classes = static_cast<unsigned>(1 + random() % (size_classes::count - lowest));
@@ -399,8 +399,8 @@ TEST_F(thread_cache_test, flushed_it_holds_nothing) {
   for (unsigned c = 1; c < size_classes::count; ++c) {
     EXPECT_TRUE(access::is_empty_bin(cache_, c));
   }
-  engine_->middle.flush_idle_magazines(true);
-  engine_->middle.release_spares(true);
+  engine_->central_tier.flush_idle_magazines(true);
+  engine_->central_tier.release_spares(true);
   EXPECT_EQ(engine_->heap.stats().in_use, 0U);
 }
 
