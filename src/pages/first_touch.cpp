@@ -62,7 +62,7 @@ touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std:
   if (bytes < huge_block_from || !wants_huge(heap_bytes)) return plan;
   const bool always = mode_.load(std::memory_order_relaxed) == huge_pages::always;
   if (!always && os::now_ms() >= filled_until_.load(std::memory_order_relaxed)) return plan;
-  // All of it, though only whole huge pages can be had: advice on a part would split the mapping.
+  // The whole block, although only whole huge pages can be used: advice on a part would split the mapping.
   plan.huge_start = start;
   plan.huge_bytes = bytes;
   plan.timed = !always;
@@ -80,10 +80,10 @@ void first_touch::learn_from(std::uintptr_t start, std::size_t bytes) {
   next_look_.store(now + look_ms, std::memory_order_relaxed);
   const std::uintptr_t middle = align_down(start + bytes / 2, huge_page_size);
   constexpr std::size_t half = huge_page_size / 2;
-  // The first half is not timed: after a rest, purging takes longer even where nothing is dropped.
+  // The first half only warms up: after idle time a purge takes longer even if it drops nothing.
   if (!os::purge(reinterpret_cast<void*>(middle), half)) return;
   auto* const timed = reinterpret_cast<void*>(middle + half);
-  // Twice: the second time there is nothing to drop.
+  // Purged twice: the second call drops nothing and gives the time of an empty purge to compare with.
   const std::int64_t before = os::now_ns();
   if (!os::purge(timed, half)) return;
   const std::int64_t between = os::now_ns();
@@ -106,7 +106,7 @@ void first_touch::ask_for_huge(const touch_plan& plan) {
       populated_.fetch_add(huge_page_size, std::memory_order_relaxed);
       note_touch_time(os::now_us() - before);
     }
-    // The first one stays; all that follow are ordinary pages, in one mapping with it.
+    // The huge page already touched stays; the rest becomes ordinary pages, in one mapping with it.
     if (!wants_huge(~std::size_t{0})) {
       os::advise_no_huge(reinterpret_cast<void*>(plan.huge_start), plan.huge_bytes);
       huge_advised_.fetch_add(huge_page_size, std::memory_order_relaxed);
@@ -119,7 +119,7 @@ void first_touch::ask_for_huge(const touch_plan& plan) {
 void first_touch::carry_out(const touch_plan& plan) {
   if (plan.huge_bytes != 0) ask_for_huge(plan);
   if (plan.populate_bytes != 0) {
-    // The system's own pages, whatever their size.
+    // Rounded to whole system pages, which may be larger than tarn's.
     const std::uintptr_t start = align_down(plan.populate_start, os::system_page_size());
     const std::size_t bytes =
         align_up(plan.populate_start + plan.populate_bytes, os::system_page_size()) - start;

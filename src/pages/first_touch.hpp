@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: MIT
 // first_touch: decides how fresh memory becomes backed: page by page, several pages in one call, or as huge pages.
 //
-// The first write to a fresh page is a fault, as dear as hundreds of allocations. Fresh reservations are used from
-// their low end; the frontier is the highest page handed out so far. When a span moves it, memory ahead of it is
-// prepared in proportion to the heap, so that what is prepared too early stays a small part of it:
-//   - heap below `populate_from`: nothing. Small programs pay for the pages they touch, not for one more.
-//   - below `huge_from`: populated ahead by 1/32 of the heap, at most 256 KiB.
-//   - above: huge pages asked for, up to 1/8 of the heap ahead.
-// A large block of `huge_block_from` or more is one whole: in a heap of `huge_from`, huge pages are asked for all of it,
-// so that it never has more behind it than its own length. Not before the program has shown that it fills such blocks:
-// a page written in one that stays otherwise untouched would cost 2 MiB. What shows it is how long the system takes to
-// drop 2 MiB of the inside of a block that the program frees, looked at twice a second at most. Blocks that were asked
-// for as zeroes are left alone: they may be meant to stay mostly untouched.
-// Whether huge pages are cheap depends on the memory that the system has left: on a virtual machine its host may have
-// taken the large free ranges away, and each touch of one is then far dearer than page by page. So the first huge page
-// of each plan is touched at once, and timed. If it is dear, the rest of the plan and all plans for a while do without.
+// The first write to a fresh page is a page fault, which costs as much as hundreds of allocations. Fresh reservations
+// are used from their low end; the frontier is the end of the highest page handed out so far. When a span moves the
+// frontier, the memory ahead of it is prepared in proportion to the heap, so that memory prepared too early stays a
+// small part of the heap:
+//   - heap below `populate_from`: nothing is prepared. Small programs pay only for the pages that they touch.
+//   - heap below `huge_from`: 1/32 of the heap is populated ahead, at most `populate_most`.
+//   - heap of `huge_from` or more: huge pages are requested up to 1/8 of the heap ahead, at most `huge_most`.
+//
+//   low end          frontier        prepared_           end_
+//     |  handed out     |    prepared    |     untouched    |
+//
+// A large block of `huge_block_from` or more is treated as one unit: in a heap of `huge_from` or more, huge pages are
+// requested for exactly the block. This starts only after the program has shown that it fills such blocks, because one
+// page written in a block that stays otherwise untouched would cost 2 MiB. The evidence is the time that the system
+// takes to drop 2 MiB in the middle of a block that the program frees, measured at most once per `look_ms`. Blocks
+// requested as zeroes are left alone: the program may mean to leave most of them untouched.
+// Whether huge pages are cheap depends on the system's free memory: the host of a virtual machine may have taken the
+// large free ranges away, and touching a huge page then costs far more than touching its pages one by one. So the first
+// huge page of each timed plan is touched at once. If that is slow, the rest of the plan and all plans within
+// `pause_ms` use ordinary pages.
 // Figures: docs/design/0003. Thread safety: members ending in _locked are guarded by the page heap's lock.
 #pragma once
 
@@ -28,11 +34,11 @@ namespace tarn {
 
 enum class huge_pages : std::uint8_t { never, automatic, always };
 
-// What to do, once the lock is free, before a span is handed out.
+// What to do before a span is handed out, after the page heap's lock has been released.
 struct touch_plan {
   std::uintptr_t huge_start = 0;
   std::size_t huge_bytes = 0;
-  bool timed = true;  // the first huge page is touched, and timed
+  bool timed = true;  // touch the first huge page at once and measure how long that takes
   std::uintptr_t populate_start = 0;
   std::size_t populate_bytes = 0;
 };
@@ -44,16 +50,16 @@ class first_touch {
   static constexpr std::size_t huge_from = 16 * mib;
   static constexpr std::size_t huge_most = 64 * mib;
   static constexpr std::size_t huge_block_from = 4 * mib;
-  // 2 MiB touched page by page are 600 to 1000 µs.
+  // A huge page whose touch takes longer is slow: 2 MiB touched page by page take 600 to 1000 µs.
   static constexpr std::int64_t slow_touch_us = 800;
   static constexpr std::int64_t pause_ms = 1000;
-  // How often freed blocks are looked at, and how long what they show holds.
+  // Interval between two measurements of freed blocks, and how long one result is used.
   static constexpr std::int64_t look_ms = 500;
   static constexpr std::int64_t filled_ms = 2000;
 
   constexpr first_touch() = default;
 
-  // Whether the system makes huge pages also where nobody asks.
+  // Whether the system backs memory by huge pages without being asked (its setting is `always`).
   void set_everywhere(bool everywhere) { everywhere_.store(everywhere, std::memory_order_relaxed); }
   [[nodiscard]] bool everywhere() const { return everywhere_.load(std::memory_order_relaxed); }
   void set_mode(huge_pages mode) { mode_.store(mode, std::memory_order_relaxed); }
@@ -65,35 +71,35 @@ class first_touch {
     end_ = start + bytes;
   }
 
-  // [start, start + bytes) is about to be handed out, in a heap of `heap_bytes` bytes in use.
+  // [start, start + bytes) is about to be handed out; `heap_bytes` bytes of the heap are in use.
   touch_plan plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes);
 
-  // The same for a large block that will be filled, most of it fresh.
+  // The same for a large block that the program will fill and that is mostly fresh memory.
   [[nodiscard]] touch_plan plan_block(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) const;
 
-  // Carries a plan out. Calls the system.
+  // Carries a plan out. Makes system calls: not under a lock.
   void carry_out(const touch_plan& plan);
 
-  // Touching a huge page has taken so long.
+  // Reports how long touching one huge page took. A slow touch stops the use of huge pages for `pause_ms`.
   void note_touch_time(std::int64_t us);
 
-  // A large block is freed: whether it was filled says whether the next ones ask for huge pages. May purge a part of it.
+  // A large block is being freed: measures whether the program had filled it (note_filled()). May purge a part of it.
   void learn_from(std::uintptr_t start, std::size_t bytes);
 
-  // Large blocks are filled by this program, as far as is known just now.
+  // Whether this program fills its large blocks; the answer holds for `filled_ms`.
   void note_filled(bool filled);
 
-  // The range is being purged: each huge page that it touches becomes an ordinary place. Or a few bytes used again
-  // would keep 2 MiB backed, and the system (khugepaged) would fill the gaps that are left between objects.
-  // Requires that what lies beside, within the same huge pages, is the heap's.
+  // The range is being purged: opts every huge page that it overlaps out of huge pages. Otherwise reusing a few bytes
+  // would back 2 MiB again, and the system (khugepaged) would fill the gaps between objects. Requires: the rest of
+  // these huge pages belongs to the heap.
   void withdraw_huge(std::uintptr_t start, std::size_t bytes) const;
-  // The same for a range in a mapping of its own, of which [low, high) is free: what lies beside may be a live block, or a
-  // mapping of the program's.
+  // The same for a range in a mapping of its own, of which only [low, high) is free: the rest of the huge pages at its
+  // ends may be a live block or a mapping of the program.
   void withdraw_huge_within(std::uintptr_t start, std::size_t bytes, std::uintptr_t low,
                             std::uintptr_t high) const;
 
-  // At most so many bytes are backed although they were never handed out: populated ahead, or the rest of a huge
-  // page. What is left behind the frontier is counted for good, be it used later.
+  // An upper bound of the bytes that are backed although they were never handed out: populated ahead, or the rest of a
+  // huge page. Bytes that the frontier skipped stay counted even if they are handed out later.
   [[nodiscard]] std::size_t ahead_locked() const { return left_behind_ + ahead_at_frontier(); }
 
   [[nodiscard]] std::size_t huge_advised() const { return huge_advised_.load(std::memory_order_relaxed); }
@@ -105,15 +111,16 @@ class first_touch {
   void ask_for_huge(const touch_plan& plan);
 
   std::atomic<huge_pages> mode_{huge_pages::automatic};
-  std::uintptr_t prepared_ = 0;  // all below it, in the newest reservation, needs nothing any more
-  std::uintptr_t end_ = 0;
-  std::uintptr_t handed_out_ = 0;     // the highest end of a dense span in the newest reservation
-  std::uintptr_t populated_end_ = 0;  // of what was populated there
-  std::uintptr_t huge_end_ = 0;       // of what huge pages were asked for there
+  // Addresses in the newest reservation.
+  std::uintptr_t prepared_ = 0;       // everything below has been prepared
+  std::uintptr_t end_ = 0;            // of the reservation
+  std::uintptr_t handed_out_ = 0;     // the frontier: highest end of a dense span
+  std::uintptr_t populated_end_ = 0;  // end of the populated memory
+  std::uintptr_t huge_end_ = 0;       // end of the memory for which huge pages were requested
   std::atomic<std::int64_t> paused_until_{0};
   std::atomic<std::int64_t> next_look_{0};
   std::atomic<std::int64_t> filled_until_{0};
-  std::size_t left_behind_ = 0;  // bytes prepared that the frontier went past or left in an older reservation
+  std::size_t left_behind_ = 0;  // bytes prepared that the frontier skipped or left in an older reservation
   std::atomic<bool> everywhere_{false};
   std::atomic<std::size_t> huge_advised_{0};
   std::atomic<std::size_t> populated_{0};

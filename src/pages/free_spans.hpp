@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// free_spans: the free spans of a page heap by length, those with memory behind them apart from those without.
+// free_spans: the free spans of a page heap in lists by length. Dirty spans (some pages backed by memory) and clean
+// ones are kept in separate halves.
 //
-// Lengths below 64 pages have a bin each, above that there are eight bins per doubling; a bitmap says which bins are
-// not empty, so the search for a fit looks into two of them, and at a bounded number of spans in each.
+// There is one bin per length below 64 pages, and eight bins per doubling above. A bitmap tells which bins are not
+// empty, so a search for a fit visits two bins, and a bounded number of spans in each.
 //
 // Not thread-safe: guarded by the page heap's lock.
 // Invariants:
@@ -25,7 +26,7 @@ class free_spans {
   static constexpr std::size_t bins_per_doubling = 8;
   static constexpr std::size_t bin_count = exact_bins + bins_per_doubling * (32 - 6);
 
-  // How many spans of a bin a search looks at, whether they fit or not.
+  // The most spans of one bin that a search visits, fitting or not.
   static constexpr std::size_t look_limit = 32;
   static constexpr std::size_t all_spans = SIZE_MAX;
 
@@ -51,9 +52,9 @@ class free_spans {
     if (b.lists[bin].empty()) b.bitmap[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
   }
 
-  // The shortest of at least `pages` pages, of equals the one at the lowest address, among the first `most_looks` spans
-  // of the bin of this length, or else of the next bin, whose spans all fit. Null: none of those fits. Below 64 pages,
-  // and with unlimited looks, null means that no span fits. The span stays in its list.
+  // The shortest span of at least `pages` pages (of equal ones that at the lowest address) among the first `most_looks`
+  // spans of the bin of this length; if none fits there, of the next non-empty bin, whose spans all fit. Null: no
+  // visited span fits. Below 64 pages, or with all_spans, null means that no span fits. The span stays in its list.
   [[nodiscard]] span* best_fit(half which, std::size_t pages, std::size_t most_looks = look_limit) const {
     const bins& b = which == half::dirty ? dirty_ : clean_;
     const std::size_t first = bin_of(pages);

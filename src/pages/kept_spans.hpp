@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// kept_spans: spans that stay whole and backed by memory for their next user: found by length, let go by age.
+// kept_spans: a store of spans that stay whole and backed for their next user. Spans are found by length and removed by
+// age.
 //
-// A span that the page heap has free is warm too, but whoever needs a page may cut it, and its pages go back by the
-// heap's time. Here a span keeps its length, and whoever owns the store says for how long, and how much.
+// A free span of the page heap is warm too, but any request for pages may cut it, and the heap's decay decides when it
+// is purged. A span kept here keeps its length, and the owner of the store decides how long and how many.
 //
 // Not thread-safe: guarded by its owner's lock.
 // Invariants:
-//   - a span in it is in use as far as the page heap knows, in state `kept`, and counted as backed as a whole
-//     (dirty_pages = pages);
-//   - pages() = sum of the pages of its spans; kept_place::since_ms does not fall from oldest() to the newest one.
+//   - for the page heap a span in the store is in use: its state is `kept`, and all its pages count as backed
+//     (dirty_pages == pages);
+//   - pages() is the sum of the pages of its spans; kept_place::since_ms never decreases from oldest() to the newest.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,8 @@ class kept_spans {
   [[nodiscard]] std::size_t pages() const { return pages_; }
   [[nodiscard]] std::size_t count() const { return count_; }
 
-  // As the newest one. `now_ms` does not fall from call to call but by what clocks of several threads differ.
+  // Adds `s` as the newest span. From call to call `now_ms` may decrease only by the difference between two threads'
+  // clocks.
   void insert(span* s, std::int64_t now_ms, bool is_zero = false) {
     if (newest_ != nullptr) now_ms = std::max(now_ms, newest_->kept.since_ms);
     s->kept = {newest_, nullptr, now_ms, is_zero};
@@ -40,7 +42,7 @@ class kept_spans {
     take_in(s);
   }
 
-  // As one that has lain here since `since_ms`: the rest of a span that was cut.
+  // Adds `s` as if it had been here since `since_ms`: the remainder of a span that was cut.
   void insert_aged(span* s, std::int64_t since_ms, bool is_zero = false) {
     span* newer = nullptr;
     span* older = newest_;
@@ -64,14 +66,14 @@ class kept_spans {
     --count_;
   }
 
-  // The shortest of at least `pages` pages, as free_spans::best_fit; whether it fits() is for the caller to ask.
+  // The shortest span of at least `pages` pages, as free_spans::best_fit(); the caller checks fits().
   [[nodiscard]] span* best(std::size_t pages) const {
     return by_length_.best_fit(free_spans::half::dirty, pages);
   }
 
   [[nodiscard]] span* oldest() const { return oldest_; }
 
-  // How many fit a request, counted up to `most`.
+  // How many spans fit the request; stops counting at `most`.
   [[nodiscard]] std::size_t count_fitting(std::size_t pages, std::size_t most) const {
     std::size_t found = 0;
     for (const span* s = newest_; s != nullptr && found < most; s = s->kept.older) {

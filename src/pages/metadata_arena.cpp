@@ -10,10 +10,10 @@
 namespace tarn {
 namespace {
 
-// A region is as long as all before it together, within these bounds.
+// A region is as long as all earlier regions together, within these bounds.
 constexpr std::size_t first_region_bytes = 64 * mib;
 constexpr std::size_t largest_region_bytes = 16 * gib;
-// What is made writable at a time.
+// How much of a region is made writable at a time.
 constexpr std::size_t chunk_bytes = 4 * mib;
 // Where address space is short, regions and chunks are multiples of this.
 constexpr std::size_t smallest_chunk_bytes = 64 * kib;
@@ -53,7 +53,8 @@ void* metadata_arena::take(std::size_t bytes, std::size_t alignment) {
   return reinterpret_cast<void*>(start);
 }
 
-// Has [next_, end_) become longer, towards `bytes` bytes, by this thread or another one? False: there is no memory.
+// Makes [next_, end_) longer, to `bytes` bytes if possible. True: it became longer, by this thread or by another one;
+// the caller tries again. False: there is no memory.
 bool metadata_arena::extend(std::size_t bytes) {
   std::uintptr_t from = 0;
   std::size_t room = 0;
@@ -70,7 +71,8 @@ bool metadata_arena::extend(std::size_t bytes) {
   return open_chunk(from, align_up(missing, smallest_chunk_bytes), room) || new_region(bytes);
 }
 
-// Two threads may open the same chunk, which does no harm: the first one to come back moves the end.
+// Makes [from, from + `least`) or more writable. Two threads may do this to the same chunk without harm: the first to
+// return moves end_.
 bool metadata_arena::open_chunk(std::uintptr_t from, std::size_t least, std::size_t room) {
   const std::size_t wanted = least > chunk_bytes ? least : chunk_bytes;
   std::size_t size = wanted < room ? wanted : room;
@@ -100,17 +102,17 @@ bool metadata_arena::new_region(std::size_t bytes) {
   }
   std::size_t open = least;
   if (region.start == nullptr || !os::allow_access(region.start, least)) {
-    // mprotect is forbidden here, or finds no memory: writable from the start, then, and no longer than needed.
+    // mprotect is forbidden here or fails: reserve memory that is writable from the start, and no more than needed.
     if (region.start != nullptr) os::release(region);
     region = os::reserve_guarded(least, smallest_chunk_bytes, os::memory_access::read_write);
     if (region.start == nullptr) return false;
     open = region.bytes;
   }
-  // Structures lie scattered: where the system's huge pages are `always`, each would back 2 MiB. Nothing depends on it.
+  // Structures are scattered: with the system's huge pages set to `always`, each could back 2 MiB. Best effort.
   os::advise_no_huge(region.start, region.bytes);
   {
     os::lock_guard guard(lock_);
-    // Another thread may have been here first; its region is then used up before another is.
+    // Another thread may have added a region meanwhile: use that one up first.
     if (limit_ - next_ < bytes) {
       next_ = address_of(region.start);
       end_ = next_ + open;

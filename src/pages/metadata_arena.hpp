@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 // metadata_arena: memory for tarn's own structures, apart from the blocks that programs write to.
 //
-// Owner: the engine has one. It takes regions of address space at random places with guards at both ends
-// (os/guarded_memory.hpp), so that no write that runs past a block reaches a structure. A region faults on every access;
-// chunks of it are made writable from the front as they are needed. Blocks are cut from the front of chunks and never
-// go back to the system; structures that come and go keep free lists of their own (see metadata_pool). Pages are touched
-// only as they are used.
-// Thread safety: all members may be called by any thread; the lock is not held across the system call.
-// Invariants: [next_, end_) is writable and untouched, hence zero; [end_, limit_) is the rest of the newest region.
+// Owner: the engine has one. The arena reserves regions of address space at random places with guards at both ends
+// (os/guarded_memory.hpp), so that a write past the end of a program's block cannot reach a structure. A new region is
+// inaccessible; chunks of it are made writable from its low end as they are needed. Blocks are cut from the low end of
+// the writable part and never go back to the system; structures that are created and destroyed use a free list
+// (metadata_pool). A page of the arena is first touched when a block in it is used.
+//
+//   the newest region   start          next_             end_            limit_
+//                         | blocks given | writable, zero  | inaccessible  |
+//
+// Thread safety: all members may be called by any thread; the lock is not held across a system call.
+// Invariants: [next_, end_) is writable and untouched, hence zero; [end_, limit_) is inaccessible.
 #pragma once
 
 #include <atomic>
@@ -25,10 +29,10 @@ class metadata_arena {
   // Zeroed memory, aligned to `alignment` (a power of two of at most one page); null when there is none.
   void* allocate(std::size_t bytes, std::size_t alignment);
 
-  // The same for a table of which the most part is never touched: it does not count as used().
+  // The same for a table most of which is never touched: it does not count as used().
   void* allocate_sparse(std::size_t bytes, std::size_t alignment);
 
-  // Makes `bytes` more available now, so that later calls cannot fail for want of address space. False: there is none.
+  // Makes `bytes` more available now, so that later calls need no new address space. False: there is none.
   bool ensure_available(std::size_t bytes);
 
   [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
@@ -48,9 +52,9 @@ class metadata_arena {
   std::atomic<std::size_t> used_{0};
 };
 
-// Structures of one size that come and go: a free list in front of the arena. Not zeroed when reused.
-// Guarded by its own lock. Memory in it was of this type and stays of this type, so that a stale pointer to a
-// structure still points to one.
+// A free list of structures of one size, refilled from the arena. A reused structure is not zeroed. Guarded by its own
+// lock. Memory of the pool always holds structures of the same type, so a stale pointer to a structure still points to
+// one.
 class metadata_pool {
  public:
   constexpr metadata_pool(std::size_t bytes, std::size_t alignment) : bytes_(bytes), alignment_(alignment) {}

@@ -12,16 +12,16 @@ namespace {
 
 // Span structures come from the metadata arena in groups.
 constexpr std::size_t span_group = 16;
-// A split and the growth before it need at most this many.
+// Taking a span (two cuts) and the growth before it need at most this many structures.
 constexpr std::size_t structs_needed = 4;
-// Pages of a free span of which some are backed and some are not are looked at one by one, under the lock. Spans are
-// joined to such a span up to this length: looking at so many pages takes about a microsecond.
+// The pages of a partly dirty free span are examined one by one, under the lock. So spans are joined to a partly dirty
+// one only up to this length: examining that many pages takes about a microsecond.
 constexpr std::size_t longest_mixed = (64 * mib) >> page_shift;
-// Less than this is not worth a background thread.
+// Fewer dirty free bytes than this are not worth a background thread.
 constexpr std::size_t watch_bytes = 1 * mib;
-// Shorter blocks share reservations.
+// Blocks of at least this length get a mapping of their own; shorter ones are taken from reservations.
 constexpr std::size_t own_mapping_from = 4 * mib;
-// From this length on a request that no warm span serves is a large block's.
+// A request of at least this length is a large block: memory is purged before it takes fresh memory.
 constexpr std::size_t large_from = 256 * kib;
 
 }  // namespace
@@ -51,7 +51,7 @@ span* page_heap::new_span_locked() {
   spare_structs_ = s->next;
   --spare_count_;
   s->next = nullptr;
-  s->state.store(span_state::purging, std::memory_order_relaxed);  // never mistaken for a free neighbour
+  s->state.store(span_state::purging, std::memory_order_relaxed);  // not `free`: coalesce_locked() skips it
   return s;
 }
 
@@ -80,7 +80,8 @@ void page_heap::remove_locked(span* s) {
   free_dirty_.store(free_dirty_.load(std::memory_order_relaxed) - s->dirty_pages, std::memory_order_relaxed);
 }
 
-// Whether two spans may be one: of a length that span::pages can hold, and see longest_mixed.
+// Whether two neighbours may be joined: same kind of mapping, a total length that span::pages can hold, and at most
+// longest_mixed if the result is partly dirty.
 bool page_heap::may_join(const span* a, const span* b) {
   const std::size_t pages = std::size_t{a->pages} + b->pages;
   const std::size_t dirty = std::size_t{a->dirty_pages} + b->dirty_pages;
@@ -88,9 +89,9 @@ bool page_heap::may_join(const span* a, const span* b) {
          (pages <= longest_mixed || dirty == 0 || dirty == pages);
 }
 
-// Inserts `s` as one with the free spans on both sides of it.
+// Joins `s` with its free neighbours and inserts the result.
 void page_heap::coalesce_locked(span* s) {
-  // A map entry may be stale, but a free span ends or starts exactly here only if it is the neighbour.
+  // A page map entry may be stale. But a free span that ends or starts exactly here must be the neighbour.
   if (span* before = map_.span_of(s->start - 1);
       before != nullptr && before->state.load(std::memory_order_relaxed) == span_state::free &&
       before->end() == s->start && may_join(before, s)) {
@@ -111,15 +112,15 @@ void page_heap::coalesce_locked(span* s) {
   insert_locked(s);
 }
 
-// Cuts `s`, which is in no list, to its first pages, and returns the rest, which is in no list either. A structure is at
-// hand. Until one of the two is inserted, coalesce_locked() takes neither for a free neighbour.
+// Cuts `s`, which is in no list, to its first `pages` pages and returns the rest, also in no list. Requires: a span
+// structure is available. Neither part has state `free`, so coalescing one does not join the other.
 span* page_heap::cut_locked(span* s, std::size_t pages) {
   span* const rest = new_span_locked();
   s->state.store(span_state::purging, std::memory_order_relaxed);
   rest->start = s->start + (pages << page_shift);
   rest->pages = static_cast<std::uint32_t>(s->pages - pages);
   s->pages = static_cast<std::uint32_t>(pages);
-  // Of the shorter part the pages are counted, unless all of them are the same.
+  // Unless all pages are equal, count the dirty pages of the shorter part and subtract.
   if (s->dirty_pages == 0) {
     rest->dirty_pages = 0;
   } else if (s->dirty_pages == s->pages + rest->pages) {
@@ -137,24 +138,24 @@ span* page_heap::cut_locked(span* s, std::size_t pages) {
   return rest;
 }
 
-// Where in the free span `s` to take `pages` pages from.
+// The address in the free span `s` at which to take `pages` pages.
 std::uintptr_t page_heap::place_in(const span* s, std::size_t pages, std::size_t alignment, use how) const {
   const std::uintptr_t last = align_down(s->end() - (pages << page_shift), alignment << page_shift);
   if (s->dirty_pages == s->pages) return align_up(s->start, alignment << page_shift);
   if (s->dirty_pages == 0) return how == use::dense ? align_up(s->start, alignment << page_shift) : last;
-  // At the first page with memory behind it, or as near before it as there is room.
+  // Partly dirty: at the first dirty page, or as close before it as the length allows.
   const std::uintptr_t dirty = map_.first_dirty(s->start, s->pages);
   return std::min(align_up(dirty, alignment << page_shift), last);
 }
 
 span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source from, use how,
                              std::size_t most_looks) {
-  // With room to align whatever the start is.
+  // Long enough for any alignment of the start.
   const std::size_t with_room = pages + alignment - 1;
   span* s = free_.best_fit(free_spans::half::dirty, with_room, most_looks);
   std::uintptr_t aligned = s != nullptr ? place_in(s, pages, alignment, how) : 0;
   if (from == source::warm) {
-    // A long span of untouched pages with a few dirty ones in it is not warm.
+    // A span is not warm if fewer than half of the pages taken are dirty.
     if (s == nullptr || (s->dirty_pages < s->pages && map_.count_dirty(aligned, pages) * 2 < pages)) {
       return nullptr;
     }
@@ -175,13 +176,13 @@ span* page_heap::take_locked(std::size_t pages, std::size_t alignment, source fr
 
 // ---- taking and giving back ----
 
-// Whole pages of the system only: it rounds a length up, and what follows is not ours to drop.
+// Whether the span consists of whole system pages. A partial one cannot be dropped: the system rounds the length up.
 bool page_heap::is_whole(const span* s) {
   return ((s->start | s->bytes()) & (os::system_page_size() - 1)) == 0;
 }
 
-// Sets the backing of all pages of a span that is no one else's. Pages of which it is known that they are marked so are
-// not written to.
+// Sets the backing of all pages of a span that only the caller uses. Skips the write if all pages are known to be clean
+// already.
 void page_heap::set_span_backing(span* s, page_backing backing) {
   if (backing != page_backing::clean || s->dirty_pages != 0) map_.set_backing(s->start, s->pages, backing);
   s->dirty_pages = backing == page_backing::clean ? 0 : s->pages;
@@ -217,7 +218,8 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
   if (mapped) {
     if (span* s = take(pages, alignment, state, source::warm, how)) return s;
     if (span* s = allocate_mapped(pages, alignment, state, how)) return s;
-    // Address space that the heap has already must not stand in for memory that the system does not promise.
+    // More than the machine's memory: refuse, since a reservation would accept what the overcommit policy has just
+    // refused.
     if (pages << page_shift > os::machine_bytes()) return nullptr;
   } else if (from == source::any && pages << page_shift >= large_from) {
     purge_before_block(pages << page_shift);
@@ -227,7 +229,7 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
     if (span* s = take(pages, alignment, state, from, how)) return s;
     if (from == source::warm) return nullptr;
     if (grow(pages, alignment) || wait_for_purge(purges_waited)) continue;
-    // The system has no more: a span that fits, however long it takes to find it; or else the address space of others.
+    // The system has no more memory. Search all free spans for a fit; then unmap idle mappings and try again.
     if (span* s = take(pages, alignment, state, from, how, free_spans::all_spans)) return s;
     if (unmap_idle() == 0) return nullptr;
     if (mapped) {
@@ -239,8 +241,8 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
 void page_heap::deallocate(span* s, page_backing backing) {
   const std::size_t limit = dirty_limit_.load(std::memory_order_relaxed);
   const bool whole = is_whole(s);
-  // What is more than may stay backed goes back before its pages are marked: most of them may never have been
-  // used, nor what is known of them.
+  // A span above the limit is purged before its pages are marked: marking would touch page map entries, most of which
+  // may never have been used.
   if (backing != page_backing::clean && whole && s->bytes() > limit) {
     release_to_system(s);
   } else {
@@ -306,7 +308,7 @@ span* page_heap::split(span* s, std::size_t pages) {
   if (rest == nullptr) return nullptr;
   rest->start = s->start + (pages << page_shift);
   rest->pages = static_cast<std::uint32_t>(s->pages - pages);
-  // What is known of the pages stays true if all of a part with memory behind it passes for backed.
+  // Both parts stay correct if a dirty span counts as dirty from end to end: no page is called clean that may be dirty.
   if (s->dirty_pages != 0) {
     map_.set_backing(s->start, s->pages, page_backing::young);
     s->dirty_pages = static_cast<std::uint32_t>(pages);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
-// page_heap: finds, splits and coalesces spans; takes memory from the system and gives it back (the latter in
-// page_heap_purge.cpp; how the heap grows in page_heap_growth.cpp; large blocks in mappings of their own in
-// page_heap_mapping.cpp).
+// page_heap: finds, splits and coalesces spans, reserves memory and purges it. Other parts of the class:
+// page_heap_purge.cpp (purging), page_heap_growth.cpp (new reservations), page_heap_mapping.cpp (large blocks in
+// mappings of their own).
 //
-// Owner: the engine has one. Thread safety: all members may be called by any thread. One lock guards the free
-// spans; it is never held across a system call: a span that is being purged is in no list of F meanwhile, but in
-// purging_, where a forked child finds it.
+// Owner: the engine has one. Thread safety: all members may be called by any thread. One lock guards the free spans. It
+// is never held across a system call: while a span is being purged it is not in F but in purging_, where a forked child
+// finds it.
 // Invariants, with F the free spans:
-//   free_dirty = sum over F of dirty_pages; in_use + free + purging = reserved (all in pages);
-//   no two spans of F are neighbours (they would have been coalesced) but those that may_join() keeps apart;
-//   a span with own_mapping lies in mappings that were made for large blocks, any other one in a reservation;
-//   the page map has no span for address space that has been unmapped, which the system may give to anybody;
-//   the page map leads from both end pages of every span of F to it;
-//   a span in use with dirty_pages = 0 has only pages whose backing is clean, as when they were handed out.
-//   validate() checks them.
+//   - free_dirty = sum over F of dirty_pages; in_use + free + purging = reserved (all in pages);
+//   - neighbours in F have been coalesced, except pairs that may_join() refuses;
+//   - a span with own_mapping lies in mappings made for large blocks, any other span in a reservation;
+//   - the page map has no span for address space that has been unmapped: the system may give it to anybody;
+//   - the page map entries of the first and the last page of every span in F lead to the span;
+//   - a span in use with dirty_pages == 0 has only clean pages, as when it was handed out.
+// validate() checks the first; the second and the fifth for dirty spans.
 //
-// Decay. A page that is freed is `young`; each period makes young pages old and purges those that were old
-// already, so idle memory goes back after one to two periods however often its neighbours come and go. Pages that the
-// system refuses to take are `stuck`: they are no work left, and are tried again after a growing number of periods.
+// Decay. A page that is freed becomes `young`. Each period purges the free pages that are `old` and makes the young
+// ones old, so idle memory is purged after one to two periods, whatever its neighbours do. Pages that the system
+// refuses to drop become `stuck`: they do not keep decay running, and are retried after a growing number of periods.
 #pragma once
 
 #include <atomic>
@@ -37,82 +37,83 @@ namespace tarn {
 struct page_heap_stats {
   std::size_t reserved = 0;  // bytes, as all of these
   std::size_t in_use = 0;
-  std::size_t free_dirty = 0;  // being purged included
+  std::size_t free_dirty = 0;  // including spans that are being purged
   std::size_t free_clean = 0;
   std::size_t returned = 0;
-  std::size_t ahead = 0;  // of free_clean, at most this is backed
+  std::size_t ahead = 0;  // upper bound of the bytes of free_clean that are backed
 };
 
 class page_heap;
 
-// Free memory of `heap` has gathered that might go back to the system. Called without a lock. Declared here and defined
-// by the layer that gives memory back (runtime/decay.cpp): the linker binds the call, so that no writable memory holds
-// the address of a function.
+// Called without a lock when `heap` has much free memory that could be purged. Declared here and defined by the layer
+// that runs decay (runtime/decay.cpp): the linker binds the call, so no writable memory holds the address of a
+// function.
 void free_memory_gathered(const page_heap& heap);
 
 class page_heap {
  public:
   enum class source : std::uint8_t {
-    warm,  // only pages half of which at least have memory behind them
-    any,   // any free span, else new memory from the system
+    warm,  // only free pages of which at least half are backed
+    any,   // any free span; if none fits, new memory from the system
   };
 
-  // Dense spans come from the low end of fresh memory, which is backed ahead; sparse ones, of which large
-  // parts may never be written, from its high end, which is not. Filled: a large block, from the high end too,
-  // that will be written from end to end.
+  // Dense: will be written soon; taken from the low end of fresh memory, where memory is prepared ahead. Sparse: large
+  // parts may never be written; taken from the high end, which is not prepared. Filled: a large block that will be
+  // written from end to end; taken from the high end too.
   enum class use : std::uint8_t { dense, sparse, filled };
 
   constexpr page_heap(metadata_arena& metadata, page_map& map, first_touch& touch)
       : metadata_(metadata), map_(map), touch_(touch) {}
 
-  // A span of `pages` pages, its start aligned to `alignment` pages (a power of two), in state `state`; both
-  // end pages map to it. Null when there is none (source::warm), or no memory. pages < 2^32.
-
+  // A span of `pages` pages (below 2^32) in state `state`, aligned to `alignment` pages (a power of two). The page map
+  // leads from its first and its last page to it. Null: no warm span (source::warm), or no memory.
   span* allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how);
 
-  // A span in a new mapping of its own, zeroed; parameters as above. Null where the system has none, where its
-  // overcommit policy refuses so much, or where the heap would come to lie in too many mappings.
+  // A span in a new mapping of its own, zeroed; parameters as above. Null if the system has no memory, if its
+  // overcommit policy refuses the size, or if the block is too short to get a mapping (may_map()).
   span* allocate_mapped(std::size_t pages, std::size_t alignment, span_state state, use how);
 
-  // Takes a span back. Its class bytes must be clear. `backing`: clean if its memory has been dropped.
+  // Takes a span back. Requires: the page map has no size class for its pages. `backing`: clean if its memory has been
+  // dropped, else young.
   void deallocate(span* s, page_backing backing = page_backing::young);
 
-  // Makes a span longer where it lies. False when what follows is not free.
+  // Extends a span in place. False: the pages behind it are not free.
   bool extend(span* s, std::size_t pages);
 
-  // Makes a span in a mapping of its own longer, by growing the mapping, or by moving its page tables to a longer one,
-  // which changes `s->start`. False: the system cannot, and nothing has changed.
+  // Makes a span in a mapping of its own longer: extends the mapping in place, or moves its page tables to a longer
+  // mapping, which changes `s->start`. False: the system cannot; nothing has changed.
   bool grow_mapping(span* s, std::size_t pages);
 
-  // Cuts a span to its first `pages` pages and takes the rest back. False when there is no metadata for that.
+  // Cuts a span to its first `pages` pages and frees the rest. False: no memory for metadata.
   bool shrink(span* s, std::size_t pages);
 
-  // Cuts a span in use in two: `s` keeps its first `pages` pages, the rest, with the same state and owner, is returned.
-  // Null, and nothing has changed, when there is no metadata for that.
+  // Cuts a span in use in two: `s` keeps its first `pages` pages; the returned span has the rest, with the same state
+  // and owner. Null: no memory for metadata; nothing has changed.
   span* split(span* s, std::size_t pages);
 
-  // Takes a span back and gives its memory to the system at once, by slices: other threads wait no longer than for
-  // one. Returns the bytes that the system took. Its class bytes must be clear.
+  // Takes a span back and purges it at once, in slices, so that other threads wait for the system no longer than one
+  // slice takes. Returns the bytes purged. Requires: the page map has no size class for its pages.
   std::size_t release_to_system(span* s);
 
-  // One period of decay: purges pages that have been free for a whole period. Returns whether there are free pages with
-  // memory behind them that later periods will purge.
+  // One period of decay: purges pages that have been free for a whole period. Returns whether dirty free pages are left
+  // that later periods will purge.
   bool age();
 
-  // Whether there are such pages now.
+  // Whether there are such pages now (a hint).
   [[nodiscard]] bool has_idle_memory() const { return has_idle_memory_.load(std::memory_order_relaxed); }
 
   // Purges free pages until at most `keep` bytes of them are backed. Returns the bytes given back.
   std::size_t trim(std::size_t keep);
 
-  // The resident set is about to grow by `bytes`, although there is free memory that is backed and too short: as much of
-  // that goes back to the system, down to `keep` bytes.
+  // The resident set is about to grow by `bytes` because the dirty free spans are too short: purges as many bytes of
+  // them, but keeps at least `keep` bytes backed.
   void purge_before_growth(std::size_t bytes, std::size_t keep);
 
-  // In a forked child, with the lock free: purges and takes back the spans that other threads were purging.
+  // In a forked child, with the lock free: purges and takes back the spans that the parent's other threads were
+  // purging.
   void after_fork_in_child();
 
-  // The most that free pages may keep backed between two periods.
+  // The most bytes of free pages that may stay backed between two periods.
   void set_dirty_limit(std::size_t bytes) { dirty_limit_.store(bytes, std::memory_order_relaxed); }
 
   [[nodiscard]] std::size_t dirty_bytes() const {
@@ -123,7 +124,7 @@ class page_heap {
   }
   [[nodiscard]] page_heap_stats stats();
 
-  // Walks all free spans and traps if an invariant does not hold. For tests and the checked build.
+  // Walks the dirty free spans and traps if one of the invariants listed above does not hold. For tests.
   void validate();
 
   os::mutex& lock() { return lock_; }
@@ -144,7 +145,7 @@ class page_heap {
   void recycle_struct_locked(span* s);
   bool wait_for_purge(int& waited);
   bool grow(std::size_t pages, std::size_t alignment);
-  // purge_before_growth() by a large block.
+  // purge_before_growth() with the `keep` that holds for large blocks.
   void purge_before_block(std::size_t bytes);
   static os::guarded_range reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end);
   os::guarded_range reserve_step(std::size_t least);
@@ -163,6 +164,7 @@ class page_heap {
   bool add_free(std::uintptr_t start, std::size_t bytes, bool own_mapping);
   bool extend_mapping(span* s, std::size_t pages);
   bool move_mapping(span* s, std::size_t pages);
+  // A range that has left the heap and is still to be unmapped; empty if bytes == 0.
   struct unmapping {
     std::uintptr_t start = 0;
     std::size_t bytes = 0;
@@ -176,11 +178,12 @@ class page_heap {
   std::size_t unmap_idle();
 
   // Back to the system.
+  // Which pages a purge drops.
   enum class due : std::uint8_t { old, old_and_stuck, all };
   struct purge_result {
     std::size_t bytes = 0;
-    bool refused = false;  // some of what was due
-    bool aging = false;    // pages that are not due yet are left
+    bool refused = false;  // the system refused some of the pages that were due
+    bool aging = false;    // dirty pages are left that a later period will purge
   };
   void begin_purge_locked(span* s);
   span* end_purge(span* s, std::size_t purged);
@@ -202,19 +205,22 @@ class page_heap {
   span* spare_structs_ = nullptr;  // guarded by lock_: unused span structures, linked by next
   std::size_t spare_count_ = 0;    // guarded by lock_
   std::size_t reserved_ = 0;       // guarded by lock_; pages
-  std::uintptr_t newest_end_ = 0;  // guarded by lock_; where the newest reservation may become longer, or 0
-  std::size_t free_pages_ = 0;     // guarded by lock_
-  span_list purging_;              // guarded by lock_
-  std::size_t purging_pages_ = 0;  // guarded by lock_; of the spans in purging_
-  std::size_t returned_ = 0;       // guarded by lock_
+  std::uintptr_t newest_end_ =
+      0;  // guarded by lock_; the end of the newest reservation if it can be extended, or 0
+  std::size_t free_pages_ = 0;              // guarded by lock_
+  span_list purging_;                       // guarded by lock_
+  std::size_t purging_pages_ = 0;           // guarded by lock_; of the spans in purging_
+  std::size_t returned_ = 0;                // guarded by lock_
   std::atomic<std::size_t> in_use_{0};      // written under lock_
   std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages
   std::atomic<bool> has_idle_memory_{false};
-  std::atomic<std::size_t> refused_at_{0};  // bytes free and dirty when the system refused to take any; or 0
-  // Of whoever runs a period: periods until stuck pages are tried again, and how many that was the last time.
+  // Dirty free bytes at the moment when the system last refused to drop any; 0: it did not refuse.
+  std::atomic<std::size_t> refused_at_{0};
+  // Written by the thread that runs a period: periods until stuck pages are retried, and the length of the last pause.
   std::atomic<std::uint32_t> stuck_wait_{0};
   std::atomic<std::uint32_t> stuck_pause_{0};
-  // Calls of trim() that keep nothing. A period that is looking at a span meanwhile purges all of it: nobody else sees it.
+  // Number of calls of trim(0). A period that sees it change purges the spans that it holds completely: trim() cannot
+  // see them.
   std::atomic<std::uint32_t> trims_{0};
 };
 

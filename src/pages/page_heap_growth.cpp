@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How page_heap grows: reservations of address space, and what idle memory goes back before the resident set grows.
+// page_heap's growth: new reservations of address space, and purging idle memory before the resident set grows.
 //
 // Owner, thread safety and invariants: page_heap.hpp.
 #include <algorithm>
@@ -17,8 +17,8 @@ constexpr std::size_t largest_reservation = 1 * gib;
 constexpr std::size_t metadata_divisor = 32;
 // How long an allocation that would fail waits for pages that are being purged.
 constexpr int longest_wait_ms = 200;
-// A large block takes new memory although free memory is backed: so much of that stays, this part of what is in use, and
-// no less than that.
+// When a large block takes fresh memory although free memory is backed, this fraction of the bytes in use stays backed,
+// and at least least_kept.
 constexpr std::size_t kept_divisor = 4;
 constexpr std::size_t least_kept = 16 * mib;
 
@@ -33,8 +33,8 @@ void page_heap::purge_before_block(std::size_t bytes) {
   purge_before_growth(bytes, std::max(in_use_bytes() / kept_divisor, least_kept));
 }
 
-// The newest reservation becomes longer where what follows it is free: the heap then stays in one piece, between two
-// guards. Else there is another one at a random place.
+// Extends the newest reservation if the addresses behind it are free: the heap then stays in one piece between two
+// guards. Otherwise makes another reservation at a random place.
 os::guarded_range page_heap::reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end) {
   if (newest_end != 0) {
     const os::guarded_range more = os::extend_guarded(newest_end, bytes);
@@ -54,7 +54,7 @@ os::guarded_range page_heap::reserve_step(std::size_t least) {
   const std::size_t step = std::clamp(reserved / 2, first_reservation, largest_reservation);
   std::size_t bytes = align_up(std::max(least, step), huge_page_size);
   os::guarded_range range = reserve(bytes, huge_page_size, newest_end);
-  // Address space may be limited: less and less, down to what this request needs.
+  // Address space may be limited: try half as much each time, down to `least`.
   while (range.start == nullptr && bytes > least) {
     bytes = std::max(align_up(bytes / 2, 64 * kib), least);
     range = reserve(bytes, std::max(page_size, os::system_page_size()), newest_end);
@@ -62,15 +62,15 @@ os::guarded_range page_heap::reserve_step(std::size_t least) {
   return range;
 }
 
-// The system has no more, but pages that are being purged belong to no list and will be back in a moment. False: there
-// is nothing to wait for any more.
+// The system has no more memory, but spans that are being purged will be free again in a moment. Waits a millisecond
+// for them. False: there is nothing to wait for, or the time is over.
 bool page_heap::wait_for_purge(int& waited) {
   bool purging = false;
   {
     os::lock_guard guard(lock_);
     purging = purging_pages_ != 0;
   }
-  // Once in any case: they may have come back since the caller looked.
+  // The first call always returns true: a purge may have ended since the caller looked.
   if (waited == longest_wait_ms || (waited != 0 && !purging)) return false;
   ++waited;
   os::futex_word nobody{0};
@@ -82,8 +82,8 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
   const std::size_t least = align_up((pages + alignment - 1) << page_shift, 64 * kib);
   const os::guarded_range range = reserve_step(least);
   if (range.start == nullptr) return false;
-  // Metadata for all that the reservation may be cut into, while there is address space: memory that is used
-  // up and freed again can then be cut another way.
+  // Reserve the metadata for every way to cut the reservation now, while there is address space: memory that is freed
+  // later can then be cut differently.
   if (!map_.ensure(metadata_, address_of(range.start), range.bytes) ||
       !metadata_.ensure_available(range.bytes / metadata_divisor) || !ensure_span_structs()) {
     os::release(range);

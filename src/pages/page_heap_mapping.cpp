@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Large blocks of page_heap in mappings of their own: made for one block, grown and moved with it by the system, and
-// unmapped when they are idle, so that their address space serves the whole process.
+// Large blocks of page_heap in mappings of their own. Such a mapping is made for one block, grown and moved by the
+// system together with the block, and unmapped when it is idle, so that the whole process can use its address space.
 //
-// A moved block is one mapping again, so it can be moved again (kernels before 6.17 move one mapping at a time). Address
-// space leaves the page map, and the heap, before it leaves the process: from then on another thread may map there.
+// A moved block lies in a single mapping again, so it can be moved again (kernels before 6.17 move one mapping at a
+// time). A range is removed from the page map and from the heap before it is unmapped: from then on another thread may
+// map something there.
 #include <algorithm>
 
 #include "os/memory.hpp"
@@ -12,19 +13,26 @@
 namespace tarn {
 namespace {
 
-// The table of mappings is limited (65,530 by default). A block has a mapping of its own if it is at least this part of
-// the heap's address space, so that the number of mappings grows with the logarithm of that only.
+// The system limits the number of mappings (65,530 by default). A block gets a mapping of its own only if it is at
+// least 1/mapping_divisor of the heap's address space, so the number of mappings grows only with the logarithm of the
+// heap.
 constexpr std::size_t mapping_divisor = 1024;
-// Blocks that grow have mappings of their own from this length on: below, copying is as cheap.
+// Blocks that grow get a mapping of their own from this length on; below, copying costs no more than moving.
 constexpr std::size_t growing_from = 512 * kib;
-// The system moves whole page tables, and backs by huge pages, where both places are aligned so.
+// With this alignment of both places the system moves whole page tables and can use huge pages.
 constexpr std::size_t wanted_alignment = huge_page_size;
 
 }  // namespace
 
-// Where the system backs 2 MiB at the first touch of any of its pages, a block begins a page before such a piece, and what
-// is before the block is not mapped. So a program that writes a header alone has no more than that page backed; a block
-// that is filled lies on huge pages but for its first page.
+// How far before an aligned address a mapping begins. If the system backs 2 MiB at the first touch of any page (huge
+// pages set to `always`), a block begins one page before a 2 MiB boundary, and the rest of the huge page before it is
+// not mapped:
+//
+//     not mapped  | page | 2 MiB | 2 MiB | …
+//                 ^ block
+//
+// So a program that writes only a header backs one page, and a block that is filled is backed by huge pages except for
+// its first page.
 std::size_t page_heap::lead_of(std::size_t alignment) const {
   return touch_.everywhere() && alignment <= 1 ? std::max(page_size, os::system_page_size()) : 0;
 }
@@ -40,11 +48,11 @@ span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_
   if (!may_map(pages, growing_from)) return nullptr;
   purge_before_block(pages << page_shift);
   const std::size_t lead = lead_of(alignment);
-  std::size_t bytes =
-      (pages << page_shift) + lead;  // or the last huge page of a block that is filled would be missing
+  // `lead` more, so that the last huge page of the block is complete.
+  std::size_t bytes = (pages << page_shift) + lead;
   void* start = os::map_block(bytes, std::max(alignment << page_shift, wanted_alignment), lead);
   if (start == nullptr) {
-    // Address space may be short: no more of it than the block itself.
+    // Address space may be short: try without the lead and the alignment.
     bytes = pages << page_shift;
     start = os::map_block(bytes, std::max(alignment << page_shift, os::system_page_size()));
   }
@@ -96,10 +104,10 @@ bool page_heap::move_mapping(span* s, std::size_t pages) {
   const std::size_t bytes = pages << page_shift;
   const std::size_t before = s->bytes();
   if (!ensure_span_structs()) return false;
-  // As far from an aligned address as the old place, or the system cannot move whole page tables.
+  // At the same distance from an aligned address as the old place; otherwise the system cannot move whole page tables.
   void* const room = os::reserve_inaccessible(bytes, wanted_alignment, -s->start & (wanted_alignment - 1));
   if (room == nullptr) return false;
-  // What ensure() maps must not come to lie in the room, so that is released after it.
+  // The room is released after ensure(), so that memory mapped by ensure() does not land in it.
   const bool ready = map_.ensure(metadata_, address_of(room), bytes);
   if (!os::release(room, bytes) || !ready) return false;
   void* const from = reinterpret_cast<void*>(s->start);
@@ -108,7 +116,7 @@ bool page_heap::move_mapping(span* s, std::size_t pages) {
   const bool is_known = to == room || ((address_of(to) & (page_size - 1)) == 0 &&
                                        map_.ensure(metadata_, address_of(to), bytes));
   if (!is_known || !os::extend_mapping(static_cast<char*>(to) + before, bytes - before)) {
-    // Another thread has taken the room, or a part of it. The old place is still there, and empty.
+    // Another thread has mapped something into the room. The old place is still mapped and reads as zero: copy back.
     os::copy_to_zeroes(from, to, before);
     os::release(to, before);
     return false;
@@ -135,14 +143,15 @@ bool page_heap::move_mapping(span* s, std::size_t pages) {
   return true;
 }
 
-// Address space that is no one else's, all of it clean, leaves the heap; unmap() is to follow.
+// Removes a clean range from the page map and from reserved_. The caller unmaps it: unmap().
 void page_heap::forget_range_locked(std::uintptr_t start, std::size_t bytes) {
   map_.set_span(start, nullptr);
   map_.set_span(start + bytes - 1, nullptr);
   reserved_ -= bytes >> page_shift;
 }
 
-// Whether the address space on one side of the span is not the heap's, so that unmapping it splits no mapping.
+// Whether the addresses on at least one side of the span do not belong to the heap, so that unmapping it splits no
+// mapping.
 bool page_heap::is_at_border(const span* s) const {
   const span* const before = map_.span_of(s->start - 1);
   const span* const after = map_.span_of(s->end());
@@ -150,8 +159,9 @@ bool page_heap::is_at_border(const span* s) const {
          !after->contains(s->end());
 }
 
-// `s`, which is in no list, becomes free, as one with its neighbours. What need not stay mapped then is in no list any
-// more, but left to unmap(), without the lock. Short spans between others in use stay, or each would cost a mapping.
+// Makes `s`, which is in no list, free and joins it with its neighbours. If the result need not stay mapped, removes it
+// from the heap and returns its range, which the caller unmaps without the lock. Short spans between spans in use stay
+// mapped: each hole would cost a mapping.
 page_heap::unmapping page_heap::settle_locked(span* s) {
   coalesce_locked(s);
   if (!s->own_mapping || s->dirty_pages != 0 || !is_whole(s)) return {};
@@ -159,7 +169,7 @@ page_heap::unmapping page_heap::settle_locked(span* s) {
   return detach_locked(s);
 }
 
-// A free span leaves the heap, and what is known of its pages with it; unmap() is to follow.
+// Removes a free span and the backing of its pages from the heap. The caller unmaps the range returned: unmap().
 page_heap::unmapping page_heap::detach_locked(span* s) {
   remove_locked(s);
   const unmapping idle{s->start, s->bytes()};
@@ -170,17 +180,17 @@ page_heap::unmapping page_heap::detach_locked(span* s) {
   return idle;
 }
 
-// What the system refuses to unmap is free again, without memory behind it. False if so.
+// Unmaps a range. False: the system refuses; the range is purged and becomes a free span again.
 bool page_heap::unmap(const unmapping& idle) {
   void* const start = reinterpret_cast<void*>(idle.start);
   if (idle.bytes == 0 || os::release(start, idle.bytes)) return true;
-  // Memory that stays behind it would not read as zero: such address space is out of use for good.
+  // If purging fails too, the range would not read as zero: it is never used again.
   if (os::purge_free(start, idle.bytes)) add_free(idle.start, idle.bytes, true);
   return false;
 }
 
-// Address space is short: free spans in mappings of their own are unmapped whatever is behind them, which the system may
-// do where it drops no memory. Returns the bytes.
+// Address space is short: unmaps free spans in mappings of their own even if they are dirty, which also frees memory
+// that the system refuses to purge. Returns the bytes unmapped.
 std::size_t page_heap::unmap_idle() {
   constexpr std::size_t most = 16;
   std::size_t unmapped = 0;
@@ -216,13 +226,13 @@ void page_heap::set_range(span* s, std::uintptr_t start, std::size_t bytes, bool
   s->own_mapping = own_mapping;
 }
 
-// Address space without memory behind it, known to the page map, becomes a free span. False: no metadata.
+// Makes a clean range that the page map covers a free span. False: no memory for metadata.
 bool page_heap::add_free(std::uintptr_t start, std::size_t bytes, bool own_mapping) {
   for (;;) {
     if (!ensure_span_structs()) return false;
     os::lock_guard guard(lock_);
     span* const s = new_span_locked();
-    if (s == nullptr) continue;  // others took every structure at hand in between
+    if (s == nullptr) continue;  // other threads have taken all structures meanwhile
     set_range(s, start, bytes, own_mapping);
     reserved_ += s->pages;
     if (!own_mapping) touch_.reserved_locked(start, bytes);

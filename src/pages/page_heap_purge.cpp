@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What page_heap gives back to the system: by age, beyond a limit, and on request.
+// page_heap's purging: by age, above a limit, and on request.
 #include <algorithm>
 
 #include "os/memory.hpp"
@@ -9,7 +9,7 @@
 namespace tarn {
 namespace {
 
-// The system's lock on the address space is held for as long as one call lasts: about 0.4 ms for so much.
+// The kernel holds its lock on the address space during one call: about 0.4 ms for this many bytes.
 constexpr std::size_t purge_slice = 16 * mib;
 
 }  // namespace
@@ -28,16 +28,16 @@ bool page_heap::is_due(page_backing backing, due which) {
   return false;
 }
 
-// Purges [first, last), pages of `s` that are all due; those that the system refuses to take are stuck from then on.
+// Purges [first, last), pages of `s` that are all due. Pages that the system refuses to drop become stuck.
 void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which,
                           purge_result& result) {
-  // Only whole pages of the system, which may be larger than ours.
+  // Only whole system pages, which may be larger than tarn's.
   const std::size_t whole = std::max(os::system_page_size(), page_size);
   const std::uintptr_t from = align_up(first, whole);
   const std::uintptr_t to = std::max(align_down(last, whole), from);
   std::uintptr_t at = from;
   while (at < to) {
-    // By age, the run's other pages stay due and go in the next period.
+    // In a period of decay the remaining pages stay due and are purged in the next period.
     if (which != due::all && os::background_thread_must_end()) {
       result.aging = true;
       return;
@@ -46,7 +46,7 @@ void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t la
     if (!os::purge_free(reinterpret_cast<void*>(at), bytes)) break;
     if (!s->own_mapping) {
       touch_.withdraw_huge(at, bytes);
-    } else if (to - from != s->bytes()) {  // clean from end to end it will be unmapped
+    } else if (to - from != s->bytes()) {  // a span purged from end to end is unmapped instead
       touch_.withdraw_huge_within(at, bytes, s->start, s->end());
     }
     map_.set_backing(at, bytes >> page_shift, page_backing::clean);
@@ -62,7 +62,7 @@ void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t la
   stuck(at, last);
 }
 
-// Purges the pages of a span in purging_ that are due, and makes young ones old.
+// Purges the due pages of a span in purging_ and makes its young pages old.
 page_heap::purge_result page_heap::purge_pages(span* s, due which) {
   purge_result result;
   std::uintptr_t at = s->start;
@@ -83,7 +83,7 @@ page_heap::purge_result page_heap::purge_pages(span* s, due which) {
   return result;
 }
 
-// The same for a span of which nothing is to stay, whatever the backing of its pages says.
+// Purges all pages of the span, whatever their backing.
 std::size_t page_heap::purge_whole(span* s) {
   bool purged = is_whole(s);
   for (std::uintptr_t at = s->start; purged && at < s->end(); at += purge_slice) {
@@ -105,7 +105,8 @@ std::size_t page_heap::release_to_system(span* s) {
   return purged;
 }
 
-// `s` is in no list of free spans. Until end_purge() its pages and their backing are the caller's alone.
+// Puts `s`, which is in no list of free spans, into purging_. Until end_purge() only the caller uses its pages and
+// their backing.
 void page_heap::begin_purge_locked(span* s) {
   s->state.store(span_state::purging, std::memory_order_relaxed);
   s->owner.store(os::this_thread(), std::memory_order_relaxed);
@@ -113,7 +114,7 @@ void page_heap::begin_purge_locked(span* s) {
   purging_.push_back(s);
 }
 
-// Returns the span behind it in purging_.
+// Makes `s` free. Returns the span that followed it in purging_.
 span* page_heap::end_purge(span* s, std::size_t purged) {
   unmapping idle;
   span* next = nullptr;
@@ -130,7 +131,7 @@ span* page_heap::end_purge(span* s, std::size_t purged) {
   return next;
 }
 
-// Pages that the system has refused are tried again after twice as many periods each time.
+// After each refusal, stuck pages are retried after twice as many periods.
 void page_heap::plan_next_try(bool tried, bool refused) {
   constexpr std::uint32_t longest_pause = 256;
   std::uint32_t pause = stuck_pause_.load(std::memory_order_relaxed);
@@ -153,10 +154,9 @@ bool page_heap::age() {
     return tries ? due::old_and_stuck : due::old;
   };
   has_idle_memory_.store(false, std::memory_order_relaxed);
-  // The spans are taken out one bin at a time; what is freed meanwhile is young and waits for the next
-  // period.
+  // One bin at a time. Pages freed meanwhile are young and wait for the next period.
   for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
-    // What is put into purging_ under one lock stays together there: others add behind it and remove their own.
+    // Spans put into purging_ in one critical section stay adjacent: other threads append, and remove only their own.
     span* s = nullptr;
     std::size_t left = 0;
     {
@@ -194,15 +194,15 @@ std::size_t page_heap::purge_until(std::size_t keep) {
     const std::size_t purged = purge_pages(s, due::all).bytes;
     total += purged;
     end_purge(s, purged);
-    // The system refuses, or its pages are larger than the span: the next one would be the same again.
+    // The system refuses, or its pages are larger than the span: the search would find the same span again.
     if (purged == 0) break;
   }
   return total;
 }
 
-// The threads that were purging do not exist here, unless it is this one, which goes on when the signal handler that has
-// forked returns. Nobody knows how far the others had come, and of a span that was given back at once, the backing says
-// nothing yet.
+// The threads that were purging do not exist in the child, except the calling thread, which continues when the signal
+// handler that forked returns. How far the others had come is unknown, and for a span in release_to_system() the
+// backing is not yet set: purge them completely.
 void page_heap::after_fork_in_child() {
   for (span* s = purging_.front(); s != nullptr;) {
     if (s->owner.load(std::memory_order_relaxed) == os::this_thread()) {
@@ -215,7 +215,7 @@ void page_heap::after_fork_in_child() {
   has_idle_memory_.store(true, std::memory_order_relaxed);
 }
 
-// What the system has refused once is not asked for again at every call.
+// After a refusal, tries again only when twice as many bytes are dirty.
 void page_heap::purge_beyond(std::size_t keep) {
   const std::size_t dirty = dirty_bytes();
   if (dirty / 2 < refused_at_.load(std::memory_order_relaxed)) return;

@@ -20,16 +20,18 @@ bool page_map::ensure(metadata_arena& metadata, std::uintptr_t start, std::size_
   const std::uintptr_t last = start + bytes - 1;
   if ((last >> address_bits) != 0) return false;
   for (std::size_t i = root_index(start); i <= root_index(last); ++i) {
+    // acquire: partner of the release by which another thread installs the leaf (below).
     if (root_[i].load(std::memory_order_acquire) != nullptr) continue;
-    // acquire: partner of the release below that puts a spare leaf.
+    // acquire: partner of the release that stores a spare leaf (below).
     leaf* fresh = spare_leaf_.exchange(nullptr, std::memory_order_acquire);
     if (fresh == nullptr) fresh = static_cast<leaf*>(metadata.allocate_sparse(sizeof(leaf), page_size));
     if (fresh == nullptr) return false;
     leaf* expected = nullptr;
-    // release: partner of the acquire above and of the readers' data dependency. The leaf is all zero: class
-    // 0, clean, no span.
+    // release: partner of the acquire load of root_[i] above and of the readers' data dependency. A new leaf is all
+    // zero: class 0, clean, no span.
     if (!root_[i].compare_exchange_strong(expected, fresh, std::memory_order_release,
                                           std::memory_order_relaxed)) {
+      // release: partner of the acquire exchange above.
       spare_leaf_.store(fresh, std::memory_order_release);
     }
   }
@@ -39,7 +41,7 @@ bool page_map::ensure(metadata_arena& metadata, std::uintptr_t start, std::size_
 void page_map::set_objects(span* s, std::size_t object_size) {
   const std::uintptr_t bits = address_of(s) | s->size_class;
   const std::size_t step = page_size % object_size;
-  // Of the span's first page: what the last object that ended before the span would have had of it.
+  // The offset of the span's first byte within an object, if the row of objects continued to the left of the first one.
   std::size_t lead = (object_size - s->bytes() % object_size) % object_size;
   for_each_leaf(s->start, s->pages, [&](leaf& l, std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
@@ -90,8 +92,8 @@ std::size_t page_map::count_dirty(std::uintptr_t start, std::size_t pages) const
   std::size_t dirty = 0;
   for_each_leaf(start, pages, [&dirty](const leaf& l, std::size_t first, std::size_t count) {
     std::size_t i = first;
-    // Eight at a time: a long span that a block is cut from is counted each time. A backing has a bit set in its two
-    // lowest ones, unless it is clean. The product adds the eight bytes up in its highest one.
+    // Eight pages at a time, since a long span is counted each time a block is cut from it. Each byte that is not clean
+    // has one of its two lowest bits set; the multiplication sums the eight bytes into the highest one.
     constexpr std::uint64_t ones = 0x0101010101010101U;
     static_assert(static_cast<int>(page_backing::stuck) < 4);
     for (std::uint64_t eight = 0; i + sizeof eight <= first + count; i += sizeof eight) {

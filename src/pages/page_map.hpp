@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// page_map: page -> span and size class, in one word: what free() reads first.
+// page_map: page -> span and size class, in one word: the first thing that free() reads.
 //
-// A radix tree of two levels over 48 bits of address: the root lies in the program's zeroed data, a leaf covers
-// 2 GiB and is taken from the metadata arena when its first page is known. Why two levels and not a flat table: docs/design/0002.
+// A radix tree of two levels over 48 bits of address. The root is in the program's zeroed data; a leaf covers 2 GiB and
+// is taken from the metadata arena when a page in it is first used. Why two levels and not a flat table:
+// docs/design/0002.
 //
-// Writers: the page heap and central, for pages of spans that they hold. Readers take no lock.
+// Writers: the page heap and central, for pages of spans that only they use. Readers take no lock.
 // Invariants:
 //   - the class of a page is 0 unless the page belongs to a span cut into objects;
-//   - all pages of such a span map to it; of another span at least the first and the last one do.
-// Ordering: a leaf is published by release in ensure() and read by acquire or data dependency; the word of a page
-// is written before any pointer into the page is handed out, so whoever has the pointer sees it.
+//   - all pages of such a span lead to it; of any other span, at least the first and the last page do.
+// Ordering: ensure() publishes a leaf by a release; readers reach it by an acquire or by data dependency. The word of a
+// page is written before a pointer into the page is handed out, so a thread that has the pointer sees the word.
 #pragma once
 
 #include <atomic>
@@ -23,11 +24,11 @@
 
 namespace tarn {
 
-// Whether a page is backed by memory. Pages in use keep what they had; only the page heap, under its lock,
-// and the thread that a span was just given to read and write it.
+// Whether a page is backed by memory. Read and written by the page heap under its lock, and by the thread that has just
+// been given the span. While a page is in use its backing keeps its last value.
 enum class page_backing : std::uint8_t {
   clean,  // not backed, or never written since: it reads as zero
-  young,  // may be backed; freed or handed out in the present period of decay
+  young,  // may be backed; not yet free for a whole period of decay
   old,    // free, and was so already in the period before
   stuck,  // free, and the system has refused to take its memory
 };
@@ -45,8 +46,15 @@ class page_map {
   static constexpr std::size_t lead_step = 16;
 
   struct leaf {
-    // The span's address; the size class in the bits that its alignment leaves zero; and above the bits of an
-    // address, how far into an object the page's first byte lies, in steps of 16 bytes. One load, one line.
+    // One word per page, so that one load of one cache line answers everything free() asks:
+    //
+    //    63              48 47                          7 6           0
+    //   +------------------+-----------------------------+------------+
+    //   |  offset / 16     |  address of the span        | size class |
+    //   +------------------+-----------------------------+------------+
+    //
+    // offset: how far into an object the page's first byte lies, in lead_step bytes. The class uses the bits that the
+    // span's alignment leaves zero.
     std::atomic<std::uintptr_t> spans[leaf_pages];
     page_backing backing[leaf_pages];
   };
@@ -54,21 +62,21 @@ class page_map {
  public:
   constexpr page_map() = default;
 
-  // Makes [start, start + bytes) known, by leaves from `metadata`. False when there is no memory for a leaf. Calls the
-  // system.
+  // Provides the leaves for [start, start + bytes) from `metadata`. False: no memory for a leaf. Makes system calls.
   bool ensure(metadata_arena& metadata, std::uintptr_t start, std::size_t bytes);
 
-  // What is known of an address's page. Any address may be asked for.
+  // The word of one page. Any address may be looked up.
   class entry {
    public:
     // 0 if the address is not in a span cut into objects.
     [[nodiscard]] TARN_ALWAYS_INLINE std::size_t size_class() const { return bits_ & class_mask; }
-    // The span that the page was last given to, which the caller checks (span::contains, state), or null.
+    // The span that the page last belonged to, or null. The entry may be stale: the caller checks span::contains() and
+    // the state.
     [[nodiscard]] TARN_ALWAYS_INLINE span* owner() const {
       return reinterpret_cast<span*>(bits_ & address_mask & ~class_mask);
     }
-    // How far the address, which lies in this page, is from the first byte of some object of the page's span:
-    // a multiple of the object size exactly if an object begins there. Requires size_class() != 0.
+    // The distance of an address in this page from the first byte of some object of the span: a multiple of the object
+    // size if and only if an object begins at the address. Requires size_class() != 0.
     [[nodiscard]] TARN_ALWAYS_INLINE std::size_t distance(std::uintptr_t address) const {
       return (bits_ >> address_bits) * lead_step + (address & (page_size - 1));
     }
@@ -89,7 +97,7 @@ class page_map {
   [[nodiscard]] std::size_t class_of(std::uintptr_t address) const { return find(address).size_class(); }
   [[nodiscard]] span* span_of(std::uintptr_t address) const { return find(address).owner(); }
 
-  // For pages inside ensured ranges.
+  // These write; the pages lie in ranges passed to ensure().
   void set_span(std::uintptr_t address, span* s) {
     leaf_of(address)->spans[index_of(address)].store(address_of(s), std::memory_order_relaxed);
   }
@@ -97,10 +105,10 @@ class page_map {
     set_span(s->start, s);
     set_span(s->end() - 1, s);
   }
-  // Every page of the span maps to it and to its class, of objects of `object_size` bytes (8 or a multiple of
-  // 16) that end where the span ends.
+  // Makes every page of the span lead to it and to its class. Objects have `object_size` bytes (8 or a multiple of 16),
+  // and the last one ends where the span ends.
   void set_objects(span* s, std::size_t object_size);
-  // Every page of the span maps to it, without a class.
+  // Makes every page of the span lead to it, with class 0.
   void map_pages(const span* s);
 
   [[nodiscard]] page_backing backing(std::uintptr_t address) const {
@@ -113,9 +121,9 @@ class page_map {
   [[nodiscard]] std::size_t count_dirty(std::uintptr_t start, std::size_t pages) const;
 
  private:
-  // aarch64 ignores the top byte of an address, so a pointer with a tag in it reads and writes the same memory as the
-  // one that was handed out. It is unknown here: what is derived from the address itself would be wrong. On x86-64
-  // such a pointer faults at its first use.
+  // aarch64 ignores the top byte of an address, so a tagged pointer accesses the same memory as the pointer that was
+  // handed out. The page map treats a tagged address as unknown, since values computed from it would be wrong. On
+  // x86-64 such a pointer faults at its first use.
 #if defined(__aarch64__)
   static constexpr bool addresses_may_be_tagged = true;
 #else
@@ -127,7 +135,7 @@ class page_map {
     return (address >> (page_shift + leaf_bits)) & (root_entries - 1);
   }
   [[nodiscard]] TARN_ALWAYS_INLINE leaf* leaf_of(std::uintptr_t address) const {
-    // relaxed: the data dependency orders the reads behind it, and whoever holds a pointer into a page got it
+    // relaxed: the data dependency orders later reads, and a thread that holds a pointer into the page received it
     // after the leaf was published.
     return root_[root_index(address)].load(std::memory_order_relaxed);
   }
@@ -136,8 +144,8 @@ class page_map {
   void for_each_leaf(std::uintptr_t start, std::size_t pages, Visit visit) const;
 
   std::atomic<leaf*> root_[root_entries]{};
-  std::atomic<leaf*> spare_leaf_{
-      nullptr};  // untouched: what a thread had no use for, as another one was faster
+  // An untouched leaf, left by a thread that lost the race to install one.
+  std::atomic<leaf*> spare_leaf_{nullptr};
 };
 
 }  // namespace tarn

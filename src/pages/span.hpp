@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT
-// span: a run of pages with one purpose: free, cut into objects of one size class, or one large block.
+// span: a run of pages with one purpose, which its state names: free, cut into objects or slots, one large block, …
 //
-// The structure lies in metadata memory and is type-stable: a stale pointer to a span still points to one, so
-// a reader that came too late sees a wrong state, never foreign bytes.
+// The structure lies in metadata memory and is type-stable: a stale pointer to a span still points to a span structure,
+// so a reader that comes too late sees a wrong state, never foreign bytes.
 //
-// Objects of a cut span end where the span ends, so that what is left over lies before the first one, and no
-// address behind the last one could be taken for another. Each has a bit in `free_bits`: set if it is free and
-// in the span, clear if it is live or in a magazine. The bits, `free_objects`, which counts them, and `list` are
-// guarded by the lock of the class's depot.
+// Objects of a cut span end where the span ends. The remainder lies before the first object, so no address behind the
+// last object can be taken for another object:
+//
+//    start                                                              end
+//    | remainder | object 0 | object 1 | object 2 | …  | object capacity-1 |
+//    free_bits:       0          1          0      …            1
+//
+// Bit i of free_bits is set if object i is free and in the span, clear if it is live or in a magazine. free_objects is
+// the number of set bits. Both, and `list`, are guarded by the lock of the class's depot.
 #pragma once
 
 #include <atomic>
@@ -19,19 +24,19 @@
 namespace tarn {
 
 enum class span_state : std::uint8_t {
-  free,     // in the page heap
-  purging,  // on its way to the page heap, to the system, or to the next typed pool of its kind (hardened build)
-  large,
-  cut,     // into objects of a class
-  pooled,  // into objects of a typed pool
-  arena,   // given out by the page
-  buffer,  // one buffer of a buffer pool
-  kept,    // whole and backed, for the next buffer of its pool
+  free,     // in the page heap's lists
+  purging,  // in transit: to the page heap, being purged, or to the next pool of its type (hardened build)
+  large,    // one large block
+  cut,      // cut into objects of a size class
+  pooled,   // cut into slots of a typed pool
+  arena,    // pages of an arena
+  buffer,   // one buffer of a buffer pool
+  kept,     // whole and backed, waiting for the next buffer of its pool
 };
 
 struct span;
 
-// Of a kept span: its place in the order of age, since when it lies there, and whether all its bytes are zero.
+// Of a kept span: its neighbours in the order of age, since when it is kept, and whether all its bytes are zero.
 struct kept_place {
   span* older;
   span* newer;
@@ -44,34 +49,36 @@ struct alignas(separation) span {
   span* next = nullptr;
   span* previous = nullptr;
   std::uint32_t pages = 0;
-  std::uint32_t dirty_pages = 0;  // of a free span: those backed by memory
+  // Pages whose backing is not clean. Of a span in use: the number when it was handed out.
+  std::uint32_t dirty_pages = 0;
   std::uint64_t* free_bits = nullptr;
-  // Of a pooled span: its shard; written under that one's lock. Of one that is being purged: the thread that does it.
+  // pooled: the pool_shard, written under the shard's lock. buffer, kept: the buffer_core. In purging_ of the page
+  // heap: the thread that purges it.
   std::atomic<void*> owner{nullptr};
   std::uint16_t capacity = 0;  // objects
   std::uint16_t free_objects = 0;
-  // While it has so many free objects, the span stays in the list it is in; set by the depot.
+  // The span stays in its depot list while free_objects is in [least_in_list, most_in_list]; set by the depot.
   std::uint16_t least_in_list = 0;
   std::uint16_t most_in_list = 0;
   std::uint8_t size_class = 0;
   std::uint8_t list = 0;
   std::atomic<span_state> state{span_state::free};
-  // It lies in a mapping that was made for one large block: its address space goes back with its memory.
+  // It lies in a mapping made for one large block: when it is free, its address space is unmapped too.
   bool own_mapping = false;
-  // Of a pooled span: the walk that last looked for idle pages in it, and how many slots were free then, none handed
-  // out since.
+  // pooled: number of the last walk that looked for idle pages in it, and free_objects at that time; 0 once a slot has
+  // been handed out since.
   std::uint8_t looked_at = 0;
   union {
     std::uint16_t free_when_looked = 0;
-    // Of a span of grains: no run of so many free ones, or more, is in it; 0: not known. Guarded by its depot's lock.
+    // Span of grains: it has no run of this many free grains, or more; 0: unknown. Guarded by the depot's lock.
     std::uint16_t no_run_of;
   };
 
-  // The objects' bits, unless they are too many: `free_bits` then points here.
+  // The objects' bits if they fit; `free_bits` then points here.
   static constexpr std::size_t inline_words = 8;
   union {
     alignas(cache_line) std::uint64_t inline_bits[inline_words] = {};
-    kept_place kept;  // in state `kept`; guarded by its pool's lock
+    kept_place kept;  // in state `kept`; guarded by the buffer pool's lock
   };
 
   [[nodiscard]] std::size_t bytes() const { return std::size_t{pages} << page_shift; }

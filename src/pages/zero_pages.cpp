@@ -10,9 +10,9 @@
 namespace tarn {
 namespace {
 
-// Shorter runs are written: a look at their pages would cost a good part of that.
+// Shorter runs are simply overwritten: asking which pages are resident would cost nearly as much.
 constexpr std::size_t looked_at_from = 1 * mib;
-// Looked at in one system call.
+// Bytes whose residence one system call tells.
 constexpr std::size_t looked_at_once = 4 * mib;
 
 std::size_t write_zeroes(std::uintptr_t start, std::uintptr_t end) {
@@ -20,13 +20,14 @@ std::size_t write_zeroes(std::uintptr_t start, std::uintptr_t end) {
   return end - start;
 }
 
-// Also what the system has swapped out goes: it is not resident, and not zero.
+// Purging also drops swapped-out pages, which are neither resident nor zero.
 std::size_t drop_or_write(std::uintptr_t start, std::uintptr_t end) {
   return os::purge(reinterpret_cast<void*>(start), end - start) ? 0 : write_zeroes(start, end);
 }
 
-// Zeroes [start, end), whole pages of the system, at most looked_at_once; returns the bytes written. Where less than half of
-// the pages are resident, all are dropped in one call; else the resident ones are written, and the others dropped.
+// Zeroes [start, end), whole system pages, at most looked_at_once bytes; returns the bytes written. If fewer than half
+// of the pages are resident, all are dropped in one call; otherwise resident pages are overwritten and the others
+// dropped.
 std::size_t zero_by_residence(std::uintptr_t start, std::uintptr_t end) {
   unsigned char resident[looked_at_once / (4 * kib)];
   const std::size_t whole = os::system_page_size();
@@ -48,7 +49,7 @@ std::size_t zero_by_residence(std::uintptr_t start, std::uintptr_t end) {
   return written;
 }
 
-// A run of pages that may hold old bytes, most of which may never have been touched. Returns the bytes written.
+// Zeroes a run of dirty pages, most of which may never have been touched. Returns the bytes written.
 std::size_t zero_run(std::uintptr_t start, std::uintptr_t end) {
   const std::uintptr_t first = align_up(start, os::system_page_size());
   const std::uintptr_t last = align_down(end, os::system_page_size());

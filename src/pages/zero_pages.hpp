@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Zeroes of a span for whoever asks for zeroes: pages that are zero already are not touched, nor, in runs of 1 MiB and
-// more, pages without memory behind them, which the page map may not know: a freed block counts as backed as a whole.
-// Thread safety: any thread, for its own span; not under a lock, as the system is called.
+// zero_dirty_pages: zeroes a span for a caller that needs zeroed memory. Pages that are zero already are not touched.
+// In runs of 1 MiB and more, pages without memory are not touched either: the page map may not know them, since a freed
+// block counts as backed from end to end.
+// Thread safety: any thread, for a span of its own; not under a lock, since it makes system calls.
 #pragma once
 
 #include "pages/page_map.hpp"
