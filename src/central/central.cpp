@@ -14,14 +14,14 @@
 namespace tarn {
 namespace {
 
-// What one class may keep in full magazines for hand-over.
+// The most bytes of one class that may wait in full magazines for hand-over.
 constexpr std::size_t handover_limit = 64 * kib;
-// Objects up to this size are as good as always written from end to end.
+// Objects up to this size are assumed to be written from end to end (page_heap::use::dense).
 constexpr std::size_t largest_dense = 8 * kib;
-// A refill looks at no more spans than this.
+// A refill takes objects from at most this many spans.
 constexpr std::size_t spans_per_refill = 16;
 
-// Free memory that is kept although the resident set grows: this part of what is in use, and no less than that.
+// Before a span takes fresh memory, this fraction of the bytes in use stays backed, and at least least_kept.
 constexpr std::size_t kept_divisor = 32;
 constexpr std::size_t least_kept = 2 * mib;
 
@@ -79,7 +79,7 @@ bool central::add_span(unsigned size_class, page_heap::source from) {
   s->size_class = static_cast<std::uint8_t>(size_class);
   objects::set_all_free(s->free_bits, s->capacity);
   if constexpr (hardened_build) zero_dirty_pages(map_, s);
-  // An object that nobody has had yet may still be freed, through a pointer from an earlier life of its memory.
+  // Fresh objects are marked free too: a stale pointer from an earlier use of the memory may free one.
   if constexpr (!hardened_build) {
     for (std::size_t i = 0; i < s->capacity; ++i) free_mark::set(objects::at(s, i));
   }
@@ -92,7 +92,7 @@ bool central::add_span(unsigned size_class, page_heap::source from) {
   return true;
 }
 
-// The span is in no list and none of its objects is in use.
+// Requires: the span is in no list and all its objects are free.
 void central::destroy_span(span* s) {
   depots_[s->size_class].counters.spans_freed.fetch_add(1, std::memory_order_relaxed);
   map_.map_pages(s);
@@ -102,7 +102,8 @@ void central::destroy_span(span* s) {
   if (apart != nullptr) bits_.deallocate(apart);
 }
 
-// After counts of the class have changed, under its lock. True if it has just begun to drain.
+// Updates `draining` and the class's bit in sparse_ after its counts have changed. Under the depot's lock. True if the
+// class has just begun to drain.
 bool central::review(unsigned size_class) {
   object_depot& d = depots_[size_class];
   const bool drains = d.review(class_info(size_class).size);
@@ -116,17 +117,18 @@ bool central::review(unsigned size_class) {
 
 // ---- objects ----
 
-// The fullest spans are used up first, so that the others run empty and serve other classes.
+// Takes at most `most` free objects out of the class's spans, the fullest span first, so that the others become empty
+// and can serve other classes. The objects found lie at the end of the first `most` slots of `m`.
 std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t most) {
   object_depot& d = depots_[size_class];
   std::size_t found = 0;
   os::lock_guard guard(d.lock);
   for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
     span* s = d.best();
-    // A wholly free span is broken into only for the first object.
+    // A spare span is used only if nothing else has been found.
     if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
     if (s->list == object_depot::spare_list) spare_bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
-    // From the top down, so that the first found are the first to be handed out.
+    // Filled from the top down, so that the first object found is handed out first.
     void** slot = m->slots + most - found;
     const std::uintptr_t first = objects::first_of(s);
     const std::size_t size = class_info(size_class).size;
@@ -139,7 +141,7 @@ std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t 
   return found;
 }
 
-// The resident set is about to grow by a span, although pieces of memory lie free that are too short for it.
+// Before a new span grows the resident set: purges free memory that lies in pieces too short for the span.
 void central::purge_before_growth(unsigned size_class) {
   const std::size_t bytes = std::size_t{class_info(size_class).span_pages} << page_shift;
   heap_.purge_before_growth(bytes, std::max(heap_.in_use_bytes() / kept_divisor, least_kept) + bytes);
@@ -184,7 +186,7 @@ void* central::take_from_own_spans(unsigned size_class) {
 }
 
 void central::flush(unsigned size_class, void** freed, std::size_t count) {
-  // Spans of objects that come back in random order are rarely in the cache; ask for several at once.
+  // Objects often come back in random order, so their spans are rarely in the processor's cache: prefetch them.
   span* owners[largest_magazine];
   for (std::size_t i = 0; i < count; ++i) {
     owners[i] = map_.span_of(address_of(freed[i]));
@@ -195,12 +197,12 @@ void central::flush(unsigned size_class, void** freed, std::size_t count) {
   const std::size_t misplaced = put_back(size_class, freed, owners, count, drains);
   depots_[size_class].counters.flushes.fetch_add(1, std::memory_order_relaxed);
   if (TARN_UNLIKELY(misplaced != 0)) flush_misplaced(size_class, freed, owners, misplaced);
-  // Each object in a full magazine may be all that keeps a span from going back.
+  // A single object in a full magazine may keep a span from being freed.
   if (TARN_UNLIKELY(drains)) flush_magazines(size_class, true);
 }
 
-// Objects that a magazine of the class held and that lie in spans of other classes: those are divided into grains now, or
-// the object was freed twice and its span has become another's since.
+// Objects from a magazine of the class that lie in spans of other classes. Either the span has been divided into grains
+// since, or the object was freed twice and its span has been reused: an error.
 void central::flush_misplaced(unsigned size_class, void** freed, span** owners, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto grain = static_cast<unsigned>(map_.class_of(address_of(freed[i])));
@@ -212,8 +214,8 @@ void central::flush_misplaced(unsigned size_class, void** freed, span** owners, 
   }
 }
 
-// Puts objects into spans of the class. Objects that lie in spans of other classes are left, at the front; returns how
-// many.
+// Puts objects back into spans of the class. Moves objects that lie in spans of other classes to the front of both
+// arrays; returns their number.
 std::size_t central::put_back(unsigned size_class, void** freed, span** owners, std::size_t count,
                               bool& drains) {
   object_depot& d = depots_[size_class];
@@ -233,7 +235,7 @@ std::size_t central::put_back(unsigned size_class, void** freed, span** owners, 
       const std::size_t index = objects::index_of(s, address_of(freed[i]));
       const std::size_t length =
           TARN_UNLIKELY(grain) ? objects::untie(s, index) : objects::set_free(s, index);
-      // An object that was freed twice may be in its span already.
+      // Its bit is set already: freed twice.
       if (TARN_UNLIKELY(length == 0)) {
         freed_twice = freed[i];
         continue;
@@ -259,7 +261,7 @@ std::size_t central::put_back(unsigned size_class, void** freed, span** owners, 
 
 magazine* central::take_full(unsigned size_class) {
   object_depot& d = depots_[size_class];
-  // A look without the lock, as in give_full().
+  // Read without the lock, as in give_full().
   if (d.full_count.load(std::memory_order_relaxed) == 0) return nullptr;
   magazine* m = nullptr;
   {
@@ -273,7 +275,8 @@ magazine* central::take_full(unsigned size_class) {
 
 bool central::give_full(unsigned size_class, magazine* m) {
   object_depot& d = depots_[size_class];
-  // A look without the lock: a full depot is common, and a wrong answer only costs a flush.
+  // Read without the lock: a full depot is common, and a stale count costs at most a flush, or a magazine above the
+  // limit.
   if (d.full_count.load(std::memory_order_relaxed) >= most_full_magazines(size_class)) return false;
   os::lock_guard guard(d.lock);
   d.push_full(m);
@@ -283,7 +286,7 @@ bool central::give_full(unsigned size_class, magazine* m) {
 
 // ---- giving back ----
 
-// One at a time: what this thread has in its hands when another one forks is lost to the child.
+// One span at a time: a span that this thread holds while another thread forks is lost to the child.
 std::size_t central::release_spares_of(unsigned size_class, std::uint32_t keep, bool can_wait) {
   object_depot& d = depots_[size_class];
   std::size_t released = 0;
@@ -314,7 +317,7 @@ std::size_t central::release_spares(bool all) {
     {
       os::lock_guard guard(d.lock);
       if (!all) keep = d.spare_count.load(std::memory_order_relaxed) - d.spare_low;
-      d.spare_low = d.spare_count.load(std::memory_order_relaxed);  // take_spare() lowers it
+      d.spare_low = d.spare_count.load(std::memory_order_relaxed);  // take_spare_span() lowers it
     }
     released += release_spares_of(c, keep, !all);
   }

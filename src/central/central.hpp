@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
-// central: the tier between thread caches and the page heap. Cuts spans into objects, refills magazines from
-// spans in address order, takes objects back into their spans, and hands full magazines from thread to
-// thread.
+// central: the tier between thread caches and the page heap. It cuts spans into objects, refills magazines from spans
+// in address order, puts objects back into their spans, and passes full magazines from thread to thread.
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread.
 //
-// Nobody owns a span's free objects (docs/design/0001): their bits are under the lock of their class, taken once
-// for a magazine. A flush looks up the objects' spans before it takes the lock, which is where the cache misses
-// are, so that little but writing to lines already at hand is left to do under it. So, whenever the lock is free,
-//   free_objects = bits set,
-// and when that is the capacity, no object of the span is in use.
+// No thread owns the free objects of a span (docs/design/0001): their bits are guarded by the lock of their class,
+// taken once per magazine. A flush looks up the objects' spans, which is where the cache misses occur, before it takes
+// the lock; under the lock it writes mostly to lines that are in the cache already. Invariant whenever the lock is
+// free: free_objects == number of bits set; if that equals the capacity, no object of the span is in use.
 #pragma once
 
 #include <atomic>
@@ -28,23 +26,24 @@ namespace tarn {
 
 class central {
  public:
+  // With at least this much memory in spare spans, decay is woken when another span becomes spare.
   static constexpr std::size_t spare_watch_bytes = 1 * mib;
 
   constexpr central(metadata_arena& metadata, page_map& map, page_heap& heap)
       : metadata_(metadata), map_(map), heap_(heap) {}
 
-  // Fills the empty magazine `m` with at most `most` free objects, those at the lowest addresses on top.
-  // Returns their number, 0 when there is no memory. May call the system.
+  // Fills the empty magazine `m` with at most `most` free objects, those at the lowest addresses on top. Returns their
+  // number; 0: no memory. May make system calls.
   std::size_t refill(unsigned size_class, magazine* m, std::size_t most);
 
-  // One object from a span, for who has no magazine. Null when there is no memory. Its mark is cleared.
+  // One object from a span, for a caller without a magazine; its mark is cleared. Null: no memory.
   void* take_one(unsigned size_class);
 
-  // Puts objects back into their spans. Aborts on one that is free already.
+  // Puts objects back into their spans. Ends the process if one is free already.
   void flush(unsigned size_class, void** freed, std::size_t count);
 
-  // After flushes, by a thread that holds no lock: empty spans beyond the few that a class keeps for itself go back to
-  // the page heap, where they become whole with their neighbours and serve every class, from the lowest address on.
+  // Called after flushes, without a lock: gives spare spans beyond the few that the class keeps to the page heap, where
+  // they coalesce with their neighbours and can serve every class.
   void settle(unsigned size_class) {
     if (TARN_UNLIKELY(depots_[size_class].spare_count.load(std::memory_order_relaxed) >
                       most_spares(size_class))) {
@@ -53,31 +52,33 @@ class central {
     wake_decay_if_spare();
   }
 
-  // A span from the page heap, for any purpose: warm memory first, empty spans of all classes included, before the
-  // resident set grows. Parameters and result as page_heap::allocate().
+  // A span from the page heap, for any purpose. Tries warm memory first, which includes the spare spans of all classes,
+  // before the resident set grows. Parameters and result as for page_heap::allocate().
   span* take_pages(std::size_t pages, std::size_t alignment, span_state state, page_heap::use use,
                    page_heap::source from = page_heap::source::any);
 
-  // True while caches should keep next to nothing of the class: see object_depot.
+  // True while thread caches should keep almost nothing of the class: see object_depot::draining.
   [[nodiscard]] bool draining(unsigned size_class) const {
     return depots_[size_class].draining.load(std::memory_order_relaxed);
   }
 
-  // Blocks of a class out of grains, before the resident set grows, into `out`: at most `most`. Returns how many.
+  // Puts at most `most` blocks of the class, made of grains, into `out`. Called before the resident set grows. Returns
+  // their number.
   std::size_t take_grains(unsigned size_class, void** out, std::size_t most);
-  // The bytes of the live block that begins at the address, whose page has that class.
+  // The size of the live block that begins at the address; `size_class` is the class of its page.
   std::size_t block_bytes(unsigned size_class, std::uintptr_t address);
-  // An object from the class's own spans, whose address is as aligned as its size. Null when there is no memory.
+  // An object from the class's own spans, never made of grains, so that its alignment is that of its size. Null: no
+  // memory.
   void* take_from_own_spans(unsigned size_class);
 
-  // A full magazine that some thread has left, or null.
+  // A full magazine that some thread has left in the depot, or null.
   magazine* take_full(unsigned size_class);
-  // Leaves a full magazine for other threads. False when there are enough.
+  // Leaves a full magazine for other threads. False: the depot has enough.
   bool give_full(unsigned size_class, magazine* m);
 
-  // Gives empty spans to the page heap; returns their bytes. `all`: those used lately too.
+  // Gives spare spans to the page heap; returns their bytes. `all`: also those used in the last period.
   std::size_t release_spares(bool all);
-  // Puts magazines that nobody has wanted for a period back into spans. `all`: every magazine.
+  // Flushes full magazines that no thread has taken for a period. `all`: every full magazine.
   void flush_idle_magazines(bool all);
 
   [[nodiscard]] std::size_t spare_bytes() const { return spare_bytes_.load(std::memory_order_relaxed); }
@@ -92,8 +93,8 @@ class central {
 
   os::mutex& bits_lock() { return bits_.lock(); }
 
-  // There is something that decay might give back, so that it goes back although nobody allocates. To be called without
-  // a lock: what follows may come back to every cache and depot.
+  // Wakes decay, which may have something to purge, so that it is purged even if no thread allocates. Call without a
+  // lock: decay may call every cache and depot.
   void wake_decay() { free_memory_gathered(heap_); }
 
  private:
@@ -104,16 +105,16 @@ class central {
     return static_cast<std::uint32_t>(spare_limit > bytes ? spare_limit / bytes : 1);
   }
   void settle_slow(unsigned size_class);
-  // If spans have run empty since the last time and there are a good deal of them.
+  // Wakes decay if a span has become spare since the last call and spare spans hold spare_watch_bytes.
   void wake_decay_if_spare() {
     if (TARN_LIKELY(!spare_news_.load(std::memory_order_relaxed))) return;
     spare_news_.store(false, std::memory_order_relaxed);
     wake_decay();
   }
-  // can_wait: the next period of decay will do.
+  // can_wait: stop if the background thread must end; the next period goes on.
   std::size_t release_spares_of(unsigned size_class, std::uint32_t keep, bool can_wait);
   void flush_magazines(unsigned size_class, bool all);
-  // In a span of so many grains.
+  // Whether the bits and ties of a span of this many grains do not fit into span::inline_bits.
   static constexpr bool has_ties_apart(std::size_t grains) {
     return 2 * objects::words(grains) > span::inline_words;
   }
@@ -134,12 +135,12 @@ class central {
   page_map& map_;
   page_heap& heap_;
   magazine_store magazines_;
-  // For spans of more objects than span::inline_bits has bits for: those of the smallest class and of the smallest grains.
+  // Bits of spans that do not fit into span::inline_bits: spans of the smallest class and of the smallest grains.
   metadata_pool bits_{objects::words(class_info(1).objects) * sizeof(std::uint64_t), cache_line};
   alignas(separation) std::atomic<std::size_t> spare_bytes_{0};
   std::atomic<bool> spare_news_{false};
-  // A bit for each class whose depot is sparse, written under the depot's lock; and whether a span was ever divided. Both are
-  // hints, read without a lock.
+  // sparse_: one bit per class, set while its depot is sparse, written under the depot's lock. has_grains_: a span has
+  // been divided at some time. Both are hints, read without a lock.
   std::atomic<std::uint64_t> sparse_[2] = {};
   std::atomic<bool> has_grains_{false};
   object_depot depots_[size_classes::all];

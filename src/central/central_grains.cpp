@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: MIT
 // The part of central that divides sparse spans into grains.
 //
-// A span belongs to one size class, and stays in use for as long as one of its objects lives. When a program's sizes
-// change, spans of the old sizes hold little and serve nobody. So, before the resident set would grow, such a span is
-// divided: its class becomes one of the grain classes (16 to 256 bytes), each object that is not free becomes a block of
-// adjacent grains, and runs of free grains become blocks of any class (docs/design/0020).
+// A span belongs to one size class and stays in use as long as one of its objects is live. When a program changes the
+// sizes that it allocates, spans of the old sizes hold little and serve no request. So, before the resident set would
+// grow, such a span is divided: its class becomes one of the grain classes (16 to 256 bytes), each object that is not
+// free becomes a block of adjacent grains, and runs of free grains become blocks of any class (docs/design/0020):
 //
-// Thread safety: a span is divided under the locks of both depots. Nobody else need know: an object of it may lie in a
-// magazine of its old class, or be on its way there, and is found to belong to grains when it is put back.
-// Invariants: grains are in no magazine of a grain class, since no cache has a place for one: free() of a block of grains
-// puts it back at once. Of a block, the first grain's bit is clear and it is tied to no grain before it; each other
-// grain's bit is clear, and the grain before it is tied. A span of grains stays one until all of it is free.
+//   objects      |   free    |   live    |   free    |   free    |   live    |
+//   grains       | g | g | g | g   g   g | g | g | g | g | g | g | g   g   g |
+//   free bits      1   1   1   0   0   0   1   1   1   1   1   1   0   0   0
+//   tie bits       0   0   0   1   1   0   0   0   0   0   0   0   1   1   0     1: tied to the next grain
+//
+// Thread safety: a span is divided under the locks of both depots. Other threads are not told: an object of the span
+// may be in a magazine of the old class, or on its way there, and is recognised as grains when it is put back.
+// Invariants: no magazine holds a block of grains as such, as a thread cache has no magazine for grain classes; free() of
+// a block of grains puts it back into its span at once. In a block, the bits of all grains are clear, every grain but
+// the last is tied to the next one, and the grain before the block is not tied. A span of grains stays one until all of
+// it is free.
 #include <algorithm>
 
 #include "central/central.hpp"
@@ -19,16 +25,16 @@
 namespace tarn {
 namespace {
 
-// Longer blocks rarely find room between others.
+// Longer runs of free grains are rare.
 constexpr std::size_t largest_of_grains = 16 * kib;
-// So many spans of each eighth are looked at for a magazine.
+// Per refill: spans searched in each occupancy list, and spans divided.
 constexpr std::size_t looks = 16;
-// So many spans are divided for a magazine.
 constexpr std::size_t divisions = 4;
 
 }  // namespace
 
-// Each object that is not free becomes a block of grains.
+// Changes a span's class to `grain`; each object that is not free becomes a block of grains. `bits`: room for the free
+// bits and the ties.
 void central::divide(span* s, unsigned grain, std::uint64_t* bits) {
   const std::size_t of_object = class_info(s->size_class).size / class_info(grain).size;
   const std::size_t count = s->capacity;
@@ -48,7 +54,7 @@ void central::divide(span* s, unsigned grain, std::uint64_t* bits) {
   s->no_run_of = 0;
 }
 
-// Divides the class's emptiest span that is partly used. False: there is none.
+// Divides the class's partial span with the most free objects. False: there is none, or no memory.
 bool central::divide_span(unsigned size_class) {
   const unsigned grain = size_classes::grain_of(size_class);
   if (grain == 0) return false;
@@ -60,7 +66,7 @@ bool central::divide_span(unsigned size_class) {
   object_depot& to = depots_[grain];
   span* s = nullptr;
   {
-    // Both, in the order in which fork takes them.
+    // Both locks, in the order in which fork takes them.
     os::lock_guard guard(from.lock);
     os::lock_guard grain_guard(to.lock);
     s = from.sparsest();
@@ -77,7 +83,7 @@ bool central::divide_span(unsigned size_class) {
   return s != nullptr;
 }
 
-// Blocks of `bytes` bytes, at most `most`, out of free grains of one class.
+// Takes at most `most` blocks of `bytes` bytes from the free grains of one grain class. Returns their number.
 std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, std::size_t most) {
   const std::size_t size = class_info(grain).size;
   const std::size_t length = (bytes + size - 1) / size;
@@ -102,7 +108,7 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
       return found < most;
     });
   }
-  // Marks of what was free there before lie anywhere in the block; a program is not to read one.
+  // Clear the marks of objects that were free here before, so that the program cannot read one, and mark each block.
   for (std::size_t i = 0; i < found; ++i) {
     for (std::size_t at = 0; at < length * size; at += size) {
       char* const word = static_cast<char*>(out[i]) + at;
@@ -117,7 +123,7 @@ bool central::is_sparse(unsigned size_class) const {
   return (sparse_[size_class / 64].load(std::memory_order_relaxed) >> (size_class % 64) & 1U) != 0;
 }
 
-// Divides a few sparse spans in which so many bytes might find room. Returns how many.
+// Divides a few spans of sparse classes whose spans are at least `bytes` long. Returns their number.
 std::size_t central::divide_sparse_spans(std::size_t bytes) {
   std::size_t divided = 0;
   if (sparse_[0].load(std::memory_order_relaxed) == 0 && sparse_[1].load(std::memory_order_relaxed) == 0)
@@ -146,7 +152,7 @@ std::size_t central::take_grains(unsigned size_class, void** out, std::size_t mo
 
 std::size_t central::block_bytes(unsigned size_class, std::uintptr_t address) {
   if (TARN_LIKELY(!size_classes::is_grain(size_class))) return class_info(size_class).size;
-  // Whoever has divided the span, has done so under this lock.
+  // The span was divided under this lock.
   os::lock_guard guard(depots_[size_class].lock);
   span* const s = map_.span_of(address);
   return objects::run_length(s, objects::index_of(s, address)) * class_info(size_class).size;

@@ -7,8 +7,8 @@
 namespace tarn::free_mark {
 namespace {
 
-// With the highest bit set and the next one clear, a mark is no address that a program can have, nor a small number of
-// either sign.
+// With the highest bit set and the next one clear, a mark equals neither an address of user space nor a small positive
+// or negative number.
 constexpr std::uintptr_t always_set = std::uintptr_t{1} << 63;
 constexpr std::uintptr_t always_clear = std::uintptr_t{1} << 62;
 
@@ -21,7 +21,7 @@ void choose_secret() {
   secret.value = (random | always_set) & ~always_clear;
 }
 
-// Where mprotect is forbidden the page stays writable.
+// If mprotect is forbidden, the page stays writable.
 void protect_secret() { os::forbid_writing(&secret, sizeof secret); }
 
 }  // namespace tarn::free_mark

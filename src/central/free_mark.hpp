@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT
-// free_mark: the first word of a free object says that the object is free. Set when a thread takes the object
-// back, cleared when one hands it out, and left alone in between, in whatever magazine or span the object lies;
-// so a second free is seen wherever the first one has put it, for the price of a cache line that the program has
-// just used, or is about to.
+// free_mark: the first word of a free object says that the object is free. free() sets the mark, malloc() clears it; in
+// between it stays, whatever magazine or span holds the object. So a second free() is detected wherever the object is.
+// The cost is one access to a cache line that the program has just used or is about to use.
 //
-// The mark is the object's own address, combined with a secret of the process. A program that does not read free
-// objects cannot write it, so it can neither forge a mark nor, by writing to a freed object, make another one. (glibc's
-// tcache has a mark that is the same for all objects, and so has to look further where it finds it.)
+// The mark is the object's own address XOR a secret of the process. A program that does not read free objects cannot
+// compute it, so it can neither forge a mark nor create one by writing to a freed object. (glibc's tcache uses the same
+// mark for all objects, so it must search further when it finds one.)
 //
-// The hardened build has no marks: a free object is zero, from end to end, and its canary tells whether it is live
+// The hardened build has no marks: a free object is zero from end to end, and its canary tells whether it is live
 // (malloc/hardened_block.hpp).
 //
-// Thread safety: all functions but choose_secret() may be called by any thread.
-// Invariant: the secret is chosen before the first object exists, and never changes; a forked child keeps it.
+// Thread safety: all functions except choose_secret() may be called by any thread.
+// Invariant: the secret is chosen before the first object exists and never changes; a forked child keeps it.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +36,7 @@ extern constinit secret_page secret;
 
 // Once, before the first object exists.
 void choose_secret();
-// From now on the secret can be read only. Enters the kernel.
+// Makes the secret read-only. Makes a system call.
 void protect_secret();
 
 TARN_ALWAYS_INLINE std::uintptr_t of(const void* object) {

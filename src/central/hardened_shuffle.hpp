@@ -9,13 +9,13 @@
 
 namespace tarn {
 
-// From a generator of the calling thread's own, seeded with a secret of the process: not to be guessed by who has seen
-// none of its numbers; it is not meant for cryptography.
+// From a generator of the calling thread, seeded with a secret of the process: unpredictable to an attacker who has
+// seen none of its numbers, but not meant for cryptography.
 std::uint64_t random_number();
 
-// Puts at most largest_magazine pointers into a random order that keeps neighbours near: four runs of equal length, each
-// in its order, are dealt out at random. (mimalloc's secure mode deals its free lists so. A full shuffle makes the
-// processor's prefetching useless: docs/design/0015.)
+// Shuffles at most largest_magazine pointers but keeps neighbours close: the array is cut into four runs of equal
+// length, which are merged at random. (mimalloc's secure mode deals its free lists out in this way. A full shuffle
+// would defeat the processor's prefetching: docs/design/0015.)
 void riffle(void** slots, std::size_t count);
 
 }  // namespace tarn

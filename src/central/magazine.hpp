@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
-// magazine: an array of pointers to free objects of one class. Objects move between tiers in magazines only,
-// and a full one changes hands by its pointer: nothing in it is touched on the way. (Bonwick and Adams,
-// "Magazines and Vmem", USENIX 2001.)
+// magazine: an array of pointers to free objects of one class. Objects move between tiers only in magazines, and a full
+// magazine is passed on by its pointer, without touching its content. (Bonwick and Adams, "Magazines and Vmem", USENIX
+// 2001.)
 //
-// Layout: slots[0] is null, a sentinel that makes the pop from an empty magazine visible without a counter;
-// objects lie in slots[1 .. count]; what the slots above hold means nothing.
+//    slots[0]   [1]      [2]          [count]   [count + 1] … [capacity]
+//   +--------+--------+--------+-- … --+--------+---------------------+
+//   |  null  | object | object |       | object |      undefined      |
+//   +--------+--------+--------+-- … --+--------+---------------------+
+//              bottom()                           top: the next push; a pop reads the slot below
+//
+// slots[0] is a sentinel: a pop from an empty magazine reads null, so no counter is needed.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +23,8 @@
 namespace tarn {
 
 struct magazine {
-  magazine* next = nullptr;    // in a depot
-  std::uint16_t count = 0;     // valid while no cache has it loaded
+  magazine* next = nullptr;    // link of a depot's list
+  std::uint16_t count = 0;     // objects; not maintained while a cache has the magazine loaded
   std::uint16_t capacity = 0;  // objects; 0 for the shared empty magazine
   std::uint8_t size_index = 0;
   void* slots[1] = {nullptr};  // capacity + 1 of them
@@ -27,7 +32,7 @@ struct magazine {
   [[nodiscard]] void** bottom() { return slots + 1; }
 };
 
-// Memory for magazines, in three sizes: they start small and grow with demand.
+// Memory for magazines of three capacities: a cache starts with a small one and replaces it as demand grows.
 class magazine_store {
  public:
   static constexpr std::size_t sizes = 3;
@@ -35,7 +40,7 @@ class magazine_store {
 
   constexpr magazine_store() = default;
 
-  // An empty magazine of size `index`; null when there is no memory.
+  // An empty magazine of capacities[index] slots. Null: no memory.
   magazine* allocate(metadata_arena& arena, std::size_t index) {
     void* memory = pools_[index].allocate(arena);
     if (memory == nullptr) return nullptr;

@@ -2,16 +2,17 @@
 // object_depot: what all threads share of one size class: full magazines for hand-over, and the class's spans by how
 // many free objects they have.
 //
-// Owner: central. Thread safety: everything is guarded by its lock; sections are short and call nothing.
+// Owner: central. Thread safety: guarded by its lock; the atomic members are also read without it, as hints. Critical
+// sections are short and call nothing.
 // Invariants:
-//   - full_count is the length of full; as who gives looks at it before taking the lock, it may pass the class's limit
-//     by as many as give at once;
+//   - full_count is the length of `full`; givers check it before they take the lock, so it may exceed the class's limit
+//     by the number of concurrent givers;
 //   - a span without free objects is in no list, one with free_objects == capacity in spare, any other in
 //     partial[list_of(span)]; span::list says which;
 //   - bit b of `filled` is set exactly if partial[b] is not empty;
-//   - span::least_in_list and most_in_list bound the free objects that the span may have in its list;
+//   - a span stays in its list while free_objects is in [least_in_list, most_in_list];
 //   - slots and free_slots are the sums of capacity and free_objects over the spans that are not spare;
-//   - the low marks are the least counts since the last period of decay.
+//   - full_low and spare_low are the lowest counts since the last period of decay.
 #pragma once
 
 #include <atomic>
@@ -35,19 +36,19 @@ struct depot_counters {
   std::atomic<std::uint64_t> spans_freed{0};
 };
 
-// What a walk says of a span: this is one; not this one; all from here on were seen before.
+// Verdict on a span in find_from_back(): take it; skip it; stop, the rest of the list was visited in this walk.
 enum class walk_step : std::uint8_t { found, next, list_done };
 
 class alignas(separation) object_depot {
  public:
-  // Spans are told apart by eighths of their capacity, the fullest first.
+  // Partial spans are grouped by eighths of their capacity; list 0 has the fullest spans (fewest free objects).
   static constexpr unsigned partial_lists = 8;
   static constexpr std::uint8_t no_list = 255;
   static constexpr std::uint8_t spare_list = partial_lists;
 
-  // Less than this lying about in one class is left alone.
+  // A class with fewer idle bytes than this never drains.
   static constexpr std::size_t drain_from = 512 * kib;
-  // The same for dividing the class's spans into grains.
+  // With fewer idle bytes than this the class's spans are not divided into grains.
   static constexpr std::size_t sparse_from = 64 * kib;
 
   constexpr object_depot() = default;
@@ -55,20 +56,20 @@ class alignas(separation) object_depot {
   os::mutex lock{os::lock_rank::depot};
   depot_counters counters;
 
-  // Set while a good part of the class's memory lies free in spans that are partly used. Caches then keep
-  // next to nothing, so that what is freed goes back to its span and what is taken comes from the fullest
-  // one: reuse inside a magazine would keep every span as sparse as it is. Written under the lock.
+  // Set while much of the class's memory is free in partial spans. Thread caches then keep almost nothing, so that a
+  // freed object goes back to its span, and a request is served from the fullest span; reuse inside magazines would
+  // keep every span as sparse as it is. Written under the lock.
   std::atomic<bool> draining{false};
 
   // Set while spans of the class may be divided into grains (central_grains.cpp). Guarded by the lock.
   bool sparse = false;
 
-  // Full magazines. The count is written under the lock, and read without it for a first look.
+  // Full magazines. full_count is written under the lock; callers read it without the lock as a hint.
   std::atomic<std::uint32_t> full_count{0};
   std::uint32_t full_low = 0;
   magazine* full = nullptr;
 
-  // Written under the lock, and read without it for a first look.
+  // Spare spans. spare_count is written under the lock; callers read it without the lock as a hint.
   std::atomic<std::uint32_t> spare_count{0};
   std::uint32_t spare_low = 0;
 
@@ -87,23 +88,23 @@ class alignas(separation) object_depot {
     return m;
   }
 
-  // The span to take objects from: the fullest of those that are partly used, else a spare one; null if none.
+  // The span to take objects from: the fullest partial span, else a spare one; null if there is none.
   [[nodiscard]] span* best() const {
     return filled_ != 0 ? partial_[std::countr_zero(filled_)].front() : spare_.front();
   }
 
-  // A new span, all of it free.
+  // Adds a new span, all of whose objects are free.
   void add(span* s) {
     s->free_objects = s->capacity;
     link(s, spare_list);
   }
 
-  // A spare span, else one with the most free objects; null if there is none.
+  // A spare span, else a partial span of the list with the most free objects; null if there is none.
   [[nodiscard]] span* most_free() const {
     if (!spare_.empty() || filled_ == 0) return spare_.front();
     return partial_[std::bit_width(filled_) - 1].front();
   }
-  // A span that remove() has taken out of another depot, some of it free.
+  // Adds a span that remove() has taken out of another depot; it has free objects.
   void adopt(span* s) {
     const std::uint8_t target = list_of(s);
     if (target != spare_list) {
@@ -113,7 +114,7 @@ class alignas(separation) object_depot {
     link(s, target);
   }
 
-  // A span has `change` free objects more. It moves to the list that it belongs in; true if that is `spare`.
+  // Adds `change` to the span's free objects and moves it to the list where it now belongs. True if it became spare.
   bool change_free_count(span* s, int change) {
     s->free_objects = static_cast<std::uint16_t>(s->free_objects + change);
     if (TARN_LIKELY(s->free_objects >= s->least_in_list && s->free_objects <= s->most_in_list)) {
@@ -121,7 +122,7 @@ class alignas(separation) object_depot {
       return false;
     }
     const std::uint8_t target = list_of(s);
-    // Spare spans are whole and go to whoever wants them: they count neither as free nor as capacity.
+    // Spare spans may go to any class, so slots_ and free_slots_ do not include them.
     if (s->list != spare_list) {
       slots_ -= target == spare_list ? s->capacity : 0;
       free_slots_ += target == spare_list ? change - s->free_objects : change;
@@ -134,8 +135,8 @@ class alignas(separation) object_depot {
     return target == spare_list;
   }
 
-  // The same in two steps, for many spans with a free object more: where the first is true, the span stays in its list
-  // and the object is accounted for in the span; all such objects together are then told to the second.
+  // change_free_count(s, 1) in two steps, for many objects. The first returns true if the span stays in its list; it
+  // has then counted the object in the span, and add_free_slots() must be told the number of such objects.
   static bool try_add_free_in_place(span* s) {
     if (TARN_UNLIKELY(s->free_objects >= s->most_in_list)) return false;
     ++s->free_objects;
@@ -143,7 +144,7 @@ class alignas(separation) object_depot {
   }
   void add_free_slots(std::size_t count) { free_slots_ += static_cast<std::int64_t>(count); }
 
-  // A span that is not spare has got `more` objects, none of them free.
+  // Raises the capacity of a span that is not spare by `more` objects, none of them free.
   void extend(span* s, std::size_t more) {
     slots_ += static_cast<std::int64_t>(more);
     unlink(s);
@@ -151,8 +152,8 @@ class alignas(separation) object_depot {
     link(s, list_of(s));
   }
 
-  // A partly used span that visit(span) is true of, from the back of each list; what is looked at moves to the front, so
-  // that a walk that marks what it has seen ends. Null when there is none.
+  // The first partial span for which visit() says `found`, from the back of each list. Visited spans move to the front,
+  // so a walk ends if visit() marks spans and says `list_done` for a marked one. Null: none.
   template <class Visit>
   span* find_from_back(Visit visit) {
     for (span_list& list : partial_) {
@@ -167,14 +168,14 @@ class alignas(separation) object_depot {
     return nullptr;
   }
 
-  // The partly used span with the most free objects, or null.
+  // A partial span of the list with the most free objects, or null.
   [[nodiscard]] span* sparsest() const {
     return filled_ != 0 ? partial_[std::bit_width(filled_) - 1].front() : nullptr;
   }
 
-  // Calls visit(span) for partly used spans, the fullest first, at most `looks` of each list, until it says false. visit()
-  // may call change_free_count() for the span that it is given. Lists that seem to have no span with `least` free objects are passed
-  // over.
+  // Calls visit(span) for partial spans, the fullest first, at most `looks` of each list, until it returns false.
+  // visit() may call change_free_count() for its span. Skips lists in which no span can have `least` free objects,
+  // judged by the capacity of the first span in the list.
   template <class Visit>
   void for_each_partial(std::size_t least, std::size_t looks, Visit visit) {
     for (span_list& list : partial_) {
@@ -187,7 +188,7 @@ class alignas(separation) object_depot {
     }
   }
 
-  // Takes a span out for good, whatever of it is in use.
+  // Removes a span from the depot, whatever its state.
   void remove(span* s) {
     if (s->list != spare_list) {
       slots_ -= s->capacity;
@@ -196,12 +197,12 @@ class alignas(separation) object_depot {
     unlink(s);
   }
 
-  // Of the spans that are not spare.
+  // Free objects of the spans that are not spare.
   [[nodiscard]] std::int64_t free_slots() const { return free_slots_; }
-  // Objects of the spans that are not spare which are in magazines or in use.
+  // Objects of the spans that are not spare that are live or in magazines.
   [[nodiscard]] std::size_t taken() const { return static_cast<std::size_t>(slots_ - free_slots_); }
 
-  // Decides whether the class is draining, after counts have changed. True if it has just begun to.
+  // Updates `draining` and `sparse` after counts have changed. True if the class has just begun to drain.
   bool review(std::size_t object_size) {
     const std::int64_t idle =
         free_slots_ * 8 > slots_ ? free_slots_ * static_cast<std::int64_t>(object_size) : 0;
@@ -212,7 +213,7 @@ class alignas(separation) object_depot {
     return drains;
   }
 
-  // Takes a spare span out for good.
+  // Removes a spare span from the depot; null if there is none.
   span* take_spare_span() {
     span* s = spare_.front();
     if (s != nullptr) unlink(s);
@@ -231,7 +232,7 @@ class alignas(separation) object_depot {
       s->least_in_list = s->most_in_list = s->free_objects;
       return;
     }
-    // The free objects f with list <= f * partial_lists / capacity < list + 1, and neither none nor all.
+    // The free counts f with list <= f * partial_lists / capacity < list + 1, except 0 and capacity.
     const unsigned capacity = s->capacity;
     const unsigned least = (list * capacity + partial_lists - 1) / partial_lists;
     const unsigned most = ((list + 1U) * capacity - 1) / partial_lists;
@@ -267,7 +268,7 @@ class alignas(separation) object_depot {
     if (partial_[from].empty()) filled_ &= ~(1U << from);
   }
 
-  // Slots of all spans that are not spare, and how many of them are free.
+  // Objects of all spans that are not spare, and how many of them are free.
   std::int64_t slots_ = 0;
   std::int64_t free_slots_ = 0;
   std::uint32_t filled_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Objects of a cut span: which one an address is, and the bits that say which are free.
+// objects: the objects of a cut span: the index of an address, and the bits that say which objects are free.
 //
 // Thread safety: the bits are guarded by the lock of the class's depot.
 // Invariant: bit i is set exactly if object i is free and in the span, for i < capacity; all other bits are clear.
@@ -15,8 +15,8 @@
 
 namespace tarn {
 
-// Whether an object begins at this distance from the first byte of another of the same class; what the fast path of
-// free() asks of every pointer. Requires: distance below the longest span.
+// Whether the distance from the first byte of an object is a multiple of the object size, so that another object begins
+// there. The fast path of free() checks every pointer so. Requires: distance below the longest span.
 TARN_ALWAYS_INLINE bool is_multiple(std::size_t distance, std::uint64_t reciprocal) {
   return distance * reciprocal < reciprocal;
 }
@@ -46,7 +46,7 @@ inline void set_all_free(std::uint64_t* bits, std::size_t capacity) {
   }
 }
 
-// False if it was free already.
+// Marks the object free. False: it was free already.
 inline bool set_free(span* s, std::size_t index) {
   std::uint64_t& word = s->free_bits[index / bits_per_word];
   const std::uint64_t bit = std::uint64_t{1} << (index % bits_per_word);
@@ -55,7 +55,8 @@ inline bool set_free(span* s, std::size_t index) {
   return true;
 }
 
-// Takes the first free objects, at most `most`: visit(index) for each, in address order. Returns how many.
+// Clears the bits of the first free objects, at most `most`, and calls visit(index) for each, in address order. Returns
+// their number.
 template <class Visit>
 std::size_t take_free(span* s, std::size_t most, Visit visit) {
   std::size_t taken = 0;
@@ -71,27 +72,27 @@ std::size_t take_free(span* s, std::size_t most, Visit visit) {
 
 // ---- grains (central_grains.cpp): runs of adjacent ones are blocks ----
 
-// Behind the bits of a span of grains lie as many others: set for a grain if the next one belongs to the same block.
+// A span of grains has as many tie bits behind its free bits: set if the next grain belongs to the same block.
 inline std::uint64_t* tie_word(span* s, std::size_t index) {
   return s->free_bits + words(s->capacity) + index / bits_per_word;
 }
 inline std::uint64_t bit_of(std::size_t index) { return std::uint64_t{1} << (index % bits_per_word); }
 inline bool is_tied(span* s, std::size_t index) { return (*tie_word(s, index) & bit_of(index)) != 0; }
 
-// Of the grains of the block that begins at grain `index`.
+// The number of grains of the block that begins at grain `index`.
 inline std::size_t run_length(span* s, std::size_t index) {
   std::size_t length = 1;
   while (is_tied(s, index + length - 1)) ++length;
   return length;
 }
-// Free grains become a block.
+// Makes `length` free grains a block.
 inline void tie(span* s, std::size_t index, std::size_t length) {
   for (std::size_t i = index; i < index + length; ++i) {
     s->free_bits[i / bits_per_word] &= ~bit_of(i);
     if (i + 1 < index + length) *tie_word(s, i) |= bit_of(i);
   }
 }
-// The block that begins at grain `index` becomes free. Returns its length; 0 if no block begins there.
+// Frees the block that begins at grain `index`. Returns its length; 0: no block begins there.
 inline std::size_t untie(span* s, std::size_t index) {
   if (index != 0 && is_tied(s, index - 1)) return 0;
   if (!set_free(s, index)) return 0;
@@ -103,7 +104,7 @@ inline std::size_t untie(span* s, std::size_t index) {
   return length;
 }
 
-// The free grains from `index` on that follow each other, counted up to `most`.
+// The number of adjacent free grains from `index` on; stops counting at `most`.
 inline std::size_t free_from(const span* s, std::size_t index, std::size_t most) {
   std::size_t length = 0;
   while (length < most && index + length < s->capacity) {
@@ -116,7 +117,7 @@ inline std::size_t free_from(const span* s, std::size_t index, std::size_t most)
   }
   return length < most ? length : most;
 }
-// The first of `length` adjacent free grains, not before `index`; the span's capacity if there is none.
+// The first run of `length` free grains that begins at `index` or later; the span's capacity if there is none.
 inline std::size_t find_run(const span* s, std::size_t index, std::size_t length) {
   while (index + length <= s->capacity) {
     const std::uint64_t rest = s->free_bits[index / bits_per_word] >> (index % bits_per_word);

@@ -20,17 +20,17 @@ namespace tarn {
 
 // Tunable.
 inline constexpr std::size_t largest_class_size = 256 * kib;
-// A span has at least this many bytes, unless it then had more objects than most_span_objects; and room for
-// objects_wanted as far as that keeps it below wanted_span_bytes.
+// A span has at least least_span_bytes, unless it would then have more than most_span_objects objects; and room for
+// objects_wanted objects if that needs at most wanted_span_bytes.
 inline constexpr std::size_t least_span_bytes = 8 * kib;
 inline constexpr std::size_t most_span_objects = 512;
 inline constexpr std::size_t objects_wanted = 4;
 inline constexpr std::size_t wanted_span_bytes = 64 * kib;
-// What one full magazine of a class may hold at most; caches begin with much less (thread/thread_cache.cpp).
+// The most bytes of objects in a full magazine; caches begin with far less (thread/thread_cache_budget.cpp).
 inline constexpr std::size_t magazine_bytes = 64 * kib;
-// Small objects pay for a refill with few bytes.
+// The same for objects of up to 512 bytes: many of them fit, so one refill already serves many calls.
 inline constexpr std::size_t magazine_bytes_small = 16 * kib;
-// What is left of a span that no object fits into may be this part of it at most.
+// At most this fraction of a span may be left over because no object fits.
 inline constexpr std::size_t tail_waste_divisor = 8;
 
 inline constexpr std::size_t largest_magazine = 252;
@@ -52,13 +52,13 @@ inline constexpr unsigned doublings =
 // Class 0 is no class: the page map's answer for pages without objects.
 inline constexpr unsigned count = 1 + 1 + linear_end / linear_step + steps_per_doubling * doublings;
 
-// Behind them, grains: classes that no request has. A span whose class has gone out of use is divided anew into grains,
-// and runs of grains serve blocks of every size (central_grains.cpp).
+// The classes behind `count` are grains, which no request is mapped to. A span whose class is no longer in use is
+// divided into grains, and runs of grains serve blocks of every size (central_grains.cpp).
 inline constexpr std::size_t least_grain = 16;
 inline constexpr unsigned grain_classes = 5;
 inline constexpr unsigned all = count + grain_classes;
 static_assert(all <= 128, "a class is seven bits in the page map");
-// A span is divided into so many grains at most.
+// The most grains of one span.
 inline constexpr std::size_t most_grains = 512;
 
 constexpr bool is_grain(unsigned c) { return c >= count; }
@@ -137,8 +137,8 @@ inline constexpr auto coarse_lookup = make_lookup<(largest_class_size >> coarse_
 
 namespace size_classes {
 
-// The largest grain that all objects of the class begin at a multiple of, in a span of the class; 0 if it would be too
-// small.
+// The largest grain whose size divides the class's object size and of which a span has at most most_grains / 2; if
+// there is none, the smallest grain; 0 if even that one is not possible.
 constexpr unsigned grain_of(unsigned c) {
   const std::size_t span_bytes = std::size_t{table[c].span_pages} << page_shift;
   for (unsigned g = count; g < all; ++g) {
