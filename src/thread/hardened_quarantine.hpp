@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// hardened_quarantine: small blocks that a thread of the hardened build has freed wait here before its magazines get
-// them.
+// hardened_quarantine: delays the reuse of small blocks in the hardened build. A block that a thread has freed waits
+// here before it goes to the thread's magazines.
 //
-// Two kinds by size, each first in a queue, in the order in which the thread freed them, then at a random place among
-// some others: a block stays away for at least the queue's length of frees of its kind, and a place that is drawn anew
-// for each free decides when it comes back. Each kind holds at most kind_bytes of objects.
+// There are two kinds by size, each with a queue followed by a set of random places:
 //
-// Owner: a thread cache, and with it its thread; nothing here is atomic. Other threads never look into it.
-// Invariants: an entry is null, or the address of a free object, all of it zero, with its size class above the bits of
-// the address.
+//    free() --> queue, first in first out, Length entries --> one of Places entries, drawn at random --> magazine
+//
+// So a block is delayed by at least Length frees of its kind, and a random draw at each free decides when it leaves.
+// Each kind holds at most kind_bytes of objects.
+//
+// Owner: a thread cache, and so its thread; nothing here is atomic. Other threads never access it.
+// Invariant: an entry is null, or the address of a free, zeroed object with its size class above the bits of the
+// address.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +28,7 @@
 
 namespace tarn {
 
-// An object and its class in one word.
+// An object and its class in one word: class in bits 48 and above, address in the bits below.
 class quarantined {
  public:
   quarantined() = default;
@@ -46,7 +49,7 @@ class quarantine_of_kind {
   static_assert(is_power_of_two(Length) && is_power_of_two(Places));
 
  public:
-  // Takes one in. What leaves for it, or an empty one.
+  // Puts a freed object in; returns the object that leaves in exchange, or an empty entry.
   TARN_ALWAYS_INLINE quarantined exchange(quarantined freed, std::uint64_t random) {
     const quarantined oldest = std::exchange(queue_[next_++ % Length], freed);
     return std::exchange(places_[random % Places], oldest);
@@ -78,7 +81,7 @@ class thread_quarantine {
   static constexpr unsigned small_end = size_classes::fine_lookup.back();
   static constexpr std::size_t kind_bytes = 144 * kib;
 
-  // Draws the seed: not before the process has its secret.
+  // Draws the seed. Requires: the process has its secret.
   void seed() { random_ = random_number() | 1; }
 
   // Requires: a class of small_size bytes at most.
@@ -87,7 +90,7 @@ class thread_quarantine {
     return size_class <= tiny_end ? tiny_.exchange(freed, random) : small_.exchange(freed, random);
   }
 
-  // All that wait leave.
+  // Removes all objects and calls visit() for each.
   template <class Visit>
   void take_all(Visit visit) {
     tiny_.take_all(visit);
@@ -115,7 +118,7 @@ class thread_quarantine {
   quarantine_of_kind<small_length, small_places> small_;
 };
 
-// That of the other build: it has none.
+// The type used by the ordinary build, which has no quarantine.
 struct no_quarantine {
   void seed() {}
   static quarantined exchange(quarantined freed, unsigned /*size_class*/) { return freed; }

@@ -10,10 +10,11 @@ namespace tarn {
 
 namespace {
 
-// How many caches a new thread without one looks at for a thread that has ended unseen.
+// A new thread examines this many caches for one whose thread has ended without destroy(), if there are at least
+// adoption_from caches.
 constexpr int adoption_looks = 4;
 constexpr std::size_t adoption_from = 16;
-// An idle thread may keep less than this.
+// A cache with fewer bytes than this is not worth emptying.
 constexpr std::size_t worth_emptying = 16 * kib;
 
 bool thread_exists(long process, long thread) {
@@ -25,8 +26,8 @@ bool may_ask_for_threads(std::size_t caches) { return caches >= adoption_from &&
 
 }  // namespace
 
-// The system is asked only where adopt() might want to know: a few caches without an owner do not matter, and a sandbox
-// may forbid the questions.
+// Asks the kernel only if adopt() can use the answer: a few ownerless caches do not matter, and a sandbox may forbid
+// the system calls.
 void thread_cache_registry::set_owner(thread_cache* cache) {
   const bool asks = may_ask_for_threads(count());
   cache->process_id = asks ? os::system_call(SYS_getpid) : 0;
@@ -40,9 +41,9 @@ void thread_cache_registry::unlink_locked(thread_cache* cache) {
   budget_.caches.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// A thread that allocates for the first time in its last destructors ends without telling us: its cache, with
-// all that is in it, becomes the next thread's. In a process made by _Fork or clone, no handler of ours has run: a
-// thread of the parent may be any thread there, the calling one too, and its number says nothing. Its cache stays.
+// A thread that allocates for the first time in its last destructors ends without calling destroy(). Its cache, with
+// its content, is given to the next thread. In a process made by _Fork or clone none of our handlers has run: thread
+// ids recorded in the parent mean nothing there, so caches with another process id are left alone.
 thread_cache* thread_cache_registry::adopt() {
   if (!may_ask_for_threads(count())) return nullptr;
   const long process = os::system_call(SYS_getpid);
@@ -51,8 +52,7 @@ thread_cache* thread_cache_registry::adopt() {
     long thread = 0;
     {
       os::lock_guard guard(lock_);
-      // The first caches have no process. Were each of them a look, every round over all caches would end in a few new
-      // ones.
+      // The first caches have no process id. They do not count as looks, or every pass would use up its looks on them.
       for (std::size_t skipped = 0; skipped <= adoption_from; ++skipped) {
         if (look_next_ == nullptr) look_next_ = used_;
         if (look_next_ == nullptr) return nullptr;
@@ -116,7 +116,7 @@ void thread_cache_registry::destroy(thread_cache* cache) {
   {
     os::lock_guard guard(lock_);
     cache->ended = true;
-    // Who has claimed it does the rest.
+    // The thread that has claimed it does the rest.
     if (cache->claimed()) return;
   }
   cache->flush_all();

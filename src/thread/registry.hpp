@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// thread_cache_registry: every thread cache there is, and those whose threads have ended.
+// thread_cache_registry: all thread caches: those of living threads, and those whose threads have ended.
 //
 // Thread safety: guarded by its lock. Cache structures are never given back to the system, only reused.
 #pragma once
@@ -16,17 +16,17 @@ class thread_cache_registry {
  public:
   constexpr thread_cache_registry(central& c, cache_budget& budget) : central_(c), budget_(budget) {}
 
-  // A cache for the calling thread; null when there is no memory. *adopted becomes whether it is, with all that is in
-  // it, that of a thread that ended unseen.
+  // A cache for the calling thread; null: no memory. *adopted becomes true if it is, with its content, the cache of a
+  // thread that ended without calling destroy().
   thread_cache* create(bool* adopted = nullptr);
-  // The thread ends: its objects go back, its cache waits for another thread.
+  // The thread ends: gives back the cache's objects and keeps the cache for another thread.
   void destroy(thread_cache* cache);
-  // Takes what the loaded magazines of idle threads hold. By the background thread only: it calls the system.
+  // Empties the loaded magazines of idle threads. Called by the background thread only: it makes system calls.
   void empty_idle_caches();
-  // In a forked child, where `mine`, which may be null, is the only thread's. The others' were copied while their
-  // threads used them: nothing that they point to can be trusted, so what they held is lost to the child (no
-  // more than the caches' budget), and only their structures are used again. Not before they are needed: that
-  // would copy memory shared with the parent.
+  // In a forked child, whose only thread has the cache `mine`, or none (null). The other caches were copied while their
+  // threads were using them, so nothing that they point to can be trusted: their content is lost to the child (at most
+  // the caches' budget), and only the structures are reused. They are reset when they are needed, not here: writing to
+  // them would copy memory that is shared with the parent.
   void keep_only(thread_cache* mine);
 
   // Calls visit(cache) for each cache of a living thread, under the lock.
@@ -35,7 +35,7 @@ class thread_cache_registry {
     os::lock_guard guard(lock_);
     for (thread_cache* c = used_; c != nullptr; c = c->next) visit(*c);
   }
-  // The same for those of ended threads.
+  // The same for the caches of ended threads.
   template <class Visit>
   void for_each_unused(Visit visit) {
     os::lock_guard guard(lock_);
@@ -56,8 +56,8 @@ class thread_cache_registry {
   os::mutex lock_{os::lock_rank::registry};
   thread_cache* used_ = nullptr;       // guarded by lock_
   thread_cache* unused_ = nullptr;     // guarded by lock_; singly linked
-  thread_cache* abandoned_ = nullptr;  // guarded by lock_; singly linked; contents are not to be read
-  thread_cache* look_next_ = nullptr;  // guarded by lock_; where adopt() goes on
+  thread_cache* abandoned_ = nullptr;  // guarded by lock_; singly linked; content must not be read
+  thread_cache* look_next_ = nullptr;  // guarded by lock_; where adopt() continues
 };
 
 }  // namespace tarn

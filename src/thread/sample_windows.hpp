@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// sample_windows: which allocations are guarded ones. The allocations of one size class by one thread are divided
-// into windows of equal length, and of each window one allocation, at a random place, is guarded. So a thread's
-// first window already has one, and no pattern of the program's can keep away from it.
+// sample_windows: chooses the allocations that are guarded. The allocations of one size class by one thread are divided
+// into windows of equal length; one allocation of each window, at a random place, is guarded. So even a thread's first
+// window has one, and no allocation pattern of the program can avoid them.
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread.
 #pragma once
@@ -17,17 +17,17 @@ namespace tarn {
 
 class sample_windows {
  public:
-  // While there are no guarded allocations, each class asks again after so many.
+  // While guarded allocations are off, each class checks again after this many allocations.
   static constexpr std::int32_t off_interval = 1 << 16;
   static constexpr std::int32_t longest = 1 << 30;
 
   constexpr sample_windows() = default;
 
-  // Allocations in a window; 0: none is guarded. Each thread and class takes up a change at its next window.
+  // Allocations in a window; 0: none is guarded. Each thread and class adopts a change when its next window begins.
   [[nodiscard]] std::int32_t length() const { return length_.load(std::memory_order_relaxed); }
   void set_length(std::int32_t length) { length_.store(length, std::memory_order_relaxed); }
 
-  // A place in a window. Two threads at once may get the same number.
+  // A random place in a window. Two concurrent callers may get the same number.
   std::int32_t place(std::int32_t length) {
     std::uint64_t state = state_.load(std::memory_order_relaxed);
     if (state == 0) state = seed();
@@ -39,7 +39,7 @@ class sample_windows {
   }
 
  private:
-  // What the kernel gives each process; no system call.
+  // From the random bytes that the kernel gives each process (AT_RANDOM); no system call.
   static std::uint64_t seed() {
     std::uint64_t out = 1;
     const auto* const bytes = reinterpret_cast<const unsigned char*>(getauxval(AT_RANDOM));

@@ -11,18 +11,19 @@ constinit magazine thread_cache::none_{};
 
 namespace {
 
-// Objects in a magazine of a class that is draining.
+// The most objects in a magazine while its class is draining; and if the thread only allocates or only frees.
 constexpr std::size_t most_while_draining = 2;
 constexpr std::size_t most_while_draining_one_way = 60;
-// So many misses in one direction, and the thread is building something up or giving it up. Very short
-// magazines would then only cost it time; but when it falls asleep, every object in its cache may keep a span
-// from going back.
+// After this many misses in one direction the thread is building something up or tearing it down. Very short magazines
+// would then only cost time. Otherwise they are worth it: when the thread falls asleep, every cached object may keep a
+// span from being freed.
 constexpr int one_way = 8;
-// Every so many slow calls, bins that have not been used meanwhile are emptied.
+// Slow calls between two scavenges, which empty the bins not used since the last one.
 constexpr std::uint32_t scavenge_interval = 2048;
-// Every so many slow calls decay is told that caches hold a good deal, which nothing else may notice.
+// Slow calls between two checks whether caches hold so much that decay must be woken; nothing else may notice.
 constexpr std::uint32_t watch_interval = 64;
-// The smallest magazine that holds so many objects.
+
+// The index of the smallest magazine that holds this many objects.
 std::size_t index_for(std::size_t objects) {
   std::size_t index = 0;
   while (index + 1 < magazine_store::sizes && magazine_store::capacities[index] < objects) ++index;
@@ -31,16 +32,16 @@ std::size_t index_for(std::size_t objects) {
 
 }  // namespace
 
-// ---- what others may take ----
+// ---- spare magazines, which other threads may take ----
 
 magazine* thread_cache::take_spare_magazine(unsigned size_class) {
   if (spare_[size_class].load(std::memory_order_relaxed) == nullptr) return nullptr;
-  // acquire: what the owner wrote to the magazine before put_spare_magazine(). Of two takers one gets it.
+  // acquire: partner of the release in put_spare_magazine(). Of two takers one gets the magazine, the other null.
   return spare_[size_class].exchange(nullptr, std::memory_order_acquire);
 }
 
 void thread_cache::put_spare_magazine(unsigned size_class, magazine* m) {
-  // release: partner of the acquire above.
+  // release: partner of the acquire in take_spare_magazine().
   if (m != nullptr) spare_[size_class].store(m, std::memory_order_release);
 }
 
@@ -55,7 +56,7 @@ magazine* thread_cache::new_magazine(unsigned size_class) {
   return central_->magazines().allocate(central_->metadata(), index);
 }
 
-// An empty magazine of this thread.
+// Disposes of an empty magazine of this thread: keeps it for the next swap, or frees it.
 void thread_cache::discard(magazine* m) {
   magazine*& at_hand = empty_[m->size_index];
   if (at_hand == nullptr) {
@@ -65,7 +66,7 @@ void thread_cache::discard(magazine* m) {
   }
 }
 
-// A magazine that this thread does not need.
+// Passes on a magazine that this thread does not need: to the depot if it is full and wanted there, else to the spans.
 void thread_cache::hand_over(unsigned size_class, magazine* m) {
   if (m->count >= most_[size_class] && !central_->draining(size_class) && central_->give_full(size_class, m))
     return;
@@ -73,7 +74,7 @@ void thread_cache::hand_over(unsigned size_class, magazine* m) {
   discard(m);
 }
 
-// By any thread.
+// May be called by any thread.
 void thread_cache::flush_and_free(unsigned size_class, magazine* m) {
   if (m->count != 0) central_->flush(size_class, m->bottom(), m->count);
   central_->magazines().deallocate(m);
@@ -102,8 +103,8 @@ std::size_t thread_cache::most_now(unsigned size_class) const {
   return std::min(most, is_one_way(size_class) ? most_while_draining_one_way : most_while_draining);
 }
 
-// After a miss: the bin may hold twice as much, if the budget allows. The loaded magazine then gives way to a larger
-// one, if it has to.
+// After a miss: doubles the capacity of the bin if the budget allows, and replaces the loaded magazine by a larger one
+// if necessary. False: the bin cannot grow.
 bool thread_cache::grow(unsigned size_class) {
   if (is_empty(size_class)) {
     magazine* m = new_magazine(size_class);
@@ -157,7 +158,7 @@ bool thread_cache::sample_is_due(unsigned size_class, sample_windows& windows) {
   return left != bin::no_window;
 }
 
-// An object of the loaded magazine, whatever sample_is_due() will say next; null if it has none.
+// Pops an object even if a guarded allocation is due; null if the magazine is empty.
 void* thread_cache::take(unsigned size_class) {
   bin& b = bins_[size_class];
   void** const top = b.top;
@@ -170,7 +171,7 @@ void* thread_cache::take(unsigned size_class) {
   return object;
 }
 
-// From a span, past the magazines.
+// An object from a span, without using the magazines.
 void* thread_cache::take_one(unsigned size_class) {
   --bins_[size_class].until_sample;
   return central_->take_one(size_class);
@@ -178,7 +179,7 @@ void* thread_cache::take_one(unsigned size_class) {
 
 // ---- slow paths ----
 
-// A magazine that other threads have filled may be longer than this thread's; what the budget does not allow goes to the
+// A magazine filled by another thread may be larger than this thread's budget allows: the surplus goes back to the
 // spans.
 magazine* thread_cache::trim_to_budget(unsigned size_class, magazine* m) {
   const std::size_t most = most_[size_class];
@@ -197,7 +198,7 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
 }
 
 void* thread_cache::allocate_entered(unsigned size_class) {
-  // Objects may have come back to the magazine from whoever had claimed it.
+  // The thread that had claimed the cache may have put objects back into the magazine.
   if (void* const object = take(size_class)) return object;
   note_slow_call(size_class);
   if (most_[size_class] == 0 && !open(size_class)) return take_one(size_class);
@@ -207,7 +208,7 @@ void* thread_cache::allocate_entered(unsigned size_class) {
   if (spare == nullptr || spare->count == 0) full = central_->take_full(size_class);
   if (full != nullptr) {
     full = trim_to_budget(size_class, full);
-    // What was loaded is empty: it, or the spare one, stays as the spare one.
+    // The loaded magazine is empty: it or the old spare one becomes the spare one.
     magazine* const empty = loaded_[size_class];
     load(size_class, full);
     if (empty == no_magazine()) {
@@ -229,7 +230,7 @@ void* thread_cache::allocate_entered(unsigned size_class) {
   return take(size_class);
 }
 
-// The loaded magazine is full, or there is none.
+// Makes room for a push: the loaded magazine is full, or there is none.
 void thread_cache::make_room(unsigned size_class) {
   streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] + 1, 0, one_way));
   if (central_->draining(size_class) && !is_one_way(size_class)) empty_bin(size_class);
@@ -237,7 +238,7 @@ void thread_cache::make_room(unsigned size_class) {
   magazine* const full = loaded_[size_class];
   unload(size_class);
   if (full->count < std::min<std::size_t>(most_now(size_class), full->capacity)) {
-    // It was short because the class was draining.
+    // Its limit was low because the class was draining.
     load(size_class, full);
     return;
   }
@@ -265,7 +266,7 @@ void thread_cache::free_uncached(unsigned size_class, void* object) {
 }
 
 TARN_NOINLINE bool thread_cache::free_slow(unsigned size_class, page_map::entry page, void* object) {
-  // Before anything moves, so that who reports it finds it as it was.
+  // Checked before any change, so that an error report shows the unchanged state.
   if (TARN_UNLIKELY(!is_live(page, bins_[size_class], object))) return false;
   if (size_classes::is_grain(size_class) || !enter()) {
     free_uncached(size_class, object);
@@ -312,7 +313,7 @@ void thread_cache::flush_quarantine() {
 }
 
 void thread_cache::flush_all() {
-  if (!enter()) return;  // whoever has claimed it gives back what is in it
+  if (!enter()) return;  // the thread that has claimed it gives back its content
   flush_quarantine();
   for (unsigned c = 1; c < size_classes::count; ++c) give_up_bin(c);
   for (magazine*& m : empty_) {
@@ -348,15 +349,15 @@ bool thread_cache::take_surplus(bool only_if_idle) {
   return false;
 }
 
-// Of another thread's cache the figures are a moment old.
+// Called for another thread's cache, the figures are approximate.
 __attribute__((no_sanitize("thread"))) std::size_t thread_cache::cached_bytes() const {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    // No calls of other functions, which ThreadSanitizer would watch.
+    // Calls no other function: ThreadSanitizer would watch it.
     const bin& b = bins_[c];
     const magazine* const spare =
         __atomic_load_n(reinterpret_cast<magazine* const*>(&spare_[c]), __ATOMIC_RELAXED);
-    // Read one after the other while they change, they may be of two magazines.
+    // The two pointers may change between the reads and belong to two magazines: bound the difference.
     const auto loaded =
         reinterpret_cast<std::uintptr_t>(b.top) - address_of(loaded_[c]->slots) - sizeof(void*);
     const std::size_t count = std::min(loaded / sizeof(void*), largest_magazine);

@@ -1,30 +1,42 @@
 // SPDX-License-Identifier: MIT
-// thread_cache: one thread's magazines. The fast paths of malloc and free end here, with no lock and no
-// atomic read-modify-write; what misses goes to the ..._slow functions in thread_cache.cpp.
+// thread_cache: one thread's magazines. The fast paths of malloc and free end here, with no lock and no atomic
+// read-modify-write; a miss goes to the ..._slow functions in thread_cache.cpp.
 //
-// Owner: its thread. Other threads may take spare magazines of a cache whose thread is idle; a spare magazine
-// is put and taken by one atomic operation on its pointer, and belongs to whoever took it. Of the loaded magazines the
-// background thread may take objects while the owner sleeps (thread_cache_idle.cpp). All else is the thread's alone.
+// Owner: its thread. Other threads may take the spare magazines of a cache whose thread is idle: one atomic operation
+// on the pointer stores or takes a spare magazine, which then belongs to the taker. The background thread may take
+// objects out of the loaded magazines while the owner sleeps (thread_cache_idle.cpp). Only the owner uses everything
+// else.
+//
+// The loaded magazine m of one class as its bin sees it:
+//
+//    m->slots[0]   bottom()                         top              limit
+//   +-------------+--- … ---+--------+- … -+--------+------- … ------+
+//   |    null     |  nulls  | object |     | object |    not used    |
+//   +-------------+--- … ---+--------+- … -+--------+------- … ------+
+//                   holes_                  ^ pop()  ^ push()
 //
 // Invariants, for each class c with the loaded magazine m:
-//   - m->slots < top <= limit, and limit - m->bottom() is at most most_[c], or what m held when it came;
-//   - objects lie in [m->bottom() + holes_[c], top), below them are nulls, and m->slots[0] is null;
-//   - until_sample + after_sample + 1 allocations are left of the class's window, or of two when one has just begun;
-//   - every object in a magazine has its free_mark set, no object in the program's hands has;
+//   - m->slots < top <= limit, and limit - m->bottom() is at most most_[c], or the objects that m held when it was
+//     loaded;
+//   - objects are in [m->bottom() + holes_[c], top); the slots below are null, and m->slots[0] is null;
+//   - until_sample + after_sample + 1 allocations are left in the class's sample window, or in two if one has just
+//     begun;
+//   - every object in a magazine has its free_mark set; no object in the program's hands has;
 //   - the class has at most 2 * most_[c] objects in its two magazines;
 //   - capacity_bytes_ = sum over the classes of 2 * most_ * size.
 //
-// The bound on what threads keep, for any mix of sizes and any number of threads:
+// The bound on what all threads keep, for any mix of sizes and any number of threads:
 //   bytes of the objects in all caches  <=  sum of capacity_bytes_  =  cache_budget::used  <=  cache_budget::limit.
-// Every increase of most_ is paid for before it takes effect, the first place of a class included; a class that is not
-// paid for has no magazine, and its calls go to the spans one object at a time. (A limit that is lowered later binds
-// increases only.) holds_its_bound() checks the first relation and the sum.
+// Every increase of most_ is paid from the budget before it takes effect, including the first capacity of a class. A
+// class that has not been paid for has no magazine; its calls go to the spans, one object at a time. (Lowering the
+// limit later stops further increases, but takes nothing back.) holds_its_bound() checks the first relation and the
+// sum.
 //
-// A class gets its first place when the thread has missed in it several times, the more often the larger its objects
-// are (misses_for_a_place): what a thread used once or twice leaves nothing behind.
+// A class gets its first capacity after several misses, more of them for larger objects (misses_before_opening): a
+// class that a thread uses once or twice costs no budget.
 //
-// Cold start: a thread without a cache has an empty one, whose bins are empty and full at once, so that its
-// first call misses and no fast path asks whether there is a cache.
+// Cold start: a thread without a cache uses an empty one, whose bins are empty and full at once, so its first call
+// misses, and no fast path checks whether there is a cache.
 #pragma once
 
 #include <array>
@@ -44,31 +56,31 @@
 
 namespace tarn {
 
-// How many bytes thread caches may hold together, and how many they hold.
+// How many bytes all thread caches together may hold, and how many they have been granted.
 struct cache_budget {
-  // From here on, decay looks for threads that have fallen idle.
+  // From this many granted bytes on, decay looks for threads that have become idle.
   static constexpr std::size_t watch_bytes = 2 * mib;
 
   std::atomic<std::size_t> limit{64 * mib};
   std::atomic<std::size_t> caches{0};
-  // Of the hardened build: whether there have ever been two caches at the same time. Until then nobody else frees.
+  // Hardened build: two caches have existed at the same time. Before that, no second thread can free.
   std::atomic<bool> has_had_several{false};
   alignas(separation) std::atomic<std::size_t> used{0};
 };
 
-// The magazine of a class that a thread has loaded, as the fast paths see it.
+// The part of a class that the fast paths use: a view of its loaded magazine, and the countdown of guarded allocations.
 struct alignas(32) cache_bin {
   void** top;
   void** limit;
   std::uint64_t reciprocal;   // of the object size
-  std::int32_t until_sample;  // allocations left before the next guarded one; below zero: it is due
-  std::int32_t after_sample;  // of the same window, behind the guarded one; no_window before the first one
+  std::int32_t until_sample;  // allocations left before the next guarded one; negative: it is due
+  std::int32_t after_sample;  // allocations of the window after the guarded one; no_window: none has begun
 
   static constexpr std::int32_t no_window = -1;
 };
 
-// Where the bin of a request of up to fine_end bytes lies in the array of bins. One load gives what the class would have
-// to be multiplied for.
+// Byte offsets of bins in the array, indexed by request size up to fine_end. One load replaces a class lookup and a
+// multiplication.
 constexpr auto make_fine_bins() {
   std::array<std::uint16_t, size_classes::fine_lookup.size()> offsets{};
   for (std::size_t i = 0; i < offsets.size(); ++i) {
@@ -79,12 +91,12 @@ constexpr auto make_fine_bins() {
 inline constexpr auto fine_bins = make_fine_bins();
 
 class alignas(separation) thread_cache {
-  cache_bin bins_[size_classes::all];  // first, so that their offsets are those from the cache
+  cache_bin bins_[size_classes::all];  // first member: offsets in the array are offsets in the cache
 
  public:
   using bin = cache_bin;
 
-  // What a bin without a magazine has loaded: it is empty and full at once.
+  // Stands for "no magazine" in a bin: it is empty and full at once.
   static magazine* no_magazine() { return &none_; }
 
   struct empty_tag {};
@@ -95,10 +107,11 @@ class alignas(separation) thread_cache {
     quarantine_.seed();
   }
 
-  // Of the hardened build. By the thread itself.
+  // Hardened build. Called by the owner only.
   TARN_ALWAYS_INLINE cache_quarantine& quarantine() { return quarantine_; }
 
-  // An object of the class, or null: then allocate_slow, or a guarded allocation is due (sample_is_due).
+  // An object of the class. Null: the magazine is empty, or a guarded allocation is due (sample_is_due()); call
+  // allocate_slow().
   TARN_ALWAYS_INLINE void* pop(unsigned size_class) { return pop_from(bins_[size_class]); }
   // The same for a size. Requires: size <= size_classes::fine_end.
   TARN_ALWAYS_INLINE void* pop_fine(std::size_t size) {
@@ -106,12 +119,11 @@ class alignas(separation) thread_cache {
     return pop_from(*reinterpret_cast<bin*>(reinterpret_cast<char*>(bins_) + offset));
   }
 
-  // Whether the next allocation of the class is to be a guarded one. If so, the next window has begun.
+  // Whether the next allocation of the class is to be a guarded one. If so, begins the next window.
   bool sample_is_due(unsigned size_class, sample_windows& windows);
 
-  // Takes an object back. False: free_slow.
-  // `page` is the page map's entry for the object; for a page without objects it gives bin 0, which is always
-  // full.
+  // Takes an object back. False: call free_slow(). `page` is the page map's entry for the object; a page without
+  // objects has class 0, whose bin is always full.
   TARN_ALWAYS_INLINE bool push(page_map::entry page, void* object) {
     bin& b = bins_[page.size_class()];
     void** const top = b.top;
@@ -120,7 +132,7 @@ class alignas(separation) thread_cache {
     put(b, top, object);
     return true;
   }
-  // push() for what leaves the quarantine of the hardened build. False: the magazine is full.
+  // push() for an object that leaves the quarantine of the hardened build. False: the magazine is full.
   TARN_ALWAYS_INLINE bool push_free(unsigned size_class, void* object) {
     bin& b = bins_[size_class];
     void** const top = b.top;
@@ -129,7 +141,7 @@ class alignas(separation) thread_cache {
     return true;
   }
 
-  // pop() for classes above the fast path's: see guarded_pops in thread_cache_idle.cpp.
+  // pop() for classes above fine_end: see guarded pops in thread_cache_idle.cpp.
   TARN_ALWAYS_INLINE void* pop_guarded(unsigned size_class) {
     if (TARN_UNLIKELY(!enter())) return nullptr;
     void* const object = pop(size_class);
@@ -137,47 +149,46 @@ class alignas(separation) thread_cache {
     return object;
   }
 
-  // Refills the class's magazine and pops; takes an object from a span while the class has no place. Null when there is
-  // no memory.
+  // Refills the class's magazine and pops; if the class has no magazine, takes an object from a span. Null: no memory.
   void* allocate_slow(unsigned size_class);
-  // push() returned false: makes room, if that is what was missing, and tries again; puts the object into its span while
-  // the class has no place. False: the object is none, or free already, or there is no memory for a magazine.
+  // Call after push() returned false. Makes room if the magazine was full, and tries again; if the class has no
+  // magazine, puts the object into its span. False: the pointer is not an object, or is free already, or there is no
+  // memory for a magazine.
   bool free_slow(unsigned size_class, page_map::entry page, void* object);
 
-  // Gives back all magazines. By the thread itself, or when it has none.
+  // Gives back all magazines. Called by the owner, or after the owner has ended.
   void flush_all();
-  // By another thread: takes back what an idle thread is not about to use. `only_if_idle`: only if the thread
-  // has made no slow call since the last time. Returns whether it has.
+  // Called by another thread: takes the spare magazines of an idle thread. `only_if_idle`: only if the thread has made
+  // no slow call since the last call. Returns whether it has made one.
   bool take_surplus(bool only_if_idle);
 
-  // Takes what lies in the loaded magazines of a thread that sleeps: see thread_cache_idle.cpp. By the one that has
-  // claimed the cache, without a lock.
+  // Takes the objects in the loaded magazines of a sleeping thread: see thread_cache_idle.cpp. Called by the thread
+  // that has claimed the cache, without a lock.
   void empty_while_idle();
-  // Guarded by the registry's lock. Between the two the owner's slow paths leave the magazines alone.
+  // claim() and end_claim(): under the registry's lock. Between them the owner's slow paths do not touch the magazines.
   void claim() { claimed_.store(true, std::memory_order_relaxed); }
-  // release: what was changed in the magazines, partner of the acquire in enter().
+  // release: publishes the changes to the magazines; partner of the acquire in enter().
   void end_claim() { claimed_.store(false, std::memory_order_release); }
   [[nodiscard]] bool claimed() const { return claimed_.load(std::memory_order_relaxed); }
-  // In a forked child, for the calling thread's cache: whoever had claimed it is not there.
+  // In a forked child, for the calling thread's cache: the thread that had claimed it does not exist there.
   void forget_claim();
   // Whether the thread made no slow call between the last two looks of take_surplus().
   [[nodiscard]] bool seems_idle() const { return surplus_taken_.load(std::memory_order_relaxed); }
 
-  // What its magazines may hold. By the thread itself.
+  // The bytes of objects that its magazines may hold. Called by the owner only.
   [[nodiscard]] std::size_t capacity_bytes() const { return capacity_bytes_; }
-  // Whether the cache keeps to its part of the bound above. By the thread itself, or while it does not allocate.
+  // Whether the cache keeps to its part of the bound above. Called by the owner, or while it does not allocate.
   [[nodiscard]] bool holds_its_bound() const;
-  // Bytes of the free objects in it; another thread's answer is a moment old.
+  // Bytes of the free objects in it; approximate if another thread calls.
   [[nodiscard]] std::size_t cached_bytes() const;
 
-  // The system's numbers of the thread that the cache belongs to, and of the process that it was in then; 0 if nobody
-  // asked.
+  // The kernel's ids of the owner and of its process at the time; 0: the kernel was not asked.
   long thread_id = 0;
   long process_id = 0;
   // Links of the registry's lists, guarded by its lock.
   thread_cache* next = nullptr;
   thread_cache* previous = nullptr;
-  // Guarded by it, too: the thread has ended.
+  // Guarded by the registry's lock: the owner has ended.
   bool ended = false;
 
  private:
@@ -191,16 +202,17 @@ class alignas(separation) thread_cache {
     }
     for (magazine*& m : loaded_) m = &none_;
   }
-  // Whether an object begins there that is not free.
+  // Whether an object begins at this address and is not free.
   TARN_ALWAYS_INLINE static bool is_live(page_map::entry page, const bin& b, const void* object) {
     return is_multiple(page.distance(address_of(object)), b.reciprocal) && !free_mark::is_set(object);
   }
-  // A fence of the compiler: pop() and push() read and write `top` and the slots once each and in program order, as
-  // thread_cache_idle.cpp relies on. (Words of the machine, aligned: plain accesses are single ones. As relaxed atomics
-  // they cost GCC 12 four instructions more.) Costs no instruction.
+  // A compiler fence, which costs no instruction: pop() and push() access `top` and the slots once each, in program
+  // order, as thread_cache_idle.cpp requires. (They are aligned machine words, so plain accesses do not tear. Relaxed
+  // atomics would cost four more instructions with GCC 12.)
   TARN_ALWAYS_INLINE static void keep_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-  // The owner begins to work on its magazines otherwise than by pop() and push(). False: somebody else does.
+  // The owner is about to change its magazines other than by pop() and push(). False: another thread has claimed the
+  // cache.
   bool enter() {
     busy_.store(true, std::memory_order_relaxed);
     // Partner: process_fence() in empty_while_idle(), which makes this a fence of the processor.
@@ -213,8 +225,8 @@ class alignas(separation) thread_cache {
     if (TARN_UNLIKELY(has_holes_)) close_holes();
     return true;
   }
-  // release: partner of the acquire in empty_while_idle(). Also where enter() fails: who sees that store has not seen the
-  // one of the call before.
+  // release: partner of the acquire in empty_while_idle(). Needed also if enter() fails: a thread that reads this store
+  // may not have seen the one of the previous call.
   void leave() { busy_.store(false, std::memory_order_release); }
   void close_holes();
   magazine* take_loaded(unsigned size_class);
@@ -223,7 +235,7 @@ class alignas(separation) thread_cache {
   void free_uncached(unsigned size_class, void* object);
   bool free_entered(unsigned size_class, page_map::entry page, void* object);
 
-  // Onto the magazine, which has room.
+  // Puts an object onto the magazine, which has room.
   TARN_ALWAYS_INLINE static void put(bin& b, void** top, void* object) {
     free_mark::set(object);
     *top = object;
@@ -232,15 +244,15 @@ class alignas(separation) thread_cache {
     keep_order();
   }
 
-  // Two conditions on the way to an object: there is one, and no guarded allocation is due. The first one is asked
-  // before anything is written, as the bins that all threads without a cache share are always empty.
-  // The slot is read once: another thread may replace it by null (thread_cache_idle.cpp).
+  // A pop fails if there is no object or if a guarded allocation is due. The first condition is tested before anything
+  // is written, since the bins shared by all threads without a cache are always empty. The slot is read only once:
+  // another thread may set it to null (thread_cache_idle.cpp).
   TARN_ALWAYS_INLINE static void* pop_from(bin& of_class) {
     bin* b = &of_class;
     void** const top = b->top;
     void* object = top[-1];
 #if defined(__x86_64__)
-    // Loaded into the register of the result at once: an instruction less.
+    // Makes GCC load the object into the result register directly: one instruction less.
     asm("" : "+a"(object), "+d"(b));
 #endif
     if (TARN_UNLIKELY(object == nullptr || --b->until_sample < 0)) return nullptr;
@@ -251,7 +263,7 @@ class alignas(separation) thread_cache {
   }
   [[nodiscard]] bool is_empty(unsigned size_class) const { return loaded_[size_class] == no_magazine(); }
 
-  // A spare magazine changes hands. Only the owner puts one, where there is none.
+  // Any thread may take the spare magazine. Only the owner puts one, and only while there is none.
   magazine* take_spare_magazine(unsigned size_class);
   void put_spare_magazine(unsigned size_class, magazine* m);
 
@@ -288,18 +300,23 @@ class alignas(separation) thread_cache {
   std::atomic<std::uint32_t> slow_calls_seen_{0};  // as of the last take_surplus
   std::atomic<bool> surplus_taken_{false};         // nothing to take since then
   std::atomic<std::uint32_t> slow_calls_{0};
-  magazine* empty_[magazine_store::sizes] = {};  // one of each size at hand, so that exchanges need no store
+  // One cached empty magazine per size, so that a swap need not lock the magazine store.
+  magazine* empty_[magazine_store::sizes] = {};
   std::size_t capacity_bytes_ = 0;
-  // The owner is inside; somebody who empties the cache while its owner sleeps is, or is about to be.
+  // busy_: the owner is between enter() and leave(). claimed_: another thread empties the cache, or is about to.
   std::atomic<bool> busy_{false};
   std::atomic<bool> claimed_{false};
-  bool has_holes_ = false;  // written by who has claimed the cache, and then by the owner
-  std::uint8_t holes_[size_classes::count] = {};  // null slots at the bottom of the loaded magazine
-  std::uint8_t most_[size_classes::count] =
-      {};  // objects that a magazine may hold; 0: no place for the class
-  std::uint8_t misses_[size_classes::count] = {};  // while the class has no place: since the last scavenge
-  std::int8_t streak_[size_classes::count] = {};   // misses in a row: of free above zero, of malloc below
-  void** last_top_[size_classes::count] = {};      // as of the last scavenge; null: used since
+  bool has_holes_ = false;  // written by the thread that has claimed the cache, and then by the owner
+  // Per class: null slots at the bottom of the loaded magazine.
+  std::uint8_t holes_[size_classes::count] = {};
+  // Objects that each of the two magazines may hold; 0: the class has no magazine.
+  std::uint8_t most_[size_classes::count] = {};
+  // Misses since the last scavenge, while the class has no magazine.
+  std::uint8_t misses_[size_classes::count] = {};
+  // Misses in a row in one direction: positive for free, negative for malloc.
+  std::int8_t streak_[size_classes::count] = {};
+  // `top` at the last scavenge; null: a slow call has used the class since.
+  void** last_top_[size_classes::count] = {};
   [[no_unique_address]] cache_quarantine quarantine_;
 };
 

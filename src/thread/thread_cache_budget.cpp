@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What a thread's cache may hold, and how it pays for that: the part of thread_cache that works with cache_budget.
+// The part of thread_cache that works with cache_budget: how much a cache may hold, and how capacity is paid for.
 //
-// Thread safety: by the cache's own thread; the budget is shared, by atomic operations. Invariants: see thread_cache.hpp.
+// Thread safety: called by the cache's own thread; the shared budget is changed by atomic operations. Invariants:
+// thread_cache.hpp.
 #include <algorithm>
 
 #include "thread/thread_cache.hpp"
@@ -9,25 +10,25 @@
 namespace tarn {
 namespace {
 
-// What magazines may hold before they stop growing: half as much as the heap, divided among the threads, within
-// these bounds.
+// All magazines together stop growing at half the bytes of the heap in use, but not below least_for_all. Each thread's
+// share of that is within the two bounds below.
 constexpr std::size_t least_for_all = 8 * mib;
 constexpr std::size_t most_per_thread = 4 * mib;
 constexpr std::size_t least_per_thread = 64 * kib;
-// What a bin may hold at first.
+// The first capacity of a bin.
 constexpr std::size_t first_bytes = 4 * kib;
 constexpr std::size_t first_objects = 12;
-// The part of the budget that is kept for the first places of classes, so that threads that came early do not leave
-// the later ones without any.
-constexpr std::size_t part_for_first_places = 4;
+// The fraction of the budget that is reserved for the first capacity of classes, so that early threads do not leave
+// later threads without any.
+constexpr std::size_t part_for_first_capacity = 4;
 
 std::size_t first_most(unsigned size_class) {
   return std::clamp<std::size_t>(first_bytes / class_info(size_class).size, 1, first_objects);
 }
 
-// Misses between two scavenges after which a class gets a place. A block that is allocated and freed once misses twice;
-// the more an idle object costs, the more often its class must have been wanted.
-unsigned misses_for_a_place(unsigned size_class) {
+// Misses between two scavenges after which a class gets its first capacity. A block that is allocated and freed once
+// causes two. Larger classes need more: an idle object of theirs costs more.
+unsigned misses_before_opening(unsigned size_class) {
   constexpr unsigned least = 3;
   constexpr std::size_t bytes_per_miss = 4 * kib;
   return least + static_cast<unsigned>(class_info(size_class).size / bytes_per_miss);
@@ -36,16 +37,16 @@ static_assert(3 + largest_class_size / (4 * kib) <= 255, "misses_ has eight bits
 
 }  // namespace
 
-// What this cache may hold.
+// The bytes that this cache may hold.
 std::size_t thread_cache::share() const {
   const std::size_t limit = budget_->limit.load(std::memory_order_relaxed);
   const std::size_t caches = std::max<std::size_t>(budget_->caches.load(std::memory_order_relaxed), 1);
-  // In proportion to the heap, so that many threads with little in use do not hold more than that.
+  // In proportion to the heap, so that many threads in a small heap do not hold more than the heap.
   const std::size_t all = std::min(limit, std::max(central_->heap().in_use_bytes() / 2, least_for_all));
   return std::clamp(all / caches, std::min(least_per_thread, limit / caches), most_per_thread);
 }
 
-// Takes so many bytes of the budget, as long as no more than `of_limit` of it are taken.
+// Takes `bytes` from the budget unless more than `of_limit` would then be taken. False: refused.
 bool thread_cache::pay(std::size_t bytes, std::size_t of_limit) {
   if (capacity_bytes_ + bytes > share()) return false;
   if (budget_->used.fetch_add(bytes, std::memory_order_relaxed) + bytes > of_limit) {
@@ -56,10 +57,10 @@ bool thread_cache::pay(std::size_t bytes, std::size_t of_limit) {
   return true;
 }
 
-// The class's magazines, two of them, may hold `most` objects each. False: the budget does not allow it.
+// Raises the capacity of each of the class's two magazines to `most` objects. False: the budget does not allow it.
 bool thread_cache::raise_most(unsigned size_class, std::size_t most) {
   const std::size_t limit = budget_->limit.load(std::memory_order_relaxed);
-  const std::size_t growth_limit = limit - limit / part_for_first_places;
+  const std::size_t growth_limit = limit - limit / part_for_first_capacity;
   const std::size_t bytes = 2 * class_info(size_class).size * (most - most_[size_class]);
   if (!pay(bytes, most_[size_class] == 0 ? limit : growth_limit)) return false;
   most_[size_class] = static_cast<std::uint8_t>(most);
@@ -73,10 +74,10 @@ void thread_cache::clear_most(unsigned size_class) {
   most_[size_class] = 0;
 }
 
-// After a miss in a class without a place. False: it gets none yet.
+// Counts a miss in a class without a magazine, and gives it its first capacity after enough of them. False: not yet.
 bool thread_cache::open(unsigned size_class) {
   std::uint8_t& misses = misses_[size_class];
-  if (++misses < misses_for_a_place(size_class)) return false;
+  if (++misses < misses_before_opening(size_class)) return false;
   misses = 0;
   return raise_most(size_class, first_most(size_class));
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
 // How the objects in a sleeping thread's loaded magazines go back, although the thread may wake at any moment and its
-// fast paths ask nobody.
+// fast paths take no lock.
 //
 // The owner's pop() reads the slot below `top` and stops at a null; its push() writes the slot at `top`. So another
-// thread may replace objects by nulls, as long as it never touches `top`, and finds out afterwards which of them the
+// thread may replace objects by null, provided that it never writes `top`, and determines afterwards which of them the
 // owner had already read:
-//   1. claim: from the fence on, the owner's slow paths see `claimed_` and leave the magazines alone, or `busy_` is seen
-//      here. What remains are pop() and push() in the middle of which the owner may be, for any time.
-//   2. exchange each slot below the topmost for null. The topmost object may be in the owner's hand already.
-//   3. fence: what the owner read before it, it has said so in `top` by now, but for the object on top; what it reads
-//      later is null.
-//   4. read `top`; fence, so that what the owner wrote to slots before that is seen. Then, of each slot i of step 2:
+//   1. claim: from the fence on, either the owner's slow paths see `claimed_` and do not touch the magazines, or this
+//      thread sees `busy_` and stops. What remains is one pop() or push() in which the owner may pause for any time.
+//   2. exchange each slot below the topmost one for null. The owner may already have read the topmost object.
+//   3. fence: every object that the owner read before it, except the one on top, shows in `top` by now; every slot
+//      that the owner reads later is null.
+//   4. read `top`; fence, to see what the owner wrote to slots before that. Then, for each slot i of step 2:
 //        not null now       the owner has pushed there, so it had popped what was taken: the object is the owner's;
 //        i just below top   the owner may be about to pop it, or will find the null: the object is put back;
 //        i at or above top  the owner has popped it, or has just pushed it and will store `top` next: it is put back,
-//                           which does no harm where it was popped, as slots at and above `top` mean nothing;
-//        else               the owner has not read it, and cannot any more: the object is taken.
-// Guarded pops: classes above the fast path of malloc pop between enter() and leave(), so that after step 1 nobody pops,
-// and the topmost object may be taken, too. What sleeping threads keep is at most one object of each class up to
+//                           which is harmless if it was popped, since slots at and above `top` are not used;
+//        else               the owner has not read it and cannot read it any more: the object is taken.
+// Guarded pops: classes above fine_end pop between enter() and leave(), so after step 1 nobody pops them, and the
+// topmost object may be taken too. So a sleeping thread keeps at most one object of each class up to
 // size_classes::fine_end. tests/model/sleeper.pml explores the interleavings.
 #include <algorithm>
 
@@ -33,7 +33,7 @@ constexpr bool has_guarded_pops(unsigned size_class) {
 
 }  // namespace
 
-// Step 2 for one class. The objects, each at the index of its slot; null if there are none, or no memory.
+// Step 2 for one class. Returns the objects, each at the index of its slot; null: there are none, or no memory.
 magazine* thread_cache::take_loaded(unsigned size_class) {
   bin& b = bins_[size_class];
   const auto count =
@@ -45,13 +45,15 @@ magazine* thread_cache::take_loaded(unsigned size_class) {
   if (taken == nullptr) return nullptr;
   taken->count = static_cast<std::uint16_t>(count - kept);
   void** const from = loaded_[size_class]->bottom();
+  // acq_rel, without a partner: the owner's accesses are plain, ordered by keep_order() there and by the process fences
+  // here.
   for (std::size_t i = 0; i < taken->count; ++i) {
     taken->bottom()[i] = __atomic_exchange_n(from + i, nullptr, __ATOMIC_ACQ_REL);
   }
   return taken;
 }
 
-// Step 4 for one class.
+// Step 4 for one class. acquire and acq_rel: as in take_loaded().
 void thread_cache::give_back_taken(unsigned size_class, magazine* taken, void** top) {
   void** const from = loaded_[size_class]->bottom();
   void** const safe_end = has_guarded_pops(size_class) ? top : top - 1;
@@ -76,7 +78,7 @@ void thread_cache::give_back_taken(unsigned size_class, magazine* taken, void** 
 }
 
 void thread_cache::empty_while_idle() {
-  // Partner: keep_order() in enter(). acquire: what the owner did before it left, partner of the release in leave().
+  // Fence: partner of keep_order() in enter(). acquire: partner of the release in leave().
   if (!os::process_fence() || busy_.load(std::memory_order_acquire)) return;
   magazine* taken[size_classes::count] = {};
   bool any = false;
@@ -86,7 +88,7 @@ void thread_cache::empty_while_idle() {
     any = any || taken[c] != nullptr;
   }
   if (!any) return;
-  // Partner: keep_order() in pop() and push(). The first call has succeeded, so these do.
+  // Step 3. Partner: keep_order() in pop() and push(). It succeeds because the first call did.
   os::process_fence();
   void** tops[size_classes::count] = {};
   for (unsigned c = 1; c < size_classes::count; ++c)
@@ -97,7 +99,7 @@ void thread_cache::empty_while_idle() {
   }
 }
 
-// By the owner, inside: what is left moves down over the nulls.
+// Called by the owner between enter() and leave(): moves the remaining objects down over the nulls.
 void thread_cache::close_holes() {
   for (unsigned c = 1; c < size_classes::count; ++c) {
     if (holes_[c] == 0) continue;
@@ -116,7 +118,8 @@ void thread_cache::forget_claim() {
   busy_.store(false, std::memory_order_relaxed);
   if (!claimed()) return;
   claimed_.store(false, std::memory_order_relaxed);
-  // How far the other one had come is not known; what it held is lost to the child.
+  // How far the other thread had come is unknown: look for nulls in every class. The objects it held are lost to the
+  // child.
   has_holes_ = true;
   for (std::uint8_t& holes : holes_) holes = 1;
 }
