@@ -17,20 +17,21 @@ namespace {
 
 std::atomic<std::int64_t> last_period{0};
 std::atomic<bool> errands_wait{false};
+// The gates see every change of rights: see note_rights_are_followed().
 std::atomic<bool> rights_followed{false};
-// Some thread has made slow calls between the last two periods.
+// Some thread made slow calls between the last two periods.
 std::atomic<bool> caches_in_use{false};
 
-// Periods with nothing to do, or in which nothing could be given back, before the thread ends.
+// The thread ends after this many periods in a row that left no work.
 constexpr int idle_periods = 3;
 
-// A sanitizer's runtime must know every thread; there the program's own threads run the periods.
+// A sanitizer's runtime must know every thread, so under one the program's own threads run the periods.
 // NOLINTNEXTLINE(misc-redundant-expression): two macros of the same value
 constexpr bool may_have_thread = !TARN_TSAN && !TARN_ASAN;
 
 std::int64_t period_ms() { return std::clamp<std::int64_t>(options::decay_ms() / 2, 10, 60000); }
 
-// Whoever has used its cache since the last period may sleep from now on, and its surplus is then to be taken.
+// A thread that used its cache since the last period may sleep from now on; a later period then takes its surplus.
 bool caches_hold_surplus() {
   return caches_in_use.load(std::memory_order_relaxed) &&
          engine::budget.used.load(std::memory_order_relaxed) >= cache_budget::watch_bytes;
@@ -47,7 +48,7 @@ void run_errands() {
   engine::for_each_extension([](const engine::extension& e) { e.run_errands(); });
 }
 
-// Sleeps for what is left of the period, but for errands. Returns early when the thread must end.
+// Sleeps until the end of the period, and runs errands when they are requested. Returns early if the thread must end.
 void sleep_until(std::int64_t end_ms) {
   while (!os::background_thread_must_end()) {
     const std::int64_t left = end_ms - os::now_ms();
@@ -58,8 +59,8 @@ void sleep_until(std::int64_t end_ms) {
   }
 }
 
-// The time of the next period: a thread that was ended by a hold is followed by one that keeps its periods, however often
-// that happens. After a long time without a period memory is young, and a whole one passes first.
+// The time of the next period. A thread that follows one ended by a hold keeps its schedule, however often that
+// happens. After a long time without periods, memory counts as young: a whole period passes first.
 std::int64_t next_period_ms() {
   const std::int64_t now = os::now_ms();
   const std::int64_t period = period_ms();
@@ -67,7 +68,7 @@ std::int64_t next_period_ms() {
   return now - last < 2 * period ? last + period : now + period;
 }
 
-// Returns whether work is left. A period that a hold breaks off goes on as soon as there is a thread again.
+// Returns whether work is left. A period that a hold interrupts is due again as soon as there is a thread.
 bool run_period_of_thread() {
   const std::int64_t begin = os::now_ms();
   const bool left = run_period();
@@ -109,7 +110,7 @@ void wake() {
   if (options::decay_ms() < 0) return;
   if (thread_allowed() && os::ensure_background_thread()) return;
   if (thread_allowed() && os::in_vfork_child()) {
-    // Its parent may sleep for long after it, and has no thread yet that would do this.
+    // The vfork child shares its parent's heap; the parent may sleep for long and has no thread that could purge.
     engine::heap.trim(0);
   } else {
     run_period_if_due();
@@ -140,7 +141,7 @@ bool run_period() {
 
 }  // namespace tarn::decay
 
-// A period ends between two steps, and each step within milliseconds, when the thread must end.
+// When the thread must end, a period stops between two steps; each step checks for that within milliseconds.
 void tarn::os::background_thread_body() {
   using namespace tarn::decay;
   for (;;) {
@@ -152,7 +153,7 @@ void tarn::os::background_thread_body() {
   }
 }
 
-// The other heaps are tests' own.
+// Heaps other than the engine's are those of tests.
 void tarn::free_memory_gathered(const page_heap& heap) {
   if (&heap == &engine::heap) decay::wake();
 }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT
-// Decay: gives idle memory back to the system, also when the program has gone to sleep.
+// decay: gives idle memory back to the system, even when the program has fallen asleep.
 //
-// A background thread runs a period every half of the decay time and ends when there is nothing left to give
-// back; wake() starts it again. Where it is not allowed or cannot be started, the program's own threads run
-// the period, on slow paths, when it is due.
+// A background thread runs one period per half of the decay time (10 ms to 60 s) and ends when nothing is left to give
+// back; wake() starts it again. If the thread is not allowed or cannot be started, the program's own threads run the
+// period, in slow paths, when it is due.
 #pragma once
 
 namespace tarn::decay {
 
-// Free memory has gathered. Cheap when the thread is running. Called without locks.
+// Much memory is free: starts the thread or runs a due period. Cheap if the thread is running. Call without locks.
 void wake();
 
-// Has the background thread run the extensions' errands at once, before its next period. False: there is no such thread
-// and will be none, so the caller does them itself. Requires: extension::has_work() says that there are some. Called
-// without locks.
+// Makes the background thread run the extensions' errands now, before its next period. False: there is no such thread
+// and none can start, so the caller must run them. Requires: extension::has_work() is true while there are errands.
+// Call without locks.
 bool run_errands_soon();
 
-// One period, by the calling thread.
+// Runs one period in the calling thread. Returns whether work is left.
 bool run_period();
 
-// By the gates, at load: whatever the program calls to change its rights passes through them, so the option `auto` means a
-// thread. Without gates, as in a static program, it means none.
+// Called by the gates at load: all calls by which the program changes its rights pass through them. The option value
+// `auto` then allows a thread; without gates, as in a static program, it does not.
 void note_rights_are_followed();
 
 }  // namespace tarn::decay

@@ -32,16 +32,16 @@ namespace {
 enum class thread_phase : std::uint8_t { fresh, attached, ended };
 thread_local constinit thread_phase phase = thread_phase::fresh;
 
-// A program may have used up all keys before our first allocation; key 0 is then another's. Without a key, and for a
-// thread whose value libc has no memory for, nobody tells us that a thread ends: its cache is adopted later
-// (registry.cpp), so that such caches stay few.
+// The key whose destructor tells that a thread ends. A program may have used up all keys before our first allocation
+// (exit_key is then meaningless), and libc may have no memory for a thread's value. A thread without a value ends
+// unnoticed; its cache is adopted later (thread/registry.cpp), so such caches stay few.
 pthread_key_t exit_key;
 bool has_exit_key = false;
 
-// libc calls the destructors of all keys in rounds, as long as any has a value, PTHREAD_DESTRUCTOR_ITERATIONS
-// times at most. Other keys' destructors allocate and free, so the cache goes in the last round: until then
-// the key is given a value again. The value counts the rounds.
-// ThreadSanitizer's own destructor takes its state away in the last one.
+// libc calls the destructors of all keys in rounds while any key has a value, at most PTHREAD_DESTRUCTOR_ITERATIONS
+// times. Other keys' destructors allocate and free, so the cache is destroyed only in the last round: before that, the
+// key is given a value again. The value counts the rounds. ThreadSanitizer's destructor removes its state in the last
+// round, so there the cache goes one round earlier.
 constexpr std::uintptr_t last_round = PTHREAD_DESTRUCTOR_ITERATIONS - TARN_TSAN;
 
 void thread_ends(void* value) {
@@ -59,12 +59,12 @@ void thread_ends(void* value) {
 constinit os::mutex preparing{os::lock_rank::preparation};
 std::atomic<bool> prepared{false};  // written under `preparing`
 
-// Here, and not beside what it registers: an archive's member is linked only if something names it. Not on the first
-// allocation, which may come in a sandbox that lets no file be opened.
+// In this file, not in fork.cpp: a member of an archive is linked only if something refers to it. Not at the first
+// allocation: that may come in a sandbox that forbids opening files.
 [[gnu::constructor(101)]] void at_load([[maybe_unused]] int count, [[maybe_unused]] char** arguments,
                                        [[maybe_unused]] char** environment) {
 #ifdef __GLIBC__
-  // This library's constructors come before libc's own, and may allocate; libc will set the same.
+  // This library's constructors run before libc's, and may allocate; libc will set the same value.
   if (environ == nullptr) environ = environment;
 #endif
   register_fork_handlers();
@@ -72,12 +72,12 @@ std::atomic<bool> prepared{false};  // written under `preparing`
   os::machine_bytes();
 }
 
-// A fork by another thread waits until all is done.
+// Prepares the engine once. The lock makes a fork by another thread wait until preparation is complete.
 void prepare() {
   {
     os::lock_guard guard(preparing);
     if (prepared.load(std::memory_order_relaxed)) return;
-    // Nothing here allocates, and no block exists yet: all of them are marked with one secret.
+    // Nothing here allocates, so no block exists yet: all blocks are marked with the same secret.
     free_mark::choose_secret();
     options::read_environment();
     has_exit_key = pthread_key_create(&exit_key, thread_ends) == 0;
@@ -85,13 +85,13 @@ void prepare() {
     prepared.store(true, std::memory_order_release);
   }
   free_mark::protect_secret();
-  // Where constructors of others, which allocate, come before ours: the handlers that they register run before ours.
-  // pthread_atfork allocates from the 49th handler on, and would wait for itself if that were the first allocation of
-  // the process, before any constructor of this library.
+  // If another library's constructor, which allocates, runs before ours, our fork handlers are registered here, before
+  // those that it registers. pthread_atfork allocates from the 49th handler on; if that were the process's first
+  // allocation, before any constructor of this library, it would wait for itself.
   register_fork_handlers();
 }
 
-// After the constructors that note what the options' warnings need: those of os/ have priority 101.
+// Runs after the constructors of src/os, which have priority 101: warnings about options need what they record.
 [[gnu::constructor]] void prepare_at_load() { prepare(); }
 
 }  // namespace
@@ -106,11 +106,11 @@ thread_cache* attach_thread() {
   bool adopted = false;
   thread_cache* cache = registry.create(&adopted);
   if (cache == nullptr) return nullptr;
-  // Set before setspecific, which may allocate.
+  // Set before pthread_setspecific, which may allocate.
   local_cache = cache;
   if (phase == thread_phase::fresh) {
     phase = thread_phase::attached;
-    // It may allocate, and fail; free, too, may have come here, and leaves errno alone.
+    // pthread_setspecific may allocate and fail; errno must stay unchanged, since the caller may be free().
     const int error = errno;
     if (has_exit_key) pthread_setspecific(exit_key, reinterpret_cast<void*>(std::uintptr_t{1}));
     errno = error;

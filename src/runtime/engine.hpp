@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The engine: the one instance of every tier, and each thread's way to its cache.
+// engine: the one instance of every tier, and the calling thread's cache.
 //
-// All of it is constant-initialised: it works before any constructor has run, and nothing of it is ever
-// destroyed, so objects of any storage duration may be freed at any time.
+// Everything is constant-initialised, so it works before any constructor has run. Nothing is ever destroyed, so objects
+// of any storage duration may be freed at any time.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace tarn::engine {
 
-// Hidden, so that they are reached without the global offset table.
+// Hidden visibility: accesses need no global offset table.
 #pragma GCC visibility push(hidden)
 
 extern page_map map;
@@ -37,27 +37,28 @@ extern sample_windows guard_windows;
 // Bytes of live large blocks.
 extern std::atomic<std::size_t> large_bytes;
 
-// What a thread without a cache has instead: every access misses.
+// The cache of a thread that has none of its own: every access misses.
 extern thread_cache no_cache;
 
 // The calling thread's cache, or &no_cache.
 extern thread_local constinit thread_cache* local_cache;
 
-// The calling thread's cache, made if needed. Null when the thread is about to end, or there is no memory:
-// then the caller goes to `central_tier` itself.
+// The calling thread's cache, created if necessary. Null: the thread is about to end, or there is no memory; the caller
+// then uses `central_tier` directly.
 thread_cache* attach_thread();
 
-// Gathers all free objects that can be had (the calling thread's, other threads' surplus, depots) into spans,
-// and empty spans into the page heap.
+// Moves all free objects that it can reach (the calling thread's, other threads' surplus, depots) into spans, and spare
+// spans into the page heap.
 void reclaim();
 
-// Has fork hold the engine's locks; the first call counts. Not with a lock held: it may allocate.
+// Registers the fork handlers; only the first call has an effect. Call without a lock: it may allocate.
 void register_fork_handlers();
-// What the fork handlers do, around calls that copy the process and run none. By any thread and in signal handlers.
+// The fork handlers' work, for system calls that copy the process without running handlers. Any thread, also in signal
+// handlers.
 void before_copy();
 void after_copy_in_parent();
 void after_copy_in_child();
-// For fork.
+// For fork only.
 os::mutex& preparation_lock();
 
 #pragma GCC visibility pop

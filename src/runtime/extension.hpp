@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// extension: how what is built on the engine, such as typed pools, takes part in its life without the engine
-// knowing it: decay, the end of threads, fork, gathering of memory.
+// extension: the interface by which layers above the engine (typed pools, recyclers, buffer pools) take part in decay,
+// the end of threads, fork and memory reclaim, without the engine depending on them.
 //
-// There are three, each a constant table of functions that its layer defines. They are attached by their first use, and
-// stay. All that is writable is whether one is attached: whoever writes there calls nothing but these functions.
-// Thread safety: attach() by any thread; the functions are called as their comments say.
+// There are three extensions, each a constant table of functions defined by its layer. The first use of a layer
+// attaches its extension for good. The only writable data is whether each one is attached: an attacker who writes there
+// can cause no call other than of these functions.
+// Thread safety: attach() may be called by any thread; the functions as their comments say.
 #pragma once
 
 #include <atomic>
@@ -16,48 +17,48 @@
 namespace tarn::engine {
 
 struct extension {
-  // In the order of the ranks of their locks.
+  // The extensions, in the order of the ranks of their locks.
   enum lock_order : std::uint8_t { recyclers, buffers, pools, count };
 
   static void nothing() {}
   static void no_locks(const os::lock_walk&) {}
 
-  // One period of decay.
+  // Runs one period of decay.
   void (*age)() = nothing;
-  // Something that age() could give back.
+  // Whether age() could give something back, or errands wait.
   bool (*has_work)() = [] { return false; };
-  // Gathers free objects into spans, and empty spans into the page heap.
+  // Moves free objects into spans, and spare spans into the page heap.
   void (*reclaim)() = nothing;
-  // Gives back on the program's request what reclaim() does not touch, because the program's code takes part in it.
+  // Gives back, on the program's request, memory that reclaim() does not touch because code of the program must run.
   void (*trim)() = nothing;
-  // The calling thread has taken over the cache of a thread that ended without telling us.
+  // The calling thread has adopted the cache of a thread that ended unnoticed.
   void (*thread_adopts)() = nothing;
   // The calling thread ends; it may still free objects afterwards.
   void (*thread_ends)() = nothing;
-  // Its locks, for fork: those that rank from lock_rank::caretaker to lock_rank::depot, and those below the page heap's.
-  // Also called while it is not attached.
+  // Visits its locks, for fork: `upper` those of ranks caretaker to depot, `lower` those taken after the page heap's.
+  // Also called while the extension is not attached.
   void (*walk_upper_locks)(const os::lock_walk&) = no_locks;
   void (*walk_lower_locks)(const os::lock_walk&) = no_locks;
-  // The fork of the calling thread, the only one, holds all locks; this may take them again.
+  // In the child, whose only thread calls it while fork holds all locks; it may lock them again.
   void (*after_fork_in_child)() = nothing;
-  // What has been put off for the background thread (decay::run_errands_soon()).
+  // Does the work that was deferred to the background thread (decay::run_errands_soon()).
   void (*run_errands)() = nothing;
 };
 
 #pragma GCC visibility push(hidden)
 
-// Of the layers above.
+// Defined by the layers above.
 extern const extension recycler_extension;
 extern const extension buffer_extension;
 extern const extension pool_extension;
 
-// By extension::lock_order. Null in a program that is linked with the archive and does not use the layer.
+// Indexed by extension::lock_order. Null if the program is linked with the archive and does not use the layer.
 extern const extension* const extensions[extension::count];
 extern constinit std::atomic<bool> attached[extension::count];
 
 #pragma GCC visibility pop
 
-// Does nothing if it is there already.
+// Does nothing if the extension is attached already.
 inline void attach(extension::lock_order which) {
   // release: partner of the acquire in for_each_extension().
   if (!attached[which].load(std::memory_order_relaxed))

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
-// fork: the child gets a whole heap. All locks are taken before, in the order of their ranks, so that no
-// structure is half changed at the moment of the copy, and released on both sides after, in reverse.
+// fork: gives the child a consistent heap. Before fork, all locks are taken in the order of their ranks, so no
+// structure is being changed when the process is copied; after it, both sides release them in reverse order.
 //
-// The handlers are registered before those of other libraries where that can be had (engine.cpp), so that they run last
-// before the fork and first after it: other libraries' handlers allocate, wait for threads and for locks of their own.
+// Where possible, the handlers are registered before those of other libraries (engine.cpp), so that they run last
+// before fork and first after it: other libraries' handlers allocate, and wait for threads and for locks of their own.
 //
-// A signal handler may fork whatever its thread was doing. What the thread holds stays as it is, on both sides, for the
-// interrupted operation goes on when the handler returns. In the child the structures are put right only if none was
-// being changed by it; otherwise the next fork's child does it, and until then what the parent's other threads held is
-// lost to this one. From the first lock to the last, signals are blocked: no handler forks in there.
+// A signal handler may fork whatever its thread was doing. Locks that the thread holds stay held on both sides, because
+// the interrupted operation continues when the handler returns. The child repairs the structures only if its thread was
+// not changing any of them; otherwise the next fork's child repairs them, and until then the memory that the parent's
+// other threads held is lost to this child. Signals are blocked while locks are being taken and held, so no handler
+// forks meanwhile.
 //
-// libc's fork takes the lock of the list of open streams. A thread may hold that lock, or a stream's, while
-// it waits for one of ours; so the list's lock has to come first, or fork would wait for ever.
+// libc's fork takes the lock of the list of open streams. A thread may wait for one of our locks while it holds that
+// lock or a stream's. So the list's lock is taken first; otherwise fork could deadlock.
 #include <pthread.h>
 #include <signal.h>
 
@@ -24,7 +25,7 @@
 #include "runtime/options.hpp"
 
 extern "C" {
-// glibc's; absent elsewhere. Recursive, as fork takes the list's lock again.
+// Functions of glibc, absent in other libcs. The lock is recursive: fork takes it again.
 [[gnu::weak]] void _IO_list_lock();
 [[gnu::weak]] void _IO_list_unlock();
 [[gnu::weak]] void _IO_list_resetlock();
@@ -35,12 +36,13 @@ namespace {
 
 using os::lock_walk;
 
-// The calling thread's forks: more than one if a handler of a signal that is not blocked forks inside of fork.
+// Nesting of the calling thread's forks: above 1 if the handler of a signal that is not blocked forks within fork.
 thread_local constinit unsigned depth = 0;
 thread_local constinit std::uint64_t signals_before = 0;
 
-// All but those that the processor raises, which a library's fork handler may need, and libc's own two: a setuid waits
-// until all threads have taken the second one. It may be called by a handler above a section whose lock fork waits for.
+// Blocks all signals except those that the processor raises, which a library's fork handler may need, and libc's two
+// own signals: setuid waits until every thread has handled the second one, and may have been called by a handler that
+// interrupted a critical section whose lock fork waits for.
 void block_signals() {
   constexpr int of_libc[] = {32, 33};  // cancellation and setuid
   std::uint64_t mask = ~std::uint64_t{0};
@@ -84,7 +86,7 @@ void walk_locks(const lock_walk& w) {
   for (unsigned i = 0; i < group_count; ++i) groups[w.backwards ? group_count - 1 - i : i](w);
 }
 
-// The calling thread is in a signal handler that has interrupted a section of some lock.
+// Whether the calling thread is in a signal handler that has interrupted a critical section.
 bool has_interrupted_section() {
   static thread_local constinit bool found;
   found = false;
@@ -92,7 +94,7 @@ bool has_interrupted_section() {
   return found;
 }
 
-// `fork` is libc's: it will take the lock of the list of streams, too.
+// `fork`: called for libc's fork, which will take the lock of the list of streams.
 void before(bool fork) {
   if (depth++ != 0) return;
   block_signals();

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t longest_value = 256;
 
 std::atomic<std::int64_t> decay_value{1000};
-// The hardened build has no background thread, whatever is asked for.
+// The hardened build never has a background thread.
 std::atomic<background> background_value{hardened_build ? background::off : background::automatic};
 constinit char statistics_path[longest_value] = "";
 
@@ -114,7 +114,7 @@ bool apply_background(const char* value) {
   } names[] = {{"auto", background::automatic}, {"on", background::on}, {"off", background::off}};
   for (const auto& [name, choice] : names) {
     if (std::strcmp(value, name) != 0) continue;
-    // The hardened build has no such thread, whatever it is told.
+    // The hardened build never has such a thread.
     background_value.store(hardened_build ? background::off : choice, std::memory_order_relaxed);
     return true;
   }
@@ -183,7 +183,7 @@ constexpr const char* origin_names[] = {"default", "environment", "program"};
 int change(const char* name, const char* value, origin from) {
   for (std::size_t i = 0; i < option_count; ++i) {
     if (std::strcmp(table[i].name, name) != 0) continue;
-    // What is in effect and what is told of it change together, in a forked child too.
+    // The value in effect and the value reported change together, also as seen by a forked child.
     os::lock_guard guard(settings_lock);
     if (std::strlen(value) >= longest_value || !table[i].apply(value)) return EINVAL;
     std::memcpy(settings[i].value, value, std::strlen(value) + 1);
@@ -232,7 +232,7 @@ void read_variable(const char* variable) {
     const char c = i == length ? '\0' : variable[i];
     name[i - prefix] = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
   }
-  // TARN_LIBRARY and TARN_LIB say to tools where this library lies.
+  // TARN_LIBRARY and TARN_LIB tell tools where this library is.
   if (std::strncmp(variable + prefix, "LIB", 3) == 0) return;
   const int result = known ? change(name, equals + 1, origin::environment) : ENOENT;
   if (result == ENOENT) warn_unknown(variable, length);

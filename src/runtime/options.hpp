@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Options: one table of names, defaults, meanings and what a value does. Set from the environment once,
-// before the first block is handed out, and by tarn_set_option at any time. The table for people is
+// options: one table with each option's name, default, meaning and effect. Options are read from the environment once,
+// before the first block is handed out, and can be set by tarn_set_option() at any time. Documentation for users:
 // docs/options.md.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace tarn::options {
 
-// Reads TARN_…; unknown names and bad values are reported once, each with what is valid. Ignored where the
-// process has more rights than its user (setuid, file capabilities).
+// Reads the variables TARN_…; reports each unknown name and bad value once, with what is valid. Ignores the environment
+// if the process has more rights than its user (setuid, file capabilities).
 void read_environment();
 
 // 0, ENOENT or EINVAL.
@@ -21,15 +21,16 @@ int set(const char* name, const char* value);
 // 0 or ENOENT.
 int describe(std::size_t index, tarn_option& out);
 
-// For fork: guards all that set() changes.
+// For fork. Guards everything that set() changes.
 os::mutex& lock();
 
 // Milliseconds after which idle memory goes back; 0 at once, -1 never.
 std::int64_t decay_ms();
-// Whether there may be a thread: `automatic` where the gates are (decay.hpp), `on` wherever the system lets one start.
+// Whether there may be a background thread: `automatic`: if the gates are present (decay.hpp); `on`: if the system lets
+// one start.
 enum class background : std::uint8_t { automatic, on, off };
 background background_choice();
-// Null: none. "stderr", or a path.
+// Where to write statistics at exit: "stderr" or a path; null: nowhere.
 const char* statistics_at_exit();
 
 }  // namespace tarn::options

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Fork handlers registered before all constructors, those of libraries included, for a program that is linked with an
-// archive. The shared libraries are linked with -z initfirst instead: this section is not allowed in them, and so this file
-// is an archive's member of its own, which only the linker's --undefined=tarn_program_start brings in (src/CMakeLists.txt).
+// Registers the fork handlers before all constructors, including those of libraries, in a program linked with an
+// archive. The shared libraries are linked with -z initfirst instead, since .preinit_array is not allowed in them. So
+// this file is a separate member of the archive, which only the linker option --undefined=tarn_program_start brings in
+// (src/CMakeLists.txt).
 #include "runtime/engine.hpp"
 
 extern "C" {

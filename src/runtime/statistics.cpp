@@ -54,14 +54,14 @@ void put_json_string(text_writer& out, const char* text) {
   out.put('"');
 }
 
-// Programs close standard error before libraries' destructors run: those of coreutils do, to see whether all could be
-// written. Not when the option is read, which may be in a sandbox.
+// Some programs (coreutils) close standard error before the destructors of libraries run, to check that everything was
+// written; so it is duplicated here. Not when the option is read: that may be in a sandbox.
 [[gnu::constructor]] void at_load() {
   const char* where = secure_getenv("TARN_STATS");
   if (where != nullptr && std::strcmp(where, "stderr") == 0) os::keep_standard_error();
 }
 
-// libc's destructors of the program have run by then, or will run after; the figures are of this moment.
+// The program's own destructors may run before or after this one; the figures are those of this moment.
 [[gnu::destructor]] void write_at_exit() {
   const char* where = options::statistics_at_exit();
   if (where == nullptr) return;
@@ -97,7 +97,7 @@ void collect(tarn_stats& out) {
   out.threads = engine::registry.count();
   out.cached = engine::central_tier.handover_bytes();
   engine::registry.for_each([&out](thread_cache& cache) { out.cached += cache.cached_bytes(); });
-  // These are of later moments than in_use. Parts are no larger than the whole, so that no difference of them wraps.
+  // These figures are read later than in_use. Bound the parts by the whole, so that no difference wraps.
   out.large = std::min<std::uint64_t>(engine::large_bytes.load(std::memory_order_relaxed), out.in_use);
   out.cached = std::min(out.cached, out.in_use - out.large);
   for (unsigned c = 0; c < size_classes::all; ++c) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A snapshot of all tiers' figures, and its one form as text.
+// statistics: a snapshot of all tiers' figures, and its form as JSON. Thread safety: any thread.
 #pragma once
 
 #include "base/text.hpp"
@@ -8,7 +8,7 @@
 namespace tarn::statistics {
 
 void collect(tarn_stats& out);
-// One JSON object, without a line's end. `with_process`: the process's number and program too.
+// Writes one JSON object without a newline. `with_process`: includes the process's number and program.
 void write_json(text_writer& out, bool with_process);
 
 }  // namespace tarn::statistics
