@@ -19,7 +19,7 @@ constinit std::atomic<const guarded_blocks*> watched{nullptr};
 #if defined(__x86_64__)
 
 guarded_report::access kind_of(const ucontext_t& context) {
-  constexpr long written = 2;  // the processor's page-fault error code
+  constexpr long written = 2;  // bit of the processor's page-fault error code
   return (context.uc_mcontext.gregs[REG_ERR] & written) != 0 ? guarded_report::access::write
                                                              : guarded_report::access::read;
 }
@@ -33,7 +33,7 @@ unwind::frame_origin origin_of(const ucontext_t& context) {
 
 #else
 
-// The exception syndrome is in one of the records behind the registers.
+// The exception syndrome register is in one of the records that follow the registers.
 guarded_report::access kind_of(const ucontext_t& context) {
   constexpr std::uint32_t magic = 0x45535201;
   constexpr std::uint64_t written = 1U << 6;
@@ -69,8 +69,8 @@ void report(const guarded_blocks& blocks, const siginfo_t& info, const ucontext_
   guarded_report::write_fault(*slot, {address, kind_of(context), origin_of(context)});
 }
 
-// Puts the default action back where a handler of the program's has called this one; the kernel has done so already where
-// it called this one itself (SA_RESETHAND). False where the system refuses.
+// Restores the default action if a handler of the program has called this one; if the kernel called it, it has restored
+// the action already (SA_RESETHAND). False: the system refuses.
 bool reset_action(int signal) {
   struct sigaction now {};
   if (sigaction(signal, nullptr, &now) != 0) return false;
@@ -81,9 +81,9 @@ bool reset_action(int signal) {
   return sigaction(signal, &standard, nullptr) == 0;
 }
 
-// Sends the thread the same signal with the same facts: it waits until the handler has returned, and comes before the
-// interrupted instruction. A signal that was sent, or that the kernel forces for a broken signal frame, would not come
-// again by itself.
+// Sends the same signal with the same information to this thread. It stays pending until the handler has returned, and
+// is delivered before the interrupted instruction continues. Needed because a signal sent by a process, or forced by
+// the kernel for a broken signal frame, would not be raised again.
 bool send_again(int signal, const siginfo_t& info) {
   return os::system_call(SYS_rt_tgsigqueueinfo, os::system_call(SYS_getpid), os::system_call(SYS_gettid),
                          signal, reinterpret_cast<long>(&info)) == 0;
@@ -94,7 +94,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   const guarded_blocks* const blocks = watched.load(std::memory_order_relaxed);
   if (blocks != nullptr) report(*blocks, *info, *static_cast<const ucontext_t*>(context));
   if (!reset_action(signal) || !send_again(signal, *info)) {
-    // As where a filter forbids it. SIGSEGV is blocked here, so the kernel ends the process by it at a fault.
+    // For example, a seccomp filter forbids it. SIGSEGV is blocked here, so the kernel ends the process at another
+    // fault.
     volatile int* const nowhere = nullptr;
     *nowhere = 0;  // NOLINT(clang-analyzer-core.NullDereference): the fault is the purpose
   }

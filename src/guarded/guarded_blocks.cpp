@@ -14,12 +14,12 @@ namespace tarn {
 
 namespace {
 
-// The pages of all live and freed blocks together.
+// The most bytes of all slots together.
 constexpr std::size_t most_bytes = mib;
-// Of every so many blocks of a class one lies at the start of its slot, where an underflow faults at once.
+// One in start_interval blocks of a class lies at the start of its slot, where an underflow faults at once.
 constexpr unsigned start_interval = 4;
-// A class may have live blocks up to this part of the slots that are left, so that long-lived blocks of common classes
-// leave some to the others.
+// A class gets another slot only while its live blocks are at most this fraction of the slots left, so that long-lived
+// blocks of common classes leave slots for other classes.
 constexpr std::size_t class_divisor = 4;
 
 bool is_filled(std::uintptr_t start, std::size_t bytes, unsigned char value) {
@@ -59,12 +59,13 @@ bool guarded_blocks::ensure_region() {
       slot_count_ = count;
       for (std::size_t i = 0; i < count; ++i) queue_[i] = static_cast<std::uint8_t>(i);
       queued_ = count;
-      // release: partner of the acquire above; contains() needs none, as whoever asks has got a block.
+      // release: partner of the acquire above. contains() needs no acquire: its caller has a block.
       base_.store(address_of(region.start), std::memory_order_release);
       used = true;
     }
   }
   if (region.start != nullptr && !used) os::release(region);
+  // acquire: as above; another thread may have made the region.
   return base_.load(std::memory_order_acquire) != 0;
 }
 
@@ -73,7 +74,7 @@ std::uintptr_t guarded_blocks::slot_start(const guarded_slot* slot) const {
   return base_.load(std::memory_order_relaxed) + (2 * index + 1) * slot_bytes_;
 }
 
-// Requires an address in the region; that of a guard gives the slot before it, or the first one.
+// The slot of an address in the region. An address in a guard gives the slot before it, or the first one.
 guarded_slot* guarded_blocks::slot_at(std::uintptr_t address) {
   const std::size_t unit = (address - base_.load(std::memory_order_relaxed)) / slot_bytes_;
   return &slots_[unit == 0 ? 0 : std::min((unit - 1) / 2, slot_count_ - 1)];
@@ -125,8 +126,8 @@ void guarded_blocks::put_back(guarded_slot* slot) {
 
 // ---- blocks ----
 
-// Makes the block's pages accessible. A mapping that is changed as a whole and never joined with its neighbours takes a
-// third of the time, so a page that is a block's only one is set apart by advice that its neighbours do not have.
+// Makes the block's pages accessible. Changing a whole mapping that is never merged with its neighbours takes a third
+// of the time. So the only page of a block is made a separate mapping, by advice that its neighbours lack.
 bool guarded_blocks::open(guarded_slot& slot, bool at_start) {
   const page_range pages = pages_of(slot);
   void* const memory = reinterpret_cast<void*>(pages.start);
@@ -148,7 +149,7 @@ void* guarded_blocks::allocate(std::size_t size, unsigned size_class) {
   slot->size = size;
   slot->freed.count = 0;
   if (!open(*slot, at_start)) {
-    // As where the table of mappings is full.
+    // For example, the table of mappings is full.
     slot->state.store(guarded_state::unused, std::memory_order_relaxed);
     put_back(slot);
     return nullptr;
@@ -176,7 +177,7 @@ void guarded_blocks::check_filling(const guarded_slot& slot) const {
                   is_filled(end, pages.end - end, filling))) {
     return;
   }
-  // The byte that is nearest to the block.
+  // Find the damaged byte nearest to the block.
   std::uintptr_t at = end;
   while (at < pages.end && *reinterpret_cast<const unsigned char*>(at) == filling) ++at;
   if (at == pages.end) {
@@ -197,7 +198,8 @@ void guarded_blocks::deallocate(void* block) {
   slot->freed.record();
   check_filling(*slot);
   const page_range pages = pages_of(*slot);
-  // Refused, as where the table of mappings is full, the block stays accessible, and its slot waits all the same.
+  // If the system refuses (for example, the table of mappings is full), the block stays accessible; its slot waits all
+  // the same.
   os::forbid_access(reinterpret_cast<void*>(pages.start), pages.bytes());
   live_bytes_.fetch_sub(slot->size, std::memory_order_relaxed);
   put_back(slot);

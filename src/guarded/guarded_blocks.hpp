@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: MIT
-// guarded_blocks: a fixed number of slots, in each of which one block at a time lies alone on its own system pages,
-// with pages before and behind that fault on every access. When the block is freed, its pages fault too, until the
-// slot is used again; freed slots wait in a queue, so that this takes as long as it can.
+// guarded_blocks: a fixed number of slots, each of which holds one block at a time, alone on its own system pages
+// between pages that fault on every access. When the block is freed, its pages fault too until the slot is used again;
+// freed slots wait in a queue, so that this takes as long as possible.
 //
-// The region, in units of slot_bytes_: guard, slot, guard, slot, …, guard. Only the pages of live blocks are
-// accessible. A block ends where its slot ends (up to its alignment), so that an overflow faults, or begins where it
-// begins, so that an underflow does. The rest of its pages is filled, and looked at when the block is freed.
+// The region, in units of slot_bytes_; only the pages of live blocks are accessible:
+//
+//   +-------+--------+-------+--------+-------+-- … --+--------+-------+
+//   | guard | slot 0 | guard | slot 1 | guard |       | slot n | guard |
+//   +-------+--------+-------+--------+-------+-- … --+--------+-------+
+//
+//   a slot with its block at the end          |  fault  | filling |   block   |+|  guard …
+//   a slot with its block at the start guard …|   block   | filling |   fault   |
+//
+// A block ends where its slot ends (up to its alignment, +), so an overflow faults; or it begins where the slot begins,
+// so an underflow faults. The rest of its pages is filled with a pattern, which is checked when the block is freed.
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread. A slot belongs to the thread that
-// has taken it from the queue, or has changed its state from live; the queue is guarded by the lock, under which there
-// is no system call. A fault handler reads slots without any lock: what it sees may be of two moments.
-// Invariant: every slot is in the queue, or live, or in the hands of one thread.
+// has taken it from the queue, or has changed its state from `live`. The lock guards the queue; no system call is made
+// under it. A fault handler reads slots without a lock and may see a mixture of two states.
+// Invariant: every slot is in the queue, or holds a live block, or is being changed by one thread.
 #pragma once
 
 #include <atomic>
@@ -22,12 +30,12 @@
 
 namespace tarn {
 
-// Who called, innermost first: what unwind::walk() gave.
+// A call path, innermost frame first, as unwind::walk() gives it.
 struct call_stack {
   static constexpr std::size_t most = 24;
   std::uintptr_t frames[most] = {};
   std::size_t count = 0;
-  long thread = 0;  // the system's number
+  long thread = 0;  // the kernel's thread id
 
   void record();
 };
@@ -41,7 +49,8 @@ enum class guarded_state : std::uint8_t {
 struct guarded_slot {
   std::atomic<guarded_state> state{guarded_state::unused};
   std::uint8_t size_class = 0;
-  bool apart[2] = {};        // its last and its first page are mappings of their own
+  // Whether the slot's last page ([0]) and its first page ([1]) are separate mappings: see open().
+  bool apart[2] = {};
   std::uintptr_t start = 0;  // of the block
   std::size_t size = 0;
   call_stack allocated;
@@ -50,20 +59,20 @@ struct guarded_slot {
 
 class guarded_blocks {
  public:
-  // Of requests that are guarded: what a slot holds with 4 KiB pages.
+  // The largest request that is guarded: the size of a slot with 4 KiB pages.
   static constexpr std::size_t largest_size = 16 * kib;
   static constexpr std::size_t most_slots = 64;
 
   constexpr guarded_blocks() = default;
 
-  // A block for a request of 1 to largest_size bytes, aligned as the size class would be: to 16 bytes (8 below a size of
-  // 16), and to any power of two up to a page that divides the size. Null when all slots are in use, when the class has
-  // its part of them, or when the system refuses.
+  // A block for a request of 1 to largest_size bytes, aligned like an object of the size class: to 16 bytes (8 if the
+  // size is below 16), and to any power of two up to a page that divides the size. Null: all slots are in use, the
+  // class has its share of them, or the system refuses.
   void* allocate(std::size_t size, unsigned size_class);
   // Requires: contains(block). Ends the process with a report if no live block begins there, or if the program has
-  // written outside of it.
+  // written outside the block.
   void deallocate(void* block);
-  // Bytes that may be used: those asked for. 0: no live block begins there.
+  // The usable bytes, which are exactly those requested. 0: no live block begins there.
   [[nodiscard]] std::size_t size_of(const void* block) const;
 
   [[nodiscard]] bool contains(const void* address) const { return contains(address_of(address)); }
@@ -71,7 +80,7 @@ class guarded_blocks {
     const std::uintptr_t base = base_.load(std::memory_order_relaxed);
     return base != 0 && address - base < region_bytes_;
   }
-  // The slot whose block is nearest to an address within the region; null if none was ever used there.
+  // The slot whose block is nearest to an address in the region; null: no slot was ever used.
   [[nodiscard]] const guarded_slot* nearest(std::uintptr_t address) const;
 
   [[nodiscard]] std::size_t live_bytes() const { return live_bytes_.load(std::memory_order_relaxed); }
@@ -79,7 +88,7 @@ class guarded_blocks {
   os::mutex& lock() { return lock_; }
 
  private:
-  // What the pages of a block that are not its own are filled with.
+  // The byte that fills the rest of a block's pages.
   static constexpr unsigned char filling = 0xb7;
 
   // The pages of a block, [start, end).
@@ -98,18 +107,19 @@ class guarded_blocks {
   static page_range pages_of(const guarded_slot& slot);
   void check_filling(const guarded_slot& slot) const;
 
-  std::atomic<std::uintptr_t> base_{0};  // written once, after the two that follow
+  std::atomic<std::uintptr_t> base_{0};  // written once, after the three members that follow
   std::size_t region_bytes_ = 0;
   std::size_t slot_bytes_ = 0;
   std::size_t slot_count_ = 0;
 
   os::mutex lock_{os::lock_rank::guarded};
-  bool refused_ = false;                  // guarded by lock_: there was no region
-  std::uint8_t queue_[most_slots] = {};   // guarded by lock_: a ring of slots that no block lies in
-  std::size_t queue_first_ = 0;           // guarded by lock_
-  std::size_t queued_ = 0;                // guarded by lock_
-  std::uint8_t of_class_[256] = {};       // guarded by lock_: live blocks
-  std::uint8_t class_samples_[256] = {};  // guarded by lock_: so far, wraps
+  bool refused_ = false;  // guarded by lock_: the system refused the region
+  std::uint8_t queue_[most_slots] =
+      {};                            // guarded by lock_: ring of the indices of slots without a live block
+  std::size_t queue_first_ = 0;      // guarded by lock_
+  std::size_t queued_ = 0;           // guarded by lock_
+  std::uint8_t of_class_[256] = {};  // guarded by lock_: live blocks of each class
+  std::uint8_t class_samples_[256] = {};  // guarded by lock_: blocks handed out so far; wraps
 
   std::atomic<std::size_t> live_bytes_{0};
   std::atomic<std::uint64_t> samples_{0};

@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::int64_t wait_for_other_ms = 10000;
 
-// Of the thread that reports; too much for a signal's stack.
+// Used by the reporting thread only; too large for a signal's stack.
 constinit char line_text[1024] = "";
 constinit char program_path[512] = "";
 constinit call_stack present_stack;
 constinit os::futex_word reporting{0};
 
-// Returns in one thread at a time. The report of another one ends the process, or end() follows it.
+// Returns in one thread at a time; the others wait until the report has ended the process or end() is called.
 void begin() {
   // acquire: partner of the release in end().
   while (reporting.exchange(1, std::memory_order_acquire) != 0) {
@@ -34,7 +34,7 @@ void begin() {
   program_path[length > 0 ? length : 0] = '\0';
 }
 
-// A handler of the program's may let it go on, and another thread waits to report.
+// A handler of the program may let the process continue, and another thread may wait to report.
 void end() {
   // release: partner of the acquire in begin().
   reporting.store(0, std::memory_order_release);
@@ -46,7 +46,7 @@ struct place {
   std::uintptr_t offset = 0;
 };
 
-// Where an instruction lies in its file; null: in none.
+// File and offset of an instruction; file == nullptr: in no file.
 place place_of(const unwind::loaded_module& module, std::uintptr_t address) {
   if (module.path == nullptr || module.map == nullptr) return {};
   return {*module.path != '\0' ? module.path : program_path, address - module.base};
@@ -71,7 +71,7 @@ void write_frame(std::size_t number, std::uintptr_t address) {
   os::write_line(line);
 }
 
-// Of this library. In a program that is one file with it nothing tells its code apart.
+// Whether the address is code of this library. In a statically linked program tarn's code cannot be distinguished.
 bool is_own(std::uintptr_t address) {
   unwind::loaded_module own;
   unwind::loaded_module other;
@@ -80,14 +80,14 @@ bool is_own(std::uintptr_t address) {
          own.map == other.map;
 }
 
-// The frames' addresses are behind calls, which is why one less is told; `exact`: the first one is not.
+// Frames hold return addresses, so the address shown is one less. `exact`: the first frame is the instruction itself.
 void write_stack(const char* title, const call_stack& stack, bool exact) {
   text_writer line(line_text, sizeof line_text);
   line.put("tarn: ").put(title);
   if (stack.thread != 0) line.put(" by thread ").number(static_cast<std::uint64_t>(stack.thread));
   line.put(stack.count == 0 ? ", call path unknown\n" : ":\n");
   os::write_line(line);
-  // The allocator's own frames tell nothing.
+  // Skip the allocator's own frames.
   std::size_t first = 0;
   while (!exact && first < stack.count && is_own(stack.frames[first] - 1)) ++first;
   if (first == stack.count) first = 0;
@@ -96,7 +96,7 @@ void write_stack(const char* title, const call_stack& stack, bool exact) {
   }
 }
 
-// One command that gives source lines, for the first frame that is not tarn's.
+// Writes one command that shows source lines, for the first frame that is not tarn's.
 void write_hint(const call_stack& stack) {
   for (std::size_t i = 0; i < stack.count; ++i) {
     const std::uintptr_t address = stack.frames[i] - 1;
@@ -160,7 +160,7 @@ void write_fault(const guarded_slot& slot, const fault& what) {
   line.put('\n');
   os::write_line(line);
   write_history(slot);
-  // Last, as the stack may be damaged.
+  // Written last, because the stack may be damaged.
   present_stack.thread = os::thread_number();
   present_stack.count = unwind::walk(what.origin, present_stack.frames, call_stack::most);
   present_stack.frames[0] -= 1;

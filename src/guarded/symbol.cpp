@@ -16,7 +16,7 @@ struct symbol_table {
   std::size_t count = 0;
 };
 
-// Of a hash table of GNU's kind: one more than the largest index in its chains.
+// The number of symbols by a GNU hash table: one more than the largest index in its chains.
 std::size_t count_of(const std::uint32_t* hash) {
   const std::uint32_t buckets = hash[0];
   const std::uint32_t first = hash[1];
@@ -30,7 +30,7 @@ std::size_t count_of(const std::uint32_t* hash) {
 }
 
 bool find_table(const link_map& map, symbol_table& out) {
-  // glibc has turned these into addresses, except in modules whose dynamic section is read-only (the vDSO).
+  // glibc has relocated these to addresses, except in modules with a read-only dynamic section (the vDSO).
   const auto address = [&map](const ElfW(Dyn) & entry) {
     return entry.d_un.d_ptr < map.l_addr ? map.l_addr + entry.d_un.d_ptr : entry.d_un.d_ptr;
   };

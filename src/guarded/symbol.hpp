@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// symbol: the function that an address lies in, by the dynamic symbol table of its module: functions that a program or
-// a library exports. Others have their names in files that only a debugger reads.
+// symbol: the function that contains an address, by the dynamic symbol table of its module. Finds only functions that a
+// program or a library exports; the names of others are in files that only a debugger reads.
 //
-// Thread safety: any thread, and in a signal handler: no lock, no allocation.
+// Thread safety: any thread, also in a signal handler: takes no lock, allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct symbol {
   std::uintptr_t start = 0;
 };
 
-// False if the module exports no function that holds the address.
+// False: the module exports no function that contains the address.
 bool find_symbol(const unwind::loaded_module& module, std::uintptr_t address, symbol& out);
 
 }  // namespace tarn
