@@ -40,7 +40,7 @@ inline bool give(own_engine& engine, thread_cache& cache, void* object) {
   return cache.push(page, object) || cache.free_slow(static_cast<unsigned>(page.size_class()), page, object);
 }
 
-// Misses until the cache has a place for the class: see misses_for_a_place in thread_cache.cpp.
+// Misses until the cache opens a bin for the class: see misses_before_opening in thread_cache_budget.cpp.
 inline void make_place(own_engine& engine, thread_cache& cache, unsigned size_class) {
   for (int i = 0; i < 100; ++i) give(engine, cache, take(cache, size_class));
 }
