@@ -121,7 +121,7 @@ class advice_replay {
     profiler::apply_experience(
         one,
         {part * saving->raw_ns, part * saving->least_ns, part * saving->most_ns, 0, part * saving->fault_ns},
-        profiler::heap_size_of(profiler::peak_bytes_of(p_)), profiler::cpu_time_of(p_));
+        judged_);
     one.evidence.push_back(fmt::format(
         "replayed: {} of CPU time less than as it was, {} page faults instead of {}",
         profiler::say_time(part * saving->raw_ns), profiler::say_count(result.rounds.front().faults),
@@ -142,6 +142,7 @@ class advice_replay {
   const std::string& path_;
   const profiler::profile& p_;
   std::vector<std::string>& notes_;
+  const profiler::judged_program judged_ = judged_program_of(p_);
   double scale_ = 1;
   double duration_ns_ = 0;
   std::string library_;

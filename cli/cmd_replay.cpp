@@ -112,8 +112,7 @@ std::vector<replay_way> choose_ways(const replay_arguments& arguments, const pro
 
 void print_savings(const std::vector<replay_result>& results, const profiler::profile& p, bool cut) {
   using namespace profiler;
-  const double cpu_ns = cpu_time_of(p);
-  const heap_size heap = heap_size_of(peak_bytes_of(p));
+  const judged_program program = judged_program_of(p);
   const replay_result& base = results.front();
   for (const replay_result& result : results) {
     if (&result == &base) continue;
@@ -122,7 +121,7 @@ void print_savings(const std::vector<replay_result>& results, const profiler::pr
     advice one;
     one.kind = advice_kind::allocator;
     one.grade = advice_grade::replayed;
-    apply_experience(one, *saving, heap, cpu_ns);
+    apply_experience(one, *saving, program);
     const std::string share = cut ? "" : fmt::format(", {} of the program's CPU time", say_share(one.share));
     fmt::print("{} instead of {}: {} of CPU time less ({} to {}){}\n", result.way.name, base.way.name,
                say_time(one.saving_ns), say_time(one.low_ns), say_time(one.high_ns), share);

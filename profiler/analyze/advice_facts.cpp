@@ -67,6 +67,8 @@ advice_facts facts_of(const profile& p) {
   facts.huge_page_bytes = number_in(p, "huge_page_bytes", 2 << 20);
   facts.duration_ns = number_in(p, "duration_ns", facts.cpu_ns);
   facts.peak_bytes = peak_bytes_of(p);
+  facts.own_ns = std::max(0.0, facts.cpu_ns - cost_of_all(p).total());
+  facts.small = small_blocks_of(facts.groups, p);
   facts.kernel_part = p.fit.kernel;
   facts.thp = text_in(p, "thp");
   set_allocator(facts);
@@ -97,13 +99,15 @@ refaults refaults_of(const advice_facts& facts) {
   return sum;
 }
 
+judged_program judged_program_of(const profile& p) { return facts_of(p).program(); }
+
 void set_saving(advice& one, const advice_facts& facts, double raw_ns, double samples, double fault_ns) {
   raw_saving raw;
   raw.fault_ns = fault_ns;
   raw.raw_ns = raw.least_ns = raw.most_ns = std::max(0.0, raw_ns);
   // Two standard deviations of a Poisson count.
   raw.error = facts.p.mode == profile_mode::full ? 0 : 2 / std::sqrt(std::max(1.0, samples));
-  apply_experience(one, raw, heap_size_of(facts.peak_bytes), facts.cpu_ns);
+  apply_experience(one, raw, facts.program());
 }
 
 advice for_group(advice_kind kind, const site_group& group) {

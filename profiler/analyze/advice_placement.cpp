@@ -19,36 +19,44 @@ constexpr double least_own_part = 0.3;
 
 }  // namespace
 
-std::optional<advice> advise_proof_of_placement(const advice_facts& facts) {
-  double bytes = 0;
-  double blocks = 0;
-  const site_group* largest = nullptr;
+small_blocks small_blocks_of(const std::vector<site_group>& groups, const profile& p) {
+  small_blocks found;
   double most = 0;
-  for (const site_group& group : facts.groups) {
+  for (std::size_t index = 0; index < groups.size(); ++index) {
+    const site_group& group = groups[index];
     if (group.mean_bytes() > largest_block || group.sum.allocations < 1) continue;
     double at_peak = 0;
-    for (const std::uint32_t index : group.sites) at_peak += facts.p.sites[index].figures.bytes_at_peak;
-    bytes += at_peak;
-    blocks += at_peak / std::max(1.0, group.mean_bytes());
-    if (at_peak > most) largest = &group;
+    for (const std::uint32_t each : group.sites) at_peak += p.sites[each].figures.bytes_at_peak;
+    found.bytes += at_peak;
+    found.count += at_peak / std::max(1.0, group.mean_bytes());
+    if (at_peak > most) found.largest = index;
     most = std::max(most, at_peak);
   }
-  const double own_ns = facts.cpu_ns - cost_of_all(facts.p).total();
-  if (largest == nullptr || bytes < least_live_bytes || own_ns < least_own_part * facts.cpu_ns)
-    return std::nullopt;
+  return found;
+}
+
+judged_program advice_facts::program() const noexcept {
+  const bool many = small.bytes >= least_live_bytes;
+  const bool visited = own_ns >= least_own_part * cpu_ns;
+  return {cpu_ns, own_ns, many && visited ? placement_effect::possible : placement_effect::none};
+}
+
+std::optional<advice> advise_proof_of_placement(const advice_facts& facts) {
+  if (facts.program().placement == placement_effect::none) return std::nullopt;
+  const site_group& largest = facts.groups[facts.small.largest];
   advice one;
   one.kind = advice_kind::placement;
-  one.site = largest->sites.front();
+  one.site = largest.sites.front();
   one.headline = "Where blocks lie may matter: only running the program tells";
   one.reason =
       "More small blocks live at once than the caches hold. In which order they lie, and on how many pages, decides how "
       "often the program itself waits for memory; another malloc or pools change that, for better or worse, and no estimate "
       "or replay shows it.";
   one.change = "tarn prove FILE";
-  one.evidence = {say_count(blocks) + " blocks of at most " + say_bytes(largest_block) +
-                      " on average live at the peak, " + say_bytes(bytes) +
-                      " in all; the most of them from " + say_place(largest->place),
-                  say_of_cpu(facts, own_ns) + " is the program's own, in which it visits them"};
+  one.evidence = {say_count(facts.small.count) + " blocks of at most " + say_bytes(largest_block) +
+                      " on average live at the peak, " + say_bytes(facts.small.bytes) +
+                      " in all; the most of them from " + say_place(largest.place),
+                  say_of_cpu(facts, facts.own_ns) + " is the program's own, in which it visits them"};
   return one;
 }
 

@@ -9,9 +9,17 @@
 #include <vector>
 
 #include "profiler/analyze/advice.hpp"
+#include "profiler/analyze/experience.hpp"
 #include "profiler/analyze/site_group.hpp"
 
 namespace tarn::profiler {
+
+// Blocks of which several share a line of the caches or a page, live when most was.
+struct small_blocks {
+  double bytes = 0;
+  double count = 0;
+  std::size_t largest = 0;  // of the groups, the one with the most of them; none where `count` is 0
+};
 
 // What rules ask of a profile again and again.
 struct advice_facts {
@@ -22,14 +30,17 @@ struct advice_facts {
   double huge_page_bytes = 2 << 20;
   double duration_ns = 1;
   double peak_bytes = 0;  // live when most was
-  bool glibc = false;     // the program's malloc
-  int glibc_minor = 0;    // 36 of 2.36; 0: not known
-  std::string thp = {};   // "always", "madvise", "never"; "": not known
+  double own_ns = 0;      // of cpu_ns, the program's own: not in malloc, free, and page faults
+  small_blocks small = {};
+  bool glibc = false;    // the program's malloc
+  int glibc_minor = 0;   // 36 of 2.36; 0: not known
+  std::string thp = {};  // "always", "madvise", "never"; "": not known
 
   // All page faults together cannot have taken more than the program's time in the kernel: what the price list, measured
   // at another moment, says beyond that is taken off all of them alike.
   double kernel_part = 1;
 
+  judged_program program() const noexcept;
   double fault_ns() const noexcept { return kernel_part * p.prices.fault; }
   double first_touch_ns() const noexcept { return kernel_part * (p.prices.fault + p.prices.unmap_page); }
 };
@@ -46,6 +57,8 @@ struct refaults {
   std::vector<std::uint32_t> sites;  // that have pages, the costliest first
 };
 refaults refaults_of(const advice_facts& facts);
+
+small_blocks small_blocks_of(const std::vector<site_group>& groups, const profile& p);
 
 // ---- the whole program ----
 std::optional<advice> advise_keeping_memory(const advice_facts& facts);  // glibc's thresholds

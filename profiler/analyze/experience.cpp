@@ -10,7 +10,7 @@ namespace {
 struct table_row {
   advice_kind kind;
   advice_grade grade;
-  heap_size heap;
+  placement_effect placement;
   experience found;
 };
 
@@ -18,29 +18,24 @@ constexpr table_row experience_rows[] = {
 #include "profiler/analyze/experience_table.inc"
 };
 
-// More than the second caches hold.
-constexpr double large_heap_bytes = 0x1p23;
-
 }  // namespace
 
-heap_size heap_size_of(double peak_bytes) {
-  return peak_bytes >= large_heap_bytes ? heap_size::large : heap_size::small;
-}
-
-experience experience_of(advice_kind kind, advice_grade grade, heap_size heap) {
+experience experience_of(advice_kind kind, advice_grade grade, placement_effect placement) {
   const table_row* best = nullptr;
   for (const table_row& row : experience_rows) {
-    if (row.kind != kind || row.grade != grade || (row.heap != heap_size::any && row.heap != heap)) continue;
-    if (best == nullptr || row.heap != heap_size::any) best = &row;
+    if (row.kind != kind || row.grade != grade) continue;
+    if (row.placement == placement || (best == nullptr && row.placement == placement_effect::none))
+      best = &row;
   }
   return best != nullptr ? best->found : experience();
 }
 
-void apply_experience(advice& one, const raw_saving& raw, heap_size heap, double cpu_ns) {
-  const experience by = experience_of(one.kind, one.grade, heap);
+void apply_experience(advice& one, const raw_saving& raw, const judged_program& program) {
+  const experience by = experience_of(one.kind, one.grade, program.placement);
+  const double cpu_ns = program.cpu_ns;
   const bool splits = one.kind == advice_kind::allocator;
   const experience of_faults =
-      splits ? experience_of(advice_kind::tunable, one.grade, heap_size::any) : experience();
+      splits ? experience_of(advice_kind::tunable, one.grade, placement_effect::none) : experience();
   const double fault_ns = splits ? std::clamp(raw.fault_ns, 0.0, std::max(0.0, raw.raw_ns)) : 0;
   const auto times = [&](double ns, double experience::*part) {
     const double faults = std::min(ns, fault_ns);
@@ -52,7 +47,7 @@ void apply_experience(advice& one, const raw_saving& raw, heap_size heap, double
   const double least = std::min(raw.least_ns, raw.raw_ns * (1 - raw.error));
   const double most = std::max(raw.most_ns, raw.raw_ns * (1 + raw.error));
   one.low_ns = std::clamp(times(least, &experience::low), 0.0, one.saving_ns);
-  one.high_ns = std::clamp(times(most, &experience::high), one.saving_ns, cpu_ns);
+  one.high_ns = std::clamp(times(most, &experience::high) + by.own * program.own_ns, one.saving_ns, cpu_ns);
   one.share = one.saving_ns / cpu_ns;
 }
 

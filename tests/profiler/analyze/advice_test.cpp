@@ -216,29 +216,43 @@ TEST(Experience, HoldsTheRoundsOfAReplay) {
   advice one;
   one.kind = advice_kind::allocator;
   one.grade = advice_grade::replayed;
-  apply_experience(one, {100, -50, 200, 0}, heap_size::small, 1e9);
-  const experience by = experience_of(one.kind, one.grade, heap_size::small);
+  apply_experience(one, {100, -50, 200, 0}, judged_program{1e9});
+  const experience by = experience_of(one.kind, one.grade, placement_effect::none);
   EXPECT_DOUBLE_EQ(one.saving_ns, 100 * by.middle);
   EXPECT_EQ(one.low_ns, 0);
   EXPECT_DOUBLE_EQ(one.high_ns, std::max(one.saving_ns, 200 * by.high));
-  apply_experience(one, {100, 90, 200, 0}, heap_size::small, 60);
+  apply_experience(one, {100, 90, 200, 0}, judged_program{60});
   EXPECT_EQ(one.saving_ns, std::min(60.0, 100 * by.middle));
   EXPECT_LE(one.high_ns, 60);
 }
 
+TEST(Experience, IsWiderOnlyWherePlacementIsPossible) {
+  advice compact;
+  compact.kind = advice_kind::allocator;
+  compact.grade = advice_grade::replayed;
+  advice scattered = compact;
+  apply_experience(compact, {100, 100, 100}, {1000, 800, placement_effect::none});
+  apply_experience(scattered, {100, 100, 100}, {1000, 800, placement_effect::possible});
+  EXPECT_EQ(compact.saving_ns, scattered.saving_ns);
+  EXPECT_GT(scattered.high_ns, compact.high_ns);
+  EXPECT_EQ(experience_of(advice_kind::allocator, advice_grade::replayed, placement_effect::none).own, 0);
+}
+
 // The factor of another malloc was fitted to what malloc itself takes; page faults are counted, and each saves what it costs.
 TEST(Experience, OfAnotherMallocIsAppliedToMallocsOwnPartAlone) {
-  const experience faults = experience_of(advice_kind::tunable, advice_grade::replayed, heap_size::any);
-  const experience calls = experience_of(advice_kind::allocator, advice_grade::replayed, heap_size::small);
+  const experience faults =
+      experience_of(advice_kind::tunable, advice_grade::replayed, placement_effect::none);
+  const experience calls =
+      experience_of(advice_kind::allocator, advice_grade::replayed, placement_effect::none);
   advice one;
   one.kind = advice_kind::allocator;
   one.grade = advice_grade::replayed;
-  apply_experience(one, {100, 90, 120, 0, 80}, heap_size::small, 1e9);
+  apply_experience(one, {100, 90, 120, 0, 80}, judged_program{1e9});
   EXPECT_DOUBLE_EQ(one.saving_ns, 80 * faults.middle + 20 * calls.middle);
   EXPECT_DOUBLE_EQ(one.low_ns, 80 * faults.low + 10 * calls.low);
   EXPECT_DOUBLE_EQ(one.high_ns, 80 * faults.high + 40 * calls.high);
   // Faults save more than the whole does where malloc itself takes longer.
-  apply_experience(one, {100, 100, 100, 0, 130}, heap_size::small, 1e9);
+  apply_experience(one, {100, 100, 100, 0, 130}, judged_program{1e9});
   EXPECT_DOUBLE_EQ(one.saving_ns, 100 * faults.middle);
 }
 
@@ -250,7 +264,7 @@ TEST(Advice, WhereFaultsDecideTheTunableComesBeforeAnotherMalloc) {
     if (one.kind != advice_kind::tunable && one.kind != advice_kind::allocator) continue;
     one.grade = advice_grade::replayed;
     const double raw = one.kind == advice_kind::tunable ? 384e6 : 385e6;
-    apply_experience(one, {raw, raw, raw, 0, raw}, heap_size::small, 1e9);
+    apply_experience(one, {raw, raw, raw, 0, raw}, judged_program{1e9});
   }
   all = arrange_advice(program.p, all);
   ASSERT_EQ(all[0].kind, advice_kind::tunable);
@@ -262,11 +276,13 @@ TEST(Advice, WhereFaultsDecideTheTunableComesBeforeAnotherMalloc) {
 TEST(Experience, IsInOrderForAllKindsAndGrades) {
   for (int kind = 0; kind <= static_cast<int>(advice_kind::placement); ++kind) {
     for (const advice_grade grade : {advice_grade::estimated, advice_grade::replayed}) {
-      for (const heap_size heap : {heap_size::small, heap_size::large}) {
-        const experience by = experience_of(static_cast<advice_kind>(kind), grade, heap);
+      for (const placement_effect placement : {placement_effect::none, placement_effect::possible}) {
+        const experience by = experience_of(static_cast<advice_kind>(kind), grade, placement);
         EXPECT_LE(0, by.low);
         EXPECT_LE(by.low, by.middle);
         EXPECT_LE(by.middle, by.high);
+        EXPECT_LE(0, by.own);
+        EXPECT_LE(by.own, 1);
       }
     }
   }
