@@ -86,7 +86,7 @@ def test_programs():
     return (
         Program("zstd-pack", "zstd", ("zstd", "-q", "-12", "-c", "@words.txt")),
         Program("sort-lines", "coreutils", ("sort", "--parallel=1", "-S", "128M", "-k", "3", "@many-words.txt")),
-        Program("git-log", "git", ("git", "-C", "@repository", "log", "--stat", "-p")),
+        Program("git-log", "git", ("git", "-c", "safe.directory=*", "-C", "@repository", "log", "--stat", "-p")),
         Program("g++-compile", "g++", (*compiler(), "-quiet", "-D_GNU_SOURCE", "-O1", "-std=c++17", "@program.cpp", "-o", os.devnull)),
         Program("node-json", "nodejs", ("node", "-e", NODE)),
         Program("gawk-count", "gawk", ("gawk", GAWK, "@words.txt")),
