@@ -7,6 +7,9 @@
 #   tarn_stress_test(NAME SOURCE…)  the same for tests with many threads or many rounds. Label stress.
 #   tarn_death_test(NAME SOURCE…)   the same for tests that expect an abort; not under sanitizers. Label death.
 #
+# UNOPTIMISED: compiled with -O0, a third less of the compilation's time: for tests whose subject is a library that is
+# compiled apart. Never for tests of the public headers' templates, which users compile with optimisation.
+#
 # HARDENED: the program sees the engine's headers with TARN_HARDENED=1 and links the hardened build's objects. With the
 # option TARN_TEST_HARDENED (preset hardened) that is so of all of them, and they have the label hardened, too; programs
 # that link the other build's archive are left out.
@@ -34,7 +37,7 @@ endfunction()
 
 # Sets arg_… in the caller, TIMEOUT to the default given first where the arguments have none.
 macro(tarn_parse_test timeout)
-  cmake_parse_arguments(arg "SERIAL;HARDENED" "TIMEOUT;LIBRARY" "SOURCES;LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL;HARDENED;UNOPTIMISED" "TIMEOUT;LIBRARY" "SOURCES;LABELS;ENV" ${ARGN})
   list(APPEND arg_SOURCES ${arg_UNPARSED_ARGUMENTS})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT ${timeout})
@@ -70,10 +73,16 @@ function(tarn_gtest_program name label timeout)
   if(arg_HARDENED)
     target_compile_definitions(${name} PRIVATE TARN_HARDENED=1)
   endif()
+  if(arg_UNOPTIMISED)
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   # One ctest test per program: a program's tests share one heap, and the sanitizers start slowly.
   add_test(NAME ${label}.${name} COMMAND ${name} --gtest_brief=1)
   set_tests_properties(${label}.${name} PROPERTIES
     ENVIRONMENT "${TARN_SANITIZER_ENV};${TARN_SLOWNESS_ENV};TARN_GUARDED=off;${arg_ENV}" LABELS "${label};${arg_LABELS}"
     TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
+  if(label STREQUAL "stress") # threads that compute all the time
+    set_tests_properties(${label}.${name} PROPERTIES PROCESSORS 2)
+  endif()
 endfunction()

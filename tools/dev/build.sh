@@ -35,8 +35,9 @@ build_release_products() {
   build release tarn_products
 }
 
-# run_tests PRESET CTEST-ARG…: runs tests and keeps ctest's closing line in the array closing_lines. One test more than
-# there are processors, as many of them wait: for periods of time, or for programs that they have started.
+# run_tests PRESET CTEST-ARG…: runs tests and keeps ctest's closing line in the array closing_lines. Twice as many
+# tests as there are processors, as many of them wait: for periods of time, or for programs that they have started.
+# Those that do not, tests with threads that compute, say so by PROCESSORS.
 closing_lines=()
 run_tests() {
   local preset=$1 log=build/log/$1-test.log runner=() status=0 line
@@ -46,7 +47,7 @@ run_tests() {
     runner=(setarch "$(uname -m)" -R)
   fi
   step "Testing $preset" "$log" "${runner[@]}" ctest --test-dir "build/$preset" --output-on-failure \
-    --no-tests=error -j $(($(nproc) + 1)) "$@" || status=1
+    --no-tests=error -j $(($(nproc) * 2)) "$@" || status=1
   sed -nE '/tests did not run:/,/^$/ { s/^[[:space:]]*[0-9]+ - (.*) \(Skipped\)$/  skipped here: \1/p }' "$log"
   [ $status -eq 0 ] || sed -nE '/The following tests FAILED/,$ s/^[[:space:]]+[0-9]+ - /  failed: /p' "$log"
   line=$(grep -E '^[0-9]+% tests passed' "$log" || echo "0% tests passed, 1 tests failed out of 1 (ctest ran none)")
