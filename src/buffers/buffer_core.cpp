@@ -217,7 +217,7 @@ void buffer_core::hand_out(span* s) {
   {
     os::lock_guard guard(lock_);
     // Under the lock, which fork takes: LeakSanitizer has one of its own here, which no fork may find taken.
-    pool_memory::announce(memory_of(s), s->bytes());
+    pool_memory::register_leak_root(memory_of(s), s->bytes());
     ++live_;
     live_bytes_ += s->bytes();
   }
@@ -282,7 +282,7 @@ void buffer_core::take_back(span* s) {
   bool ended = false;
   {
     os::lock_guard guard(lock_);
-    pool_memory::renounce(memory_of(s), bytes);
+    pool_memory::unregister_leak_root(memory_of(s), bytes);
     --live_;
     live_bytes_ -= bytes;
     ended = ended_;

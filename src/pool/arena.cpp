@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an arena needs of the library beside pages: a way to end the process.
+// The function of tarn/detail/arena_core.hpp that arenas call in the library, besides those for pages (pages.cpp).
 #include "os/report.hpp"
 #include "tarn/detail/arena_core.hpp"
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// block_store: metadata memory in powers of two, for what varies in length: the bits of long spans, threads' tables.
+// block_store: metadata memory in sizes that are powers of two, for structures of variable length: the bits of spans
+// with many slots, threads' tables of bins, names, shards.
 //
-// Thread safety: any thread. Blocks are reused, never given back to the system.
+// Thread safety: any thread. Blocks are reused, never given back to the system. A request takes at most twice its
+// bytes.
 #pragma once
 
 #include <bit>
@@ -15,16 +17,16 @@ namespace tarn {
 class block_store {
  public:
   static constexpr std::size_t least = 64;
-  // The table of a thread that uses two million pools of their own.
+  // Enough for the table of a thread that uses two million object_pools.
   static constexpr std::size_t most = 16 * mib;
 
   constexpr block_store() = default;
 
-  // At least so many bytes, not zeroed; null when there is no memory or it would be more than `most`.
+  // At least `bytes` bytes, not zeroed; null when there is no memory, or bytes > most.
   void* allocate(metadata_arena& arena, std::size_t bytes) {
     return bytes <= most ? pools_[index_of(bytes)].allocate(arena) : nullptr;
   }
-  // `bytes` as asked for.
+  // Requires: `bytes` as passed to allocate().
   void deallocate(void* block, std::size_t bytes) { pools_[index_of(bytes)].deallocate(block); }
 
   void walk_locks(const os::lock_walk& walk) {

@@ -20,6 +20,10 @@ template <class... Parts>
   os::fatal(line.data(), object);
 }
 
+// A span's three books lie one after the other in span::free_bits; each has one bit per slot:
+//
+//     free_bits
+//     | free: book_words words | live_book: book_words | filled_book: book_words |
 std::uint64_t& word_of(std::uint64_t* books, std::size_t book_words, unsigned book, std::size_t index) {
   return books[book * book_words + index / objects::bits_per_word];
 }
@@ -102,7 +106,7 @@ pool_core& checked_slots::take_back(pool_core* pool, void* object) {
     word &= ~bit_of(index);
     word_of(s->free_bits, book_words, filled_book, index) |= bit_of(index);
   }
-  // Another thread was faster between the check and here.
+  // Another thread has destroyed the object since the check above.
   if (!was_live) fatal(object, "double destroy of ", owner.shown_name());
   return owner;
 }

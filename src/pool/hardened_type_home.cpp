@@ -10,16 +10,17 @@
 namespace tarn::hardened_type_home {
 namespace {
 
+// One entry of the hash table: the spans of one kind.
 struct home {
-  std::atomic<std::uint64_t> key{0};
-  // Linked by span::next. Whoever takes from it takes all and puts the rest back, so that no span that was taken and
-  // kept again meanwhile is mistaken for the first one of the old list.
+  std::atomic<std::uint64_t> key{0};  // 0: the entry is free
+  // Linked by span::next. take() takes the whole list and puts the remainder back: exchanging the head for its
+  // successor would be wrong if the head was taken and kept again meanwhile (the ABA problem).
   std::atomic<span*> spans{nullptr};
 };
 
 home homes[most_kinds];
 
-// FNV-1a (Fowler, Noll, Vo), of 64 bits. Two kinds with one key would share their address space.
+// FNV-1a (Fowler, Noll, Vo), of 64 bits; never 0. Two kinds with equal keys would share their address space.
 std::uint64_t key_of(const kind& of) {
   constexpr std::uint64_t prime = 0x100000001b3;
   std::uint64_t key = 0xcbf29ce484222325;
@@ -31,7 +32,7 @@ std::uint64_t key_of(const kind& of) {
   return key | 1;
 }
 
-// Null: there are too many kinds.
+// The entry of the kind, by open addressing with linear probing; null if all entries have other kinds.
 home* home_of(const kind& of) {
   const std::uint64_t key = key_of(of);
   for (std::size_t i = 0; i < most_kinds; ++i) {
@@ -42,7 +43,7 @@ home* home_of(const kind& of) {
   return nullptr;
 }
 
-// A chain of spans, to the front.
+// Puts a chain of spans in front of the list.
 void put(home& h, span* first, span* last) {
   last->next = h.spans.load(std::memory_order_relaxed);
   // release: partner of the acquire in take().
@@ -78,7 +79,7 @@ bool keep(const kind& of, span* s) {
 span* take(const kind& of, std::size_t most_pages) {
   home* const h = home_of(of);
   if (h == nullptr || h->spans.load(std::memory_order_relaxed) == nullptr) return nullptr;
-  // acquire: what was written to the spans, partner of the release in put().
+  // acquire: partner of the release in put(); makes the writes to the spans visible.
   span* const all = h->spans.exchange(nullptr, std::memory_order_acquire);
   span** link = nullptr;
   span* found = all;
@@ -93,7 +94,7 @@ span* take(const kind& of, std::size_t most_pages) {
   found->next = found->previous = nullptr;
   found->looked_at = 0;
   found->free_when_looked = 0;
-  // Where the system does not let go of a guard, the span stays out of use for good.
+  // If the system does not remove the guard, the span is never used again.
   if (!whole.empty() && !os::remove_guard(whole.address(), whole.bytes())) return nullptr;
   found->state.store(span_state::pooled, std::memory_order_relaxed);
   return found;

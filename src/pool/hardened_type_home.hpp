@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// hardened_type_home: address space that has once held objects of a typed pool holds objects of the same kind of pool
-// for ever, in the hardened build. A pointer that is left over points to an object of its own type, or faults.
+// hardened_type_home: in the hardened build, address space that has once held objects of a typed pool holds only
+// objects of the same kind of pool, for ever. A dangling pointer then points to an object of its own type, or faults.
 //
-// A kind of pool is its name, its objects' size and alignment, and whether it lies on huge pages; object_pool<T> has its
-// type's name unless the program gives another one. A span that a pool gives up waits here, without memory and, from
-// Linux 6.13 on, without access, for the next pool of its kind. Spans of at most `most_kinds` kinds: further kinds' spans
-// go back to the page heap.
+// A kind of pool is its name, its objects' size and alignment, and whether it lies on huge pages; object_pool<T> has
+// its type's name unless the program gives another one. A span that a pool frees stays here, without memory and, from
+// Linux 6.13 on, without access, until a pool of its kind needs one. There are at most `most_kinds` kinds; spans of
+// further kinds go back to the page heap.
 // Thread safety: all functions may be called by any thread; there is no lock, so fork needs nothing. They enter the
 // kernel: never under a lock.
 #pragma once
@@ -24,10 +24,11 @@ struct kind {
   bool huge;
 };
 
-// The span is in no list and nothing in it is in use; it waits in state `purging`. False: it has to go elsewhere.
+// Keeps the span, in state `purging`. Requires: the span is in no list, and no slot of it is in use. False: there are
+// too many kinds, and the caller keeps the span.
 bool keep(const kind& of, span* s);
 
-// A span that was kept, of at most so many pages, in state `pooled`, to be cut anew; or null.
+// A kept span of at most `most_pages` pages, in state `pooled`, whose slots are to be carved again; or null.
 span* take(const kind& of, std::size_t most_pages);
 
 }  // namespace tarn::hardened_type_home

@@ -12,7 +12,7 @@ using namespace tarn;
 
 namespace {
 
-// A request that no machine could meet.
+// Larger requests fail at once: page tables reach no further.
 constexpr std::size_t most_bytes = std::size_t{1} << 44;
 constexpr int reclaim_tries = 3;
 

@@ -26,6 +26,7 @@ struct single_magazine {
   void* slot;
 };
 
+// For threads that are about to end, and when there is no memory for a bin.
 void* allocate_without_bin(pool_core& pool) {
   single_magazine single{};
   return pool.refill(pool.first_shard(), &single.head, 1) != 0 ? single.head.bottom()[0] : nullptr;
@@ -47,7 +48,7 @@ void deallocate(pool_core& pool, tarn_pool_bin** where, void* object) {
   pool.settle();
 }
 
-// Freeing leaves errno alone.
+// Restores errno at the end of a scope: freeing functions must not change it.
 class errno_keeper {
  public:
   errno_keeper() : saved_(errno) {}
@@ -151,7 +152,8 @@ std::size_t tarn_pool_trim(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
 
 void tarn_pool_get_figures(const tarn_pool* const_pool, tarn_pool_figures* out) noexcept {
   auto* const pool = const_cast<tarn_pool*>(const_pool);
-  // Of one moment as far as can be had: the background thread moves slots between the two, too.
+  // Both figures must be of one moment, or `live` is wrong; so they are read until `taken` stayed the same meanwhile.
+  // The background thread moves slots between the two, too.
   constexpr int most_tries = 20;
   std::size_t taken = pool->taken();
   std::size_t cached = pool_registry::cached(pool);

@@ -12,32 +12,34 @@ constinit void* const void_slots[2] = {nullptr, nullptr};
 
 namespace {
 
-// What a bin of a draining shard takes at once. They lie side by side, and so keep few spans.
+// Most slots that a bin of a draining shard takes at once. They are taken from few spans, so few spans stay in use for
+// them.
 constexpr std::size_t refill_while_draining = 60;
 
 }  // namespace
 
 void pool_bin::make_void() {
-  // Nobody writes through it: at top there is no room, and below it no object.
+  // The const_cast is safe: push() finds no room at top and pop() no object below it, so neither writes.
   top = limit = const_cast<void**>(void_slots) + 1;
 }
 
-// ---- what others may take ----
+// ---- the spare magazine, which other threads may take ----
 
-magazine* pool_bin::take_spare() {
+magazine* pool_bin::take_spare_magazine() {
   if (spare.load(std::memory_order_relaxed) == nullptr) return nullptr;
-  // acquire: what the owner wrote to the magazine before put_spare(). Of two takers one gets it.
+  // acquire: partner of the release in put_spare_magazine(); makes the owner's writes to the magazine visible. Of two
+  // threads that take it, one gets it.
   return spare.exchange(nullptr, std::memory_order_acquire);
 }
 
-void pool_bin::put_spare(magazine* m) {
-  // release: partner of the acquire above.
+void pool_bin::put_spare_magazine(magazine* m) {
+  // release: partner of the acquire in take_spare_magazine().
   if (m != nullptr) spare.store(m, std::memory_order_release);
 }
 
 // ---- magazines ----
 
-// Slots that a magazine may hold before they go back.
+// The most slots that a magazine may hold now.
 std::size_t pool_bin::most_now() const {
   if (TARN_LIKELY(!shard->draining())) return most;
   return std::min<std::size_t>(most, shard->most_while_draining());
@@ -51,7 +53,8 @@ void pool_bin::load(magazine* m) {
 
 void pool_bin::unload() { loaded->count = static_cast<std::uint16_t>(top - loaded->bottom()); }
 
-// After a miss: magazines become larger, up to what the pool allows. False if they did not.
+// After a miss: loads a larger magazine, up to the pool's length, so that later misses are rarer. False if there is no
+// room afterwards.
 bool pool_bin::grow() {
   const std::size_t next_most = most == 0 ? magazine_store::capacities[0] : std::size_t{most} * 5;
   const std::size_t wanted = std::min(next_most, pool->most_in_magazine());
@@ -78,7 +81,8 @@ bool pool_bin::grow() {
   return top != limit;
 }
 
-// Returns an empty one, or null.
+// Hands the magazine over to other threads if it is full, else puts its slots back into spans. Returns an empty
+// magazine, or null.
 magazine* pool_bin::hand_over(magazine* m) {
   magazine* empty = nullptr;
   if (m->count >= most && pool_core::give_full(m, empty)) return empty;
@@ -92,11 +96,11 @@ magazine* pool_bin::hand_over(magazine* m) {
 
 void* pool_bin::allocate_slow() {
   slow_calls.store(slow_calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  magazine* const other = take_spare();
+  magazine* const other = take_spare_magazine();
   magazine* full = other;
   if (other == nullptr || other->count == 0) full = shard->take_full();
   if (full != nullptr) {
-    // What was loaded is empty: it, or the spare one, stays as the spare one.
+    // The loaded magazine is empty. It, or the old spare magazine, becomes the spare one; the other goes to the shard.
     magazine* empty = loaded;
     pool->note_loaded(full->count);
     load(full);
@@ -106,16 +110,16 @@ void* pool_bin::allocate_slow() {
     }
     if (empty != nullptr) {
       empty->count = 0;
-      put_spare(empty);
+      put_spare_magazine(empty);
     }
     return detail::pop(this);
   }
-  put_spare(other);
+  put_spare_magazine(other);
   grow();
   if (loaded == nullptr) return nullptr;
   magazine* const m = loaded;
   const std::size_t wanted = shard->draining() ? std::min<std::size_t>(most, refill_while_draining) : most;
-  // Out of sight meanwhile: where memory is short, refill() gathers what all of this thread's bins hold.
+  // The bin is empty during refill(): where memory is short, refill() empties all bins of this thread.
   loaded = nullptr;
   make_void();
   m->count = static_cast<std::uint16_t>(pool->refill(*shard, m, std::min<std::size_t>(wanted, m->capacity)));
@@ -135,9 +139,9 @@ void pool_bin::make_room() {
     unload();
     empty_in_place(loaded);
     load(loaded);
-    if (magazine* const m = take_spare()) {
+    if (magazine* const m = take_spare_magazine()) {
       empty_in_place(m);
-      put_spare(m);
+      put_spare_magazine(m);
     }
     return;
   }
@@ -145,16 +149,16 @@ void pool_bin::make_room() {
   magazine* const full = loaded;
   unload();
   if (full->count < std::min<std::size_t>(most_now(), full->capacity)) {
-    // It was short because the shard was draining.
+    // The limit was low because the shard was draining; it no longer is.
     load(full);
     return;
   }
-  magazine* other = take_spare();
+  magazine* other = take_spare_magazine();
   if (other != nullptr && other->count != 0) other = hand_over(other);
   if (other == nullptr) other = shard->take_empty(most_now());
   if (other != nullptr) {
     load(other);
-    put_spare(full);
+    put_spare_magazine(full);
     return;
   }
   // No memory for a second magazine.
@@ -172,7 +176,7 @@ bool pool_bin::deallocate_slow(void* object) {
 // ---- giving back ----
 
 magazine* pool_bin::take_all() {
-  magazine* chain = take_spare();
+  magazine* chain = take_spare_magazine();
   if (chain != nullptr) {
     chain->next = nullptr;
     pool->note_moving(chain->count);
@@ -192,14 +196,14 @@ magazine* pool_bin::take_all() {
 magazine* pool_bin::take_surplus(bool only_if_idle) {
   const std::uint32_t calls = slow_calls.load(std::memory_order_relaxed);
   if (calls != slow_calls_seen.exchange(calls, std::memory_order_relaxed) && only_if_idle) return nullptr;
-  magazine* const m = take_spare();
+  magazine* const m = take_spare_magazine();
   if (m != nullptr) pool->note_moving(m->count);
   return m;
 }
 
 __attribute__((no_sanitize("thread"))) std::size_t pool_bin::count() const {
   const magazine* const other = __atomic_load_n(reinterpret_cast<magazine* const*>(&spare), __ATOMIC_RELAXED);
-  // Read one after the other while they change, they may be of two magazines.
+  // `loaded` and `top` may change between the reads, and then belong to two magazines: the result is bounded below.
   const magazine* const m = loaded;
   const auto bytes = m != nullptr ? reinterpret_cast<std::uintptr_t>(top) -
                                         reinterpret_cast<std::uintptr_t>(m->slots) - sizeof(void*)

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
-// pool_bin: one thread's two magazines of one pool, or a local pool's own.
+// pool_bin: the two magazines that one thread has of one pool, or the only bin of a local pool.
 //
-// Owner: its thread, or whoever uses the local pool. Other threads may take the spare magazine while the owner is
-// idle, as from a thread_cache.
+//     loaded:  | null | slot | slot | slot |      |      |      spare: another magazine, full or empty, or null
+//                                          ^ top         ^ limit
+//
+// Owner: its thread, or the thread that uses the local pool. Other threads may take the spare magazine, as from a
+// thread_cache.
 // Invariants: loaded->slots < top <= limit, loaded->slots[0] is null; free slots lie in [loaded->bottom(), top).
-// A bin whose thread has ended, or that has no pool any more, is void: its top and limit are those of an empty bin, so
-// that whoever still comes to it misses.
+// A bin without a loaded magazine is void: empty and full at once, so that push and pop miss. So is a bin whose thread
+// has ended, or whose pool is destroyed.
 #pragma once
 
 #include <atomic>
@@ -26,10 +29,10 @@ struct pool_bin : tarn_pool_bin {
   pool_bin* next_of_thread = nullptr;
   pool_bin* next = nullptr;      // in the pool's list, guarded by the registry's lock
   pool_bin* previous = nullptr;  // likewise
-  std::uint16_t most = 0;        // slots that a magazine may hold now
+  std::uint16_t most = 0;        // slots that a magazine may hold now; 0: no magazine yet
   pool_shard* shard = nullptr;
   long thread_id = 0;
-  const thread_cache* cache = nullptr;  // its thread's; null for a local pool's
+  const thread_cache* cache = nullptr;  // its thread's; null for a local pool's bin
   std::atomic<std::uint32_t> slow_calls{0};
   std::atomic<std::uint32_t> slow_calls_seen{0};  // as of the last take_surplus()
 
@@ -38,18 +41,18 @@ struct pool_bin : tarn_pool_bin {
   static bool is_void(const tarn_pool_bin* b) { return b->top == b->limit && b->top[-1] == nullptr; }
   void make_void();
 
-  // The bin is empty: a slot, or null when there is no memory.
+  // Allocates from an empty bin. Null when there is no memory. By the owner.
   void* allocate_slow();
-  // The bin is full: makes room and takes the object. False when there is no memory for a magazine.
+  // Makes room in a full bin and takes the object. False when there is no memory for a magazine. By the owner.
   bool deallocate_slow(void* object);
 
-  // What it holds, as a chain; the bin is void then. By its owner, or when nobody uses it.
+  // Takes both magazines, as a chain; the bin is void afterwards. By the owner, or while no thread uses the bin.
   magazine* take_all();
-  // By another thread: takes the spare magazine, `only_if_idle` only of an owner that has made no slow call since the
-  // last time. Null if there is none.
+  // By another thread: takes the spare magazine; with `only_if_idle` only if the owner has made no slow call since the
+  // last call of this function. Null if there is none.
   magazine* take_surplus(bool only_if_idle);
 
-  // Slots in it; of another thread's bin the answer is a moment old.
+  // The number of free slots in the bin; for another thread's bin it may be outdated.
   [[nodiscard]] std::size_t count() const;
 
  private:
@@ -60,11 +63,11 @@ struct pool_bin : tarn_pool_bin {
   void make_room();
   void empty_in_place(magazine* m);
   magazine* hand_over(magazine* m);
-  magazine* take_spare();
-  void put_spare(magazine* m);
+  magazine* take_spare_magazine();
+  void put_spare_magazine(magazine* m);
 };
 
-// Empty and full at once. Only read.
+// The slots of a void bin: empty and full at once. Never written.
 extern void* const void_slots[2];
 
 }  // namespace tarn

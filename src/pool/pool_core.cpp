@@ -19,23 +19,24 @@
 namespace tarn {
 namespace {
 
-// What one shard may keep in full magazines. Slots there come back in the order in which they were freed, slots in
-// spans in the order of their addresses, for some ns each. The order of addresses pays where several objects share a
-// cache line, and in pools beyond the caches. (Figures: docs/design/0006.)
+// The most bytes of slots that one shard may keep in full magazines. Slots from magazines are reused in the order in
+// which they were freed; slots from spans in the order of their addresses, which costs some ns each. The order of
+// addresses pays where several objects share a cache line, and in pools larger than the processor's caches: these get
+// the lower limit. (Figures: docs/design/0006.)
 constexpr std::size_t ordered_handover_limit = 512 * kib;
 constexpr std::size_t handover_limit = 16 * mib;
 
-// Tunable. From so many bytes on a pool counts as beyond the caches, until it has half of them. Larger last-level caches
-// are shared with other cores, and other machines' programs.
+// Tunable. From this size on a pool counts as larger than the caches, until it shrinks to half of it. Last-level caches
+// may be larger, but are shared with other cores and other virtual machines.
 constexpr std::size_t ordered_from = 4 * mib;
 
-// What decay leaves of a shard's empty spans while the pool is in use.
+// The most bytes of empty spans that decay leaves in a shard while the pool is in use.
 constexpr std::size_t aged_spare_limit = 64 * kib;
-// What a magazine of small objects may hold at most.
+// The most bytes of slots in a magazine of small objects.
 constexpr std::size_t small_magazine_bytes = 16 * kib;
 constexpr int reclaim_tries = 3;
-// Fresh spans that a shard takes at once: a part of what it has, and at most so many bytes. They are not touched before
-// they are needed.
+// A shard takes several fresh spans at once: this part of the pool's bytes per shard, and at most most_in_batch bytes.
+// They are not touched before they are needed.
 constexpr std::size_t span_batch_divisor = 4;
 constexpr std::size_t most_in_batch = mib;
 
@@ -55,7 +56,7 @@ pool_core::pool_core(const tarn_pool_request& request, const char* name, void* f
       huge_(request.huge_pages),
       checked_(request.checked),
       single_(request.single_thread),
-      // The books of a checked pool lie under one lock.
+      // A checked pool has one shard, whose lock guards all its books.
       shard_limit_(request.single_thread || request.checked
                        ? 1
                        : (request.shards != 0 ? request.shards : standard_shards)) {
@@ -109,7 +110,7 @@ std::size_t pool_core::bits_bytes(const span* s) const {
 span* pool_core::new_span() {
   std::size_t before = bytes();
   std::size_t pages = 0;
-  // Accounted for first, so that threads that grow the pool together do not exceed its limit together.
+  // The bytes are added before the span exists, so that threads that grow the pool at once do not exceed its limit.
   do {
     pages = layout_.span_pages(before, chunk_objects_, huge_);
     if (maximum_bytes_ != 0) {
@@ -130,7 +131,7 @@ span* pool_core::new_span() {
       std::max<std::size_t>({huge_ ? pages_per_huge_page : 1, layout_.alignment >> page_shift, 1});
   span* s = nullptr;
   for (int tries = 0; s == nullptr && tries <= reclaim_tries; ++tries) {
-    // The system has no more. What lies in caches may make whole spans.
+    // The system has no more memory. Free objects in caches, gathered, may make whole spans.
     if (tries != 0) engine::reclaim();
     s = engine::central_tier.take_pages(pages, alignment, span_state::pooled, page_heap::use::dense);
   }
@@ -142,7 +143,7 @@ span* pool_core::new_span() {
 std::size_t pool_core::add_span(pool_shard& to) {
   span* const s = new_span();
   if (s == nullptr) return 0;
-  pool_memory::announce(reinterpret_cast<void*>(s->start), s->bytes());
+  pool_memory::register_leak_root(reinterpret_cast<void*>(s->start), s->bytes());
   pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
   s->free_bits = s->inline_bits;
   const std::size_t bits = bits_bytes(s);
@@ -163,9 +164,9 @@ std::size_t pool_core::add_span(pool_shard& to) {
   return slots;
 }
 
-// As the pool grows, several spans at once, most often side by side: a thread whose spans lie between other threads' has
-// its objects on more page tables, and all of them in a part of the places for address translations. A large pool lies
-// on huge pages, where that is no matter, and where spans that nobody has touched yet may be backed.
+// Adds several spans at once as the pool grows, most often adjacent ones. If spans of many threads alternate, each
+// thread's objects lie on more page tables, and use only a part of the TLB's sets. A large pool lies on huge pages,
+// where that does not matter, and where untouched spans would be backed with memory; it adds one span at a time.
 bool pool_core::add_spans(pool_shard& to) {
   const std::size_t more = beyond_caches_.load(std::memory_order_relaxed)
                                ? 0
@@ -179,9 +180,9 @@ bool pool_core::add_spans(pool_shard& to) {
   return added != 0;
 }
 
-// The span is in no list, and nothing in it is in use.
+// Requires: the span is in no list, and no slot of it is in use.
 void pool_core::destroy_span(span* s, page_backing backing) {
-  pool_memory::renounce(reinterpret_cast<void*>(s->start), s->bytes());
+  pool_memory::unregister_leak_root(reinterpret_cast<void*>(s->start), s->bytes());
   pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
   bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
   review_size();
@@ -194,12 +195,13 @@ void pool_core::destroy_span(span* s, page_backing backing) {
 }
 
 bool pool_core::reserve(std::size_t slots) {
-  // Address space may be had for more, and each span of it takes some memory.
+  // Refuses more than the machine's memory: the system may grant that much address space, and each span of it would
+  // take metadata.
   if (slots > os::machine_bytes() / layout_.size) return false;
   std::size_t ready = 0;
   for_each_shard([&ready](pool_shard& s) { ready += s.ready(); });
   while (ready < slots) {
-    // Where one thread would find it; the others take from there.
+    // The first shard's spans serve all shards: see take_reserved().
     const std::size_t added = add_span(first_shard());
     if (added == 0) return false;
     ready += added;
@@ -227,8 +229,8 @@ std::size_t pool_core::refill(pool_shard& own, magazine* m, std::size_t most) {
   return found;
 }
 
-// Whole spans, never slots of a span that another thread is carving: two threads would write to one span's slots then,
-// and the magazines of both hold slots of both for ever after.
+// Moves whole spans, never single slots of a span that another thread is carving: two threads would then write to the
+// slots of one span, and each free would mix them further.
 bool pool_core::take_reserved(pool_shard& own) {
   if (&own == shards_[0]) return false;
   span* const s = shards_[0]->take_fresh_span();
@@ -254,7 +256,8 @@ std::size_t pool_core::take_anywhere(magazine* m, std::size_t most) {
 }
 
 void pool_core::flush(void* const* freed, std::size_t count) {
-  // Spans of objects that come back in random order are rarely in the cache; ask for all before the first is needed.
+  // Spans of objects that were freed in random order are rarely in the cache: prefetches all before the first is
+  // needed.
   span* owners[largest_magazine];
   for (std::size_t i = 0; i < count; ++i) {
     span* const s = engine::map.span_of(address_of(freed[i]));
@@ -262,7 +265,7 @@ void pool_core::flush(void* const* freed, std::size_t count) {
     __builtin_prefetch(s, 1);
     owners[i] = s;
   }
-  // Most often all of them are one shard's; what is left is the others'.
+  // Usually all slots belong to one shard; those of other shards are left over for the next round.
   void* others[largest_magazine];
   while (count != 0) {
     auto* const shard = static_cast<pool_shard*>(owners[0]->owner.load(std::memory_order_relaxed));
@@ -290,7 +293,7 @@ bool pool_core::take_spared(pool_shard& own) {
     while (!moved && &other != &own && other.can_spare()) {
       moved = other.free_hint() != 0 && other.move_span_to(own);
       if (moved) break;
-      // What waits in magazines is in spans first, and then changes its shard with them.
+      // Puts the slots of a full magazine back into their spans, so that they move with these to the other shard.
       magazine* const m = other.take_full();
       if (m == nullptr) break;
       if (m->count != 0) flush(m->bottom(), m->count);
@@ -307,16 +310,16 @@ bool pool_core::give_full(magazine* m, magazine*& empty) {
 
 // ---- giving back ----
 
-void pool_core::release_spares(std::size_t keep, page_backing backing) {
+void pool_core::release_empty_spans(std::size_t keep, page_backing backing) {
   for_each_shard([this, keep, backing](pool_shard& shard) {
-    while (span* const s = shard.take_spare(keep)) destroy_span(s, backing);
+    while (span* const s = shard.take_empty_span(keep)) destroy_span(s, backing);
   });
 }
 
 void pool_core::settle() {
   if (TARN_UNLIKELY(has_surplus_.load(std::memory_order_relaxed))) {
     has_surplus_.store(false, std::memory_order_relaxed);
-    release_spares(spare_limit, page_backing::young);
+    release_empty_spans(spare_limit, page_backing::young);
   }
   if (TARN_LIKELY(touched_.load(std::memory_order_relaxed))) return;
   touched_.store(true, std::memory_order_relaxed);
@@ -329,12 +332,13 @@ void pool_core::age() {
     put_back(s.take_idle_magazines(false));
     s.free_idle_empties(false);
   });
-  // Those of an idle pool have been idle for a period; the page heap need not wait for another one.
-  release_spares(in_use ? aged_spare_limit : 0, in_use ? page_backing::young : page_backing::old);
+  // The empty spans of an idle pool have been idle for a period, so the page heap need not wait for another one.
+  release_empty_spans(in_use ? aged_spare_limit : 0, in_use ? page_backing::young : page_backing::old);
   if (in_use) {
     idle_periods_ = 0;
   } else if (idle_periods_ < periods_to_purge && ++idle_periods_ == periods_to_purge) {
-    // Magazines have gone back by now. What is left in the bins of sleeping threads keeps its pages, no whole spans.
+    // By now all full magazines have gone back into spans. A slot in the bin of a sleeping thread keeps only its own
+    // pages backed, not its whole span.
     purge_idle_pages();
   }
 }
@@ -351,14 +355,14 @@ void pool_core::trim() {
     put_back(s.take_idle_magazines(true));
     s.free_idle_empties(true);
   });
-  release_spares(0, page_backing::young);
+  release_empty_spans(0, page_backing::young);
   purge_idle_pages();
 }
 
 std::size_t pool_core::release_everything() {
   const std::size_t before = bytes();
   for_each_shard([this](pool_shard& shard) {
-    while (span* const s = shard.take_any()) destroy_span(s, page_backing::young);
+    while (span* const s = shard.take_any_span()) destroy_span(s, page_backing::young);
   });
   return before;
 }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
-// pool_core: one pool: what its slots look like, its limits, its shards, and the way of slots between bins and shards.
+// pool_core: one pool: its slot layout, limits and shards, and the movement of slots between bins and shards.
+//
+//     bins (threads)          shards                     page heap
+//     loaded, spare   <-->   full magazines
+//                     <-->   spans of slots     <-->    spans of pages
 //
 // Thread safety: all members may be called by any thread, unless their comments say otherwise.
 // Invariant: bytes_ = sum of the lengths of the spans of all shards, and of those that are just being added.
@@ -25,16 +29,16 @@ struct pool_bin;
 class pool_core {
  public:
   static constexpr unsigned most_shards = 64;
-  // As long as there are no more threads than that, each has a shard, and its memory, for itself: what it gets was its
-  // own before, and is in its processor's caches and address translation.
+  // Up to this number of threads each has a shard, and thus spans, of its own: a slot that it gets was its own before,
+  // and is in its processor's caches and TLB.
   static constexpr unsigned standard_shards = 32;
 
-  // `name` and `first`, memory for a shard, stay the pool's.
+  // The pool takes over `name` and `first`, which is memory for a shard; both are from pool_memory::blocks.
   pool_core(const tarn_pool_request& request, const char* name, void* first);
 
   [[nodiscard]] const slot_layout& layout() const { return layout_; }
   [[nodiscard]] const char* name() const { return name_; }
-  // As much of it as a line can show.
+  // The beginning of the name, for messages.
   [[nodiscard]] std::string_view shown_name() const { return std::string_view(name_).substr(0, 600); }
   [[nodiscard]] bool is_checked() const { return checked_; }
   [[nodiscard]] bool is_single() const { return single_; }
@@ -42,81 +46,89 @@ class pool_core {
   [[nodiscard]] unsigned most_waiting() const { return most_waiting_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t slots_in(const span* s) const { return layout_.objects(s->pages, huge_); }
   [[nodiscard]] pool_shard& first_shard() const { return *shards_[0]; }
-  // The shard with the fewest bins, made if the pool may have another one. With the registry's lock held.
+  // The shard for a new bin: one without bins, else a new one if the pool may have more, else the one with the fewest
+  // bins.
+  // Requires: the registry's lock is held.
   pool_shard& assign_shard_locked();
-  // In a forked child: no thread has a bin.
+  // In a forked child: resets the number of bins of each shard.
   void forget_bins() {
     for_each_shard([](pool_shard& s) { s.bins.store(0, std::memory_order_relaxed); });
   }
 
-  // Fills the empty magazine with at most `most` free slots: used ones of the shard, then of spans that other shards can
-  // spare, then fresh ones.
-  // Those at the lowest addresses are on top. Returns their number, 0 when there is no memory or the pool's limit is
-  // reached. May call the system.
+  // Fills the empty magazine with at most `most` free slots: slots of the shard that were used before, then of spans
+  // that other shards can spare, then fresh ones. The slots at the lowest addresses are on top. Returns their number,
+  // 0 when there is no memory or the pool's limit is reached. May call the system.
   std::size_t refill(pool_shard& own, magazine* m, std::size_t most);
-  // Slots that are on their way to their spans, as those of a magazine that put_back() is going to empty, or that a
-  // forked child cannot reach. They count as cached.
+  // Counts slots (or, negative, discounts them) that are in transit to their spans, as those of a magazine that
+  // put_back() will empty, or lost to a forked child. They count as cached.
   void note_moving(std::ptrdiff_t slots) {
     moving_.fetch_add(static_cast<std::size_t>(slots), std::memory_order_relaxed);
   }
-  // Puts slots back into their spans. Aborts on a pointer that is none of the pool's, or free already.
+  // Puts slots back into their spans. Aborts on a pointer that is not a slot of the pool, or free already.
   void flush(void* const* freed, std::size_t count);
-  // The same with all that is in a chain of magazines noted before, and with the magazines.
+  // Puts the slots of a chain of magazines back, and frees the magazines. Requires: note_moving() has counted the
+  // slots.
   void put_back(magazine* chain);
 
-  // Leaves a full magazine with the shard that most likely wants it: its slots' own; gets an empty one for it, or null.
-  // False when there are enough.
+  // Hands a full magazine over to the shard to which its first slot belongs, whose threads are most likely to need it.
+  // Sets `empty` to an empty magazine in exchange, or null. False, and nothing is done, if the shard has enough.
   static bool give_full(magazine* m, magazine*& empty);
 
-  // Fresh spans until `slots` can be handed out. False when there is no memory.
+  // Adds spans until `slots` slots can be handed out. False when there is no memory.
   bool reserve(std::size_t slots);
 
-  // After flushes, by a thread that holds no lock: empty spans beyond the few that the pool keeps go to the page heap,
-  // and decay will look at the rest.
+  // To be called after flush(): gives empty spans beyond the pool's limit to the page heap, and makes sure that decay
+  // will visit the pool. Requires: the caller holds no lock.
   void settle();
-  // One period of decay. By a thread that holds no lock.
+  // One period of decay: idle full magazines go back into spans, empty spans to the page heap. Requires: the caller
+  // holds no lock.
   void age();
+  // Whether age() may find something to give back.
   [[nodiscard]] bool has_work() const {
     return touched_.load(std::memory_order_relaxed) || spare_bytes.load(std::memory_order_relaxed) != 0 ||
            idle_periods_.load(std::memory_order_relaxed) < periods_to_purge;
   }
-  // Empty spans of all shards, which keep the figure.
+  // Bytes of the empty spans of all shards; the shards update it.
   std::atomic<std::size_t> spare_bytes{0};
-  // Tunable. What one shard has beyond it goes back at the next settle(), which note_surplus() asks for.
+  // Tunable. Empty spans beyond this in one shard go back at the next settle(), which note_surplus() tells.
   static constexpr std::size_t spare_limit = 8 * mib;
   void note_surplus() { has_surplus_.store(true, std::memory_order_relaxed); }
-  // All full magazines go back into spans, all empty spans to the page heap, all other idle pages to the system.
+  // Puts all full magazines back into spans, gives all empty spans to the page heap, and all other idle pages to the
+  // system.
   void trim();
 
-  // All spans go back, whatever is in use in them; returns their bytes. Requires: nobody uses the pool, and its bins
+  // Frees all spans, those with live objects too; returns their bytes. Requires: no thread uses the pool, and its bins
   // are empty.
   std::size_t release_everything();
-  // The memory of name and shards, for other pools. The pool is not used any more.
+  // Frees the memory of name and shards. Requires: the pool is not used any more.
   void free_parts();
 
-  [[nodiscard]] std::size_t taken() const;  // slots that are in no span
-  [[nodiscard]] std::size_t waiting()
-      const;  // of these, in full magazines, on their way from one to a span, or lost
+  // Slots outside of spans: live, in bins, in full magazines, in transit, or lost.
+  [[nodiscard]] std::size_t taken() const;
+  // Of these, those that are neither live nor in a bin: in full magazines, in transit to a span, or lost by fork.
+  [[nodiscard]] std::size_t waiting() const;
+  // Sum of the shards' peaks: an upper bound of the most slots taken at one time.
   [[nodiscard]] std::size_t peak() const;
   [[nodiscard]] std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t refills() const { return refills_.load(std::memory_order_relaxed); }
-  // A bin has got a magazine with so many slots: one for the allocation that missed, the others for hits.
+  // Counts a magazine that a bin has loaded: one of its slots serves the allocation that missed, the others hits.
   void note_loaded(std::size_t slots) { hits_.fetch_add(slots - 1, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
 
   void walk_locks(const os::lock_walk& walk);
-  // With the pool's name.
+  // Ends the process with a message that names the pool.
   [[noreturn]] void fatal(const char* what, const void* pointer) const;
 
-  // Of pool_registry, guarded by its lock.
+  // Used by pool_registry, guarded by its lock.
   pool_core* next = nullptr;
   pool_core* previous = nullptr;
   pool_bin* bins = nullptr;
   os::pin_count pins;           // while it is pinned, the pool is not destroyed
-  pool_bin* own_bin = nullptr;  // of a pool for one thread
-  bool bin_is_owners = false;   // lies where the pool's owner keeps it, and ends with him
-  std::size_t number = 0;       // of a pool of one's own
-  bool shared = false;
+  pool_bin* own_bin = nullptr;  // the bin of a single-threaded pool
+  bool bin_is_owners = false;   // own_bin lies in memory of the pool's owner (tarn_pool_request::own_bin)
+  // Index in threads' tables of bins; of pools that are neither shared nor single-threaded.
+  std::size_t number = 0;
+  bool shared = false;  // a process-wide pool, found by name
 
  private:
   friend struct checked_slots;
@@ -127,49 +139,53 @@ class pool_core {
     const unsigned count = shard_count_.load(std::memory_order_acquire);
     for (unsigned i = 0; i < count; ++i) visit(*shards_[i]);
   }
-  // Words of one set of bits of the span, and the bytes of all its sets.
+  // The words of one bit set of the span, and the bytes of all its bit sets.
   [[nodiscard]] std::size_t book_words(const span* s) const { return objects::words(slots_in(s)); }
   [[nodiscard]] std::size_t bits_bytes(const span* s) const;
-  // Moves a span that reserve() has put aside. False when there is none.
+  // Moves a fresh span to `own` that reserve() has left in the first shard. False when there is none.
   bool take_reserved(pool_shard& own);
-  // Moves a span with free slots here from a shard that can spare it. False when there is none.
+  // Moves a span with free slots to `own` from a shard that can spare it. False when there is none.
   bool take_spared(pool_shard& own);
-  // Decides by bytes() whether the pool is beyond the caches. Where threads disagree, the next span that comes or goes
-  // puts it right.
+  // Decides by bytes() whether the pool is larger than the processor's caches. If two threads decide differently at
+  // once, the next added or freed span corrects it.
   void review_size();
   void set_ordered(bool beyond_caches);
+  // A span from the page heap, accounted in bytes_; null when there is no memory, or the limit is reached.
   span* new_span();
-  // Returns its slots; 0 when there is no memory, or the limit is reached.
+  // Adds a new span to the shard. Returns its slots; 0 when there is no memory, or the limit is reached.
   std::size_t add_span(pool_shard& to);
-  // The same for one and, in a large pool, some more. False when there is no memory.
+  // Adds one span and, unless the pool is larger than the caches, some more as it grows. False when there is no memory.
   bool add_spans(pool_shard& to);
-  // The last resort: what is left in any shard, then in full magazines and other threads' spare ones.
+  // The last resort: takes free slots of any shard; then those of full magazines and other threads' spare magazines.
   std::size_t take_anywhere(magazine* m, std::size_t most);
   void destroy_span(span* s, page_backing backing);
-  void release_spares(std::size_t keep, page_backing backing);
+  void release_empty_spans(std::size_t keep, page_backing backing);
 
   slot_layout layout_;
   const char* name_;
   std::size_t chunk_objects_;
   std::size_t most_in_magazine_;
   std::size_t maximum_bytes_;
-  std::atomic<unsigned> most_waiting_{0};   // full magazines in one shard
-  std::atomic<bool> beyond_caches_{false};  // then slots are handed out in the order of their addresses
-  std::atomic<bool> has_surplus_{false};
+  std::atomic<unsigned> most_waiting_{0};  // most full magazines in one shard
+  std::atomic<bool> beyond_caches_{
+      false};  // larger than the caches: slots are reused in the order of their addresses
+  std::atomic<bool> has_surplus_{false};  // a shard has more than spare_limit of empty spans
   bool huge_;
   bool checked_;
   bool single_;
   unsigned shard_limit_;
   std::atomic<unsigned> shard_count_{1};
   pool_shard* shards_[most_shards] = {};
-  // So many periods of decay without a slow call, and idle pages go back.
+  // After this number of periods of decay without a slow call, the pages of free slots go back to the system.
   static constexpr unsigned periods_to_purge = 1;
   void purge_idle_pages();
 
-  std::atomic<bool> touched_{false};                      // since the last period of decay
-  std::atomic<unsigned> idle_periods_{periods_to_purge};  // as far as that
-  std::atomic<std::uint8_t> walks_{0};
-  // Written with every magazine; what stands above is read by all threads and hardly ever written.
+  std::atomic<bool> touched_{false};  // a slow call was made since the last period of decay
+  std::atomic<unsigned> idle_periods_{
+      periods_to_purge};                // since the last slow call, counted up to periods_to_purge
+  std::atomic<std::uint8_t> walks_{0};  // number of the last walk for idle pages
+  // On cache lines of their own, because each refill writes them; the members above are read by all threads and rarely
+  // written.
   alignas(separation) std::atomic<std::size_t> bytes_{0};
   std::atomic<std::size_t> moving_{0};
   std::atomic<std::uint64_t> refills_{0};
@@ -178,7 +194,7 @@ class pool_core {
 
 }  // namespace tarn
 
-// What the public headers know by name only.
+// The type that the public headers declare.
 struct tarn_pool : tarn::pool_core {
   using pool_core::pool_core;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Magazines of pools. A pool may have thousands of long ones waiting, an eighth of what they hold in pointers, so these
-// are objects of malloc's size classes, whose memory goes back when it is not needed; the short ones, of which a bin has
-// two, are metadata.
+// pool_magazine: memory for the magazines of pools. A pool may have thousands of full long magazines, with a pointer
+// per slot; so long magazines are objects of malloc's size classes, whose memory goes back to the system when it is
+// not needed. Short magazines, of which a bin has two, are metadata, which never goes back.
 //
 // Thread safety: any thread, also one without a thread cache.
 #pragma once
@@ -15,13 +15,13 @@
 
 namespace tarn::pool_magazine {
 
-// Long ones are made so many at a time: the lock is one that all threads share.
+// Long magazines are allocated in batches of this number, because all threads share the lock of their size class.
 inline constexpr std::size_t batch = 8;
 inline constexpr std::size_t long_index = magazine_store::sizes - 1;
 inline constexpr std::size_t long_bytes = sizeof(magazine) + largest_magazine * sizeof(void*);
 
-// An empty one for at least so many slots (largest_magazine at most), or, of long ones, a chain of them; null when there
-// is no memory.
+// An empty magazine for at least `slots` slots (at most largest_magazine); for long ones a chain of several. Null when
+// there is no memory.
 inline magazine* allocate_some(std::size_t slots) {
   std::size_t index = 0;
   while (index < long_index && magazine_store::capacities[index] < slots) ++index;
@@ -48,7 +48,7 @@ inline void deallocate(magazine* m) {
   if (m->size_index != long_index) return engine::central_tier.magazines().deallocate(m);
   const unsigned size_class = class_of_size(long_bytes);
   void* memory = m;
-  // Free objects are zero there.
+  // The hardened build requires free objects to be zero.
   if constexpr (hardened_build) std::memset(memory, 0, long_bytes);
   free_mark::set(memory);
   engine::central_tier.flush(size_class, &memory, 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// pool_memory: where typed pools' structures come from, and what sanitizers are told about their slots.
+// pool_memory: the memory for the structures of typed pools, recyclers and buffer pools, and the calls by which
+// sanitizers learn about their slots. Thread safety: any thread.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +8,11 @@
 #include "pool/block_store.hpp"
 
 extern "C" {
-// AddressSanitizer's, where the program has it.
+// Functions of AddressSanitizer; null in a program without it.
 [[gnu::weak]] void __asan_poison_memory_region(void const volatile* address, std::size_t size);
 [[gnu::weak]] void __asan_unpoison_memory_region(void const volatile* address, std::size_t size);
-// LeakSanitizer's: what objects in memory that it does not know point to would be leaks.
+// Functions of LeakSanitizer; null without it. It does not search tarn's spans for pointers unless they are
+// registered, and would report blocks to which only pooled objects point as leaks.
 [[gnu::weak]] void __lsan_register_root_region(const void* begin, std::size_t bytes);
 [[gnu::weak]] void __lsan_unregister_root_region(const void* begin, std::size_t bytes);
 }
@@ -21,11 +23,11 @@ namespace tarn::pool_memory {
 extern block_store blocks;
 #pragma GCC visibility pop
 
-// A span becomes a pool's, and ceases to be one.
-inline void announce(void* memory, std::size_t bytes) {
+// LeakSanitizer is to search the memory for pointers, or no longer.
+inline void register_leak_root(void* memory, std::size_t bytes) {
   if (__lsan_register_root_region != nullptr) __lsan_register_root_region(memory, bytes);
 }
-inline void renounce(void* memory, std::size_t bytes) {
+inline void unregister_leak_root(void* memory, std::size_t bytes) {
   if (__lsan_unregister_root_region != nullptr) __lsan_unregister_root_region(memory, bytes);
 }
 

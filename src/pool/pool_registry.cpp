@@ -22,28 +22,30 @@ constinit block_store pool_memory::blocks;
 namespace pool_registry {
 namespace {
 
-// What is behind it tells no two pools apart.
+// Longer names are cut: two shared pools whose names differ only after this are one.
 constexpr std::size_t longest_name = 4000;
 constexpr std::size_t largest_object = slot_layout::largest_size;
 constexpr std::size_t first_table = 8;
 
-// The calling thread's bins.
+// The calling thread's bins, linked by pool_bin::next_of_thread.
 struct thread_bins {
   pool_bin* first;
-  bool ended;
+  bool ended;  // thread_ends() has run: the thread makes no bin any more
 };
 constinit thread_local thread_bins mine{nullptr, false};
 
 constinit os::mutex lock{os::lock_rank::pools};
-pool_core* pools = nullptr;         // guarded by lock
-tarn_pool* unused_pools = nullptr;  // guarded by lock; destroyed, with their numbers
-std::size_t numbers = 0;            // guarded by lock
-pool_bin* unused_bins = nullptr;    // guarded by lock
-pool_bin* retired_bins = nullptr;   // guarded by lock; of threads that may still be about to end
+pool_core* pools = nullptr;  // guarded by lock
+tarn_pool* unused_pools =
+    nullptr;              // guarded by lock; structures of destroyed pools, for reuse with their numbers
+std::size_t numbers = 0;  // guarded by lock; numbers given out so far
+pool_bin* unused_bins = nullptr;  // guarded by lock; structures for reuse
+pool_bin* retired_bins =
+    nullptr;  // guarded by lock; of threads that are ending or have ended; see take_retired()
 
 // ---- pools ----
 
-bool makes_sense(const tarn_pool_request& r) {
+bool is_valid(const tarn_pool_request& r) {
   return (r.name != nullptr || r.name_length == 0) && r.size != 0 && r.size <= largest_object &&
          is_power_of_two(r.alignment) && r.alignment <= largest_object &&
          r.shards <= pool_core::most_shards && r.magazine_length <= largest_magazine;
@@ -53,7 +55,8 @@ std::string_view name_of(const tarn_pool_request& request) {
   return {request.name, std::min(request.name_length, longest_name)};
 }
 
-// With the lock held: it is below all that this takes. Null when there is no memory.
+// Creates a pool and links it. Requires: the lock is held; the locks of metadata, taken here, rank after it. Null when
+// there is no memory.
 tarn_pool* make_locked(const tarn_pool_request& request) {
   const std::size_t name_length = name_of(request).size();
   void* memory = unused_pools;
@@ -86,7 +89,7 @@ tarn_pool* make_locked(const tarn_pool_request& request) {
   return pool;
 }
 
-// The first of the pools from one on that may be pinned.
+// Pins and returns `pool`, or the first pool after it in the list that is not ending; null if there is none.
 pool_core* pin_first_locked(pool_core* pool) {
   while (pool != nullptr && pool->pins.is_ending()) pool = pool->next;
   if (pool != nullptr) pool->pins.pin();
@@ -120,9 +123,10 @@ pool_bin* take_unused_locked() {
   return bin;
 }
 
-// A bin of a thread that has ended was left void, because the thread's last destructors may still come to it.
+// A retired bin for reuse, if its thread has ended for certain; else null. A bin is retired, and void, when its thread
+// begins to end; destructors of the thread may still use it until the thread is gone.
 pool_bin* take_retired() {
-  // ThreadSanitizer does not learn from the system that the thread is gone.
+  // ThreadSanitizer cannot see that tgkill() orders the reuse after the thread's end.
   if (TARN_TSAN) return nullptr;
   pool_bin* bin = nullptr;
   {
@@ -164,11 +168,11 @@ void unlink_locked(pool_bin* bin) {
   --bin->shard->bins;
 }
 
-// What stands in a table where a thread has no bin. Only read.
+// The entry of a thread's table where the thread has no bin: empty and full at once. Never written.
 constinit tarn_pool_bin no_bin{const_cast<void**>(void_slots) + 1, const_cast<void**>(void_slots) + 1};
 
-// The calling thread's table reaches so far. False when there is no memory.
-bool reach(std::size_t number) {
+// Grows the calling thread's table until it has an entry `number`. False when there is no memory.
+bool grow_table_to(std::size_t number) {
   tarn_pool_bins& table = tarn_pool_local_bins;
   if (number < table.count) return true;
   std::size_t count = table.count != 0 ? table.count : first_table;
@@ -184,8 +188,8 @@ bool reach(std::size_t number) {
   return true;
 }
 
-// The calling thread's table leads nowhere to the bin: the number that led to it may be another pool's by now.
-void forget(const pool_bin* bin) {
+// Removes the bin from the calling thread's table: the number under which it stands may belong to another pool by now.
+void clear_table_entries(const pool_bin* bin) {
   const tarn_pool_bins& table = tarn_pool_local_bins;
   for (std::size_t i = 0; i < table.count; ++i) {
     if (table.bins[i] == bin) table.bins[i] = &no_bin;
@@ -194,23 +198,25 @@ void forget(const pool_bin* bin) {
 
 bool is_numbered(const pool_core& pool) { return !pool.shared && !pool.is_single(); }
 
-// The calling thread's bin of the pool, or one of its that has none any more.
-pool_bin* find_mine(const pool_core* pool) {
+// The calling thread's bin of the pool, or one of its bins whose pool was destroyed, for reuse; null if there is
+// neither.
+pool_bin* find_own_bin(const pool_core* pool) {
   if (pool->is_single()) return nullptr;
   if (is_numbered(*pool)) {
-    // The number's last pool may have left one. No walk along all bins, which would make their first uses quadratic.
+    // The entry may hold a bin of the number's previous pool. There is no walk along all bins: the first uses of n
+    // pools would take O(n^2) steps.
     tarn_pool_bin* const last = tarn_pool_local_bins.bins[pool->number];
     return last != &no_bin ? static_cast<pool_bin*>(last) : nullptr;
   }
-  // destroy() of another thread parts bins from their pools.
+  // The lock is needed because destroy() in another thread detaches bins from their pools.
   os::lock_guard guard(lock);
-  pool_bin* parted = nullptr;
+  pool_bin* detached = nullptr;
   for (pool_bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
     if (bin->pool == pool) return bin;
-    if (bin->pool == nullptr) parted = bin;
+    if (bin->pool == nullptr) detached = bin;
   }
-  if (parted != nullptr) forget(parted);
-  return parted;
+  if (detached != nullptr) clear_table_entries(detached);
+  return detached;
 }
 
 // ---- what the engine asks for ----
@@ -230,8 +236,9 @@ bool has_work() {
   return false;
 }
 
-// Empties the calling thread's bins. Each pool is pinned meanwhile: its owner may just be about to destroy it.
-void empty_mine(bool retire) {
+// Empties the calling thread's bins; with `retire` also detaches them from their pools and retires them. Each pool is
+// pinned meanwhile, because another thread may be about to destroy it.
+void empty_own_bins(bool retire) {
   pool_bin* bin = mine.first;
   while (bin != nullptr) {
     pool_bin* const next = bin->next_of_thread;
@@ -262,7 +269,8 @@ void empty_mine(bool retire) {
 
 void reclaim() { trim_all(); }
 
-// A thread that first used pools in its last destructors has left its bins, too.
+// The calling thread has adopted the thread cache of a thread that ended after its thread_ends(), or without it: it
+// also adopts the bins that the ended thread has left.
 void thread_adopts() {
   os::lock_guard guard(lock);
   for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
@@ -279,7 +287,7 @@ void thread_ends() {
   if (mine.first != nullptr) {
     const long self = os::system_call(SYS_gettid);
     for (pool_bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) bin->thread_id = self;
-    empty_mine(true);
+    empty_own_bins(true);
     mine.first = nullptr;
   }
   const tarn_pool_bins table = tarn_pool_local_bins;
@@ -295,15 +303,15 @@ void walk_upper_locks(const os::lock_walk& walk) {
 
 void walk_lower_locks(const os::lock_walk& walk) { pool_memory::blocks.walk_locks(walk); }
 
-// Other threads' bins were copied while their threads used them: what they held is lost to the child, and only their
-// number, which may be a little wrong, keeps it from being taken for live objects.
+// Other threads' bins were copied while their threads used them, so the slots in them are lost to the child. They are
+// counted as moving, so that statistics do not take them for live objects; the number may be slightly wrong.
 void after_fork_in_child() {
   os::lock_guard guard(lock);
   for (pool_bin* bin = mine.first; bin != nullptr; bin = bin->next_of_thread) {
     if (bin->pool != nullptr) unlink_locked(bin);
   }
   for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {
-    pool_bin* own = nullptr;  // if it is linked: it may not have been used yet
+    pool_bin* own = nullptr;  // the pool's own bin if it is linked; one that was never used is not
     for (pool_bin* bin = pool->bins; bin != nullptr; bin = bin->next) {
       if (bin == pool->own_bin) {
         own = bin;
@@ -321,8 +329,8 @@ void after_fork_in_child() {
   }
 }
 
-// Empties the pool's bins and parts them from it. What other threads do with the pool because they are about to end,
-// or because a period of decay has come, is over then, and does not begin again while the pool is `ending`.
+// Empties the pool's bins and detaches them from it, and waits until no other thread has the pool pinned: a thread that
+// ends, or a period of decay. New pins are refused while the pool is ending.
 void isolate(tarn_pool* pool) {
   magazine* chain = nullptr;
   for (;;) {
@@ -337,7 +345,7 @@ void isolate(tarn_pool* pool) {
           chain = m;
         }
         unlink_locked(bin);
-        // It stays in its thread's list, void, until the thread makes a bin again or ends.
+        // The bin stays in its thread's list, void, until the thread reuses it for another pool or ends.
         bin->pool = nullptr;
       }
       if (pool->bin_is_owners) pool->own_bin = nullptr;
@@ -348,7 +356,7 @@ void isolate(tarn_pool* pool) {
   pool->put_back(chain);
 }
 
-// After isolate(). Returns the bytes of its spans.
+// Frees the pool and all its spans; returns the bytes of these. Requires: isolate() has been called.
 std::size_t release_isolated(tarn_pool* pool) {
   const std::size_t bytes = pool->release_everything();
   {
@@ -383,7 +391,7 @@ constinit const engine::extension engine::pool_extension{
 namespace pool_registry {
 
 tarn_pool* create(const tarn_pool_request& request) {
-  if (!makes_sense(request)) {
+  if (!is_valid(request)) {
     errno = EINVAL;
     return nullptr;
   }
@@ -409,7 +417,7 @@ tarn_pool* create(const tarn_pool_request& request) {
 }
 
 tarn_pool* find_or_create(const tarn_pool_request& request) {
-  if (!makes_sense(request)) {
+  if (!is_valid(request)) {
     errno = EINVAL;
     return nullptr;
   }
@@ -437,7 +445,7 @@ std::size_t destroy(tarn_pool* pool) {
   pool->trim();
   const std::size_t taken = pool->taken();
   if (taken != 0) {
-    // What a forked child has lost is not live, but nobody can give it back either.
+    // Slots lost by fork are not live, but cannot be freed either, so the pool stays.
     const std::size_t lost = pool->waiting();
     os::lock_guard guard(lock);
     pool->pins.stop_ending();
@@ -465,8 +473,8 @@ pool_bin* bin_of(pool_core* pool, tarn_pool_bin** where) {
   }
   if (mine.ended) return nullptr;
   engine::attach_thread();
-  if (is_numbered(*pool) && !reach(pool->number)) return nullptr;
-  pool_bin* bin = find_mine(pool);
+  if (is_numbered(*pool) && !grow_table_to(pool->number)) return nullptr;
+  pool_bin* bin = find_own_bin(pool);
   if (bin == nullptr) {
     bin = new_bin();
     if (bin == nullptr) return nullptr;
@@ -509,13 +517,14 @@ std::size_t trim(pool_core* pool, pool_bin* own) {
 }
 
 std::size_t trim_all() {
-  empty_mine(false);
+  empty_own_bins(false);
   std::size_t bytes = 0;
   for_each([&bytes](pool_core& pool) { bytes += trim(&pool, nullptr); });
   return bytes;
 }
 
-// In the order in which slots move, so that one that moves meanwhile is counted twice rather than not at all.
+// Counts in the order in which slots move, from bins to magazines and spans: a slot that moves meanwhile may be counted
+// twice, but is not missed.
 std::size_t cached(pool_core* pool) {
   std::size_t slots = 0;
   {

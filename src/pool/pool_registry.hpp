@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
-// pool_registry: every pool there is, and each thread's bins.
+// pool_registry: the list of all pools, each thread's list and table of bins, and what happens to them when a pool or a
+// thread ends, at fork and in periods of decay.
 //
-// Thread safety: any thread. Its lock is held for walks along lists only; work on a pool happens while the pool is
-// pinned, with the lock free. Structures of pools and bins are reused, never given back to the system: whoever comes
-// to one late finds one.
+//     tarn_pool_local_bins.bins[number]  ->  the thread's bin of the object_pool with that number
+//     mine.first -> bin -> bin           all bins of the thread (next_of_thread)
+//     pool->bins -> bin <-> bin          all bins of the pool (next, previous)
+//
+// Thread safety: any thread. Its lock is held only for walks along lists; work on a pool happens while the pool is
+// pinned, with the lock free. Structures of pools and bins are reused, never given back to the system, so that a stale
+// pointer still leads to such a structure.
 #pragma once
 
 #include <cstddef>
@@ -15,33 +20,38 @@ namespace tarn::pool_registry {
 
 #pragma GCC visibility push(hidden)
 
-// Null with errno ENOMEM, or EINVAL for a request that makes no sense.
+// Null with errno ENOMEM, or EINVAL for an invalid request.
 tarn_pool* create(const tarn_pool_request& request);
-// The shared pool of this name, size and alignment; made if there is none.
+// The shared pool of this name, size and alignment; created if there is none. Null as above.
 tarn_pool* find_or_create(const tarn_pool_request& request);
-// Requires: nobody uses it. Returns how many objects are live: the pool then stays, and keeps its memory.
+// Destroys the pool if no object is live. Returns the number of live objects; if not 0, the pool stays and keeps its
+// memory.
+// Requires: no thread uses the pool.
 std::size_t destroy(tarn_pool* pool);
-// The same, whatever is live.
+// The same, but frees the memory of live objects too; returns the bytes of all spans.
 std::size_t release(tarn_pool* pool);
 
-// The bin that the calling thread has for the pool, made if needed and stored to *where. Null when the thread is about
-// to end or there is no memory.
+// The calling thread's bin of the pool, created if needed and stored to *where. Null when the thread is about to end or
+// there is no memory.
 pool_bin* bin_of(pool_core* pool, tarn_pool_bin** where);
 
-// Puts other threads' spare magazines back into spans; `only_if_idle` those of threads that have been idle for a while.
+// Puts the slots of threads' spare magazines back into spans; with `only_if_idle` only those of threads that have made
+// no slow call since the last time.
 void take_surplus(pool_core* pool, bool only_if_idle);
-// Gathers the pool's free slots: those of the caller's bin (if not null), other threads' spare magazines, full ones;
-// and gives empty spans to the page heap. Returns their bytes.
+// Puts the pool's free slots back into spans: those of the bin `own` (if not null), of spare magazines of all threads,
+// and of full magazines; gives empty spans to the page heap. Returns their bytes.
 std::size_t trim(pool_core* pool, pool_bin* own);
+// trim() of all pools, with all bins of the calling thread. Returns the bytes.
 std::size_t trim_all();
 
-// In magazines of all kinds.
+// Free slots in bins and full magazines, in transit, or lost by fork.
 std::size_t cached(pool_core* pool);
 
+// Walk along all pools that are not ending; the returned pool is pinned, and next_pinned() unpins it. Null at the end.
 pool_core* first_pinned();
 pool_core* next_pinned(pool_core* pool);
 
-// Calls visit(pool) for every pool, pinned.
+// Calls visit(pool) for every pool while it is pinned.
 template <class Visit>
 void for_each(Visit visit) {
   for (pool_core* pool = first_pinned(); pool != nullptr; pool = next_pinned(pool)) visit(*pool);

@@ -12,11 +12,12 @@
 namespace tarn {
 namespace {
 
+// A refill takes slots from at most this many spans.
 constexpr std::size_t spans_per_refill = 16;
-// A bin of a draining shard may hold this part of what the shard has in use.
+// A magazine of a draining shard may hold 1/draining_divisor of the shard's slots in use.
 constexpr std::size_t draining_divisor = 256;
-// More free bytes than this are plenty.
-constexpr std::size_t plenty = 8 * mib;
+// A shard with more free bytes than this lets other shards take spans.
+constexpr std::size_t spare_threshold = 8 * mib;
 
 }  // namespace
 
@@ -33,7 +34,7 @@ bool pool_shard::can_spare() const {
   if (bins.load(std::memory_order_relaxed) == 0) return true;
   const std::size_t slots =
       free_hint() + std::size_t{depot_.full_count.load(std::memory_order_relaxed)} * pool_.most_in_magazine();
-  return slots * pool_.layout().size > plenty;
+  return slots * pool_.layout().size > spare_threshold;
 }
 
 // ---- slots ----
@@ -43,7 +44,7 @@ std::size_t pool_shard::take_used_locked(void** slot, std::size_t most) {
   std::size_t found = 0;
   for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
     span* const s = depot_.best();
-    // A wholly free span is broken into only for the first slot.
+    // Takes slots of an empty span only if no other span has any.
     if (s == nullptr || (s->list == object_depot::spare_list && found != 0)) break;
     if (s->list == object_depot::spare_list) account_spare_locked(-static_cast<std::ptrdiff_t>(s->bytes()));
     const std::size_t count =
@@ -73,7 +74,7 @@ std::size_t pool_shard::carve_locked(void** slot, std::size_t most) {
 }
 
 void pool_shard::account_spare_locked(std::ptrdiff_t bytes) {
-  // Two's complement: a negative change wraps as it should.
+  // Unsigned arithmetic wraps, so that adding a negative change subtracts.
   const auto change = static_cast<std::size_t>(bytes);
   spare_bytes_.store(spare_bytes() + change, std::memory_order_relaxed);
   pool_.spare_bytes.fetch_add(change, std::memory_order_relaxed);
@@ -132,7 +133,7 @@ std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count
     note_change_locked();
   }
   if (TARN_UNLIKELY(fault != nullptr)) pool_.fatal(fault, faulty);
-  // Each slot in a full magazine may be all that keeps a span from going back.
+  // The shard has begun to drain: full magazines go back, because a single slot in one may keep a whole span in use.
   if (TARN_UNLIKELY(drains)) pool_.put_back(take_idle_magazines(true));
   return left;
 }
@@ -140,14 +141,14 @@ std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count
 // ---- full magazines ----
 
 magazine* pool_shard::take_full() {
-  // A look without the lock: a wrong answer only costs a refill.
+  // Read without the lock: a stale value only costs a refill.
   if (depot_.full_count.load(std::memory_order_relaxed) == 0) return nullptr;
   os::lock_guard guard(depot_.lock);
   return depot_.pop_full();
 }
 
 bool pool_shard::give_full(magazine* m, magazine*& empty) {
-  // A look without the lock, as in take_full().
+  // Read without the lock: with a stale value the shard keeps a few magazines more or less.
   if (draining() || depot_.full_count.load(std::memory_order_relaxed) >= pool_.most_waiting()) return false;
   os::lock_guard guard(depot_.lock);
   depot_.push_full(m);
@@ -255,7 +256,7 @@ std::size_t pool_shard::ready() {
 }
 
 bool pool_shard::move_span_to(pool_shard& other) {
-  // In the order in which fork takes them, too.
+  // Locks of one rank are taken in the order in which fork takes them, that of the shards' indices.
   pool_shard& first = index_ < other.index_ ? *this : other;
   pool_shard& second = index_ < other.index_ ? other : *this;
   os::lock_guard first_guard(first.depot_.lock);
@@ -274,7 +275,7 @@ bool pool_shard::move_span_to(pool_shard& other) {
   return true;
 }
 
-span* pool_shard::part_locked(span* s) {
+span* pool_shard::detach_locked(span* s) {
   if (s == nullptr) return nullptr;
   if (s == carving_) carving_ = nullptr;
   s->state.store(span_state::purging, std::memory_order_relaxed);
@@ -282,7 +283,7 @@ span* pool_shard::part_locked(span* s) {
   return s;
 }
 
-span* pool_shard::take_spare(std::size_t keep) {
+span* pool_shard::take_empty_span(std::size_t keep) {
   os::lock_guard guard(depot_.lock);
   span* s = spare_bytes() > keep ? depot_.take_spare_span() : nullptr;
   if (s != nullptr) {
@@ -290,19 +291,19 @@ span* pool_shard::take_spare(std::size_t keep) {
   } else if (keep == 0) {
     s = fresh_.pop_front();
   }
-  return part_locked(s);
+  return detach_locked(s);
 }
 
-span* pool_shard::take_any() {
-  if (span* const s = take_spare(0)) return s;
+span* pool_shard::take_any_span() {
+  if (span* const s = take_empty_span(0)) return s;
   os::lock_guard guard(depot_.lock);
   span* s = full_.pop_front();
   if (s == nullptr) s = depot_.best();
   if (s != nullptr) depot_.remove(s);
-  return part_locked(s);
+  return detach_locked(s);
 }
 
-// The pages that lie wholly in free slots.
+// Purges the pages that lie wholly in free slots. `bits`: a copy of the span's free bits, taken before.
 void pool_shard::purge_runs(const span* s, const std::uint64_t* bits, const slot_layout& layout) {
   engine::touch.withdraw_huge(s->start, s->bytes());
   const std::size_t page = os::system_page_size();
@@ -320,7 +321,7 @@ void pool_shard::purge_runs(const span* s, const std::uint64_t* bits, const slot
   }
 }
 
-// The free slots of a span are taken, as a bin would take them, while the system is called.
+// While the system is called, without the lock, the span's free slots are marked as taken, so that no thread gets them.
 void pool_shard::purge_idle_pages(std::uint8_t walk) {
   constexpr std::size_t most_words = objects::words(slot_layout::most_objects_huge);
   std::uint64_t bits[most_words];

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: MIT
-// pool_shard: a part of a pool that a few threads share: spans of its own, and full magazines for hand-over.
+// pool_shard: a part of a pool that one or a few threads share: spans of its own, and full magazines for hand-over.
 //
-// A slot goes back to the shard that its span belongs to, whoever frees it, so what one thread makes and another ends
-// does not pile up on the other's side. A shard whose own slots are used up takes from those that have no thread any
-// more or hold plenty, before it asks for fresh memory. It takes whole spans, and leaves the others theirs: threads whose
-// slots lie in each other's spans write to each other's cache lines for ever after.
+// A slot goes back to the shard to which its span belongs, whichever thread frees it, so slots do not pile up in the
+// shard of a thread that only frees. A shard without free slots takes spans from shards that have no threads, or more
+// free slots than they need, before it takes fresh memory. It takes whole spans, never single slots: threads whose
+// slots lie in the same spans would write to the same cache lines from then on.
 //
 // A pool's slots differ from malloc's objects in three ways. They carry no mark while they are free (a checked pool
-// keeps its own books: checked_slots.cpp). Spans grow with the pool, up to 64 KiB, so that few of them have to be found
-// again for objects that come back in random order. And fresh slots are carved one after the other, when used ones
-// have run out, so that memory is touched only as it is needed.
+// keeps its own records: checked_slots.cpp). Spans grow with the pool, up to 64 KiB, so that objects freed in random
+// order belong to few spans. And fresh slots are carved one after the other when no used slot is left, so that memory
+// is touched only as it is needed:
+//
+//     carving_:  | used before: free or taken | fresh ...            |
+//                ^ start                      ^ start + capacity * size
 //
 // Thread safety: all members may be called by any thread. No lock is held across a system call.
 // Invariants, whenever the lock of the depot is free:
-//   - every span of the shard is in exactly one of: fresh_ (no slot carved yet), full_ (no slot free), the depot's lists;
+//   - every span of the shard is in exactly one of: fresh_ (no slot carved), full_ (no slot free), the depot's lists;
 //   - at most one span outside of fresh_ is not carved to its end: carving_;
-//   - depot_.taken() = the shard's slots in the program's hands, in bins and in full magazines.
+//   - depot_.taken() = the shard's carved slots that are not free in their spans: live, in bins, in full magazines, in
+//     transit, or lost by fork.
 #pragma once
 
 #include <atomic>
@@ -40,56 +44,62 @@ class alignas(separation) pool_shard {
   static pool_shard* owner_of(const void* address);
 
   enum class source : std::uint8_t { used, fresh };
-  // Fills the empty magazine from the top down with at most `most` slots, the lowest on top: used ones; or fresh ones of
-  // the spans at hand. Returns their number; whoever calls moves them down.
+  // Puts at most `most` slots into the empty magazine, used or fresh ones, and returns their number. They fill the
+  // places from slots[most] down, the lowest address on top; if they are fewer than `most`, the caller moves them to
+  // bottom().
   std::size_t take(magazine* m, std::size_t most, source from);
 
-  // Puts back those of the slots that are this shard's; owners[i] is the span of freed[i]. What is not goes to the
-  // front of `others`, its spans to the front of `owners`; returns how many. Aborts on a slot that is free already.
+  // Puts those of the `count` slots back that belong to this shard; owners[i] is the span of freed[i]. Moves the other
+  // slots to the front of `others`, their spans to the front of `owners`, and returns their number. Aborts on a slot
+  // that is free already.
   std::size_t put(void* const* freed, span** owners, std::size_t count, void** others);
 
-  // A full magazine that some thread has left; null if there is none.
+  // A full magazine that a thread has handed over; null if there is none.
   magazine* take_full();
-  // Leaves one, and gets an empty one for it, or null. False when there are enough.
+  // Hands a full magazine over; sets `empty` to an empty one in exchange, or null. False if there are enough.
   bool give_full(magazine* m, magazine*& empty);
 
-  // An empty magazine for at least so many slots, of those left here if there is one; null when there is no memory. That
-  // each shard keeps its own saves threads the way to a lock which all of them share.
+  // An empty magazine for at least `slots` slots; null when there is no memory. Each shard keeps some, so that threads
+  // need not take the lock of the magazines' size class, which all threads share.
   magazine* take_empty(std::size_t slots);
+  // Keeps an empty magazine for take_empty(), or frees it if there are enough.
   void leave_empty(magazine* m);
-  // Frees those that nobody has wanted for a period, or `all`.
+  // Frees the empty magazines that were not needed since the last call, or `all`.
   void free_idle_empties(bool all);
 
-  // As object_depot::draining: a good part of the shard's memory lies free in spans that are partly used.
+  // As object_depot::draining: a good part of the shard's memory is free, in partly used spans.
   [[nodiscard]] bool draining() const { return depot_.draining.load(std::memory_order_relaxed); }
-  // What a bin should hold at most meanwhile: less and less as the shard runs empty, as every slot in a bin may be all
-  // that keeps a span from going back.
+  // The most slots of a magazine while draining. Falls with the shard's slots in use, because a single slot in a bin
+  // may keep a whole span in use.
   [[nodiscard]] std::size_t most_while_draining() const {
     return most_while_draining_.load(std::memory_order_relaxed);
   }
-  // Other shards may take of what is free here.
+  // Whether other shards may take spans from this one.
   [[nodiscard]] bool can_spare() const;
   // Free slots in spans, as of a moment ago.
   [[nodiscard]] std::size_t free_hint() const { return free_hint_.load(std::memory_order_relaxed); }
 
   void add_span(span* s);
-  // Gives the other shard a span with free slots: a wholly free one, or the one with most of them. False if there is
-  // none.
+  // Moves a span with free slots to the other shard: an empty one, else the one with the most free slots. False if
+  // there is none.
   bool move_span_to(pool_shard& other);
-  // A span of which nothing is carved, taken out; null if there is none.
+  // Removes a span of which no slot is carved, and returns it; null if there is none.
   span* take_fresh_span();
-  // Slots that can be handed out without another span.
+  // The number of slots that can be handed out without another span.
   [[nodiscard]] std::size_t ready();
 
-  // Magazines that nobody has wanted for a period, or `all`, as a chain.
+  // Takes the full magazines that were not needed since the last call, or `all`, as a chain. Their slots count as
+  // moving.
   magazine* take_idle_magazines(bool all);
-  // An empty span, taken out, if more than `keep` bytes are empty; with 0, a fresh one too. Null if there is none.
-  span* take_spare(std::size_t keep);
-  // Any span, whatever is in use in it. Null when there is none left.
-  span* take_any();
+  // Removes an empty span, in state `purging`, if empty spans have more than `keep` bytes; with `keep` 0, else a fresh
+  // span. Null if there is none.
+  span* take_empty_span(std::size_t keep);
+  // Removes any span, even with live objects. Null when there is none left.
+  span* take_any_span();
 
-  // Gives back what is behind the free pages of partly used spans. They stay free, and are backed again when they are
-  // next written to. `walk` differs from one walk to the next. Calls the system.
+  // Gives the memory of pages that lie wholly in free slots of partly used spans to the system. The slots stay free;
+  // their next use faults the pages in again. `walk` is the number of this walk, to visit each span once. Calls the
+  // system.
   void purge_idle_pages(std::uint8_t walk);
 
   [[nodiscard]] std::size_t spare_bytes() const { return spare_bytes_.load(std::memory_order_relaxed); }
@@ -108,21 +118,25 @@ class alignas(separation) pool_shard {
   magazine* pop_empty_locked();
   std::size_t take_used_locked(void** slot, std::size_t most);
   std::size_t carve_locked(void** slot, std::size_t most);
+  // Updates the figures that other threads read without the lock.
   void note_change_locked();
   static void purge_runs(const span* s, const std::uint64_t* bits, const slot_layout& layout);
-  span* part_locked(span* s);
+  // Last step of removing a span (or null): the state becomes `purging`.
+  span* detach_locked(span* s);
+  // Adds `bytes`, which may be negative, to the bytes of empty spans.
   void account_spare_locked(std::ptrdiff_t bytes);
 
   pool_core& pool_;
   const unsigned index_;  // among the pool's shards
   object_depot depot_;
-  span_list full_;  // guarded by the depot's lock, as all below
+  span_list full_;  // guarded by the depot's lock, as all members below
   span_list fresh_;
   span* carving_ = nullptr;
-  magazine* empties_ = nullptr;                // as long as the pool's magazines can be
-  std::uint32_t empties_low_ = 0;              // the fewest since the last free_idle_empties()
-  std::atomic<std::uint32_t> empty_count_{0};  // written under the lock
-  std::atomic<std::size_t> spare_bytes_{0};    // written under the lock, as those below
+  magazine* empties_ = nullptr;    // empty magazines of the pool's greatest length
+  std::uint32_t empties_low_ = 0;  // the least empty_count_ since the last free_idle_empties()
+  std::atomic<std::uint32_t> empty_count_{
+      0};                                    // these atomics are written under the lock, and read without it
+  std::atomic<std::size_t> spare_bytes_{0};  // of empty spans
   std::atomic<std::size_t> peak_{0};
   std::atomic<std::size_t> free_hint_{0};
   std::atomic<std::size_t> most_while_draining_{0};

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
-// slot_layout: how a pool's objects lie in its spans. Slots begin at the span's start, one behind the other.
+// slot_layout: how a pool's slots lie in its spans, from the span's start, without gaps:
+//
+//     start   + size  + 2*size                         end
+//     | slot 0 | slot 1 | slot 2 | ...       | left over |
+//
+// Thread safety: constant after construction.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +20,12 @@ namespace tarn {
 struct slot_layout {
   std::size_t size = 0;  // a multiple of alignment
   std::size_t alignment = 0;
-  std::uint64_t reciprocal = 0;
+  std::uint64_t reciprocal = 0;  // 2^64 / size, rounded up: divides by one multiplication
 
-  // Tunable. A slot of fewer bytes would make more bits than it saves.
+  // Tunable. With smaller slots, the span's free bits would take more memory than is saved.
   static constexpr std::size_t least_size = 4;
-  // Spans grow with the pool between these bounds, so that a small pool is small and a large one has few spans.
+  // Spans grow with the pool between these bounds, so that a small pool takes little memory and a large one has few
+  // spans.
   static constexpr std::size_t least_span_bytes = 8 * kib;
   static constexpr std::size_t most_span_bytes = 64 * kib;
   static constexpr std::size_t growth_divisor = 8;
@@ -32,7 +38,7 @@ struct slot_layout {
         alignment(align),
         reciprocal(~std::uint64_t{0} / size + 1) {}
 
-  // How many pages the next span of a pool of `pool_bytes` bytes has.
+  // The pages of the next span of a pool that has `pool_bytes` bytes of spans.
   [[nodiscard]] std::size_t span_pages(std::size_t pool_bytes, std::size_t chunk_objects, bool huge) const {
     std::size_t bytes = least_span_bytes;
     if (huge) {
@@ -51,8 +57,8 @@ struct slot_layout {
     const std::size_t fit = (pages << page_shift) / size;
     return fit < most_in_span(huge) ? fit : most_in_span(huge);
   }
-  // find() is exact as long as the slots' bytes times `size` are below 2^64: reciprocal * size - 2^64 < size, and that
-  // error, once per slot before the address, must stay below one slot's share of 2^64.
+  // The most slots of a span. find() is exact while the slots' bytes times `size` are below 2^64: the rounding error of
+  // reciprocal * size against 2^64 is less than `size`, and adds up once per slot before the address.
   [[nodiscard]] constexpr std::size_t most_in_span(bool huge) const {
     const std::size_t most = huge ? most_objects_huge : most_objects;
     const std::size_t exact = ~std::uint64_t{0} / size / size;
@@ -66,8 +72,9 @@ struct slot_layout {
   }
   struct position {
     std::size_t index;
-    bool is_exact;  // an object begins there
+    bool is_exact;  // the address is the begin of the slot
   };
+  // The slot in which the address lies.
   [[nodiscard]] position find(const span* s, std::uintptr_t address) const {
     const wide product = wide{address - s->start} * reciprocal;
     return {static_cast<std::size_t>(product >> objects::bits_per_word),

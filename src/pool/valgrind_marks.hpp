@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// valgrind_marks: tells valgrind's memcheck which slots of a checked pool nobody may use. A few instructions without
-// effect where the process does not run under valgrind; nothing where its header was missing when the library was built.
+// valgrind_marks: tells valgrind's memcheck which slots of checked pools and recyclers may be accessed. A few
+// instructions without effect if the process does not run under valgrind; no code if its header was missing when the
+// library was built.
+// Thread safety: any thread.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +16,21 @@
 
 namespace tarn::valgrind_marks {
 
-// NOLINTBEGIN(cppcoreguidelines-pro-type-cstyle-cast,hicpp-no-assembler): what the header's macros are made of
+// NOLINTBEGIN(cppcoreguidelines-pro-type-cstyle-cast,hicpp-no-assembler): the header's macros use both
 
-// Nobody may use the memory.
+// The memory may not be accessed.
 inline void hide([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
 #if TARN_VALGRIND
   static_cast<void>(VALGRIND_MAKE_MEM_NOACCESS(memory, bytes));
 #endif
 }
-// Its content may be read.
+// The memory may be accessed, and its content is initialised.
 inline void show([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
 #if TARN_VALGRIND
   static_cast<void>(VALGRIND_MAKE_MEM_DEFINED(memory, bytes));
 #endif
 }
-// It may be written to, and read then.
+// The memory may be accessed, but its content is uninitialised.
 inline void renew([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
 #if TARN_VALGRIND
   static_cast<void>(VALGRIND_MAKE_MEM_UNDEFINED(memory, bytes));

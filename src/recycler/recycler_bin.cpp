@@ -18,13 +18,13 @@ tarn_recycler_entry* recycler_bin::void_top() { return void_entries + 1; }
 
 // ---- the spare magazine ----
 
-recycler_magazine* recycler_bin::take_spare() {
+recycler_magazine* recycler_bin::take_spare_magazine() {
   if (spare.load(std::memory_order_relaxed) == nullptr) return nullptr;
-  // acquire: what the owner wrote to the magazine before put_spare(). Of two takers one gets it.
+  // acquire: what the owner wrote to the magazine before put_spare_magazine(). Of two takers one gets it.
   return spare.exchange(nullptr, std::memory_order_acquire);
 }
 
-void recycler_bin::put_spare(recycler_magazine* m) {
+void recycler_bin::put_spare_magazine(recycler_magazine* m) {
   // release: partner of the acquire above.
   spare.store(m, std::memory_order_release);
 }
@@ -44,7 +44,7 @@ void* recycler_bin::pop_one() {
 
 void* recycler_bin::get() {
   if (top[-1].object != nullptr) return pop_one();
-  recycler_magazine* m = take_spare();
+  recycler_magazine* m = take_spare_magazine();
   if (m == nullptr) {
     m = core->take_magazine();
     if (m == nullptr) return nullptr;
@@ -140,8 +140,8 @@ bool recycler_bin::make_room() {
   if (!first) {
     unload();
     // What was the spare one is for others now.
-    if (recycler_magazine* const full = take_spare()) core->give_magazine(full);
-    put_spare(loaded);
+    if (recycler_magazine* const full = take_spare_magazine()) core->give_magazine(full);
+    put_spare_magazine(loaded);
   }
   load(m);
   return true;
@@ -158,7 +158,7 @@ bool recycler_bin::give(void* object, std::size_t bytes) {
 // ---- for others ----
 
 recycler_magazine* recycler_bin::take_all() {
-  recycler_magazine* chain = take_spare();
+  recycler_magazine* chain = take_spare_magazine();
   if (chain != nullptr) chain->next = nullptr;
   if (empty != nullptr) core->discard(std::exchange(empty, nullptr));
   if (loaded != nullptr) {

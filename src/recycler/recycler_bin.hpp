@@ -38,7 +38,7 @@ struct recycler_bin : tarn_recycler_bin {
   bool give(void* object, std::size_t bytes);
 
   // By another thread, at any time: the spare magazine, or null.
-  recycler_magazine* take_spare();
+  recycler_magazine* take_spare_magazine();
   // By the owner, or who has it claimed: what it holds, as a chain; magazines without objects are discarded.
   recycler_magazine* take_all();
   // Likewise: what waits in it.
@@ -54,7 +54,7 @@ struct recycler_bin : tarn_recycler_bin {
   void* pop_one();
   void keep_empty(recycler_magazine* m);
   bool make_room();
-  void put_spare(recycler_magazine* m);
+  void put_spare_magazine(recycler_magazine* m);
 };
 
 }  // namespace tarn

@@ -347,7 +347,7 @@ recycler_bin* bin_of(recycler_core* recycler) {
 recycler_magazine* steal(recycler_core* recycler) {
   os::lock_guard guard(lock);
   for (recycler_bin* b = recycler->bins; b != nullptr; b = b->next) {
-    if (recycler_magazine* const m = b->take_spare()) return m;
+    if (recycler_magazine* const m = b->take_spare_magazine()) return m;
   }
   return nullptr;
 }
@@ -363,7 +363,7 @@ std::size_t end_generation(recycler_core* recycler, bool all) {
     recycler->turned_ms = os::now_ms();
     // What can be had without a claim.
     for (recycler_bin* b = recycler->bins; missed != 0 && b != nullptr; b = b->next) {
-      if (recycler_magazine* const m = b->take_spare()) {
+      if (recycler_magazine* const m = b->take_spare_magazine()) {
         m->next = gathered;
         gathered = m;
       }
