@@ -22,20 +22,21 @@
 namespace tarn::caretaker {
 namespace {
 
+// Of the thread: not started, running, impossible to start, or ended for good by stop().
 enum class phase : std::uint8_t { absent, running, refused, stopped };
 
 constinit os::mutex lock{os::lock_rank::caretaker};
-std::atomic<phase> now{phase::absent};  // written under the lock
-os::futex_word alarm{0};                // changes when there is something new to look at
-os::futex_word alive{0};                // 1 while the thread runs the program's code, or may
-std::atomic<std::int64_t> lent_ms{0};
-std::atomic<std::uint32_t> holds{0};
-std::atomic<bool> start_after_hold{false};
-std::atomic<long> thread_number{0};  // of the last one
+std::atomic<phase> thread_phase{phase::absent};  // written under the lock
+os::futex_word alarm{0};                         // changes to wake the thread
+os::futex_word alive{0};  // 1 while the thread may run code of the program (destructors)
+std::atomic<std::int64_t> last_inline_ms{0};
+std::atomic<std::uint32_t> holds{0};        // calls of hold() without release()
+std::atomic<bool> start_after_hold{false};  // a hold has kept a thread from starting
+std::atomic<long> thread_number{0};         // the thread id of the thread started last
 
-// Pressure is looked for so often.
+// The thread looks for memory pressure at least this often.
 constexpr std::int64_t longest_sleep_ms = 1000;
-// The process does not wait longer for a destructor that does not end.
+// exit() and hold() wait no longer than this for a destructor that does not return.
 constexpr std::int64_t longest_farewell_ms = 1000;
 
 void ring() {
@@ -43,11 +44,11 @@ void ring() {
   os::futex_wake(&alarm, INT_MAX);
 }
 
-// Whether a hold keeps the thread away; then its release starts one.
+// Whether a hold forbids the thread; if so, the last release() starts one.
 bool is_held() {
   if (holds.load(std::memory_order_relaxed) == 0) return false;
   start_after_hold.store(true, std::memory_order_relaxed);
-  full_fence();  // partner: the one in release()
+  full_fence();  // partner: the full_fence() in release()
   return holds.load(std::memory_order_relaxed) != 0;
 }
 
@@ -55,17 +56,17 @@ void* thread_main(void* /*nothing*/) {
   thread_number.store(os::system_call(SYS_gettid), std::memory_order_relaxed);
   for (;;) {
     const std::uint32_t seen = alarm.load(std::memory_order_relaxed);
-    const bool goes_on =
-        now.load(std::memory_order_relaxed) == phase::running && holds.load(std::memory_order_relaxed) == 0;
+    const bool goes_on = thread_phase.load(std::memory_order_relaxed) == phase::running &&
+                         holds.load(std::memory_order_relaxed) == 0;
     const std::int64_t next =
         goes_on ? recycler_registry::end_due_generations(os::now_ms(), os::under_pressure()) : -1;
     bool ends = false;
     {
       os::lock_guard guard(lock);
-      const bool stopped = now.load(std::memory_order_relaxed) == phase::stopped;
+      const bool stopped = thread_phase.load(std::memory_order_relaxed) == phase::stopped;
       ends = stopped || is_held() || (next < 0 && alarm.load(std::memory_order_relaxed) == seen);
-      if (ends && !stopped) now.store(phase::absent, std::memory_order_relaxed);
-      // release: partner of the acquire in stop(): the program's code is left.
+      if (ends && !stopped) thread_phase.store(phase::absent, std::memory_order_relaxed);
+      // release: partner of the acquire in await_farewell(); the thread runs no code of the program any more.
       if (ends) alive.store(0, std::memory_order_release);
     }
     if (ends) {
@@ -77,7 +78,7 @@ void* thread_main(void* /*nothing*/) {
   }
 }
 
-// With all signals blocked: no handler of the program's runs on it.
+// Starts the thread with all signals blocked, so that no signal handler of the program runs on it.
 bool start() {
   sigset_t all;
   sigset_t before;
@@ -95,7 +96,7 @@ bool start() {
   return started;
 }
 
-// Until the thread has left the program's code. False: it is in a destructor that does not end.
+// Waits until the thread runs no code of the program. False: it is still in a destructor after longest_farewell_ms.
 bool await_farewell() {
   const std::int64_t until = os::now_ms() + longest_farewell_ms;
   // acquire: partner of the release in thread_main().
@@ -109,7 +110,7 @@ bool await_farewell() {
 void stop() {
   {
     os::lock_guard guard(lock);
-    now.store(phase::stopped, std::memory_order_relaxed);
+    thread_phase.store(phase::stopped, std::memory_order_relaxed);
     ring();
   }
   await_farewell();
@@ -120,7 +121,7 @@ void stop() {
 void wake() {
   {
     os::lock_guard guard(lock);
-    switch (now.load(std::memory_order_relaxed)) {
+    switch (thread_phase.load(std::memory_order_relaxed)) {
       case phase::running:
         ring();
         return;
@@ -132,28 +133,30 @@ void wake() {
     }
     if (options::background_choice() == options::background::off || os::in_sandbox()) return;
     alive.store(1, std::memory_order_relaxed);
-    full_fence();  // partner: the one in hold(). Either it waits for the thread, or we see the hold.
+    // Partner: the full_fence() in hold(). Either hold() sees `alive`, and waits, or is_held() sees the hold.
+    full_fence();
     if (is_held()) {
       alive.store(0, std::memory_order_relaxed);
       return;
     }
-    now.store(phase::running, std::memory_order_relaxed);
+    thread_phase.store(phase::running, std::memory_order_relaxed);
   }
-  // Without the lock: it may allocate.
+  // Without the lock, because pthread_create() may allocate.
   if (start()) return;
   os::lock_guard guard(lock);
   alive.store(0, std::memory_order_relaxed);
-  if (now.load(std::memory_order_relaxed) == phase::running)
-    now.store(phase::refused, std::memory_order_relaxed);
+  if (thread_phase.load(std::memory_order_relaxed) == phase::running)
+    thread_phase.store(phase::refused, std::memory_order_relaxed);
 }
 
-void lend_a_hand() {
-  const phase p = now.load(std::memory_order_relaxed);
+void run_inline_if_no_thread() {
+  const phase p = thread_phase.load(std::memory_order_relaxed);
   if (TARN_LIKELY(p == phase::running) || p == phase::stopped) return;
   const std::int64_t ms = os::now_ms();
-  std::int64_t last = lent_ms.load(std::memory_order_relaxed);
+  std::int64_t last = last_inline_ms.load(std::memory_order_relaxed);
   constexpr std::int64_t least_pause_ms = 10;
-  if (ms - last < least_pause_ms || !lent_ms.compare_exchange_strong(last, ms, std::memory_order_relaxed))
+  if (ms - last < least_pause_ms ||
+      !last_inline_ms.compare_exchange_strong(last, ms, std::memory_order_relaxed))
     return;
   recycler_registry::end_due_generations(ms, os::under_pressure());
 }
@@ -161,15 +164,15 @@ void lend_a_hand() {
 void stop_at_exit() {
   static constinit std::atomic<bool> registered{false};
   if (registered.exchange(true, std::memory_order_relaxed)) return;
-  // If there is no room for it, the thread ends with the process.
+  // If atexit() fails, the thread runs until the process ends.
   static_cast<void>(std::atexit(stop));
 }
 
 void hold() {
   holds.fetch_add(1, std::memory_order_relaxed);
-  full_fence();  // partner: the one in wake()
+  full_fence();  // partner: the full_fence() in wake()
   if (alive.load(std::memory_order_relaxed) == 0) return;
-  // A destructor of the program's that makes the call itself would wait for its own end.
+  // A destructor that runs on the thread may make the held call; it must not wait for its own end.
   const long self = os::system_call(SYS_gettid);
   if (self == thread_number.load(std::memory_order_relaxed)) return;
   ring();
@@ -177,12 +180,13 @@ void hold() {
 }
 
 void release() {
-  // None in a child that was made between hold() and here: see after_fork_in_child().
+  // The count may be 0 in a child forked between hold() and release(): after_fork_in_child() resets it.
   std::uint32_t count = holds.load(std::memory_order_relaxed);
   while (count != 0 && !holds.compare_exchange_weak(count, count - 1, std::memory_order_relaxed)) {
   }
   if (count != 1) return;
-  full_fence();  // partner: the one in is_held(). Either we see its wish, or it sees that there is no hold.
+  // Partner: the full_fence() in is_held(). Either this thread sees start_after_hold, or is_held() sees no hold.
+  full_fence();
   if (!start_after_hold.exchange(false, std::memory_order_relaxed)) return;
   if (!os::is_above_interrupted_section()) wake();
 }
@@ -192,8 +196,8 @@ os::mutex& fork_lock() { return lock; }
 void after_fork_in_child() {
   holds.store(0, std::memory_order_relaxed);
   alive.store(0, std::memory_order_relaxed);
-  if (now.load(std::memory_order_relaxed) == phase::running)
-    now.store(phase::absent, std::memory_order_relaxed);
+  if (thread_phase.load(std::memory_order_relaxed) == phase::running)
+    thread_phase.store(phase::absent, std::memory_order_relaxed);
 }
 
 }  // namespace tarn::caretaker

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: MIT
-// caretaker: ends the generations of recyclers when they are due, in a thread that lives only while something waits.
+// caretaker: a thread that ends the generations of recyclers when they are due. It lives only while objects are idle.
 //
-// It is not the engine's thread: what it calls, the destructors of the program's objects, needs a thread of libc's with
-// thread-local data and a stack. With TARN_BACKGROUND=off, or where no thread can be started, threads that get and give
-// do its work when they come by.
+// It is not the engine's background thread: it calls destructors of the program's objects, which need a thread of libc
+// with thread-local data and a full stack. With TARN_BACKGROUND=off, or where no thread can be started, threads that
+// use recyclers do its work in their slow paths.
 //
-// Thread safety: any thread.
+// Thread safety: all functions may be called by any thread.
 #pragma once
 
 #include "os/mutex.hpp"
 
 namespace tarn::caretaker {
 
-// Something has come to wait. Not with a lock held.
+// Starts or wakes the thread, because an object has become idle. Not with a lock held.
 void wake();
-// By threads that get and give, on their slow paths: does what no thread of its own does.
-void lend_a_hand();
+// Ends due generations in the calling thread if there is no caretaker thread. Called on slow paths of recyclers, without
+// locks.
+void run_inline_if_no_thread();
 
-// From the program's end on no generation ends in the background. Called by whoever makes a recycler: what was
-// constructed before is destroyed after that, and so what its objects' destructors need is still there.
+// Makes exit() stop the thread. Called when a recycler is created: exit() runs handlers and static destructors in
+// reverse order, so objects constructed before the first recycler, which its objects' destructors may need, are
+// destroyed later.
 void stop_at_exit();
 
-// Around a call that concerns the calling thread alone, such as capset, or that wants a process of one thread, such as
-// unshare: ends the thread and waits for it, for a second at most since it may be in a destructor of the program's. Until
-// release none starts. By the gates.
+// Brackets a call that affects the calling thread alone, such as capset, or needs a process of one thread, such as
+// unshare: hold() ends the thread and waits for its end, for at most a second as it may be in a destructor of the
+// program. No thread starts before release(). Used by the gates.
 void hold();
 void release();
 

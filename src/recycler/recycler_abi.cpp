@@ -14,6 +14,7 @@ using namespace tarn;
 
 namespace {
 
+// Restores errno at the end of a scope: giving back must not change it.
 class errno_keeper {
  public:
   errno_keeper() : saved_(errno) {}
@@ -30,7 +31,7 @@ std::uint64_t sum_of(const void* object, std::size_t bytes) {
   std::uint64_t sum = 0xcbf29ce484222325U;
   const auto* const at = static_cast<const unsigned char*>(object);
   for (std::size_t i = 0; i < bytes; ++i) sum = (sum ^ at[i]) * 0x100000001b3U;
-  // Padding takes part.
+  // Padding bytes are included, so valgrind takes the sum for uninitialised; declares it initialised.
   valgrind_marks::show(&sum, sizeof sum);
   return sum;
 }
@@ -39,6 +40,8 @@ constinit thread_local std::uint32_t random_state = 0;
 
 using source = recycler_core::source;
 
+// An object from the calling thread's bin, from magazines handed over, or stolen from another bin; or null. Without a
+// bin only the second.
 void* get_from_others(recycler_core& recycler, recycler_bin* bin) {
   void* object = nullptr;
   if (bin != nullptr && detail::enter(bin)) {
@@ -74,7 +77,7 @@ std::size_t tarn_recycler_number(const tarn_recycler* recycler) noexcept { retur
 
 void* tarn_recycler_get_slow(tarn_recycler* recycler) noexcept {
   const errno_keeper keeper;
-  caretaker::lend_a_hand();
+  caretaker::run_inline_if_no_thread();
   void* object = get_from_others(*recycler, recycler_registry::bin_of(recycler));
   if (object != nullptr) return object;
   object = recycler->take_victim();
@@ -99,7 +102,7 @@ bool tarn_recycler_give_slow(tarn_recycler* recycler, void* object, std::size_t 
              !recycler->watched.exchange(true, std::memory_order_relaxed)) {
     caretaker::wake();
   }
-  caretaker::lend_a_hand();
+  caretaker::run_inline_if_no_thread();
   return kept;
 }
 

@@ -7,7 +7,8 @@
 namespace tarn {
 namespace {
 
-// Places paid at once where the budget is ample: a new magazine then calls us for one push in so many.
+// How many places are paid at once where the budget is ample, so that in a new magazine only one push in `pay_ahead`
+// takes the slow path.
 constexpr std::ptrdiff_t pay_ahead = 16;
 
 constinit tarn_recycler_entry void_entries[2] = {{nullptr, 0}, {nullptr, 0}};
@@ -20,12 +21,13 @@ tarn_recycler_entry* recycler_bin::void_top() { return void_entries + 1; }
 
 recycler_magazine* recycler_bin::take_spare_magazine() {
   if (spare.load(std::memory_order_relaxed) == nullptr) return nullptr;
-  // acquire: what the owner wrote to the magazine before put_spare_magazine(). Of two takers one gets it.
+  // acquire: partner of the release in put_spare_magazine(); makes the owner's writes to the magazine visible. Of two
+  // threads that take it, one gets it.
   return spare.exchange(nullptr, std::memory_order_acquire);
 }
 
 void recycler_bin::put_spare_magazine(recycler_magazine* m) {
-  // release: partner of the acquire above.
+  // release: partner of the acquire in take_spare_magazine() and add_to().
   spare.store(m, std::memory_order_release);
 }
 
@@ -54,9 +56,9 @@ void* recycler_bin::get() {
 }
 
 void* recycler_bin::get_from(recycler_magazine* m) {
-  // What was loaded is empty.
+  // The loaded magazine is empty here.
   if (loaded != nullptr && m->capacity < loaded->capacity) {
-    // Objects change their magazine with what is paid for them.
+    // The longer magazine stays loaded; the objects move into it together with the payments of their places.
     std::swap_ranges(m->begin(), m->top(), loaded->begin());
     top = loaded->begin() + m->count;
     core->discard(m);
@@ -68,7 +70,7 @@ void* recycler_bin::get_from(recycler_magazine* m) {
   return pop_one();
 }
 
-// For the next make_room(), with what is paid for its places.
+// Keeps an empty magazine, with the payments of its places, for the next make_room().
 void recycler_bin::keep_empty(recycler_magazine* m) {
   m->count = 0;
   std::swap(m, empty);
@@ -77,7 +79,7 @@ void recycler_bin::keep_empty(recycler_magazine* m) {
 
 // ---- give ----
 
-// What places above top have paid, but for the first, is free again.
+// Refunds the payments of the unused places above top, except those of the place at top, which the caller is to use.
 void recycler_bin::refund_unused() {
   if (empty != nullptr) core->discard(std::exchange(empty, nullptr));
   if (top >= loaded->end()) return;
@@ -91,7 +93,7 @@ void recycler_bin::refund_unused() {
   if (objects != 0) core->budget().refund(bytes, objects);
 }
 
-// For the place at top.
+// Pays `bytes` for the place at top, and for places above it if the budget is ample. False: the budget has no room.
 bool recycler_bin::pay(std::size_t bytes) {
   recycler_budget& budget = core->budget();
   const std::ptrdiff_t places = std::min(pay_ahead, loaded->end() - top);
@@ -122,9 +124,9 @@ bool recycler_bin::pay(std::size_t bytes) {
   return true;
 }
 
-// The loaded magazine has a place at top after it. False when there is no memory.
+// Loads a magazine with a place at top, by making the full one the spare one. False when there is no memory.
 bool recycler_bin::make_room() {
-  // They start small, because an object that waits here cannot be had by other threads before the magazine is full.
+  // Magazines start small: other threads get the objects of a loaded magazine only once it is full.
   std::uint16_t wanted = recycler_magazine::capacities[0];
   for (const std::uint16_t capacity : recycler_magazine::capacities) {
     wanted = capacity;
@@ -139,7 +141,7 @@ bool recycler_bin::make_room() {
   most = m->capacity;
   if (!first) {
     unload();
-    // What was the spare one is for others now.
+    // The old spare magazine is handed over to other threads.
     if (recycler_magazine* const full = take_spare_magazine()) core->give_magazine(full);
     put_spare_magazine(loaded);
   }
@@ -183,7 +185,8 @@ void recycler_bin::add_to(tarn_recycler_figures& out) const {
     }
   };
   if (loaded != nullptr) add(loaded->begin(), top);
-  // Its thread is outside, and who steals it does so under the registry's lock, as we are.
+  // acquire: partner of the release in put_spare_magazine(). The magazine stays meanwhile: the bin's owner is outside,
+  // and other threads steal only under the registry's lock, which the caller holds.
   if (recycler_magazine* const m = spare.load(std::memory_order_acquire)) add(m->begin(), m->top());
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// recycler_bin: one thread's magazines of one recycler: the one in use, a full one, and an empty one.
+// recycler_bin: one thread's magazines of one recycler: loaded (in use), spare (full), and empty.
 //
-// Owner: its thread, which is inside of it between enter() and leave() (tarn/detail/recycler_abi.hpp). Others may take
-// the spare magazine at any time, and all that is in the bin while they have it claimed and the owner is outside.
+// Owner: its thread, which is inside the bin between enter() and leave() (tarn/detail/recycler_abi.hpp). Other threads
+// may take the spare magazine at any time, and everything else while they have the bin claimed and the owner is
+// outside.
 // Invariants: loaded == null and top is void_top(), or loaded->begin() <= top <= loaded->end(); objects lie below top;
-// top->paid decides what fits. The spare magazine is null or holds at least one object.
+// an object fits if its bytes are at most top->paid. The spare magazine is null or holds at least one object.
 #pragma once
 
 #include <atomic>
@@ -19,31 +20,33 @@ struct recycler_bin : tarn_recycler_bin {
   recycler_core* core = nullptr;
   recycler_magazine* loaded = nullptr;
   std::atomic<recycler_magazine*> spare{nullptr};
-  recycler_magazine* empty = nullptr;  // one that was loaded before
-  std::uint16_t most = 0;              // places that its magazines have now
+  recycler_magazine* empty = nullptr;  // was loaded before; kept with its payments
+  std::uint16_t most = 0;              // places of the bin's newest magazine
   recycler_bin* next_of_thread = nullptr;
   recycler_bin* next = nullptr;      // in the recycler's list, guarded by the registry's lock
   recycler_bin* previous = nullptr;  // likewise
 
   recycler_bin() : tarn_recycler_bin{void_top(), {}, 0, {}, {}} {}
 
-  // Above it nothing is paid, and below it there is no object. Only read.
+  // `top` of a bin without a loaded magazine: no object below it, nothing paid at it. Never written.
   static tarn_recycler_entry* void_top();
 
-  // By the owner, inside. An object, or null: neither here nor handed over.
+  // By the owner, inside. An object of the bin, or of a magazine that was handed over; null if there is none.
   void* get();
-  // The same of a magazine that was stolen from another bin.
+  // By the owner, inside. Loads a magazine with objects, such as one stolen from another bin, and returns one of them.
+  // Requires: the loaded magazine is empty.
   void* get_from(recycler_magazine* m);
-  // Keeps the object. False: the budget has no room for it, or there is no memory.
+  // By the owner, inside. Keeps the object. False: the budget has no room for it, or there is no memory.
   bool give(void* object, std::size_t bytes);
 
-  // By another thread, at any time: the spare magazine, or null.
+  // By any thread, at any time: takes the spare magazine; null if there is none.
   recycler_magazine* take_spare_magazine();
-  // By the owner, or who has it claimed: what it holds, as a chain; magazines without objects are discarded.
+  // By the owner, or a thread that has claimed the bin: takes all objects, as a chain of magazines; magazines without
+  // objects are discarded.
   recycler_magazine* take_all();
-  // Likewise: what waits in it.
+  // By a thread that has claimed the bin: adds the idle objects and their bytes to `out`.
   void add_to(tarn_recycler_figures& out) const;
-  // In a forked child: what its places have paid.
+  // In a forked child: adds the payments of the bin's places.
   void add_payments(std::size_t& bytes, std::size_t& objects) const;
 
  private:

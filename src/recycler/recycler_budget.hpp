@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// recycler_budget: how many bytes and objects a recycler may keep, and how many are paid for.
+// recycler_budget: how many bytes and objects a recycler may keep, and how many are reserved ("paid") by places of its
+// magazines. An object is kept only in a place that has paid its bytes.
 //
 // Thread safety: any thread. Invariant: paid bytes <= maximum_bytes and paid objects <= maximum_objects, at every
 // moment; each is the sum over all places of all magazines of the recycler.
@@ -17,7 +18,7 @@ class recycler_budget {
   recycler_budget(std::size_t maximum_bytes, std::size_t maximum_objects)
       : bytes_{.most = limit(maximum_bytes)}, objects_{.most = limit(maximum_objects)} {}
 
-  // False, and nothing is paid, when that would be above a limit.
+  // Reserves bytes and objects. False, and nothing is reserved, if a limit would be exceeded.
   bool pay(std::size_t bytes, std::size_t objects) {
     if (!bytes_.add(bytes)) return false;
     if (objects_.add(objects)) return true;
@@ -28,11 +29,11 @@ class recycler_budget {
     bytes_.subtract(bytes);
     objects_.subtract(objects);
   }
-  // So much could be paid 64 times over: who pays ahead takes nothing away from others.
+  // Whether this could be paid 64 times: then a bin that pays ahead takes nothing that others need.
   [[nodiscard]] bool is_ample(std::size_t bytes, std::size_t objects) const {
     return bytes_.left() / 64 >= bytes && objects_.left() / 64 >= objects;
   }
-  // In a forked child, where what other threads had is lost.
+  // In a forked child, where the magazines of other threads are lost: sets the paid sums.
   void restart(std::size_t bytes, std::size_t objects) {
     bytes_.paid.store(bytes, std::memory_order_relaxed);
     objects_.paid.store(objects, std::memory_order_relaxed);

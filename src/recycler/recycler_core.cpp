@@ -23,6 +23,7 @@ void append(recycler_magazine*& list, recycler_magazine* chain) {
   *end = chain;
 }
 
+// A sum of what places have paid.
 struct payment {
   std::size_t bytes = 0;
   std::size_t objects = 0;
@@ -38,7 +39,7 @@ struct payment {
 }  // namespace
 
 recycler_core::recycler_core(const tarn_recycler_request& request, const char* name)
-    : turned_ms(os::now_ms()),
+    : generation_began_ms(os::now_ms()),
       name_(name),
       cycle_ms_(request.cycle_ms),
       destroy_(request.destroy),
@@ -95,7 +96,7 @@ bool recycler_core::give_one(void* object, std::size_t bytes) {
   return true;
 }
 
-recycler_magazine* recycler_core::turn(recycler_magazine* gathered) {
+recycler_magazine* recycler_core::rotate_generations(recycler_magazine* gathered) {
   os::lock_guard guard(lock_);
   recycler_magazine* const old = victims_;
   victims_ = fresh_;

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT
 // recycler_core: one recycler: its budget, the objects that threads have handed over, and the older generation.
 //
-// An object that waits is in one of: a thread's bin (recycler_bin.hpp), handed over (fresh_), the older generation
-// (victims_). A generation ends after a cycle: what waits everywhere becomes the older generation, and what was that
-// before is destroyed. So an object that nobody wants for two cycles is gone, and one that is wanted is taken out of the
-// older generation, and stays. (The victim cache of Go's sync.Pool, golang/go#22950; there the collector ends a cycle.)
+// An idle object is in one of three places:
 //
-// Thread safety: all members may be called by any thread. Objects are destroyed under no lock.
-// Invariant: budget = the sum of what is paid for all places of the magazines in bins, fresh_ and victims_; every object
-// in them lies in a place that is paid.
+//     bins of threads  <-->  fresh_ (handed over)         get() looks from left to right
+//           |                  |
+//           +--- end of cycle -+-->  victims_ (older generation)  --- end of cycle --->  destroyed
+//
+// So an object that is not used for two cycles is destroyed, and one that is used is taken out of the older generation
+// and goes back to a bin. (The victim cache of Go's sync.Pool, golang/go#22950; there the garbage collector ends a
+// cycle.)
+//
+// Thread safety: all members may be called by any thread. Objects are destroyed without any lock held.
+// Invariant: the paid sums of the budget are those over all places of the magazines in bins, fresh_ and victims_; every
+// object in them lies in a place that has paid its bytes.
 #pragma once
 
 #include <atomic>
@@ -27,7 +32,7 @@ struct recycler_bin;
 
 class recycler_core {
  public:
-  // `name` stays the recycler's.
+  // The recycler takes over `name`.
   recycler_core(const tarn_recycler_request& request, const char* name);
 
   [[nodiscard]] const char* name() const { return name_; }
@@ -35,24 +40,28 @@ class recycler_core {
   [[nodiscard]] unsigned cycle_ms() const { return cycle_ms_; }
   recycler_budget& budget() { return budget_; }
 
-  // What a thread has handed over; null if there is nothing. The whole magazine, and it is the caller's.
+  // Takes a magazine that a thread has handed over; null if there is none.
   recycler_magazine* take_magazine();
+  // Hands a magazine over. Requires: it holds at least one object.
   void give_magazine(recycler_magazine* m);
-  // One object, for those who have no bin: handed over, or null.
+  // For threads without a bin: one object that was handed over; null if there is none.
   void* take_fresh() { return take_one(fresh_); }
-  // Of the older generation: one at a time, so that what nobody wants stays there. Null if there is none.
+  // One object of the older generation; null if there is none. Never a whole magazine, so that objects that are not
+  // needed stay there and age.
   void* take_victim() { return take_one(victims_); }
-  // False when the budget has no room for it, or there is no memory for a magazine.
+  // For threads without a bin: keeps an object. False when the budget has no room for it, or there is no memory.
   bool give_one(void* object, std::size_t bytes);
 
-  // Ends a generation: what was handed over, and `gathered` from bins, becomes the older one. Returns what was that.
-  recycler_magazine* turn(recycler_magazine* gathered);
-  // Nothing waits that is not in a bin.
+  // Ends a generation: the magazines handed over, and `gathered` from bins, become the older generation. Returns the
+  // magazines of the previous older generation.
+  recycler_magazine* rotate_generations(recycler_magazine* gathered);
+  // Whether there are no idle objects outside of bins.
   [[nodiscard]] bool is_empty();
 
-  // Destroys what is in the chain, and its magazines. Calls the program's code: never under a lock. Returns the objects.
+  // Destroys the objects of a chain of magazines, and frees these; returns the number of objects. Calls the program's
+  // destructors: never under a lock.
   std::size_t destroy_chain(recycler_magazine* chain);
-  // Frees the magazine; what it has paid is free again. Requires: no object in it.
+  // Frees a magazine and refunds its payments. Requires: it holds no object.
   void discard(recycler_magazine* m);
 
   enum class source : std::uint8_t { exchanged, stolen, victim, miss, count };
@@ -62,26 +71,27 @@ class recycler_core {
   void note_drop(tarn_recycler_drop reason, std::size_t objects = 1) {
     dropped_[reason].fetch_add(objects, std::memory_order_relaxed);
   }
-  // Hits without a bin, or of bins that are gone.
+  // Counts hits of threads without a bin, or of bins that are unlinked.
   void note_hits(std::uint64_t hits) { hits_.fetch_add(hits, std::memory_order_relaxed); }
-  // Without the bins.
+  // The figures without those of bins.
   void get_figures(tarn_recycler_figures& out);
 
-  // Something may have come to wait since this was cleared.
+  // Set: the caretaker has to visit the recycler, as objects may have become idle since this was cleared.
   std::atomic<bool> watched{false};
-  // No object is kept any more.
+  // Set by close(): no object is kept any more.
   std::atomic<bool> closed{false};
 
   os::mutex& lock() { return lock_; }
-  // In a forked child, with all locks free; `own` are the bins left.
+  // In a forked child, while no lock is held: sets the budget to the payments of the remaining bins (`bytes`,
+  // `objects`), of fresh_ and of victims_.
   void restart_budget(std::size_t bytes, std::size_t objects);
 
-  // Of recycler_registry, guarded by its lock.
+  // Used by recycler_registry, guarded by its lock.
   recycler_core* next = nullptr;
   recycler_bin* bins = nullptr;
   os::pin_count pins;  // while it is pinned, the recycler is not closed
   std::size_t number = 0;
-  std::int64_t turned_ms = 0;  // when the generation began
+  std::int64_t generation_began_ms = 0;  // when the generation began
 
  private:
   void* take_one(recycler_magazine*& list);
@@ -96,13 +106,13 @@ class recycler_core {
   std::atomic<std::uint64_t> dropped_[tarn_recycler_drops] = {};
 
   alignas(cache_line) os::mutex lock_{os::lock_rank::recycler};
-  recycler_magazine* fresh_ = nullptr;    // guarded by lock_; none in it is empty
+  recycler_magazine* fresh_ = nullptr;    // guarded by lock_; each holds at least one object
   recycler_magazine* victims_ = nullptr;  // likewise
 };
 
 }  // namespace tarn
 
-// What the public headers know by name only.
+// The type that the public headers declare.
 struct tarn_recycler : tarn::recycler_core {
   using recycler_core::recycler_core;
 };

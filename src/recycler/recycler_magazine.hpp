@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
-// recycler_magazine: an array of pointers to objects that wait to be used again, and of what is paid for each place.
+// recycler_magazine: an array of pointers to idle objects, with the bytes of the budget that each place has paid.
 //
-// Layout: entries[0] is the sentinel that makes the pop from an empty magazine visible; objects lie in entries[1 .. count];
-// entries[capacity + 1] is never paid, so that nothing is pushed there. Payments stay with the place when its object
-// leaves, so that the next object there is free of charge: who takes and gives back in turn pays once.
+//     entries:   [0]      [1]    ...   [count]   ...   [capacity]   [capacity + 1]
+//     object:    null     objects ...  object           -            -
+//     paid:      -        bytes ...    bytes     ...   bytes or 0   0
+//              sentinel                                              sentinel
+//
+// The first sentinel makes pop find that the magazine is empty, the second makes push find that it is full. A payment
+// stays with the place when its object leaves, so a thread that gets and gives back in turn pays once.
+// Thread safety: none; a magazine belongs to one bin, or to a list that is guarded by a lock.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +22,7 @@
 namespace tarn {
 
 struct recycler_magazine {
-  // Each fills a power of two of bytes.
+  // Chosen so that each magazine has at most a power of two of bytes.
   static constexpr std::size_t sizes = 3;
   static constexpr std::uint16_t capacities[sizes] = {4, 28, 252};
 
@@ -37,7 +42,7 @@ struct recycler_magazine {
   static constexpr std::size_t bytes_for(std::size_t capacity) {
     return sizeof(recycler_magazine) + capacity * sizeof(tarn_recycler_entry);
   }
-  // An empty one with nothing paid; null when there is no memory.
+  // An empty magazine with nothing paid; null when there is no memory.
   static recycler_magazine* make(std::uint16_t capacity) {
     void* const memory = pool_memory::blocks.allocate(engine::metadata, bytes_for(capacity));
     return memory != nullptr ? new (memory) recycler_magazine(capacity) : nullptr;

@@ -22,25 +22,27 @@ namespace {
 
 constexpr std::size_t longest_name = 4000;
 constexpr std::size_t first_table = 8;
-// A bin whose owner is inside is tried again so many times, and then left for the next look.
+// How often bins are claimed in one call; a bin whose owner is inside each time is left for the next call.
 constexpr int claim_tries = 3;
 
+// The calling thread's bins, linked by recycler_bin::next_of_thread.
 struct thread_bins {
   recycler_bin* first;
-  bool ended;
+  bool ended;  // thread_ends() has run: the thread makes no bin any more
 };
 constinit thread_local thread_bins mine{nullptr, false};
 
 constinit os::mutex lock{os::lock_rank::recyclers};
 recycler_core* recyclers = nullptr;         // guarded by lock
-tarn_recycler* unused_recyclers = nullptr;  // guarded by lock; freed, with their numbers
-std::size_t numbers = 0;                    // guarded by lock
-recycler_bin* unused_bins = nullptr;        // guarded by lock
+tarn_recycler* unused_recyclers = nullptr;  // guarded by lock; freed structures, for reuse with their numbers
+std::size_t numbers = 0;                    // guarded by lock; numbers given out so far
+recycler_bin* unused_bins = nullptr;        // guarded by lock; structures for reuse
 std::uint32_t claims = 0;                   // guarded by lock; the last claim's number
 
 // ---- recyclers ----
 
-// With the lock held: it is above all that this takes. Null when there is no memory.
+// Creates a recycler and links it. Requires: the lock is held; the locks of metadata, taken here, rank after it. Null
+// when there is no memory.
 tarn_recycler* make_locked(const tarn_recycler_request& request) {
   const std::size_t name_length = std::min(request.name_length, longest_name);
   void* memory = unused_recyclers;
@@ -69,6 +71,7 @@ tarn_recycler* make_locked(const tarn_recycler_request& request) {
   return recycler;
 }
 
+// Pins and returns `recycler`, or the first one after it in the list that is not ending; null if there is none.
 recycler_core* pin_first_locked(recycler_core* recycler) {
   while (recycler != nullptr && recycler->pins.is_ending()) recycler = recycler->next;
   if (recycler != nullptr) recycler->pins.pin();
@@ -85,7 +88,7 @@ void link_locked(recycler_bin* bin, recycler_core* recycler) {
   recycler->bins = bin;
 }
 
-// What it has counted stays the recycler's.
+// Detaches the bin from its recycler, which keeps the hits that the bin has counted.
 void unlink_locked(recycler_bin* bin) {
   (bin->previous != nullptr ? bin->previous->next : bin->core->bins) = bin->next;
   if (bin->next != nullptr) bin->next->previous = bin->previous;
@@ -95,8 +98,8 @@ void unlink_locked(recycler_bin* bin) {
   bin->core = nullptr;
 }
 
-// The calling thread's table reaches so far. False when there is no memory.
-bool reach(std::size_t number) {
+// Grows the calling thread's table until it has an entry `number`. False when there is no memory.
+bool grow_table_to(std::size_t number) {
   tarn_recycler_bins& table = tarn_recycler_local_bins;
   if (number < table.count) return true;
   std::size_t count = table.count != 0 ? table.count : first_table;
@@ -111,30 +114,32 @@ bool reach(std::size_t number) {
   return true;
 }
 
-// Nothing of the table leads to the bin: the number that did may be another recycler's by now.
-void forget(const recycler_bin* bin) {
+// Removes the bin from the calling thread's table: the number under which it stands may belong to another recycler by
+// now.
+void clear_table_entries(const recycler_bin* bin) {
   const tarn_recycler_bins& table = tarn_recycler_local_bins;
   for (std::size_t i = 0; i < table.count; ++i) {
     if (table.bins[i] == bin) table.bins[i] = nullptr;
   }
 }
 
-// The calling thread's bin of the recycler, else one of its that has none any more, else a new one; linked.
+// The calling thread's bin of the recycler; else one of its bins whose recycler is closed, or a new one, linked to the
+// recycler. Null when there is no memory.
 recycler_bin* find_or_make(recycler_core* recycler) {
   recycler_bin* bin = nullptr;
   {
     os::lock_guard guard(lock);
-    recycler_bin* parted = nullptr;
+    recycler_bin* detached = nullptr;
     for (recycler_bin* b = mine.first; b != nullptr; b = b->next_of_thread) {
       if (b->core == recycler) return b;
-      if (b->core == nullptr) parted = b;
+      if (b->core == nullptr) detached = b;
     }
-    if (parted != nullptr) {
-      forget(parted);
-      // It was claimed for good; nobody else names it now. release: as by any who had claimed it.
-      link_locked(parted, recycler);
-      parted->claimed.store(0, std::memory_order_release);
-      return parted;
+    if (detached != nullptr) {
+      clear_table_entries(detached);
+      // close() has left the bin claimed. release: partner of the acquire in enter(), as at the end of any claim.
+      link_locked(detached, recycler);
+      detached->claimed.store(0, std::memory_order_release);
+      return detached;
     }
     bin = unused_bins;
     if (bin != nullptr) unused_bins = bin->next_of_thread;
@@ -150,17 +155,18 @@ recycler_bin* find_or_make(recycler_core* recycler) {
   return bin;
 }
 
-// ---- what others do with bins ----
+// ---- access to other threads' bins ----
 
-// visit(bin) for each bin of the recycler whose owner is outside, who stays there meanwhile. Returns how many could not
-// be had. `for_good`: they stay claimed, and it is tried until all could be had. The lock is not held while the system
-// is called; a bin that another claim, or the end of its thread, has got meanwhile is theirs.
+// Claims the recycler's bins and calls visit(bin) for each whose owner is outside; the owner stays outside meanwhile.
+// Returns the number of bins not visited because their owners were inside. `for_good`: tries until all bins are
+// visited, and leaves them claimed. The lock is not held during the system call; a bin that is claimed again, or
+// unlinked by the end of its thread, meanwhile is not visited.
 template <class Visit>
 std::size_t with_claimed(recycler_core* recycler, bool for_good, Visit visit) {
   std::size_t missed = 0;
   bool owners_go_on = false;
   for (int tries = 0; for_good || tries < claim_tries; ++tries) {
-    // Not sched_yield(): the owner may be of lower priority.
+    // sched_yield() would not let an owner of lower priority run.
     if (owners_go_on) os::sleep_ms(1);
     std::uint32_t claim = 0;
     {
@@ -171,17 +177,18 @@ std::size_t with_claimed(recycler_core* recycler, bool for_good, Visit visit) {
         b->claimed.store(claim, std::memory_order_relaxed);
       }
     }
-    // Partner: the signal fence in enter(). Without it nothing can be known of other threads; at the end of a recycler
-    // there are none inside, by its contract.
+    // Partner: the signal fence in enter(). If the system has no such fence, `busy` proves nothing, and no bin is
+    // visited; except for_good, as close() requires that no other thread is inside.
     const bool known = os::process_fence() || for_good;
     missed = 0;
     os::lock_guard guard(lock);
     for (recycler_bin* b = recycler->bins; b != nullptr;) {
       recycler_bin* const next = b->next;
       if (b->claimed.load(std::memory_order_relaxed) == claim) {
-        // acquire: what the owner did before it left, partner of the release in leave().
+        // acquire: partner of the release in leave(); makes the owner's writes to the bin visible.
         if (known && b->busy.load(std::memory_order_acquire) == 0) {
           visit(b);
+          // release, here and below: partner of the acquire in enter().
           if (!for_good) b->claimed.store(0, std::memory_order_release);
         } else {
           ++missed;
@@ -205,7 +212,7 @@ void append(recycler_magazine*& chain, recycler_magazine* more) {
   }
 }
 
-// Empties the calling thread's bins into what is handed over.
+// Empties the calling thread's bins and hands their magazines over.
 void thread_ends() {
   mine.ended = true;
   recycler_bin* bin = mine.first;
@@ -215,7 +222,7 @@ void thread_ends() {
     {
       os::lock_guard guard(lock);
       if (recycler_core* const recycler = bin->core) {
-        // Who has claimed it takes what is in it under the lock only.
+        // A thread that has claimed the bin takes objects only under the lock, so this thread needs no claim.
         recycler_magazine* chain = bin->take_all();
         while (chain != nullptr) {
           recycler_magazine* const m = chain;
@@ -249,7 +256,7 @@ void walk_upper_locks(const os::lock_walk& walk) {
   });
 }
 
-// Other threads' bins were copied while their threads used them: what they held is lost to the child.
+// Other threads' bins were copied while their threads used them, so the objects in them are lost to the child.
 void after_fork_in_child() {
   for (recycler_core* r = recyclers; r != nullptr; r = r->next) {
     r->bins = nullptr;
@@ -267,8 +274,8 @@ void after_fork_in_child() {
     std::size_t objects = 0;
     for (const recycler_bin* b = r->bins; b != nullptr; b = b->next) b->add_payments(bytes, objects);
     r->restart_budget(bytes, objects);
-    // Most children run another program at once: no thread is started for them. The first object that misses its place
-    // sets this again.
+    // Most children exec another program at once, so no thread is started. The next object kept by the slow path sets
+    // this again.
     r->watched.store(false, std::memory_order_relaxed);
   }
   caretaker::after_fork_in_child();
@@ -311,11 +318,11 @@ void close(tarn_recycler* recycler) {
   recycler_magazine* chain = nullptr;
   with_claimed(recycler, true, [&chain](recycler_bin* bin) {
     append(chain, bin->take_all());
-    // It stays in its thread's list, claimed, until the thread makes a bin again or ends.
+    // The bin stays in its thread's list, claimed, until the thread reuses it for another recycler or ends.
     unlink_locked(bin);
   });
-  append(chain, recycler->turn(nullptr));
-  append(chain, recycler->turn(nullptr));
+  append(chain, recycler->rotate_generations(nullptr));
+  append(chain, recycler->rotate_generations(nullptr));
   recycler->destroy_chain(chain);
 }
 
@@ -338,7 +345,7 @@ recycler_bin* bin_of(recycler_core* recycler) {
     if (bin != nullptr && bin->core == recycler) return bin;
   }
   engine::attach_thread();
-  if (!reach(number)) return nullptr;
+  if (!grow_table_to(number)) return nullptr;
   recycler_bin* const bin = find_or_make(recycler);
   tarn_recycler_local_bins.bins[number] = bin;
   return bin;
@@ -353,15 +360,15 @@ recycler_magazine* steal(recycler_core* recycler) {
 }
 
 std::size_t end_generation(recycler_core* recycler, bool all) {
-  // Cleared first: what comes to wait from here on sets it again, or is seen below.
+  // Cleared first: an object that becomes idle from here on either sets it again, or is found below.
   recycler->watched.store(false, std::memory_order_relaxed);
   recycler_magazine* gathered = nullptr;
   const std::size_t missed =
       with_claimed(recycler, false, [&gathered](recycler_bin* bin) { append(gathered, bin->take_all()); });
   {
     os::lock_guard guard(lock);
-    recycler->turned_ms = os::now_ms();
-    // What can be had without a claim.
+    recycler->generation_began_ms = os::now_ms();
+    // Spare magazines of bins that could not be claimed need no claim.
     for (recycler_bin* b = recycler->bins; missed != 0 && b != nullptr; b = b->next) {
       if (recycler_magazine* const m = b->take_spare_magazine()) {
         m->next = gathered;
@@ -369,8 +376,8 @@ std::size_t end_generation(recycler_core* recycler, bool all) {
       }
     }
   }
-  recycler_magazine* chain = recycler->turn(gathered);
-  if (all) append(chain, recycler->turn(nullptr));
+  recycler_magazine* chain = recycler->rotate_generations(gathered);
+  if (all) append(chain, recycler->rotate_generations(nullptr));
   if (missed != 0 || !recycler->is_empty()) recycler->watched.store(true, std::memory_order_relaxed);
   return recycler->destroy_chain(chain);
 }
@@ -379,13 +386,13 @@ std::int64_t end_due_generations(std::int64_t now_ms, bool all) {
   std::int64_t next = -1;
   for_each([&](recycler_core& r) {
     if (!r.watched.load(std::memory_order_relaxed)) return;
-    // Pressure ends the generations of all.
+    // Memory pressure, which ends all generations, is looked for at least this often.
     constexpr std::int64_t pressure_ms = 1000;
     const std::int64_t cycle = r.cycle_ms() != 0 ? r.cycle_ms() : std::numeric_limits<std::int64_t>::max();
     std::int64_t since = 0;
     {
       os::lock_guard guard(lock);
-      since = now_ms - r.turned_ms;
+      since = now_ms - r.generation_began_ms;
     }
     if (all || since >= cycle) {
       end_generation(&r, all);
@@ -401,7 +408,7 @@ std::int64_t end_due_generations(std::int64_t now_ms, bool all) {
 void get_figures(recycler_core* recycler, tarn_recycler_figures& out) {
   recycler->get_figures(out);
   with_claimed(recycler, false, [&out](recycler_bin* bin) { bin->add_to(out); });
-  // What moved meanwhile was counted twice, but never is there more than what is paid for.
+  // Objects that moved meanwhile may be counted twice; there are never more than are paid for.
   out.objects = std::min<std::uint64_t>(out.objects, recycler->budget().paid_objects());
   out.bytes = std::min<std::uint64_t>(out.bytes, recycler->budget().paid_bytes());
   os::lock_guard guard(lock);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// recycler_registry: all recyclers, each thread's bins of them, and what happens to both when a cycle, a thread or the
-// process ends.
+// recycler_registry: the list of all recyclers, each thread's list and table of bins, and what happens to them when a
+// cycle or a thread ends, and at fork.
 //
-// Thread safety: all functions may be called by any thread. One lock guards the lists; objects are destroyed without it.
+// Thread safety: all functions may be called by any thread. One lock guards the lists; objects are destroyed without
+// it.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +16,29 @@ namespace tarn::recycler_registry {
 
 // Null when there is no memory.
 tarn_recycler* create(const tarn_recycler_request& request);
-// Destroys what waits; no other thread is inside when it returns.
+// Destroys the idle objects; from then on none is kept. Waits until the recycler is not pinned. Requires: no other
+// thread is inside a call.
 void close(tarn_recycler* recycler);
-// Requires: closed.
+// Frees the structure for reuse. Requires: closed.
 void free(tarn_recycler* recycler);
 
-// The calling thread's bin, made if needed. Null when the thread is about to end, or there is no memory.
+// The calling thread's bin, created if needed. Null when the recycler is closed, the thread is about to end, or there
+// is no memory.
 recycler_bin* bin_of(recycler_core* recycler);
 
-// The spare magazine of some other thread's bin; null if there is none.
+// Takes the spare magazine of some thread's bin; null if there is none.
 recycler_magazine* steal(recycler_core* recycler);
 
-// Ends a generation; with `all`, the older one's end too. Returns the objects destroyed.
+// Ends a generation: destroys the older one; with `all` also the younger one. Returns the number of objects destroyed.
 std::size_t end_generation(recycler_core* recycler, bool all);
-// Ends the generations that are due, or all of them, of every recycler. Returns in how many milliseconds to come again,
-// -1 when nothing waits anywhere.
+// Ends the generations that are due, or with `all` all generations, of every recycler. Returns after how many
+// milliseconds to call again; -1 when no recycler has idle objects.
 std::int64_t end_due_generations(std::int64_t now_ms, bool all);
 
 void get_figures(recycler_core* recycler, tarn_recycler_figures& out);
 
-// While it is pinned a recycler is not closed. Null at the end.
+// Walk along all recyclers that are not ending; the returned one is pinned, which keeps it from being closed, and
+// next_pinned() unpins it. Null at the end.
 recycler_core* first_pinned();
 recycler_core* next_pinned(recycler_core* recycler);
 template <class Visit>
