@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The functions of tarn/detail/buffer_abi.hpp, and how they tell what is misused.
+// The functions of tarn/detail/buffer_abi.hpp, and their messages about misuse.
 #include "tarn/detail/buffer_abi.hpp"
 
 #include <atomic>
@@ -19,6 +19,7 @@ constinit std::atomic<tarn_buffer_pool*> shared_pool{nullptr};
 constexpr std::int64_t usual_idle_ms = 5000;
 constexpr std::string_view shared_name = "buffers of the process";
 
+// Restores errno at the end of a scope: freeing functions must not change it.
 class errno_keeper {
  public:
   errno_keeper() : saved_(errno) {}
@@ -51,7 +52,7 @@ template <class... Parts>
   os::fatal(line.data(), buffer);
 }
 
-// `s` is what the page map knows of the address, or null.
+// Ends the process with a message. `s`: the span that the page map has for the address, or null.
 [[noreturn]] void misused(const void* buffer, const span* s) {
   const span_state state = s != nullptr ? s->state.load(std::memory_order_relaxed) : span_state::free;
   const auto* const owner =
@@ -68,7 +69,7 @@ template <class... Parts>
 }  // namespace
 
 tarn_buffer_pool* tarn_buffer_pool_create(const tarn_buffer_request* request) noexcept {
-  if (!buffer_core::makes_sense(*request)) {
+  if (!buffer_core::is_valid(*request)) {
     errno = EINVAL;
     return nullptr;
   }
@@ -78,7 +79,7 @@ tarn_buffer_pool* tarn_buffer_pool_create(const tarn_buffer_request* request) no
 }
 
 tarn_buffer_pool* tarn_buffer_pool_shared() noexcept {
-  // acquire: partner of the release below; the pool is complete.
+  // acquire: partner of the release by compare_exchange_strong() below; the pool is complete.
   tarn_buffer_pool* pool = shared_pool.load(std::memory_order_acquire);
   if (pool != nullptr) return pool;
   tarn_buffer_request request{};
@@ -119,7 +120,7 @@ void tarn_buffer_give(tarn_buffer_pool* pool, void* buffer) noexcept {
   if (pool != nullptr && pool != owner && pool->is_checked()) {
     fatal(buffer, "give-back to the pool ", pool->name(), ", of a buffer of the pool ", owner->name());
   }
-  // Of two threads that give the same buffer back, one wins.
+  // Of two threads that give the same buffer back, one changes the state; the other ends the process.
   if (!s->state.compare_exchange_strong(expected, span_state::kept, std::memory_order_relaxed)) {
     misused(buffer, s);
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// buffer_budget: how much all buffer pools may keep: it follows the memory that the process may use, and shrinks while
-// that runs short.
+// buffer_budget: how many bytes each buffer pool may keep idle. Follows the memory that the process may use, and
+// shrinks under memory pressure.
 //
-// A pool that was given no budget keeps up to an eighth of the limit (os::read_memory_limits), one that was, what it was
-// given, but no more than half of the limit. Under pressure that is halved once a second, down to nothing; when there has
-// been none for some seconds, it is doubled once a second.
+// Without a budget of its own a pool keeps up to an eighth of the limit (os::read_memory_limits); with one, that
+// budget, but at most half of the limit. Under pressure the result is halved once a second, down to 0; after some
+// seconds without pressure it is doubled once a second, up to its full value.
 //
 // Thread safety: any thread. Invariant: 0 <= halvings <= most_halvings; at most_halvings nothing may be kept.
 #pragma once
@@ -25,7 +25,7 @@ class buffer_budget {
 
   constexpr buffer_budget() = default;
 
-  // Looks at the system, if the last look was interval_ms ago. Calls the system.
+  // Reads the system's figures if interval_ms have passed since the last time. Calls the system.
   void refresh(std::int64_t now_ms) {
     std::int64_t due = next_look_.load(std::memory_order_relaxed);
     if (now_ms < due ||
@@ -35,7 +35,7 @@ class buffer_budget {
     note(os::look_at_memory(""));
   }
 
-  // What one look has found.
+  // Takes the result of one reading into account.
   void note(const os::memory_state& state) {
     limit_.store(state.limits.limit, std::memory_order_relaxed);
     unsigned halvings = halvings_.load(std::memory_order_relaxed);
@@ -52,7 +52,7 @@ class buffer_budget {
     halvings_.store(halvings, std::memory_order_relaxed);
   }
 
-  // In bytes, for a pool that was given `asked`; 0: none.
+  // The bytes that a pool with the budget `asked` may keep; `asked` 0: the pool has no budget of its own.
   [[nodiscard]] std::size_t of(std::size_t asked) const {
     const std::uint64_t limit = limit_.load(std::memory_order_relaxed);
     const unsigned halvings = halvings_.load(std::memory_order_relaxed);

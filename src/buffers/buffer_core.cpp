@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Taking buffers and giving them back. What becomes of idle ones: buffer_core_idle.cpp.
+// Handing buffers out and taking them back. Idle buffers: buffer_core_idle.cpp.
 #include "buffers/buffer_core.hpp"
 
 #include <algorithm>
@@ -19,6 +19,7 @@ namespace {
 constexpr int reclaim_tries = 3;
 constexpr unsigned char guard_byte = 0xb5;
 
+// Buffers' lengths and addresses are multiples of this.
 std::size_t granule() { return std::max(page_size, os::system_page_size()); }
 
 void* memory_of(const span* s) { return reinterpret_cast<void*>(s->start); }
@@ -27,7 +28,7 @@ void* memory_of(const span* s) { return reinterpret_cast<void*>(s->start); }
 
 // ---- the pool ----
 
-bool buffer_core::makes_sense(const tarn_buffer_request& r) {
+bool buffer_core::is_valid(const tarn_buffer_request& r) {
   return (r.name != nullptr || r.name_length == 0) && is_power_of_two(r.alignment) &&
          r.alignment <= largest_alignment && r.idle_ms >= -1 && r.prefault <= tarn_buffer_prefault_ahead &&
          r.huge <= tarn_buffer_huge_never && (r.locked || !r.wiped_on_fork);
@@ -51,7 +52,7 @@ bool buffer_core::claim(const tarn_buffer_request& request) {
   settings_.locked = request.locked;
   settings_.wiped_on_fork = request.wiped_on_fork;
   settings_.checked = request.checked;
-  // What a fork wipes would look like a write behind the end.
+  // A guard that fork wipes would look like a write past the buffer's end.
   settings_.guard = request.checked && !request.wiped_on_fork ? guard_bytes : 0;
   const std::size_t length = std::min(request.name_length, longest_name);
   std::copy_n(request.name, length, name_);
@@ -75,7 +76,7 @@ void buffer_core::end() {
   unpin_locked();
 }
 
-// A pin from before a fork may be gone already.
+// The count may be 0 already in a forked child, where after_fork_in_child() resets it.
 void buffer_core::unpin_locked() {
   if (pins_ != 0) --pins_;
   if (pins_ == 0 && ended_ && live_ == 0) used_ = false;
@@ -83,7 +84,7 @@ void buffer_core::unpin_locked() {
 
 std::size_t buffer_core::budget_bytes() const { return buffer_registry::budget.of(settings_.budget); }
 
-// 0: no machine has so much.
+// The length of a span for the request; 0: too long for any machine.
 std::size_t buffer_core::pages_for_request(std::size_t bytes) const {
   if (bytes > largest) return 0;
   return align_up(std::max(bytes, smallest) + settings_.guard, granule()) >> page_shift;
@@ -93,7 +94,7 @@ std::size_t buffer_core::usable_bytes(const span* s) const { return s->bytes() -
 
 // ---- taking ----
 
-// A kept span of at least `pages` pages, taken out of its list.
+// Removes a kept or leaving span of at least `pages` pages from its list; counts a hit or a miss.
 buffer_core::find_result buffer_core::find_locked(std::size_t pages) {
   find_result result;
   result.found = kept_.best(pages);
@@ -119,7 +120,7 @@ buffer_core::find_result buffer_core::find_locked(std::size_t pages) {
   return result;
 }
 
-// Whether buffers of this length should be got ready.
+// Whether the background thread should get buffers of this length ready.
 bool buffer_core::note_demand_locked(std::size_t pages) {
   if (settings_.ahead == 0 || ended_ || ((kept_.pages() + pages) << page_shift) > budget_bytes() ||
       kept_.count_fitting(pages, settings_.ahead) >= settings_.ahead) {
@@ -129,23 +130,24 @@ bool buffer_core::note_demand_locked(std::size_t pages) {
   return true;
 }
 
-// Cuts `s`, which is the caller's alone, to its first pages; the rest is kept.
+// Cuts `s`, which only the caller uses, to its first pages, rounded up to the alignment; keeps the remainder, whose
+// age and zeroes are those in `of`.
 void buffer_core::cut(span* s, std::size_t pages, const find_result& of) {
   const std::size_t first = align_up(pages, settings_.alignment_pages);
   if (first >= s->pages) return;
   span* const rest = engine::heap.split(s, first);
-  if (rest == nullptr) return;  // no metadata: the buffer is a longer one
+  if (rest == nullptr) return;  // no memory for metadata: the buffer stays longer
   if (rest->bytes() < smallest) return release_to_heap(rest);
   {
     os::lock_guard guard(lock_);
     kept_.insert_aged(rest, of.since_ms, of.is_zero);
-    // It may be of one that was leaving.
+    // The remainder of a leaving span may exceed the budget.
     evict_locked(budget_bytes());
   }
   settle();
 }
 
-// A miss that the kept spans together could have served: the oldest of them go to the page heap.
+// After a miss: if the kept spans together have `pages` pages, gives the oldest of them to the page heap.
 void buffer_core::make_room(std::size_t pages) {
   for (std::size_t given = 0; given < pages;) {
     span* oldest = nullptr;
@@ -187,14 +189,14 @@ span* buffer_core::take_fresh_once(std::size_t pages, bool may_reclaim, buffer_f
 span* buffer_core::take_fresh(std::size_t pages, buffer_failure& failure) {
   span* s = take_fresh_once(pages, true, failure);
   if (s == nullptr && failure == buffer_failure::not_lockable) {
-    // What pools keep is locked too.
+    // Idle buffers of all locked pools count against the limit; they are unlocked.
     buffer_registry::for_each([](buffer_core& pool) { pool.give_to_heap(true); });
     s = take_fresh_once(pages, true, failure);
   }
   return s;
 }
 
-// What was locked before a fork is locked in the parent only.
+// Locks a kept span in memory in a forked child: locks are not inherited. False: the system refuses.
 bool buffer_core::lock_again(const span* s) {
   {
     os::lock_guard guard(lock_);
@@ -203,6 +205,7 @@ bool buffer_core::lock_again(const span* s) {
   return buffer_memory::lock(s, settings_.wiped_on_fork);
 }
 
+// Zeroes the span and counts the bytes. `used`: the span was kept; else it is from the page heap.
 void buffer_core::zero(span* s, bool used) {
   const auto zeroed = used ? buffer_memory::zero_used(s, may_drop(), is_huge())
                            : buffer_memory::zero_new(s, may_drop(), is_huge());
@@ -211,17 +214,17 @@ void buffer_core::zero(span* s, bool used) {
   zeroed_by_system_ += zeroed.by_system;
 }
 
-// From here on it is a buffer.
+// Makes the span a buffer.
 void buffer_core::hand_out(span* s) {
   if (settings_.guard != 0) set_guard(s);
   {
     os::lock_guard guard(lock_);
-    // Under the lock, which fork takes: LeakSanitizer has one of its own here, which no fork may find taken.
+    // Under the lock, which fork takes, too: so no fork finds LeakSanitizer's own lock taken.
     pool_memory::register_leak_root(memory_of(s), s->bytes());
     ++live_;
     live_bytes_ += s->bytes();
   }
-  // The owner is set before: whoever has the pointer sees both.
+  // The owner is set before. Relaxed: the program's passing of the pointer to another thread orders both stores.
   s->state.store(span_state::buffer, std::memory_order_relaxed);
 }
 
@@ -264,7 +267,7 @@ span* buffer_core::get(std::size_t bytes, std::size_t* capacity, buffer_failure&
   hand_out(s);
   *capacity = usable_bytes(s);
   if (result.errands && !decay::run_errands_soon()) {
-    // Nobody gets buffers ready: those that miss back theirs themselves.
+    // Without a background thread no buffers are got ready; misses prefault their own.
     os::lock_guard guard(lock_);
     wanted_pages_ = 0;
   }
@@ -289,9 +292,9 @@ void buffer_core::take_back(span* s) {
     if (ended) {
       ++pins_;
     } else if (bytes > budget_bytes()) {
-      // The others need not go for one that cannot stay.
+      // The buffer alone exceeds the budget: it leaves, instead of all others.
       s->dirty_pages = s->pages;
-      leave_locked(s);
+      start_leaving_locked(s);
     } else {
       kept_.insert(s, now, settings_.locked);  // wiped
       evict_locked(budget_bytes());

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: MIT
 // buffer_core: one buffer pool, untyped.
 //
-// A buffer is one span in state `buffer`, its owner this pool. Given back, it is kept whole and backed; what is beyond the
-// budget is `leaving`: the background thread gives it to the system, and until then it may still be taken. A request is
-// served by the shortest kept span that fits (kept_spans::fits), else by a part of a longer one; a miss that the kept
-// spans together could have served gives the oldest of them to the page heap first, so that what is kept follows the
-// sizes in use and neighbours become one again; then the page heap is asked, whose free memory may be warm too.
+//     page heap --take_fresh()--> live --take_back()--> kept_ --over the budget--> leaving_
+//                                   ^------- get() -------+--------- get() ----------+
+//     kept_    --> page heap: make_room(), give_to_heap()     --> system: age(), idle too long
+//     leaving_ --> page heap: give_to_heap()                  --> system: run_errands(), age(), settle()
 //
-// Structures of pools are never given back to the system, so that who comes to an ended one late finds one. Thread safety:
-// any thread. Its lock guards what the comments say and is never held across a system call.
+// A buffer is one span in state `buffer`, whose owner is this pool. Given back, the span is kept, whole and backed.
+// Spans beyond the budget are leaving: the background thread gives them to the system, and until then get() may still
+// take them. A request is served by the shortest kept span that fits (kept_spans::fits), else by a part of a longer
+// one. If no kept span is long enough, but all together would be, the oldest go to the page heap first: so the kept
+// spans follow the sizes in use, and adjacent spans merge. Then the page heap is asked, whose free memory may be
+// backed, too.
+//
+// Structures of pools are never given back to the system, so that a stale pointer still leads to such a structure.
+// Thread safety: any thread. The lock guards the members marked so, and is never held across a system call.
 // Invariants: live_bytes_ = sum over spans in state `buffer` that this pool owns;
-//   kept_.pages() <= the budget, but between two statements under one lock;
-//   used_ unless the pool has ended, live_ = 0 and pins_ = 0.
+//   kept_.pages() <= the budget whenever the lock is free (the budget may shrink meanwhile);
+//   used_, unless the pool has ended and live_ = 0 and pins_ = 0.
 #pragma once
 
 #include <cstddef>
@@ -34,48 +40,55 @@ class buffer_core {
   static constexpr std::size_t largest = std::size_t{1} << 44;
   static constexpr std::size_t largest_alignment = 1 * gib;
   static constexpr std::size_t longest_name = 127;
-  // Behind each buffer of a checked pool: filled when it is handed out, looked at when it comes back.
+  // Guard at the end of each buffer's span in a checked pool: filled when the buffer is handed out, checked when it
+  // comes back.
   static constexpr std::size_t guard_bytes = 4 * kib;
-  // So much may be on its way to the system; whoever gives back more does it himself.
+  // The most bytes that may be leaving; a thread that gives back more gives the excess to the system itself.
   static constexpr std::size_t most_leaving = 64 * mib;
 
   buffer_core() = default;
   buffer_core(const buffer_core&) = delete;
   buffer_core& operator=(const buffer_core&) = delete;
 
-  static bool makes_sense(const tarn_buffer_request& request);
+  static bool is_valid(const tarn_buffer_request& request);
 
-  // Becomes the pool that was asked for, if it is none now.
+  // Makes this structure the requested pool. False if it is in use as a pool.
   bool claim(const tarn_buffer_request& request);
-  // Requires: nobody gets from it any more.
+  // Ends the pool; the structure is free for the next claim() once no buffer is live. Requires: no thread gets from it
+  // any more.
   void end();
 
-  // The buffer's span; null with `failure` set. *capacity: what may be used of it.
+  // A buffer's span; sets *capacity to the bytes that may be used. Null, with `failure` set, if there is none.
   span* get(std::size_t bytes, std::size_t* capacity, buffer_failure& failure);
-  // Requires: `s` was in state `buffer` and of this pool, and the caller has won it.
+  // Takes a buffer back. Requires: the caller has changed the state of `s`, a buffer of this pool, from `buffer` to
+  // `kept`.
   void take_back(span* s);
 
+  // As tarn_buffer_reserve.
   buffer_failure reserve(std::size_t bytes, std::size_t count);
-  // Gives all that is kept and leaving to the system; returns the bytes.
+  // Gives all kept and leaving spans to the system; returns the bytes.
   std::size_t trim();
-  // Gives it to the page heap, where everybody finds it.
+  // Gives all kept and leaving spans to the page heap, for any request; with `only_if_locked` only those of a locked
+  // pool.
   void give_to_heap(bool only_if_locked);
 
-  // One period of decay.
+  // One period of decay: gives leaving spans, and those idle too long, to the system.
   void age(std::int64_t now_ms);
+  // Whether age() or run_errands() may find something to do.
   [[nodiscard]] bool has_work();
-  // What the background thread does soon: gives back what is leaving, gets buffers ready.
+  // Work that the background thread does at once: gives leaving spans to the system, gets buffers ready.
   void run_errands();
 
+  // Fills `out`, and `name` if it is not null. False if the structure is not a pool now.
   [[nodiscard]] bool figures(tarn_buffer_figures& out, char* name);
-  // Good while it has live buffers.
+  // Valid while the pool has live buffers or has not ended.
   [[nodiscard]] const char* name() const { return name_; }
   [[nodiscard]] bool is_checked() const { return settings_.checked; }
 
   os::mutex& lock() { return lock_; }
   void after_fork_in_child();
 
-  // Set once, by the registry, before others see the pool.
+  // Set once, by the registry, before other threads see the pool.
   buffer_core* next = nullptr;
 
  private:
@@ -90,16 +103,16 @@ class buffer_core {
     bool locked = false;
     bool wiped_on_fork = false;
     bool checked = false;
-    std::size_t guard = 0;  // bytes
+    std::size_t guard = 0;  // guard_bytes, or 0
   };
 
-  // What get() found, under one lock.
+  // Result of find_locked().
   struct find_result {
-    span* found = nullptr;
-    bool is_longer = false;  // to be cut
-    std::int64_t since_ms = 0;
-    bool is_zero = false;
-    bool errands = false;
+    span* found = nullptr;      // null: a miss
+    bool is_longer = false;     // `found` is to be cut
+    std::int64_t since_ms = 0;  // since when `found` was kept
+    bool is_zero = false;       // all bytes of `found` are zero
+    bool errands = false;       // further buffers are to be got ready
   };
 
   [[nodiscard]] std::size_t pages_for_request(std::size_t bytes) const;
@@ -118,7 +131,7 @@ class buffer_core {
   void zero(span* s, bool used);
   void hand_out(span* s);
 
-  void leave_locked(span* s);
+  void start_leaving_locked(span* s);
   void evict_locked(std::size_t keep_bytes);
   void settle();
   std::size_t discard(span* s);
@@ -131,21 +144,23 @@ class buffer_core {
   void check_guard(const span* s) const;
 
   os::mutex lock_{os::lock_rank::pools};
-  bool used_ = false;   // guarded by lock_
+  bool used_ = false;  // guarded by lock_; the structure is a pool, or an ended one with live buffers or pins
   bool ended_ = false;  // guarded by lock_
-  // guarded by lock_; whoever works on the pool, with the lock free, for nobody who uses it
+  // Guarded by lock_. The number of operations in progress, with the lock free, that no user of the pool waits for;
+  // while it is not 0, the structure is not reused.
   std::size_t pins_ = 0;
-  bool forked_ = false;               // guarded by lock_; what is kept may not be locked any more
-  settings settings_;                 // written by claim() only
+  bool forked_ = false;  // guarded by lock_; a forked child: kept spans may not be locked in memory
+  settings settings_;    // written by claim() only
   char name_[longest_name + 1] = {};  // likewise
   kept_spans kept_;                   // guarded by lock_
   span_list leaving_;                 // guarded by lock_; in state `kept`, oldest first
   std::size_t leaving_bytes_ = 0;     // guarded by lock_
-  std::size_t wanted_pages_ = 0;      // guarded by lock_; of the buffers to get ready; 0: none
-  // Guarded by lock_. What preparer_, mostly the background thread, gets ready; found by a forked child.
+  std::size_t wanted_pages_ = 0;      // guarded by lock_; length of the buffers to get ready; 0: none
+  // Guarded by lock_. The span that the thread preparer_, mostly the background thread, is faulting in; recorded so
+  // that a forked child can free it.
   span* preparing_ = nullptr;
   const void* preparer_ = nullptr;
-  // guarded by lock_
+  // Figures, guarded by lock_.
   std::uint64_t gets_ = 0;
   std::uint64_t hits_ = 0;
   std::uint64_t live_ = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What becomes of buffers that nobody has: kept within the budget and for their time, got ready ahead, given away.
+// Idle buffers: kept within the budget and for the idle time, got ready ahead of demand, given to the system or to the
+// page heap.
 #include <algorithm>
 
 #include "buffers/buffer_core.hpp"
@@ -10,9 +11,9 @@
 
 namespace tarn {
 
-// ---- one span, the caller's alone ----
+// ---- one span, which only the caller uses ----
 
-// To the system. Returns the bytes. Requires: pinned, which ends here.
+// Gives the span to the system; returns the bytes. Ends a pin, which the caller has made.
 std::size_t buffer_core::discard(span* s) {
   if (settings_.locked) buffer_memory::unlock(s, settings_.wiped_on_fork);
   pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
@@ -24,7 +25,7 @@ std::size_t buffer_core::discard(span* s) {
   return bytes;
 }
 
-// To the page heap, as it is.
+// Gives the span to the page heap, with its memory.
 void buffer_core::release_to_heap(span* s) {
   if (settings_.locked) buffer_memory::unlock(s, settings_.wiped_on_fork);
   pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
@@ -34,7 +35,7 @@ void buffer_core::release_to_heap(span* s) {
 
 // ---- beyond the budget ----
 
-void buffer_core::leave_locked(span* s) {
+void buffer_core::start_leaving_locked(span* s) {
   leaving_bytes_ += s->bytes();
   leaving_.push_back(s);
 }
@@ -43,11 +44,11 @@ void buffer_core::evict_locked(std::size_t keep_bytes) {
   while (kept_.pages() << page_shift > keep_bytes) {
     span* const oldest = kept_.oldest();
     kept_.remove(oldest);
-    leave_locked(oldest);
+    start_leaving_locked(oldest);
   }
 }
 
-// Returns the bytes that the system took.
+// Gives leaving spans to the system until at most `keep_bytes` bytes are leaving; returns the bytes given.
 std::size_t buffer_core::discard_leaving(std::size_t keep_bytes) {
   std::size_t bytes = 0;
   for (;;) {
@@ -63,7 +64,8 @@ std::size_t buffer_core::discard_leaving(std::size_t keep_bytes) {
   }
 }
 
-// What is leaving is left to the background thread, unless it has fallen behind, or there is none.
+// Lets the background thread give leaving spans to the system. Without such a thread the calling one does it. It also
+// does so while more than most_leaving bytes are leaving, but leaves the newest span to the background thread.
 void buffer_core::settle() {
   std::size_t leaving = 0;
   std::size_t newest = 0;
@@ -137,7 +139,7 @@ void buffer_core::run_errands() {
   }
 }
 
-// False: no more are wanted, or can be had.
+// Gets one buffer ready. False if no more are wanted, or there is no memory.
 bool buffer_core::prepare_one() {
   std::size_t pages = 0;
   {
@@ -183,7 +185,7 @@ buffer_failure buffer_core::reserve(std::size_t bytes, std::size_t count) {
   const std::size_t pages = pages_for_request(bytes);
   if (pages == 0) return buffer_failure::no_memory;
   if (count != 0 && (pages << page_shift) > budget_bytes() / count) return buffer_failure::over_budget;
-  // No more than were asked for, whatever other threads take meanwhile.
+  // At most `count` rounds, even if other threads take buffers meanwhile.
   for (std::size_t i = 0; i < count; ++i) {
     {
       os::lock_guard guard(lock_);
@@ -197,7 +199,7 @@ buffer_failure buffer_core::reserve(std::size_t bytes, std::size_t count) {
     os::lock_guard guard(lock_);
     kept_.insert(s, os::now_ms(), settings_.zeroed || settings_.locked);
     ++prepared_;
-    // The oldest, of other lengths, make room.
+    // The oldest kept spans, of other lengths, make room.
     evict_locked(budget_bytes());
   }
   settle();
@@ -228,8 +230,8 @@ bool buffer_core::figures(tarn_buffer_figures& out, char* name) {
   return true;
 }
 
-// The background thread does not exist here: what it was getting ready is nobody's. If the calling thread does it, a signal
-// handler has forked, and the thread goes on when the handler returns.
+// The background thread does not exist in the child, so the span that it was getting ready is freed. If the calling
+// thread itself is getting one ready, a signal handler has forked, and the thread continues when the handler returns.
 void buffer_core::after_fork_in_child() {
   forked_ = true;
   if (preparing_ != nullptr && preparer_ == os::this_thread()) return;

@@ -13,7 +13,7 @@
 namespace tarn::buffer_memory {
 namespace {
 
-// Threads that fault meanwhile wait for one of these at most.
+// One system call faults in at most this much, because page faults of other threads wait for it.
 constexpr std::size_t populate_slice = 4 * mib;
 constexpr int price_rounds = 3;
 
@@ -35,13 +35,13 @@ std::int64_t best_time(Action action) {
   return best;
 }
 
-// Without memory to measure on, and until it has been measured, nothing is dropped.
+// Until the prices are measured, and if there is no memory to measure on, nothing is purged.
 constexpr zeroing_prices unknown{1, INT64_MAX, INT64_MAX};
 zeroing_prices prices = unknown;  // written by measure()
 enum class measuring : std::uint8_t { not_yet, now, done };
 std::atomic<measuring> progress{measuring::not_yet};
 
-// On memory of its own: the page heap's would lose what it has warm.
+// Measures on a mapping of its own, because purging pages of the page heap would cost their next users page faults.
 void measure() {
   constexpr std::size_t bytes = huge_page_size;
   if (void* const memory = os::reserve(bytes, huge_page_size)) {
@@ -71,7 +71,8 @@ bool drop(const span* s) { return os::purge(reinterpret_cast<void*>(s->start), s
 zeroing_prices measured_prices() {
   measuring expected = measuring::not_yet;
   if (progress.compare_exchange_strong(expected, measuring::now, std::memory_order_acquire)) measure();
-  // acquire, above too: partner of the release in measure(). Who comes while another thread measures does not wait.
+  // acquire, here and above: partner of the release in measure(). While another thread measures, this one does not
+  // wait.
   return progress.load(std::memory_order_acquire) == measuring::done ? prices : unknown;
 }
 

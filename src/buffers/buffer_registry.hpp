@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// buffer_registry: every buffer pool there is, and their part in the engine's life: decay, fork, gathering of memory.
+// buffer_registry: the list of all buffer pools, and their part in decay, fork and the gathering of memory.
 //
-// Thread safety: any thread. Pools' structures stay in one list for ever; who has ended is used again for the next one.
-// So walks take no lock, and the registry's guards the list's growth only.
+// Thread safety: any thread. Structures of pools stay in the list for ever; that of an ended pool is reused for the
+// next one. So walks take no lock; the registry's lock guards only the growth of the list.
 #pragma once
 
 #include "buffers/buffer_budget.hpp"
 #include "buffers/buffer_core.hpp"
 
-// What programs know by its name only.
+// The type that the public headers declare.
 struct tarn_buffer_pool final : tarn::buffer_core {};
 
 namespace tarn::buffer_registry {
@@ -17,10 +17,10 @@ namespace tarn::buffer_registry {
 
 extern constinit buffer_budget budget;
 
-// Null: no memory.
+// Null when there is no memory.
 tarn_buffer_pool* create(const tarn_buffer_request& request);
 
-// Those that were made last come first. Null: none.
+// The newest structure; its `next` leads to older ones. Null if there is none.
 buffer_core* first();
 
 #pragma GCC visibility pop

@@ -14,8 +14,8 @@ namespace tarn::caretaker {
 
 // Starts or wakes the thread, because an object has become idle. Not with a lock held.
 void wake();
-// Ends due generations in the calling thread if there is no caretaker thread. Called on slow paths of recyclers, without
-// locks.
+// Ends due generations in the calling thread if there is no caretaker thread. Called on slow paths of recyclers,
+// without locks.
 void run_inline_if_no_thread();
 
 // Makes exit() stop the thread. Called when a recycler is created: exit() runs handlers and static destructors in
