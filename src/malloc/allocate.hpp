@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The fast paths of malloc and free, inlined into every entry point. A hit is: the thread's cache, the class
-// from a table, a pop; or the class from the page map, a push. Everything else is out of line in
-// slow_paths.cpp. The hardened build's checks stand beside (hardened_block.hpp).
+// The fast paths of malloc and free, inlined into every entry point. A hit of malloc: the thread's cache, the bin of
+// the size class from a table, a pop. A hit of free: the size class from the page map, a push. Everything else is out
+// of line in slow_paths.cpp. The checks of the hardened build: hardened_block.hpp.
+//
+// Thread safety: all functions may be called by any thread, with no lock held.
 #pragma once
 
 #include <cstddef>
@@ -15,34 +17,36 @@ namespace tarn {
 
 // ---- slow paths (slow_paths.cpp) ----
 
-// Any size. Null with errno ENOMEM when there is no memory.
+// Allocates any size. Null with errno ENOMEM when there is no memory.
 void* allocate_slow(std::size_t size);
+// A zeroed large block. Requires: size > largest_class_size. Failure as above.
 void* allocate_zeroed_slow(std::size_t size);
-// A power of two and any size; ENOMEM as above. Alignments up to 16 are those of allocate().
+// Requires: alignment is a power of two. Failure as above.
 void* allocate_aligned(std::size_t alignment, std::size_t size);
-// What the fast path did not take: null, a full magazine, a large block, or a pointer that is no block.
+// Frees what the fast path did not: null, a block whose magazine is full, a large or guarded block. Aborts on a pointer
+// that is not a block.
 void deallocate_slow(void* block);
-// realloc of a block that is not null, to a size that is not zero.
+// realloc(). Requires: block is not null, size is not 0.
 void* reallocate(void* block, std::size_t size);
-// Bytes that may be used. Aborts on a pointer that is no block.
+// Bytes that may be used. Aborts on a pointer that is not a block. Requires: block is not null.
 std::size_t usable_size(const void* block);
-// Sets errno to ENOMEM; null.
+// Sets errno to ENOMEM and returns null.
 void* out_of_memory();
 
-// The bytes that the hardened build keeps of each object of a class for itself.
+// The bytes at the end of each object that the hardened build keeps for the canary.
 inline constexpr std::size_t kept_bytes = hardened_build ? hardened_block::canary_bytes : 0;
 
-// The size of object that serves a request. Requires: size <= largest_class_size - kept_bytes.
+// The least object size that serves a request. Requires: size <= largest_class_size - kept_bytes.
 constexpr std::size_t object_size(std::size_t size) {
   return hardened_build ? hardened_block::padded(size) : size;
 }
 
 // ---- fast paths ----
 
-// The largest request that they serve.
+// The largest request that the fast paths serve.
 inline constexpr std::size_t largest_fine = size_classes::fine_end - kept_bytes;
 
-// Requires: size <= largest_fine. Null: allocate_slow.
+// Pops an object from the thread's bin. Null: a miss, the caller calls allocate_slow(). Requires: size <= largest_fine.
 TARN_ALWAYS_INLINE void* pop_fine(std::size_t size) {
   void* const object = engine::local_cache->pop_fine(object_size(size));
   if constexpr (hardened_build) {

@@ -56,7 +56,7 @@ size_t tarn_stats_json(char* buffer, size_t capacity) noexcept {
 }
 
 int tarn_option_at(size_t index, tarn_option* out) noexcept {
-  engine::attach_thread();  // reads the environment, if nothing has yet
+  engine::attach_thread();  // reads the options in the environment, if no earlier call has
   return options::describe(index, *out);
 }
 

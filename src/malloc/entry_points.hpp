@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The C entry points' checks and error rules, once, for the tarn_ names and for libc's.
+// The argument checks and error rules of the C functions, shared by the tarn_ names (api.cpp) and libc's
+// (override.cpp).
+//
+// Thread safety: all functions may be called by any thread.
 #pragma once
 
 #include <cerrno>
@@ -10,12 +13,12 @@
 
 namespace tarn::entry {
 
-// PTRDIFF_MAX: no object may be larger, or pointer differences within it overflow.
+// No object may be larger than PTRDIFF_MAX, or differences of pointers into it would overflow.
 inline constexpr std::size_t largest_request = PTRDIFF_MAX;
 
 TARN_ALWAYS_INLINE void* malloc(std::size_t size) { return allocate(size); }
 
-// The hardened build hands out small blocks that it has found to be zero, but for guarded ones.
+// Whether the block is known to be zero: the hardened build has checked that, except for guarded blocks.
 TARN_ALWAYS_INLINE bool comes_as_zeroes(const void* block, std::size_t bytes) {
   return hardened_build && bytes <= largest_fine && engine::map.class_of(address_of(block)) != 0;
 }
@@ -55,13 +58,14 @@ inline void* aligned_alloc(std::size_t alignment, std::size_t size) {
 
 inline int posix_memalign(void** out, std::size_t alignment, std::size_t size) {
   if (!is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
-  // On failure errno is set, too, as glibc does: programs print it.
+  // On failure errno is also set, as glibc does, because programs print it.
   void* const block = size > largest_request ? out_of_memory() : allocate_aligned(alignment, size);
   if (block == nullptr) return ENOMEM;
   *out = block;
   return 0;
 }
 
+// As in tarn/malloc.h.
 void* valloc(std::size_t size);
 void* pvalloc(std::size_t size);
 std::size_t trim(std::size_t keep);

@@ -11,7 +11,8 @@ constexpr const char* overflow_text = "a write past the end of a block, seen whe
 constexpr const char* underflow_text = "a write before a block, or past the end of the one before it";
 constexpr const char* written_text = "a write to a block after it was freed";
 
-// Of objects above thread_quarantine::small_size.
+// Of objects above thread_quarantine::small_size, hand_out_any() checks the first bytes, and one cache line of each
+// part.
 constexpr std::size_t checked_first = 512;
 constexpr std::size_t part = 512;
 
@@ -34,7 +35,7 @@ void hand_out_any(void* object, std::size_t size) {
   __atomic_store_n(canary_at(address_of(object), size), canary_of(address_of(object)), __ATOMIC_RELAXED);
 }
 
-// The first object of a page may be that of its span, before which there is none.
+// The first object in a page may be the first of its span, before which there is none.
 bool is_sound_before_first(const span* s, std::uintptr_t object, std::size_t size) {
   if (object - objects::first_of(s) < size) return true;
   const word found = __atomic_load_n(canary_at(object - size, size), __ATOMIC_RELAXED);
@@ -55,7 +56,7 @@ void take_back(page_map::entry page, void* block, thread_cache* cache) {
   const auto size_class = static_cast<unsigned>(page.size_class());
   const std::size_t size = class_info(size_class).size;
   if (const char* const fault = fault_of(page, block)) os::fatal(fault, block);
-  // Of two threads that got here with one block, one finds the canary.
+  // Of two threads that free one block, one finds the canary; the other ends the process.
   if (!take_canary(canary_at(address_of(block), size), canary_of(address_of(block))))
     os::fatal("double free", block);
   zero(block, size);

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT
 // hardened_block: what the hardened build does to every block of a size class when it is handed out and taken back.
 //
-//   - Canaries. The last eight bytes of an object hold a secret of the process combined with the object's address while a
-//     program owns the object, and zero while it is free; usable bytes end before them. free() exchanges the one for the
-//     other, by an atomic operation where the process has had two threads, so of two threads that free one block one
-//     ends the process. free() and realloc() check the canary of the object before, too.
-//   - Zeroes. A block that is freed is zeroed, and must be zero from end to end when it is handed out again: so an object
-//     that is live is never handed out either, as its canary is not zero.
-//   - Quarantine (thread/hardened_quarantine.hpp, hardened_large_quarantine.hpp). A freed block is not handed out before
-//     others have been freed.
+//     live:  | usable bytes ...                  | canary |
+//     free:  | 0 ...                             | 0      |
+//            ^ object                            ^ object + size - canary_bytes
 //
-// Thread safety: all functions may be called by any thread, for blocks that are theirs; what is wrong ends the process.
+//   - Canaries. The last eight bytes of an object hold a secret of the process combined with the object's address while
+//     the program owns the object, and zero while it is free; the usable bytes end before them. free() replaces the
+//     canary by zero, atomically if the process has ever had two threads, so if two threads free one block, one of them
+//     ends the process. free() and realloc() also check the canary of the object before.
+//   - Zeroes. A freed block is zeroed, and must be all zero when it is handed out again. So a live object is never
+//     handed out, as its canary is not zero.
+//   - Quarantine (thread/hardened_quarantine.hpp, hardened_large_quarantine.hpp). A freed block is handed out again
+//     only after some other blocks have been freed.
+//
+// Thread safety: all functions may be called by any thread, for blocks that it owns. A detected error ends the process.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +25,14 @@
 
 namespace tarn::hardened_block {
 
-// Of each object.
+// At the end of each object.
 inline constexpr std::size_t canary_bytes = 8;
 
-// The bytes of an object that can serve a request of `size` bytes. Requires: size <= largest_class_size - canary_bytes.
+// The least object size that serves a request of `size` bytes. Requires: size <= largest_class_size - canary_bytes.
 constexpr std::size_t padded(std::size_t size) { return size + canary_bytes + (size == 0 ? 1 : 0); }
 
 using word __attribute__((may_alias)) = std::uint64_t;
-// Objects are aligned to 16 bytes and as many bytes, or a multiple of them, long.
+// Addresses and sizes of objects are multiples of 16 in the hardened build.
 using two_words __attribute__((may_alias, vector_size(16))) = std::uint64_t;
 
 TARN_ALWAYS_INLINE word canary_of(std::uintptr_t object) {
@@ -38,7 +42,7 @@ TARN_ALWAYS_INLINE word* canary_at(std::uintptr_t object, std::size_t size) {
   return reinterpret_cast<word*>(object + size - canary_bytes);
 }
 
-// Of small objects.
+// Whether all bytes of a small object are zero.
 TARN_ALWAYS_INLINE bool is_zero(const void* object, std::size_t size) {
   const auto* at = static_cast<const two_words*>(object);
   const two_words* const end = at + size / sizeof(two_words);
@@ -68,44 +72,47 @@ TARN_ALWAYS_INLINE void zero(void* object, std::size_t size) {
   const two_words* const end = at + size / sizeof(two_words);
   do {
     *at = two_words{};
-    asm("" : "+r"(at));  // or the compiler would call memset
+    asm("" : "+r"(at));  // keeps the compiler from calling memset
   } while (++at != end);
 }
 
 // Ends the process: `object` was written to while it was free.
 [[noreturn]] void report_written(const void* object);
 
-// A small object, of `size` bytes, has just come out of a magazine or span.
+// Hands out a small object of `size` bytes that was just taken from a magazine or span: checks that it is zero, and
+// sets the canary.
 TARN_ALWAYS_INLINE void hand_out(void* object, std::size_t size) {
   if (TARN_UNLIKELY(!is_zero(object, size))) report_written(object);
   __atomic_store_n(canary_at(address_of(object), size), canary_of(address_of(object)), __ATOMIC_RELAXED);
 }
 
-// The same for any object of a class. Of a longer one both ends and a line of each part in between, drawn at random, must
-// be zero.
+// The same for any object of a size class. Of an object above thread_quarantine::small_size only both ends are
+// checked, and one random cache line of each part between them.
 void hand_out_any(void* object, std::size_t size);
 
-// free() of a small block by a thread that has a cache. False: nothing has been done, as the block is another one, or
-// something is wrong with it.
+// free() of a small block by a thread that has a cache. False, and nothing is done: the block is not small, the thread
+// has no cache, or the block is faulty; the caller takes the slow path.
 TARN_ALWAYS_INLINE bool take_back_small(void* block);
 
-// What is wrong with freeing or resizing `block`, at which an object of the page's span begins; or null.
+// The fault that freeing or resizing `block` shows, as a message, or null. Requires: an object of the page's span
+// begins at `block`.
 const char* fault_of(page_map::entry page, const void* block);
 
-// The same of what lies before an object of the span, wherever in its page it begins.
+// As is_sound_before(), for an object that may be the first of its page or of its span.
 bool is_sound_before_first(const span* s, std::uintptr_t object, std::size_t size);
 
-// The program gives back any block of a size class. `cache`: the thread's, or null.
+// free() of any block of a size class. `cache`: the thread's, or null.
 void take_back(page_map::entry page, void* block, thread_cache* cache);
 
-// Where the magazine of the object's class is full.
+// Puts an object that leaves a quarantine into its span, because the magazine of its class is full or there is no
+// cache.
 void put_into_span(quarantined leaving);
 
 // ---- inline ----
 
-// Before an object that is not the first one to begin in its page lies another one of its span, with zero or a canary at
-// its end. Where that is another cache line, the free of the other object looks at it: a miss would cost more than all
-// other checks.
+// Whether the canary of the object before this one is intact (a canary, or zero if that object is free). An object
+// that is not the first in its page has another object of the span before it. If the canary lies in another cache
+// line, it is not checked here but when that object is freed: a cache miss would cost more than all other checks.
 TARN_ALWAYS_INLINE bool is_sound_before(const span* s, std::uintptr_t object, std::size_t size) {
   if (object % cache_line == 0) return true;
   if (TARN_UNLIKELY((object & (page_size - 1)) < size)) return is_sound_before_first(s, object, size);
@@ -113,6 +120,8 @@ TARN_ALWAYS_INLINE bool is_sound_before(const span* s, std::uintptr_t object, st
   return found == 0 || found == canary_of(object - size);
 }
 
+// Replaces the canary by zero. False if it is not `expected`. Relaxed: of two threads one gets the canary; the order
+// of the block's other bytes is the program's responsibility.
 // NOLINTNEXTLINE(readability-non-const-parameter): the exchange writes the word
 TARN_ALWAYS_INLINE bool take_canary(word* canary, word expected) {
   if (__atomic_load_n(canary, __ATOMIC_RELAXED) != expected) return false;

@@ -11,22 +11,27 @@
 namespace tarn::hardened_large {
 namespace {
 
-// They take address space alone.
+// The places of the quarantine. Spans in it take address space only.
 constexpr std::size_t places = 32;
-// The span's address; and `dropped` if there has been no memory behind any of it since nobody can write to it.
+// One word per place: 0, or the address of a span structure, whose lowest bit is free for the flag `dropped`: the span
+// has no memory, and cannot have got any since, as it cannot be written to.
+//
+//     | address of the span | dropped |
+//      63                  1         0
 std::atomic<std::uintptr_t> waiting[places] = {};
 constexpr std::uintptr_t dropped = 1;
 static_assert(alignof(span) > dropped);
-// Spans whose guards the system would not remove, linked by span::next, which are tried again.
+// Spans whose guards the system did not remove, linked by span::next; they are tried again.
 std::atomic<span*> refused{nullptr};
-// A marker is an entry of a page table for each page, as dear as a touch of it; protection takes two mappings for each of
-// the places.
+// Shorter spans are guarded by markers, longer ones by protection. A marker costs an entry of a page table for each
+// page, as much as a page fault; protection costs two mappings for each span.
 constexpr std::size_t marked_below = mib;
 std::atomic<std::uint32_t> next_place{0};
 
-// Guards that take mappings lie behind so many blocks at most: the kernel allows a process 65,530 mappings by default, and
-// each such guard takes two. The start of each of these blocks' spans, or 0. Relaxed: a span is one thread's alone from its
-// allocation to its deallocation, and these order everything else.
+// At most 2^protected_shift blocks have guards that take mappings: the kernel allows a process 65,530 mappings by
+// default, and each such guard takes two. The table holds the start of each of these blocks' spans at the span's hash
+// place, or 0. Relaxed: only one thread uses a span between its allocation and its deallocation, which order
+// everything else.
 constexpr unsigned protected_shift = 12;
 std::atomic<std::uintptr_t> protected_ends[std::size_t{1} << protected_shift] = {};
 
@@ -35,7 +40,7 @@ std::atomic<std::uintptr_t>& protected_end_of(std::uintptr_t start) {
   return protected_ends[((start >> page_shift) * odd) >> (64 - protected_shift)];
 }
 
-// False: the block's place is another one's.
+// Claims the place of a span that starts at `start`. False if another block has the place.
 bool take_protected_end(std::uintptr_t start) {
   std::uintptr_t none = 0;
   return protected_end_of(start).compare_exchange_strong(none, start, std::memory_order_relaxed);
@@ -58,6 +63,8 @@ struct whole_pages {
   [[nodiscard]] std::size_t bytes() const { return end - start; }
 };
 
+// Removes the guard of a span that leaves the quarantine and gives it to the page heap; if the system refuses, queues
+// it in `refused`.
 void let_go(span* s, page_backing backing) {
   const whole_pages all(s->start, s->end());
   if (!all.empty() && !os::remove_guard(all.address(), all.bytes())) {
@@ -71,6 +78,7 @@ void let_go(span* s, page_backing backing) {
   engine::heap.deallocate(s, backing);
 }
 
+// The same for a word of `waiting`.
 void let_go(std::uintptr_t waited) {
   if (waited == 0) return;
   let_go(reinterpret_cast<span*>(waited & ~dropped),
@@ -89,7 +97,7 @@ void retry_refused() {
   }
 }
 
-// Takes access away from all of the span. True if there is no memory behind it any more, and none can come.
+// Makes the whole span inaccessible. True if it has no memory any more, and cannot get any.
 bool guard_all(const span* s) {
   const whole_pages all(s->start, s->end());
   if (all.empty()) return false;
@@ -100,7 +108,7 @@ bool guard_all(const span* s) {
 
 }  // namespace
 
-// Of a range of so many bytes at any of our pages, one whole system page at least is the guard.
+// So many pages contain at least one whole page of the system, whichever of our pages they begin at.
 std::size_t guard_pages() {
   return os::system_page_size() <= page_size ? 1 : pages_for(2 * os::system_page_size() - page_size);
 }
@@ -118,12 +126,14 @@ void retire(span* s) {
   const std::uintptr_t waits = address_of(s) | (guard_all(s) ? dropped : 0);
   const std::uint32_t place = next_place.fetch_add(1, std::memory_order_relaxed) % places;
   if (place == 0) retry_refused();
-  // acq_rel: the thread that takes the span out sees what this one wrote to it.
+  // acq_rel: partner of the same exchange in other threads and in release_retired(); the thread that takes the span
+  // out sees this thread's writes to it.
   let_go(waiting[place].exchange(waits, std::memory_order_acq_rel));
 }
 
 void release_retired() {
   retry_refused();
+  // acq_rel: partner of the exchange in retire().
   for (std::atomic<std::uintptr_t>& place : waiting) let_go(place.exchange(0, std::memory_order_acq_rel));
 }
 

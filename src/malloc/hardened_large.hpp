@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// hardened_large: what the hardened build does to large blocks. Behind each lies a guard; where guards take mappings
-// (before Linux 6.13, and in locked memory), behind 4,096 blocks at most. A block that is freed becomes a guard as a whole,
-// without memory behind it, until as many others have been freed as the quarantine has places.
+// hardened_large: what the hardened build does to large blocks. After each block lies an inaccessible guard; where
+// guards take mappings (before Linux 6.13, and in locked memory), after at most 4,096 blocks. A freed block becomes
+// inaccessible as a whole, without memory, until as many other blocks have been freed as the quarantine has places.
 //
-// Thread safety: all functions may be called by any thread. They enter the kernel: never under a lock.
+//     span:  | block ... usable_bytes() | guard |
+//
+// Thread safety: all functions may be called by any thread. They call the system: never under a lock.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +14,18 @@
 
 namespace tarn::hardened_large {
 
-// How many pages longer than its block a span has to be.
+// The pages by which a span is longer than its block.
 std::size_t guard_pages();
-// Of a span that is so long.
+// The bytes of the block in a span of that length.
 std::size_t usable_bytes(const span* s);
-// Puts the guard behind the block.
+// Makes the guard after the block inaccessible.
 void guard_end(span* s);
 
-// The block is freed: its span waits, without access, and then goes back to the page heap, as clean where its memory was
-// dropped. Where the system would not remove its guard (the table of mappings is full), the span waits on, and is tried again.
+// Frees the block: its span waits inaccessible in the quarantine, and then goes back to the page heap, as clean if it
+// has no memory. If the system does not remove the guard (the table of mappings is full), the span stays out of use,
+// and a later call tries again.
 void retire(span* s);
-// All that wait go back to the page heap now; memory is short.
+// Gives all waiting spans back to the page heap now, because memory is short.
 void release_retired();
 
 }  // namespace tarn::hardened_large

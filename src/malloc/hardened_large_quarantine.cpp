@@ -10,6 +10,9 @@
 namespace tarn::hardened_large_quarantine {
 namespace {
 
+// A block goes through a ring, then through a random place:
+//
+//     freed --> queue[next % Length] --oldest--> pool[random % Length] --> handed back to the caller
 template <std::size_t Length>
 struct store {
   static_assert(is_power_of_two(Length));
@@ -18,7 +21,8 @@ struct store {
   std::atomic<void*> pool[Length] = {};
 
   void* exchange(void* block) {
-    // acq_rel: the thread that takes a block out sees the zeroes written before it went in.
+    // acq_rel, here and below: partner of the same exchange in other threads; the thread that takes a block out sees
+    // the zeroes that were written before it was put in.
     void* const oldest = queue[next.fetch_add(1, std::memory_order_relaxed) % Length].exchange(
         block, std::memory_order_acq_rel);
     if (oldest == nullptr) return nullptr;
@@ -27,7 +31,7 @@ struct store {
 };
 
 constexpr std::size_t most_medium = 16 * kib;
-// What both halves of a store may hold: twice its length of its largest objects.
+// Each half of a store holds at most Length objects.
 store<128> medium_blocks;  // up to 4 MiB
 store<8> large_objects;    // up to 4 MiB
 

@@ -14,18 +14,21 @@ namespace {
 
 // Page tables reach no further; also keeps page counts within 32 bits.
 constexpr std::size_t largest_size = std::size_t{1} << 44;
-// From here on a block that grows gets fresh memory rather than warm memory in which it cannot be moved.
+// A growing block of this size or more gets a mapping of its own, whose page tables can be moved the next time; a
+// smaller one prefers memory of the page heap that is still backed.
 constexpr std::size_t copied_below = 4 * mib;
-// Shorter by less than this part, a block keeps its length.
+// A block that shrinks by at most 1/shrink_divisor keeps its length.
 constexpr std::size_t shrink_divisor = 8;
 
-// Whole pages of the system, where those are larger than ours: only such blocks can have mappings of their own.
+// The span's length: whole pages of tarn and of the system. (Only whole pages of the system can have a mapping of their
+// own.)
 std::size_t block_pages(std::size_t size) {
   return align_up(std::max<std::size_t>(size, 1), std::max(page_size, os::system_page_size())) >> page_shift;
 }
 
-// A new span for a block that has grown. Up to 4 MiB copying is cheaper than first touches, so warm memory serves first;
-// else the block has a mapping of its own from then on, which the system grows and moves the next time.
+// A new span for a block that has grown. Below copied_below, copying into backed memory costs less than page faults, so
+// such memory is preferred; otherwise the block gets a mapping of its own, which the system can grow and move next
+// time.
 span* allocate_longer(std::size_t pages) {
   using source = page_heap::source;
   constexpr auto use = page_heap::use::sparse;
@@ -36,7 +39,7 @@ span* allocate_longer(std::size_t pages) {
   return engine::central_tier.take_pages(pages, 1, span_state::large, use);
 }
 
-// A new span with the content of `old`, which is shorter; null when there is no memory.
+// A new span that begins with the content of the shorter span `old`; null when there is no memory.
 span* copy_to_longer(const span* old, std::size_t pages) {
   span* const s = allocate_longer(pages);
   if (s == nullptr) return nullptr;
@@ -74,7 +77,7 @@ span* find(const void* block) {
 }
 
 bool deallocate(span* s) {
-  // Of two threads that free the same block, one wins.
+  // Of two threads that free the same block, one changes the state; the other gets false.
   span_state expected = span_state::large;
   if (!s->state.compare_exchange_strong(expected, span_state::purging, std::memory_order_relaxed))
     return false;

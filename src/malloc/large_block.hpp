@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Large blocks: one span each, straight from the page heap. What is freed stays warm there until it decays,
-// so a program that takes and gives back big buffers pays for their pages once.
+// large_block: blocks above the largest size class; each is one span of the page heap. Freed pages stay backed there
+// until they decay, so a program that repeatedly allocates and frees large blocks has their page faults only once.
+//
+// Thread safety: all functions may be called by any thread, for blocks that it owns. They may call the system.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +11,18 @@
 
 namespace tarn::large_block {
 
-// Requires a size above the largest class, or an alignment above a page. Null when there is no memory; errno
-// is left alone. `zeroed`: all bytes are zero, and pages that are zero already are not touched.
+// Requires: the size is above the largest class, or the alignment above a page. Null when there is no memory; errno is
+// left alone. `zeroed`: all bytes are zero; pages known to be zero are not written to.
 void* allocate(std::size_t size, std::size_t alignment, bool zeroed);
 
 // The block's span, or null if the address is not that of a live large block.
 span* find(const void* block);
 
-// False if the block is not a live large one any more.
+// Frees the block. False if it is not a live large block any more.
 bool deallocate(span* s);
 
-// Makes the block `size` bytes long, in place or by moving its page tables. Null: no memory, the block is
-// whole.
+// Makes the block at least `size` bytes long: in place, by moving its page tables, or by copying it. Null when there
+// is no memory; the block is then unchanged.
 void* resize(span* s, std::size_t size);
 
 }  // namespace tarn::large_block

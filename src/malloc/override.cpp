@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The malloc family under libc's own names: linked in or preloaded, these come before libc's.
-// Every function of the family is here. One left to libc would hand out blocks that free does not know.
+// The malloc family under libc's own names; in a linked or preloaded library they take precedence over libc's. Every
+// function of the family must be here: one left to libc would return blocks that free() does not know.
 #include <malloc.h>
 
 #include <cinttypes>
@@ -96,7 +96,7 @@ TARN_API int malloc_info(int flags, FILE* stream) noexcept {
   return written < 0 ? -1 : 0;
 }
 
-// glibc's tunables have no counterpart here; programs that set them must go on working.
+// glibc's tunables have no counterpart here. Returns success, so that programs that set them continue.
 TARN_API int mallopt(int parameter, int /*value*/) noexcept {
   static std::atomic<bool> told{false};
   if (!told.exchange(true, std::memory_order_relaxed)) {

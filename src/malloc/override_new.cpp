@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Every form of operator new and delete. Failure follows the standard: the new-handler is called until there
-// is memory or there is no handler, then std::bad_alloc, or null from the nothrow forms.
+// Every replaceable form of operator new and delete. Failure follows the standard: the new-handler is called until an
+// allocation succeeds or there is no handler; then std::bad_alloc, or null from the nothrow forms.
 //
-// This library does not link libstdc++: a C++ program has it already, and its functions are found there.
+// This library does not link the C++ library; in a C++ program weak references find it.
 #include <dlfcn.h>
 
 #include <new>
@@ -16,7 +16,8 @@ namespace std {
 [[gnu::weak, gnu::noreturn]] void __throw_bad_alloc();
 }
 
-// What the compiler makes of catch and noexcept below. Only a process with a C++ library ever gets there.
+// The functions that the compiler calls for catch and noexcept below, as weak references. They are called only in a
+// process with a C++ library.
 __asm__(
     ".weak __cxa_begin_catch\n"
     ".weak __cxa_end_catch\n"
@@ -34,8 +35,8 @@ namespace {
 using handler_getter = std::new_handler (*)();
 using thrower = void (*)();
 
-// The weak names are resolved when the program is linked or loaded. A program in C that loads C++ libraries
-// later has them in the end, too.
+// The weak names are resolved when the program is linked or loaded. If a C program loads a C++ library later, they stay
+// null, and dlsym finds the functions.
 std::new_handler current_handler() {
   handler_getter get = tarn_get_new_handler;
   if (get == nullptr) get = reinterpret_cast<handler_getter>(dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv"));
@@ -62,7 +63,7 @@ TARN_COLD void* new_slow(std::size_t size, std::size_t alignment) {
   }
 }
 
-// The nothrow forms turn what a handler throws into null, as the standard's default does.
+// The nothrow forms return null if a new-handler throws, as the standard's default versions do.
 TARN_COLD void* new_nothrow_slow(std::size_t size, std::size_t alignment) noexcept {
   try {
     for (;;) {

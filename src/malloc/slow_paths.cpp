@@ -13,13 +13,13 @@
 namespace tarn {
 namespace {
 
-// A request that no machine could meet is not worth gathering memory for.
+// For larger requests, which no machine can meet, no memory is reclaimed.
 constexpr std::size_t reclaim_limit = std::size_t{1} << 40;
 constexpr int reclaim_tries = 3;
 constexpr std::size_t largest_in_class = largest_class_size - kept_bytes;
 
-// The system has no more where the first try fails. What lies in caches may make whole spans; another thread may be
-// gathering it, too, and have some in its hands just now.
+// take(), repeated after reclaiming memory while it returns null. Free objects in caches may make whole spans. Several
+// tries, because another thread may be reclaiming at the same time and hold some of them.
 template <class Take>
 void* take_or_gather(Take take) {
   void* block = take();
@@ -41,7 +41,7 @@ void* allocate_object(unsigned size_class, std::size_t size) {
     }
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
-  // For threads about to end, and when there is no memory for a cache.
+  // For threads that are ending, and when there is no memory for a cache.
   return take_or_gather([=] { return engine::central_tier.take_one(size_class); });
 }
 
@@ -52,10 +52,11 @@ void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
   return block != nullptr ? block : out_of_memory();
 }
 
-// The address is in a span cut into objects. What is wrong with freeing it, or null.
+// The fault that freeing `block` shows, as a message, or null. Requires: the address is in a span cut into objects.
 const char* fault_of(const void* block) {
   const page_map::entry page = engine::map.find(address_of(block));
-  // Of the class that the page had, since the span may be being divided into grains, which leave nothing over.
+  // By the class in the page map's entry, not the span's: another thread may be dividing the span into grains at this
+  // time, which leave no bytes before the first object.
   const auto& info = class_info(static_cast<unsigned>(page.size_class()));
   if (info.objects != 0 && address_of(block) < page.owner()->end() - std::size_t{info.objects} * info.size) {
     return "invalid free of a pointer that is no block";
@@ -67,7 +68,8 @@ const char* fault_of(const void* block) {
   return free_mark::is_set(block) ? "double free" : nullptr;
 }
 
-// aarch64 ignores an address's top byte, so that a program may keep a tag there; free() takes no tagged pointer.
+// Whether the pointer would be an address of tarn without its top byte. aarch64 ignores that byte, so programs keep
+// tags there; free() requires untagged pointers.
 bool has_tag(const void* block) {
   constexpr std::uintptr_t tag = std::uintptr_t{0xff} << 56;
   const span* s = engine::map.span_of(address_of(block) & ~tag);
@@ -88,7 +90,8 @@ bool has_tag(const void* block) {
   os::fatal("invalid free of a pointer that tarn did not allocate", block);
 }
 
-// Of the hardened build, whose large blocks do not grow in place: pages that are not written take address space alone.
+// The new block of a realloc. In the hardened build, whose large blocks do not grow in place, a quarter more: the
+// pages take only address space until they are written to.
 void* allocate_to_grow(std::size_t size) {
   if (hardened_build && size > largest_class_size && size < reclaim_limit) {
     const int error = errno;
@@ -98,6 +101,7 @@ void* allocate_to_grow(std::size_t size) {
   return allocate(size);
 }
 
+// The smaller of both sizes.
 std::size_t copied_size(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
 }  // namespace
@@ -111,10 +115,10 @@ TARN_NOINLINE void* allocate_slow(std::size_t size) {
   void* block = nullptr;
   if (size <= largest_in_class) {
     const unsigned size_class = class_of_size(object_size(size));
-    // A miss of the fast path, or a class that it does not serve.
+    // Either the fast path has missed, or the size is one that it does not serve.
     if (size > largest_fine) block = engine::local_cache->pop_guarded(size_class);
     if (block == nullptr) block = allocate_object(size_class, size);
-    // A guarded block, which was sampled, is no object of a class.
+    // A sampled allocation is a guarded block, which belongs to no size class.
     if constexpr (hardened_build) {
       if (block != nullptr && engine::map.class_of(address_of(block)) != 0) {
         hardened_block::hand_out_any(block, class_info(size_class).size);
@@ -131,14 +135,15 @@ TARN_NOINLINE void* allocate_zeroed_slow(std::size_t size) { return allocate_lar
 void* allocate_aligned(std::size_t alignment, std::size_t size) {
   if (alignment <= 16) return allocate(alignment == 16 && size < 16 ? 16 : size);
   if (size <= largest_in_class && alignment <= page_size) {
-    // Spans end at a page, and their objects there, so objects of a multiple of the alignment are aligned.
+    // The last object of a span ends where the span does, at a page boundary; so objects whose size is a multiple of
+    // the alignment are aligned.
     const std::size_t least = object_size(size);
     unsigned size_class = class_of_size(least > alignment ? least : alignment);
     while (size_class < size_classes::count && class_info(size_class).size % alignment != 0) ++size_class;
     if (size_class < size_classes::count) {
       void* const block = allocate(class_info(size_class).size - kept_bytes);
       if (TARN_LIKELY(address_of(block) % alignment == 0)) return block;
-      // A block of grains.
+      // The block is a run of grains, which need not be aligned: a span of the class itself serves the request.
       deallocate(block);
       void* const aligned =
           take_or_gather([=] { return engine::central_tier.take_from_own_spans(size_class); });
@@ -198,7 +203,7 @@ void* reallocate(void* block, std::size_t size) {
     }
   } else if (size_class != 0) {
     if (const char* fault = fault_of(block)) os::fatal(fault, block);
-    // A block stays where it is while it is not less than half used.
+    // The block is kept if more than half of it is used.
     const std::size_t have = usable_size(block);
     if (size <= have && size > have / 2) return block;
   }
