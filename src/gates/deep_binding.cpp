@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// deep_binding: says when the program opens a library with RTLD_DEEPBIND. Such a library takes malloc and free from its own
-// dependencies, which means from libc, while what libc allocates for it (strdup, getline) is this library's. A block that
-// goes to the other's free ends the process, with any preloaded malloc; the cause is hard to see then, so it is named first.
+// deep_binding: warns when the program opens a library with RTLD_DEEPBIND. Such a library takes malloc and free from
+// its own dependencies, that is from libc, while the blocks that libc allocates for it (strdup, getline) come from
+// tarn. A block that goes to the other allocator's free() ends the process, as with any preloaded malloc; as the cause
+// is hard to find then, the warning names it beforehand.
 //
-// libtarn.so alone exports dlopen (cmake/libtarn.map).
-// Invariant: dlopen is a jump to the next one. dlopen finds libraries by its caller's RUNPATH, which it knows by the return
-// address; a call from here would change that.
+// Only libtarn.so exports dlopen (cmake/libtarn.map).
+// Invariant: this dlopen ends in a jump (a tail call) to the next definition. libc's dlopen finds libraries by the
+// RUNPATH of its caller, which it identifies by the return address; a plain call would change that.
 // Thread safety: any thread.
 #include <dlfcn.h>
 
@@ -26,12 +27,13 @@ using opener = void*(const char*, int);
 #define TARN_JUMP return  // -foptimize-sibling-calls: src/gates/CMakeLists.txt
 #endif
 
-// The name is the program's: nothing but plain characters goes to a terminal.
+// Writes the name with all but printable ASCII characters replaced, as it comes from the program and may go to a
+// terminal.
 void put_plain(text_writer& line, const char* name) {
   for (; *name != '\0'; ++name) line.put(*name >= ' ' && *name <= '~' ? *name : '?');
 }
 
-[[gnu::noinline]] void tell_of_deep_binding(const char* file) {
+[[gnu::noinline]] void warn_of_deep_binding(const char* file) {
   static std::atomic<bool> told{false};
   if (told.exchange(true, std::memory_order_relaxed)) return;
   text_buffer<1024> line;
@@ -43,7 +45,7 @@ void put_plain(text_writer& line, const char* name) {
   os::write_line(line);
 }
 
-// Looked up at each call: dlopen takes far longer.
+// The next definition of dlopen. Looked up at each call, which takes far less time than dlopen.
 opener* next_opener() { return reinterpret_cast<opener*>(dlsym(RTLD_NEXT, "dlopen")); }
 
 }  // namespace
@@ -51,6 +53,6 @@ opener* next_opener() { return reinterpret_cast<opener*>(dlsym(RTLD_NEXT, "dlope
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are reserved names.
 extern "C" TARN_API void* dlopen(const char* file, int mode) noexcept {
   const bool loads = (mode & RTLD_NOLOAD) == 0 && file != nullptr;
-  if ((mode & RTLD_DEEPBIND) != 0 && loads) tell_of_deep_binding(file);
+  if ((mode & RTLD_DEEPBIND) != 0 && loads) warn_of_deep_binding(file);
   TARN_JUMP next_opener()(file, mode);
 }

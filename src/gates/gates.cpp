@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// gates: the calls of libc by which a program changes what its threads may do or share: identities, capabilities,
-// filters, namespaces, ports, the table of descriptors; and those that copy the process without fork handlers. Each ends the
-// engine's background thread first, so that no thread is left with what the program gives up, and that the kernel, where it
-// asks for a process of one thread, finds one.
+// gates: wrappers of the libc functions by which a program changes what its threads may do or share (identities,
+// capabilities, seccomp filters, namespaces, ports, the table of descriptors), and of those that copy the process
+// without fork handlers. Each ends the engine's background thread first, so that no thread keeps rights that the
+// program gives up, and so that the kernel finds a single thread where it requires one. Then it calls the next
+// definition of the function.
 //
-// Not here: chroot, pivot_root, chdir, umask and setsid, which the kernel applies to all threads of the process or which
-// threads share (CLONE_FS); vfork and posix_spawn, whose child shares memory until it is another program. In such a child
-// the gates hold nothing: what it gives up is its own, and the threads are its parent's.
+// Not here: chroot, pivot_root, chdir, umask and setsid, which the kernel applies to all threads of the process or
+// which threads share (CLONE_FS); vfork and posix_spawn, whose child shares memory until it executes another program.
+// In such a child the gates hold no thread: the rights that it gives up are its own, and the threads are its parent's.
 //
-// Thread safety: any thread and any signal handler. errno and results are those of the call behind.
+// Thread safety: any thread and any signal handler. errno and results are those of the next definition.
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
@@ -41,12 +42,12 @@ using word = unsigned long;
 
 namespace {
 
-// Of Linux 5.9, 5.13 and 6.8.
+// Introduced by Linux 5.9, 5.13 and 6.8; older headers lack them.
 constexpr unsigned close_range_unshare = 1U << 1;
 constexpr long landlock_restrict_self = 446;
 constexpr long lsm_set_self_attr = 460;
 
-// The engine's thread, of which libc does not know.
+// Holds the engine's background thread, which libc does not know, during a scope: none runs.
 class hold {
  public:
   hold() = default;
@@ -62,7 +63,7 @@ class hold {
   os::hold_token token_ = in_vfork_child_ ? 0 : os::hold_background_thread();
 };
 
-// And the thread of the recyclers, which is libc's.
+// Holds also the thread of the recyclers, which is one of libc's.
 class hold_all {
  public:
   hold_all() {
@@ -79,32 +80,33 @@ class hold_all {
   hold engine_;
 };
 
-// Before the first thread of the process ends alone: the process would live on, and end with the status of the last
-// thread. No release follows.
+// Called before the first thread of the process ends alone: tarn's threads would keep the process alive, and it would
+// end with the status of its last thread. There is no release.
 void end_threads() {
   if (os::in_vfork_child()) return;
   caretaker::hold();
   os::hold_background_thread();
 }
 
-// The call behind; ENOSYS where libc has none.
+// Calls the next definition; fails with ENOSYS if there is none.
 template <class Result, class... Arguments>
 Result pass(call c, Arguments... arguments) {
-  auto* const behind = gates::next<Result(Arguments...)>(c);
-  if (behind != nullptr) return behind(arguments...);
+  auto* const next_definition = gates::next<Result(Arguments...)>(c);
+  if (next_definition != nullptr) return next_definition(arguments...);
   errno = ENOSYS;
   return static_cast<Result>(-1);
 }
 
-// A call that concerns the calling thread only, or wants it to be the only one.
+// For a call that affects only the calling thread, or requires it to be the only one.
 template <class Result, class... Arguments>
 Result pass_alone(call c, Arguments... arguments) {
   const hold_all held;
   return pass<Result>(c, arguments...);
 }
 
-// A call that copies the process without fork handlers: the child gets a whole heap, as by fork. The recyclers' thread
-// stays, as it does at fork: a signal handler may call _Fork, and must not start a thread of libc's.
+// For a call that copies the process without fork handlers: the child gets a consistent heap, as from fork. The
+// recyclers' thread is not held, as at fork: a signal handler may call _Fork, and must not start a thread of libc
+// afterwards.
 template <class Result, class... Arguments>
 Result pass_copy(call c, Arguments... arguments) {
   const hold held;
@@ -118,7 +120,7 @@ Result pass_copy(call c, Arguments... arguments) {
   return result;
 }
 
-// The child of libc's clone() begins in a function, and ends only its first thread when the function returns.
+// The child of libc's clone() begins in a function; when that returns, only the child's first thread ends.
 struct child_start {
   int (*body)(void*);
   void* argument;
@@ -132,21 +134,23 @@ int start_child(void* start) {
   return status;
 }
 
-// A call that libc makes for every thread that it knows.
+// For a call that libc carries out in every thread that it knows, such as setuid.
 template <class... Arguments>
 int pass_identity(call c, Arguments... arguments) {
   const hold held;
   return pass<int>(c, arguments...);
 }
 
-// Whether a filter is there: a positive result is the descriptor of a listener, or the thread that could not follow.
+// Whether the call has installed a filter. A positive result is the descriptor of a listener, or else the id of a
+// thread that could not be synchronised, and no filter.
 bool is_installed(long result, call c, long number_or_option, word flags) {
   const bool listens = c == call::system_call && number_or_option == SYS_seccomp &&
                        (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0;
   return result == 0 || (result > 0 && listens);
 }
 
-// Filters are inherited: no thread is started in this process any more.
+// For a call that installs a seccomp filter. New threads inherit it, so tarn starts no thread in this process
+// afterwards.
 long pass_filter(call c, long number_or_option, word a, word b, word d, word e, word f, word g) {
   const hold_all held;
   const long result = c == call::prctl ? pass<int>(c, static_cast<int>(number_or_option), a, b, d, e)
@@ -170,10 +174,12 @@ bool changes_rights(int option) {
   }
 }
 
+// What a system call does, and so how it is passed on: not of interest; pass_alone(); pass_copy(); pass_filter(); the
+// end of the first thread.
 enum class effect : std::uint8_t { none, alone, copy, filter, end };
 
-// With a thread pointer of its own the child is not the thread that has taken the locks; as long as CLONE_VFORK stops the
-// parent, it could not release them.
+// Not `copy` with CLONE_SETTLS, as the child, with a thread pointer of its own, could not release the locks that this
+// thread has taken; nor with CLONE_VFORK, as the parent stops and could not release them either.
 effect effect_of_clone(word flags) {
   if ((flags & CLONE_VM) != 0) return effect::none;
   return (flags & (CLONE_SETTLS | CLONE_VFORK)) != 0 ? effect::alone : effect::copy;
@@ -185,20 +191,21 @@ effect effect_of_prctl(int option) {
 }
 
 effect effect_of_clone3(word arguments) {
-  // A bad address is the kernel's to refuse.
+  // The kernel refuses a bad address.
   const auto address = static_cast<std::uintptr_t>(arguments);
   if (arguments == 0 || os::ask_for_word(address) == os::word_state::unreadable) return effect::none;
   return effect_of_clone(*reinterpret_cast<const std::uint64_t*>(arguments));
 }
 
-// A sandbox may forbid the question, and has no threads of ours.
+// Whether the calling thread is the process's first one. Not asked in a sandbox, which may forbid it and has no thread
+// of tarn.
 bool ends_first_thread() {
   return !os::in_sandbox() && os::system_call(SYS_gettid) == os::system_call(SYS_getpid);
 }
 
 effect alone_if(bool condition) { return condition ? effect::alone : effect::none; }
 
-// By system call, as libcap and libseccomp do it.
+// The effect of a call by syscall(), which libcap and libseccomp use.
 effect effect_of(long number, word a, word c) {
   switch (number) {
     case SYS_setuid:
@@ -286,7 +293,7 @@ TARN_API int close_range(unsigned first, unsigned last, int flags) noexcept {
                                            : pass<int>(call::close_range, first, last, flags);
 }
 #if defined(__x86_64__)
-// Each thread has its own access to the processor's ports.
+// Access to the processor's ports belongs to each thread.
 TARN_API int ioperm(word first, word count, int on) noexcept {
   return pass_alone<int>(call::ioperm, first, count, on);
 }
@@ -294,8 +301,8 @@ TARN_API int iopl(int level) noexcept { return pass_alone<int>(call::iopl, level
 #endif
 TARN_API pid_t _Fork() noexcept { return pass_copy<pid_t>(call::fork_alone); }
 
-// libc declares these three with an ellipsis. They are defined with the most arguments that they may have: on both
-// architectures those come in the same places, and what the caller has not passed is passed on unread.
+// libc declares these three with an ellipsis. Here they have the largest number of arguments: on both architectures
+// variadic arguments are passed in the same registers, and those that the caller did not pass are passed on unread.
 
 TARN_API int tarn_gate_prctl(int option, word a, word b, word c, word d) noexcept __asm__("prctl");
 TARN_API int tarn_gate_prctl(int option, word a, word b, word c, word d) noexcept {

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t calls = static_cast<std::size_t>(call::count);
 
-// In the order of `call`, as all tables here.
+// In the order of `call`, as all tables in this file.
 constexpr const char* names[calls] = {"setuid",   "setgid",      "seteuid",   "setegid",   "setreuid",
                                       "setregid", "setresuid",   "setresgid", "setgroups", "initgroups",
                                       "setfsuid", "setfsgid",    "capset",    "prctl",     "unshare",
@@ -38,7 +38,7 @@ struct addresses {
   void* of[calls];
 };
 
-constinit os::sealed<addresses> behind;
+constinit os::sealed<addresses> next_functions;
 
 template <class... Functions>
 bool come_here(Functions*... own) {
@@ -46,8 +46,8 @@ bool come_here(Functions*... own) {
   return ((dlsym(RTLD_DEFAULT, *name++) == reinterpret_cast<void*>(own)) && ...);
 }
 
-// Whether the program's calls come to this library: not if it was opened by dlopen, or another library defines one of the
-// names in front of it.
+// Whether the program's calls reach this library's definitions. They do not if the library was opened by dlopen, or
+// another library before it defines one of the names.
 bool all_come_here() {
   return come_here(setuid, setgid, seteuid, setegid, setreuid, setregid, setresuid, setresgid, setgroups,
                    initgroups, setfsuid, setfsgid, capset, prctl, unshare, setns, close_range, clone, _Fork,
@@ -59,11 +59,12 @@ bool all_come_here() {
   );
 }
 
-// A process with more rights than its user gets no thread: nothing there shall depend on gates.
+// Looks up the next definitions, and allows background threads if all calls pass through the gates. A process with more
+// rights than its user (AT_SECURE) gets no thread, so that its security does not depend on gates.
 [[gnu::constructor]] void look_up() {
   addresses found{};
   for (std::size_t i = 0; i < calls; ++i) found.of[i] = dlsym(RTLD_NEXT, names[i]);
-  behind.seal(found);
+  next_functions.seal(found);
   if (getauxval(AT_SECURE) == 0 && all_come_here()) decay::note_rights_are_followed();
 }
 
@@ -71,8 +72,8 @@ bool all_come_here() {
 
 void* next_address(call c) {
   const auto index = static_cast<std::size_t>(c);
-  void* const known = behind->of[index];
-  // Another library's constructor may come here before ours has run.
+  void* const known = next_functions->of[index];
+  // The constructor of another library may call a gate before look_up() has run.
   return known != nullptr ? known : dlsym(RTLD_NEXT, names[index]);
 }
 

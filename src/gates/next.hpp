@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// next: the functions behind the gates: libc's, or those of a library that stands between, such as libfakeroot.
+// next: the definitions that the gates call: libc's, or those of a library between tarn and libc, such as libfakeroot.
 //
-// They are looked up once, when the library is loaded, and lie in read-only memory afterwards.
+// Their addresses are looked up once, when the library is loaded, and lie in read-only memory afterwards.
 // Thread safety: any thread; async-signal-safe once this library's constructors have run.
 #pragma once
 
