@@ -57,9 +57,8 @@ struct tarn_pool_request {
 };
 
 struct tarn_pool_figures {
-  std::uint64_t live;  // objects in the program's hands
-  std::uint64_t
-      peak;  // upper bound of the most live objects at once, as seen when bins were filled and emptied
+  std::uint64_t live;          // objects in the program's hands
+  std::uint64_t peak;          // upper bound of the most live objects at once; see pool_stats::peak
   std::uint64_t bytes;         // of the pool's spans
   std::uint64_t cached;        // free slots in bins and full magazines
   std::uint64_t hits;          // lower bound of the allocations served by bins; see pool_stats::hits
