@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What the engine asks of the compiler beyond the language, in one place.
+// Macros for what the engine needs from the compiler beyond the language.
 #pragma once
 
 #define TARN_LIKELY(x) __builtin_expect(!!(x), 1)
 #define TARN_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define TARN_ALWAYS_INLINE inline __attribute__((always_inline))
-// A slow path: out of line and away from the hot code.
+// For slow paths: never inlined, and placed apart from the hot code.
 #define TARN_COLD __attribute__((noinline, cold))
 #define TARN_NOINLINE __attribute__((noinline))
 

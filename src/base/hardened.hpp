@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whether this is the hardened build (libtarn-hardened.so, docs/design/0015): decided at compile time, by one macro for
-// all files, so that the other build has not one instruction of it.
+// Whether this is the hardened build (libtarn-hardened.so, docs/design/0015). One macro for all files decides at
+// compile time, so that the ordinary build contains no instruction of it.
 #pragma once
 
 #ifndef TARN_HARDENED

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// text_buffer: builds a line of text in a fixed array, without stdio, locale or allocation.
-// What does not fit is cut; size() still counts it, so that a caller can tell.
+// text_writer, text_buffer: build a line of text in a fixed array, without stdio, locale or allocation. Text beyond the
+// capacity is dropped, but size() counts it, so that the caller can tell.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ class text_writer {
     return *this;
   }
 
-  // Characters put so far, those that did not fit included.
+  // Characters put so far, including those that did not fit.
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::size_t stored() const { return size_ < capacity_ ? size_ : capacity_; }
   [[nodiscard]] const char* data() const { return buffer_; }
@@ -63,6 +63,7 @@ class text_writer {
   std::size_t size_ = 0;
 };
 
+// A text_writer with its own array.
 template <std::size_t Capacity>
 class text_buffer : public text_writer {
  public:

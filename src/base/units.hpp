@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The constants that everything is built from, and arithmetic on addresses.
+// Units of memory, and arithmetic on addresses.
 //
-// A page is tarn's unit of memory. Where the system's page is larger, spans still start at tarn's pages and
-// only purging rounds to the system's (see pages/page_heap.hpp).
+// A page is tarn's unit of memory, not the system's. Where the system's page is larger, spans still start at tarn's
+// pages, and only purging rounds to the system's pages (pages/page_heap_purge.cpp).
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ inline constexpr std::size_t largest_system_page = 4096;
 inline constexpr std::size_t largest_system_page = std::size_t{64} << 10;
 #endif
 inline constexpr std::size_t cache_line = 64;
-// Two lines are fetched together, so data of different writers is kept this far apart.
+// Processors fetch cache lines in pairs, so data written by different threads is kept this far apart.
 inline constexpr std::size_t separation = 128;
 inline constexpr std::size_t kib = 1024;
 inline constexpr std::size_t mib = 1024 * kib;
@@ -31,7 +31,7 @@ inline constexpr std::size_t gib = 1024 * mib;
 
 constexpr bool is_power_of_two(std::size_t n) { return n != 0 && (n & (n - 1)) == 0; }
 constexpr std::size_t align_down(std::size_t n, std::size_t alignment) { return n & ~(alignment - 1); }
-// Wraps when n is within `alignment` of the largest value; callers bound n first.
+// Overflows if n is within `alignment` of the largest value; callers bound n first.
 constexpr std::size_t align_up(std::size_t n, std::size_t alignment) {
   return align_down(n + alignment - 1, alignment);
 }

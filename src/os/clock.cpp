@@ -25,15 +25,15 @@ using clock_function = int (*)(clockid_t, timespec*);
 
 constinit sealed<clock_function> vdso_clock;
 
-// The kernel's library: one loaded segment, whose addresses are relative to its start.
+// The vDSO, the kernel's library in each process: one loaded segment.
 struct vdso_image {
-  const char* base;           // what an address of 0 in the image means
-  const ElfW(Sym) * symbols;  // from here to `names`: the linker script puts the names behind the symbols
+  const char* base;           // the address that corresponds to 0 in the image
+  const ElfW(Sym) * symbols;  // up to `names`: the vDSO's linker script puts the names after the symbols
   const char* names;
   std::size_t names_bytes;
 };
 
-// False when it has no table of symbols.
+// False: the image has no symbol table.
 bool read_dynamic(const ElfW(Dyn) * entry, vdso_image& image) {
   for (; entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag == DT_SYMTAB)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Clocks that never go back.
+// clock: monotonic time.
 //
-// libc's clock_gettime is not used: programs and libraries replace it by functions with thread-local data, which the
-// background thread does not have, or by functions that tell another time. The time comes from the kernel's vDSO, without
-// a system call, and where there is none (before this library's constructors, under valgrind) from the system call.
+// libc's clock_gettime is not used: programs and libraries replace it by functions that use thread-local data, which
+// the background thread does not have, or that return a different time. The time is read from the kernel's vDSO without
+// a system call; if there is none (before this library's constructors, under valgrind), by the system call.
 // Thread safety: any thread.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace tarn::os {
 
-// Milliseconds. Its resolution is the scheduler's tick.
+// Milliseconds, with the resolution of the scheduler's tick.
 std::int64_t now_ms();
 
 std::int64_t now_us();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The start of the background thread: clone, and the first instructions of the new thread, which runs
-// tarn_background_thread_main() (thread.cpp). The body is called by name, so that no pointer to it lies in memory.
+// clone_thread: starts the background thread by clone(). The new thread runs tarn_background_thread_main()
+// (thread.cpp), which is called by name, so that no pointer to it is stored in memory.
 // Owner: thread.cpp. Thread safety: any thread that has claimed the stack.
 #pragma once
 
@@ -16,8 +16,9 @@ namespace tarn::os {
 inline constexpr long clone_flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                                     CLONE_SYSVSEM | CLONE_SETTLS | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID;
 
-// The kernel writes the thread's number before the call returns, and clears *alive, and wakes a sleeper, when the thread
-// is off its stack. -errno on failure. The child starts on an empty stack, so the call and all after it in the child is assembly.
+// The kernel writes the thread id to *number before the call returns. When the thread has left its stack, the kernel
+// clears *alive and wakes a sleeper. Returns the thread id, or -errno. The child starts on an empty stack, so the call
+// and everything after it in the child is assembly.
 inline long clone_thread(void* stack_top, void* thread_pointer, std::atomic<int>* number, futex_word* alive) {
 #if defined(__x86_64__)
   long result = 0;

@@ -23,7 +23,7 @@ constexpr unsigned return_register = 30;
 
 constexpr unsigned deepest_state = 8;
 
-// Reads within [at, end); `failed` once something reached beyond, and from there on everything is 0.
+// Reads bytes in [at, end). A read beyond the end sets `failed`; it and all later reads return 0.
 struct reader {
   const unsigned char* at;
   const unsigned char* end;
@@ -71,7 +71,7 @@ struct reader {
       at += bytes;
     }
   }
-  // Absolute or relative to its own place; of other bases nothing here makes use.
+  // An encoded pointer, absolute or relative to its own address. Other bases are not needed here.
   std::uintptr_t pointer(unsigned char encoding) {
     const auto place = reinterpret_cast<std::uintptr_t>(at);
     std::uintptr_t value = 0;
@@ -166,7 +166,7 @@ bool parse_common_entry(const unsigned char* at, common_entry& out) {
   return !in.failed;
 }
 
-// Runs call frame instructions up to `offset` bytes behind the function's start.
+// Runs call frame instructions up to the row for the address `offset` bytes behind the function's start.
 class interpreter {
  public:
   interpreter(const common_entry& common, std::uint64_t offset) : common_(common), wanted_(offset) {}
@@ -184,7 +184,7 @@ class interpreter {
   row now;
 
  private:
-  // False once the row is found, or when the instruction is none that is known.
+  // False: the row has been found, or the instruction is unknown.
   bool step(reader& in, std::uint8_t opcode) {
     const unsigned operand = opcode & 0x3f;
     switch (opcode & 0xc0) {
@@ -264,7 +264,7 @@ class interpreter {
         return set(number, {saved::lost, 0});
       }
       case 0x2d:
-        return true;  // aarch64: from here on the return address is signed, or no longer
+        return true;  // aarch64: toggles whether the return address is signed
       case 0x2e:
         in.unsigned_number();
         return true;
@@ -311,7 +311,7 @@ class interpreter {
 
 bool fits(std::int64_t offset) { return offset % 8 == 0 && offset >= 0 && offset < (std::int64_t{1} << 22); }
 
-// breg FP, offset, deref: where a function that aligned its stack keeps the CFA.
+// The expression `breg FP, offset; deref`: how a function that has realigned its stack describes the CFA.
 bool is_realigned(const row& now, std::int32_t& offset) {
   reader in{now.cfa_expression, now.cfa_expression + now.expression_bytes};
   if (in.take<std::uint8_t>() != 0x70 + frame_pointer_register) return false;
@@ -323,7 +323,7 @@ bool is_realigned(const row& now, std::int32_t& offset) {
 
 frame_rule as_rule(const row& now) {
   frame_rule rule;
-  rule.kind = rule_kind::frame_pointer;  // for whatever is too rare to be handled
+  rule.kind = rule_kind::frame_pointer;  // for rules too rare to be handled
   if (now.return_address.how == saved::lost) {
     rule.kind = rule_kind::end;
     return rule;
@@ -352,7 +352,7 @@ frame_rule as_rule(const row& now) {
   return rule;
 }
 
-// glibc 2.35 and newer tell without a lock. Looked up when the library is loaded, since dlsym takes the linker's lock.
+// _dl_find_object (glibc 2.35 and newer) takes no lock. Looked up at load, because dlsym takes the linker's lock.
 using object_finder = int (*)(void*, dl_find_object*);
 constinit std::atomic<object_finder> find_object{nullptr};
 
@@ -406,7 +406,7 @@ frame_rule parse_entry(std::uintptr_t pc, const unsigned char* entry) {
   if (in.failed || pc < begin || pc - begin >= bytes) return rule;
   if (common.has_data) in.skip(in.unsigned_number());
   if (common.signal) {
-    rule.kind = rule_kind::end;  // what the signal interrupted is no caller
+    rule.kind = rule_kind::end;  // the interrupted function is not a caller
     return rule;
   }
   interpreter machine(common, pc - begin);

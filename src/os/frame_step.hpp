@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// frame_step: from a frame to its caller's, by the rule of its function (frame_rule).
-// Thread safety: any thread, and in a signal handler: no lock, no allocation. Only the stack_memory given is read.
+// frame_step: one step of a stack walk: from a frame to its caller's, by the rule for the frame's program counter
+// (frame_rule).
+// Thread safety: any thread, also in a signal handler: takes no lock, allocates nothing. Reads only through the
+// stack_memory given.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +12,14 @@
 
 namespace tarn::unwind {
 
-// A point of execution: what a walk begins with.
+// The registers with which a walk begins.
 struct frame_origin {
   std::uintptr_t return_address;
   std::uintptr_t stack_pointer;  // after the return
   std::uintptr_t frame_pointer;  // the caller's
 };
 
-// The caller's registers, and where two of them were read.
+// The caller's registers, and the stack slots from which two of them were read (0: not read from the stack).
 struct frame_step {
   std::uintptr_t pc = 0;
   std::uintptr_t stack_pointer = 0;
@@ -27,7 +29,7 @@ struct frame_step {
   bool by_frame_pointer = false;
 };
 
-// A return address as the program counter uses it: aarch64 may have signed it.
+// A return address without the signature that aarch64 may have put into its high bits.
 inline std::uintptr_t plain_address(std::uintptr_t address) {
 #if defined(__aarch64__)
   return address & ((std::uintptr_t{1} << 48) - 1);
@@ -36,7 +38,7 @@ inline std::uintptr_t plain_address(std::uintptr_t address) {
 #endif
 }
 
-// To the caller; false at the end, and where the stack cannot be read. It always moves outwards.
+// Steps to the caller. False: the walk ends, or the stack cannot be read. The stack pointer always increases.
 bool step(const frame_rule& rule, std::uintptr_t stack_pointer, std::uintptr_t frame_pointer,
           stack_memory& stack, frame_step& out);
 

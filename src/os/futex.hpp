@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sleeping until a word changes.
+// futex: sleeping until a word changes. Thread safety: any thread.
 #pragma once
 
 #include <linux/futex.h>
@@ -15,7 +15,8 @@ namespace tarn::os {
 using futex_word = std::atomic<std::uint32_t>;
 static_assert(sizeof(futex_word) == 4);
 
-// Returns when woken, when *word is no longer `expected`, after the time limit (false), or for no reason.
+// Sleeps while *word == expected. Returns true when woken, when *word has changed, or spuriously; false when the time
+// is over. A negative time means no limit.
 inline bool futex_wait(futex_word* word, std::uint32_t expected, std::int64_t milliseconds = -1) {
   timespec limit{};
   limit.tv_sec = milliseconds / 1000;

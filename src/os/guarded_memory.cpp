@@ -17,7 +17,7 @@ namespace tarn::os {
 namespace {
 
 constexpr int inaccessible = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-// Random places that are tried before the system chooses.
+// Random places tried before the system chooses one.
 constexpr int random_tries = 3;
 
 bool failed(long result) { return result < 0 && result >= -4095; }
@@ -36,11 +36,12 @@ bool protect(void* address, std::size_t bytes, int protection) {
                      protection) == 0;
 }
 
-// A place for the first byte between the guards, below where the system puts its mappings and far above where programs
-// are loaded; 0 if the system is to choose. With 47 bits of address: 2 to 10 TiB below the stack's end, in 2 MiB steps.
+// A random address for the first byte between the guards, below the system's own mappings and far above loaded
+// programs; 0: the system is to choose. With 47 bits of address: 2 to 10 TiB below the end of the stack, in 2 MiB
+// steps.
 std::uintptr_t random_place() {
   static std::atomic<std::uint32_t> count{0};
-  const std::uintptr_t top = getauxval(AT_RANDOM);  // lies on the first thread's stack
+  const std::uintptr_t top = getauxval(AT_RANDOM);  // an address on the first thread's stack
   // ThreadSanitizer knows only the ranges where the system puts memory.
   if (TARN_TSAN || top == 0) return 0;
   const std::uintptr_t room = top / 16;
@@ -49,19 +50,20 @@ std::uintptr_t random_place() {
   return align_down(top - top / 64 - number % room, huge_page_size);
 }
 
-// PROT_NONE exactly around [start, start + bytes), guards included. 0: the place is taken, or there is no memory.
+// Maps [start, start + bytes) and its guards inaccessible, at exactly this place. 0: the place is taken, or there is no
+// memory.
 std::uintptr_t reserve_at(std::uintptr_t start, std::size_t bytes) {
   const std::size_t all = bytes + 2 * guard_bytes;
   const std::uintptr_t first = start - guard_bytes;
   const long result = map_inaccessible(first, all);
   if (failed(result)) return 0;
-  // An emulator may take the address for a hint.
+  // An emulator may treat the address as a hint only.
   if (static_cast<std::uintptr_t>(result) == first) return start;
   unmap(static_cast<std::uintptr_t>(result), all);
   return 0;
 }
 
-// The same wherever the system has room.
+// The same at a place that the system chooses.
 std::uintptr_t reserve_anywhere(std::size_t bytes, std::size_t alignment) {
   const std::size_t exact = bytes + 2 * guard_bytes;
   for (const std::size_t room : {exact, exact + alignment}) {
@@ -98,7 +100,7 @@ guarded_range reserve_guarded(std::size_t bytes, std::size_t alignment, memory_a
     return {memory, bytes, true, false};
   if (start != 0) unmap(start - guard_bytes, bytes + 2 * guard_bytes);
   if (how == memory_access::none) return {};
-  // The table of mappings is full, or mprotect is forbidden: memory without guards before none.
+  // The table of mappings is full, or mprotect is forbidden: memory without guards is better than none.
   void* const plain = reserve(bytes, alignment);
   return {plain, plain != nullptr ? bytes : 0, false, false};
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
-// guarded_memory: address space at a place of its own, with a range at both ends that faults on every access.
+// guarded_memory: ranges of address space with an inaccessible guard at both ends:
 //
-// A write that runs past either end of such a range stops at the guard, and never reaches what another range holds.
-// Thread safety: all functions may be called by any thread. Each enters the kernel: never under a lock. Failure is a
-// result, never an abort. No address is named that could hold another mapping: MAP_FIXED is never used.
+//   +-------------+--------------------------+-------------+
+//   | guard_bytes |  start … bytes … end()   | guard_bytes |
+//   +-------------+--------------------------+-------------+
+//
+// A write that runs past either end of a range faults in the guard and cannot reach another range.
+// Thread safety: all functions may be called by any thread. Each makes system calls: never call one under a lock.
+// Failure is reported by the result. MAP_FIXED is never used, so no existing mapping can be overwritten.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +15,14 @@
 
 namespace tarn::os {
 
-// At each end; a multiple of every system's page.
+// The length of each guard: a multiple of every possible system page.
 inline constexpr std::size_t guard_bytes = 64 * 1024;
 
 struct guarded_range {
-  void* start = nullptr;  // of the bytes between the guards; null: no memory
+  void* start = nullptr;  // first byte between the guards; null: no memory
   std::size_t bytes = 0;
-  bool guarded = false;  // false: the system refused the guards and gave the memory alone
-  bool extends = false;  // it lies directly behind another range, without a guard between them
+  bool guarded = false;  // false: the system refused the guards; the memory has none
+  bool extends = false;  // directly follows another range, without a guard between them
 
   [[nodiscard]] std::uintptr_t end() const { return reinterpret_cast<std::uintptr_t>(start) + bytes; }
 };
@@ -28,26 +32,25 @@ enum class memory_access : std::uint8_t {
   read_write,  // zeroed, not yet backed
 };
 
-// `bytes` (a multiple of the system's page) aligned to `alignment` (a power of two of at least the system's page), at a
-// random place; if none is free, where the system puts it. Without guards only where access is read_write and mprotect
-// fails.
+// Reserves `bytes` (a multiple of the system's page) aligned to `alignment` (a power of two of at least the system's
+// page), at a random place; if the places tried are taken, where the system chooses. The result has no guards only if
+// access is read_write and the guards could not be made.
 guarded_range reserve_guarded(std::size_t bytes, std::size_t alignment, memory_access how);
 
-// Makes a guarded, writable range that ends at `end` longer by `bytes` (a multiple of the system's page, of at least
-// guard_bytes): the guard there becomes memory, and another one is made behind it. Returns what is new; a null start, and
-// nothing has changed, if the addresses behind are in use or there is no memory. Of two threads that try, one succeeds.
+// Extends a guarded, writable range that ends at `end` by `bytes` (a multiple of the system's page, at least
+// guard_bytes): its guard becomes memory, and a new guard is made behind. Returns the new part. A null start: the
+// addresses behind are in use or there is no memory, and nothing has changed. Of two concurrent callers, one succeeds.
 guarded_range extend_guarded(std::uintptr_t end, std::size_t bytes);
 
-// Gives a range back, guards included; of one that extends another, the first guard_bytes become that one's guard again.
-// Only for memory that nothing else can name yet.
+// Unmaps a range with its guards. If it extends another range, its first guard_bytes become that range's guard again.
+// Requires: no other thread can know an address in it yet.
 void release(const guarded_range& range);
 
-// Makes a part of a range with memory_access::none readable and writable. False: nothing has changed. Doing it twice is
-// harmless.
+// Makes part of a range with memory_access::none readable and writable. False: nothing has changed. May be repeated.
 bool allow_access(void* address, std::size_t bytes);
-// Makes it fault again; its content stays, unseen. False: nothing has changed.
+// Makes the memory inaccessible again; its content is kept. False: nothing has changed.
 bool forbid_access(void* address, std::size_t bytes);
-// Makes memory that is never to change again read-only. False: nothing has changed.
+// Makes memory read-only, for good. False: nothing has changed.
 bool forbid_writing(void* address, std::size_t bytes);
 
 }  // namespace tarn::os

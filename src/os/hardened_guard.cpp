@@ -18,7 +18,8 @@
 namespace tarn::os {
 namespace {
 
-// Which of the two this process has ever used: the kernel refuses markers in locked memory, so both may be.
+// Which of the two kinds of guard this process has ever used. Both are possible: the kernel refuses markers in locked
+// memory.
 std::atomic<bool> has_markers{false};
 std::atomic<bool> has_protected{false};
 

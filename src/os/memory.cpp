@@ -44,14 +44,14 @@ bool advise(void* address, std::size_t bytes, int advice) {
   return system_call(SYS_madvise, as_long(address), static_cast<long>(bytes), advice) == 0;
 }
 
-// What the system makes of MADV_DONTNEED on a page of its own.
+// The effect of MADV_DONTNEED on a fresh page.
 enum class dropping : std::uint8_t {
   works,
   refused,    // new memory is locked (mlockall), or the call is not allowed
   pretended,  // the call succeeds and does nothing, as in some sandboxes and emulators
 };
 
-// ThreadSanitizer does not see that the page is a new one wherever it lies.
+// ThreadSanitizer does not know that the page is new, whatever was at its address before.
 __attribute__((no_sanitize("thread"))) dropping try_dropping() {
   const long page = map(system_page_size(), readable_writable, MAP_NORESERVE);
   if (failed(page)) return dropping::refused;
@@ -64,7 +64,7 @@ __attribute__((no_sanitize("thread"))) dropping try_dropping() {
   return found;
 }
 
-// Asked again now and then: a sandbox may close later. Relaxed: threads that ask at once find the same.
+// Repeats the test every 100 ms, since a sandbox may be entered later. Relaxed: concurrent callers find the same.
 dropping dropping_now() {
   constexpr std::int64_t holds_for_ms = 100;
   static std::atomic<std::int64_t> next_try{0};
@@ -81,7 +81,7 @@ bool is_zero(const char* bytes, std::size_t count) {
   return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, count - 1) == 0;
 }
 
-// `lead`: so far before an aligned address. Then what is given back lies between this mapping and the next one.
+// Maps `bytes` bytes that begin `lead` bytes before an aligned address.
 void* map_aligned(std::size_t bytes, std::size_t alignment, std::size_t lead, int protection, int flags) {
   std::uintptr_t start = 0;
   if (lead == 0) {
@@ -91,7 +91,7 @@ void* map_aligned(std::size_t bytes, std::size_t alignment, std::size_t lead, in
     if ((start & (alignment - 1)) == 0) return reinterpret_cast<void*>(start);
     release(reinterpret_cast<void*>(start), bytes);
   }
-  // With room to align, and the surplus given back at both ends.
+  // Map enough to align, and unmap the surplus at both ends.
   const std::size_t with_room = bytes + alignment;
   const long wide = map(with_room, protection, flags);
   if (failed(wide)) return nullptr;
@@ -113,7 +113,7 @@ std::size_t system_page_size() {
 }
 
 std::size_t machine_bytes() {
-  // Relaxed: threads that ask at once find the same.
+  // Relaxed: concurrent callers find the same.
   static std::atomic<std::size_t> found{0};
   std::size_t bytes = found.load(std::memory_order_relaxed);
   if (bytes != 0) return bytes;
@@ -138,7 +138,7 @@ bool release(void* address, std::size_t bytes) {
   return !failed(system_call(SYS_munmap, as_long(address), static_cast<long>(bytes)));
 }
 
-// MADV_DONTNEED: the resident set falls at once. MADV_FREE leaves figures that users mistake for a leak.
+// MADV_DONTNEED, because the resident set shrinks at once. After MADV_FREE users see figures that look like a leak.
 bool purge(void* address, std::size_t bytes) {
   return advise(address, bytes, MADV_DONTNEED) && dropping_now() != dropping::pretended;
 }
@@ -172,7 +172,7 @@ bool huge_pages_everywhere() {
 
 bool lock_in_memory(void* address, std::size_t bytes) {
   if (system_call(SYS_mlock, as_long(address), static_cast<long>(bytes)) == 0) return true;
-  // Where backing the pages has failed, the range may have been marked already.
+  // mlock may have marked the range as locked before it failed to back the pages.
   unlock_from_memory(address, bytes);
   return false;
 }
@@ -189,7 +189,7 @@ void set_wiped_on_fork(void* address, std::size_t bytes, bool wiped) {
   advise(address, bytes, wiped ? MADV_WIPEONFORK : MADV_KEEPONFORK);
 }
 
-// Without access, so that memory that is locked as it is mapped (mlockall) is not backed.
+// PROT_NONE: mlockall(MCL_FUTURE) would otherwise back the range at once.
 void* reserve_inaccessible(std::size_t bytes, std::size_t alignment, std::size_t lead) {
   return map_aligned(bytes, alignment, lead, PROT_NONE, MAP_NORESERVE);
 }
@@ -203,7 +203,7 @@ void* move_mapping(void* from, std::size_t bytes, void* wanted) {
 }
 
 bool extend_mapping(void* end, std::size_t bytes) {
-  // Only the mapping of the last page has to grow, were there several.
+  // Grows the mapping of the last page: the range may consist of several mappings.
   const std::size_t last = system_page_size();
   return !failed(system_call(SYS_mremap, as_long(end) - static_cast<long>(last), static_cast<long>(last),
                              static_cast<long>(last + bytes), 0));

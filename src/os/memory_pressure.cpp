@@ -20,14 +20,14 @@ constexpr std::uint64_t unlimited = ~std::uint64_t{0};
 // Version 1 writes "no limit" as the largest number of whole pages.
 constexpr std::uint64_t least_unlimited = std::uint64_t{1} << 62;
 constexpr std::uint64_t near_divisor = 16;
-// Hundredths of a percent of the last ten seconds in which some task stood still.
+// Stalled: in at least this part of the last ten seconds some task stood still; in hundredths of a percent.
 constexpr std::uint64_t stalled_from = 1000;
 constexpr std::int64_t look_interval_ms = 1000;
 constexpr std::size_t longest_path = 1024;
 
 using path_buffer = text_buffer<longest_path>;
 
-// A file, line by line. What a line has beyond the buffer is left out.
+// Reads a file line by line. The part of a line that exceeds the buffer is dropped.
 class line_reader {
  public:
   explicit line_reader(const text_writer& path) {
@@ -86,7 +86,8 @@ std::string_view first_of(std::string_view text, std::size_t length) {
   return {text.data(), std::min(length, text.size())};
 }
 
-// The part before `separator`, which is cut off with it; all of it if there is none.
+// Removes the part before `separator`, and the separator, from `text`; returns the part. Without a separator: all of
+// it.
 std::string_view cut(std::string_view& text, char separator) {
   const std::size_t at = text.find(separator);
   const std::string_view part = first_of(text, at);
@@ -94,7 +95,7 @@ std::string_view cut(std::string_view& text, char separator) {
   return part;
 }
 
-// `otherwise` where the text does not begin with a digit.
+// The number at the beginning of the text; `otherwise` if there is no digit.
 std::uint64_t number_in(std::string_view text, std::uint64_t otherwise) {
   if (text.empty() || text[0] < '0' || text[0] > '9') return otherwise;
   std::uint64_t value = 0;
@@ -123,7 +124,7 @@ std::uint64_t number_in_file(std::string_view folder, const char* file, std::uin
   return lines.next(line) ? number_in(line, otherwise) : otherwise;
 }
 
-// Of a file of lines "key 123", or "key:   123 kB".
+// The number behind `key` in a file with lines "key 123" or "key:   123 kB".
 std::uint64_t number_behind(const text_writer& path, std::string_view key, std::uint64_t otherwise) {
   line_reader lines(path);
   std::string_view line;
@@ -136,7 +137,7 @@ std::uint64_t number_behind(const text_writer& path, std::string_view key, std::
   return otherwise;
 }
 
-// "some avg10=12.34 avg60=…": whether that is much.
+// Whether "some avg10=12.34 avg60=…" in the file reaches stalled_from.
 bool is_stalled(std::string_view folder, const char* file) {
   path_buffer path;
   path.put(folder).put(file);
@@ -184,9 +185,9 @@ void find_group(const char* root, bool second, path_buffer& out) {
   }
 }
 
-// The folder of the group `group`, whose hierarchy is mounted somewhere, goes to `out`. Returns the length of the mount
-// point's part of it; 0 if it is not mounted.
-// A line is: number, parent, device, root of the mount, mount point, options, …, "-", type, source, its options.
+// Appends to `out` the folder of the group `group` in its mounted hierarchy. Returns the length of the part that is the
+// mount point; 0: it is not mounted.
+// A line is: number, parent, device, root of the mount, mount point, options, …, "-", type, source, options.
 std::size_t find_folder(const char* root, const group_files& files, std::string_view group,
                         path_buffer& out) {
   path_buffer path;
@@ -205,7 +206,7 @@ std::size_t find_folder(const char* root, const group_files& files, std::string_
     if (&files == &version_1 && !lists(line, "memory")) continue;
     out.put(root).put(mount_point);
     const std::size_t top = out.size();
-    // A container sees its group as the root, or a root that the path does not lie in.
+    // In a container the mount shows the container's group as its root, and may show a root outside the group's path.
     std::string_view below = group;
     if (mounted_root != "/") {
       below.remove_prefix(below.starts_with(mounted_root) ? mounted_root.size() : below.size());
@@ -277,7 +278,7 @@ bool under_pressure() {
   static std::atomic<bool> answer{false};
   const std::int64_t now = now_ms();
   std::int64_t due = next_look.load(std::memory_order_relaxed);
-  // Of several threads one looks, and the others take the last answer. A sandbox may forbid to open a file.
+  // One thread looks; the others use the last answer. A sandbox may forbid opening a file.
   if (now >= due && !has_entered_sandbox() &&
       next_look.compare_exchange_strong(due, now + look_interval_ms, std::memory_order_relaxed)) {
     answer.store(look_at_memory("").pressed, std::memory_order_relaxed);

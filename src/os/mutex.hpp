@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: MIT
-// mutex: a lock of eight bytes that knows its holder, and needs no initialisation, no destruction and no libc.
+// mutex: a lock of eight bytes that stores its holder and needs no initialisation, no destruction and no libc.
 //
-// It spins for a bounded time and then sleeps, so that a thread of high priority never spins for one that it
-// keeps from running. Sections are short and make no system call. Locks are taken in the order of their ranks
-// (lowest first), which the checked build verifies: see lock_rank.
+// It spins for a bounded time and then sleeps, so a high-priority thread never spins forever for a holder that it
+// preempts. Critical sections are short and make no system call. Locks are taken in the order of their ranks (lowest
+// first), which the checked build verifies: see lock_rank.
 //
-// The word is 0 while the lock is free; else the holder's thread pointer, whose low bits are zero and hold flags here.
-// Lock and holder change in one atomic step, so a signal handler sees at any moment which locks its own thread holds.
+// The word:
 //
-// fork holds all locks at once, and those that it has taken are marked so. The thread that forks may lock such a lock
-// again, once: the structure is whole then (fork handlers of other libraries allocate; the child's structures are put
-// right). What the thread held before, because a signal handler forks, is not touched.
-// Invariant: while a thread waits for a lock, what its other locks guard can be used; see take_for_fork().
+//    63                              4    3       2         1          0
+//   +---------------------------------+-------+--------+---------+-----------+
+//   |  holder's thread pointer / 16   |   -   | nested | forking | contended |    all 0: free
+//   +---------------------------------+-------+--------+---------+-----------+
+//
+// Lock and holder change in one atomic step, so a signal handler can tell at any moment which locks its own thread
+// holds.
+//
+// fork takes all locks and marks them `forking`. The thread that forks may lock such a lock again, once (`nested`),
+// because the structure is consistent then: other libraries' fork handlers allocate, and the child's structures are
+// repaired. Locks that the thread held before, when a signal handler forks, are left alone.
+// Invariant: while a thread waits for a lock, the structures guarded by its other locks are consistent; see
+// take_for_fork().
 #pragma once
 
 #include <atomic>
@@ -23,7 +31,7 @@
 
 namespace tarn::os {
 
-// In a loop that waits for another thread without giving up the processor.
+// For a loop that waits for another thread without giving up the processor.
 inline void processor_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -55,9 +63,9 @@ class plain_mutex {
 
   // ---- for fork only ----
 
-  // Takes the lock for fork, unless the calling thread holds it already. may_give_up() is asked when the
-  // holder has not changed for some time: true where the calling thread is in a signal handler that has interrupted a
-  // section of some lock, for which the holder of this one waits.
+  // Takes the lock for fork, unless the calling thread holds it already. If the holder does not release it for some
+  // time, calls may_give_up() and returns without the lock if the answer is true: the calling thread is then in a
+  // signal handler that has interrupted a critical section of another lock, for which the holder of this one waits.
   template <class MayGiveUp>
   void take_for_fork(MayGiveUp may_give_up) {
     constexpr std::int64_t patience_ms = 50;
@@ -72,11 +80,11 @@ class plain_mutex {
     const word_type word = word_.load(std::memory_order_relaxed);
     if (is_mine(word) && (word & forking) != 0) release();
   }
-  // The child: a holder that is not the calling thread does not exist here.
+  // In the child: frees the lock if its holder is another thread, which does not exist here.
   void drop_foreign_holder() {
     if (!is_mine(word_.load(std::memory_order_relaxed))) word_.store(0, std::memory_order_relaxed);
   }
-  // The calling thread has been interrupted in a section of this lock.
+  // Whether the calling thread was interrupted in a critical section of this lock.
   [[nodiscard]] bool is_interrupted() const {
     const word_type word = word_.load(std::memory_order_relaxed);
     return is_mine(word) && (word & forking) == 0;
@@ -85,9 +93,9 @@ class plain_mutex {
  private:
   using word_type = std::uintptr_t;
   static_assert(sizeof(word_type) == 8 && std::endian::native == std::endian::little);
-  static constexpr word_type contended = 1;  // somebody may sleep
+  static constexpr word_type contended = 1;  // a thread may sleep
   static constexpr word_type forking = 2;    // held by fork
-  static constexpr word_type nested = 4;     // and locked again by the thread that forks
+  static constexpr word_type nested = 4;     // held by fork and locked again by the thread that forks
   static constexpr word_type flags = 15;     // thread pointers are multiples of 16
   static constexpr int spin_limit = 200;
 
@@ -101,7 +109,7 @@ class plain_mutex {
                                          std::memory_order_relaxed);
   }
 
-  // Until the holder changes. False when the time is over; -1: no limit. The kernel looks at the word's lower half.
+  // Sleeps until the holder changes. False: the time is over; -1: no limit. The kernel compares the word's lower half.
   bool sleep(std::int64_t milliseconds) {
     word_type word = word_.load(std::memory_order_relaxed);
     if (word == 0) return true;
@@ -144,8 +152,8 @@ class plain_mutex {
   std::atomic<word_type> word_{0};
 };
 
-// The order in which one thread may take locks. Two locks of one rank are taken together only by fork, by
-// walks over all caches or depots, and to move a span between depots, in the order of the array or list.
+// The order in which one thread may take locks. Two locks of the same rank are held together only by fork, by walks
+// over all caches or depots, and to move a span between depots; then in the order of the array or list.
 enum class lock_rank : std::uint8_t {
   preparation,
   settings,
@@ -162,7 +170,7 @@ enum class lock_rank : std::uint8_t {
 };
 
 #if TARN_CHECKS
-// Bit r is set while the thread holds a lock of rank r, unless fork has taken it.
+// Bit r is set while the thread holds a lock of rank r, except locks taken by fork.
 inline thread_local std::uint32_t held_ranks = 0;
 
 class mutex : public plain_mutex {
@@ -175,7 +183,8 @@ class mutex : public plain_mutex {
     held_ranks |= bit();
   }
   void unlock() {
-    // A rank held twice is forgotten at its first unlock: the check is then laxer, never wrong.
+    // Two locks of one rank: the first unlock clears the bit. The check may miss an error then, but never reports a
+    // false one.
     held_ranks &= ~bit();
     plain_mutex::unlock();
   }
@@ -191,7 +200,7 @@ class mutex : public plain_mutex {
 };
 #endif
 
-// The calling thread, for what only it goes on with after its own fork.
+// Identifies the calling thread, also in its forked child.
 inline void* this_thread() { return __builtin_thread_pointer(); }
 
 template <class Mutex>
@@ -206,8 +215,8 @@ class lock_guard {
   Mutex& mutex_;
 };
 
-// A walk over locks, by fork. Forwards, in the order of the ranks, a list's lock comes before those of its members;
-// backwards after them, so that no list changes during a walk along it.
+// A walk over locks for fork. Forwards, in the order of ranks, a list's lock comes before its members' locks, backwards
+// after them; so no list changes while it is walked.
 struct lock_walk {
   void (*visit)(mutex&);
   bool backwards = false;

@@ -22,7 +22,7 @@ bool process_fence() {
   if (result == not_registered && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0) {
     result = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
   }
-  // Before Linux 4.14 there is only the one that waits for every processor.
+  // Before Linux 4.14 there is only the slow command, which waits for every processor.
   return result == 0 || membarrier(MEMBARRIER_CMD_GLOBAL) == 0;
 }
 

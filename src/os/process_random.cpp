@@ -49,7 +49,7 @@ std::uint64_t keyed_hash(const void* key, std::uint64_t message) {
 
 std::uint64_t process_random(random_purpose purpose, std::uint32_t index) {
   const auto* const key = reinterpret_cast<const void*>(getauxval(AT_RANDOM));
-  // Every kernel that tarn runs on gives the bytes; an emulator may not. The numbers are then the same everywhere.
+  // Every supported kernel provides the bytes; an emulator may not. The numbers are then the same in every process.
   constexpr std::uint64_t none[2] = {};
   return keyed_hash(key != nullptr ? key : none, (static_cast<std::uint64_t>(purpose) << 32) | index);
 }

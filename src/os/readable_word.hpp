@@ -14,10 +14,11 @@ namespace tarn::os {
 enum class word_state : std::uint8_t {
   readable,
   unreadable,
-  unknown,  // a filter refuses the question
+  unknown,  // a seccomp filter refuses the system call
 };
 
-// `address`: of 8 bytes. With no valid first argument the call reads the second one and does nothing else.
+// Whether the 8 bytes at `address` can be read. With an invalid first argument, rt_sigprocmask reads its second
+// argument and then fails with EINVAL, or with EFAULT if it cannot be read.
 inline word_state ask_for_word(std::uintptr_t address) {
   constexpr long no_way = -1;
   const long result =

@@ -11,15 +11,15 @@
 namespace tarn::os {
 namespace {
 
-// Out of the way of numbers that programs expect or choose.
+// Above the descriptor numbers that programs expect or choose.
 constexpr long duplicates_from = 500;
 
 bool has_standard_error = false;
 long duplicate = -1;
 struct stat duplicated {};
 
-// What is descriptor 2 later may be the program's own file, and is not written to if there was no standard
-// error at the start. Not on the first allocation: a sandbox may be closed by then.
+// If there was no standard error at the start, descriptor 2 may later be a file of the program, and must not be written
+// to. Noted at load, not at the first allocation: a sandbox may be active by then.
 [[gnu::constructor(101)]] void note_standard_error() {
   has_standard_error = system_call(SYS_fcntl, 2, F_GETFD) >= 0;
 }
@@ -36,7 +36,7 @@ bool write_all(long descriptor, const char* text, std::size_t size) {
   return true;
 }
 
-// A program that closes all descriptors that it does not know may have a file of its own under that number.
+// The program may have closed all unknown descriptors and reused the number for a file of its own: compare the file.
 bool has_duplicate() {
   struct stat now {};
   return duplicate >= 0 && system_call(SYS_fstat, duplicate, reinterpret_cast<long>(&now)) == 0 &&
@@ -69,10 +69,10 @@ TARN_COLD void fatal(const char* what, const void* pointer) {
 }
 
 TARN_COLD void end_process() {
-  // abort() of libc takes locks and runs handlers; the signal alone is what a debugger and a core dump need.
+  // libc's abort() takes locks; the signal alone is what a debugger and a core dump need.
   const long process = system_call(SYS_getpid);
   system_call(SYS_tgkill, process, system_call(SYS_gettid), SIGABRT);
-  // Ignored or blocked: the default action cannot be.
+  // SIGABRT was ignored, blocked or handled; SIGKILL cannot be.
   system_call(SYS_kill, process, SIGKILL);
   __builtin_trap();
 }

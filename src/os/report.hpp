@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT
-// Lines to standard error, and the end of the process.
+// report: writes lines to standard error, and ends the process.
 #pragma once
 
 #include "base/text.hpp"
 
 namespace tarn::os {
 
-// Nothing is written if there was no standard error when the process started.
+// Writes nothing if there was no standard error when the process started.
 void write_line(const text_writer& line);
 
-// From now on write_line() reaches standard error also where the program has closed it. Takes a descriptor, from 500
-// on and closed by exec, so it is for those who ask; nothing happens where none is to be had, or there is no standard
-// error. Not while other threads write lines.
+// Duplicates standard error to a descriptor of 500 or more (close-on-exec), so that write_line() works after the
+// program has closed it. It uses up a descriptor: call it only if an option needs it. Does nothing if no descriptor is
+// free or there is no standard error. Not while other threads write lines.
 void keep_standard_error();
-// Closes it again. For a forked child too: who waits for the end of standard error waits for this descriptor.
+// Closes the duplicate. Also for a forked child: a reader that waits for end-of-file waits for this descriptor too.
 void forget_standard_error();
 
 // Writes "tarn: <what>: <pointer>" and aborts: the heap can no longer be trusted.
 [[noreturn]] void fatal(const char* what, const void* pointer);
 
-// Sends SIGABRT to the calling thread; the process does not go on, whatever the program does with the signal.
+// Sends SIGABRT to the calling thread, and SIGKILL if the process survives that.
 [[noreturn]] void end_process();
 
-// Appends text to a file that is made if needed. False when that fails.
+// Appends text to a file, which is created if necessary. False: that failed.
 bool append_to_file(const char* path, const text_writer& text);
 
 }  // namespace tarn::os

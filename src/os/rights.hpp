@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The capabilities of a thread, as far as they show that a program has changed its rights unseen: nearly every
-// change of the user takes some away or gives some. Not seen: changes of groups, and of a user without capabilities.
-// Thread safety: any thread; errno is left alone. No memory is allocated.
+// capabilities: those of a thread, compared to detect that the program has changed its rights in a way that the gates
+// do not see: almost every change of the user changes the capabilities. Not detected: changes of groups, and of a user
+// without capabilities.
+// Thread safety: any thread; errno is left alone. Allocates nothing.
 #pragma once
 
 #include <linux/capability.h>
@@ -14,7 +15,7 @@ namespace tarn::os {
 
 class capabilities {
  public:
-  // Of a thread of this system; none if it does not exist. One system call, 0.2 µs.
+  // The capabilities of a thread; all zero if it does not exist. One system call, 0.2 µs.
   static capabilities of(long thread) {
     capabilities out;
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, static_cast<int>(thread)};

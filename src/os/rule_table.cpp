@@ -9,7 +9,13 @@ namespace tarn::unwind {
 
 namespace {
 
-// A rule in 64 bits: kind 3, base 1, then three times 20.
+// A rule packed into 64 bits:
+//
+//    63            44 43                  24 23         4    3     2      0
+//   +----------------+----------------------+------------+-------+--------+
+//   |  saved_return  |  saved_frame_pointer | cfa_offset | from  |  kind  |
+//   |                |                      |            | frame |        |
+//   +----------------+----------------------+------------+-------+--------+
 constexpr std::uint64_t twenty_bits = (std::uint64_t{1} << 20) - 1;
 
 std::uint64_t pack(const frame_rule& rule) {
@@ -35,7 +41,7 @@ std::uint32_t number_at(const unsigned char* at) {
   return number;
 }
 
-// A sum of words, each times an odd number of its own, so that the products do not wait for one another.
+// A sum of words, each multiplied by an odd number of its own, so that the multiplications run in parallel.
 struct digest {
   std::uint64_t sum = 0;
   std::uint64_t factor = 0x9e3779b97f4a7c15U;
@@ -44,9 +50,9 @@ struct digest {
     sum += word * factor;
     factor += 0xd1b54a32d192ed02U;
   }
-  // Of an FDE or a CIE, whose first word is the length of the rest, a multiple of 4.
+  // Adds an FDE or a CIE, whose first word is the length of what follows, a multiple of 4.
   void add_entry(const unsigned char* entry) {
-    constexpr std::uint32_t no_length = 0xffffffff;  // the length is elsewhere: not parsed either
+    constexpr std::uint32_t no_length = 0xffffffff;  // a 64-bit length follows: parse_entry() refuses it too
     const std::uint32_t length = number_at(entry);
     add(length);
     if (length == no_length) return;
@@ -61,7 +67,8 @@ struct digest {
   }
 };
 
-// Of the entry and of its common entry; the entry's place is its index.
+// The source of a rule: index of its entry in bits 32 to 63; 32 bits of a digest of the entry and its common entry
+// below.
 std::uint64_t source_of(std::uint32_t index, const unsigned char* entry) {
   digest bytes;
   bytes.add_entry(entry);

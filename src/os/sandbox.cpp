@@ -15,16 +15,16 @@ namespace {
 
 enum class filter : std::uint8_t { not_asked, none, inherited };
 
-// In memory that a child inherits, as the filters are.
+// In memory that a child inherits, since a child also inherits the filters.
 std::atomic<bool> entered{false};
 std::atomic<bool> threads_allowed{false};
 std::atomic<filter> at_start{filter::not_asked};
 
-// Looks for the field in a text that is read piece by piece. Its first character occurs nowhere else in it.
+// Finds a field in a text that is read in pieces. Requires: the first character of the name does not occur again in it.
 class field_finder {
  public:
   explicit field_finder(std::string_view name) : name_(name) {}
-  // The character behind the field's name, or 0.
+  // The character after the field's name; 0: not found yet.
   char look(const char* text, long count) {
     for (long i = 0; i < count; ++i) {
       if (found_ == name_.size()) return text[i];
@@ -39,7 +39,7 @@ class field_finder {
   std::size_t found_ = 0;
 };
 
-// A system that does not tell may have a filter. A kernel without filters has no such field.
+// If the file cannot be opened, assume a filter. A kernel without seccomp has no such field.
 filter look_for_filter() {
   const char* const path = "/proc/self/status";
   const long file = system_call(SYS_openat, AT_FDCWD, reinterpret_cast<long>(path), O_RDONLY | O_CLOEXEC);
@@ -59,7 +59,7 @@ filter look_for_filter() {
 
 }  // namespace
 
-// Relaxed: threads that ask at once find the same.
+// Relaxed: concurrent callers find the same.
 bool in_sandbox() {
   if (entered.load(std::memory_order_relaxed)) return true;
   filter found = at_start.load(std::memory_order_relaxed);

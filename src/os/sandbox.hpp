@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Seccomp filters: whether a system call that the program does not make itself may end the process.
+// sandbox: whether a seccomp filter might end the process for a system call that the program does not make itself.
 //
-// A filter that a launcher has installed before the program was executed is found at load. Nobody can ask what
-// it allows. The program shows it: once it has a second thread or has made a child, the calls for threads are allowed, and
-// those of the engine with them. A filter that is installed later is noted by the gates, and is for ever.
+// A filter that a launcher installed before the program was executed is found at load. What it allows cannot be
+// queried; the program shows it: once the program has a second thread or has made a child, system calls for threads are
+// allowed, and with them those of the engine. A filter that is installed later is noted by the gates, for good.
 // Thread safety: any thread and any signal handler; errno is left alone.
 #pragma once
 
@@ -11,17 +11,18 @@ namespace tarn::os {
 
 #pragma GCC visibility push(hidden)
 
-// No system call beyond those that malloc needs anyway, and no thread. Cost: two loads once it is known, which it is when
-// the constructors have run; before: three system calls, open, read and close, which the dynamic linker has just made.
+// True: make only the system calls that malloc itself needs, and start no thread. Cost: two or three loads once the
+// answer is known, which is after the constructors; before that, opens, reads and closes a file, calls that the dynamic
+// linker has just made too.
 bool in_sandbox();
 
-// The same, but only for a filter that was installed after the program's start: files cannot be opened any more.
+// The same, but only for filters installed after the program's start: files cannot be opened any more.
 bool has_entered_sandbox();
 
-// By the gates: a filter has been installed.
+// Called by the gates when a filter has been installed.
 void note_sandbox();
 
-// The program has a second thread, has made a child, or its operator demands a thread.
+// Called when the program has a second thread or has made a child, or when an option demands a thread.
 void note_threads_allowed();
 
 #pragma GCC visibility pop

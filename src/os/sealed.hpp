@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// sealed: a value that is written once, while the library is loaded, and lies in read-only memory afterwards. It is for
-// addresses of functions and of the engine's own mappings, which nobody who can write to memory shall redirect.
+// sealed: a value that is written once, while the library is loaded, and is read-only afterwards. For addresses of
+// functions and of the engine's own mappings, so that an attacker who can write to memory cannot redirect them.
 //
 // Owner: a namespace-scope variable of the file that seals it. Thread safety: seal() once, by a constructor, before the
-// program's threads; reads by any thread, at any time. Before seal() the value is a default T.
-// Invariant: the object fills whole pages of the system, so no other variable becomes read-only with it.
+// program has threads; reads by any thread at any time. Before seal() the value is a default T.
+// Invariant: the object fills whole system pages, so no other variable becomes read-only with it.
 #pragma once
 
 #include <sys/mman.h>
@@ -15,7 +15,7 @@
 
 namespace tarn::os {
 
-// The largest page of the system that the linker lays segments out for.
+// The largest system page for which the linker lays out segments.
 #if defined(__aarch64__)
 inline constexpr std::size_t sealed_unit = 65536;
 #else
@@ -29,7 +29,7 @@ class alignas(sealed_unit) sealed {
   sealed(const sealed&) = delete;
   sealed& operator=(const sealed&) = delete;
 
-  // If the system refuses, the value is in effect all the same, but stays writable.
+  // If the system refuses, the value is set but stays writable.
   void seal(const T& value) {
     value_ = value;
     system_call(SYS_mprotect, reinterpret_cast<long>(this), static_cast<long>(sizeof *this), PROT_READ);

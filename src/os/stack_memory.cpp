@@ -16,9 +16,9 @@ namespace tarn::unwind {
 
 namespace {
 
-// Words beyond this distance from the stack pointer are of no stack.
+// Addresses farther than this from the stack pointer are not part of the stack.
 constexpr std::uintptr_t longest_stack = gib;
-// The least page of any system: what shares one with a readable byte can be read.
+// The smallest page of any system: if one byte of it is readable, all bytes are.
 constexpr std::uintptr_t least_page = 4 * kib;
 
 std::uintptr_t page_start(std::uintptr_t address, std::uintptr_t page) { return address & ~(page - 1); }
@@ -29,12 +29,12 @@ bool populates(std::uintptr_t address) {
                          MADV_POPULATE_READ) == 0;
 }
 
-// An emulator of the kernel may take any advice for granted, even for the page of the null pointer.
+// An emulator may accept any advice, even for the page of the null pointer: check that it refuses that one.
 bool is_readable_by_madvise(std::uintptr_t address) { return populates(address) && !populates(0); }
 
 }  // namespace
 
-// The page of this function's frame is there.
+// Not inlined: the page of its own frame is known to be readable.
 [[gnu::noinline]] stack_memory::stack_memory(std::uintptr_t stack_pointer, question asked)
     : lowest_(stack_pointer), asked_(asked) {
   known_.low = page_start(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)), least_page);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// stack_memory: the words of a stack that a walk may read. Of a thread's own stack the extent is known. Of any other one,
-// as of a coroutine, a signal handler or code that has switched stacks by itself, nothing is known but the page that the
-// walk runs on: each further page is read only after the kernel has said that it can be read.
+// stack_memory: the words of a stack that a stack walk may read. The bounds of a thread's own stack are known. Of any
+// other stack (a coroutine's, a signal handler's, one that code has switched to) only the page on which the walk runs
+// is known to be readable; every other page is read only after the kernel has confirmed that it is readable.
 //
-// Owner: one walk, on its stack. Thread safety: of one thread. It takes no lock, allocates nothing, leaves errno alone and
-// may be used in a signal handler.
-// Invariant: known_ can be read. A page that another thread unmaps between the kernel's answer and the read still
-// faults; pages of the stack that the calling thread runs on are not unmapped by a correct program.
+// Owner: one walk, as a local variable. Thread safety: used by one thread. Takes no lock, allocates nothing, leaves
+// errno alone, and may be used in a signal handler.
+// Invariant: known_ is readable. A page that another thread unmaps between the kernel's answer and the read still
+// faults; a correct program does not unmap the stack on which the calling thread runs.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,19 @@ struct stack_bounds {
 
 class stack_memory {
  public:
-  // The system call that asks whether a page can be read.
+  // The system call that tells whether a page is readable.
   enum class question : std::uint8_t {
-    none,         // for a known stack
+    none,         // never ask: the stack is known
     sigprocmask,  // any kernel
-    madvise,      // under a filter that allows only what malloc needs; kernels before 5.14 always say no
+    madvise,      // under a filter that allows only malloc's calls; kernels before 5.14 always answer no
   };
 
-  // A known stack: all of `bounds` can be read, and nothing else is.
+  // A known stack: everything in `bounds` is readable, and nothing else is read.
   explicit stack_memory(const stack_bounds& bounds) : known_(bounds) {}
-  // An unknown stack, from `stack_pointer` on. Cost: a system call for each page that is read, but for the caller's own.
+  // An unknown stack, from `stack_pointer` on. Cost: a system call for each page read, except the caller's own.
   stack_memory(std::uintptr_t stack_pointer, question asked);
 
-  // False: the address is not one of a word of the stack, or it cannot be read.
+  // Reads the word at `address`. False: the address is not aligned or not on the stack, or cannot be read.
   bool read(std::uintptr_t address, std::uintptr_t& word) {
     if (address % sizeof word != 0) return false;
     const bool known = known_.contain(address) && known_.high - address >= sizeof word;

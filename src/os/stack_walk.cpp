@@ -8,10 +8,10 @@ namespace tarn::unwind {
 
 namespace {
 
-// Rules that were asked for before; 24 KiB.
+// Rules already looked up; 24 KiB.
 constinit checked_rules known_rules;
 
-// Frames in turn are often of one module.
+// Consecutive frames often belong to the same module.
 bool find_module_again(std::uintptr_t pc, loaded_module& module) {
   return (pc >= module.start && pc < module.end) || find_module_lock_free(pc, module);
 }
@@ -31,7 +31,7 @@ std::size_t walk(const frame_origin& origin, std::uintptr_t* out, std::size_t mo
     out[count++] = now.pc;
     if (!find_module_again(now.pc - 1, module)) break;
     const frame_rule rule = known_rules.rule_for(now.pc - 1, module.unwind_header);
-    // A chain of frame pointers is a guess, and a wrong one leads to addresses that are no code.
+    // Following frame pointers is a guess; a wrong one leads to addresses that are not code.
     if (rule.kind == rule_kind::frame_pointer) break;
     frame_step next;
     if (!step(rule, now.stack_pointer, now.frame_pointer, stack, next)) break;

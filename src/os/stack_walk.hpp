@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// stack_walk: the return addresses of the calls that a thread is in, by .eh_frame (frame_rule).
+// stack_walk: the call path of a thread, by .eh_frame (frame_rule).
 //
-// Thread safety: all functions may be called by any thread and in a signal handler; they take no lock and allocate
+// Thread safety: all functions may be called by any thread, also in a signal handler; they take no lock and allocate
 // nothing.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace tarn::unwind {
 
-// The registers of the function that it is inlined into.
+// The registers of the function into which it is inlined.
 TARN_ALWAYS_INLINE frame_origin here() {
   frame_origin out{};
 #if defined(__x86_64__)
@@ -23,15 +23,16 @@ TARN_ALWAYS_INLINE frame_origin here() {
   asm volatile("adr %0, .\n\tmov %1, sp\n\tmov %2, x29"
                : "=&r"(out.return_address), "=&r"(out.stack_pointer), "=&r"(out.frame_pointer));
 #endif
-  out.return_address += 1;  // as behind a call, since walks look at the byte before
+  out.return_address += 1;  // like a return address: walk() looks up the byte before it
   return out;
 }
 
-// The call path from `origin` on, innermost first: addresses of instructions, return addresses but for the first.
-// Returns how many. The path is followed on any stack, also on one that the program has made itself, and ends where the
-// tables say so or the stack cannot be read. Only frames with tables are followed: code compiled at run time and functions
-// without .eh_frame end the path, and so does a glibc before 2.35, which cannot be asked for a module without its lock.
-// Cost: some hundred instructions a frame, a system call for each page of stack but the first.
+// Writes the call path from `origin` to `out`, innermost frame first: origin.return_address, then the return addresses
+// of its callers. Returns their number. The path is followed on any stack, also on one that the program has made
+// itself, and ends where the tables say so or the stack cannot be read. Only frames with tables are followed: code
+// compiled at run time and functions without .eh_frame end the path. A glibc before 2.35 cannot find a module without
+// its lock: the path then has one frame. Cost: some hundred instructions per frame, and a system call for each page of
+// stack except the first.
 std::size_t walk(const frame_origin& origin, std::uintptr_t* out, std::size_t most);
 
 }  // namespace tarn::unwind

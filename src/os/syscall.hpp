@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// System calls without libc: they leave errno alone and need no thread-local data, so they may be made inside
-// free, in the background thread and in a forked child. The result is the kernel's: -errno on failure.
+// system_call: system calls without libc. They leave errno alone and need no thread-local data, so they may be made
+// inside free(), in the background thread and in a forked child. The result is the kernel's: -errno on failure.
 #pragma once
 
 #include <sys/syscall.h>

@@ -25,26 +25,26 @@ namespace tarn::os {
 namespace {
 
 constexpr std::size_t stack_bytes = 64 * kib;
-// Thread-local data of libraries lies below the thread pointer (x86-64) or above it (aarch64); the thread
-// reads none of it, but code compiled with stack protection or checks may look there.
+// Space for the libraries' thread-local data, below the thread pointer (x86-64) or above it (aarch64). The thread uses
+// none of it, but code compiled with stack protection or checks may read there.
 constexpr std::size_t thread_data_bytes = 16 * kib;
 
 enum : std::uint32_t { none, running, leaving, wanted };
 
-// All zero in a new process and in a child that does not share its parent's memory.
+// The control page: all zero in a new process, and in a child that does not share its parent's memory.
 struct thread_control {
-  futex_word state{
-      none};  // the kernel stores `none`; it wakes sleepers as if the word were shared between processes
+  // The kernel stores `none` when the thread has ended, and wakes sleepers by a shared (not private) futex call.
+  futex_word state{none};
   futex_word bell{0};
   std::atomic<std::uint32_t> holds{0};
   std::atomic<std::uint32_t> start_after_hold{0};
-  std::atomic<hold_token> token{0};          // of the holds in this process; 0 before the first one
-  std::atomic<bool> rights_changed{false};   // or may have, since the thread was started
-  capabilities of_first_thread;              // when the thread was started; read by it alone
-  std::atomic<std::int64_t> next_try_ms{0};  // 0: the last start has succeeded
-  std::atomic<std::int64_t> pause_ms{0};     // after the last refusal
-  std::atomic<int> thread{0};    // the last one's number, written by the kernel before clone returns
-  std::atomic<long> process{0};  // 0 in a child, until note_forked_child() or the first start
+  std::atomic<hold_token> token{0};          // token of the holds in this process; 0 before the first one
+  std::atomic<bool> rights_changed{false};   // they may have changed since the thread was started
+  capabilities of_first_thread;              // of the process's first thread when the thread was started
+  std::atomic<std::int64_t> next_try_ms{0};  // earliest time of the next start; 0: the last one succeeded
+  std::atomic<std::int64_t> pause_ms{0};     // pause after the last refusal
+  std::atomic<int> thread{0};    // id of the last thread, written by the kernel before clone returns
+  std::atomic<long> process{0};  // process id; 0 in a child until note_forked_child() or the first start
   std::atomic<bool> is_first_of_namespace{false};  // process 1, whose threads have lists of robust mutexes
 };
 
@@ -59,12 +59,12 @@ struct load_values {
   processor_set processors{};
   long processors_bytes = 0;  // 0: the system did not tell
   long nice = 0;
-  bool is_known = false;  // else processors and nice value stay the starter's
+  bool is_known = false;  // false: the thread keeps the processors and nice value of its starter
 };
 
 constinit sealed<load_values> at_load;
 
-// In memory that a child inherits, unlike the control page.
+// A child inherits this variable, unlike the control page, so tokens differ between parent and child.
 std::atomic<hold_token> last_token{0};
 
 std::size_t stack_part() { return align_up(stack_bytes + 2 * thread_data_bytes, system_page_size()); }
@@ -76,7 +76,11 @@ long processors_of_this_thread(processor_set& out) {
   return bytes > 0 ? bytes : 0;
 }
 
-// The mapping: guard, control page, guard, stack and thread block, guard.
+// The mapping:
+//
+//   +-------+--------------+-------+------------------------+-------+
+//   | guard | control page | guard | stack and thread block | guard |
+//   +-------+--------------+-------+------------------------+-------+
 void map_home(load_values& out) {
   const std::size_t page = system_page_size();
   const std::size_t bytes = 4 * page + stack_part();
@@ -110,8 +114,8 @@ extern "C" [[noreturn, gnu::used]] void tarn_background_thread_main() {
   for (;;) system_call(SYS_exit, 0);
 }
 
-// By the thread that starts it, not by the thread itself: beside a real-time thread on the same processor it may not run
-// at all before.
+// Called by the starting thread, not by the new thread itself: next to a real-time thread on the same processor the new
+// thread might not run at all before.
 void give_ordinary_scheduling(long thread) {
   if (!at_load->is_known) return;
   constexpr long reset_on_fork = 0x40000000;
@@ -132,7 +136,7 @@ void give_ordinary_scheduling(long thread) {
   }
 }
 
-// Whether a hold keeps the thread away; then its release starts one.
+// Whether a hold keeps the thread away. If so, the release of the hold starts a thread.
 bool is_held(thread_control* c) {
   if (c->holds.load(std::memory_order_relaxed) == 0) return false;
   c->start_after_hold.store(1, std::memory_order_relaxed);
@@ -140,7 +144,8 @@ bool is_held(thread_control* c) {
   return c->holds.load(std::memory_order_relaxed) != 0;
 }
 
-// libc gives each thread one. The kernel takes it away from a child, and libc gives it back after fork, not after vfork.
+// Whether the calling thread has a list of robust mutexes. libc gives each thread one. A child starts without one; libc
+// restores it after fork but not after vfork.
 bool has_robust_list() {
   void* head = nullptr;
   std::size_t bytes = 0;
@@ -149,7 +154,8 @@ bool has_robust_list() {
          head != nullptr;
 }
 
-// Process 1 may have a child that is process 1 of another namespace.
+// Whether the caller is in the process with the id `noted`. Process 1 may have a vfork child that is process 1 of
+// another namespace, so there the robust list decides.
 bool is_process(const thread_control* c, long noted) {
   return system_call(SYS_getpid) == noted &&
          (!c->is_first_of_namespace.load(std::memory_order_relaxed) || has_robust_list());
@@ -161,7 +167,8 @@ void note_process(thread_control* c) {
   c->process.store(self, std::memory_order_relaxed);
 }
 
-// False in a child that shares our memory: its thread would die with it, perhaps with a lock of ours held.
+// False in a child that shares its parent's memory: a thread of the child would end with the child, perhaps while it
+// holds one of our locks.
 bool is_own_process(thread_control* c) {
   const long noted = c->process.load(std::memory_order_relaxed);
   if (noted != 0) return is_process(c, noted);
@@ -169,7 +176,8 @@ bool is_own_process(thread_control* c) {
   return true;
 }
 
-// The thread's number if it runs, -errno if the system refuses, 0 if a hold keeps it away.
+// Starts a thread after state has been set to `running`. Returns its id, -errno if the system refuses, 0 if a hold
+// keeps it away.
 long start_claimed(thread_control* c) {
   full_fence();  // partner: the one in hold_background_thread(). Either it waits for us, or we see its hold.
   if (is_held(c)) return 0;
@@ -187,8 +195,8 @@ long start_claimed(thread_control* c) {
   return thread;
 }
 
-// What the system refuses may be granted later: limits on processes are shared by all processes of a user. The pauses
-// between two tries double.
+// After a refusal the system may grant a thread later: process limits are shared by all processes of a user. The pause
+// between two tries doubles.
 void plan_next_try(thread_control* c, bool started) {
   constexpr std::int64_t shortest_ms = 100;
   constexpr std::int64_t longest_ms = 60000;
@@ -199,8 +207,8 @@ void plan_next_try(thread_control* c, bool started) {
   c->next_try_ms.store(started ? 0 : now_ms() + pause, std::memory_order_relaxed);
 }
 
-// With every signal blocked: no handler of the program, which may want a hold, runs above a claim; and the thread inherits
-// the mask, so that no handler ever runs on it.
+// Runs with every signal blocked: no signal handler, which might want a hold, interrupts a claim, and the thread
+// inherits the mask, so no handler ever runs on it.
 bool start(thread_control* c) {
   std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t before = 0;
@@ -208,7 +216,7 @@ bool start(thread_control* c) {
               sizeof all);
   bool is_there = is_own_process(c);
   std::uint32_t expected = none;
-  // acquire: the last thread is off the stack; the kernel is the partner.
+  // acquire: the last thread has left the stack; partner: the kernel's store.
   while (is_there && c->state.compare_exchange_strong(expected, running, std::memory_order_acquire,
                                                       std::memory_order_relaxed)) {
     const long thread = start_claimed(c);
@@ -230,7 +238,7 @@ bool may_start(const thread_control* c) {
   return next_try == 0 || now_ms() >= next_try;
 }
 
-// Waits until done(state), for `tries` times 10 ms.
+// Waits until done(state) is true, for `tries` times 10 ms at most.
 template <class Done>
 bool await_state(thread_control* c, int tries, Done done) {
   constexpr long timed_out = -110;
@@ -256,10 +264,10 @@ bool ensure_background_thread() {
   if (seen == leaving) {
     if (c->state.compare_exchange_strong(seen, wanted, std::memory_order_relaxed)) {
       constexpr int a_second = 100;
-      // Not until `none`: a third thread may have started the next one meanwhile.
+      // Waits for `not wanted`, not for `none`: a third thread may start the next one meanwhile.
       await_state(c, a_second, [](std::uint32_t state) { return state != wanted; });
     } else if (seen != none) {
-      return true;  // it has stayed, or another thread starts the next one
+      return true;  // the thread stays, or another caller starts the next one
     }
   }
   return start(c);
@@ -277,7 +285,7 @@ void sleep_in_background_thread(std::int64_t milliseconds) {
 
 void ring_background_thread() {
   thread_control* const c = at_load->control;
-  // release: what the caller wants done is seen by the thread.
+  // release: the thread sees the caller's request; partner: the acquire in sleep_in_background_thread().
   if (c != nullptr && c->bell.exchange(1, std::memory_order_release) == 0) futex_wake(&c->bell, 1);
 }
 
@@ -308,18 +316,19 @@ hold_token hold_background_thread() {
   }
   c->holds.fetch_add(1, std::memory_order_relaxed);
   full_fence();  // partner: the one in start_claimed()
+  // acquire: partner of the release in start(), and of the kernel's store.
   if (c->state.load(std::memory_order_acquire) == none) return token;
   ring_background_thread();
   constexpr int patience = 5;
   for (int tries = 200;; --tries) {
     if (await_state(c, patience, [](std::uint32_t state) { return state == none; })) {
-      // The kernel clears the state before it takes the thread off the process's list.
+      // The kernel clears the state before it removes the thread from the process.
       await_end_of_thread(c->thread.load(std::memory_order_relaxed));
       return token;
     }
     if (tries == 0 || is_above_interrupted_section()) break;
   }
-  // A thread with the old rights is left: it ends at its next look, also after the release.
+  // A thread with the old rights still exists: it ends at its next check, even after the release.
   c->rights_changed.store(true, std::memory_order_relaxed);
   return token;
 }
@@ -328,7 +337,7 @@ void release_background_thread(hold_token token) {
   thread_control* const c = at_load->control;
   if (c == nullptr || c->token.load(std::memory_order_relaxed) != token) return;
   if (c->holds.fetch_sub(1, std::memory_order_relaxed) != 1) return;
-  full_fence();  // partner: the one in is_held(). Either we see its wish, or it sees that there is no hold.
+  full_fence();  // partner: the one in is_held(). Either we see its request, or it sees that there is no hold.
   if (c->start_after_hold.exchange(0, std::memory_order_relaxed) == 0 || !may_start(c)) return;
   if (c->state.load(std::memory_order_relaxed) == none) start(c);
 }
@@ -353,7 +362,7 @@ void note_forked_child() {
   if (c == nullptr) return;
   const long self = system_call(SYS_getpid);
   const long noted = c->process.load(std::memory_order_relaxed);
-  // The parent's page: an emulator of the system has answered success to MADV_WIPEONFORK and done nothing.
+  // This is a copy of the parent's page: an emulator has accepted MADV_WIPEONFORK without effect.
   if (noted != 0 && noted != self) new (c) thread_control;
   note_process(c);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The calling thread's number as tools show it, without a system call, which a sandbox may forbid.
+// thread_number: the kernel's id of the calling thread, without a system call, which a sandbox may forbid.
 #pragma once
 
 #include <pthread.h>
 
 namespace tarn::os {
 
-// glibc keeps the number with the thread, and tells it by the owner of a mutex. In a process made by a raw clone it is
-// that of the thread that was copied.
+// glibc stores the id in the thread's descriptor and copies it into a locked mutex as the owner. In a process made by a
+// raw clone it is the id of the thread that was copied.
 inline long thread_number() {
   pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&own);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// unwind_table: the sorted table of a module's .eh_frame_hdr: where each function begins, and its entry of .eh_frame.
-// Thread safety: any thread; the module must stay loaded. Invariant: what is read lies in the header's section.
+// unwind_table: the sorted table in a module's .eh_frame_hdr, which gives the start and the .eh_frame entry of each
+// function.
+// Thread safety: any thread; the module must stay loaded. Invariant: reads stay within the header's section.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@ class unwind_table {
  public:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
-  // Of another encoding than the one that linkers write, or null: an empty table.
+  // A null header, or one in another encoding than the one that linkers write, gives an empty table.
   explicit unwind_table(const unsigned char* header) : header_(header) {
-    constexpr std::uint32_t usual =
-        0x3b031b01;  // version 1; 4 bytes each: start of .eh_frame, count, pairs of offsets
+    // Version 1; then 4 bytes each: start of .eh_frame, count, pairs of offsets.
+    constexpr std::uint32_t usual = 0x3b031b01;
     if (header != nullptr && number_at(0) == usual) count_ = number_at(8);
   }
 
-  // The last entry whose function begins at or before `pc`; none: there is none.
+  // The last entry whose function begins at or before `pc`, or `none`.
   [[nodiscard]] std::uint32_t index_of(std::uintptr_t pc) const {
     if (count_ == 0 || pc < function(0)) return none;
     std::uint32_t low = 0;
