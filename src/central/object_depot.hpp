@@ -8,8 +8,8 @@
 //   - full_count is the length of `full`; givers check it before they take the lock, so it may exceed the class's limit
 //     by the number of concurrent givers;
 //   - a span without free objects is in no list, one with free_objects == capacity in spare, any other in
-//     partial[list_of(span)]; span::list says which;
-//   - bit b of `filled` is set exactly if partial[b] is not empty;
+//     partial_[list_of(span)]; span::list says which;
+//   - bit b of `filled_` is set exactly if partial_[b] is not empty;
 //   - a span stays in its list while free_objects is in [least_in_list, most_in_list];
 //   - slots and free_slots are the sums of capacity and free_objects over the spans that are not spare;
 //   - full_low and spare_low are the lowest counts since the last period of decay.

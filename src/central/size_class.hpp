@@ -36,7 +36,7 @@ inline constexpr std::size_t tail_waste_divisor = 8;
 inline constexpr std::size_t largest_magazine = 252;
 
 // Division by an object size is multiplication by its reciprocal, ceil(2^64 / size), in 128 bits: the high
-// half is the quotient, and the low half is below the reciprocal exactly if the division leaves no rest.
+// half is the quotient, and the low half is below the reciprocal exactly if there is no remainder.
 // (Lemire, Kaser, Kurz, "Faster remainder by direct computation", Software: Practice and Experience 49,
 // 2019.)
 __extension__ using wide = unsigned __int128;
