@@ -55,9 +55,9 @@ struct pool_stats {
   std::size_t peak;    // upper bound of the most live objects at once: slots outside of spans, seen at misses
   std::size_t bytes;   // of the pool's spans
   std::size_t cached;  // free slots in magazines, of threads or handed over
-  // Slots that misses have loaded into threads' magazines, one per miss not counted: the allocations that they can
-  // serve without a further miss. A slot that is freed and allocated again inside one magazine counts once, as the
-  // fast path keeps no counter.
+  // Slots that misses have loaded into threads' magazines, without those that served the misses themselves: the
+  // allocations that can then be served without a further miss. A slot that is freed and allocated again inside one
+  // magazine counts once, as the fast path keeps no counter.
   std::uint64_t hits;
   std::uint64_t refills;  // allocations that had to fill a magazine from spans
 };

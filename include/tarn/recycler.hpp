@@ -131,7 +131,7 @@ class recycler;
 
 namespace detail {
 
-// What a checked recycler stores behind each object.
+// What a checked recycler stores after each object.
 enum class recycled_phase : std::uint32_t { out = 0x6f757430, waits = 0x77616974 };
 struct recycled_check {
   const void* owner;  // the recycler's state

@@ -108,7 +108,7 @@ bool guard_all(const span* s) {
 
 }  // namespace
 
-// So many pages contain at least one whole page of the system, whichever of our pages they begin at.
+// The least number of tarn's pages that always contain a whole page of the system, at whichever page they begin.
 std::size_t guard_pages() {
   return os::system_page_size() <= page_size ? 1 : pages_for(2 * os::system_page_size() - page_size);
 }

@@ -203,7 +203,8 @@ magazine* pool_bin::take_surplus(bool only_if_idle) {
 
 __attribute__((no_sanitize("thread"))) std::size_t pool_bin::count() const {
   const magazine* const other = __atomic_load_n(reinterpret_cast<magazine* const*>(&spare), __ATOMIC_RELAXED);
-  // `loaded` and `top` may change between the reads, and then belong to two magazines: the result is bounded below.
+  // `loaded` and `top` may change between the reads, and then belong to two magazines; so the result is limited to
+  // largest_magazine.
   const magazine* const m = loaded;
   const auto bytes = m != nullptr ? reinterpret_cast<std::uintptr_t>(top) -
                                         reinterpret_cast<std::uintptr_t>(m->slots) - sizeof(void*)

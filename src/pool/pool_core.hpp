@@ -90,7 +90,8 @@ class pool_core {
   }
   // Bytes of the empty spans of all shards; the shards update it.
   std::atomic<std::size_t> spare_bytes{0};
-  // Tunable. Empty spans beyond this in one shard go back at the next settle(), which note_surplus() tells.
+  // Tunable. Empty spans beyond this in one shard go back at the next settle(). note_surplus() records that there are
+  // some.
   static constexpr std::size_t spare_limit = 8 * mib;
   void note_surplus() { has_surplus_.store(true, std::memory_order_relaxed); }
   // Puts all full magazines back into spans, gives all empty spans to the page heap, and all other idle pages to the
