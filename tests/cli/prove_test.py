@@ -100,6 +100,12 @@ class prove(Base):
     def ways(self, proof):
         return {way["name"]: way for way in proof["ways"]}
 
+    def test_work_that_is_done_once_is_noted(self):
+        script = self.write("once", "#!/bin/sh\ntest -e done || sleep 1\n: >done\n")
+        self.record([script])
+        proof = self.prove("--rounds", "1", "--ways", "keep-memory")
+        self.assertTrue(any("may not do the same work" in note for note in proof["notes"]), proof["notes"])
+
     def test_tunables_are_proven_and_the_advice_says_so(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         self.record([program])
