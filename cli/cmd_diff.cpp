@@ -12,6 +12,7 @@
 #include "cli_error.hpp"
 #include "command_line.hpp"
 #include "commands.hpp"
+#include "process_choice.hpp"
 #include "profile_view.hpp"
 #include "profiler/export/difference.hpp"
 #include "text.hpp"
@@ -264,6 +265,9 @@ int cmd_diff(const std::vector<std::string>& words) {
       static_cast<std::size_t>(&metric_named("--metric", metric_name) - profiler::metrics().data());
   const std::vector<change_limit> limits = parse_limits(expressions);
   const std::size_t first_side = count_of_first_side(words, files);
+  const auto second_side = files.begin() + static_cast<std::ptrdiff_t>(first_side);
+  require_each_once({files.begin(), second_side});
+  require_each_once({second_side, files.end()});
   compared_files compared;
   for (std::size_t index = 0; index < files.size(); ++index) {
     compared.add(files[index],

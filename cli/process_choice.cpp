@@ -54,7 +54,7 @@ void add_process_option(CLI::App& app, std::string& choice) {
       ->option_text("PID|NAME");
 }
 
-profile merge_files(const std::vector<std::string>& paths) {
+void require_each_once(const std::vector<std::string>& paths) {
   std::map<std::string, std::string> known;
   for (const std::string& path : paths) {
     std::error_code error;
@@ -65,6 +65,10 @@ profile merge_files(const std::vector<std::string>& paths) {
                       "Its figures would count twice.");
     }
   }
+}
+
+profile merge_files(const std::vector<std::string>& paths) {
+  require_each_once(paths);
   profiler::profile_merger merger;
   std::optional<profile> first;
   for (const std::string& path : paths) {

@@ -14,6 +14,9 @@ namespace tarn::cli {
 // Declares "--process PID|NAME".
 void add_process_option(CLI::App& app, std::string& choice);
 
+// Throws cli_error (usage) where two paths lead to the same file: its figures would count twice.
+void require_each_once(const std::vector<std::string>& paths);
+
 // The parts of all files together. Throws cli_error: usage where one is named twice, refused where one cannot be read or
 // they do not go together.
 profiler::profile merge_files(const std::vector<std::string>& paths);

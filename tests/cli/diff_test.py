@@ -61,6 +61,12 @@ class diff(DiffBase):
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn("tarn diff BEFORE AFTER", result.stderr)
 
+    def test_a_recording_counts_once_on_its_side(self):
+        first, second = self.record("x", 2, "churn", "5000")
+        result = self.tarn("diff", first, f"{self.folder}/./{os.path.basename(first)}", "--", second)
+        self.assert_refused(result, 2, "named twice")
+        self.assertEqual(self.tarn("diff", first, first).returncode, 0)
+
     def test_input_begins_anew_and_a_run_that_ends_otherwise_is_the_last(self):
         with open(os.path.join(self.folder, "input"), "w", encoding="utf-8") as file:
             file.write("line\n" * 3)
