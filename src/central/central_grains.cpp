@@ -14,9 +14,9 @@
 // Thread safety: a span is divided under the locks of both depots. Other threads are not told: an object of the span
 // may be in a magazine of the old class, or on its way there, and is recognised as grains when it is put back.
 // Invariants: no magazine holds a block of grains as such, as a thread cache has no magazine for grain classes; free()
-// of a block of grains puts it back into its span at once. In a block, the bits of all grains are clear, every grain but
-// the last is tied to the next one, and the grain before the block is not tied. A span of grains stays one until all of
-// it is free.
+// of a block of grains puts it back into its span at once. In a block, the bits of all grains are clear, every grain
+// but the last is tied to the next one, and the grain before the block is not tied. A span of grains stays one until
+// all of it is free.
 #include <algorithm>
 
 #include "central/central.hpp"

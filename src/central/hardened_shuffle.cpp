@@ -12,7 +12,7 @@ namespace tarn {
 namespace {
 
 constexpr std::size_t runs = 4;
-// random_number() has 48 bits.
+// random_number() returns 48 random bits.
 constexpr std::size_t draws_per_number = 48 / std::bit_width(runs - 1);
 
 std::atomic<std::uint32_t> threads_seeded{0};

@@ -133,7 +133,7 @@ inline std::size_t find_run(const span* s, std::size_t index, std::size_t length
   return s->capacity;
 }
 
-// For checks.
+// For tests and for divide().
 inline bool is_free(const span* s, std::size_t index) {
   return (s->free_bits[index / bits_per_word] >> (index % bits_per_word) & 1U) != 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// size_class: request size -> class, class -> object size, span length, magazine length; all made at compile
-// time.
+// size_class: request size -> class; class -> object size, span length, magazine length. All tables are computed at
+// compile time.
 //
 // Classes: 8; then steps of 16 up to 128; then eight steps per doubling up to 256 KiB. So the rounding loss
 // is at most 15 bytes up to 128 and at most 1/9 above. (Between 65 and 112 bytes, 15 bytes can be up to 19 %
@@ -65,8 +65,8 @@ constexpr bool is_grain(unsigned c) { return c >= count; }
 
 struct info {
   std::uint32_t size;
-  // ceil(2^64 / size). For a distance up to a span's length, distance * reciprocal has the quotient by size above
-  // bit 64, and what is below is less than reciprocal exactly if size divides the distance.
+  // ceil(2^64 / size). For a distance up to a span's length, bits 64 and above of distance * reciprocal are the
+  // quotient, and the lower bits are less than reciprocal if and only if size divides the distance.
   std::uint64_t reciprocal;
   std::uint16_t objects;  // per span
   std::uint16_t span_pages;
@@ -177,7 +177,7 @@ constexpr bool tables_hold() {
     if (i.size > linear_end && (i.size - table[c - 1].size) * std::size_t{8} > i.size) return false;
     if (i.objects == 0 || (span_bytes - std::size_t{i.objects} * i.size) * tail_waste_divisor > span_bytes)
       return false;
-    // The error of the reciprocal, times the largest quotient, stays below one object.
+    // The rounding error of the reciprocal, times the largest quotient, must stay below one object.
     const auto error = static_cast<std::uint64_t>(wide{i.reciprocal} * i.size);
     if (wide{error} * (span_bytes / i.size + 2) >= i.reciprocal) return false;
   }

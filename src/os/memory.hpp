@@ -54,10 +54,10 @@ bool huge_pages_everywhere();
 bool lock_in_memory(void* address, std::size_t bytes);
 void unlock_from_memory(void* address, std::size_t bytes);
 
-// Whether core dumps contain the range.
+// Sets whether core dumps contain the range.
 void set_dumped(void* address, std::size_t bytes, bool dumped);
 
-// Whether a forked child gets zeroes instead of the range's content.
+// Sets whether a forked child finds zeroes instead of the range's content.
 void set_wiped_on_fork(void* address, std::size_t bytes, bool wiped);
 
 // ---- moving by page tables ----

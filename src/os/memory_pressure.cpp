@@ -43,7 +43,7 @@ class line_reader {
   line_reader(const line_reader&) = delete;
   line_reader& operator=(const line_reader&) = delete;
 
-  // False at the end. The line is good until the next call.
+  // Reads the next line, which stays valid until the next call. False: end of the file.
   bool next(std::string_view& line) {
     std::size_t length = 0;
     for (;;) {
@@ -155,7 +155,7 @@ bool is_stalled(std::string_view folder, const char* file) {
 
 // ---- control groups ----
 
-// The names of one version's files.
+// The names of the files of one version of control groups.
 struct group_files {
   std::string_view type;  // of the file system
   const char* limit;

@@ -48,13 +48,13 @@ class plain_mutex {
   plain_mutex& operator=(const plain_mutex&) = delete;
 
   void lock() {
-    // acquire: sees what the last holder wrote before its unlock().
+    // try_lock() acquires: this thread sees what the last holder wrote before its unlock().
     if (TARN_UNLIKELY(!try_lock(self()))) lock_slow();
   }
 
   void unlock() {
     word_type expected = self();
-    // release: partner of the acquire in lock().
+    // release: partner of the acquire in try_lock().
     if (TARN_UNLIKELY(!word_.compare_exchange_strong(expected, 0, std::memory_order_release,
                                                      std::memory_order_relaxed))) {
       unlock_slow();

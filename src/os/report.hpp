@@ -16,7 +16,7 @@ void keep_standard_error();
 // Closes the duplicate. Also for a forked child: a reader that waits for end-of-file waits for this descriptor too.
 void forget_standard_error();
 
-// Writes "tarn: <what>: <pointer>" and aborts: the heap can no longer be trusted.
+// Writes "tarn: <what>: <pointer>" and ends the process: the heap can no longer be trusted.
 [[noreturn]] void fatal(const char* what, const void* pointer);
 
 // Sends SIGABRT to the calling thread, and SIGKILL if the process survives that.

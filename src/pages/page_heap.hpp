@@ -102,7 +102,7 @@ class page_heap {
   // Whether there are such pages now (a hint).
   [[nodiscard]] bool has_idle_memory() const { return has_idle_memory_.load(std::memory_order_relaxed); }
 
-  // Purges free pages until at most `keep` bytes of them are backed. Returns the bytes given back.
+  // Purges free pages until at most `keep` bytes of them are backed. Returns the bytes purged.
   std::size_t trim(std::size_t keep);
 
   // The resident set is about to grow by `bytes` because the dirty free spans are too short: purges as many bytes of
@@ -177,7 +177,7 @@ class page_heap {
   bool unmap(const unmapping& idle);
   std::size_t unmap_idle();
 
-  // Back to the system.
+  // Purging.
   // Which pages a purge drops.
   enum class due : std::uint8_t { old, old_and_stuck, all };
   struct purge_result {

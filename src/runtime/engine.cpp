@@ -32,7 +32,7 @@ namespace {
 enum class thread_phase : std::uint8_t { fresh, attached, ended };
 thread_local constinit thread_phase phase = thread_phase::fresh;
 
-// The key whose destructor tells that a thread ends. A program may have used up all keys before our first allocation
+// The key whose destructor runs when a thread ends. A program may have used up all keys before our first allocation
 // (exit_key is then meaningless), and libc may have no memory for a thread's value. A thread without a value ends
 // unnoticed; its cache is adopted later (thread/registry.cpp), so such caches stay few.
 pthread_key_t exit_key;

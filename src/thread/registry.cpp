@@ -138,7 +138,7 @@ void thread_cache_registry::empty_idle_caches() {
       cache = cache->next;
       continue;
     }
-    // While it is claimed, it stays in the list.
+    // While the cache is claimed, it stays in the list: the walk can continue from it.
     cache->claim();
     lock_.unlock();
     cache->empty_while_idle();
