@@ -3,9 +3,8 @@
 
 A row says how much of what a rule or a replay says is saved: quantiles of measured over said, over the programs. Page faults are
 counted and not guessed: of another malloc the rest alone counts, what is said of malloc's own part. Where many small blocks live
-(placement), another malloc changes the program's own time as well: such programs make rows of their own, whose last column is the
-part of the own time that was saved beyond the highest factor. Pools and arenas, of which too few can be proven, move blocks as
-well, and take these rows over.
+(placement), another malloc changes the program's own time as well: such programs say, in the last column of their row, which part
+of the own time was saved beyond the highest factor.
 """
 import os
 
@@ -14,7 +13,6 @@ from advice.judgement import NOISE
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "profiler", "analyze", "experience_table.inc")
 KINDS = {"tunable": "tunable", "huge pages": "huge_pages", "another malloc": "allocator", "typed pool": "typed_pool",
          "object pool": "object_pool", "buffer pool": "buffer_pool"}
-MOVE_BLOCKS = ("typed_pool", "object_pool", "arena")  # as another malloc does
 LOW, HIGH = 0.1, 0.9  # of the residuals, what an interval holds
 # The least and the most of few programs hold less than that of others; so an interval is wider than they were.
 WIDER_LOW, WIDER_HIGH = 0.85, 1.2
@@ -60,18 +58,16 @@ def fit(results):
     for kind, name in KINDS.items():
         for grade, list_name in (("estimated", "estimated"), ("replayed", "told")):
             rows = list(residuals(results, kind, list_name))
-            by_placement = {"none": rows}
+            compact = [row for row in rows if not row[2]] if kind == "another malloc" else rows
+            found = factors(compact)
+            if found is None:
+                continue
+            fitted[name, grade, "none"] = (*found, 0)
             if kind == "another malloc":
-                by_placement = {"none": [row for row in rows if not row[2]], "possible": [row for row in rows if row[2]]}
-            for placement, chosen in by_placement.items():
-                found = factors(chosen)
-                if found is not None:
-                    own = own_part(chosen, found[2]) if placement == "possible" else 0
-                    fitted[name, grade, placement] = (*found, own)
-    for grade in ("estimated", "replayed"):
-        low, middle, high, _, own = fitted.get(("allocator", grade, "possible"), (0, 0, 0, 0, 0))
-        for name in MOVE_BLOCKS if high > 0 else ():
-            fitted[name, grade, "possible"] = (low, middle, high, 0, own)
+                low, middle, high, _ = found
+                lowest = factors(rows)[0]
+                open_ones = [row for row in rows if row[2]]
+                fitted[name, grade, "possible"] = (min(low, lowest), middle, high, len(open_ones), own_part(open_ones, high))
     return fitted
 
 

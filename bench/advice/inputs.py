@@ -54,13 +54,12 @@ CPP = """#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
-#include <regex>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 std::map<std::string, std::vector<int>> table;
-bool fits(const std::string& text) { return std::regex_match(text, std::regex("[a-z]+([0-9]+)")); }
+bool fits(const std::string& text) { return std::count(text.begin(), text.end(), 'a') == 1; }
 int main() {
   std::unordered_map<int, std::set<std::string>> names;
   for (int i = 0; i < 10; ++i) names[i].insert(std::to_string(i));
@@ -102,7 +101,7 @@ def history(commits):
     """A stream for git fast-import."""
     parts = []
     for i in range(commits):
-        body = text(30 + i % 40).replace("alpha", f"a{i}")
+        body = text(250 + i % 40).replace("alpha", f"a{i}")
         message = f"Change {i}\n"
         parts.append(f"commit refs/heads/main\ncommitter A <a@example.org> {1600000000 + 60 * i} +0000\n"
                      f"data {len(message)}\n{message}\nM 100644 inline file{i % 20}.txt\ndata {len(body)}\n{body}\n")

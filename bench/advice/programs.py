@@ -30,6 +30,8 @@ LUA_TREES = ("local function make(d) if d == 0 then return {} end return {make(d
              "for i = 1, 90 do make(14) end")
 PERL_HASH = "for $r (1..5) { my %h; $h{\"key $_\"} = [$_, \"v$_\"] for 1..60000; $s += keys %h; } print $s"
 PERL_SPLIT = "for $r (1..900) { my @a = split /,/, join(',', 1..8000); $s += @a } print $s"
+PERL_BLOCKS = "for $r (1..30) { my $x = chr(65 + $r % 20) x (40 << 20); $s += length $x; undef $x } print $s"
+LUA_BLOCKS = "local n = 0 for i = 1, 8 do local s = string.rep('x' .. i, 20000000) n = n + #s s = nil collectgarbage() end print(n)"
 JQ = "[range(160000) | {id: ., name: \"n\\(.)\", tags: [., . * 2]}] | map(select(.id % 3 == 0)) | length"
 
 NODE = ("const m = new Map(); for (let i = 0; i < 400000; i++) m.set('k' + i % 50021, {i, a: [i, i + 1]});"
@@ -75,6 +77,8 @@ def fit_programs():
         Program("lua-strings", "lua5.4", ("lua5.4", "-e", LUA_STRINGS)),
         Program("lua-trees", "lua5.4", ("lua5.4", "-e", LUA_TREES)),
         Program("perl-hash", "perl", ("perl", "-e", PERL_HASH)),
+        Program("lua-blocks", "lua5.4", ("lua5.4", "-e", LUA_BLOCKS)),
+        Program("perl-blocks", "perl", ("perl", "-e", PERL_BLOCKS)),
         Program("perl-split", "perl", ("perl", "-e", PERL_SPLIT)),
         Program("tcl-dict", "tcl", ("tclsh", "@dict.tcl")),
         Program("jq-select", "jq", ("jq", "-n", JQ)),

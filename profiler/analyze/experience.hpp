@@ -19,7 +19,8 @@ struct experience {
   double high = 2.5;
   int programs =
       0;  // that it rests on; 0: none was measured, it is set by the edited programs of tests/profiler/truth
-  double own = 0;  // of the program's own time, what placement saved at most besides
+  // Of the program's own time, what placement saved at most besides; in the rows of another malloc, for all that move blocks.
+  double own = 0;
 };
 
 // Of the kinds that have no row for `possible`, that for `none`.

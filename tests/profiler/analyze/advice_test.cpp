@@ -227,15 +227,18 @@ TEST(Experience, HoldsTheRoundsOfAReplay) {
 }
 
 TEST(Experience, IsWiderOnlyWherePlacementIsPossible) {
-  advice compact;
-  compact.kind = advice_kind::allocator;
-  compact.grade = advice_grade::replayed;
-  advice scattered = compact;
-  apply_experience(compact, {100, 100, 100}, {1000, 800, placement_effect::none});
-  apply_experience(scattered, {100, 100, 100}, {1000, 800, placement_effect::possible});
-  EXPECT_EQ(compact.saving_ns, scattered.saving_ns);
-  EXPECT_GT(scattered.high_ns, compact.high_ns);
-  EXPECT_EQ(experience_of(advice_kind::allocator, advice_grade::replayed, placement_effect::none).own, 0);
+  for (const advice_kind kind : {advice_kind::allocator, advice_kind::typed_pool, advice_kind::object_pool,
+                                 advice_kind::arena, advice_kind::tunable}) {
+    const bool moves_blocks = kind != advice_kind::tunable;
+    advice compact;
+    compact.kind = kind;
+    compact.grade = advice_grade::replayed;
+    advice scattered = compact;
+    apply_experience(compact, {100, 100, 100}, {1000, 800, placement_effect::none});
+    apply_experience(scattered, {100, 100, 100}, {1000, 800, placement_effect::possible});
+    EXPECT_EQ(scattered.high_ns > compact.high_ns, moves_blocks) << kind_name(kind);
+    EXPECT_EQ(experience_of(kind, advice_grade::replayed, placement_effect::none).own, 0);
+  }
 }
 
 // The factor of another malloc was fitted to what malloc itself takes; page faults are counted, and each saves what it costs.
