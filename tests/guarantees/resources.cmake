@@ -3,6 +3,7 @@
 tarn_guarantee(20_address_space_exhaustion)
 tarn_guarantee(21_small_address_space LONG)
 tarn_guarantee(22_failing_system_calls LONG TIMEOUT 300)
+set_tests_properties(guarantee.22_failing_system_calls PROPERTIES COST 30) # begun early: see tests/cli/CMakeLists.txt
 tarn_guarantee(22_mapping_table_full)
 tarn_guarantee(23_sandbox)
 # libstdc++ allocates before main; without it the sandbox can close before the first use.
