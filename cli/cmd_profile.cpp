@@ -361,7 +361,8 @@ int cmd_profile(const std::vector<std::string>& words) {
     }
     if (record.main_profile() == nullptr && !arguments.json) {
       print_note(
-          "the program was not recorded: it ended before it allocated, or dropped the recorder's environment");
+          "the program was not recorded: it ended before it allocated, dropped the recorder's environment, or its "
+          "limits (ulimit -f, -v) left no room for the recorder's memory");
     }
     if (arguments.prove && failure.empty()) provable = main_file(record);
   } catch (const profile_error& error) {

@@ -255,6 +255,14 @@ class profile_life(ProfileBase):
             self.assertEqual(self.figures(known, "leak")["live"], 1000)
             self.assertEqual(known["meta"]["exit"], {"signal": number})
 
+    def test_limits_that_leave_the_recorder_no_memory_are_named(self):
+        result = subprocess.run([settings.tarn, "profile", "-o", os.path.join(self.folder, "x.prof"), "--",
+                                 settings.profile_target, "churn", "10"], capture_output=True, text=True, check=False,
+                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+                                env=self.environment())
+        self.assertEqual(result.returncode, END, result.stderr)
+        self.assertIn("ulimit -f", result.stderr)
+
     def test_interruption_is_the_programs(self):
         path = os.path.join(self.folder, "x.prof")
         with subprocess.Popen([settings.tarn, "profile", "--mode", "full", "-o", path, "--", settings.profile_target,
