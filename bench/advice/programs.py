@@ -99,7 +99,7 @@ def test_programs():
         Program("gs-pages", "ghostscript", ("gs", "-q", "-dNOPAUSE", "-dBATCH", "-sDEVICE=ppmraw", "-r100", "-o", os.devnull,
                                             "@pages.ps")),
         Program("ruby-hash", "ruby", ("ruby", "-e", RUBY)),
-        Program("php-json", "php-cli", ("php", "-d", "memory_limit=1G", "-r", PHP)),
+        Program("php-json", "php-cli", ("php", "-n", "-d", "memory_limit=1G", "-r", PHP)),
         Program("guile-trees", "guile-3.0", ("guile", "--no-auto-compile", "-c", GUILE)),
         Program("xmllint-parse", "libxml2-utils", ("xmllint", "--noout", "@table.xml")),
         Program("xsltproc-sort", "xsltproc", ("xsltproc", "-o", os.devnull, "@style.xsl", "@small-table.xml")),

@@ -41,6 +41,11 @@ class HalvesTest(unittest.TestCase):
         self.assertEqual(used - known, set())
         self.assertEqual(known - used, set())
 
+    def test_dev_installs_all_of_them(self):
+        needs = (Path(__file__).resolve().parents[2] / "tools" / "dev" / "needs.sh").read_text().split("wants_advice='")[1].split("'")[0]
+        installed = {line.split()[1] for line in needs.splitlines() if line}
+        self.assertEqual({each.package for _, each in programs.all_programs()} - installed, {"python3"})
+
     def test_inputs_are_the_same_each_time(self):
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
             texts = [Path(inputs.input_file(folder, "graph.dot")).read_text() for folder in (one, other)]

@@ -95,7 +95,7 @@ dev_bench() {
       shift
       ;;
     --advice)
-      program=bench/run_advice.py
+      program=bench/run_advice.py wants=$wants_advice
       shift
       ;;
   esac

@@ -78,6 +78,35 @@ wants_pools='
 <boost/pool/object_pool.hpp>                                            libboost-dev
 /usr/lib/*/libboost_container.so                                        libboost-container-dev
 /usr/include/foonathan_memory/foonathan/memory/memory_pool.hpp          libfoonathan-memory-dev'
+# The programs of bench/advice/programs.py.
+wants_advice='
+sqlite3       sqlite3
+lua5.4        lua5.4
+perl          perl
+tclsh         tcl
+jq            jq
+xz            xz-utils
+zstd          zstd
+sort          coreutils
+git           git
+g++           g++
+node          nodejs
+gawk          gawk
+bzip2         bzip2
+openssl       openssl
+gs            ghostscript
+ruby          ruby
+php           php-cli
+guile         guile-3.0
+xmllint       libxml2-utils
+xsltproc      xsltproc
+rsvg-convert  librsvg2-bin
+gnuplot       gnuplot-nox
+dot           graphviz
+m4            m4
+bc            bc
+cmake         cmake
+setpriv       util-linux'
 # What the profiler is measured with and beside.
 wants_profiler='
 sqlite3                                        sqlite3
