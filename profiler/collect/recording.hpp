@@ -104,6 +104,7 @@ class recording {
   bool drain_rings(std::uint64_t until_ticks);
   bool drain_process(process_entry& process, std::uint64_t until_ns);
   void take_faults();
+  bool give(page_fault&& fault);
   void follow_processes();
   void place_faults();
   process_entry& add_seen_process(std::uint32_t pid, process_entry* parent, std::uint64_t time_ns);
@@ -147,6 +148,7 @@ class recording {
   std::vector<std::unique_ptr<process_entry>> processes_;  // all that are not written yet
   std::vector<std::unique_ptr<process_entry>> ended_;      // written, but for their symbols
   std::vector<page_fault> new_faults_;
+  std::vector<page_fault> early_faults_;  // of processes that have not arrived yet
   std::vector<mapping_event> new_mappings_;
   std::vector<process_event> new_processes_;
   std::vector<finished_file> files_;

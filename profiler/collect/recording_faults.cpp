@@ -14,6 +14,13 @@ namespace fs = std::filesystem;
 
 namespace tarn::profiler {
 
+namespace {
+
+// Of processes that are still starting, or have no recorder.
+constexpr std::size_t most_early_faults = std::size_t{1} << 16;
+
+}  // namespace
+
 void recording::take_faults() {
   new_faults_.clear();
   new_mappings_.clear();
@@ -23,16 +30,30 @@ void recording::take_faults() {
     follow_processes();
     return place_faults();
   }
+  std::erase_if(early_faults_, [this](page_fault& fault) { return give(std::move(fault)); });
   for (page_fault& fault : new_faults_) {
-    process_entry* owner = by_process(fault.process);
-    if (owner == nullptr) {
-      unplaced_faults_ += fault.weight;
-    } else if (fault.time_ns < owner->start_ns) {
-      owner->early_faults += fault.weight;
+    if (give(std::move(fault))) continue;
+    if (early_faults_.size() < most_early_faults) {
+      early_faults_.push_back(std::move(fault));
     } else {
-      owner->faults.push_back(std::move(fault));
+      unplaced_faults_ += fault.weight;
     }
   }
+}
+
+// False: its process has not arrived yet, and `fault` is as it was. A program takes its first faults before its recorder
+// starts.
+bool recording::give(page_fault&& fault) {
+  process_entry* owner = by_process(fault.process);
+  if (owner == nullptr) return false;
+  if (fault.time_ns >= owner->start_ns) {
+    owner->faults.push_back(std::move(fault));
+    return true;
+  }
+  const bool is_recorders = owner->memory && fault.address >= owner->memory->page().own_start &&
+                            fault.address < owner->memory->page().own_end;
+  if (!is_recorders) owner->early_faults += fault.weight;
+  return true;
 }
 
 recording::process_entry& recording::add_seen_process(std::uint32_t pid, process_entry* parent,

@@ -135,6 +135,9 @@ void recording::add_recorder_figures(process_entry& process) {
     const auto checked = static_cast<double>(page.unwind_checked.load(std::memory_order_relaxed));
     const auto wrong = static_cast<double>(page.unwind_wrong.load(std::memory_order_relaxed));
     own = static_cast<double>(page.own_faults.load(std::memory_order_relaxed));
+    const double before = std::min(own, static_cast<double>(page.own_faults_before));
+    own -= before;
+    result.other_faults += std::max(0.0, process.early_faults - before);
     // relaxed: a sum of its own
     result.recorder_ns = clock_.duration_ns(page.own_ticks.load(std::memory_order_relaxed));
     result.lost_events = process.memory->lost_events();
@@ -144,7 +147,10 @@ void recording::add_recorder_figures(process_entry& process) {
   own += process.children.own_faults;
   const double all = process.last.minor_faults - static_cast<double>(process.at_start.minor_faults) +
                      process.children.used.minor_faults;
-  result.unseen_faults = std::max(0.0, all - own - process.model.seen_faults());
+  const double unseen = all - own - process.model.seen_faults();
+  result.unseen_faults = std::max(0.0, unseen);
+  // The recorder's own were seen, too, at no block of the program's.
+  result.other_faults = std::max(0.0, result.other_faults - std::min(own, std::max(0.0, -unseen)));
 }
 
 void recording::fill_meta(process_entry& process) {
@@ -195,7 +201,6 @@ void recording::fill_meta(process_entry& process) {
   result.mode = settings_.mode;
   result.prices = settings_.prices;
   add_recorder_figures(process);
-  result.other_faults += process.early_faults;
   fit_costs(result);
 }
 

@@ -58,7 +58,7 @@ struct recording::process_entry final : module_sink {
   bool is_peak_exact = false;  // the kernel's own figure, of the end
   bool overwritten = false;    // some of what it told: no recorder writes such words
   bool superseded = false;     // by a later image of the same process
-  double early_faults = 0;     // seen before the recording began
+  double early_faults = 0;     // seen before the recording began, without those on the recorder's memory
   // What small forked children did is this process's: the model has their blocks, this the rest.
   struct {
     double processes = 0;

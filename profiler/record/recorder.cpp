@@ -124,23 +124,28 @@ class section {
       }
       return;
     }
-    if (!started) start();
+    const bool starts = !started;
+    if (starts) start();
     if (process == nullptr) {
       if (started) tell_nothing();
       return;
     }
+    counts_faults_ = starts || self.state == nullptr || self.state->sections < young_sections;
+    if (counts_faults_ && !starts) self.faults_before = thread_faults();
     self.busy = recording;
     entered_ = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     thread = find_thread();
     if (thread != nullptr && !thread->enter()) thread = nullptr;
     if (thread != nullptr) {
-      own_weight_ = is_full() ? own_weight_of(thread->sections++) : 1;
+      own_weight_ = is_full() ? own_weight_of(thread->sections) : 1;
+      ++thread->sections;
       if (own_weight_ != 0) own_timer_.start(session.header->ticks);
     }
   }
   ~section() {
     if (own_timer_.is_running()) count_own_time();
+    if (counts_faults_ && thread != nullptr) count_own_faults();
     if (thread != nullptr) thread->leave();
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (entered_) self.busy = not_busy;
@@ -168,6 +173,7 @@ class section {
   call_timer own_timer_;
   std::uint32_t own_weight_ = 0;  // sections that the time of this one stands for; 0: not timed
   bool entered_ = false;
+  bool counts_faults_ = false;
 };
 
 // What changes with each library that is closed; 0 while one is being closed, as another may be opened at its address

@@ -45,11 +45,12 @@ extern constinit std::atomic<const block_filter*> filter;
 
 struct thread_local_part {
   struct thread_state* state;
-  std::int64_t countdown;  // above told_below: bytes to the next sample
-  std::uint8_t busy;       // a busy_kind
-  std::uint8_t in_new;     // inside the program's operator new or delete, which will call malloc or free
-  std::uint8_t untimed;    // in mode full: calls of small blocks until the next one that is timed
-  std::uint8_t timed_in;   // in mode sample: untold frees until the one that is timed; 0: none will be
+  std::int64_t countdown;       // above told_below: bytes to the next sample
+  std::uint64_t faults_before;  // of the thread, when the recorder's work that is under way began
+  std::uint8_t busy;            // a busy_kind
+  std::uint8_t in_new;          // inside the program's operator new or delete, which will call malloc or free
+  std::uint8_t untimed;         // in mode full: calls of small blocks until the next one that is timed
+  std::uint8_t timed_in;        // in mode sample: untold frees until the one that is timed; 0: none will be
 };
 extern constinit thread_local thread_local_part self __attribute__((tls_model("initial-exec")));
 

@@ -46,11 +46,8 @@ std::int32_t thread_id() {
   return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(clock >> 3) : 0;
 }
 
-void count_own_faults(std::size_t bytes) {
-  if (process != nullptr && process->file.page != nullptr) {
-    process->file.page->own_faults.fetch_add(bytes / 4096, std::memory_order_relaxed);
-  }
-}
+extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start;  // NOLINT(readability-identifier-naming)
+extern "C" [[gnu::visibility("hidden")]] const char _end;          // NOLINT(readability-identifier-naming)
 
 // Memory that is wiped in a forked child.
 void* map_wiped(std::size_t bytes) {
@@ -102,6 +99,10 @@ void fill_page(process_page& page) {
   page.parent_serial = last_pid != pid ? last_serial : 0;
   page.start_ticks = ticks_now();
   page.at_start = usage_now();
+  const std::uint64_t faults = thread_faults();
+  page.own_faults_before = faults - self.faults_before;
+  page.own_start = reinterpret_cast<std::uint64_t>(&__ehdr_start);
+  page.own_end = reinterpret_cast<std::uint64_t>(&_end);
   char path[4096];
   const long length = os::system_call(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
                                       reinterpret_cast<long>(path), sizeof path);
@@ -242,8 +243,6 @@ thread_state* new_thread() {
   if (state == nullptr) {
     state = static_cast<thread_state*>(map_wiped(sizeof(thread_state)));
     if (state == nullptr) return nullptr;
-    // Where there is no interpreter, nothing of these is touched.
-    count_own_faults(sizeof(thread_state) - sizeof(python_frames) - call_path::script_bytes());
   }
   if (!taken && !claim_ring(*state)) {
     process->file.page->lost_threads.fetch_add(1, std::memory_order_relaxed);
@@ -283,10 +282,27 @@ void populate_more(thread_state& thread, std::uint64_t ring_words) {
   own_call(SYS_madvise, reinterpret_cast<long>(thread.words + thread.populated), static_cast<long>(words * 8),
            MADV_POPULATE_WRITE);
   thread.populated += words;
-  count_own_faults(words * 8);
+  if (thread.sections >= young_sections) {
+    process->file.page->own_faults.fetch_add(words * 8 / 4096, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace
+
+std::uint64_t thread_faults() {
+  rusage usage = {};
+  const long answer = own_call(SYS_getrusage, RUSAGE_THREAD, reinterpret_cast<long>(&usage));
+  return failed(answer) ? 0 : static_cast<std::uint64_t>(usage.ru_minflt);
+}
+
+void count_own_faults() {
+  const std::uint64_t now = thread_faults();
+  // A sandbox has been closed meanwhile.
+  if (now < self.faults_before) return;
+  // relaxed: a sum of its own
+  process->file.page->own_faults.fetch_add(now - self.faults_before, std::memory_order_relaxed);
+  self.faults_before = now;
+}
 
 void detach() {
   static const block_filter nothing = {0, 0};
@@ -394,6 +410,7 @@ void start() {
 
 begin_result begin_recording(const char* place) {
   started = true;
+  self.faults_before = thread_faults();
   if (process == nullptr) {
     auto* made = static_cast<process_state*>(map_wiped(sizeof(process_state)));
     if (made == nullptr) return begin_result::no_memory;
@@ -404,7 +421,9 @@ begin_result begin_recording(const char* place) {
   process->detached.store(0, std::memory_order_relaxed);
   if (!has_end_key) has_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
   sample_base += most_countdown;
-  return find_thread() != nullptr ? begin_result::recording : begin_result::no_file;
+  if (find_thread() == nullptr) return begin_result::no_file;
+  count_own_faults();
+  return begin_result::recording;
 }
 
 bool release_recording() {

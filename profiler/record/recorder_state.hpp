@@ -60,7 +60,7 @@ struct thread_state {
   std::atomic<std::uint32_t> ending;
   std::uint32_t events;
   std::uint32_t nothings;  // timed calls, in mode full
-  std::uint32_t sections;  // of the recorder's own work, in mode full
+  std::uint32_t sections;  // of the recorder's own work
   std::uint64_t random;
   std::uintptr_t old_block;     // of a realloc that has begun
   stack_bounds own_stack;       // all of it can be read
@@ -112,6 +112,13 @@ begin_result begin_recording(const char* place);
 // Ends the recording, and gives back what belongs to it. False: a thread is still using that; to be called again. Not to
 // be called before threads that were in a hook when detach() was called have had time to tell so (see enter).
 bool release_recording();
+
+// Page faults of the calling thread so far; 0: that may not be asked for.
+std::uint64_t thread_faults();
+// A thread's first sections touch what the recorder needs for the first time: in them its page faults are counted.
+inline constexpr std::uint32_t young_sections = 64;
+// What has come since self.faults_before.
+void count_own_faults();
 
 // The calling thread's, made if need be; null: nothing is recorded.
 thread_state* find_thread();

@@ -34,7 +34,7 @@ namespace tarn::profiler {
 // network namespace. SECRET is in each message, as any process of the system may send something to a socket.
 inline constexpr const char* session_variable = "TARN_RECORD";
 
-inline constexpr std::uint64_t session_magic = 0x3630636572726174;  // "tarrec06"
+inline constexpr std::uint64_t session_magic = 0x3730636572726174;  // "tarrec07"
 // The socket's name is these characters and ADDRESS in decimal, in the abstract namespace: it can be reached in a chroot,
 // without /proc and after a change of user.
 inline constexpr char socket_prefix[] = "tarn-session-";
@@ -157,6 +157,9 @@ struct process_page {
   std::atomic<std::uint64_t> unwind_wrong{0};
   std::atomic<std::uint64_t> own_ticks{0};  // processor time of the recorder, of the tick source, not shifted
   usage_figures at_start;                   // of the process; an earlier program may have run in it
+  std::uint64_t own_faults_before = 0;      // of own_faults, before at_start
+  std::uint64_t own_start = 0;              // where the recorder's own code and data lie
+  std::uint64_t own_end = 0;
   usage_figures at_exit;
   std::atomic<std::uint32_t> ended{0};  // release, pairs with the collector's acquire: at_exit is there
   std::atomic<std::uint32_t> asked_to_wait{0};  // by the collector: at its end, until it is released

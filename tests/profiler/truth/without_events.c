@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Starts a program that may not call perf_event_open, as in most containers: without_events PROGRAM [ARGUMENT ...]
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int main(int count, char** words) {
+  struct sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog filter = {sizeof rules / sizeof *rules, rules};
+  if (count < 2) return 125;
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+    fprintf(stderr, "without_events: %s\n", strerror(errno));
+    return 125;
+  }
+  execvp(words[1], words + 1);
+  fprintf(stderr, "without_events: %s: %s\n", words[1], strerror(errno));
+  return 127;
+}
