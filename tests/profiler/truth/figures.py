@@ -212,7 +212,7 @@ def cases_of(top, full, told):
         for figure in ("faults", "bytes"):
             known = [one.get(key, {}).get(figure, 0) for one in full]
             row = told.get(key, {})
-            margin = row.get(figure + "_margin", 0)
+            margin = row.get("margins", {}).get(figure, 0)
             low, high = row.get(figure, 0) - margin, row.get(figure, 0) + margin
             found.append({"place": key[0], "figure": figure, "full": known, "told": row.get(figure, 0), "margin": margin,
                           "inside": low <= max(known) + 0.5 and min(known) - 0.5 <= high})
