@@ -173,7 +173,6 @@ int cmd_attach(const std::vector<std::string>& words) {
   if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
   const pid_t program = process_of(arguments.process);
   become_user_of(program);
-  std::signal(SIGXFSZ, [](int) {});
   return attach(program, arguments);
 }
 

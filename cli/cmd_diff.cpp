@@ -12,6 +12,7 @@
 #include "cli_error.hpp"
 #include "command_line.hpp"
 #include "commands.hpp"
+#include "json_rows.hpp"
 #include "process_choice.hpp"
 #include "profile_view.hpp"
 #include "profiler/export/difference.hpp"
@@ -110,10 +111,11 @@ void print_sites(const profiler::difference& changes, std::size_t metric_index, 
   for (const site_change* one : sites) {
     const change& value = one->values[metric_index];
     const std::string amount = fmt::format("{:>10}", show_amount(what, value));
-    const std::string type = one->type.empty() ? "" : "  " + cut_to_width(one->type, 40);
+    const std::string type =
+        changes.type_of(*one).empty() ? "" : "  " + cut_to_width(changes.type_of(*one), 40);
     fmt::print("{}  {:>10}  {:>10}  {:>9}  {:>10}  {}\n", paint(amount, style_of(value), colour),
                show_value(what.unit, value.before), show_value(what.unit, value.after), show_share(value),
-               show_margin(value), show_frame(one->where, left) + type);
+               show_margin(value), show_frame(changes.place_of(*one), left) + type);
   }
 }
 
@@ -129,30 +131,32 @@ nlohmann::json as_json(const change& value) {
   return object;
 }
 
+nlohmann::json row_json(const profiler::difference& changes, const site_change& one) {
+  const profiler::source_frame& where = changes.place_of(one);
+  nlohmann::json row = {{"function", where.function},
+                        {"file", where.file},
+                        {"line", where.line},
+                        {"type", changes.type_of(one)}};
+  for (std::size_t index = 0; index < one.values.size(); ++index)
+    row[std::string(profiler::metrics()[index].name)] = as_json(one.values[index]);
+  return row;
+}
+
 void print_json(const profiler::difference& changes, std::size_t metric_index, std::size_t most,
                 const std::vector<std::string>& failures) {
-  nlohmann::json totals, sites = nlohmann::json::array();
+  nlohmann::json totals;
   for (std::size_t index = 0; index < changes.totals.size(); ++index) {
     totals[std::string(profiler::metrics()[index].name)] = as_json(changes.totals[index]);
   }
-  for (const site_change* one : by_change(changes, metric_index, most)) {
-    nlohmann::json row = {{"function", one->where.function},
-                          {"file", one->where.file},
-                          {"line", one->where.line},
-                          {"type", one->type}};
-    for (std::size_t index = 0; index < one->values.size(); ++index) {
-      row[std::string(profiler::metrics()[index].name)] = as_json(one->values[index]);
-    }
-    sites.push_back(std::move(row));
-  }
   const nlohmann::json recordings = {{"before", changes.recordings_before},
                                      {"after", changes.recordings_after}};
-  const nlohmann::json whole = {{"recordings", recordings},
-                                {"confidence", profiler::difference_confidence},
-                                {"totals", totals},
-                                {"sites", sites},
-                                {"exceeded", failures}};
-  fmt::print("{}\n", whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  const nlohmann::json head = {{"recordings", recordings},
+                               {"confidence", profiler::difference_confidence},
+                               {"totals", totals},
+                               {"exceeded", failures}};
+  const auto sites = by_change(changes, metric_index, most);
+  print_json_rows(head, "sites", sites.size(),
+                  [&](std::size_t index) { return row_json(changes, *sites[index]); });
 }
 
 std::string program_of(const profiler::profile& p) {
@@ -164,8 +168,10 @@ std::string program_of(const profiler::profile& p) {
 // What is compared, one file after the other: a large profile is a large part of memory.
 class compared_files {
  public:
+  compared_files(std::size_t before, std::size_t after) : builder_(before, after) {}
+
   void add(const std::string& path, difference_builder::side side) {
-    profiler::profile p = load_for_command(path);
+    profiler::profile p = load_for_command(path, profiler::profile_detail::figures);
     const std::string program = program_of(p);
     if (!seen_) {
       program_ = program;
@@ -268,7 +274,7 @@ int cmd_diff(const std::vector<std::string>& words) {
   const auto second_side = files.begin() + static_cast<std::ptrdiff_t>(first_side);
   require_each_once({files.begin(), second_side});
   require_each_once({second_side, files.end()});
-  compared_files compared;
+  compared_files compared(first_side, files.size() - first_side);
   for (std::size_t index = 0; index < files.size(); ++index) {
     compared.add(files[index],
                  index < first_side ? difference_builder::side::before : difference_builder::side::after);

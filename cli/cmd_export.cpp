@@ -44,6 +44,12 @@ struct export_arguments {
   std::size_t top = 100;
 };
 
+// What the format tells nothing of need not be read.
+profiler::profile_detail detail_for(const export_arguments& arguments) {
+  return arguments.json || arguments.heaptrack ? profiler::profile_detail::all
+                                               : profiler::profile_detail::figures;
+}
+
 void write_heaptrack(const profiler::profile& p, const export_arguments& arguments, output_file& output) {
   profiler::packer pack(arguments.output, [&output](const std::string& piece) { output.write(piece); });
   const profiler::heaptrack_outcome outcome =
@@ -118,7 +124,7 @@ int cmd_export(const std::vector<std::string>& words) {
   if (arguments.pprof && arguments.output == "-" && isatty(STDOUT_FILENO) != 0) {
     throw cli_error(exit_code::usage, "pprof's format is not for terminals", "Name a file: -o profile.pb.gz");
   }
-  const profiler::profile p = load_for_command(arguments.path, arguments.process);
+  const profiler::profile p = load_for_command(arguments.path, arguments.process, detail_for(arguments));
   output_file output("--output", arguments.output);
   try {
     write_export(p, arguments, output);

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli_error.hpp"
 #include "command_line.hpp"
 #include "commands.hpp"
+#include "json_rows.hpp"
 #include "process_choice.hpp"
 #include "profile_view.hpp"
 #include "profiler/export/call_tree.hpp"
@@ -56,12 +58,13 @@ struct flame_settings {
 
 class flame_printer {
  public:
-  flame_printer(const call_tree& tree, const flame_settings& settings) : tree_(tree), settings_(settings) {}
+  flame_printer(const call_tree& tree, const flame_settings& settings)
+      : tree_(tree), settings_(settings), root_(tree.root()) {}
 
-  void run() { print_children(0, 0, 0); }
+  void run() { print_children(root_, 0, 0); }
 
  private:
-  double whole() const { return tree_.nodes[0].value; }
+  double whole() const { return root_.value; }
 
   void print_line(double value, std::size_t indent, const std::string& text, style how) {
     const std::string head =
@@ -76,26 +79,24 @@ class flame_printer {
     return settings_.width > head + indent + 20 ? settings_.width - head - indent : 20;
   }
 
-  void print_children(std::size_t at, std::size_t indent, std::size_t depth) {
-    const call_node& node = tree_.nodes[at];
+  void print_children(const call_node& node, std::size_t indent, std::size_t depth) {
     double rest = node.own;
     std::size_t hidden = 0;
     const bool deep = settings_.depth != 0 && depth >= settings_.depth;
-    std::vector<std::size_t> shown;
-    for (const std::size_t child : node.children) {
-      if (!deep && tree_.nodes[child].value >= settings_.least * whole()) {
+    std::vector<call_node> shown;
+    for (const call_node& child : tree_.children(node)) {
+      if (!deep && child.value >= settings_.least * whole()) {
         shown.push_back(child);
       } else {
-        rest += tree_.nodes[child].value;
+        rest += child.value;
         ++hidden;
       }
     }
     // What does not go down into a shown child is told, where it is more than rounding.
     const bool has_rest = !shown.empty() && rest >= 0.0005 * whole();
     const std::size_t inner = indent + (shown.size() > 1 || has_rest ? 2 : 0);
-    for (const std::size_t child : shown) {
-      print_line(tree_.nodes[child].value, inner, show_frame(tree_.nodes[child].frame, room(inner)),
-                 style::plain);
+    for (const call_node& child : shown) {
+      print_line(child.value, inner, show_frame(tree_.frame_of(child), room(inner)), style::plain);
       print_children(child, inner, depth + 1);
     }
     if (has_rest) {
@@ -109,21 +110,29 @@ class flame_printer {
 
   const call_tree& tree_;
   const flame_settings& settings_;
+  call_node root_;
 };
 
-nlohmann::json as_json(const call_tree& tree, std::size_t at, int depth) {
+// Node by node: the tree of many call paths is much larger than they are.
+void print_json(const call_tree& tree, const call_node& node, int depth) {
   constexpr int deepest = 500;  // of what readers of JSON accept
-  const call_node& node = tree.nodes[at];
-  nlohmann::json children = nlohmann::json::array();
+  const profiler::source_frame frame =
+      depth == 0 ? profiler::source_frame{"all", {}, 0} : tree.frame_of(node);
+  const std::string text = json_text({{"name", frame.function},
+                                      {"file", frame.file},
+                                      {"line", frame.line},
+                                      {"value", node.value},
+                                      {"own", node.own}});
+  fmt::print("{},\"children\":[", std::string_view(text).substr(0, text.size() - 1));
+  const char* separator = "";
   if (depth < deepest) {
-    for (const std::size_t child : node.children) children.push_back(as_json(tree, child, depth + 1));
+    for (const call_node& child : tree.children(node)) {
+      fmt::print("{}\n{}", separator, std::string(static_cast<std::size_t>(depth) + 1, ' '));
+      print_json(tree, child, depth + 1);
+      separator = ",";
+    }
   }
-  return {{"name", at == 0 ? "all" : node.frame.function},
-          {"file", node.frame.file},
-          {"line", node.frame.line},
-          {"value", node.value},
-          {"own", node.own},
-          {"children", children}};
+  fmt::print("]}}");
 }
 
 }  // namespace
@@ -150,17 +159,18 @@ int cmd_flame(const std::vector<std::string>& words) {
   settings.least = least / 100;
   settings.width = terminal_width(STDOUT_FILENO);
   settings.colour = wants_colour(STDOUT_FILENO);
-  const profiler::profile p = load_for_command(path, process);
+  const profiler::profile p = load_for_command(path, process, profiler::profile_detail::figures);
   const call_tree tree = call_tree::of(p, *settings.what, inverted);
   if (json) {
-    fmt::print("{}\n", as_json(tree, 0, 0).dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json(tree, tree.root(), 0);
+    fmt::print("\n");
     return exit_code::success;
   }
   fmt::print("{}\n\n",
              paint(fmt::format("{}: {}, {}", settings.what->name,
-                               show_value(settings.what->unit, tree.nodes[0].value), settings.what->meaning),
+                               show_value(settings.what->unit, tree.root().value), settings.what->meaning),
                    style::bold, settings.colour));
-  if (tree.nodes[0].value > 0) flame_printer(tree, settings).run();
+  if (tree.root().value > 0) flame_printer(tree, settings).run();
   return exit_code::success;
 }
 

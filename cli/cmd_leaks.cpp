@@ -12,6 +12,7 @@
 #include "cli_error.hpp"
 #include "command_line.hpp"
 #include "commands.hpp"
+#include "json_rows.hpp"
 #include "leak_suppressions.hpp"
 #include "process_choice.hpp"
 #include "profile_view.hpp"
@@ -43,7 +44,6 @@ constexpr const char* leaks_footer =
 
 struct leak_line {
   const site* who;
-  std::vector<source_frame> frames;
   std::string suppressed_by;
 };
 
@@ -66,11 +66,9 @@ std::vector<leak_line> lines_of(const profile& p, const leak_suppressions& suppr
   for (const site& one : p.sites) {
     const site_figures& figures = one.figures;
     const bool is_lost = figures.lost > 0 || figures.indirect > 0;
-    leak_line line{&one, {}, is_lost ? suppressions.match(p, one) : ""};
+    leak_line line{&one, is_lost ? suppressions.match(p, one) : ""};
     add(line.suppressed_by.empty() ? sums.shown : sums.suppressed, figures);
     if (!line.suppressed_by.empty() || !(is_lost || (with_reachable && figures.live > 0))) continue;
-    line.frames = profiler::frames_of(p, one.stack);
-    if (line.frames.empty()) line.frames.push_back(profiler::site_label(p, one));
     lines.push_back(std::move(line));
   }
   std::stable_sort(lines.begin(), lines.end(), [](const leak_line& left, const leak_line& right) {
@@ -83,12 +81,18 @@ std::vector<leak_line> lines_of(const profile& p, const leak_suppressions& suppr
   return lines;
 }
 
+std::vector<source_frame> frames_of(const profile& p, const leak_line& line) {
+  std::vector<source_frame> frames = profiler::frames_of(p, line.who->stack);
+  if (frames.empty()) frames.push_back(profiler::site_label(p, *line.who));
+  return frames;
+}
+
 std::string show_blocks(double blocks, double bytes) {
   return fmt::format("{} block{} of {}", show_value(metric_unit::count, blocks), blocks == 1 ? "" : "s",
                      show_value(metric_unit::bytes, bytes));
 }
 
-void print_lines(const std::vector<leak_line>& lines, bool known, bool colour) {
+void print_lines(const profile& p, const std::vector<leak_line>& lines, bool known, bool colour) {
   std::vector<std::vector<std::string>> cells;
   cells.push_back(known ? std::vector<std::string>{"lost", "bytes", "indirect", "bytes", "reachable", "bytes"}
                         : std::vector<std::string>{"live", "bytes"});
@@ -117,9 +121,8 @@ void print_lines(const std::vector<leak_line>& lines, bool known, bool colour) {
   const std::size_t terminal = terminal_width(STDOUT_FILENO);
   const std::size_t left =
       terminal == 0 ? 0 : std::max<std::size_t>(terminal > used ? terminal - used : 0, 30);
-  std::vector<std::vector<source_frame>> paths;
-  for (const leak_line& line : lines) paths.push_back(line.frames);
-  const std::vector<std::string> places = show_paths(paths, left);
+  const std::vector<std::string> places = show_paths(
+      lines.size(), [&](std::size_t index) { return frames_of(p, lines[index]); }, left);
   for (std::size_t index = 0; index < cells.size(); ++index) {
     std::string text;
     for (std::size_t column = 0; column < widths.size(); ++column)
@@ -131,41 +134,42 @@ void print_lines(const std::vector<leak_line>& lines, bool known, bool colour) {
 
 nlohmann::json blocks_json(double blocks, double bytes) { return {{"blocks", blocks}, {"bytes", bytes}}; }
 
+nlohmann::json row_json(const profile& p, const leak_line& line, bool known) {
+  const std::vector<source_frame> path = frames_of(p, line);
+  const source_frame& where = path[profiler::own_frame(path)];
+  const site_figures& f = line.who->figures;
+  nlohmann::json frames = nlohmann::json::array();
+  for (const source_frame& frame : path)
+    frames.push_back({{"function", frame.function}, {"file", frame.file}, {"line", frame.line}});
+  nlohmann::json row = {{"function", where.function},
+                        {"file", where.file},
+                        {"line", where.line},
+                        {"type", line.who->type},
+                        {"live", f.live},
+                        {"live_bytes", f.live_bytes},
+                        {"frames", frames}};
+  row["lost"] = known ? nlohmann::json(f.lost) : nullptr;
+  row["lost_bytes"] = known ? nlohmann::json(f.lost_bytes) : nullptr;
+  row["indirect"] = known ? nlohmann::json(f.indirect) : nullptr;
+  row["indirect_bytes"] = known ? nlohmann::json(f.indirect_bytes) : nullptr;
+  return row;
+}
+
 void print_json(const profile& p, const std::vector<leak_line>& lines, const leak_sums& sums, bool known,
                 const std::string& reason) {
-  nlohmann::json rows = nlohmann::json::array();
-  for (const leak_line& line : lines) {
-    const source_frame& where = line.frames[profiler::own_frame(line.frames)];
-    const site_figures& f = line.who->figures;
-    nlohmann::json frames = nlohmann::json::array();
-    for (const source_frame& frame : line.frames)
-      frames.push_back({{"function", frame.function}, {"file", frame.file}, {"line", frame.line}});
-    nlohmann::json row = {{"function", where.function},
-                          {"file", where.file},
-                          {"line", where.line},
-                          {"type", line.who->type},
-                          {"live", f.live},
-                          {"live_bytes", f.live_bytes},
-                          {"frames", frames}};
-    row["lost"] = known ? nlohmann::json(f.lost) : nullptr;
-    row["lost_bytes"] = known ? nlohmann::json(f.lost_bytes) : nullptr;
-    row["indirect"] = known ? nlohmann::json(f.indirect) : nullptr;
-    row["indirect_bytes"] = known ? nlohmann::json(f.indirect_bytes) : nullptr;
-    rows.push_back(std::move(row));
-  }
-  nlohmann::json all = {{"known", known},
-                        {"reason", reason},
-                        {"mode", p.meta.value("mode", nlohmann::json())},
-                        {"live", blocks_json(sums.shown.live + sums.suppressed.live,
-                                             sums.shown.live_bytes + sums.suppressed.live_bytes)},
-                        {"sites", rows}};
+  nlohmann::json head = {{"known", known},
+                         {"reason", reason},
+                         {"mode", p.meta.value("mode", nlohmann::json())},
+                         {"live", blocks_json(sums.shown.live + sums.suppressed.live,
+                                              sums.shown.live_bytes + sums.suppressed.live_bytes)}};
   if (known) {
-    all["lost"] = blocks_json(sums.shown.lost, sums.shown.lost_bytes);
-    all["indirect"] = blocks_json(sums.shown.indirect, sums.shown.indirect_bytes);
-    all["suppressed"] = blocks_json(sums.suppressed.lost + sums.suppressed.indirect,
-                                    sums.suppressed.lost_bytes + sums.suppressed.indirect_bytes);
+    head["lost"] = blocks_json(sums.shown.lost, sums.shown.lost_bytes);
+    head["indirect"] = blocks_json(sums.shown.indirect, sums.shown.indirect_bytes);
+    head["suppressed"] = blocks_json(sums.suppressed.lost + sums.suppressed.indirect,
+                                     sums.suppressed.lost_bytes + sums.suppressed.indirect_bytes);
   }
-  fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print_json_rows(head, "sites", lines.size(),
+                  [&](std::size_t index) { return row_json(p, lines[index], known); });
 }
 
 void print_summary(const profile& p, const leak_sums& sums, bool known, bool colour) {
@@ -231,7 +235,7 @@ int cmd_leaks(const std::vector<std::string>& words) {
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   leak_suppressions suppressions;
   for (const std::string& file : suppression_files) suppressions.add_file(file);
-  const profile p = load_for_command(path, process);
+  const profile p = load_for_command(path, process, profiler::profile_detail::figures);
   const std::string reason = reason_in(p);
   const bool known = reason.empty();
   leak_sums sums;
@@ -243,7 +247,7 @@ int cmd_leaks(const std::vector<std::string>& words) {
   } else {
     const bool colour = wants_colour(STDOUT_FILENO);
     print_summary(p, sums, known, colour);
-    if (!lines.empty()) print_lines(lines, known, colour);
+    if (!lines.empty()) print_lines(p, lines, known, colour);
     if (lines.size() < found)
       fmt::print("{}\n",
                  paint(fmt::format("{} of {} places (-n)", lines.size(), found), style::faint, colour));

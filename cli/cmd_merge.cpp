@@ -46,10 +46,13 @@ void require_other_output(const std::string& output, const std::vector<std::stri
 }
 
 void store(const profiler::profile& parts, const std::string& output) {
+  std::error_code ignored;
+  const bool is_new = !fs::exists(output, ignored);
   try {
     profiler::table_writer file(output);
     profiler::store_profile(file, parts);
   } catch (const profiler::profile_error& error) {
+    if (is_new) fs::remove(output, ignored);  // a part of a merged profile is of no use
     throw cli_error(exit_code::refused, error.what(), "Name another file: -o FILE");
   }
 }

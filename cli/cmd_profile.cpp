@@ -7,25 +7,17 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "attached_recording.hpp"
-#include "byte_size.hpp"
 #include "child_process.hpp"
 #include "cli_error.hpp"
 #include "command_line.hpp"
 #include "commands.hpp"
-#include "comparison_report.hpp"
-#include "contender.hpp"
-#include "cost_worker.hpp"
-#include "facilities.hpp"
 #include "foreground.hpp"
 #include "library_search.hpp"
-#include "memory_prices.hpp"
 #include "paused_profile.hpp"
 #include "preload_check.hpp"
 #include "profile_proof.hpp"
@@ -62,9 +54,6 @@ constexpr const char* profile_footer =
     "names servers, they are asked for debugging information by build-id.\n"
     "Exit codes: the program's; 125 tarn refuses, 126 not executable, 127 not found.\n"
     "What a profile can and cannot see here: tarn doctor. Modes, privileges, method: docs/profiling.md\n";
-
-constexpr std::uint64_t least_sample_bytes = 1024;
-constexpr std::uint64_t most_sample_bytes = std::uint64_t{1} << 30;
 
 struct profile_arguments {
   std::string mode = "sample";
@@ -119,58 +108,6 @@ start_request prepare(const std::vector<std::string>& words, profile_mode mode) 
   return request;
 }
 
-}  // namespace
-
-profile_mode mode_of(const std::string& name) {
-  if (name == "full") return profile_mode::full;
-  return name == "faults" ? profile_mode::faults : profile_mode::sample;
-}
-
-std::uint64_t sample_bytes_of(const std::string& text) {
-  const std::uint64_t bytes = parse_byte_size(text);
-  if (bytes >= least_sample_bytes && bytes <= most_sample_bytes) return bytes;
-  throw cli_error(exit_code::refused, fmt::format("--sample {}: from 1K to 1G", text),
-                  "512K costs little and sees what matters.");
-}
-
-profiler::price_list find_prices(const std::string& allocator, std::vector<std::string>& notes) {
-  const memory_prices measured = calibrate_prices();
-  const double pages_per_mib = static_cast<double>(1 << 20) / static_cast<double>(measured.page_bytes);
-  profiler::price_list prices;
-  prices.fault = 1e9 * measured.fault_seconds;
-  prices.huge_fault = 1e9 * measured.huge_fault_seconds;
-  if (static_cast<double>(measured.costly_bytes) >=
-      smallest_costly_part * static_cast<double>(measured.first_bytes)) {
-    prices.costly_fault = 1e9 * measured.costly_fault_seconds;
-  }
-  prices.unmap_page = 1e9 * measured.unmapping_per_mib / pages_per_mib;
-  prices.zero_page = 1e9 * measured.zeroing_per_mib / pages_per_mib;
-  const contender who{"the program's malloc", is_system_libc(allocator) ? "" : allocator};
-  const auto find_pair = [&prices](const contender& one) {
-    const nlohmann::json pair = nlohmann::json::parse(run_cost_worker(one, {pair_word}, 60));
-    prices.malloc_pair = 1e9 * pair.at("seconds").get<double>();
-    // Each of the two calls is timed by itself.
-    prices.timed_call = std::max(0.0, 1e9 * pair.at("timed_seconds").get<double>() - prices.malloc_pair) / 2;
-  };
-  try {
-    find_pair(who);
-  } catch (const cli_error& error) {
-    notes.push_back(fmt::format("malloc and free are priced by the system's malloc: {}", error.what()));
-    find_pair({system_name, ""});
-  }
-  return prices;
-}
-
-nlohmann::json describe_place(const std::vector<std::string>& notes) {
-  return {{"kernel", kernel_name()},
-          {"thp", huge_page_setting()},
-          {"privilege", privilege_name()},
-          {"refused", notes},
-          {"tarn_version", TARN_CLI_VERSION}};
-}
-
-namespace {
-
 foreground_result follow(recording& record, const child_request& request, bool quiet, std::string& failure) {
   progress_line line(!quiet && isatty(STDERR_FILENO) == 1);
   double next_line = monotonic_seconds() + seconds_between_progress;
@@ -224,36 +161,6 @@ void add_end(nlohmann::json& summary, const foreground_result& result) {
   summary["tree"]["system_cpu_ns"] = cpu_ns_of(result);
 }
 
-}  // namespace
-
-nlohmann::json summary_of(const recording& record) {
-  nlohmann::json files = nlohmann::json::array();
-  for (const auto& file : record.files()) {
-    files.push_back({{"path", profiler::printable(file.path)},
-                     {"program", profiler::printable(file.program)},
-                     {"pid", file.process},
-                     {"problem", profiler::printable(file.problem)}});
-  }
-  nlohmann::json summary = {{"files", files}};
-  if (record.main_profile() != nullptr) summary["program"] = verdict_as_json(*record.main_profile());
-  summary["tree"] = tree_as_json(record.processes());
-  return summary;
-}
-
-void tell_files(const recording& record) {
-  for (const auto& file : record.files()) {
-    if (file.process == 0) {
-      fmt::print(stderr, "tarn: {} ({})\n", profiler::printable(file.path), file.program);
-    } else {
-      fmt::print(stderr, "tarn: {} ({}, process {})\n", profiler::printable(file.path),
-                 profiler::printable(file.program), file.process);
-    }
-    if (!file.problem.empty()) print_note(fmt::format("it ends early: {}", file.problem));
-  }
-}
-
-namespace {
-
 // A server may take a while.
 profiler::symbol_settings symbol_settings_of(const profile_arguments& arguments) {
   profiler::symbol_settings settings;
@@ -265,14 +172,7 @@ profiler::symbol_settings symbol_settings_of(const profile_arguments& arguments)
   return settings;
 }
 
-}  // namespace
-
-int cmd_profile(const std::vector<std::string>& words) {
-  const command_line line = split_command_line(
-      words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint", "--debug-path", "-n"});
-  CLI::App app{"Record what a program's memory allocation costs, and who pays it.", "profile"};
-  profile_arguments arguments;
-  set_usage(app, "tarn profile [OPTIONS] -- PROGRAM ARG...");
+void declare_recording_options(CLI::App& app, profile_arguments& arguments) {
   app.add_option("-m,--mode", arguments.mode,
                  "sample (the default), full: every call, faults: page faults alone")
       ->check(CLI::IsMember({"sample", "full", "faults"}))
@@ -298,6 +198,11 @@ int cmd_profile(const std::vector<std::string>& words) {
       ->option_text("FOLDER");
   app.add_flag("--no-events", arguments.no_events,
                "Leave single events out of the file: smaller, and no replay");
+}
+
+void declare_options(CLI::App& app, profile_arguments& arguments) {
+  set_usage(app, "tarn profile [OPTIONS] -- PROGRAM ARG...");
+  declare_recording_options(app, arguments);
   CLI::Option* paused = app.add_flag(
       "--paused", arguments.paused,
       "Start the program unrecorded; 'tarn attach PID' and 'tarn detach PID' begin and end recording it");
@@ -307,14 +212,9 @@ int cmd_profile(const std::vector<std::string>& words) {
   app.add_flag("-q,--quiet", arguments.quiet, "No progress, and no summary at the end");
   app.add_flag("--json", arguments.json, "The summary as one JSON object on stderr")->excludes(prove);
   app.footer(profile_footer);
-  if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
-  require_program(line, "profile", exit_code::refused);
-  if (arguments.runs > 1) {
-    if (arguments.paused || arguments.prove)
-      throw cli_error(exit_code::refused, "-n and --paused or --prove exclude each other");
-    profile_repeatedly(line, arguments.runs, arguments.output, !arguments.quiet && !arguments.json);
-  }
+}
 
+recording_settings settings_of(const profile_arguments& arguments) {
   recording_settings settings;
   settings.mode = mode_of(arguments.mode);
   settings.output = arguments.output;
@@ -322,10 +222,75 @@ int cmd_profile(const std::vector<std::string>& words) {
   settings.checkpoint_seconds = arguments.checkpoint;
   settings.symbols = symbol_settings_of(arguments);
   settings.sample_bytes = sample_bytes_of(arguments.sample);
-  if (arguments.paused) {
-    std::signal(SIGXFSZ, [](int) {});
-    return profile_paused(line.program, settings, arguments.quiet, arguments.json);
+  return settings;
+}
+
+void tell_result(const recording& record, const profile_arguments& arguments,
+                 const foreground_result& result) {
+  if (arguments.json) {
+    nlohmann::json summary = summary_of(record);
+    add_end(summary, result);
+    fmt::print(stderr, "{}\n", summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
   }
+  if (!arguments.quiet) {
+    if (is_tree(record)) {
+      print_tree_verdict(record, cpu_ns_of(result));
+    } else if (record.main_profile() != nullptr) {
+      print_verdict(*record.main_profile());
+    }
+    tell_files(record);
+  }
+  if (record.main_profile() == nullptr) {
+    print_note(
+        "the program was not recorded: it ended before it allocated, dropped the recorder's environment, or its "
+        "limits (ulimit -f, -v) left no room for the recorder's memory");
+  }
+}
+
+struct recorded_run {
+  foreground_result result;
+  std::string failure;                       // why the recording ended early; empty: it did not
+  std::optional<recorded_profile> provable;  // with --prove
+};
+
+recorded_run record_program(const recording_settings& settings, child_request& request,
+                            const profile_arguments& arguments) {
+  recorded_run run;
+  try {
+    recording record(settings);
+    if (settings.mode != profile_mode::faults) {
+      request.variables.set(profiler::session_variable, record.place());
+    } else if (!record.faults().is_open()) {
+      throw cli_error(exit_code::refused, record.faults().refusal(), "tarn doctor says what works here.");
+    }
+    run.result = follow(record, request, arguments.quiet || arguments.json, run.failure);
+    record.finish();
+    tell_result(record, arguments, run.result);
+    if (arguments.prove && run.failure.empty()) run.provable = main_file(record);
+  } catch (const profile_error& error) {
+    throw cli_error(exit_code::refused, error.what());
+  }
+  return run;
+}
+
+}  // namespace
+
+int cmd_profile(const std::vector<std::string>& words) {
+  const command_line line = split_command_line(
+      words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint", "--debug-path", "-n"});
+  CLI::App app{"Record what a program's memory allocation costs, and who pays it.", "profile"};
+  profile_arguments arguments;
+  declare_options(app, arguments);
+  if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
+  require_program(line, "profile", exit_code::refused);
+  if (arguments.runs > 1) {
+    if (arguments.paused || arguments.prove)
+      throw cli_error(exit_code::refused, "-n and --paused or --prove exclude each other");
+    profile_repeatedly(line, arguments.runs, arguments.output, !arguments.quiet && !arguments.json);
+  }
+  recording_settings settings = settings_of(arguments);
+  if (arguments.paused) return profile_paused(line.program, settings, arguments.quiet, arguments.json);
   start_request request = prepare(line.program, settings.mode);
   settings.command = describe_start(request.child.path, line.program);
   if (arguments.prove) require_provable(*settings.command);
@@ -333,44 +298,10 @@ int cmd_profile(const std::vector<std::string>& words) {
   settings.prices = find_prices(request.allocator, notes);
   settings.meta = describe_place(notes);
   settings.meta["arguments"] = line.program;
-  // A file that may grow no further is an error to tell, not the end. The program gets its default back by exec.
-  std::signal(SIGXFSZ, [](int) {});
-  std::string failure;
-  std::optional<recorded_profile> provable;
-  foreground_result result;
-  try {
-    recording record(settings);
-    if (settings.mode != profile_mode::faults) {
-      request.child.variables.set(profiler::session_variable, record.place());
-    } else if (!record.faults().is_open()) {
-      throw cli_error(exit_code::refused, record.faults().refusal(), "tarn doctor says what works here.");
-    }
-    result = follow(record, request.child, arguments.quiet || arguments.json, failure);
-    record.finish();
-    if (arguments.json) {
-      nlohmann::json summary = summary_of(record);
-      add_end(summary, result);
-      fmt::print(stderr, "{}\n", summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    } else if (!arguments.quiet) {
-      if (is_tree(record)) {
-        print_tree_verdict(record, cpu_ns_of(result));
-      } else if (record.main_profile() != nullptr) {
-        print_verdict(*record.main_profile());
-      }
-      tell_files(record);
-    }
-    if (record.main_profile() == nullptr && !arguments.json) {
-      print_note(
-          "the program was not recorded: it ended before it allocated, dropped the recorder's environment, or its "
-          "limits (ulimit -f, -v) left no room for the recorder's memory");
-    }
-    if (arguments.prove && failure.empty()) provable = main_file(record);
-  } catch (const profile_error& error) {
-    throw cli_error(exit_code::refused, error.what());
-  }
-  if (!failure.empty()) print_note(fmt::format("the recording ended early: {}", failure));
-  if (provable) prove_recorded(*provable, arguments.quiet);
-  end_like(result.wait_status);
+  const recorded_run run = record_program(settings, request.child, arguments);
+  if (!run.failure.empty()) print_note(fmt::format("the recording ended early: {}", run.failure));
+  if (run.provable) prove_recorded(*run.provable, arguments.quiet);
+  end_like(run.result.wait_status);
 }
 
 }  // namespace tarn::cli

@@ -14,6 +14,7 @@
 #include "commands.hpp"
 #include "comparison_report.hpp"
 #include "output_file.hpp"
+#include "profile_view.hpp"
 #include "profiler/analyze/advice.hpp"
 #include "profiler/format/printable.hpp"
 #include "proof_report.hpp"
@@ -117,7 +118,7 @@ void set_load(prove_arguments& arguments) {
 
 void print_proof(const proof_result& result, const std::vector<profiler::advice>& advised) {
   const bool colour = wants_colour(STDOUT_FILENO);
-  fmt::print("{}", render_proof(result, colour));
+  fmt::print("{}", render_proof(result, colour, terminal_width(STDOUT_FILENO)));
   bool first = true;
   for (const std::string& line : render_proof_verdict(result.proven)) {
     fmt::print("{}\n", first ? "\n" + paint(line, style::bold, colour) : line);

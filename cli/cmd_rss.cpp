@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,16 +14,18 @@
 #include "command_line.hpp"
 #include "commands.hpp"
 #include "profile_view.hpp"
-#include "profiler/analyze/site_label.hpp"
+#include "profiler/analyze/memory_kinds.hpp"
 #include "text.hpp"
 
 namespace tarn::cli {
 
 namespace {
 
-using profiler::memory_part;
+using profiler::memory_kind;
+using profiler::memory_kinds;
 using profiler::memory_row;
 using profiler::metric_unit;
+using profiler::placed_memory;
 using profiler::profile;
 
 constexpr const char* rss_footer =
@@ -36,54 +36,6 @@ constexpr const char* rss_footer =
     "\n"
     "Resident memory is what the kernel counts for the process (VmRSS). Parts add up to it; the peak is the kernel's own.\n"
     "Exit codes: 0 shown; 2 usage; 125 the file cannot be read, or does not tell.\n";
-
-struct memory_kind {
-  const char* name;
-  const char* text;
-  double memory_row::*member;
-};
-
-constexpr std::array kinds = {
-    memory_kind{"live", "live blocks, as they were asked for", &memory_row::live},
-    memory_kind{"rounding", "of live blocks, beyond what was asked for", &memory_row::rounding},
-    memory_kind{"kept", "kept by malloc: free blocks, caches, its own data", &memory_row::kept},
-    memory_kind{"mapped", "mapped by the program itself", &memory_row::mapped},
-    memory_kind{"files", "code and data of files, in the page cache", &memory_row::files},
-    memory_kind{"written", "static data that was written to", &memory_row::written},
-    memory_kind{"stacks", "stacks of threads", &memory_row::stacks},
-    memory_kind{"shared", "shared memory", &memory_row::shared},
-    memory_kind{"recorder", "tarn's recorder", &memory_row::recorder},
-    memory_kind{"other", "other memory without a file", &memory_row::other},
-};
-
-struct shown_part {
-  std::string name;
-  double bytes = 0;
-  double variance = 0;
-};
-
-std::string name_of(const profile& p, const memory_part& part) {
-  if (part.site != 0) return show_frame(profiler::site_label(p, p.sites[part.site - 1]), 0);
-  return part.name.empty() ? "[all smaller ones]" : part.name;
-}
-
-// By the place or the file, the largest first.
-std::vector<shown_part> parts_of(const profile& p, const memory_row& row, const std::string& kind) {
-  std::map<std::string, shown_part> by_name;
-  for (const memory_part& part : p.memory.parts) {
-    if (part.time_ns != row.time_ns || part.kind != kind) continue;
-    const std::string name = name_of(p, part);
-    shown_part& sum = by_name[name];
-    sum.name = name;
-    sum.bytes += part.bytes;
-    sum.variance += part.variance;
-  }
-  std::vector<shown_part> parts;
-  for (auto& [name, part] : by_name) parts.push_back(std::move(part));
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const shown_part& left, const shown_part& right) { return left.bytes > right.bytes; });
-  return parts;
-}
 
 std::string show(double bytes) { return show_value(metric_unit::bytes, bytes); }
 
@@ -110,16 +62,21 @@ void print_split(const profile& p, const memory_row& row, std::size_t most, bool
                                        show_value(metric_unit::nanoseconds, static_cast<double>(row.time_ns)),
                                        is_peak_exact(p) ? "exactly" : "at least", show(peak_of(p))),
                            style::bold, colour));
-  for (const memory_kind& kind : kinds) {
+  // Behind a part's bytes, and before how exact they are.
+  constexpr std::size_t other_columns = 12 + 10 + 2 + 11;
+  const std::size_t terminal = terminal_width(STDOUT_FILENO);
+  const std::size_t left =
+      terminal == 0 ? 0 : std::max<std::size_t>(terminal, other_columns + 30) - other_columns;
+  for (const memory_kind& kind : memory_kinds) {
     const double bytes = row.*kind.member;
     if (bytes <= 0) continue;
     const std::string error = kind.member == &memory_row::live ? margin(row.live_variance, bytes) : "";
     fmt::print("{}  {}  {}{}\n", pad_left(show(bytes), 10), pad_left(show_percent(bytes, row.sum()), 7),
                paint(kind.text, style::bold, colour), error);
-    const std::vector<shown_part> parts = parts_of(p, row, kind.name);
+    const std::vector<placed_memory> parts = placed_parts(p, row, kind);
     for (std::size_t index = 0; index < parts.size() && index < most; ++index) {
       fmt::print("{}{}  {}{}\n", std::string(12, ' '), pad_left(show(parts[index].bytes), 10),
-                 parts[index].name, margin(parts[index].variance, parts[index].bytes));
+                 show_frame(parts[index].where, left), margin(parts[index].variance, parts[index].bytes));
     }
   }
   fmt::print("{}  {}  sum of all mappings\n", pad_left(show(row.sum()), 10), pad_left("100.0 %", 7));
@@ -128,24 +85,32 @@ void print_split(const profile& p, const memory_row& row, std::size_t most, bool
 void print_over_time(const profile& p, bool colour) {
   std::vector<std::vector<std::string>> cells(1);
   cells[0] = {"time", "resident"};
-  for (const memory_kind& kind : kinds) cells[0].emplace_back(kind.name);
+  for (const memory_kind& kind : memory_kinds) cells[0].emplace_back(kind.name);
   for (const memory_row& row : p.memory.rows) {
     auto& line = cells.emplace_back();
     line.push_back(show_value(metric_unit::nanoseconds, static_cast<double>(row.time_ns)));
     line.push_back(show(row.resident_bytes));
-    for (const memory_kind& kind : kinds) line.push_back(show(row.*kind.member));
+    for (const memory_kind& kind : memory_kinds) line.push_back(show(row.*kind.member));
   }
-  std::vector<std::size_t> widths(cells[0].size());
-  for (const auto& line : cells) {
-    for (std::size_t column = 0; column < line.size(); ++column)
-      widths[column] = std::max(widths[column], line[column].size());
+  std::vector<std::size_t> widths, by_priority;
+  for (std::size_t column = 0; column < cells[0].size(); ++column) {
+    std::size_t widest = 0;
+    for (const auto& line : cells) widest = std::max(widest, line[column].size());
+    widths.push_back(widest + 2);
+    by_priority.push_back(column);
   }
+  const std::vector<bool> stays = fitting_columns(widths, by_priority, terminal_width(STDOUT_FILENO));
   for (std::size_t index = 0; index < cells.size(); ++index) {
     std::string text;
-    for (std::size_t column = 0; column < widths.size(); ++column)
-      text += (column == 0 ? "" : "  ") + pad_left(cells[index][column], widths[column]);
+    for (std::size_t column = 0; column < widths.size(); ++column) {
+      if (stays[column]) text += pad_left(cells[index][column], widths[column]);
+    }
     fmt::print("{}\n", index == 0 ? paint(text, style::bold, colour) : text);
   }
+  const std::string left_out = join(columns_without_room(cells[0], stays), ", ");
+  if (!left_out.empty())
+    fmt::print("{}\n",
+               paint(fmt::format("no room for {} (--json, or | less -S)", left_out), style::faint, colour));
 }
 
 nlohmann::json row_json(const memory_row& row) {
@@ -153,7 +118,7 @@ nlohmann::json row_json(const memory_row& row) {
                         {"resident_bytes", row.resident_bytes},
                         {"sum", row.sum()},
                         {"live_margin", profiler::margin_of(row.live_variance)}};
-  for (const memory_kind& kind : kinds) one[kind.name] = row.*kind.member;
+  for (const memory_kind& kind : memory_kinds) one[kind.name] = row.*kind.member;
   return one;
 }
 
@@ -161,18 +126,33 @@ void print_json(const profile& p, const memory_row& row, std::size_t most) {
   nlohmann::json all = {{"peak_resident_bytes", peak_of(p)}, {"peak_exact", is_peak_exact(p)}};
   all["at"] = row_json(row);
   all["parts"] = nlohmann::json::object();
-  for (const memory_kind& kind : kinds) {
+  for (const memory_kind& kind : memory_kinds) {
     nlohmann::json parts = nlohmann::json::array();
-    for (const shown_part& part : parts_of(p, row, kind.name)) {
+    for (const placed_memory& part : placed_parts(p, row, kind)) {
       if (parts.size() == most) break;
-      parts.push_back(
-          {{"name", part.name}, {"bytes", part.bytes}, {"margin", profiler::margin_of(part.variance)}});
+      parts.push_back({{"name", show_frame(part.where, 0)},
+                       {"bytes", part.bytes},
+                       {"margin", profiler::margin_of(part.variance)}});
     }
     if (!parts.empty()) all["parts"][kind.name] = std::move(parts);
   }
   all["over_time"] = nlohmann::json::array();
   for (const memory_row& each : p.memory.rows) all["over_time"].push_back(row_json(each));
   fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void require_memory(const profile& p, const std::string& path) {
+  if (!p.memory.rows.empty()) return;
+  const std::string problem = path + ": it does not tell what resident memory consisted of";
+  if (p.meta.contains("processes")) {
+    throw cli_error(
+        exit_code::refused, problem,
+        "It is a merged profile: its processes had most memory at different moments, and share pages that "
+        "each of them counts, so that their parts have no sum. tarn rss shows each process's own file.");
+  }
+  throw cli_error(
+      exit_code::refused, problem,
+      "The program ended at once, or its /proc/PID/smaps may not be read. Record it anew, as its own user.");
 }
 
 }  // namespace
@@ -195,13 +175,8 @@ int cmd_rss(const std::vector<std::string>& words) {
   app.footer(rss_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   if (most == 0) most = SIZE_MAX;
-  const profile p = load_for_command(path);
-  if (p.memory.rows.empty()) {
-    throw cli_error(
-        exit_code::refused, path + ": it does not tell what resident memory consisted of",
-        "It is a merged profile, or of a program that ended at once or whose /proc/PID/smaps may not be "
-        "read. Record the program anew, as its own user, and name its own file.");
-  }
+  const profile p = load_for_command(path, profiler::profile_detail::figures);
+  require_memory(p, path);
   const memory_row& row = at == "end" ? p.memory.rows.back() : *p.memory.highest();
   if (json) {
     print_json(p, row, most);

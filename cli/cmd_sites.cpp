@@ -13,6 +13,7 @@
 #include "cli_error.hpp"
 #include "command_line.hpp"
 #include "commands.hpp"
+#include "json_rows.hpp"
 #include "process_choice.hpp"
 #include "profile_view.hpp"
 #include "profiler/analyze/site_label.hpp"
@@ -66,8 +67,6 @@ std::string type_of(const metric_row& row) {
   return row.who->type + (sure ? "" : "?");
 }
 
-constexpr std::size_t most_type_columns = 32;
-
 // A figure and the margin of its sampling, aligned each.
 class figure_cells {
  public:
@@ -92,127 +91,195 @@ class figure_cells {
   std::vector<std::string> margins_;
 };
 
-std::vector<std::vector<std::string>> cells_of(const profile& p, const std::vector<site_line>& lines) {
-  std::vector<std::vector<std::string>> cells(lines.size() + 1);
-  for (const metric& each : profiler::metrics()) {
-    const figure_cells column(p, lines, each);
-    for (std::size_t row = 0; row < cells.size(); ++row) cells[row].push_back(column.texts()[row]);
+// The metrics and the type, as far as the terminal has room for them, then the place.
+class site_table {
+ public:
+  site_table(const profile& p, const std::vector<site_line>& lines, const metric& sort) : sort_(sort) {
+    for (const metric& each : profiler::metrics()) {
+      columns_.push_back({std::string(each.name), figure_cells(p, lines, each).texts(), &each});
+    }
+    table_column& types = columns_.emplace_back(table_column{"type", {"type"}, nullptr});
+    for (const site_line& line : lines)
+      types.cells.push_back(cut_to_width(type_of(*line.row), most_type_columns));
+    for (const table_column& each : columns_) {
+      std::size_t widest = 0;
+      for (const std::string& cell : each.cells) widest = std::max(widest, display_width(cell));
+      widths_.push_back(widest + gap);
+    }
   }
-  cells[0].emplace_back("type");
-  for (std::size_t row = 0; row < lines.size(); ++row)
-    cells[row + 1].push_back(cut_to_width(type_of(*lines[row].row), most_type_columns));
-  return cells;
-}
+
+  // Chooses the columns for a terminal of that width (0: none) and returns what is left for the places; 0: any width.
+  std::size_t fit(std::size_t terminal) {
+    if (terminal == 0) {
+      stays_.assign(columns_.size(), true);
+      return 0;
+    }
+    std::vector<std::size_t> by_priority;
+    for (std::size_t column = 0; column < columns_.size(); ++column) {
+      const bool is_key = columns_[column].what == &sort_;
+      by_priority.insert(is_key ? by_priority.begin() : by_priority.end(), column);
+    }
+    stays_ = fitting_columns(widths_, by_priority, terminal > least_place ? terminal - least_place : 1);
+    std::size_t used = 0;
+    for (std::size_t column = 0; column < columns_.size(); ++column)
+      used += stays_[column] ? widths_[column] : 0;
+    return terminal > used ? terminal - used : 1;
+  }
+
+  void print(const std::vector<std::string>& places, bool colour) const {
+    for (std::size_t row = 0; row <= places.size(); ++row) {
+      std::string text;
+      for (std::size_t column = 0; column < columns_.size(); ++column) {
+        if (stays_[column]) text += cell(column, row, colour && row > 0);
+      }
+      text += row == 0 ? "where" : places[row - 1];
+      fmt::print("{}\n", row == 0 ? paint(text, style::bold, colour) : text);
+    }
+    std::vector<std::string> names;
+    for (const table_column& each : columns_) names.push_back(each.name);
+    const std::vector<std::string> left_out = columns_without_room(names, stays_);
+    if (left_out.empty()) return;
+    for (const std::string& line : {fmt::format("no room for {}", join(left_out, ", ")),
+                                    std::string("(a wider terminal, --sort METRIC, --json, or | less -S)")})
+      fmt::print("{}\n", paint(line, style::faint, colour));
+  }
+
+ private:
+  static constexpr std::size_t gap = 2;
+  static constexpr std::size_t least_place = 30;
+  static constexpr std::size_t most_type_columns = 32;
+
+  struct table_column {
+    std::string name;
+    std::vector<std::string> cells;  // [0] is the heading
+    const metric* what = nullptr;    // null: the type
+  };
+
+  std::string cell(std::size_t column, std::size_t row, bool colour) const {
+    const table_column& one = columns_[column];
+    const std::size_t width = widths_[column] - gap;
+    const std::string text =
+        one.what == nullptr ? pad_right(one.cells[row], width) : pad_left(one.cells[row], width);
+    return paint(text, one.what == &sort_ ? style::bold : style::plain, colour) + std::string(gap, ' ');
+  }
+
+  const metric& sort_;
+  std::vector<table_column> columns_;
+  std::vector<std::size_t> widths_;  // with the gap
+  std::vector<bool> stays_;
+};
 
 void print_table(const profile& p, const std::vector<site_line>& lines, const metric& sort, name_form form,
                  bool colour) {
-  const std::vector<std::vector<std::string>> cells = cells_of(p, lines);
-  std::vector<std::size_t> widths(cells[0].size());
-  for (const auto& row : cells) {
-    for (std::size_t column = 0; column < row.size(); ++column) {
-      widths[column] = std::max(widths[column], display_width(row[column]));
-    }
+  site_table table(p, lines, sort);
+  const std::size_t left = table.fit(terminal_width(STDOUT_FILENO));
+  const std::vector<std::string> places = show_paths(
+      lines.size(), [&](std::size_t index) { return lines[index].row->frames(p); },
+      form == name_form::whole ? 0 : left, form);
+  table.print(places, colour);
+}
+
+nlohmann::json row_json(const profile& p, const site_line& line) {
+  nlohmann::json row = {{"function", line.where.function},
+                        {"file", line.where.file},
+                        {"line", line.where.line},
+                        {"type", line.row->who == nullptr ? "" : line.row->who->type}};
+  nlohmann::json margins = nlohmann::json::object();
+  for (const metric& each : profiler::metrics()) {
+    row[std::string(each.name)] = each.of(p, line.figures);
+    if (each.variance != nullptr) margins[std::string(each.name)] = margin_of(p, each, line.figures);
   }
-  std::size_t used = 2;
-  for (const std::size_t width : widths) used += width + 2;
-  const std::size_t terminal = terminal_width(STDOUT_FILENO);
-  const std::size_t left =
-      terminal == 0 ? 0 : std::max<std::size_t>(terminal > used ? terminal - used : 0, 30);
-  std::vector<std::vector<profiler::source_frame>> paths;
-  for (const site_line& line : lines) paths.push_back(line.row->frames(p));
-  const std::vector<std::string> places = show_paths(paths, form == name_form::whole ? 0 : left, form);
-  for (std::size_t index = 0; index < cells.size(); ++index) {
-    std::string text;
-    for (std::size_t column = 0; column < widths.size(); ++column) {
-      const bool is_type = column + 1 == widths.size();
-      const std::string cell = is_type ? pad_right(cells[index][column], widths[column])
-                                       : pad_left(cells[index][column], widths[column]);
-      const bool is_key = !is_type && profiler::metrics()[column].name == sort.name;
-      text +=
-          (column == 0 ? "" : "  ") + paint(cell, is_key && index > 0 ? style::bold : style::plain, colour);
-    }
-    text += index == 0 ? "  where" : "  " + places[index - 1];
-    fmt::print("{}\n", index == 0 ? paint(text, style::bold, colour) : text);
-  }
+  row["margins"] = std::move(margins);
+  return row;
 }
 
 void print_json(const profile& p, const std::vector<site_line>& lines, double shown, double total,
                 const metric& sort) {
-  nlohmann::json rows = nlohmann::json::array();
-  for (const site_line& line : lines) {
-    nlohmann::json row = {{"function", line.where.function},
-                          {"file", line.where.file},
-                          {"line", line.where.line},
-                          {"type", line.row->who == nullptr ? "" : line.row->who->type}};
-    nlohmann::json margins = nlohmann::json::object();
-    for (const metric& each : profiler::metrics()) {
-      row[std::string(each.name)] = each.of(p, line.figures);
-      if (each.variance != nullptr) margins[std::string(each.name)] = margin_of(p, each, line.figures);
-    }
-    row["margins"] = std::move(margins);
-    rows.push_back(std::move(row));
+  print_json_rows({{"sort", sort.name}, {"shown", shown}, {"total", total}}, "sites", lines.size(),
+                  [&](std::size_t index) { return row_json(p, lines[index]); });
+}
+
+struct site_lines {
+  std::vector<site_line> lines;  // by the metric, descending
+  std::size_t found = 0;         // sites that match
+  double total = 0;              // of all sites
+};
+
+site_lines lines_of(const profile& p, const std::vector<metric_row>& rows, const metric& sort,
+                    const std::string& filter) {
+  site_lines result;
+  std::map<std::string, std::size_t> known;  // places, with what is allocated there
+  for (const metric_row& row : rows) {
+    const double key = sort.of(p, row.figures());
+    result.total += key;
+    if (!matches(p, row, filter)) continue;
+    const auto frames = row.frames(p);
+    const auto [at, is_new] = known.try_emplace(place_key(p, frames) + type_of(row), result.lines.size());
+    if (is_new) result.lines.push_back({&row, frames[profiler::own_frame(frames)], 0, {}, 0});
+    site_line& line = result.lines[at->second];
+    line.key += key;
+    add(line.figures, row.figures());
+    ++line.sites;
+    ++result.found;
   }
-  const nlohmann::json whole = {{"sort", sort.name}, {"shown", shown}, {"total", total}, {"sites", rows}};
-  fmt::print("{}\n", whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  std::stable_sort(result.lines.begin(), result.lines.end(),
+                   [](const site_line& a, const site_line& b) { return a.key > b.key; });
+  return result;
+}
+
+struct sites_arguments {
+  std::string path, sort_name = "cost", filter, process;
+  std::size_t most = 20;
+  bool json = false;
+  bool full_names = false;
+};
+
+void declare_options(CLI::App& app, sites_arguments& arguments) {
+  set_usage(app, "tarn sites [OPTIONS] FILE");
+  app.add_option("file", arguments.path, "A profile that tarn profile wrote")
+      ->required()
+      ->option_text("FILE");
+  app.add_option("-s,--sort", arguments.sort_name, "The metric to sort by (cost)")->option_text("METRIC");
+  app.add_option("-f,--filter", arguments.filter,
+                 "Only sites with this text in a function, a file or the type")
+      ->option_text("TEXT");
+  add_process_option(app, arguments.process);
+  app.add_option("-n", arguments.most, "So many at most (20); 0 for all")->option_text("N");
+  app.add_flag("--full-names", arguments.full_names, "Names with all template arguments and parameters");
+  app.add_flag("--json", arguments.json, "Print JSON");
+  app.footer(sites_footer);
 }
 
 }  // namespace
 
 int cmd_sites(const std::vector<std::string>& words) {
   CLI::App app{"Show the call sites of a profile as a table.", "sites"};
-  set_usage(app, "tarn sites [OPTIONS] FILE");
-  std::string path, sort_name = "cost", filter, process;
-  std::size_t most = 20;
-  bool json = false;
-  bool full_names = false;
-  app.add_option("file", path, "A profile that tarn profile wrote")->required()->option_text("FILE");
-  app.add_option("-s,--sort", sort_name, "The metric to sort by (cost)")->option_text("METRIC");
-  app.add_option("-f,--filter", filter, "Only sites with this text in a function, a file or the type")
-      ->option_text("TEXT");
-  add_process_option(app, process);
-  app.add_option("-n", most, "So many at most (20); 0 for all")->option_text("N");
-  app.add_flag("--full-names", full_names, "Names with all template arguments and parameters");
-  app.add_flag("--json", json, "Print JSON");
-  app.footer(sites_footer);
+  sites_arguments arguments;
+  declare_options(app, arguments);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
-  const metric& sort = metric_named("--sort", sort_name);
-  const profile p = load_for_command(path, process);
+  const metric& sort = metric_named("--sort", arguments.sort_name);
+  const profile p = load_for_command(arguments.path, arguments.process, profiler::profile_detail::figures);
   const std::vector<metric_row> rows = profiler::metric_rows(p);
-  std::vector<site_line> lines;
-  std::map<std::string, std::size_t> known;  // places, with what is allocated there
-  double total = 0, shown = 0;
-  std::size_t found = 0, shown_sites = 0;
-  for (const metric_row& row : rows) {
-    const double key = sort.of(p, row.figures());
-    total += key;
-    if (!matches(p, row, filter)) continue;
-    const auto frames = row.frames(p);
-    const auto [at, is_new] = known.try_emplace(place_key(p, frames) + type_of(row), lines.size());
-    if (is_new) lines.push_back({&row, frames[profiler::own_frame(frames)], 0, {}, 0});
-    lines[at->second].key += key;
-    add(lines[at->second].figures, row.figures());
-    ++lines[at->second].sites;
-    ++found;
-  }
-  std::stable_sort(lines.begin(), lines.end(),
-                   [](const site_line& a, const site_line& b) { return a.key > b.key; });
-  if (most != 0 && lines.size() > most) lines.resize(most);
+  auto [lines, found, total] = lines_of(p, rows, sort, arguments.filter);
+  if (arguments.most != 0 && lines.size() > arguments.most) lines.resize(arguments.most);
+  double shown = 0;
+  std::size_t shown_sites = 0;
   for (const site_line& line : lines) {
     shown += line.key;
     shown_sites += line.sites;
   }
-  if (json) {
+  if (arguments.json) {
     print_json(p, lines, shown, total, sort);
     return exit_code::success;
   }
   const bool colour = wants_colour(STDOUT_FILENO);
-  const name_form form = full_names ? name_form::whole : name_form::shortened;
+  const name_form form = arguments.full_names ? name_form::whole : name_form::shortened;
   if (!lines.empty()) print_table(p, lines, sort, form, colour);
-  fmt::print("{}\n",
-             paint(fmt::format("{} of {} {}: {} of {} in all ({})", shown_sites, found,
-                               filter.empty() ? "sites" : "sites that match", show_value(sort.unit, shown),
-                               show_value(sort.unit, total), show_percent(shown, total)),
-                   style::faint, colour));
+  fmt::print("{}\n", paint(fmt::format("{} of {} {}: {} of {} in all ({})", shown_sites, found,
+                                       arguments.filter.empty() ? "sites" : "sites that match",
+                                       show_value(sort.unit, shown), show_value(sort.unit, total),
+                                       show_percent(shown, total)),
+                           style::faint, colour));
   return exit_code::success;
 }
 

@@ -33,7 +33,7 @@ void flush_standard_output() {
 }
 
 output_file::output_file(std::string option, const std::string& path)
-    : option_(std::move(option)), path_(path) {
+    : option_(std::move(option)), path_(path), exceptions_(std::uncaught_exceptions()) {
   if (path == "-") {
     descriptor_ = STDOUT_FILENO;
     return;
@@ -50,7 +50,8 @@ output_file::output_file(std::string option, const std::string& path)
 
 output_file::~output_file() {
   if (descriptor_ >= 0 && descriptor_ != STDOUT_FILENO) close(descriptor_);
-  if (created_ && !written_) unlink(path_.c_str());
+  const bool is_whole = written_ && std::uncaught_exceptions() == exceptions_;
+  if (created_ && !is_whole) unlink(path_.c_str());
 }
 
 void output_file::write(std::string_view text) {

@@ -26,7 +26,7 @@ class output_file {
  public:
   // "-" is standard output. `option` is how messages call it. Throws cli_error (usage).
   output_file(std::string option, const std::string& path);
-  // Removes the file if it was made here and never written.
+  // Removes the file if it was made here, and never written or not to its end: where an exception ends the work.
   ~output_file();
   output_file(const output_file&) = delete;
   output_file& operator=(const output_file&) = delete;
@@ -41,6 +41,7 @@ class output_file {
   int descriptor_ = -1;
   bool created_ = false;
   bool written_ = false;
+  int exceptions_;  // that were under way when the work began
 };
 
 }  // namespace tarn::cli

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "cli_error.hpp"
 #include "process_table.hpp"
@@ -74,16 +75,18 @@ profile merge_files(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     profile p = load_parts_for_command(path);
     if (first) require_same_kind(*first, p, path);
-    merger.add(p);
-    if (first) continue;
-    first.emplace();
-    first->mode = p.mode;
+    if (!first) {
+      first.emplace();
+      first->mode = p.mode;
+    }
+    merger.add(std::move(p));
   }
   return merger.take();
 }
 
-profile load_for_command(const std::string& path, const std::string& choice) {
-  profile parts = load_parts_for_command(path);
+profile load_for_command(const std::string& path, const std::string& choice,
+                         profiler::profile_detail detail) {
+  profile parts = load_parts_for_command(path, detail);
   if (parts.processes.empty()) {
     if (!choice.empty() && !is_chosen(profiler::summary_of(parts), choice)) {
       refuse_choice(path, choice, {profiler::summary_of(parts)});

@@ -23,7 +23,8 @@ profiler::profile merge_files(const std::vector<std::string>& paths);
 
 // The profile to show: all of it, or, where `choice` is not empty, the processes of that number or name as one program.
 // Throws cli_error, usage where there is none.
-profiler::profile load_for_command(const std::string& path, const std::string& choice);
+profiler::profile load_for_command(const std::string& path, const std::string& choice,
+                                   profiler::profile_detail detail = profiler::profile_detail::all);
 
 // Throws cli_error (refused) for a merged profile: it has no events to replay.
 void require_events(const profiler::profile& p, const std::string& path);

@@ -11,6 +11,7 @@
 
 #include "cli_error.hpp"
 #include "comparison_report.hpp"
+#include "profile_view.hpp"
 #include "proof_report.hpp"
 #include "proof_rounds.hpp"
 #include "repeat.hpp"
@@ -43,7 +44,8 @@ void prove_recorded(const recorded_profile& recorded, bool quiet) {
     wishes.progress = !quiet;
     const proof_result result = prove_profile(recorded.path, recorded.content, wishes);
     for (const std::string& note : result.notes) print_note(note);
-    fmt::print(stderr, "\n{}\n", render_proof(result, wants_colour(STDERR_FILENO)));
+    fmt::print(stderr, "\n{}\n",
+               render_proof(result, wants_colour(STDERR_FILENO), terminal_width(STDERR_FILENO)));
     for (const std::string& line : render_proof_verdict(result.proven)) fmt::print(stderr, "{}\n", line);
     fmt::print(stderr, "{}", render_failures(result.outcome));
   } catch (const std::exception& error) {

@@ -7,7 +7,8 @@
 
 #include <cctype>
 #include <cmath>
-#include <map>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "cli_error.hpp"
@@ -52,6 +53,15 @@ std::string show_function(const profiler::source_frame& frame, name_form form) {
   return is_plain || form == name_form::whole ? frame.function : profiler::short_name(frame.function);
 }
 
+// Which of them there are several times.
+std::vector<bool> find_alike(const std::vector<std::string>& texts) {
+  std::unordered_map<std::string_view, std::size_t> counts;
+  for (const std::string& text : texts) ++counts[text];
+  std::vector<bool> alike;
+  for (const std::string& text : texts) alike.push_back(counts[text] > 1);
+  return alike;
+}
+
 // The frame that is `steps` further out, without the interpreter's between Python functions.
 std::size_t caller_of(const std::vector<profiler::source_frame>& path, std::size_t frame, std::size_t steps) {
   while (steps > 0 && frame < path.size()) {
@@ -65,10 +75,11 @@ std::size_t caller_of(const std::vector<profiler::source_frame>& path, std::size
 
 namespace {
 
-profiler::profile load_with_names(const std::string& path,
-                                  profiler::profile (*load)(const std::string& path)) {
+profiler::profile load_with_names(const std::string& path, profiler::profile_detail detail,
+                                  profiler::profile (*load)(const std::string& path,
+                                                            profiler::profile_detail detail)) {
   try {
-    profiler::profile p = load(path);
+    profiler::profile p = load(path, detail);
     if (!p.damage.empty()) print_note(fmt::format("{}: {}", path, p.damage));
     if (!profiler::has_native_symbols(p) && p.stacks.size() > 1) {
       for (const std::string& sentence : profiler::add_symbols(p)) print_note(sentence);
@@ -81,12 +92,12 @@ profiler::profile load_with_names(const std::string& path,
 
 }  // namespace
 
-profiler::profile load_for_command(const std::string& path) {
-  return load_with_names(path, profiler::load_profile);
+profiler::profile load_for_command(const std::string& path, profiler::profile_detail detail) {
+  return load_with_names(path, detail, profiler::load_profile);
 }
 
-profiler::profile load_parts_for_command(const std::string& path) {
-  return load_with_names(path, profiler::load_parts);
+profiler::profile load_parts_for_command(const std::string& path, profiler::profile_detail detail) {
+  return load_with_names(path, detail, profiler::load_parts);
 }
 
 const profiler::metric& metric_named(const std::string& option, const std::string& name) {
@@ -167,23 +178,34 @@ std::string show_frame(const profiler::source_frame& frame, std::size_t width, n
   return cut_in_middle(function, width == 0 ? 0 : std::max<std::size_t>(left, 10)) + "  " + place;
 }
 
-std::vector<std::string> show_paths(const std::vector<std::vector<profiler::source_frame>>& paths,
-                                    std::size_t width, name_form form) {
+std::vector<std::string> show_paths(std::size_t count, const path_source& path, std::size_t width,
+                                    name_form form) {
   std::vector<std::string> shown;
-  for (const auto& path : paths) shown.push_back(show_frame(path[profiler::own_frame(path)], 0, form));
+  for (std::size_t index = 0; index < count; ++index) {
+    const auto frames = path(index);
+    shown.push_back(show_frame(frames[profiler::own_frame(frames)], 0, form));
+  }
+  std::vector<bool> has_callers(count);
   for (std::size_t callers = 1; callers <= most_callers; ++callers) {
-    std::map<std::string, int> alike;
-    for (const std::string& text : shown) ++alike[text];
-    for (std::size_t index = 0; index < paths.size(); ++index) {
-      const std::size_t caller = caller_of(paths[index], profiler::own_frame(paths[index]), callers);
-      if (alike[shown[index]] < 2 || caller >= paths[index].size()) continue;
-      shown[index] += " < " + show_function(paths[index][caller], form);
+    const std::vector<bool> is_alike = find_alike(shown);
+    for (std::size_t index = 0; index < count; ++index) {
+      if (!is_alike[index]) continue;
+      const auto frames = path(index);
+      const std::size_t caller = caller_of(frames, profiler::own_frame(frames), callers);
+      if (caller >= frames.size()) continue;
+      shown[index] += " < " + show_function(frames[caller], form);
+      has_callers[index] = true;
     }
   }
-  for (std::size_t index = 0; index < paths.size(); ++index) {
-    const bool is_alone = shown[index].find(" < ") == std::string::npos;
-    shown[index] = is_alone ? show_frame(paths[index][profiler::own_frame(paths[index])], width, form)
-                            : cut_to_width(shown[index], width);
+  if (width == 0) return shown;
+  for (std::size_t index = 0; index < count; ++index) {
+    if (display_width(shown[index]) <= width) continue;
+    if (has_callers[index]) {
+      shown[index] = cut_to_width(shown[index], width);
+    } else {
+      const auto frames = path(index);
+      shown[index] = show_frame(frames[profiler::own_frame(frames)], width, form);
+    }
   }
   return shown;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,11 @@ namespace tarn::cli {
 
 // The profile, with its symbols: those of the file, or, where the profiler had no time to find them, found now. Tells what
 // is damaged on stderr. Throws cli_error (refused).
-profiler::profile load_for_command(const std::string& path);
+profiler::profile load_for_command(const std::string& path,
+                                   profiler::profile_detail detail = profiler::profile_detail::all);
 // The same, but each process of a merged profile has sites of its own (load_parts).
-profiler::profile load_parts_for_command(const std::string& path);
+profiler::profile load_parts_for_command(const std::string& path,
+                                         profiler::profile_detail detail = profiler::profile_detail::all);
 
 // Throws cli_error (usage), with the name that was probably meant.
 const profiler::metric& metric_named(const std::string& option, const std::string& name);
@@ -34,8 +37,10 @@ std::string show_frame(const profiler::source_frame& frame, std::size_t width,
                        name_form form = name_form::shortened);
 // The same for each of several paths (frames innermost first, none empty); where two come out alike, with as many callers
 // as tell them apart, at most three: "allocate  memory.cpp:12 < parse < load".
-std::vector<std::string> show_paths(const std::vector<std::vector<profiler::source_frame>>& paths,
-                                    std::size_t width, name_form form = name_form::shortened);
+// `path` gives the frames of one; it is asked anew for each use, as the frames of many paths are much memory.
+using path_source = std::function<std::vector<profiler::source_frame>(std::size_t index)>;
+std::vector<std::string> show_paths(std::size_t count, const path_source& path, std::size_t width,
+                                    name_form form = name_form::shortened);
 // Names are cut in their middle: what distinguishes them often stands at the end.
 std::string cut_to_width(const std::string& text, std::size_t width);
 std::string cut_in_middle(const std::string& text, std::size_t width);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "comparison_report.hpp"
+#include "profile_view.hpp"
 #include "profiler/analyze/advice_proof.hpp"
 #include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
@@ -20,9 +21,6 @@ using profiler::proof_way;
 using profiler::proven_figure;
 
 namespace {
-
-constexpr std::size_t name_width = 17;
-constexpr std::size_t cell_width = 24;
 
 struct told_metric {
   proof_metric metric;
@@ -51,15 +49,78 @@ style style_of(const proven_figure& figure) {
 
 bool has_figures(const proof_way& way) { return way.failure.empty(); }
 
-std::string proof_row(const proof_way& way, bool colour) {
-  std::string row = pad_right(way.name, name_width);
-  for (const told_metric& each : told_metrics) {
-    const proven_figure& figure = way.of(each.metric);
-    const std::string mark = figure.outcome == proof_outcome::none ? " " : "*";
-    row += paint(pad_left(change_cell(figure) + mark, cell_width), style_of(figure), colour);
-  }
-  return row + "\n";
+std::string marked_cell(const proven_figure& figure) {
+  return change_cell(figure) + (figure.outcome == proof_outcome::none ? " " : "*");
 }
+
+// The ways that have figures, a row each, in as many columns as fit into `width`.
+class proof_table {
+ public:
+  proof_table(const profiler::proof& what, std::size_t width) {
+    for (const proof_way& way : what.ways) {
+      if (has_figures(way)) ways_.push_back(&way);
+    }
+    name_columns_ = display_width(heading);
+    for (const proof_way* way : ways_) name_columns_ = std::max(name_columns_, display_width(way->name));
+    for (const told_metric& each : told_metrics) {
+      std::size_t widest = display_width(each.name) + 1;
+      for (const proof_way* way : ways_)
+        widest = std::max(widest, display_width(marked_cell(way->of(each.metric))));
+      widths_.push_back(widest + 2);
+    }
+    choose_columns(width);
+  }
+
+  std::string render(bool colour) const {
+    std::string header = pad_right(heading, name_columns_);
+    for (std::size_t column = 0; column < widths_.size(); ++column) {
+      if (stays_[column]) header += pad_left(std::string(told_metrics[column].name) + " ", widths_[column]);
+    }
+    std::string text = paint(header, style::bold, colour) + "\n";
+    for (const proof_way* way : ways_) text += row(*way, colour);
+    const std::string left_out = left_out_columns();
+    if (left_out.empty()) return text;
+    return text + paint(fmt::format("no room for {}: a wider terminal, --json, or | cat\n", left_out),
+                        style::faint, colour);
+  }
+
+ private:
+  static constexpr const char* heading = "change in %";
+  static constexpr std::size_t least_name_columns = 16;
+
+  // Names are cut before a column goes; CPU time and peak memory go last.
+  void choose_columns(std::size_t width) {
+    const std::vector<std::size_t> by_priority = {0, 2, 1, 3};
+    const std::size_t least = std::min(name_columns_, least_name_columns);
+    stays_ = fitting_columns(widths_, by_priority, width > least ? width - least : width);
+    if (width == 0) return;
+    std::size_t used = 0;
+    for (std::size_t column = 0; column < widths_.size(); ++column)
+      used += stays_[column] ? widths_[column] : 0;
+    name_columns_ = std::min(name_columns_, std::max(least, width > used ? width - used : 0));
+  }
+
+  std::string row(const proof_way& way, bool colour) const {
+    std::string text = pad_right(cut_in_middle(way.name, name_columns_), name_columns_);
+    for (std::size_t column = 0; column < widths_.size(); ++column) {
+      const proven_figure& figure = way.of(told_metrics[column].metric);
+      if (stays_[column])
+        text += paint(pad_left(marked_cell(figure), widths_[column]), style_of(figure), colour);
+    }
+    return text + "\n";
+  }
+
+  std::string left_out_columns() const {
+    std::vector<std::string> names;
+    for (const told_metric& each : told_metrics) names.emplace_back(each.name);
+    return join(columns_without_room(names, stays_), ", ");
+  }
+
+  std::vector<const proof_way*> ways_;
+  std::size_t name_columns_ = 0;
+  std::vector<std::size_t> widths_;
+  std::vector<bool> stays_;
+};
 
 std::string headline_of(const proof_way& way) {
   std::string text = fmt::format("{}: {}", way.name, way.headline);
@@ -124,7 +185,7 @@ void add_layer(const profiler::proof& what, std::vector<std::string>& lines) {
 
 }  // namespace
 
-std::string render_proof(const proof_result& result, bool colour) {
+std::string render_proof(const proof_result& result, bool colour, std::size_t width) {
   const profiler::proof& what = result.proven;
   const auto unchanged = std::find_if(what.ways.begin(), what.ways.end(), has_figures);
   std::string text;
@@ -134,12 +195,7 @@ std::string render_proof(const proof_result& result, bool colour) {
       text += fmt::format(" {} {}{}", each.show(unchanged->of(each.metric).before).text, each.name,
                           each.metric == proof_metric::faults ? "\n\n" : ",");
     }
-    std::string header = pad_right("change in %", name_width);
-    for (const told_metric& each : told_metrics) header += pad_left(std::string(each.name) + " ", cell_width);
-    text += paint(header, style::bold, colour) + "\n";
-  }
-  for (const proof_way& way : what.ways) {
-    if (has_figures(way)) text += proof_row(way, colour);
+    text += proof_table(what, width).render(colour);
   }
   const int needed = rounds_for_intervals(what.ways.size());
   text += paint(fmt::format("{} in random order; in brackets {}; *: beyond noise\n",

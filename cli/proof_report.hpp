@@ -2,6 +2,7 @@
 // proof_report: the table, the verdict in plain words, and the JSON of a proof. Pure functions; any thread.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -11,7 +12,8 @@
 
 namespace tarn::cli {
 
-std::string render_proof(const proof_result& result, bool colour);
+// The table is at most `width` wide, as far as one of its columns fits; 0: of any width.
+std::string render_proof(const proof_result& result, bool colour, std::size_t width);
 // Sentences, one per line. The first says which way gains most, or that none gains.
 std::vector<std::string> render_proof_verdict(const profiler::proof& what);
 // What the proof makes of the advice that the profile held.

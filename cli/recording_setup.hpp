@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // recording_setup: what `tarn profile` and `tarn attach` have in common: the prices that a recording is given, what is told
-// of the place, and what is told of the files at the end. Defined in cmd_profile.cpp.
+// of the place, and what is told of the files at the end.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -90,6 +90,28 @@ std::string pad_left(std::string_view text, std::size_t width) {
   return std::string(columns < width ? width - columns : 0, ' ').append(text);
 }
 
+std::vector<bool> fitting_columns(const std::vector<std::size_t>& widths,
+                                  const std::vector<std::size_t>& by_priority, std::size_t room) {
+  std::vector<bool> stays(widths.size(), room == 0);
+  std::size_t used = 0;
+  for (std::size_t index = 0; index < by_priority.size() && room != 0; ++index) {
+    const std::size_t column = by_priority[index];
+    if (index > 0 && used + widths[column] > room) break;
+    used += widths[column];
+    stays[column] = true;
+  }
+  return stays;
+}
+
+std::vector<std::string> columns_without_room(const std::vector<std::string>& names,
+                                              const std::vector<bool>& stays) {
+  std::vector<std::string> left_out;
+  for (std::size_t column = 0; column < names.size(); ++column) {
+    if (!stays[column]) left_out.push_back(names[column]);
+  }
+  return left_out;
+}
+
 std::string pad_right(std::string_view text, std::size_t width) {
   const std::size_t columns = display_width(text);
   return std::string(text).append(columns < width ? width - columns : 0, ' ');

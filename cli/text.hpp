@@ -24,6 +24,13 @@ std::string format_exit(int wait_status);  // "exit status 3", "killed by signal
 std::size_t display_width(std::string_view text);
 std::string pad_left(std::string_view text, std::size_t width);
 std::string pad_right(std::string_view text, std::size_t width);
+// Which columns of a table stay where it may be `room` wide: as many of `by_priority`, in that order, as fit; the first always.
+// `widths` are those of all columns, with the space between them. `room` 0: all stay.
+std::vector<bool> fitting_columns(const std::vector<std::size_t>& widths,
+                                  const std::vector<std::size_t>& by_priority, std::size_t room);
+// The names of those that do not stay.
+std::vector<std::string> columns_without_room(const std::vector<std::string>& names,
+                                              const std::vector<bool>& stays);
 
 // The candidate that `word` is most likely a slip of, or "" when none is near.
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);

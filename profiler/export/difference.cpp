@@ -8,9 +8,8 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <stdexcept>
-#include <unordered_map>
+#include <tuple>
 #include <utility>
 
 #include "profiler/analyze/site_label.hpp"
@@ -22,18 +21,7 @@ namespace {
 
 constexpr double least_site_share = 0.01;
 
-// A function without a symbol is known by its place in the module, which is another one after a change of the module.
-std::string identity_of(const metric_row& row, const std::vector<source_frame>& frames) {
-  std::string key;
-  for (const source_frame& frame : frames) {
-    key += frame.function;
-    key += '\n';
-  }
-  return key + (row.who == nullptr ? std::string() : row.who->type);
-}
-
-void add_figures(std::vector<difference_builder::one_value>& to, const profile& p,
-                 const site_figures& figures) {
+void add_figures(difference_builder::column_values& to, const profile& p, const site_figures& figures) {
   for (std::size_t index = 0; index < to.size(); ++index) {
     to[index].value += metrics()[index].of(p, figures);
     to[index].variance += metrics()[index].variance(p, figures);
@@ -92,106 +80,158 @@ double change::share() const noexcept {
 }
 
 difference difference::between(const profile& before, const profile& after) {
-  difference_builder builder;
+  difference_builder builder(1, 1);
   profile first = before, second = after;
   builder.add(difference_builder::side::before, first);
   builder.add(difference_builder::side::after, second);
   return builder.take();
 }
 
-void difference_builder::add(std::vector<sums>& to, side which, const column_values& values) {
+difference_builder::difference_builder(std::size_t before, std::size_t after) : recordings_{before, after} {}
+
+void difference_builder::add_values(std::array<change, metric_count>& to, squares* squared, side which,
+                                    const column_values& values) const {
+  const auto count = static_cast<double>(recordings_[static_cast<std::size_t>(which)]);
   for (std::size_t index = 0; index < values.size(); ++index) {
     (which == side::before ? to[index].before : to[index].after) += values[index].value;
-    (which == side::before ? to[index].variance_before : to[index].variance_after) += values[index].variance;
-    to[index].squares += values[index].value * values[index].value;
+    to[index].margin += values[index].variance / (count * count);
+    if (squared != nullptr) (*squared)[index] += values[index].value * values[index].value;
   }
 }
 
+std::uint32_t difference_builder::row_of(const path_identity& identity, const metric_row& row,
+                                         const profile& p) {
+  const auto at = std::lower_bound(
+      known_.begin(), known_.end(), identity,
+      [](const known_site& one, const path_identity& wanted) { return one.identity < wanted; });
+  if (at != known_.end() && at->identity == identity) return at->row;
+  const auto next = static_cast<std::uint32_t>(changes_.sites.size());
+  new_.push_back({identity, next});
+  const std::vector<source_frame> frames = row.frames(p);
+  const source_frame& where = frames[own_frame(frames)];
+  const auto [place, is_new_place] = place_rows_.try_emplace(
+      {where.function, where.file, where.line}, static_cast<std::uint32_t>(changes_.places.size()));
+  if (is_new_place) changes_.places.push_back(where);
+  const auto [type, is_new_type] = type_rows_.try_emplace(row.who == nullptr ? std::string() : row.who->type,
+                                                          static_cast<std::uint32_t>(changes_.types.size()));
+  if (is_new_type) changes_.types.push_back(type->first);
+  changes_.sites.push_back({place->second, type->second, {}});
+  if (knows_scatter()) site_squares_.emplace_back();
+  return next;
+}
+
+namespace {
+
+struct identified_row {
+  path_identity identity;
+  std::uint32_t row = 0;
+};
+
+// The rows of one site lie next to each other.
+std::vector<identified_row> rows_by_identity(const profile& p, const std::vector<metric_row>& rows,
+                                             name_numbers& names) {
+  const std::vector<path_identity> paths = identities_of(p, names);
+  std::vector<identified_row> identified;
+  identified.reserve(rows.size());
+  for (std::size_t index = 0; index < rows.size(); ++index) {
+    const site* who = rows[index].who;
+    const bool has_path = who != nullptr && who->stack != 0;
+    const path_identity path =
+        has_path ? paths[who->stack]
+                 : extend({}, names.of(who == nullptr ? rows[index].label : "[no call path]"));
+    const std::uint32_t type = names.of(who == nullptr ? "type " : "type " + who->type);
+    identified.push_back({extend(path, type), static_cast<std::uint32_t>(index)});
+  }
+  std::sort(identified.begin(), identified.end(),
+            [](const identified_row& left, const identified_row& right) {
+              return std::tie(left.identity, left.row) < std::tie(right.identity, right.row);
+            });
+  return identified;
+}
+
+}  // namespace
+
 void difference_builder::add(side which, profile& p) {
-  if (recordings_[0] + recordings_[1] == 0) prices_ = p.prices;
-  ++recordings_[static_cast<std::size_t>(which)];
+  if (!std::exchange(has_prices_, true)) prices_ = p.prices;
   p.prices = prices_;
   fit_costs(p);
   // How many faults there were in all is known where some are left for others (cost_of_all).
   const bool are_faults_known = p.other_faults + p.unseen_faults > 0;
-  // Several rows of a recording may be one site here: their sum is what has a square.
-  std::unordered_map<site_sums*, column_values> values;
-  column_values total(metrics().size());
-  for (const metric_row& row : metric_rows(p)) {
-    const std::vector<source_frame> frames = row.frames(p);
-    site_sums& site = sites_[identity_of(row, frames)];
-    if (site.values.empty()) {
-      site.values.resize(metrics().size());
-      site.where = frames[own_frame(frames)];
-      if (row.who != nullptr) site.type = row.who->type;
+  const std::vector<metric_row> rows = metric_rows(p);
+  const std::vector<identified_row> identified = rows_by_identity(p, rows, names_);
+  column_values total;
+  for (std::size_t first = 0; first < identified.size();) {
+    // Several rows of a recording may be one site here: their sum is what has a square.
+    const path_identity& identity = identified[first].identity;
+    const std::uint32_t site = row_of(identity, rows[identified[first].row], p);
+    column_values values;
+    for (; first < identified.size() && identified[first].identity == identity; ++first) {
+      site_figures figures = rows[identified[first].row].figures();
+      add_figures(values, p, figures);
+      if (are_faults_known) figures.faults_variance = 0;
+      add_figures(total, p, figures);
     }
-    site_figures figures = row.figures();
-    add_figures(values.try_emplace(&site, metrics().size()).first->second, p, figures);
-    if (are_faults_known) figures.faults_variance = 0;
-    add_figures(total, p, figures);
+    add_values(changes_.sites[site].values, knows_scatter() ? &site_squares_[site] : nullptr, which, values);
   }
-  for (const auto& [site, columns] : values) add(site->values, which, columns);
-  totals_.resize(metrics().size());
-  add(totals_, which, total);
+  add_values(changes_.totals, &total_squares_, which, total);
+  const auto middle = static_cast<std::ptrdiff_t>(known_.size());
+  known_.insert(known_.end(), new_.begin(), new_.end());
+  new_ = {};
+  std::inplace_merge(
+      known_.begin(), known_.begin() + middle, known_.end(),
+      [](const known_site& left, const known_site& right) { return left.identity < right.identity; });
 }
 
-change difference_builder::change_of(const sums& of, bool is_time, double run_bound,
-                                     double sample_bound) const {
+void difference_builder::finish(change& of, const squares* squared, std::size_t metric_index,
+                                double run_bound, double sample_bound) const {
   const auto count_before = static_cast<double>(recordings_[0]),
              count_after = static_cast<double>(recordings_[1]);
-  change result;
-  result.before = of.before / count_before;
-  result.after = of.after / count_after;
-  double sampling =
-      of.variance_before / (count_before * count_before) + of.variance_after / (count_after * count_after);
-  const double degrees = count_before + count_after - 2;
+  const change sums = of;
+  of.before = sums.before / count_before;
+  of.after = sums.after / count_after;
+  double sampling = sums.margin;
   double between_runs = 0;
-  if (degrees > 0) {
-    const double scatter = of.squares - of.before * result.before - of.after * result.after;
+  if (knows_scatter()) {
+    const double square = (*squared)[metric_index];
+    const double scatter = square - sums.before * of.before - sums.after * of.after;
     // What rounding leaves of equal values is no scatter.
-    if (scatter > 1e-12 * of.squares) between_runs = scatter / degrees * (1 / count_before + 1 / count_after);
-  } else if (is_time) {
-    sampling += usual_spread_of_time * usual_spread_of_time *
-                (result.before * result.before + result.after * result.after);
+    if (scatter > 1e-12 * square)
+      between_runs = scatter / (count_before + count_after - 2) * (1 / count_before + 1 / count_after);
+  } else if (metrics()[metric_index].unit == metric_unit::nanoseconds) {
+    sampling += usual_spread_of_time * usual_spread_of_time * (of.before * of.before + of.after * of.after);
   }
-  result.margin = std::max(run_bound * std::sqrt(between_runs), sample_bound * std::sqrt(sampling));
-  return result;
+  of.margin = std::max(run_bound * std::sqrt(between_runs), sample_bound * std::sqrt(sampling));
 }
 
 std::size_t difference_builder::sites_that_count(std::size_t metric_index) const {
-  const sums& total = totals_[metric_index];
-  return static_cast<std::size_t>(std::count_if(sites_.begin(), sites_.end(), [&](const auto& one) {
-    const sums& value = one.second.values[metric_index];
-    return (value.before > 0 && value.before >= least_site_share * total.before) ||
-           (value.after > 0 && value.after >= least_site_share * total.after);
-  }));
+  const change& total = changes_.totals[metric_index];
+  return static_cast<std::size_t>(
+      std::count_if(changes_.sites.begin(), changes_.sites.end(), [&](const site_change& one) {
+        const change& value = one.values[metric_index];
+        return (value.before > 0 && value.before >= least_site_share * total.before) ||
+               (value.after > 0 && value.after >= least_site_share * total.after);
+      }));
 }
 
 difference difference_builder::take() {
-  difference result;
-  result.recordings_before = recordings_[0];
-  result.recordings_after = recordings_[1];
-  result.sites.resize(sites_.size());
+  known_ = {};
+  changes_.recordings_before = recordings_[0];
+  changes_.recordings_after = recordings_[1];
   const std::size_t degrees = std::max<std::size_t>(1, recordings_[0] + recordings_[1] - 2);
-  for (std::size_t index = 0; index < totals_.size(); ++index) {
-    const bool is_time = metrics()[index].unit == metric_unit::nanoseconds;
-    result.totals.push_back(change_of(totals_[index], is_time, student_bound(degrees, difference_confidence),
-                                      normal_bound(difference_confidence)));
+  for (std::size_t index = 0; index < metric_count; ++index) {
     const auto counting = static_cast<double>(std::max<std::size_t>(1, sites_that_count(index)));
     const double confidence = 1 - (1 - difference_confidence) / counting;
     const double run_bound = student_bound(degrees, confidence), sample_bound = normal_bound(confidence);
-    auto one = result.sites.begin();
-    for (const auto& [key, site] : sites_) {
-      (one++)->values.push_back(change_of(site.values[index], is_time, run_bound, sample_bound));
+    for (std::size_t site = 0; site < changes_.sites.size(); ++site) {
+      finish(changes_.sites[site].values[index], knows_scatter() ? &site_squares_[site] : nullptr, index,
+             run_bound, sample_bound);
     }
+    finish(changes_.totals[index], &total_squares_, index, student_bound(degrees, difference_confidence),
+           normal_bound(difference_confidence));
   }
-  auto one = result.sites.begin();
-  for (auto& [key, site] : sites_) {
-    one->where = std::move(site.where);
-    (one++)->type = std::move(site.type);
-  }
-  *this = {};
-  return result;
+  difference taken = std::move(changes_);
+  *this = difference_builder(recordings_[0], recordings_[1]);
+  return taken;
 }
 
 change_limit change_limit::parse(std::string_view text) {
@@ -244,7 +284,7 @@ std::vector<std::string> exceeded(const difference& changes, const change_limit&
         value.before >= least_site_share * total.before || value.after >= least_site_share * total.after;
     if (!counts || (value.before <= 0 && value.after <= 0) || !is_beyond(value, limit)) continue;
     sentences.push_back(fmt::format("{}: {} of {} {}", limit.text, metrics()[limit.metric_index].name,
-                                    one.where.function, share_text(value)));
+                                    changes.place_of(one).function, share_text(value)));
   }
   return sentences;
 }

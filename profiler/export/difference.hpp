@@ -9,14 +9,17 @@
 // of the total hold (Bonferroni).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "profiler/export/metrics.hpp"
+#include "profiler/export/path_identity.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
@@ -33,9 +36,9 @@ struct change {
 };
 
 struct site_change {
-  source_frame where;  // site_label
-  std::string type;
-  std::vector<change> values;  // in the order of metrics()
+  std::uint32_t place = 0;                  // of difference::places
+  std::uint32_t type = 0;                   // of difference::types
+  std::array<change, metric_count> values;  // in the order of metrics()
 };
 
 // Costs of one recording alone are taken to differ by this part from run to run: its standard deviation.
@@ -44,52 +47,67 @@ inline constexpr double usual_spread_of_time = 0.05;
 inline constexpr double difference_confidence = 0.95;
 
 struct difference {
-  std::vector<change> totals;  // in the order of metrics()
+  std::array<change, metric_count> totals;  // in the order of metrics()
   std::vector<site_change> sites;
+  std::vector<source_frame> places;  // of sites: site_label
+  std::vector<std::string> types;
   std::size_t recordings_before = 0;
   std::size_t recordings_after = 0;
+
+  const source_frame& place_of(const site_change& one) const { return places[one.place]; }
+  const std::string& type_of(const site_change& one) const { return types[one.type]; }
 
   static difference between(const profile& before, const profile& after);
 };
 
-// Takes one recording after the other; keeps sums of them.
+// Takes one recording after the other and keeps sums of them: some 300 bytes for each site that differs from the others.
 class difference_builder {
  public:
   enum class side : std::uint8_t { before, after };
 
-  // Of each side at least one. `p` is left with the first one's prices.
+  // How many recordings of each side will be added; of each side at least one.
+  difference_builder(std::size_t before, std::size_t after);
+
+  // `p` is left with the first one's prices.
   void add(side which, profile& p);
-  const price_list& prices() const noexcept { return prices_; }
+  // Requires that all recordings were added; the builder is empty then.
   difference take();
 
   struct one_value {
     double value = 0;
     double variance = 0;  // of the sampling
   };
-  using column_values = std::vector<one_value>;  // in the order of metrics()
+  using column_values = std::array<one_value, metric_count>;  // in the order of metrics()
 
  private:
-  // What a metric has been in all recordings. Where a recording does not have the site, it is 0.
-  struct sums {
-    double before = 0;
-    double after = 0;
-    double squares = 0;
-    double variance_before = 0;  // of the sampling within the recordings
-    double variance_after = 0;
+  using squares = std::array<double, metric_count>;
+  struct known_site {
+    path_identity identity;
+    std::uint32_t row = 0;  // of changes_.sites
   };
-  struct site_sums {
-    source_frame where;
-    std::string type;
-    std::vector<sums> values;
-  };
-  static void add(std::vector<sums>& to, side which, const column_values& values);
-  change change_of(const sums& of, bool is_time, double run_bound, double sample_bound) const;
+
+  void add_values(std::array<change, metric_count>& to, squares* squared, side which,
+                  const column_values& values) const;
+  // The row of a site; a new one where it is met for the first time.
+  std::uint32_t row_of(const path_identity& identity, const metric_row& row, const profile& p);
+  bool knows_scatter() const noexcept { return recordings_[0] + recordings_[1] > 2; }
+  void finish(change& of, const squares* squared, std::size_t metric_index, double run_bound,
+              double sample_bound) const;
   std::size_t sites_that_count(std::size_t metric_index) const;
 
-  std::map<std::string, site_sums> sites_;
-  std::vector<sums> totals_;
-  std::size_t recordings_[2] = {};
+  std::size_t recordings_[2];
+  bool has_prices_ = false;
   price_list prices_;
+  name_numbers names_;
+  // Until take(), `before` and `after` of a change are sums over the recordings, `margin` the variance of the means' difference
+  // that is of the sampling.
+  difference changes_;
+  std::vector<squares> site_squares_;  // of changes_.sites; empty where there are two recordings
+  squares total_squares_ = {};
+  std::vector<known_site> known_;  // by identity
+  std::vector<known_site> new_;    // of the recording that is being added
+  std::map<std::tuple<std::string, std::string, std::uint32_t>, std::uint32_t> place_rows_;
+  std::map<std::string, std::uint32_t> type_rows_;
 };
 
 // "[site.]METRIC > or < AMOUNT": AMOUNT is a change, in percent ("+5%") or in the metric's unit, for bytes with K, M, G,

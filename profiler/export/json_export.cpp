@@ -104,6 +104,28 @@ class frame_texts {
   std::map<std::uint64_t, std::string> known_;
 };
 
+// What resident memory consisted of; `site` of a part is a row of "sites".
+nlohmann::json memory_json(const memory_history& memory) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const memory_row& row : memory.rows) {
+    nlohmann::json one = {{"time_ns", row.time_ns}, {"live_margin", margin_of(row.live_variance)}};
+    for (const memory_column& each : memory_columns) {
+      if (each.member != &memory_row::live_variance) one[each.name] = row.*each.member;
+    }
+    rows.push_back(std::move(one));
+  }
+  nlohmann::json parts = nlohmann::json::array();
+  for (const memory_part& part : memory.parts) {
+    parts.push_back({{"time_ns", part.time_ns},
+                     {"kind", part.kind},
+                     {"name", part.name},
+                     {"site", part.site == 0 ? nlohmann::json() : nlohmann::json(part.site - 1)},
+                     {"bytes", part.bytes},
+                     {"margin", margin_of(part.variance)}});
+  }
+  return {{"over_time", rows}, {"parts", parts}};
+}
+
 // All of the profile but its sites.
 nlohmann::json head_json(const profile& p) {
   nlohmann::json totals;
@@ -146,7 +168,8 @@ nlohmann::json head_json(const profile& p) {
           {"damage", p.damage},
           {"threads", threads},
           {"modules", modules},
-          {"counters", counters}};
+          {"counters", counters},
+          {"memory", memory_json(p.memory)}};
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ double variance_of_part(const profile&, const site_figures& figures) {
   return figures.*All > 0 ? figures.*Variance * std::min(1.0, figures.*Part / figures.*All) : 0;
 }
 
-constexpr std::array all = {
+constexpr std::array<metric, metric_count> all = {
     metric{"cost", metric_unit::nanoseconds,
            "true cost: malloc and free, and what the kernel does for their memory",
            [](const profile& p, const site_figures& f) { return cost_of(p, f).total(); },

@@ -3,6 +3,7 @@
 // sites, and the faults of no site, so that its sum is the same in every view; that of `cost` is cost_of_all().
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@ struct metric {
   double (*variance)(const profile& p, const site_figures& figures);  // of the sampling; 0: exact
 };
 
+inline constexpr std::size_t metric_count = 9;
 std::span<const metric> metrics();
 const metric* find_metric(std::string_view name);  // null: there is none
 std::string metric_names();                        // "cost, malloc, ..."

@@ -215,6 +215,9 @@ class chunk_reader {
     }
     if (unfinished) return {};
     table whole = *std::exchange(unfinished_, std::nullopt);
+    // The taker makes something as large of the table.
+    packed_ = {};
+    plain_ = {};
     take_(std::move(whole));
     return {};
   }

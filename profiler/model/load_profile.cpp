@@ -49,10 +49,12 @@ class loader {
  public:
   explicit loader(const std::string& path) : path_(path) { p_.stacks.emplace_back(); }
 
-  profile run(bool joined) {
+  profile run(bool joined, profile_detail detail) {
     const read_outcome outcome = read_tables(
         path_, [this](table&& rows) { take(std::move(rows)); },
-        [](std::string_view name) { return name != "events"; });
+        [detail](std::string_view name) {
+          return name != "events" && (detail == profile_detail::all || !name.starts_with("site_"));
+        });
     if (!outcome.damage.empty()) {
       remark(outcome.damage + " after " + std::to_string(outcome.good_bytes) + " of " +
              std::to_string(outcome.file_bytes) + " bytes; what comes before it is shown");
@@ -71,7 +73,7 @@ class loader {
 
  private:
   struct taker {
-    void (loader::*take)(const table&);
+    void (loader::*take)(table&);
     std::size_t row_bytes;  // of what is made of a row; texts count once, as the table's go
   };
 
@@ -110,7 +112,7 @@ class loader {
     if (rows.replaces) bytes_ -= std::exchange(replaced_bytes_[rows.name], bytes);
   }
 
-  void take_meta(const table& rows) {
+  void take_meta(table& rows) {
     if (rows.rows == 0) return;
     std::string problem;
     nlohmann::json meta = read_meta(rows.text("json").back(), problem);
@@ -144,7 +146,7 @@ class loader {
   }
 
  private:
-  void take_processes(const table& rows) {
+  void take_processes(table& rows) {
     if (rows.replaces) p_.processes.clear();
     for (const std::string& text : rows.text("json")) {
       std::string problem;
@@ -155,21 +157,21 @@ class loader {
     }
   }
 
-  void take_process_counters(const table& rows) {
+  void take_process_counters(table& rows) {
     const auto& process = rows.whole("process");
     const std::vector<counter_row> all = counters_in(rows);
     process_counters_.clear();
     for (std::size_t row = 0; row < rows.rows; ++row) process_counters_.emplace_back(process[row], all[row]);
   }
 
-  void take_proof(const table& rows) {
+  void take_proof(table& rows) {
     if (rows.rows == 0) return;
     std::string problem;
     p_.proven = read_proof(read_json_object(rows.text("json").back(), "proof", problem));
     if (!problem.empty()) remark(problem);
   }
 
-  void take_modules(const table& rows) {
+  void take_modules(table& rows) {
     const auto& path = rows.text("path");
     const auto& build_id = rows.text("build_id");
     const auto& start = rows.whole("start");
@@ -181,7 +183,7 @@ class loader {
     }
   }
 
-  void take_stacks(const table& rows) {
+  void take_stacks(table& rows) {
     const auto& parent = rows.whole("parent");
     const auto& address = rows.whole("address");
     if (rows.replaces) p_.stacks.resize(1);
@@ -192,7 +194,7 @@ class loader {
     }
   }
 
-  void take_threads(const table& rows) {
+  void take_threads(table& rows) {
     const auto& id = rows.whole("id");
     const auto& name = rows.text("name");
     const auto& start = rows.whole("start_ns");
@@ -205,7 +207,7 @@ class loader {
     }
   }
 
-  void take_sites(const table& rows) {
+  void take_sites(table& rows) {
     const auto& stack = rows.whole("stack");
     const auto& type = rows.text("type");
     const auto& evidence = rows.whole("evidence");
@@ -219,9 +221,11 @@ class loader {
         sites_[row].evidence = static_cast<type_evidence>(evidence[row]);
       }
     }
+    // Each column's memory goes when it is read: the table of many sites is as large as they are.
     for (const figure_column& each : figure_columns) {
       const reals values = figures_in(rows, each.name);
       for (std::size_t row = 0; row < rows.rows; ++row) sites_[row].figures.*each.member = values[row];
+      std::erase_if(rows.columns, [&each](const column& one) { return one.name == each.name; });
     }
   }
 
@@ -234,7 +238,7 @@ class loader {
     return values;
   }
 
-  void take_sizes(const table& rows) {
+  void take_sizes(table& rows) {
     const auto& at = rows.whole("site");
     const auto& size = rows.whole("size");
     const reals count = figures_in(rows, "count");
@@ -246,7 +250,7 @@ class loader {
     }
   }
 
-  void take_lifetimes(const table& rows) {
+  void take_lifetimes(table& rows) {
     const auto& at = rows.whole("site");
     const auto& lifetime = rows.whole("lifetime");
     const auto& size = rows.whole("size");
@@ -265,7 +269,7 @@ class loader {
     }
   }
 
-  void take_pairs(const table& rows) {
+  void take_pairs(table& rows) {
     const auto& at = rows.whole("site");
     const auto& from = rows.whole("from");
     const auto& to = rows.whole("to");
@@ -281,14 +285,14 @@ class loader {
     }
   }
 
-  void take_counters(const table& rows) {
+  void take_counters(table& rows) {
     if (rows.replaces) p_.counters.clear();
     const std::vector<counter_row> more = counters_in(rows);
     p_.counters.insert(p_.counters.end(), more.begin(), more.end());
   }
 
-  void take_memory(const table& rows) { p_.memory.rows = read_memory_rows(rows); }
-  void take_memory_parts(const table& rows) { p_.memory.parts = read_memory_parts(rows); }
+  void take_memory(table& rows) { p_.memory.rows = read_memory_rows(rows); }
+  void take_memory_parts(table& rows) { p_.memory.parts = read_memory_parts(rows); }
 
   static std::vector<counter_row> counters_in(const table& rows) {
     const auto& time = rows.whole("time_ns");
@@ -301,7 +305,7 @@ class loader {
     return counters;
   }
 
-  void take_symbols(const table& rows) {
+  void take_symbols(table& rows) {
     const auto& address = rows.whole("address");
     const auto& function = rows.text("function");
     const auto& file = rows.text("file");
@@ -398,9 +402,11 @@ class loader {
 
 }  // namespace
 
-profile load_profile(const std::string& path) { return loader(path).run(true); }
+profile load_profile(const std::string& path, profile_detail detail) {
+  return loader(path).run(true, detail);
+}
 
-profile load_parts(const std::string& path) { return loader(path).run(false); }
+profile load_parts(const std::string& path, profile_detail detail) { return loader(path).run(false, detail); }
 
 void set_meta(profile& p, nlohmann::json meta) { loader::take_meta(p, std::move(meta)); }
 

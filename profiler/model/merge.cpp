@@ -43,12 +43,11 @@ std::vector<std::uint32_t> profile_merger::take_stacks(const profile& p) {
   return nodes;
 }
 
-void profile_merger::take_sites(const profile& p, const std::vector<std::uint32_t>& nodes,
+void profile_merger::take_sites(std::vector<site> sites, const std::vector<std::uint32_t>& nodes,
                                 std::size_t first_process, std::size_t first_thread, bool with_threads) {
-  for (const site& each : p.sites) {
-    const auto process = static_cast<std::uint32_t>(first_process + each.process);
-    site one = each;
-    one.stack = nodes[each.stack];
+  for (site& one : sites) {
+    const auto process = static_cast<std::uint32_t>(first_process + one.process);
+    one.stack = nodes[one.stack];
     one.process = process;
     if (!with_threads) one.threads.clear();
     for (thread_pair& pair : one.threads) {
@@ -64,7 +63,7 @@ void profile_merger::take_sites(const profile& p, const std::vector<std::uint32_
   }
 }
 
-void profile_merger::add(const profile& p) {
+void profile_merger::add(profile p) {
   const std::size_t first_process = result_.processes.size();
   const std::size_t first_thread = result_.threads.size();
   if (p.processes.empty()) {
@@ -76,7 +75,10 @@ void profile_merger::add(const profile& p) {
     one.process += static_cast<std::uint32_t>(first_process);
     result_.threads.push_back(std::move(one));
   }
-  take_sites(p, take_stacks(p), first_process, first_thread, true);
+  const std::vector<std::uint32_t> nodes = take_stacks(p);
+  p.stacks = {};
+  p.symbols = {};
+  take_sites(std::move(p.sites), nodes, first_process, first_thread, true);
 }
 
 void profile_merger::add_to(std::size_t process, const profile& p) {
@@ -90,7 +92,7 @@ void profile_merger::add_to(std::size_t process, const profile& p) {
     many.meta = joined_meta(both);
     add_last_counters(many.counters, p);
   }
-  take_sites(p, take_stacks(p), process, 0, false);
+  take_sites(p.sites, take_stacks(p), process, 0, false);
 }
 
 profile profile_merger::take() {

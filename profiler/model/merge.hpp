@@ -25,7 +25,7 @@ class profile_merger {
  public:
   // Each process of `p`, which is that of one process, or parts of several (load_parts). Its symbols join what its files
   // cannot.
-  void add(const profile& p);
+  void add(profile p);
   // Adds what `p` tells to one process of the result, row `process`: many that are alike become one. That of a new row is
   // the first one's meta.
   void add_to(std::size_t process, const profile& p);
@@ -36,7 +36,7 @@ class profile_merger {
 
  private:
   std::vector<std::uint32_t> take_stacks(const profile& p);
-  void take_sites(const profile& p, const std::vector<std::uint32_t>& nodes, std::size_t first_process,
+  void take_sites(std::vector<site> sites, const std::vector<std::uint32_t>& nodes, std::size_t first_process,
                   std::size_t first_thread, bool with_threads);
 
   profile result_;

@@ -224,36 +224,60 @@ std::vector<counter_row> joined_counters(const std::vector<process_part>& proces
   return rows;
 }
 
+namespace {
+
+// Of a site that several processes have.
+struct shared_peaks {
+  values_by_process peaks;
+  values_by_process then;  // when the whole had most
+
+  void add(const site& one) {
+    peaks[one.process] += one.figures.peak_bytes;
+    then[one.process] += one.figures.bytes_at_peak;
+  }
+};
+
+}  // namespace
+
 void join_sites(profile& parts) {
   const std::vector<process_span> spans = spans_of(parts.processes);
   values_by_process at_peaks;
   for (const site& each : parts.sites) at_peaks[each.process] += each.figures.bytes_at_peak;
   const double peak_time = most_at_once(spans, at_peaks).second;
-  std::map<std::pair<std::uint32_t, std::string>, std::size_t> places;
-  std::vector<site> joined;
-  std::vector<values_by_process> peaks;
-  std::vector<values_by_process> then;
-  for (site& each : parts.sites) {
-    const std::uint32_t process = each.process;
-    const double peak = each.figures.peak_bytes;
-    const double at_peak = each.figures.bytes_at_peak;
-    const auto [at, is_new] = places.try_emplace({each.stack, each.type}, joined.size());
-    if (is_new) {
-      each.process = 0;
-      joined.push_back(std::move(each));
-      peaks.emplace_back();
-      then.emplace_back();
-    } else {
-      add_site(joined[at->second], each);
+  std::map<std::pair<std::uint32_t, std::string_view>, std::size_t> places;
+  std::map<std::size_t, shared_peaks> shared;
+  // In place, as sites are many: a joined site's row is never behind the one that it comes from.
+  std::vector<site>& sites = parts.sites;
+  std::size_t joined = 0;
+  for (std::size_t index = 0; index < sites.size(); ++index) {
+    site& each = sites[index];
+    const auto found = places.find({each.stack, each.type});
+    if (found == places.end()) {
+      if (index != joined) sites[joined] = std::move(each);
+      places.try_emplace({sites[joined].stack, sites[joined].type}, joined);
+      ++joined;
+      continue;
     }
-    peaks[at->second][process] += peak;
-    then[at->second][process] += at_peak;
+    site& first = sites[found->second];
+    const auto [peaks, is_new] = shared.try_emplace(found->second);
+    if (is_new) peaks->second.add(first);
+    peaks->second.add(each);
+    add_site(first, each);
   }
-  for (std::size_t index = 0; index < joined.size(); ++index) {
-    joined[index].figures.peak_bytes = most_at_once(spans, peaks[index]).first;
-    joined[index].figures.bytes_at_peak = sum_at(peak_time, spans, then[index]);
+  places.clear();
+  sites.resize(joined);
+  for (std::size_t index = 0; index < joined; ++index) {
+    site_figures& figures = sites[index].figures;
+    const auto several = shared.find(index);
+    if (several == shared.end()) {
+      figures.bytes_at_peak =
+          sum_at(peak_time, spans, values_by_process{{sites[index].process, figures.bytes_at_peak}});
+    } else {
+      figures.peak_bytes = most_at_once(spans, several->second.peaks).first;
+      figures.bytes_at_peak = sum_at(peak_time, spans, several->second.then);
+    }
+    sites[index].process = 0;
   }
-  parts.sites = std::move(joined);
 }
 
 std::vector<profile> figures_by_process(const profile& parts) {

@@ -208,9 +208,11 @@ struct profile {
 
 // A profile from a file. What of it cannot be read, or does not fit together, is left out and told in `damage`. Throws
 // profile_error where nothing can be shown. store_profile.hpp is the way back. All text in it is printable.
-profile load_profile(const std::string& path);
+// `detail`: figures leaves out the sizes, lifetimes and threads of sites, which take half of the memory.
+enum class profile_detail : std::uint8_t { all, figures };
+profile load_profile(const std::string& path, profile_detail detail = profile_detail::all);
 // The same, but the sites of a merged profile are those of its processes, one for each where several have it.
-profile load_parts(const std::string& path);
+profile load_parts(const std::string& path, profile_detail detail = profile_detail::all);
 
 // Takes `meta`, as the file has it, with the figures that stand in it.
 void set_meta(profile& p, nlohmann::json meta);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "profiler/analyze/memory_kinds.hpp"
 #include "profiler/model/figure_columns.hpp"
 #include "profiler/report/path_tree.hpp"
 #include "profiler/report/site_rows.hpp"
@@ -229,6 +230,31 @@ json describe_counters(const std::vector<counter_row>& rows, std::size_t most) {
   return made;
 }
 
+// What resident memory consisted of when there was most; null: the profile does not tell.
+json describe_memory(const profile& p, std::size_t most_parts) {
+  const memory_row* row = p.memory.highest();
+  if (row == nullptr) return nullptr;
+  json kinds = json::array();
+  for (const memory_kind& kind : memory_kinds) {
+    json parts = json::array();
+    for (const placed_memory& part : placed_parts(p, *row, kind)) {
+      if (parts.size() == most_parts) break;
+      parts.push_back({{"name", part.where.function},
+                       {"file", part.where.file},
+                       {"line", part.where.line},
+                       {"bytes", std::llround(sane_figure(part.bytes))},
+                       {"variance", sane_variance(part.variance)}});
+    }
+    kinds.push_back({{"name", kind.name},
+                     {"text", kind.text},
+                     {"bytes", std::llround(sane_figure(row->*kind.member))},
+                     {"parts", std::move(parts)}});
+  }
+  return {{"time_ns", row->time_ns},
+          {"resident_bytes", std::llround(sane_figure(row->resident_bytes))},
+          {"kinds", std::move(kinds)}};
+}
+
 json describe_action(const advice& one, const std::vector<std::uint32_t>& named) {
   const auto row = one.sites.empty() ? named.end() : std::find(named.begin(), named.end(), one.site);
   return {{"kind", kind_name(one.kind)},
@@ -303,6 +329,7 @@ nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
                {"threads", describe_threads(p, threads, limits.most_threads)},
                {"pairs", describe_pairs(p, threads)},
                {"counters", describe_counters(p.counters, limits.most_counters)},
+               {"memory", describe_memory(p, limits.most_memory_parts)},
                {"actions", describe_actions(actions, named)}};
   made["quality"] = {{"other_faults", sane_figure(p.other_faults)},
                      {"unseen_faults", sane_figure(p.unseen_faults)},

@@ -19,12 +19,13 @@ namespace tarn::profiler {
 
 struct report_limits {
   choice_limits sites;
-  std::size_t most_places = 5000;     // that sum up the sites not named
-  std::size_t most_counters = 4000;   // rows of the timeline; more are thinned, peaks kept
-  std::size_t most_threads = 31;      // named one by one, the busiest
-  std::size_t most_site_rows = 64;    // of one site's sizes, lifetimes, thread pairs
-  std::size_t most_detailed = 4000;   // sites with such rows, the dearest
-  std::size_t most_source_bytes = 0;  // of the lines around each place, from files of this system
+  std::size_t most_places = 5000;      // that sum up the sites not named
+  std::size_t most_counters = 4000;    // rows of the timeline; more are thinned, peaks kept
+  std::size_t most_threads = 31;       // named one by one, the busiest
+  std::size_t most_site_rows = 64;     // of one site's sizes, lifetimes, thread pairs
+  std::size_t most_detailed = 4000;    // sites with such rows, the dearest
+  std::size_t most_memory_parts = 20;  // of one kind of resident memory
+  std::size_t most_source_bytes = 0;   // of the lines around each place, from files of this system
 };
 
 // `actions` is what advise() gave. Members: docs/report.md. Cost: the profile's size; the page's JSON is about a tenth of it.

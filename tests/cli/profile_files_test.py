@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: MIT
 """End-to-end tests of what reads profiles: `tarn sites`, `flame`, `diff` and `export`, on synthetic files.
 
-Usage: profile_files_test.py --tarn BIN --make-profile BIN [--memory]
---memory: only what a large profile takes.
+Usage: profile_files_test.py --tarn BIN --make-profile BIN
 """
 import argparse
 import gzip
@@ -227,34 +226,16 @@ class damage(Profiles):
             self.assertIn(f"  {command} ", self.run_tarn("help").stdout)
 
 
-class memory(Profiles):
-    """What a profile of 250,000 call paths takes."""
-    MOST = 300 << 10  # KiB
-
-    def test_every_output(self):
-        path = self.make("deep.tarn", 1000, 250000, 1, "full", "deep")
-        out = os.path.join(self.folder, "out")
-        for words in (["export", "--json", path], ["export", "--collapsed", path], ["export", "--prometheus", path],
-                      ["export", "--pprof", path], ["export", "--heaptrack", path], ["report", path, "-o", out]):
-            with self.subTest(words=words[:2]):
-                process = subprocess.Popen([settings.tarn, *words], stdout=subprocess.DEVNULL)
-                _, status, usage = os.wait4(process.pid, 0)
-                process.returncode = os.waitstatus_to_exitcode(status)
-                self.assertEqual(process.returncode, 0)
-                self.assertLessEqual(usage.ru_maxrss, self.MOST)
-
-
 def main():
     global make_profile
     parser = argparse.ArgumentParser()
     parser.add_argument("--tarn", required=True)
     parser.add_argument("--make-profile", required=True)
-    parser.add_argument("--memory", action="store_true")
     arguments = parser.parse_args()
     settings.tarn = os.path.abspath(arguments.tarn)
     make_profile = os.path.abspath(arguments.make_profile)
     suite = unittest.TestSuite()
-    for group in (memory,) if arguments.memory else (views, exports, damage):
+    for group in (views, exports, damage):
         suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(group))
     result = unittest.TextTestRunner(verbosity=1).run(suite)
     sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)

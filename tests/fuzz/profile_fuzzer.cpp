@@ -54,10 +54,20 @@ void export_heaptrack_part(const profile& p, const std::string& path, std::size_
   }
 }
 
+void visit(const call_tree& tree) {
+  std::vector<call_node> nodes = tree.children(tree.root());
+  while (!nodes.empty()) {
+    const call_node node = nodes.back();
+    nodes.pop_back();
+    tree.frame_of(node);
+    for (const call_node& child : tree.children(node)) nodes.push_back(child);
+  }
+}
+
 void view(const profile& p, const std::string& path, std::size_t size) {
   for (const metric& each : metrics()) {
     export_collapsed(p, each, drop(SIZE_MAX));
-    call_tree::of(p, each, true);
+    visit(call_tree::of(p, each, true));
   }
   export_json(p, drop(SIZE_MAX));
   export_pprof(p);

@@ -130,6 +130,7 @@ class maker {
     for (std::size_t index = 0; index < options_.sites; ++index) make_site(index);
     make_meta();
     make_counters();
+    make_memory();
     if (!options_.symbols) p_.symbols.clear();
     if (options_.hostile) make_hostile();
     return std::move(p_);
@@ -151,6 +152,7 @@ class maker {
     }
     for (module_info& each : p_.modules) each.path += ending;
     for (thread_info& each : p_.threads) each.name += ending;
+    for (memory_part& each : p_.memory.parts) each.name += each.name.empty() ? "" : ending;
     for (site& each : p_.sites) each.type += ending;
     p_.meta["program"] = "/opt/server\x1b]0;title\x07\nforged";
     p_.meta["arguments"] = {"server\x1b]0;title\x07\nforged", "--port"};
@@ -493,6 +495,38 @@ class maker {
         now.major_faults = 5;
       }
       p_.counters.push_back(now);
+    }
+  }
+
+  // A look every tenth row of counters; parts of the one with most memory and of the last.
+  void make_memory() {
+    if (options_.mode == profile_mode::faults) return;
+    for (std::size_t index = 9; index < p_.counters.size(); index += 10) {
+      memory_row row;
+      row.time_ns = p_.counters[index].time_ns;
+      row.live = std::floor(p_.counters[index].live_bytes * 0.9);
+      row.live_variance = options_.mode == profile_mode::sample ? row.live * 1e5 : 0;
+      row.rounding = std::floor(row.live * 0.06);
+      row.kept = std::floor(row.live * 0.1);
+      row.mapped = 8 << 20;
+      row.files = 12 << 20;
+      row.written = 2 << 20;
+      row.stacks = 1 << 20;
+      row.recorder = 1 << 20;
+      row.resident_bytes = row.sum();
+      p_.memory.rows.push_back(row);
+    }
+    if (p_.memory.rows.empty()) return;
+    const memory_row most = *p_.memory.highest();
+    for (const memory_row& row : {most, p_.memory.rows.back()}) {
+      const std::size_t named = std::min<std::size_t>(20, p_.sites.size());
+      for (std::size_t site = 0; site < named; ++site) {
+        const double bytes = row.live / static_cast<double>(named + 1);
+        p_.memory.parts.push_back(
+            {row.time_ns, "live", "", static_cast<std::uint32_t>(site + 1), bytes, row.live_variance / 25});
+      }
+      p_.memory.parts.push_back({row.time_ns, "files", p_.modules[0].path, 0, row.files * 0.7, 0});
+      p_.memory.parts.push_back({row.time_ns, "files", p_.modules[1].path, 0, row.files * 0.3, 0});
     }
   }
 

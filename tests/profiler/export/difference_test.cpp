@@ -93,7 +93,8 @@ profile recording_of(std::mt19937& random, double mean_ns, double sampling_varia
 }
 
 difference compare_means(std::mt19937& random, double before_ns, double after_ns, int recordings) {
-  difference_builder builder;
+  const auto count = static_cast<std::size_t>(recordings);
+  difference_builder builder(count, count);
   for (int index = 0; index < recordings; ++index) {
     profile before = recording_of(random, before_ns), after = recording_of(random, after_ns);
     builder.add(side::before, before);
@@ -141,7 +142,7 @@ TEST(difference, equal_recordings_are_as_unsure_as_their_samples) {
   const profile before = recording_of(random, 1e9, 1e12);
   profile after = before;
   for (site& one : after.sites) one.figures.malloc_ns *= 1.002;
-  difference_builder builder;
+  difference_builder builder(4, 4);
   for (int index = 0; index < 4; ++index) {
     profile first = before, second = after;
     builder.add(side::before, first);

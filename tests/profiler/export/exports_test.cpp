@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "profiler/export/call_tree.hpp"
@@ -98,12 +99,20 @@ TEST(call_tree, a_node_is_its_own_and_its_children) {
   for (const bool inverted : {false, true}) {
     const metric& what = *find_metric("cost");
     const call_tree tree = call_tree::of(p, what, inverted);
-    EXPECT_NEAR(tree.nodes[0].value, sum_of(p, what), 1);
-    for (const call_node& node : tree.nodes) {
+    EXPECT_NEAR(tree.root().value, sum_of(p, what), 1);
+    std::vector<call_node> nodes = {tree.root()};
+    for (std::size_t index = 0; index < nodes.size(); ++index) {
+      const call_node node = nodes[index];
       double sum = node.own;
-      for (const std::size_t child : node.children) sum += tree.nodes[child].value;
+      std::set<std::string> functions;
+      for (const call_node& child : tree.children(node)) {
+        sum += child.value;
+        EXPECT_TRUE(functions.insert(tree.frame_of(child).function).second) << "two children of one function";
+        nodes.push_back(child);
+      }
       EXPECT_NEAR(sum, node.value, 1);
     }
+    EXPECT_GT(nodes.size(), 200U);
   }
 }
 
@@ -121,6 +130,23 @@ TEST(exports, json_is_valid_whatever_the_names_are) {
   EXPECT_EQ(whole["sites"][0]["margins"]["bytes"], 0);
   EXPECT_EQ(whole["margins"]["cost"], 0);
   EXPECT_FALSE(nlohmann::json::parse(json_of(profile()), nullptr, false).is_discarded());
+}
+
+TEST(exports, json_has_what_resident_memory_consisted_of) {
+  const profile p = synthetic_profile();
+  const nlohmann::json memory = nlohmann::json::parse(json_of(p))["memory"];
+  ASSERT_EQ(memory["over_time"].size(), p.memory.rows.size());
+  double sum = 0;
+  for (const memory_column& each : memory_columns) {
+    if (each.member == &memory_row::live_variance) continue;
+    const auto bytes = memory["over_time"][3][each.name].get<double>();
+    EXPECT_EQ(bytes, p.memory.rows[3].*each.member);
+    sum += each.member == &memory_row::resident_bytes ? -bytes : bytes;
+  }
+  EXPECT_EQ(sum, 0);
+  EXPECT_EQ(memory["parts"][0]["site"], 0);
+  EXPECT_TRUE(memory["parts"][20]["site"].is_null());
+  EXPECT_EQ(memory["parts"][20]["kind"], "files");
 }
 
 TEST(exports, prometheus_escapes_and_sums_up_the_rest) {

@@ -46,7 +46,7 @@ for (const kind of ["usual", "large", "deep", "faults", "empty", "damaged"]) {
   test(`${kind}: every section is there`, kind, async (page) => {
     const headings = await page.locator("main h2").allTextContents();
     assert.equal(headings.length, 9);
-    for (const id of ["verdict", "sites", "flame", "timeline", "lifetimes", "threads", "untouched", "method", "about"]) {
+    for (const id of ["verdict", "sites", "flame", "timeline", "memory", "lifetimes", "threads", "untouched", "method", "about"]) {
       assert.ok(await page.locator(`#${id}`).evaluate((one) => one.textContent.length) > 40, id);
     }
   });

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "profiler/analyze/site_label.hpp"
 #include "profiler/report/string_table.hpp"
 #include "profiler/report/whole_column.hpp"
 #include "tests/profiler/synthetic_profile.hpp"
@@ -62,6 +63,25 @@ TEST(report_data, totals_agree_in_every_column) {
     expect_cost(data, p);
     expect_whole(data);
   }
+}
+
+TEST(report_data, resident_memory_by_kind_and_place) {
+  profile p = synthetic_profile();
+  report_limits limits;
+  limits.most_memory_parts = 5;
+  const json memory = report_data(p, {}, limits)["memory"];
+  double sum = 0;
+  for (const json& kind : memory["kinds"]) {
+    sum += kind["bytes"].get<double>();
+    EXPECT_LE(kind["parts"].size(), 5U);
+  }
+  EXPECT_EQ(sum, memory["resident_bytes"].get<double>());
+  EXPECT_EQ(sum, p.memory.highest()->resident_bytes);
+  EXPECT_EQ(memory["kinds"][0]["name"], "live");
+  EXPECT_EQ(memory["kinds"][0]["parts"].size(), 5U);
+  EXPECT_EQ(memory["kinds"][0]["parts"][0]["name"], site_label(p, p.sites[0]).function);
+  p.memory = {};
+  EXPECT_TRUE(report_data(p, {})["memory"].is_null());
 }
 
 TEST(report_data, sites_that_are_not_named_are_in_the_sums) {

@@ -4,6 +4,7 @@ import { el } from "./dom";
 import { flame_view } from "./flame";
 import { show_lifetimes } from "./lifetimes";
 import { show_about, show_method, show_program } from "./method";
+import { show_memory } from "./memory";
 import { model } from "./model";
 import { show_processes, take_data } from "./processes";
 import { sites_view } from "./sites";
@@ -22,6 +23,7 @@ function start(): void {
   void new sites_view(m);
   void new flame_view(m);
   show_timeline(m);
+  show_memory(m);
   show_lifetimes(m);
   show_threads(m);
   show_untouched(m);

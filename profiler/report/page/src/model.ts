@@ -14,6 +14,10 @@ export interface action {
 }
 export interface thread { id?: number; name?: string; start_ns?: number; end_ns?: number; others?: number }
 
+export interface memory_part { name: string; file: string; line: number; bytes: number; variance: number }
+export interface memory_kind { name: string; text: string; bytes: number; parts: memory_part[] }
+export interface memory { time_ns: number; resident_bytes: number; kinds: memory_kind[] } // when there was most
+
 export interface report {
   format: number;
   meta: Record<string, unknown>;
@@ -30,6 +34,7 @@ export interface report {
   threads: thread[];
   pairs: numbers[];
   counters: Record<string, numbers>;
+  memory: memory | null; // null: the profile does not tell
   actions: action[];
   quality: {
     other_faults: number; unseen_faults: number; lost_events: number; unwind_error_rate: number;

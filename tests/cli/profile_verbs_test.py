@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Every command that reads profiles, in one table: what it takes of memory for a large profile, what it does where its output
+cannot be written and where its input is damaged, and how wide its tables are on a terminal.
+
+Usage: profile_verbs_test.py --tarn BIN --make-profile BIN [--memory]
+--memory: only what large profiles take.
+"""
+import argparse
+import fcntl
+import os
+import pty
+import re
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import unittest
+
+from harness import Base, environment, settings, tarn
+
+make_profile = ""
+
+# Commands that read no profile, and those whose name is within another one's line of the help.
+NO_PROFILE = {"run", "compare", "cost", "profile", "attach", "detach", "dump", "doctor", "top", "options", "help"}
+
+# Of the others, words that make them read profile A (or A and B) and print, and the status of that. OUT is a file.
+PRINTING = [
+    (0, "sites A"), (0, "sites -n 0 A"), (0, "sites -n 0 --json A"), (0, "flame A"), (0, "flame -i A"), (0, "flame --json A"),
+    (0, "rss A"), (0, "rss --over-time A"), (0, "rss --json A"), (125, "leaks A"), (125, "leaks --reachable -n 0 A"),
+    (125, "leaks --json -n 0 A"), (0, "diff A B"), (0, "diff -n 0 --json A B"), (0, "diff A B -- B A"),
+    (0, "advise A"), (0, "advise --json A"), (0, "advise --plan - A"),
+    (0, "report -o - A"), (0, "export --json A"), (0, "export --collapsed A"),
+    (0, "export --prometheus A"), (0, "export --pprof A"), (0, "export --heaptrack A"),
+]
+WRITING = ["report -o OUT A", "report -o OUT A B", "merge -o OUT A B", "export --json -o OUT A", "export --pprof -o OUT A",
+           "export --heaptrack -o OUT A", "export --collapsed -o OUT A", "export --prometheus -o OUT A", "advise --plan OUT A"]
+# Read the profile, and then run programs, which a profile that was made up has not: they refuse it.
+RUNNING = ["prove --rounds 1 A", "replay --only nothing A", "apply A -- true"]
+
+
+class Profiles(Base):
+    def make(self, name, *words):
+        path = os.path.join(self.folder, name)
+        subprocess.run([make_profile, path, *map(str, words)], check=True)
+        return path
+
+    def words(self, text, a, b=""):
+        named = {"A": a, "B": b or a, "OUT": os.path.join(self.folder, "out")}
+        return [named.get(word, word) for word in text.split()]
+
+
+class table(Base):
+    def test_no_command_is_missing(self):
+        commands = set(re.findall(r"^  ([a-z]+) {2,}", tarn("help").stdout.split("Examples:")[0], re.MULTILINE))
+        reading = {text.split()[0] for _, text in PRINTING} | {text.split()[0] for text in WRITING + RUNNING}
+        self.assertEqual(commands - NO_PROFILE, reading)
+
+
+class failures(Profiles):
+    def run_into(self, words, stdout, **more):
+        return subprocess.run([settings.tarn, *words], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                              text=True, env=environment(), timeout=60, check=False, **more)
+
+    def assert_readable(self, errors):
+        self.assertRegex(errors, r'(?m)^(tarn: |{"error":)')
+        self.assertNotIn("terminate called", errors)
+
+    def test_standard_output_is_full_or_closed(self):
+        a, b = self.make("a.prof"), self.make("b.prof", 100, 230)
+        for _, text in PRINTING:
+            words = self.words(text, a, b)
+            with self.subTest(words=text), open("/dev/full", "wb") as full:
+                result = self.run_into(words, full)
+                self.assertEqual(result.returncode, 125, result.stderr)
+                self.assertIn("No space left on device", result.stderr)
+            for ignored in (False, True):
+                with self.subTest(words=text, ignored=ignored):
+                    reading, writing = os.pipe()
+                    os.close(reading)
+                    result = self.run_into(words, writing, restore_signals=not ignored)
+                    os.close(writing)
+                    self.assertEqual(result.returncode, 141 if ignored else -signal.SIGPIPE, result.stderr)
+
+    def test_a_file_that_cannot_grow_leaves_nothing(self):
+        a, b = self.make("a.prof"), self.make("b.prof", 100, 230)
+        for text in WRITING:
+            words = self.words(text, a, b)
+            out = os.path.join(self.folder, "out")
+            with self.subTest(words=text):
+                result = self.run_into(words, subprocess.DEVNULL,
+                                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+                self.assertEqual(result.returncode, 125, result.stderr)
+                self.assert_readable(result.stderr)
+                self.assertFalse(os.path.exists(out), "a part of the output is left over")
+                # What can be written is whole.
+                self.assertEqual(self.run_into(words, subprocess.DEVNULL).returncode, 0)
+                self.assertTrue(os.path.exists(out))
+                os.unlink(out)
+            with self.subTest(words=text, nowhere=True):
+                result = self.run_into([word if word != out else "/nowhere/out" for word in words], subprocess.DEVNULL)
+                self.assertIn(result.returncode, (2, 125), result.stderr)
+                self.assert_readable(result.stderr)
+
+    def damaged(self, path):
+        """Files that say what is wrong, and whether anything of them can be shown."""
+        with open(path, "rb") as file:
+            whole = file.read()
+        size = len(whole)
+        for share in (0, 0.0001, 0.01, 0.3, 0.9):
+            yield f"cut to {share}", whole[:int(size * share)]
+        yield "cut by one byte", whole[:-1]
+        for share in (0, 0.05, 0.3, 0.6, 0.95):
+            at = min(size - 1, int(size * share))
+            yield f"a bit at {share}", whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1:]
+        yield "text", b"no profile\n" * 100
+
+    def test_damaged_files(self):
+        a = self.make("a.prof", 3000)
+        bad = os.path.join(self.folder, "bad.prof")
+        for name, content in self.damaged(a):
+            with open(bad, "wb") as file:
+                file.write(content)
+            for text in [text for _, text in PRINTING if "-n 0" not in text] + WRITING + RUNNING:
+                words = self.words(text, bad, a)
+                with self.subTest(words=text, damage=name):
+                    result = self.run_into(words, subprocess.DEVNULL)
+                    self.assertIn(result.returncode, (0, 125) if text not in RUNNING else (2, 125), result.stderr)
+                    if result.returncode != 0:
+                        self.assert_readable(result.stderr)
+                        self.assertFalse(os.path.exists(self.words("OUT", "")[0]))
+                    # The end is missing, or the middle: that is said, or what is missing was of no use to the command.
+                    if "cut" in name and "0.0" in name or name == "text":
+                        self.assertEqual(result.returncode, 125 if text not in RUNNING else result.returncode)
+                    if os.path.exists(self.words("OUT", "")[0]):
+                        os.unlink(self.words("OUT", "")[0])
+
+
+class width(Profiles):
+    """Tables fit on a terminal of 80 columns, and are whole where there is none."""
+
+    def on_terminal(self, words, columns):
+        leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([settings.tarn, *words], stdin=subprocess.DEVNULL, stdout=follower,
+                                   stderr=subprocess.DEVNULL, env=environment(NO_COLOR="1"))
+        os.close(follower)
+        text = b""
+        while True:
+            try:
+                more = os.read(leader, 65536)
+            except OSError:
+                break
+            if not more:
+                break
+            text += more
+        os.close(leader)
+        process.wait(20)
+        return text.decode().replace("\r\n", "\n").splitlines()
+
+    def test_eighty_columns(self):
+        for mode in ("full", "sample"):
+            a, b = self.make("a.prof", 1000, 400, 1, mode), self.make("b.prof", 1000, 430, 2, mode)
+            for text in ("sites A", "sites --sort peak A", "leaks --reachable A", "rss A",
+                         "rss --over-time A"):
+                with self.subTest(words=text, mode=mode):
+                    lines = self.on_terminal(self.words(text, a, b), 80)
+                    self.assertGreater(len(lines), 8)
+                    for line in lines:
+                        self.assertLessEqual(len(line), 80, line)
+
+    def test_columns_that_have_no_room_are_named(self):
+        a = self.make("a.prof", 1000, 400, 1, "sample")
+        whole = tarn("sites", a).stdout.splitlines()
+        names = whole[0].split()
+        self.assertEqual(names, ["cost", "malloc", "hidden", "faults", "allocations", "bytes", "live", "live_bytes", "peak",
+                                 "type", "where"])
+        lines = self.on_terminal(["sites", "--sort", "peak", a], 80)
+        shown = lines[0].split()
+        self.assertIn("peak", shown)
+        self.assertEqual(shown[-1], "where")
+        left_out = next(line for line in lines if line.startswith("no room for "))
+        self.assertEqual(set(left_out[len("no room for "):].split(", ")) | set(shown), set(names))
+        self.assertIn("less -S", "\n".join(lines))
+        self.assertNotIn("no room", "\n".join(self.on_terminal(["sites", a], 250)))
+
+
+class memory(Profiles):
+    """What profiles of 250,000 call paths take."""
+    MOST = 300 << 10  # KiB
+
+    def peak(self, words):
+        process = subprocess.Popen([settings.tarn, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, env=environment())
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode, usage.ru_maxrss
+
+    def test_every_command(self):
+        for mode in ("full", "sample"):
+            a, b = (self.make(f"{seed}.prof", 1000, 250000, seed, mode, "deep") for seed in (1, 2))
+            # Two halves make one profile of 250,000 paths.
+            halves = [self.make(f"{seed}.half.prof", 1000, 125000, seed, mode, "deep") for seed in (1, 2)]
+            work = [(status, text, a, b) for status, text in PRINTING]
+            work += [(0, text, *(halves if " A B" in text else (a, b))) for text in WRITING]
+            work += [(None, text, a, b) for text in RUNNING]
+            for status, text, first, second in work:
+                with self.subTest(words=text, mode=mode):
+                    code, peak = self.peak(self.words(text, first, second))
+                    print(f"{peak >> 10:5} MiB  {mode:6}  {text}", flush=True)
+                    if status is not None:
+                        self.assertEqual(code, status)
+                    self.assertLessEqual(peak, self.MOST)
+
+
+def main():
+    global make_profile
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tarn", required=True)
+    parser.add_argument("--make-profile", required=True)
+    parser.add_argument("--memory", action="store_true")
+    arguments = parser.parse_args()
+    settings.tarn = os.path.abspath(arguments.tarn)
+    make_profile = os.path.abspath(arguments.make_profile)
+    suite = unittest.TestSuite()
+    for group in (memory,) if arguments.memory else (table, failures, width):
+        suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(group))
+    result = unittest.TextTestRunner(verbosity=1).run(suite)
+    sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)
+
+
+if __name__ == "__main__":
+    main()
