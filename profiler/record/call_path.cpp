@@ -35,7 +35,7 @@ void* map_pages(std::size_t bytes) {
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory < 0 && memory > -4096) return nullptr;
   // By this mark the collector knows what is the recorder's, and it is of no use in a core file.
-  own_call(SYS_madvise, memory, static_cast<long>(bytes), MADV_DONTDUMP);
+  recorder::own_call(SYS_madvise, memory, static_cast<long>(bytes), MADV_DONTDUMP);
   return reinterpret_cast<void*>(memory);
 }
 
@@ -44,9 +44,9 @@ void unmap_pages(void* memory, std::size_t bytes) {
 }
 
 void wipe_pages(void* memory, std::size_t bytes) {
-  const long result =
-      own_call(SYS_madvise, reinterpret_cast<long>(memory), static_cast<long>(bytes), MADV_DONTNEED);
-  if (failed(result)) std::memset(memory, 0, bytes);
+  const long result = recorder::own_call(SYS_madvise, reinterpret_cast<long>(memory),
+                                         static_cast<long>(bytes), MADV_DONTNEED);
+  if (result != 0) std::memset(memory, 0, bytes);
 }
 
 void node_table::release() noexcept {
