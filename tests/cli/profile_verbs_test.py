@@ -31,12 +31,12 @@ PRINTING = [
     (0, "sites A"), (0, "sites -n 0 A"), (0, "sites -n 0 --json A"), (0, "flame A"), (0, "flame -i A"), (0, "flame --json A"),
     (0, "rss A"), (0, "rss --over-time A"), (0, "rss --json A"), (125, "leaks A"), (125, "leaks --reachable -n 0 A"),
     (125, "leaks --json -n 0 A"), (0, "diff A B"), (0, "diff -n 0 --json A B"), (0, "diff A B -- B A"),
-    (0, "advise A"), (0, "advise --json A"), (0, "advise --plan - A"),
+    (0, "advise A"), (0, "advise --json A"),
     (0, "report -o - A"), (0, "export --json A"), (0, "export --collapsed A"),
     (0, "export --prometheus A"), (0, "export --pprof A"), (0, "export --heaptrack A"),
 ]
 WRITING = ["report -o OUT A", "report -o OUT A B", "merge -o OUT A B", "export --json -o OUT A", "export --pprof -o OUT A",
-           "export --heaptrack -o OUT A", "export --collapsed -o OUT A", "export --prometheus -o OUT A", "advise --plan OUT A"]
+           "export --heaptrack -o OUT A", "export --collapsed -o OUT A", "export --prometheus -o OUT A"]
 # Read the profile, and then run programs, which a profile that was made up has not: they refuse it.
 RUNNING = ["prove --rounds 1 A", "replay --only nothing A", "apply A -- true"]
 
