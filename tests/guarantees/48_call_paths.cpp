@@ -4,7 +4,11 @@
 // that assembly has switched to, a stack of which a part is forbidden later, an alternate signal stack, a thread's stack
 // that the program has mapped, and a sandbox that allows only what malloc needs: the program allocates in each of them
 // as without tarn. Run with TARN_GUARDED=1, so that each allocation reads a path.
+#include <limits.h>
+#include <pthread.h>
 #include <ucontext.h>
+
+#include <algorithm>
 
 #include "sandbox.hpp"
 
@@ -149,7 +153,9 @@ int mapped_thread_stack() {
   replace_library();
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  TARN_CHECK(pthread_attr_setstack(&attributes, stack_between_guards(stack_bytes), stack_bytes) == 0,
+  // 128 KiB is the least on aarch64.
+  const size_t bytes = std::max<size_t>(stack_bytes, PTHREAD_STACK_MIN);
+  TARN_CHECK(pthread_attr_setstack(&attributes, stack_between_guards(bytes), bytes) == 0,
              "pthread_attr_setstack failed");
   pthread_t thread{};
   const auto body = [](void*) -> void* {

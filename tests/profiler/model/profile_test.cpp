@@ -136,7 +136,7 @@ TEST(profile, what_refers_to_nothing_is_left_out_and_told) {
   EXPECT_EQ(again.stacks[9].parent, 0U);
   EXPECT_NE(again.damage.find("1 sites refer"), std::string::npos);
   EXPECT_NE(again.damage.find("1 call paths refer"), std::string::npos);
-  EXPECT_NE(again.damage.find("1 rows refer"), std::string::npos);
+  EXPECT_NE(again.damage.find("3 rows refer"), std::string::npos) << again.damage;
 }
 
 TEST(profile, figures_that_no_view_can_show_become_zero) {

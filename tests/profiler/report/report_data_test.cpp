@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
+#include <string>
 
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/report/string_table.hpp"
@@ -79,7 +81,10 @@ TEST(report_data, resident_memory_by_kind_and_place) {
   EXPECT_EQ(sum, p.memory.highest()->resident_bytes);
   EXPECT_EQ(memory["kinds"][0]["name"], "live");
   EXPECT_EQ(memory["kinds"][0]["parts"].size(), 5U);
-  EXPECT_EQ(memory["kinds"][0]["parts"][0]["name"], site_label(p, p.sites[0]).function);
+  // Of equal parts any may be first.
+  std::set<std::string> names;
+  for (std::size_t site = 0; site < 20; ++site) names.insert(site_label(p, p.sites[site]).function);
+  EXPECT_TRUE(names.contains(memory["kinds"][0]["parts"][0]["name"].get<std::string>()));
   p.memory = {};
   EXPECT_TRUE(report_data(p, {})["memory"].is_null());
 }
