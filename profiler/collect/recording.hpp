@@ -104,7 +104,7 @@ class recording {
   bool drain_rings(std::uint64_t until_ticks);
   bool drain_process(process_entry& process, std::uint64_t until_ns);
   void take_faults();
-  bool give(page_fault&& fault);
+  bool give(page_fault& fault);  // true: it has been moved from, or counted
   void follow_processes();
   void place_faults();
   process_entry& add_seen_process(std::uint32_t pid, process_entry* parent, std::uint64_t time_ns);

@@ -30,9 +30,9 @@ void recording::take_faults() {
     follow_processes();
     return place_faults();
   }
-  std::erase_if(early_faults_, [this](page_fault& fault) { return give(std::move(fault)); });
+  std::erase_if(early_faults_, [this](page_fault& fault) { return give(fault); });
   for (page_fault& fault : new_faults_) {
-    if (give(std::move(fault))) continue;
+    if (give(fault)) continue;
     if (early_faults_.size() < most_early_faults) {
       early_faults_.push_back(std::move(fault));
     } else {
@@ -43,7 +43,7 @@ void recording::take_faults() {
 
 // False: its process has not arrived yet, and `fault` is as it was. A program takes its first faults before its recorder
 // starts.
-bool recording::give(page_fault&& fault) {
+bool recording::give(page_fault& fault) {
   process_entry* owner = by_process(fault.process);
   if (owner == nullptr) return false;
   if (fault.time_ns >= owner->start_ns) {
