@@ -225,7 +225,7 @@ class prove(Base):
                             "status 0 when it was recorded", "exit status 6")
 
     def test_a_child_has_no_command(self):
-        self.record([settings.profile_target, "large-child"], status=7)
+        self.record([settings.profile_target, "large-child"], "--mode", "full", status=7)
         children = [name for name in os.listdir(self.folder) if name.startswith("p-")]
         self.assertEqual(len(children), 1, children)
         self.assert_refused(tarn("prove", self.path(children[0])), 125, "how its program was started")
