@@ -65,14 +65,20 @@ class plain_mutex {
 
   // Takes the lock for fork, unless the calling thread holds it already. If the holder does not release it for some
   // time, calls may_give_up() and returns without the lock if the answer is true: the calling thread is then in a
-  // signal handler that has interrupted a critical section of another lock, for which the holder of this one waits.
+  // signal handler that has interrupted a critical section of another lock, for which the holder of this one waits,
+  // and may_give_up() has marked that lock.
+  // The thread waits so long once for each section that it interrupts, however many locks it gives up and however
+  // often it forks before the section goes on: a handler that runs more often than that would otherwise stop the
+  // program.
   template <class MayGiveUp>
   void take_for_fork(MayGiveUp may_give_up) {
     constexpr std::int64_t patience_ms = 50;
     const word_type wanted = self() | forking;
     if (try_lock(wanted) || is_mine(word_.load(std::memory_order_relaxed))) return;
     while (!try_lock(wanted | contended)) {
-      if (!sleep(patience_ms) && may_give_up()) return;
+      if (!has_waited_for_section && sleep(patience_ms)) continue;
+      has_waited_for_section = may_give_up();
+      if (has_waited_for_section) return;
     }
   }
   // Releases what take_for_fork() took.
@@ -89,6 +95,12 @@ class plain_mutex {
     const word_type word = word_.load(std::memory_order_relaxed);
     return is_mine(word) && (word & forking) == 0;
   }
+  // The same. If so, the end of that section passes through unlock_slow(), as if a thread waited for the lock.
+  bool is_interrupted_and_marked() {
+    if (!is_interrupted()) return false;
+    word_.fetch_or(contended, std::memory_order_relaxed);
+    return true;
+  }
 
  private:
   using word_type = std::uintptr_t;
@@ -98,6 +110,10 @@ class plain_mutex {
   static constexpr word_type nested = 4;     // held by fork and locked again by the thread that forks
   static constexpr word_type flags = 15;     // thread pointers are multiples of 16
   static constexpr int spin_limit = 200;
+
+  // Whether the calling thread has given up a lock since it entered the section that its signal handlers interrupt.
+  // unlock_slow() clears it, which the end of that section passes through: see is_interrupted_and_marked().
+  static inline constinit thread_local bool has_waited_for_section = false;
 
   static word_type self() { return reinterpret_cast<word_type>(__builtin_thread_pointer()) & ~flags; }
   static bool is_mine(word_type word) { return (word & ~flags) == self(); }
@@ -139,6 +155,7 @@ class plain_mutex {
       word_.fetch_and(~nested, std::memory_order_relaxed);
     } else {
       release();
+      has_waited_for_section = false;
     }
   }
 

@@ -94,12 +94,20 @@ bool has_interrupted_section() {
   return found;
 }
 
+// The same, for a fork that waits for a lock.
+bool may_give_up() {
+  static thread_local constinit bool found;
+  found = false;
+  walk_locks({[](os::mutex& m) { found = m.is_interrupted_and_marked() || found; }});
+  return found;
+}
+
 // `fork`: called for libc's fork, which will take the lock of the list of streams.
 void before(bool fork) {
   if (depth++ != 0) return;
   block_signals();
   if (fork && _IO_list_lock != nullptr) _IO_list_lock();
-  walk_locks({[](os::mutex& m) { m.take_for_fork(has_interrupted_section); }});
+  walk_locks({[](os::mutex& m) { m.take_for_fork(may_give_up); }});
 }
 
 void release_locks() {

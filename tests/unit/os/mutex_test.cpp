@@ -93,8 +93,10 @@ TEST(mutex, a_forked_child_drops_a_holder_that_it_has_not_got) {
   });
 }
 
+mutex interrupted{lock_rank::depot};
+
 bool never() { return false; }
-bool always() { return true; }
+bool if_interrupted() { return interrupted.is_interrupted_and_marked(); }
 
 TEST(mutex, the_thread_that_forks_may_lock_again_what_fork_holds) {
   mutex m{lock_rank::metadata};
@@ -130,12 +132,32 @@ TEST(mutex, fork_leaves_what_its_thread_held_before) {
 TEST(mutex, fork_gives_up_only_if_it_may) {
   mutex m{lock_rank::metadata};
   beside_a_holder(m, [&m] {
-    m.take_for_fork(always);
+    lock_guard guard(interrupted);
+    m.take_for_fork(if_interrupted);
     m.release_for_fork();  // not taken: nothing happens
     EXPECT_FALSE(m.is_interrupted());
   });
   m.lock();
   m.unlock();
+}
+
+// A handler that runs again at once would stop the program if each of its forks waited for each lock that it gives up.
+TEST(mutex, fork_waits_once_for_each_section_that_it_interrupts) {
+  mutex held{lock_rank::metadata};
+  const auto fork_ms = [&held] {
+    const auto start = std::chrono::steady_clock::now();
+    for (int lock = 0; lock < 10; ++lock) held.take_for_fork(if_interrupted);
+    return (std::chrono::steady_clock::now() - start) / 1ms;
+  };
+  beside_a_holder(held, [&] {
+    for (int section = 0; section < 2; ++section) {
+      lock_guard guard(interrupted);
+      EXPECT_GE(fork_ms(), 40) << "it gives the holder time to release the lock";
+      long others_ms = 0;
+      for (int fork = 0; fork < 10; ++fork) others_ms += fork_ms();
+      EXPECT_LT(others_ms, 1000) << "100 locks";
+    }
+  });
 }
 
 }  // namespace
