@@ -41,6 +41,7 @@ struct paying_place {
   std::string full_name;  // what it is told apart by: with the whole path
   double cost = 0;
   double cost_variance = 0;
+  double malloc_bias = 0;
   profiler::site_figures figures;  // counts and bytes only
 };
 
@@ -74,12 +75,16 @@ std::vector<paying_place> paying_places(const profiler::profile& p) {
     paying_place& place = by_full_name.try_emplace(named.full_name, named).first->second;
     place.cost += cost;
     place.cost_variance += one.variance();
+    place.malloc_bias += one.malloc_bias;
     place.figures.allocations += site.figures.allocations + site.figures.maps;
     place.figures.faults += site.figures.faults;
     place.figures.bytes += site.figures.bytes + site.figures.mapped_bytes;
   }
   std::vector<paying_place> places;
-  for (auto& [name, place] : by_full_name) places.push_back(std::move(place));
+  for (auto& [name, place] : by_full_name) {
+    place.cost_variance += place.malloc_bias * place.malloc_bias;
+    places.push_back(std::move(place));
+  }
   tell_apart(places);
   std::sort(places.begin(), places.end(),
             [](const paying_place& left, const paying_place& right) { return left.cost > right.cost; });
@@ -131,7 +136,7 @@ std::string render_verdict(const profiler::profile& p) {
                                        margin_percent(allocations_variance, allocations),
                                        show_bytes(bytes).text, margin_percent(bytes_variance, bytes));
   text += fmt::format("; memory truly cost {}{} of {} processor time\n", show_ns(all.total()),
-                      margin_ns(all.variance()), show_ns(profiler::processor_ns(p)));
+                      margin_ns(all.whole_variance()), show_ns(profiler::processor_ns(p)));
   if (p.mode != profiler::profile_mode::faults) {
     text += fmt::format(
         "  in malloc and free {} ({:.0f} %), which a timer around them sees; afterwards in the kernel {} of "
@@ -185,7 +190,7 @@ nlohmann::json verdict_as_json(const profiler::profile& p) {
   return {{"allocations", allocations},
           {"bytes", bytes},
           {"malloc_ns", all.malloc_ns},
-          {"margin_ns", profiler::margin_of(all.variance())},
+          {"margin_ns", profiler::margin_of(all.whole_variance())},
           {"processor_ns", profiler::processor_ns(p)},
           {"recorder_ns", p.recorder_ns},
           {"fault_ns", all.fault_ns},

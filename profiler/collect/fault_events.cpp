@@ -2,6 +2,9 @@
 #include "profiler/collect/fault_events.hpp"
 
 #include <linux/perf_event.h>
+#if defined(__aarch64__)
+#include <asm/perf_regs.h>
+#endif
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -40,6 +43,16 @@ int open_event(const perf_event_attr& attributes, std::uint32_t thread, int proc
                                   PERF_FLAG_FD_CLOEXEC));
 }
 
+// For whom, and on which clock.
+void start_with(const fault_settings& settings, perf_event_attr& attributes) {
+  attributes.disabled = settings.process == 0 ? 1 : 0;
+  attributes.enable_on_exec = settings.process == 0 ? 1 : 0;
+  attributes.inherit = 1;
+  attributes.exclude_hv = 1;
+  attributes.use_clockid = 1;
+  attributes.clockid = CLOCK_MONOTONIC_RAW;
+}
+
 perf_event_attr attributes_for(const fault_settings& settings, bool with_kernel) {
   perf_event_attr attributes = {};
   attributes.size = sizeof attributes;
@@ -65,14 +78,31 @@ perf_event_attr attributes_for(const fault_settings& settings, bool with_kernel)
     attributes.comm_exec = 1;
     attributes.task = 1;
   }
+  // Tells the two kinds of events apart.
+  if (settings.clock_ns > 0) attributes.sample_type |= PERF_SAMPLE_IDENTIFIER;
   attributes.sample_id_all = 1;
-  attributes.disabled = settings.process == 0 ? 1 : 0;
-  attributes.enable_on_exec = settings.process == 0 ? 1 : 0;
-  attributes.inherit = 1;
+  start_with(settings, attributes);
   attributes.exclude_kernel = with_kernel ? 0 : 1;
-  attributes.exclude_hv = 1;
-  attributes.use_clockid = 1;
-  attributes.clockid = CLOCK_MONOTONIC_RAW;
+  return attributes;
+}
+
+// Of user space alone: what malloc causes in the kernel is priced apart.
+perf_event_attr attributes_of_clock(const fault_settings& settings) {
+  perf_event_attr attributes = {};
+  attributes.size = sizeof attributes;
+  attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.config = PERF_COUNT_SW_CPU_CLOCK;
+  attributes.sample_period = settings.clock_ns;
+  attributes.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+#if defined(__aarch64__)
+  attributes.sample_type |= PERF_SAMPLE_REGS_USER;
+  attributes.sample_regs_user = std::uint64_t{1} << PERF_REG_ARM64_LR;
+#else
+  attributes.sample_type |= PERF_SAMPLE_STACK_USER;
+  attributes.sample_stack_user = 8;
+#endif
+  start_with(settings, attributes);
+  attributes.exclude_kernel = 1;
   return attributes;
 }
 
@@ -119,6 +149,18 @@ struct record_reader {
   }
 };
 
+// Behind the event's number.
+clock_sample read_clock_sample(record_reader& in) {
+  clock_sample sample;
+  sample.instruction = in.word();
+  sample.process = in.half();
+  in.half();
+  sample.time_ns = in.word();
+  // The size of the stack's part, or what kind of registers follows; 0: nothing follows.
+  if (in.word() != 0) sample.caller = in.word();
+  return sample;
+}
+
 // At the end of every record that is no sample: pid, tid, time.
 std::uint64_t time_at_end(const unsigned char* end) {
   std::uint64_t time = 0;
@@ -135,6 +177,7 @@ bool fault_events::open(const fault_settings& settings) {
     if (open_all(with_kernel)) {
       sees_kernel_ = with_kernel;
       refusal_.clear();
+      if (settings_.clock_ns > 0) open_clock();
       return true;
     }
   }
@@ -167,12 +210,14 @@ int fault_events::open_processor(int processor, const perf_event_attr& attribute
     for (const auto& [id, name] : thread_names(settings_.process)) threads.push_back(id);
   }
   buffer added;
+  added.processor = processor;
   int error = threads.empty() ? ESRCH : 0;
   for (const std::uint32_t thread : threads) {
     const int file = open_event(attributes, thread, processor);
     if (file < 0 && errno == ESRCH && thread != settings_.process) continue;  // it has ended
     error = file < 0 ? errno : 0;
     if (error != 0) break;
+    added.threads.push_back(thread);
     if (added.file >= 0) {
       added.others.push_back(file);
       if (ioctl(file, PERF_EVENT_IOC_SET_OUTPUT, added.file) != 0) error = errno;
@@ -195,7 +240,37 @@ int fault_events::open_processor(int processor, const perf_event_attr& attribute
   return error;
 }
 
+// Of the threads that have an event for faults. False: the kernel refuses one.
+bool fault_events::add_clock(buffer& to) {
+  for (const std::uint32_t thread : to.threads) {
+    const int file = open_event(attributes_of_clock(settings_), thread, to.processor);
+    if (file < 0 && errno == ESRCH) continue;  // it has ended
+    if (file < 0) return false;
+    to.clocks.push_back(file);
+    std::uint64_t id = 0;
+    if (ioctl(file, PERF_EVENT_IOC_SET_OUTPUT, to.file) != 0 || ioctl(file, PERF_EVENT_IOC_ID, &id) != 0)
+      return false;
+    clock_ids_.insert(id);
+  }
+  return true;
+}
+
+void fault_events::open_clock() {
+  for (buffer& one : buffers_) {
+    if (!add_clock(one)) return close_clock();
+  }
+}
+
+void fault_events::close_clock() {
+  for (buffer& one : buffers_) {
+    for (const int clock : one.clocks) ::close(clock);
+    one.clocks.clear();
+  }
+  clock_ids_.clear();
+}
+
 void fault_events::close() {
+  close_clock();
   for (const buffer& one : buffers_) {
     for (const int other : one.others) ::close(other);
     munmap(one.memory, buffer_bytes_ + page_bytes_);
@@ -205,12 +280,13 @@ void fault_events::close() {
 }
 
 void fault_events::take(std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
-                        std::vector<process_event>& processes) {
-  for (const buffer& one : buffers_) take_from(one, faults, mappings, processes);
+                        std::vector<process_event>& processes, std::vector<clock_sample>& clock) {
+  for (const buffer& one : buffers_) take_from(one, faults, mappings, processes, clock);
 }
 
 void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
-                             std::vector<mapping_event>& mappings, std::vector<process_event>& processes) {
+                             std::vector<mapping_event>& mappings, std::vector<process_event>& processes,
+                             std::vector<clock_sample>& clock) {
   auto* page = static_cast<perf_event_mmap_page*>(one.memory);
   const auto* data = static_cast<const unsigned char*>(one.memory) + page_bytes_;
   // acquire, pairs with the kernel's release: the records below are whole
@@ -232,6 +308,11 @@ void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
     record_reader in{begin + sizeof header, begin + header.size};
     switch (header.type) {
       case PERF_RECORD_SAMPLE: {
+        if (settings_.clock_ns > 0 && clock_ids_.contains(in.word())) {
+          clock.push_back(read_clock_sample(in));
+          ticks_told_ += 1;
+          break;
+        }
         page_fault& fault = faults.emplace_back();
         fault.instruction = in.word();
         fault.process = in.half();
@@ -251,7 +332,7 @@ void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
         break;
       }
       case PERF_RECORD_LOST:
-        in.word();
+        in.word();  // of the event whose record came next
         lost_ += static_cast<double>(in.word());
         break;
       case PERF_RECORD_MMAP2: {

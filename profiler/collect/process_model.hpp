@@ -27,6 +27,7 @@
 #include "profiler/collect/block_table.hpp"
 #include "profiler/collect/call_times.hpp"
 #include "profiler/collect/fresh_pages.hpp"
+#include "profiler/collect/time_total.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
 
@@ -136,6 +137,11 @@ class process_model {
   // What has waited for an event that does not come any more.
   void settle();
 
+  // Where the process was at a sample of the clock, one for each `ns_each` of processor time.
+  enum class code : std::uint8_t { program, malloc, recorder };
+  void clock_sample(double ns_each, code in) noexcept;
+  const clock_counts& clock() const noexcept { return clock_; }
+
   // At the end of the process.
   void set_lost(const lost_blocks& blocks);
 
@@ -191,6 +197,7 @@ class process_model {
     site_figures figures;
     timed_calls gets;  // allocations that were timed
     timed_calls gives;
+    double large_ns = 0;            // in calls for blocks that stand for themselves alone
     double free_calls = 0;          // figures.frees without those of realloc
     double sampled_faults = 0;      // of figures.faults, of blocks that stand for more than themselves
     std::vector<size_count> sizes;  // the most recently met first
@@ -256,6 +263,7 @@ class process_model {
   double own_time(const call_duration& took, double kernel_ns) const;
   double timer_ns() const;
   std::vector<site_times> times_of_sites() const;
+  void fill_timed(profile& into) const;
   void fill_times(profile& into) const;
   void fit_faults(profile& into) const;
   void put_event(std::uint64_t time_ns, std::uint32_t thread, event_kind kind, std::uint64_t block,
@@ -289,6 +297,7 @@ class process_model {
   double odd_events_ = 0;  // an allocation where a block lived
   largest_calls largest_calls_;
   timed_calls nothing_;
+  clock_counts clock_;
   fresh_pages fresh_pages_;
 
   std::size_t event_rows_ = 0;

@@ -147,6 +147,7 @@ void process_model::absorb(const process_model& child) {
     }
     to.gets.add(times[index].gets);
     to.gives.add(times[index].gives);
+    to.large_ns += from.large_ns;
     to.free_calls += from.free_calls;
     to.sampled_faults += from.sampled_faults;
     // What the child left to its end is no leak: the system took it back.
@@ -173,6 +174,7 @@ void process_model::absorb(const process_model& child) {
   kernel_faults_ += child.kernel_faults_;
   joined_faults_ += child.joined_faults_;
   odd_events_ += child.odd_events_;
+  clock_.add(child.clock_);
 }
 
 }  // namespace tarn::profiler

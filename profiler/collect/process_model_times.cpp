@@ -53,7 +53,11 @@ void process_model::nothing_took(const call_duration& took) {
 void process_model::count_call(std::uint32_t site, bool release, double weight, double ns) {
   living_site& at = sites_[site];
   (release ? at.gives : at.gets).add(weight, ns);
-  if (weight > 1) largest_calls_.add({site, release, weight, ns});
+  if (weight > 1) {
+    largest_calls_.add({site, release, weight, ns});
+  } else {
+    at.large_ns += ns;
+  }
 }
 
 void process_model::count_get(std::uint32_t site, std::uint64_t size, const call_duration& took,
@@ -89,7 +93,12 @@ std::vector<process_model::site_times> process_model::times_of_sites() const {
   return times;
 }
 
-void process_model::fill_times(profile& into) const {
+void process_model::clock_sample(double ns_each, code in) noexcept {
+  clock_.add({ns_each, 1, in == code::malloc ? 1.0 : 0.0, in == code::recorder ? 1.0 : 0.0});
+}
+
+// By the timed calls alone.
+void process_model::fill_timed(profile& into) const {
   const std::vector<site_times> times = times_of_sites();
   site_times all;
   for (const site_times& one : times) {
@@ -107,6 +116,37 @@ void process_model::fill_times(profile& into) const {
     to.malloc_ns = gets.value + gives.value;
     to.malloc_variance = gets.variance + gives.variance;
   }
+}
+
+void process_model::fill_times(profile& into) const {
+  fill_timed(into);
+  timed_total timed;
+  for (std::size_t index = 0; index < sites_.size(); ++index) {
+    const site_figures& figures = into.sites[index].figures;
+    const double large = std::min(figures.malloc_ns, sites_[index].large_ns);
+    timed.large_ns += large;
+    timed.small_ns += figures.malloc_ns - large;
+    timed.small_variance += figures.malloc_variance;
+  }
+  const time_total total = total_time(timed, clock_);
+  double all_ns = 0;
+  for (std::size_t index = 0; index < sites_.size(); ++index) {
+    site_figures& figures = into.sites[index].figures;
+    const double large = std::min(figures.malloc_ns, sites_[index].large_ns);
+    figures.malloc_ns = large + total.factor * (figures.malloc_ns - large);
+    figures.malloc_variance *= total.factor * total.factor;
+    all_ns += figures.malloc_ns;
+  }
+  const double small_part = all_ns > 0 ? total.factor * timed.small_ns / all_ns : 0;
+  into.malloc_time = {total.clock_part,
+                      total.factor,
+                      total.clock_error * small_part,
+                      total.systematic_error * small_part,
+                      all_ns,
+                      clock_.all,
+                      clock_.in_malloc,
+                      clock_.in_recorder,
+                      clock_.ns_each};
 }
 
 }  // namespace tarn::profiler

@@ -13,6 +13,7 @@ void process_summary::add(const process_summary& other) {
   charged.fault_ns += other.charged.fault_ns;
   charged.unmap_ns += other.charged.unmap_ns;
   charged.malloc_variance += other.charged.malloc_variance;
+  charged.malloc_bias += other.charged.malloc_bias;
   charged.kernel_variance += other.charged.kernel_variance;
 }
 

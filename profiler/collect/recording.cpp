@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "profiler/collect/clock_price.hpp"
 #include "profiler/collect/recording_process.hpp"
 
 namespace tarn::profiler {
@@ -51,6 +52,9 @@ recording::recording(const recording_settings& settings) : settings_(settings), 
   faults.everything = settings_.mode != profile_mode::sample;
   faults.mappings = settings_.mode == profile_mode::faults;
   faults.process = settings_.program;
+  // Mode full slows the program so much that its malloc takes longer than it would otherwise: the clock would count
+  // that.
+  if (settings_.mode == profile_mode::sample) faults.clock_ns = clock_period(clock_sample_price());
   faults_.open(faults);
   begin_ns_ = raw_clock_ns();
   const std::chrono::duration<double> since_1970 = std::chrono::system_clock::now().time_since_epoch();

@@ -20,6 +20,7 @@
 #include "profiler/analyze/debug_files.hpp"
 #include "profiler/collect/event_stream.hpp"
 #include "profiler/collect/fault_events.hpp"
+#include "profiler/collect/malloc_code.hpp"
 #include "profiler/collect/proc_status.hpp"
 #include "profiler/collect/process_model.hpp"
 #include "profiler/collect/process_summary.hpp"
@@ -105,6 +106,7 @@ class recording {
   bool drain_process(process_entry& process, std::uint64_t until_ns);
   void take_faults();
   bool give(page_fault& fault);  // true: it has been moved from, or counted
+  void give(const clock_sample& sample);
   void follow_processes();
   void place_faults();
   process_entry& add_seen_process(std::uint32_t pid, process_entry* parent, std::uint64_t time_ns);
@@ -133,6 +135,7 @@ class recording {
   void store(process_entry& process);
   void give_up_events(process_entry& process, const std::string& why);
   void add_recorder_figures(process_entry& process);
+  std::string why_without_clock(const process_entry& process) const;
   void fill_meta(process_entry& process);
   std::string file_name(const process_entry& process, int number) const;
   std::string small_file_name(int number) const;
@@ -151,6 +154,7 @@ class recording {
   std::vector<page_fault> early_faults_;  // of processes that have not arrived yet
   std::vector<mapping_event> new_mappings_;
   std::vector<process_event> new_processes_;
+  std::vector<clock_sample> new_clock_;
   std::vector<finished_file> files_;
   std::unique_ptr<profile> main_profile_;
   std::unique_ptr<profile> costliest_profile_;  // null: it is main_profile_
@@ -163,6 +167,7 @@ class recording {
   std::uint64_t last_look_ns_ = 0;
   std::size_t next_look_ = 0;      // into processes_
   std::uint64_t last_serial_ = 0;  // of processes that no recorder numbers
+  malloc_code_reader malloc_codes_;
   double unplaced_faults_ = 0;
   double lost_ = 0;
 };

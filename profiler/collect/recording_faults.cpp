@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// recording_faults: what the kernel tells of page faults, and in mode faults of processes and their mappings.
+// recording_faults: what the kernel tells of page faults and samples of its clock, and in mode faults of processes and
+// their mappings.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,7 +26,9 @@ void recording::take_faults() {
   new_faults_.clear();
   new_mappings_.clear();
   new_processes_.clear();
-  faults_.take(new_faults_, new_mappings_, new_processes_);
+  new_clock_.clear();
+  faults_.take(new_faults_, new_mappings_, new_processes_, new_clock_);
+  for (const clock_sample& sample : new_clock_) give(sample);
   if (settings_.mode == profile_mode::faults) {
     follow_processes();
     return place_faults();
@@ -54,6 +57,25 @@ bool recording::give(page_fault& fault) {
                             fault.address < owner->memory->page().own_end;
   if (!is_recorders) owner->early_faults += fault.weight;
   return true;
+}
+
+// Of a process before its recorder has started, nothing is counted; and nothing where malloc's code is not known, as then
+// the timed calls' figures stand.
+void recording::give(const clock_sample& sample) {
+  process_entry* owner = by_process(sample.process);
+  if (owner == nullptr || !owner->memory || sample.time_ns < owner->start_ns) return;
+  const process_page& page = owner->memory->page();
+  if (!owner->malloc_at) {
+    owner->malloc_at = malloc_codes_.read(owner->pid, {page.allocator_start, page.allocator_end});
+  }
+  if (owner->malloc_at->empty()) return;
+  process_model::code in = process_model::code::program;
+  if (sample.instruction >= page.own_start && sample.instruction < page.own_end) {
+    in = process_model::code::recorder;
+  } else if (owner->malloc_at->holds(sample.instruction, sample.caller)) {
+    in = process_model::code::malloc;
+  }
+  owner->model.clock_sample(static_cast<double>(faults_.clock_ns()), in);
 }
 
 recording::process_entry& recording::add_seen_process(std::uint32_t pid, process_entry* parent,

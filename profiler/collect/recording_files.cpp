@@ -138,8 +138,12 @@ void recording::add_recorder_figures(process_entry& process) {
     const double before = std::min(own, static_cast<double>(page.own_faults_before));
     own -= before;
     result.other_faults += std::max(0.0, process.early_faults - before);
+    // The recorder times its long ways only, system calls included; the clock meets the short way of each call, too,
+    // but nothing in the kernel.
+    const clock_counts& clock = process.model.clock();
     // relaxed: a sum of its own
-    result.recorder_ns = clock_.duration_ns(page.own_ticks.load(std::memory_order_relaxed));
+    result.recorder_ns = std::max(clock_.duration_ns(page.own_ticks.load(std::memory_order_relaxed)),
+                                  clock.in_recorder * clock.ns_each);
     result.lost_events = process.memory->lost_events();
     result.unwind_checked = checked;
     result.unwind_error_rate = checked > 0 ? wrong / checked : 0;
@@ -151,6 +155,20 @@ void recording::add_recorder_figures(process_entry& process) {
   result.unseen_faults = std::max(0.0, unseen);
   // The recorder's own were seen, too, at no block of the program's.
   result.other_faults = std::max(0.0, result.other_faults - std::min(own, std::max(0.0, -unseen)));
+}
+
+// Why time in malloc is that of timed calls alone; empty: it is not, or nothing is timed.
+std::string recording::why_without_clock(const process_entry& process) const {
+  if (settings_.mode != profile_mode::sample) return {};
+  constexpr const char* instead =
+      "time in malloc is that of timed calls alone, which can be wrong by a third";
+  if (faults_.clock_ns() == 0)
+    return fmt::format("samples of the clock (the kernel refuses them): {}", instead);
+  if (process.malloc_at && process.malloc_at->is_inseparable()) {
+    return fmt::format("samples of the clock in malloc ({} has other code besides): {}", process.allocator,
+                       instead);
+  }
+  return {};
 }
 
 void recording::fill_meta(process_entry& process) {
@@ -174,6 +192,7 @@ void recording::fill_meta(process_entry& process) {
         "page faults that the kernel takes itself, as in read() into fresh memory, are counted, not seen (as root, or at "
         "kernel.perf_event_paranoid 1 they are)");
   }
+  if (std::string why = why_without_clock(process); !why.empty()) refused.push_back(std::move(why));
   if (faults_.lost() > 0)
     refused.push_back(fmt::format("{:.0f} page faults were lost: they came too fast", faults_.lost()));
   if (process.model.events_cut()) {

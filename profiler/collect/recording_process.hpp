@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "profiler/collect/event_stream.hpp"
 #include "profiler/collect/leak_look.hpp"
+#include "profiler/collect/malloc_code.hpp"
 #include "profiler/collect/memory_regions.hpp"
 #include "profiler/collect/memory_splitter.hpp"
 #include "profiler/collect/process_memory.hpp"
@@ -66,6 +68,7 @@ struct recording::process_entry final : module_sink {
     double own_faults = 0;  // the recorder's
     process_figures used;
   } children;
+  std::optional<malloc_code> malloc_at;  // looked for at the first sample of the clock
   std::vector<page_fault> faults;
   std::size_t next_fault = 0;
   std::set<std::pair<std::string, std::uint64_t>> loaded_at;  // modules that were told: path and base

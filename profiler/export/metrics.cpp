@@ -24,14 +24,17 @@ double variance_of_part(const profile&, const site_figures& figures) {
   return figures.*All > 0 ? figures.*Variance * std::min(1.0, figures.*Part / figures.*All) : 0;
 }
 
+double malloc_bias(const profile& p, const site_figures& figures) { return cost_of(p, figures).malloc_bias; }
+
 constexpr std::array<metric, metric_count> all = {
     metric{"cost", metric_unit::nanoseconds,
            "true cost: malloc and free, and what the kernel does for their memory",
            [](const profile& p, const site_figures& f) { return cost_of(p, f).total(); },
-           [](const profile& p, const site_figures& f) { return cost_of(p, f).variance(); }},
+           [](const profile& p, const site_figures& f) { return cost_of(p, f).variance(); }, malloc_bias},
     metric{"malloc", metric_unit::nanoseconds, "time in malloc and free",
            [](const profile& p, const site_figures& f) { return cost_of(p, f).malloc_ns; },
-           [](const profile& p, const site_figures& f) { return cost_of(p, f).malloc_variance; }},
+           [](const profile& p, const site_figures& f) { return cost_of(p, f).malloc_variance; },
+           malloc_bias},
     metric{"hidden", metric_unit::nanoseconds,
            "what a timer around malloc and free does not see: first touches, unmapping",
            [](const profile& p, const site_figures& f) { return cost_of(p, f).hidden(); },
@@ -104,7 +107,9 @@ double sum_of(const profile& p, const metric& what) {
 }
 
 double margin_of(const profile& p, const metric& what, const site_figures& figures) {
-  return what.variance == nullptr ? 0 : margin_of(what.variance(p, figures));
+  if (what.variance == nullptr) return 0;
+  const double bias = what.bias == nullptr ? 0 : what.bias(p, figures);
+  return margin_of(what.variance(p, figures) + bias * bias);
 }
 
 double margin_of_sum(const profile& p, const metric& what) {
@@ -114,6 +119,7 @@ double margin_of_sum(const profile& p, const metric& what) {
     sum.bytes_variance += each.figures.bytes_variance;
     sum.faults_variance += each.figures.faults_variance;
     sum.malloc_variance += each.figures.malloc_variance;
+    sum.malloc_ns += each.figures.malloc_ns;  // which have errors in common
   }
   // The number of all faults is exact; samples only divide them between the sites and the others.
   if (p.other_faults + p.unseen_faults > 0) sum.faults_variance = 0;

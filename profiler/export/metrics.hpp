@@ -21,6 +21,8 @@ struct metric {
   std::string_view meaning;  // a phrase
   double (*of)(const profile& p, const site_figures& figures);
   double (*variance)(const profile& p, const site_figures& figures);  // of the sampling; 0: exact
+  double (*bias)(const profile& p,
+                 const site_figures& figures) = nullptr;  // a standard error that recordings share
 };
 
 inline constexpr std::size_t metric_count = 9;

@@ -18,6 +18,8 @@ double system_time_slack(double system_ns) {
   return tick_ns + std::sqrt(system_ns * tick_ns);
 }
 
+double square(double value) { return value * value; }
+
 double meta_number(const profile& p, const char* name, double otherwise) {
   if (!p.meta.is_object()) return otherwise;
   const auto found = p.meta.find(name);
@@ -49,7 +51,9 @@ cost cost_of(const profile& p, const site_figures& figures) {
   result.fault_ns = p.fit.kernel * fault_price(p, figures.faults, pages);
   // All pages are given back, at the latest when the program ends.
   result.unmap_ns = p.fit.kernel * pages * p.prices.unmap_page;
-  result.malloc_variance = p.fit.malloc * p.fit.malloc * figures.malloc_variance;
+  result.malloc_variance = p.fit.malloc * p.fit.malloc * figures.malloc_variance +
+                           square(p.malloc_time.clock_error * result.malloc_ns);
+  result.malloc_bias = p.malloc_time.systematic_error * result.malloc_ns;
   result.kernel_variance = kernel_of_fault * kernel_of_fault * figures.faults_variance;
   return result;
 }
@@ -61,9 +65,12 @@ cost cost_of_all(const profile& p) {
     sum.malloc_ns += one.malloc_ns;
     sum.fault_ns += one.fault_ns;
     sum.unmap_ns += one.unmap_ns;
-    sum.malloc_variance += one.malloc_variance;
+    sum.malloc_variance += p.fit.malloc * p.fit.malloc * each.figures.malloc_variance;
+    sum.malloc_bias += one.malloc_bias;
     sum.kernel_variance += one.kernel_variance;
   }
+  // One error for all sites.
+  sum.malloc_variance += square(p.malloc_time.clock_error * sum.malloc_ns);
   const double others = p.other_faults + p.unseen_faults;
   sum.fault_ns += p.fit.kernel * fault_price(p, others, others);
   sum.unmap_ns += p.fit.kernel * others * p.prices.unmap_page;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // merged_whole: what the processes of a merged profile come to together, and each of them by itself.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -43,6 +45,28 @@ nlohmann::json joined_prices(const std::vector<process_part>& processes) {
     }
   }
   return prices;
+}
+
+// The sum of the processes' times, whose errors by the clock are independent, and by the way the same.
+nlohmann::json joined_malloc_times(const std::vector<process_part>& processes) {
+  constexpr std::array sums = {"ns", "samples", "in_malloc", "in_recorder"};
+  constexpr std::array weighed = {"clock_part", "factor", "systematic_error"};
+  nlohmann::json joined = nlohmann::json::object();
+  double variance = 0;
+  for (const process_part& each : processes) {
+    const auto found = each.meta.find("malloc_time");
+    if (found == each.meta.end() || !found->is_object()) continue;
+    const double ns = number_of(*found, "ns");
+    for (const char* name : sums) joined[name] = number_of(joined, name) + number_of(*found, name);
+    for (const char* name : weighed) joined[name] = number_of(joined, name) + ns * number_of(*found, name);
+    joined["clock_ns"] = std::max(number_of(joined, "clock_ns"), number_of(*found, "clock_ns"));
+    variance += std::pow(ns * number_of(*found, "clock_error"), 2);
+  }
+  const double all = number_of(joined, "ns");
+  if (all <= 0) return nlohmann::json::object();
+  for (const char* name : weighed) joined[name] = number_of(joined, name) / all;
+  joined["clock_error"] = std::sqrt(variance) / all;
+  return joined;
 }
 
 nlohmann::json joined_sentences(const std::vector<process_part>& processes, const char* name) {
@@ -178,6 +202,7 @@ nlohmann::json joined_meta(const std::vector<process_part>& processes) {
   }
   for (const char* name : sentence_members) meta[name] = joined_sentences(processes, name);
   meta["prices"] = joined_prices(processes);
+  meta["malloc_time"] = joined_malloc_times(processes);
   meta["small_children"] = joined_children(processes);
   join_peaks(processes, meta);
   meta["leaks"] = joined_leaks(processes);

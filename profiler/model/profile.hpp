@@ -171,6 +171,22 @@ struct cost_fit {
   double kernel = 1;
 };
 
+// Where the time in malloc of all sites is from: from timed calls, fitted to what samples of the clock say of their sum.
+struct malloc_time {
+  double clock_part = 0;  // 0: timed calls alone
+  double factor = 1;      // of the timed calls' figures
+  // Standard errors that all sites share, as parts of their time: of the clock's samples, another one in each recording;
+  // and of the way, the same in each.
+  double clock_error = 0;
+  double systematic_error = 0;
+  double ns = 0;  // of all sites
+  // Samples of user space, one for each clock_ns of processor time.
+  double samples = 0;
+  double in_malloc = 0;
+  double in_recorder = 0;
+  double clock_ns = 0;
+};
+
 enum class profile_mode : std::uint8_t { sample, full, faults };
 
 // One process of a merged profile.
@@ -199,6 +215,7 @@ struct profile {
   double unseen_faults = 0;
   double recorder_ns = 0;  // processor time that the recorder took within the program's
   cost_fit fit;
+  profiler::malloc_time malloc_time;
   double lost_events = 0;
   double unwind_error_rate = 0;  // of stacks that were verified; 0..1
   double unwind_checked = 0;
@@ -236,7 +253,10 @@ struct cost {
   // Of the sampling, as those of site_figures.
   double malloc_variance = 0;
   double kernel_variance = 0;  // of hidden()
+  double malloc_bias = 0;      // standard error that the malloc_ns of all sites and recordings share
   double variance() const noexcept { return malloc_variance + kernel_variance; }
+  // That of a figure by itself; variance() is for comparing recordings.
+  double whole_variance() const noexcept { return variance() + malloc_bias * malloc_bias; }
   double total() const noexcept { return malloc_ns + fault_ns + unmap_ns; }
   double hidden() const noexcept { return fault_ns + unmap_ns; }  // what a timer around malloc does not see
 };

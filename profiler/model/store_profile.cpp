@@ -42,6 +42,16 @@ nlohmann::json stored_meta(const profile& p) {
                     {"zero_page", p.prices.zero_page},
                     {"malloc_pair", p.prices.malloc_pair},
                     {"timed_call", p.prices.timed_call}};
+  const malloc_time& time = p.malloc_time;
+  meta["malloc_time"] = {{"clock_part", time.clock_part},
+                         {"factor", time.factor},
+                         {"clock_error", time.clock_error},
+                         {"systematic_error", time.systematic_error},
+                         {"ns", time.ns},
+                         {"samples", time.samples},
+                         {"in_malloc", time.in_malloc},
+                         {"in_recorder", time.in_recorder},
+                         {"clock_ns", time.clock_ns}};
   meta["recorder_ns"] = p.recorder_ns;
   meta["other_faults"] = p.other_faults;
   meta["unseen_faults"] = p.unseen_faults;

@@ -26,6 +26,7 @@ void add(site_row& sum, const site_figures& figures, const cost& paid) {
     if (is_variance(one)) sum.figures.*one.member += sane_variance(figures.*one.member);
   }
   sum.paid.malloc_variance += sane_variance(paid.malloc_variance);
+  sum.paid.malloc_bias += sane_figure(paid.malloc_bias);
   sum.paid.kernel_variance += sane_variance(paid.kernel_variance);
   sum.paid.malloc_ns += sane_figure(paid.malloc_ns);
   sum.paid.fault_ns += sane_figure(paid.fault_ns);

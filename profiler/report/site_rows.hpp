@@ -42,7 +42,10 @@ inline constexpr variance_column variance_columns[] = {
      [](const site_figures& figures, const cost&) { return figures.allocations_variance; }},
     {"bytes_variance", [](const site_figures& figures, const cost&) { return figures.bytes_variance; }},
     {"faults_variance", [](const site_figures& figures, const cost&) { return figures.faults_variance; }},
-    {"malloc_variance", [](const site_figures&, const cost& paid) { return paid.malloc_variance; }},
+    {"malloc_variance",
+     [](const site_figures&, const cost& paid) {
+       return paid.malloc_variance + paid.malloc_bias * paid.malloc_bias;
+     }},
     {"kernel_variance", [](const site_figures&, const cost& paid) { return paid.kernel_variance; }},
 };
 

@@ -18,6 +18,7 @@ from cost_test import cost, cost_command, watch
 from diff_test import diff, diff_of_times
 from harness import settings
 from hostile_test import hostile
+from malloc_time_test import malloc_time
 from output_test import output
 from profile_test import profile, profile_life
 from prove_test import prove
@@ -29,8 +30,8 @@ from trees_test import trees
 from usage_test import options, real_library, usage
 
 GROUPS = {group.__name__: group for group in (advice, attach, compare, cost, cost_command, diff, diff_of_times, hostile, leaks,
-                                              options, output, paused, profile, profile_life, prove, real_library, refusals,
-                                              refused, rss, run, sandbox, servers, signals, top, trees, usage, watch)}
+                                              malloc_time, options, output, paused, profile, profile_life, prove, real_library,
+                                              refusals, refused, rss, run, sandbox, servers, signals, top, trees, usage, watch)}
 
 
 def main():

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
-// fault_events: what is told of a process that takes many faults. Skipped where perf_event_open is refused.
+// fault_events: what is told of a process that takes many faults, and of where it spends its time. Skipped where perf_event_open is refused.
 #include "profiler/collect/fault_events.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace tarn::profiler {
@@ -77,7 +79,8 @@ told faults_of_child(const fault_settings& wanted, bool& refused) {
     std::vector<page_fault> faults;
     std::vector<mapping_event> mappings;
     std::vector<process_event> processes;
-    events.take(faults, mappings, processes);
+    std::vector<clock_sample> clock;
+    events.take(faults, mappings, processes, clock);
     for (const page_fault& fault : faults) result.weight += fault.weight;
     result.records += static_cast<double>(faults.size());
     usleep(1000);
@@ -102,6 +105,109 @@ TEST(fault_events, of_many_faults_few_are_told_and_stand_for_all) {
   if (refused) GTEST_SKIP() << "perf_event_open is refused";
   EXPECT_NEAR(sample.weight, pages, 0.02 * pages);
   EXPECT_LT(sample.records, 0.25 * pages);
+}
+
+// The clock's samples go through the memory of the faults' records, and are no faults.
+TEST(fault_events, each_fault_is_told_beside_samples_of_the_clock) {
+  bool refused = false;
+  fault_settings with_clock;
+  with_clock.clock_ns = 1'000'000;
+  const told all = faults_of_child(with_clock, refused);
+  if (refused) GTEST_SKIP() << "perf_event_open is refused";
+  EXPECT_NEAR(all.weight, pages, 0.02 * pages);
+}
+
+// ---- the clock ----
+
+volatile std::uint64_t sink = 0;
+
+// Two functions of which a process spends a known part of its processor time in each.
+[[gnu::noinline]] std::uint64_t spin_one(std::uint64_t times) {
+  for (std::uint64_t turn = 0; turn < times; ++turn) sink = sink + 1;
+  return sink;
+}
+[[gnu::noinline]] std::uint64_t spin_other(std::uint64_t times) {
+  for (std::uint64_t turn = 0; turn < times; ++turn) sink = sink + 3;
+  return sink;
+}
+
+double thread_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// By its own clock: three parts of four in one function, the rest in the other.
+[[noreturn]] void spin_and_end(int go) {
+  char letter = 0;
+  if (read(go, &letter, 1) != 1) _exit(1);
+  double one = 0;
+  double other = 0;
+  while (one + other < 0.4) {
+    const double begin = thread_seconds();
+    if (one <= 3 * other) {
+      spin_one(20000);
+      one += thread_seconds() - begin;
+    } else {
+      spin_other(20000);
+      other += thread_seconds() - begin;
+    }
+  }
+  _exit(0);
+}
+
+struct clock_looked_at {
+  double all = 0;
+  double in_one = 0;
+};
+
+clock_looked_at clock_of_spinning_child(bool& refused) {
+  int go[2] = {-1, -1};
+  EXPECT_EQ(pipe(go), 0);
+  const pid_t child = fork();
+  if (child == 0) spin_and_end(go[0]);
+  fault_settings settings;
+  settings.clock_ns = 499'979;
+  settings.process = static_cast<std::uint32_t>(child);
+  fault_events events;
+  refused = !events.open(settings) || events.clock_ns() == 0;
+  EXPECT_EQ(write(go[1], "x", 1), 1);
+  clock_looked_at result;
+  std::vector<page_fault> faults;
+  std::vector<mapping_event> mappings;
+  std::vector<process_event> processes;
+  siginfo_t state = {};
+  for (bool ended = false; !ended; usleep(1000)) {
+    ended = waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            state.si_pid != 0;
+    std::vector<clock_sample> clock;
+    events.take(faults, mappings, processes, clock);
+    for (const clock_sample& sample : clock) {
+      EXPECT_EQ(sample.process, static_cast<std::uint32_t>(child));
+      const auto begin = reinterpret_cast<std::uint64_t>(&spin_one);
+      const auto end = reinterpret_cast<std::uint64_t>(&spin_other);
+      const bool in_order = begin < end;
+      const bool in_one = in_order
+                              ? sample.instruction >= begin && sample.instruction < end
+                              : sample.instruction >= begin && sample.instruction < begin + (begin - end);
+      result.all += 1;
+      if (in_one) result.in_one += 1;
+    }
+  }
+  waitpid(child, nullptr, 0);
+  close(go[0]);
+  close(go[1]);
+  return result;
+}
+
+TEST(fault_events, samples_of_the_clock_are_where_the_time_goes) {
+  bool refused = false;
+  const clock_looked_at clock = clock_of_spinning_child(refused);
+  if (refused) GTEST_SKIP() << "perf_event_open is refused";
+  // Some of the 0.4 s are in the kernel. Standard error of the part at 700 samples: 0.016.
+  EXPECT_GT(clock.all, 400);
+  EXPECT_LT(clock.all, 850);
+  EXPECT_NEAR(clock.in_one / clock.all, 0.75, 0.08);
 }
 
 }  // namespace

@@ -365,6 +365,49 @@ TEST(process_model, time_in_malloc_is_that_of_timed_calls) {
   EXPECT_GT(figures.malloc_variance, 0) << "how many calls there were is an estimate";
 }
 
+// Of blocks of 64 bytes whose calls take 40 ns by the timer, and what the clock says.
+void allocate_and_free(process_model& model, std::uint64_t blocks) {
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t node = model.node(0, 0x1000);
+  for (std::uint64_t block = 0; block < blocks; ++block) {
+    allocation_event event = allocation(100 * block, 0x10000 + 64 * block, 64, node);
+    event.took = {true, true, false, 40};
+    model.allocated(thread, event);
+  }
+}
+
+TEST(process_model, the_clock_tells_how_long_malloc_took_in_all) {
+  process_model model(sampled());
+  allocate_and_free(model, 100);
+  profile p;
+  model.fill(p);
+  const double timed_ns = p.malloc_time.ns;
+  EXPECT_GT(p.malloc_time.systematic_error, 0.3);
+  const double sample_ns = timed_ns / 2000;
+  for (int sample = 0; sample < 4000; ++sample) model.clock_sample(sample_ns, process_model::code::malloc);
+  for (int sample = 0; sample < 4000; ++sample) model.clock_sample(sample_ns, process_model::code::program);
+  model.fill(p);
+  EXPECT_NEAR(figures_of(p, 1).malloc_ns, 2 * timed_ns, 0.02 * timed_ns);
+  EXPECT_DOUBLE_EQ(p.malloc_time.ns, figures_of(p, 1).malloc_ns);
+  EXPECT_EQ(p.malloc_time.samples, 8000);
+  EXPECT_EQ(p.malloc_time.in_malloc, 4000);
+  EXPECT_LT(p.malloc_time.systematic_error, 0.01);
+}
+
+TEST(process_model, a_child_s_samples_of_the_clock_are_its_parent_s_with_its_blocks) {
+  process_model parent(sampled());
+  process_model child(sampled());
+  allocate_and_free(child, 100);
+  profile p;
+  child.fill(p);
+  const double sample_ns = p.malloc_time.ns / 2000;
+  for (int sample = 0; sample < 4000; ++sample) child.clock_sample(sample_ns, process_model::code::malloc);
+  parent.absorb(child);
+  profile of_parent;
+  parent.fill(of_parent);
+  EXPECT_NEAR(of_parent.malloc_time.ns, 2 * p.malloc_time.ns, 0.02 * p.malloc_time.ns);
+}
+
 TEST(process_model, a_timed_call_that_does_nothing_tells_the_timers_price) {
   model_settings settings = sampled();
   settings.timer_ns = 1000;  // where it is not told

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""End-to-end: the time in malloc that a recording tells of a program whose share of it is known by construction."""
+import errno
+import json
+import os
+import subprocess
+
+from cost_test import forbid_perf_event_open
+from harness import settings
+from profile_test import ProfileBase, sees_faults
+
+# Steps of one loop, whose turns wait for each other: of the same duration in malloc, in free and in the program. A
+# processor reads its counter before the last of them are done, so the timed calls tell a quarter too little.
+STEPS = {"malloc": 400, "free": 200, "program": 900}
+SHARE = (STEPS["malloc"] + STEPS["free"]) / sum(STEPS.values())
+ROUNDS = 200000  # 0.3 s and more
+
+STEP = """
+static inline unsigned long work(unsigned long value, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    value *= 0x9e3779b97f4a7c15UL;
+    asm volatile("" : "+r"(value));
+  }
+  return value;
+}
+"""
+
+# Blocks that are free are given again, by their size. Only those of 64 bytes are the program's, and take time.
+MALLOC = STEP + """
+#include <stddef.h>
+#include <string.h>
+alignas(16) static char memory[64 << 20];
+static size_t used;
+static void* free_blocks[4096];
+static unsigned long sum;
+static size_t space_of(void* block) {
+  size_t space;
+  memcpy(&space, (char*)block - 16, sizeof space);
+  return space;
+}
+static void* take(size_t size) {
+  const size_t space = (size + 31) / 16 * 16;
+  if (void* block = space / 16 < 4096 ? free_blocks[space / 16] : nullptr) {
+    memcpy(&free_blocks[space / 16], block, sizeof block);
+    return block;
+  }
+  if (space > sizeof memory - used) return nullptr;
+  memcpy(memory + used, &space, sizeof space);
+  used += space;
+  return memory + used - space + 16;
+}
+extern "C" {
+void* malloc(size_t size) noexcept {
+  if (size == 64) sum = work(sum + 1, MALLOC_STEPS);
+  return take(size);
+}
+void free(void* block) noexcept {
+  if (!block) return;
+  const size_t space = space_of(block);
+  if (space == 80) sum = work(sum + 1, FREE_STEPS);
+  if (space / 16 >= 4096) return;
+  memcpy(block, &free_blocks[space / 16], sizeof block);
+  free_blocks[space / 16] = block;
+}
+void* calloc(size_t count, size_t size) noexcept {
+  void* block = take(count * size);
+  return block ? memset(block, 0, count * size) : nullptr;
+}
+void* realloc(void* block, size_t size) noexcept {
+  void* other = take(size);
+  if (block && other) memcpy(other, block, space_of(block) - 16 < size ? space_of(block) - 16 : size);
+  return other;
+}
+void* memalign(size_t, size_t size) noexcept { return take(size); }
+void* aligned_alloc(size_t, size_t size) noexcept { return take(size); }
+int posix_memalign(void** block, size_t, size_t size) noexcept { return *block = take(size), 0; }
+}
+"""
+
+PROGRAM = STEP + """
+#include <stdio.h>
+#include <stdlib.h>
+int main(int, char** words) {
+  unsigned long sum = 0;
+  for (long round = atol(words[1]); round > 0; --round) {
+    char* volatile block = (char*)malloc(64);
+    block[0] = 1;
+    sum = work(sum + block[0], PROGRAM_STEPS);
+    free(block);
+  }
+  printf("%lu\\n", sum);
+}
+"""
+
+
+class malloc_time(ProfileBase):
+    def setUp(self):
+        super().setUp()
+        self.flags = ["-O2", "-fno-builtin", *(f"-D{part.upper()}_STEPS={steps}" for part, steps in STEPS.items())]
+
+    def program(self, malloc=MALLOC):
+        library = self.compile("libsteps.so", malloc, *self.flags, "-shared", "-fPIC")
+        return self.compile("program", PROGRAM, *self.flags, "-x", "none", library, "-Wl,-rpath," + self.folder)
+
+    def recorded(self, program, rounds=ROUNDS, **more):
+        """The recording's meta; the time in malloc is the known part within its margin, whichever way it was taken."""
+        path = os.path.join(self.folder, "x.prof")
+        result = subprocess.run([settings.tarn, "profile", "--no-events", "--json", "-o", path, "--", program, str(rounds)],
+                                capture_output=True, text=True, timeout=100, check=False, env=self.environment(), **more)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        told = json.loads(result.stderr[result.stderr.index("{"):])["program"]
+        meta = self.dump(path)["meta"]
+        truth = SHARE * told["processor_ns"]
+        self.assertAlmostEqual(told["malloc_ns"], truth, delta=told["margin_ns"] + 0.03 * truth, msg=meta["malloc_time"])
+        return meta
+
+    def assert_told_of_timed_calls(self, meta, *phrases):
+        self.assertEqual((meta["malloc_time"]["clock_part"], meta["malloc_time"]["factor"]), (0, 1))
+        sentences = [one for one in meta["refused"] if "that of timed calls alone" in one]
+        self.assertEqual(len(sentences), 1, meta["refused"])
+        for phrase in phrases:
+            self.assertIn(phrase, sentences[0])
+
+    def test_another_mallocs_library_by_the_clock(self):
+        if not sees_faults()[0]:
+            self.skipTest("perf_event_open is refused")
+        meta = self.recorded(self.program(), 4 * ROUNDS)
+        time = meta["malloc_time"]
+        # Where a sample takes long, there are few.
+        samples = time["samples"] - time["in_recorder"]
+        self.assertGreater(samples, 100)
+        self.assertGreater(time["clock_part"], 0.8)
+        self.assertLess(time["systematic_error"] ** 2 + time["clock_error"] ** 2, 0.2 ** 2)
+        # Four standard errors, and what the recorder adds around malloc.
+        margin = 4 * (SHARE * (1 - SHARE) / samples) ** 0.5 + 0.02
+        self.assertAlmostEqual(time["in_malloc"] / samples, SHARE, delta=margin)
+        self.assertFalse([one for one in meta["refused"] if "timed calls" in one])
+
+    def test_a_malloc_in_a_large_library_by_timed_calls(self):
+        if not sees_faults()[0]:
+            self.skipTest("perf_event_open is refused")
+        large = MALLOC + 'asm(".text\\n.skip 3000000");'
+        self.assert_told_of_timed_calls(self.recorded(self.program(large)), "libsteps.so", "has other code besides")
+
+    def test_where_events_are_refused_by_timed_calls(self):
+        meta = self.recorded(self.program(), preexec_fn=lambda: forbid_perf_event_open(errno.EPERM))
+        self.assert_told_of_timed_calls(meta, "the kernel refuses them")

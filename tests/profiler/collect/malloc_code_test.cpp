@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// malloc_code: which addresses are malloc's, by what a library exports and in this process.
+#include "profiler/collect/malloc_code.hpp"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace tarn::profiler {
+namespace {
+
+bool holds(const std::vector<code_range>& ranges, std::uint64_t address) {
+  for (const code_range& range : ranges) {
+    if (range.holds(address)) return true;
+  }
+  return false;
+}
+
+TEST(malloc_code, local_functions_beside_malloc_are_malloc_s) {
+  // In this order: a function, malloc's local ones, malloc and free, others, and one of malloc's far away.
+  const std::vector<code_range> ranges = malloc_ranges({{0x9000, 0x100, "fopen"},
+                                                        {0xb000, 0x100, "malloc"},
+                                                        {0xb000, 0x100, "__libc_malloc"},
+                                                        {0xb400, 0x80, "free"},
+                                                        {0xc000, 0x40, "obstack_free"},
+                                                        {0xd000, 0x40, "printf"},
+                                                        {0xd040, 0x20, "reallocarray"},
+                                                        {0xd060, 0x20, "puts"}});
+  for (const std::uint64_t address :
+       {0x9100, 0xaffe, 0xb000, 0xb0ff, 0xb100, 0xb3ff, 0xb47f, 0xb480, 0xd040, 0xd05f})
+    EXPECT_TRUE(holds(ranges, address)) << std::hex << address;
+  for (const std::uint64_t address : {0x9000, 0x90ff, 0xc000, 0xc041, 0xd000, 0xd03f, 0xd060})
+    EXPECT_FALSE(holds(ranges, address)) << std::hex << address;
+}
+
+TEST(malloc_code, a_long_stretch_without_exported_functions_is_not_malloc_s) {
+  const std::vector<code_range> ranges =
+      malloc_ranges({{0x1000, 0x10, "main"}, {0x100000, 0x100, "malloc"}, {0x200000, 0x10, "end"}});
+  ASSERT_EQ(ranges.size(), 1U);
+  EXPECT_EQ(ranges[0].start, 0x100000U);
+  EXPECT_EQ(ranges[0].end, 0x100100U);
+}
+
+TEST(malloc_code, a_library_without_malloc_has_none) {
+  EXPECT_TRUE(malloc_ranges({{0x1000, 0x10, "main"}, {0x1010, 0x10, "my_malloc"}}).empty());
+  EXPECT_TRUE(malloc_ranges({}).empty());
+}
+
+std::uint64_t address_of(const char* name) {
+  return reinterpret_cast<std::uint64_t>(dlsym(RTLD_DEFAULT, name));
+}
+
+TEST(malloc_code, of_this_process) {
+  Dl_info allocator = {};
+  ASSERT_NE(dladdr(dlsym(RTLD_DEFAULT, "malloc"), &allocator), 0);
+  if (std::strstr(allocator.dli_fname, "libc.") == nullptr) GTEST_SKIP() << "malloc is not libc's";
+  const std::uint64_t malloc_at = address_of("malloc");
+  malloc_code_reader reader;
+  const malloc_code code = reader.read(static_cast<std::uint32_t>(getpid()), {malloc_at, malloc_at + 1});
+  ASSERT_FALSE(code.empty());
+  for (const char* name :
+       {"malloc", "free", "calloc", "realloc", "posix_memalign", "aligned_alloc", "_Znwm", "_ZdlPv"})
+    EXPECT_TRUE(code.holds(address_of(name), 0)) << name;
+  for (const char* name : {"printf", "qsort", "fopen", "strtol"})
+    EXPECT_FALSE(code.holds(address_of(name), 0)) << name;
+  // What libc does for malloc is malloc's; what the program does with such an address beside its stack is not.
+  EXPECT_TRUE(code.holds(address_of("strtol"), address_of("calloc") + 16));
+  EXPECT_FALSE(code.holds(reinterpret_cast<std::uint64_t>(&address_of), address_of("calloc") + 16));
+}
+
+TEST(malloc_code, of_a_process_that_is_gone_nothing_is_known) {
+  malloc_code_reader reader;
+  EXPECT_TRUE(reader.read(0x7fffffff, {0x1000, 0x2000}).empty());
+}
+
+// Its malloc may lie anywhere in it.
+TEST(malloc_code, of_a_malloc_within_the_program_nothing_is_known) {
+  const auto here = reinterpret_cast<std::uint64_t>(&address_of);
+  malloc_code_reader reader;
+  EXPECT_TRUE(reader.read(static_cast<std::uint32_t>(getpid()), {here, here + 1}).empty());
+}
+
+}  // namespace
+}  // namespace tarn::profiler

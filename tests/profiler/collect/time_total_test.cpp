@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// time_total: which of two figures of one time stands, and how wrong it may be.
+#include "profiler/collect/time_total.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace tarn::profiler {
+namespace {
+
+constexpr double ms = 1e6;
+constexpr double each = 0.5 * ms;  // of a sample
+
+clock_counts samples(double all, double in_malloc) { return {each, all, in_malloc, 0}; }
+
+// By how much the sum of the small blocks may be wrong, as a part of it.
+double error_of(const time_total& total) { return std::hypot(total.clock_error, total.systematic_error); }
+
+TEST(time_total, of_many_samples_the_clock_s_figure_stands) {
+  const time_total total = total_time({1000 * ms, 0, 0}, samples(10000, 3000));  // 1,500 ms
+  EXPECT_NEAR(total.factor, 1.5, 0.02);
+  EXPECT_GT(total.clock_part, 0.98);
+  EXPECT_NEAR(total.clock_error, 1 / std::sqrt(3000.0), 0.002);
+  EXPECT_LT(error_of(total), 0.03);
+}
+
+TEST(time_total, of_few_samples_the_timed_calls_stand) {
+  const time_total total = total_time({1 * ms, 0, 0}, samples(100, 1));
+  EXPECT_NEAR(total.factor, 1, 0.2);
+  EXPECT_LT(total.clock_part, 0.25);
+  EXPECT_GT(error_of(total), 0.25);
+  EXPECT_LE(error_of(total), 0.5);
+}
+
+TEST(time_total, without_samples_the_timed_calls_stand_with_their_error) {
+  for (const clock_counts& none : {clock_counts{}, clock_counts{each, 0, 0, 0}}) {
+    const time_total total = total_time({1000 * ms, 0, 0}, none);
+    EXPECT_EQ(total.factor, 1);
+    EXPECT_EQ(total.clock_part, 0);
+    EXPECT_EQ(total.clock_error, 0);
+    EXPECT_EQ(total.systematic_error, timed_calls_error);
+  }
+}
+
+TEST(time_total, a_clock_that_never_meets_malloc_says_that_there_is_little_of_it) {
+  const time_total total = total_time({1000 * ms, 0, 0}, samples(10000, 0));
+  EXPECT_LT(total.factor, 0.01);
+  EXPECT_GE(total.factor, 0);
+  EXPECT_TRUE(std::isfinite(total.clock_error));
+}
+
+TEST(time_total, no_timed_calls_are_no_time_to_divide) {
+  const time_total total = total_time({0, 0, 100 * ms}, samples(10000, 100));
+  EXPECT_EQ(total.factor, 1);
+  EXPECT_EQ(total.systematic_error, 0);
+}
+
+// The calls for large blocks are mostly in the kernel, where no sample is.
+TEST(time_total, the_clock_says_little_where_large_blocks_take_most_of_the_time) {
+  const time_total total = total_time({10 * ms, 0, 1000 * ms}, samples(10000, 20));
+  EXPECT_NEAR(total.factor, 1, 0.01);
+  EXPECT_LT(total.clock_part, 0.01);
+}
+
+TEST(time_total, what_large_blocks_take_in_user_space_is_not_the_small_ones) {
+  const time_total total = total_time({1000 * ms, 0, 20 * ms}, samples(10000, 2020));  // 1,010 ms
+  EXPECT_NEAR(total.factor, 1, 0.002);
+}
+
+// A few samples of the clock say that the timed calls, which may have missed the rare long ones, are far too low.
+TEST(time_total, timed_calls_that_tell_far_too_little_weigh_no_more_than_ones_that_tell_enough) {
+  const time_total total = total_time({1.2 * ms, 0, 0}, samples(60, 7));  // 3.5 ms
+  EXPECT_GT(total.factor * 1.2 * ms, 2.0 * ms);
+  EXPECT_LT(total.factor * 1.2 * ms, 3.5 * ms);
+}
+
+TEST(time_total, the_best_figure_lies_between_both_and_is_better_than_each) {
+  const time_total total = total_time({10 * ms, 0, 0}, samples(200, 30));  // 15 ms
+  EXPECT_GT(total.factor, 1.1);
+  EXPECT_LT(total.factor, 1.5);
+  EXPECT_LT(error_of(total) * total.factor, timed_calls_error);
+  EXPECT_LT(error_of(total) * total.factor * 10 * ms, each * std::sqrt(31));
+}
+
+}  // namespace
+}  // namespace tarn::profiler
