@@ -12,6 +12,7 @@
 
 #include <cstring>
 
+#include "os/mutex.hpp"
 #include "os/syscall.hpp"
 #include "profiler/record/call_path.hpp"
 #include "profiler/record/own_calls.hpp"
