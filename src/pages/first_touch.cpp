@@ -59,14 +59,32 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
 
 touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) const {
   touch_plan plan;
-  if (bytes < huge_block_from || !wants_huge(heap_bytes)) return plan;
-  const bool always = mode_.load(std::memory_order_relaxed) == huge_pages::always;
-  if (!always && os::now_ms() >= filled_until_.load(std::memory_order_relaxed)) return plan;
+  if (bytes < huge_block_from) return plan;
+  const huge_pages mode = mode_.load(std::memory_order_relaxed);
+  const bool unasked = mode == huge_pages::automatic && was_opted_out(start);
+  const bool asked = wants_huge(heap_bytes) && (mode == huge_pages::always ||
+                                                os::now_ms() < filled_until_.load(std::memory_order_relaxed));
+  if (!unasked && !asked) return plan;
   // The whole block, although only whole huge pages can be used: advice on a part would split the mapping.
   plan.huge_start = start;
   plan.huge_bytes = bytes;
-  plan.timed = !always;
+  plan.timed = mode != huge_pages::always && !unasked;
   return plan;
+}
+
+bool first_touch::opt_out(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) const {
+  return everywhere() && heap_bytes < huge_from &&
+         mode_.load(std::memory_order_relaxed) != huge_pages::always &&
+         os::advise_no_huge(reinterpret_cast<void*>(start), bytes);
+}
+
+void first_touch::opted_out_locked(std::uintptr_t start, std::size_t bytes) {
+  opted_out_start_ = std::min(opted_out_start_, start);
+  opted_out_end_ = std::max(opted_out_end_, start + bytes);
+}
+
+bool first_touch::was_opted_out(std::uintptr_t start) const {
+  return start >= opted_out_start_ && start < opted_out_end_;
 }
 
 void first_touch::note_filled(bool filled) {

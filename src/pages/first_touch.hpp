@@ -17,6 +17,9 @@
 // page written in a block that stays otherwise untouched would cost 2 MiB. The evidence is the time that the system
 // takes to drop 2 MiB in the middle of a block that the program frees, measured at most once per `look_ms`. Blocks
 // requested as zeroes are left alone: the program may mean to leave most of them untouched.
+// Some systems give huge pages unasked (`everywhere`): 2 MiB then back the first byte written, and small programs would
+// be mostly empty pages. So what a heap below `huge_from` reserves is opted out, and the rules above hold on such a
+// system, too; only large blocks there get what the system gives them, from the first one on.
 // Whether huge pages are cheap depends on the system's free memory: the host of a virtual machine may have taken the
 // large free ranges away, and touching a huge page then costs far more than touching its pages one by one. So the first
 // huge page of each timed plan is touched at once. If that is slow, the rest of the plan and all plans within
@@ -64,6 +67,10 @@ class first_touch {
   [[nodiscard]] bool everywhere() const { return everywhere_.load(std::memory_order_relaxed); }
   void set_mode(huge_pages mode) { mode_.store(mode, std::memory_order_relaxed); }
 
+  // [start, start + bytes) is about to become a reservation of a heap of `heap_bytes`: opts it out of the huge pages that
+  // the system gives unasked, if the heap is small. True: done. Makes a system call: not under a lock.
+  bool opt_out(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) const;
+  void opted_out_locked(std::uintptr_t start, std::size_t bytes);
   // A new reservation, all of it fresh.
   void reserved_locked(std::uintptr_t start, std::size_t bytes) {
     left_behind_ += ahead_at_frontier();
@@ -108,6 +115,7 @@ class first_touch {
  private:
   [[nodiscard]] std::size_t ahead_at_frontier() const;
   [[nodiscard]] bool wants_huge(std::size_t heap_bytes) const;
+  [[nodiscard]] bool was_opted_out(std::uintptr_t start) const;
   void ask_for_huge(const touch_plan& plan);
 
   std::atomic<huge_pages> mode_{huge_pages::automatic};
@@ -117,6 +125,9 @@ class first_touch {
   std::uintptr_t handed_out_ = 0;     // the frontier: highest end of a dense span
   std::uintptr_t populated_end_ = 0;  // end of the populated memory
   std::uintptr_t huge_end_ = 0;       // end of the memory for which huge pages were requested
+  // All that was opted out lies between them.
+  std::uintptr_t opted_out_start_ = UINTPTR_MAX;
+  std::uintptr_t opted_out_end_ = 0;
   std::atomic<std::int64_t> paused_until_{0};
   std::atomic<std::int64_t> next_look_{0};
   std::atomic<std::int64_t> filled_until_{0};

@@ -89,9 +89,11 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
     os::release(range);
     return false;
   }
+  const bool opted_out = touch_.opt_out(address_of(range.start), range.bytes, in_use_bytes());
   {
     os::lock_guard guard(lock_);
     newest_end_ = range.guarded ? range.end() : 0;
+    if (opted_out) touch_.opted_out_locked(address_of(range.start), range.bytes);
   }
   return add_free(address_of(range.start), range.bytes, false);
 }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "../../system_probes.hpp"
+#include "mapping_flags.hpp"
 #include "os/memory.hpp"
 
 namespace tarn {
@@ -216,6 +217,39 @@ TEST(first_touch, where_something_was_purged_the_system_makes_no_huge_pages) {
   EXPECT_FALSE(collapses(2));
   EXPECT_TRUE(collapses(3)) << "nothing was purged there";
   os::release(start, bytes);
+}
+
+// Where the system gives huge pages unasked, the first byte of a small program's heap would take 2 MiB.
+TEST(first_touch, a_small_heap_refuses_huge_pages_that_it_has_not_asked_for) {
+  constexpr std::size_t bytes = 16 * mib;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const auto start = reinterpret_cast<std::uintptr_t>(memory);
+  first_touch touch;
+  EXPECT_FALSE(touch.opt_out(start, bytes, 0)) << "the system gives none unasked";
+  touch.set_everywhere(true);
+  EXPECT_FALSE(touch.opt_out(start, bytes, first_touch::huge_from)) << "the heap is large";
+  touch.set_mode(huge_pages::always);
+  EXPECT_FALSE(touch.opt_out(start, bytes, 0));
+  touch.set_mode(huge_pages::automatic);
+  const std::string before = mapping_flags(start);
+  if (before.empty()) GTEST_SKIP() << "/proc/self/smaps tells no flags";
+  EXPECT_EQ(before.find(" nh "), std::string::npos);
+  if (!touch.opt_out(start, bytes, 0)) GTEST_SKIP() << "this kernel has no huge pages";
+  EXPECT_NE(mapping_flags(start).find(" nh "), std::string::npos);
+
+  // A large block there gets what the system gives large blocks.
+  EXPECT_TRUE(nothing(touch.plan_block(start, 8 * mib, 0)));
+  touch.opted_out_locked(start, bytes);
+  const touch_plan plan = touch.plan_block(start, 8 * mib, 0);
+  EXPECT_EQ(plan.huge_start, start);
+  EXPECT_EQ(plan.huge_bytes, 8 * mib);
+  EXPECT_FALSE(plan.timed) << "no page is touched: the program may not fill the block";
+  EXPECT_TRUE(nothing(touch.plan_block(start, mib, 0)));
+  EXPECT_TRUE(nothing(touch.plan_block(start + bytes, 8 * mib, 0))) << "elsewhere the system's setting holds";
+  touch.set_mode(huge_pages::never);
+  EXPECT_TRUE(nothing(touch.plan_block(start, 8 * mib, 0)));
+  munmap(memory, bytes);
 }
 
 }  // namespace

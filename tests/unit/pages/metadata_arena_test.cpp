@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <random>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "mapping_flags.hpp"
 
 namespace tarn {
 namespace {
@@ -26,24 +26,6 @@ bool disjoint(std::vector<range> ranges) {
     if (ranges[i].first < ranges[i - 1].second) return false;
   }
   return true;
-}
-
-// The flags of the mapping that holds `address`, as in /proc/self/smaps.
-std::string mapping_flags(std::uintptr_t address) {
-  std::ifstream file("/proc/self/smaps");
-  bool inside = false;
-  for (std::string line; std::getline(file, line);) {
-    std::uintptr_t start = 0;
-    std::uintptr_t end = 0;
-    char dash = 0;
-    std::istringstream words(line);
-    if (words >> std::hex >> start >> dash >> end && dash == '-') {
-      inside = start <= address && address < end;
-    } else if (inside && line.rfind("VmFlags:", 0) == 0) {
-      return line + ' ';
-    }
-  }
-  return {};
 }
 
 // Where the system's huge pages are `always`, a structure that a program touches would back 2 MiB.
