@@ -4,6 +4,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 
@@ -17,7 +18,8 @@ namespace tarn::os {
 namespace {
 
 constexpr int inaccessible = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-// Random places tried before the system chooses one.
+// Random places tried in the preferred window, and anywhere before the system chooses one.
+constexpr int window_tries = 8;
 constexpr int random_tries = 3;
 
 bool failed(long result) { return result < 0 && result >= -4095; }
@@ -36,26 +38,38 @@ bool protect(void* address, std::size_t bytes, int protection) {
                      protection) == 0;
 }
 
+std::uint64_t random_number() {
+  static std::atomic<std::uint32_t> count{0};
+  return process_random(random_purpose::place, count.fetch_add(1, std::memory_order_relaxed));
+}
+
 // A random address for the first byte between the guards, below the system's own mappings and far above loaded
 // programs; 0: the system is to choose. With 47 bits of address: 2 to 10 TiB below the end of the stack, in 2 MiB
 // steps.
 std::uintptr_t random_place() {
-  static std::atomic<std::uint32_t> count{0};
   const std::uintptr_t top = getauxval(AT_RANDOM);  // an address on the first thread's stack
   // ThreadSanitizer knows only the ranges where the system puts memory.
   if (TARN_TSAN || top == 0) return 0;
   const std::uintptr_t room = top / 16;
-  const std::uint64_t number =
-      process_random(random_purpose::place, count.fetch_add(1, std::memory_order_relaxed));
-  return align_down(top - top / 64 - number % room, huge_page_size);
+  return align_down(top - top / 64 - random_number() % room, huge_page_size);
+}
+
+// The same in a window; 0: the window is too short.
+std::uintptr_t random_place_in(const address_window& window, std::size_t bytes, std::size_t alignment) {
+  const std::uintptr_t first = align_up(window.start + guard_bytes, alignment);
+  const std::uintptr_t end = window.start + window.bytes;
+  if (TARN_TSAN || window.bytes < bytes || first + bytes + guard_bytes > end) return 0;
+  const std::uint64_t places = (end - guard_bytes - bytes - first) / alignment + 1;
+  return first + random_number() % places * alignment;
 }
 
 // Maps [start, start + bytes) and its guards inaccessible, at exactly this place. 0: the place is taken, or there is no
-// memory.
-std::uintptr_t reserve_at(std::uintptr_t start, std::size_t bytes) {
+// memory; then no_memory is set.
+std::uintptr_t reserve_at(std::uintptr_t start, std::size_t bytes, bool& no_memory) {
   const std::size_t all = bytes + 2 * guard_bytes;
   const std::uintptr_t first = start - guard_bytes;
   const long result = map_inaccessible(first, all);
+  no_memory = result == -ENOMEM;
   if (failed(result)) return 0;
   // An emulator may treat the address as a hint only.
   if (static_cast<std::uintptr_t>(result) == first) return start;
@@ -81,20 +95,24 @@ std::uintptr_t reserve_anywhere(std::size_t bytes, std::size_t alignment) {
   return 0;
 }
 
-std::uintptr_t find_place(std::size_t bytes, std::size_t alignment) {
-  for (int tries = 0; tries < random_tries; ++tries) {
-    const std::uintptr_t place = align_up(random_place(), alignment);
-    if (place == 0) break;
-    if (const std::uintptr_t start = reserve_at(place, bytes)) return start;
+std::uintptr_t find_place(std::size_t bytes, std::size_t alignment, const address_window& preferred) {
+  bool no_memory = false;
+  for (int tries = 0; tries < window_tries + random_tries && !no_memory; ++tries) {
+    const std::uintptr_t place = tries < window_tries
+                                     ? random_place_in(preferred, bytes, std::max(alignment, huge_page_size))
+                                     : align_up(random_place(), alignment);
+    if (place == 0) continue;
+    if (const std::uintptr_t start = reserve_at(place, bytes, no_memory)) return start;
   }
   return reserve_anywhere(bytes, alignment);
 }
 
 }  // namespace
 
-guarded_range reserve_guarded(std::size_t bytes, std::size_t alignment, memory_access how) {
+guarded_range reserve_guarded(std::size_t bytes, std::size_t alignment, memory_access how,
+                              address_window preferred) {
   if (bytes + alignment + 2 * guard_bytes < bytes) return {};
-  const std::uintptr_t start = find_place(bytes, alignment);
+  const std::uintptr_t start = find_place(bytes, alignment, preferred);
   void* const memory = reinterpret_cast<void*>(start);
   if (start != 0 && (how == memory_access::none || allow_access(memory, bytes)))
     return {memory, bytes, true, false};

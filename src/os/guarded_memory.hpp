@@ -32,10 +32,17 @@ enum class memory_access : std::uint8_t {
   read_write,  // zeroed, not yet backed
 };
 
+// Addresses among which a place is to be chosen; of 0 bytes: none are preferred.
+struct address_window {
+  std::uintptr_t start = 0;
+  std::size_t bytes = 0;
+};
+
 // Reserves `bytes` (a multiple of the system's page) aligned to `alignment` (a power of two of at least the system's
-// page), at a random place; if the places tried are taken, where the system chooses. The result has no guards only if
-// access is read_write and the guards could not be made.
-guarded_range reserve_guarded(std::size_t bytes, std::size_t alignment, memory_access how);
+// page), at a random place in the window; if the places tried are taken, at one anywhere; if they are taken too, where the
+// system chooses. The result has no guards only if access is read_write and the guards could not be made.
+guarded_range reserve_guarded(std::size_t bytes, std::size_t alignment, memory_access how,
+                              address_window preferred = {});
 
 // Extends a guarded, writable range that ends at `end` by `bytes` (a multiple of the system's page, at least
 // guard_bytes): its guard becomes memory, and a new guard is made behind. Returns the new part. A null start: the

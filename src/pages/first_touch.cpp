@@ -57,6 +57,13 @@ touch_plan first_touch::plan_locked(std::uintptr_t start, std::size_t bytes, std
   return plan;
 }
 
+void first_touch::removed_locked(std::uintptr_t start, std::uintptr_t end) {
+  if (start >= end_ || end <= handed_out_) return;
+  for (std::uintptr_t* const bound : {&prepared_, &end_, &handed_out_, &populated_end_, &huge_end_}) {
+    *bound = std::min(*bound, start);
+  }
+}
+
 touch_plan first_touch::plan_block(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes) const {
   touch_plan plan;
   if (bytes < huge_block_from) return plan;

@@ -44,6 +44,8 @@ struct touch_plan {
   bool timed = true;  // touch the first huge page at once and measure how long that takes
   std::uintptr_t populate_start = 0;
   std::size_t populate_bytes = 0;
+
+  [[nodiscard]] bool is_empty() const { return huge_bytes == 0 && populate_bytes == 0; }
 };
 
 class first_touch {
@@ -77,6 +79,9 @@ class first_touch {
     prepared_ = handed_out_ = populated_end_ = huge_end_ = start;
     end_ = start + bytes;
   }
+
+  // The free range [start, end) leaves the heap. Nothing behind it in the newest reservation is prepared any more.
+  void removed_locked(std::uintptr_t start, std::uintptr_t end);
 
   // [start, start + bytes) is about to be handed out; `heap_bytes` bytes of the heap are in use.
   touch_plan plan_locked(std::uintptr_t start, std::size_t bytes, std::size_t heap_bytes);

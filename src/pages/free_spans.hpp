@@ -75,7 +75,10 @@ class free_spans {
     return nullptr;
   }
 
-  [[nodiscard]] const span_list& dirty_bin(std::size_t bin) const { return dirty_.lists[bin]; }
+  [[nodiscard]] const span_list& bin(half which, std::size_t number) const {
+    return (which == half::dirty ? dirty_ : clean_).lists[number];
+  }
+  [[nodiscard]] const span_list& dirty_bin(std::size_t number) const { return bin(half::dirty, number); }
 
  private:
   static constexpr std::size_t bitmap_words = (bin_count + 63) / 64;

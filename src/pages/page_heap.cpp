@@ -12,8 +12,6 @@ namespace {
 
 // Span structures come from the metadata arena in groups.
 constexpr std::size_t span_group = 16;
-// Taking a span (two cuts) and the growth before it need at most this many structures.
-constexpr std::size_t structs_needed = 4;
 // The pages of a partly dirty free span are examined one by one, under the lock. So spans are joined to a partly dirty
 // one only up to this length: examining that many pages takes about a microsecond.
 constexpr std::size_t longest_mixed = (64 * mib) >> page_shift;
@@ -194,6 +192,7 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
     if (!ensure_span_structs()) return nullptr;
     touch_plan plan;
     span* s = nullptr;
+    bool ahead = false;
     {
       os::lock_guard guard(lock_);
       // Another thread may have used up what ensure_span_structs() found.
@@ -203,12 +202,17 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
       s->state.store(state, std::memory_order_relaxed);
       map_.set_ends(s);
       account_in_use(static_cast<std::ptrdiff_t>(pages));
-      if (how == use::dense) plan = touch_.plan_locked(s->start, s->bytes(), in_use_bytes());
+      if (how == use::dense) {
+        plan = touch_.plan_locked(s->start, s->bytes(), in_use_bytes());
+        ahead = !plan.is_empty();
+        if (ahead) ++unlocked_users_;
+      }
       if (how == use::filled && s->dirty_pages < s->pages / 2) {
         plan = touch_.plan_block(s->start, s->bytes(), in_use_bytes());
       }
     }
     touch_.carry_out(plan);
+    if (ahead) end_unlocked_use();
     return s;
   }
 }
@@ -229,9 +233,12 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
     if (span* s = take(pages, alignment, state, from, how)) return s;
     if (from == source::warm) return nullptr;
     if (grow(pages, alignment) || wait_for_purge(purges_waited)) continue;
-    // The system has no more memory. Search all free spans for a fit; then unmap idle mappings and try again.
+    // The system has no more memory. Search all free spans for a fit; then unmap idle mappings, or free parts of
+    // reservations, and try again.
     if (span* s = take(pages, alignment, state, from, how, free_spans::all_spans)) return s;
-    if (unmap_idle() == 0) return nullptr;
+    if (unmap_idle() == 0 && unmap_free((pages + alignment - 1) << page_shift, purges_waited) == 0) {
+      return nullptr;
+    }
     if (mapped) {
       if (span* s = allocate_mapped(pages, alignment, state, how)) return s;
     }
@@ -246,7 +253,7 @@ void page_heap::deallocate(span* s, page_backing backing) {
   if (backing != page_backing::clean && whole && s->bytes() > limit) {
     release_to_system(s);
   } else {
-    unmapping idle;
+    departure idle;
     {
       os::lock_guard guard(lock_);
       account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
@@ -296,6 +303,7 @@ bool page_heap::shrink(span* s, std::size_t pages) {
     rest->own_mapping = s->own_mapping;
     s->pages = static_cast<std::uint32_t>(pages);
     map_.set_ends(s);
+    map_.set_ends(rest);
   }
   deallocate(rest);
   return true;
@@ -358,6 +366,14 @@ void page_heap::validate() {
   }
   if (dirty != free_dirty_.load(std::memory_order_relaxed)) __builtin_trap();
   if (in_use_.load(std::memory_order_relaxed) + free_pages_ + purging_pages_ != reserved_) __builtin_trap();
+  for (const span* r = reservations_.front(); r != nullptr && purging_pages_ == 0; r = r->next) {
+    for (std::uintptr_t at = r->start; at < r->end();) {
+      const span* const s = map_.span_of(at);
+      if (s == nullptr || s->start != at || s->pages == 0 || s->end() > r->end() || s->own_mapping)
+        __builtin_trap();
+      at = s->end();
+    }
+  }
 }
 
 }  // namespace tarn

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // page_heap: finds, splits and coalesces spans, reserves memory and purges it. Other parts of the class:
 // page_heap_purge.cpp (purging), page_heap_growth.cpp (new reservations), page_heap_mapping.cpp (large blocks in
-// mappings of their own).
+// mappings of their own), page_heap_unmapping.cpp (address space that goes back).
 //
 // Owner: the engine has one. Thread safety: all members may be called by any thread. One lock guards the free spans. It
-// is never held across a system call: while a span is being purged it is not in F but in purging_, where a forked child
-// finds it.
+// is never held across a system call: while a span is being purged or unmapped it is not in F but in purging_, where a
+// forked child finds it.
 // Invariants, with F the free spans:
 //   - free_dirty = sum over F of dirty_pages; in_use + free + purging = reserved (all in pages);
 //   - neighbours in F have been coalesced, except pairs that may_join() refuses;
@@ -13,7 +13,8 @@
 //   - the page map has no span for address space that has been unmapped: the system may give it to anybody;
 //   - the page map entries of the first and the last page of every span in F lead to the span;
 //   - a span in use with dirty_pages == 0 has only clean pages, as when it was handed out.
-// validate() checks the first; the second and the fifth for dirty spans.
+//   - each page of a listed reservation (reservations_) belongs to one span without own_mapping.
+// validate() checks the first and the last; the second and the fifth for dirty spans.
 //
 // Decay. A page that is freed becomes `young`. Each period purges the free pages that are `old` and makes the young
 // ones old, so idle memory is purged after one to two periods, whatever its neighbours do. Pages that the system
@@ -30,6 +31,7 @@
 #include "pages/free_spans.hpp"
 #include "pages/metadata_arena.hpp"
 #include "pages/page_map.hpp"
+#include "pages/reservations.hpp"
 #include "pages/span.hpp"
 
 namespace tarn {
@@ -109,8 +111,15 @@ class page_heap {
   // them, but keeps at least `keep` bytes backed.
   void purge_before_growth(std::size_t bytes, std::size_t keep);
 
+  // As allocate() does when there is no address space: unmaps free parts of reservations until `bytes` bytes are unmapped.
+  // Returns the bytes unmapped. For tests.
+  std::size_t unmap_free(std::size_t bytes) {
+    int waited = 0;
+    return unmap_free(bytes, waited);
+  }
+
   // In a forked child, with the lock free: purges and takes back the spans that the parent's other threads were
-  // purging.
+  // purging, and gives up those that they were unmapping.
   void after_fork_in_child();
 
   // The most bytes of free pages that may stay backed between two periods.
@@ -124,12 +133,16 @@ class page_heap {
   }
   [[nodiscard]] page_heap_stats stats();
 
-  // Walks the dirty free spans and traps if one of the invariants listed above does not hold. For tests.
+  // Walks the dirty free spans and the reservations, and traps if one of the invariants listed above does not hold. For
+  // tests.
   void validate();
 
   os::mutex& lock() { return lock_; }
 
  private:
+  // Taking a span (two cuts) and the growth before it need at most this many structures.
+  static constexpr std::size_t structs_needed = 4;
+
   span* new_span_locked();
   bool ensure_span_structs();
   [[nodiscard]] std::uintptr_t place_in(const span* s, std::size_t pages, std::size_t alignment,
@@ -143,11 +156,16 @@ class page_heap {
   static bool may_join(const span* a, const span* b);
   void coalesce_locked(span* s);
   void recycle_struct_locked(span* s);
+  static bool wait_a_moment(int& waited);
   bool wait_for_purge(int& waited);
   bool grow(std::size_t pages, std::size_t alignment);
   // purge_before_growth() with the `keep` that holds for large blocks.
   void purge_before_block(std::size_t bytes);
-  static os::guarded_range reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end);
+  bool add_reservation(const os::guarded_range& range);
+  void add_reservation_locked(const os::guarded_range& range);
+  void end_unlocked_use();
+  static os::guarded_range reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end,
+                                   std::uintptr_t near);
   os::guarded_range reserve_step(std::size_t least);
   static bool is_whole(const span* s);
   void set_span_backing(span* s, page_backing backing);
@@ -161,21 +179,31 @@ class page_heap {
   bool may_map(std::size_t pages, std::size_t least_bytes);
   // How far before an aligned address a mapping for a block of this alignment begins.
   [[nodiscard]] std::size_t lead_of(std::size_t alignment) const;
-  bool add_free(std::uintptr_t start, std::size_t bytes, bool own_mapping);
   bool extend_mapping(span* s, std::size_t pages);
   bool move_mapping(span* s, std::size_t pages);
-  // A range that has left the heap and is still to be unmapped; empty if bytes == 0.
-  struct unmapping {
-    std::uintptr_t start = 0;
-    std::size_t bytes = 0;
+  std::uintptr_t move_memory(const span* s, std::size_t bytes);
+  span* take_span_struct();
+  static void set_range(span* s, std::uintptr_t start, std::size_t bytes, bool own_mapping);
+
+  // Unmapping.
+  // A span in purging_ that is to be unmapped. Null `s`: nothing is.
+  struct departure {
+    span* s = nullptr;
+    hole range;
+    bool is_newest = false;  // the end of the newest reservation
   };
   [[nodiscard]] bool is_at_border(const span* s) const;
-  static void set_range(span* s, std::uintptr_t start, std::size_t bytes, bool own_mapping);
-  void forget_range_locked(std::uintptr_t start, std::size_t bytes);
-  unmapping settle_locked(span* s);
-  unmapping detach_locked(span* s);
-  bool unmap(const unmapping& idle);
+  departure settle_locked(span* s);
+  departure begin_unmap_locked(span* s, const hole& range);
+  void end_unmap_locked(span* s, bool guarded);
+  void put_back(const departure& leaving);
+  bool unmap(const departure& leaving);
   std::size_t unmap_idle();
+  template <class Visit>
+  void visit_holes_locked(Visit visit) const;
+  std::size_t most_unmappable(std::size_t enough);
+  departure begin_longest_locked();
+  std::size_t unmap_free(std::size_t bytes, int& waited);
 
   // Purging.
   // Which pages a purge drops.
@@ -205,8 +233,13 @@ class page_heap {
   span* spare_structs_ = nullptr;  // guarded by lock_: unused span structures, linked by next
   std::size_t spare_count_ = 0;    // guarded by lock_
   std::size_t reserved_ = 0;       // guarded by lock_; pages
-  std::uintptr_t newest_end_ =
-      0;  // guarded by lock_; the end of the newest reservation if it can be extended, or 0
+  reservations reservations_;      // guarded by lock_
+  // Guarded by lock_: the end of the newest reservation if it can be extended, or 0; and where that one began.
+  std::uintptr_t newest_end_ = 0;
+  std::uintptr_t newest_start_ = 0;
+  // Guarded by lock_: threads that, without the lock, extend the newest reservation or prepare fresh memory. Meanwhile
+  // nothing of a reservation is unmapped: they would reach what somebody else has mapped there.
+  std::size_t unlocked_users_ = 0;
   std::size_t free_pages_ = 0;              // guarded by lock_
   span_list purging_;                       // guarded by lock_
   std::size_t purging_pages_ = 0;           // guarded by lock_; of the spans in purging_

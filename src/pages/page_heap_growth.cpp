@@ -34,30 +34,38 @@ void page_heap::purge_before_block(std::size_t bytes) {
 }
 
 // Extends the newest reservation if the addresses behind it are free: the heap then stays in one piece between two
-// guards. Otherwise makes another reservation at a random place.
-os::guarded_range page_heap::reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end) {
+// guards. Otherwise makes another reservation, where the page map has a leaf already if there is room: `near` lies in it.
+// A leaf is never given back, and there is no end to the reservations that a process makes when it is short of address
+// space, since it unmaps others for them.
+os::guarded_range page_heap::reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end,
+                                     std::uintptr_t near) {
   if (newest_end != 0) {
     const os::guarded_range more = os::extend_guarded(newest_end, bytes);
     if (more.start != nullptr) return more;
   }
-  return os::reserve_guarded(bytes, alignment, os::memory_access::read_write);
+  const os::address_window leaf{align_down(near, page_map::leaf_bytes), near != 0 ? page_map::leaf_bytes : 0};
+  return os::reserve_guarded(bytes, alignment, os::memory_access::read_write, leaf);
 }
 
+// Counts the caller among unlocked_users_.
 os::guarded_range page_heap::reserve_step(std::size_t least) {
   std::size_t reserved = 0;
   std::uintptr_t newest_end = 0;
+  std::uintptr_t newest_start = 0;
   {
     os::lock_guard guard(lock_);
     reserved = reserved_ << page_shift;
     newest_end = newest_end_;
+    newest_start = newest_start_;
+    ++unlocked_users_;
   }
   const std::size_t step = std::clamp(reserved / 2, first_reservation, largest_reservation);
   std::size_t bytes = align_up(std::max(least, step), huge_page_size);
-  os::guarded_range range = reserve(bytes, huge_page_size, newest_end);
+  os::guarded_range range = reserve(bytes, huge_page_size, newest_end, newest_start);
   // Address space may be limited: try half as much each time, down to `least`.
   while (range.start == nullptr && bytes > least) {
     bytes = std::max(align_up(bytes / 2, 64 * kib), least);
-    range = reserve(bytes, std::max(page_size, os::system_page_size()), newest_end);
+    range = reserve(bytes, std::max(page_size, os::system_page_size()), newest_end, newest_start);
   }
   return range;
 }
@@ -72,16 +80,36 @@ bool page_heap::wait_for_purge(int& waited) {
   }
   // The first call always returns true: a purge may have ended since the caller looked.
   if (waited == longest_wait_ms || (waited != 0 && !purging)) return false;
+  if (purging) return wait_a_moment(waited);
+  ++waited;
+  return true;
+}
+
+// Waits a millisecond. False: the time is over.
+bool page_heap::wait_a_moment(int& waited) {
+  if (waited == longest_wait_ms) return false;
   ++waited;
   os::futex_word nobody{0};
-  if (purging) os::futex_wait(&nobody, 0, 1);
+  os::futex_wait(&nobody, 0, 1);
   return true;
 }
 
 bool page_heap::grow(std::size_t pages, std::size_t alignment) {
   const std::size_t least = align_up((pages + alignment - 1) << page_shift, 64 * kib);
   const os::guarded_range range = reserve_step(least);
-  if (range.start == nullptr) return false;
+  const bool grown = range.start != nullptr && add_reservation(range);
+  end_unlocked_use();
+  return grown;
+}
+
+void page_heap::end_unlocked_use() {
+  os::lock_guard guard(lock_);
+  // The count may be 0 already in a forked child, where after_fork_in_child() resets it.
+  if (unlocked_users_ != 0) --unlocked_users_;
+}
+
+// Makes a new reservation a free span. False: there is no memory for metadata; it is released.
+bool page_heap::add_reservation(const os::guarded_range& range) {
   // Reserve the metadata for every way to cut the reservation now, while there is address space: memory that is freed
   // later can then be cut differently.
   if (!map_.ensure(metadata_, address_of(range.start), range.bytes) ||
@@ -90,12 +118,38 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
     return false;
   }
   const bool opted_out = touch_.opt_out(address_of(range.start), range.bytes, in_use_bytes());
-  {
-    os::lock_guard guard(lock_);
-    newest_end_ = range.guarded ? range.end() : 0;
-    if (opted_out) touch_.opted_out_locked(address_of(range.start), range.bytes);
+  for (;;) {
+    {
+      os::lock_guard guard(lock_);
+      if (spare_count_ >= structs_needed) {
+        if (opted_out) touch_.opted_out_locked(address_of(range.start), range.bytes);
+        add_reservation_locked(range);
+        return true;
+      }
+    }
+    // Other threads have taken the structures meanwhile.
+    if (!ensure_span_structs()) break;
   }
-  return add_free(address_of(range.start), range.bytes, false);
+  os::release(range);
+  return false;
+}
+
+void page_heap::add_reservation_locked(const os::guarded_range& range) {
+  const std::uintptr_t start = address_of(range.start);
+  if (range.extends) {
+    reservations_.extend(start, range.bytes);
+  } else if (range.guarded) {
+    span* const described = new_span_locked();
+    set_range(described, start, range.bytes, false);
+    reservations_.add(described);
+  }
+  newest_end_ = range.guarded ? range.end() : 0;
+  newest_start_ = start;
+  span* const s = new_span_locked();
+  set_range(s, start, range.bytes, false);
+  reserved_ += s->pages;
+  touch_.reserved_locked(start, range.bytes);
+  coalesce_locked(s);
 }
 
 }  // namespace tarn

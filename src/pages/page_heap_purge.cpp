@@ -116,7 +116,7 @@ void page_heap::begin_purge_locked(span* s) {
 
 // Makes `s` free. Returns the span that followed it in purging_.
 span* page_heap::end_purge(span* s, std::size_t purged) {
-  unmapping idle;
+  departure idle;
   span* next = nullptr;
   {
     os::lock_guard guard(lock_);
@@ -202,16 +202,25 @@ std::size_t page_heap::purge_until(std::size_t keep) {
 
 // The threads that were purging do not exist in the child, except the calling thread, which continues when the signal
 // handler that forked returns. How far the others had come is unknown, and for a span in release_to_system() the
-// backing is not yet set: purge them completely.
+// backing is not yet set: purge them completely. A span that they were unmapping may be unmapped already, and its
+// addresses in use for something else: give it up.
 void page_heap::after_fork_in_child() {
   for (span* s = purging_.front(); s != nullptr;) {
     if (s->owner.load(std::memory_order_relaxed) == os::this_thread()) {
       s = s->next;
       continue;
     }
-    purge_whole(s);
-    s = end_purge(s, 0);
+    if (s->state.load(std::memory_order_relaxed) == span_state::no_memory) {
+      span* const lost = s;
+      s = s->next;
+      os::lock_guard guard(lock_);
+      end_unmap_locked(lost, false);
+    } else {
+      purge_whole(s);
+      s = end_purge(s, 0);
+    }
   }
+  unlocked_users_ = 0;
   has_idle_memory_.store(true, std::memory_order_relaxed);
 }
 

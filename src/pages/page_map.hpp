@@ -38,6 +38,7 @@ class page_map {
   static constexpr unsigned address_bits = 48;
   static constexpr unsigned leaf_bits = 18;
   static constexpr std::size_t leaf_pages = std::size_t{1} << leaf_bits;
+  static constexpr std::size_t leaf_bytes = leaf_pages << page_shift;
   static constexpr std::size_t root_entries = std::size_t{1} << (address_bits - page_shift - leaf_bits);
 
  private:

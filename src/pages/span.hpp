@@ -32,6 +32,9 @@ enum class span_state : std::uint8_t {
   arena,    // pages of an arena
   buffer,   // one buffer of a buffer pool
   kept,     // whole and backed, waiting for the next buffer of its pool
+  // Being unmapped by the page heap, whose page map does not lead to it any more; or the description of a reservation
+  // (reservations.hpp).
+  no_memory,
 };
 
 struct span;

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Lines 20-26 of docs/guarantees.md: what happens when address space, memory or mappings run out.
-tarn_guarantee(20_address_space_exhaustion SERIAL)
+tarn_guarantee(20_address_space_exhaustion)
+# Traps system calls by a signal, which the engine's own thread blocks.
+tarn_guarantee(20_free_in_pieces LONG ENVIRONMENT TARN_BACKGROUND=off)
 tarn_guarantee(21_small_address_space LONG)
 tarn_guarantee(22_failing_system_calls LONG TIMEOUT 300)
 set_tests_properties(guarantee.22_failing_system_calls PROPERTIES COST 30) # begun early: see tests/cli/CMakeLists.txt

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../unit/own_engine.hpp"
+#include "os/memory.hpp"
 #include "pages/page_heap.hpp"
 #include "rounds.hpp"
 
@@ -82,6 +83,42 @@ class page_heap_stress : public testing::Test {
   page_heap& heap_ = engine_->heap;
   std::atomic<int> damaged_{0};
 };
+
+// Address space that the heap gives up is at once somebody else's.
+TEST_F(page_heap_stress, free_parts_of_reservations_go_and_nothing_reaches_what_is_mapped_there) {
+  std::atomic<int> working{4};
+  std::atomic<std::size_t> unmapped{0};
+  in_threads(6, [&, this](unsigned t) {
+    if (t < 4) {
+      for (int i = 0; i < 10; ++i) churn(10 * t + i, rounds(6000));
+      working.fetch_sub(1);
+    }
+    while (t == 4 && working.load() != 0) {
+      unmapped.fetch_add(heap_.unmap_free(4 * mib));
+      heap_.age();
+      heap_.validate();
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    for (std::uint64_t i = 0; t == 5 && working.load() != 0; ++i) {
+      constexpr std::size_t words = mib / sizeof i;
+      auto* const foreign = static_cast<std::uint64_t*>(os::map_block(mib, os::system_page_size()));
+      if (foreign == nullptr) continue;
+      for (std::size_t at = 0; at < words; at += 128) foreign[at] = i;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      for (std::size_t at = 0; at < words; at += 128) {
+        if (foreign[at] != i) damaged_.fetch_add(1);
+      }
+      os::release(foreign, mib);
+    }
+  });
+  EXPECT_EQ(damaged_.load(), 0);
+  EXPECT_EQ(heap_.stats().in_use, 0U);
+  heap_.trim(0);
+  heap_.validate();
+  while (const std::size_t bytes = heap_.unmap_free(gib)) unmapped.fetch_add(bytes);
+  EXPECT_NE(unmapped.load(), 0U);
+  EXPECT_EQ(heap_.stats().reserved, 0U);
+}
 
 TEST_F(page_heap_stress, spans_do_not_overlap_and_figures_add_up) {
   heap_.set_dirty_limit(16 * mib);

@@ -123,6 +123,29 @@ TEST(guarded_memory, lies_at_places_that_say_nothing_of_each_other) {
   for (const guarded_range& range : ranges) release(range);
 }
 
+TEST(guarded_memory, lies_in_the_preferred_window_while_there_is_room) {
+  if (TARN_TSAN) GTEST_SKIP() << "the system chooses under ThreadSanitizer";
+  const guarded_range first = reserve_guarded(1 * mib, huge_page_size, memory_access::none);
+  const address_window window{address_of(first.start) - guard_bytes, 64 * mib};
+  const auto lies_inside = [&](const guarded_range& range) {
+    return address_of(range.start) >= window.start + guard_bytes &&
+           range.end() + guard_bytes <= window.start + window.bytes;
+  };
+  guarded_range ranges[6];
+  for (guarded_range& range : ranges) {
+    range = reserve_guarded(4 * mib, system_page_size(), memory_access::none, window);
+    ASSERT_TRUE(range.guarded);
+  }
+  // At most half of the places are taken: that eight tries in a row meet these is rare.
+  EXPECT_GE(std::count_if(std::begin(ranges), std::end(ranges), lies_inside), 5);
+  const guarded_range longer = reserve_guarded(128 * mib, huge_page_size, memory_access::none, window);
+  ASSERT_NE(longer.start, nullptr) << "longer than the window: elsewhere";
+  EXPECT_FALSE(lies_inside(longer));
+  for (const guarded_range& range : ranges) release(range);
+  release(longer);
+  release(first);
+}
+
 TEST(guarded_memory, too_much_is_refused) {
   for (const memory_access how : {memory_access::none, memory_access::read_write}) {
     EXPECT_EQ(reserve_guarded(std::size_t{1} << 60, system_page_size(), how).start, nullptr);

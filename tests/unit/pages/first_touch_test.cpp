@@ -26,11 +26,9 @@ class first_touch_test : public testing::Test {
   first_touch touch_;
 };
 
-bool nothing(const touch_plan& plan) { return plan.huge_bytes == 0 && plan.populate_bytes == 0; }
-
 TEST_F(first_touch_test, a_small_heap_pays_for_what_it_touches_only) {
   for (std::size_t used = 0; used + 64 * kib < first_touch::populate_from; used += 64 * kib) {
-    EXPECT_TRUE(nothing(touch_.plan_locked(base + used, 64 * kib, used)));
+    EXPECT_TRUE(touch_.plan_locked(base + used, 64 * kib, used).is_empty());
   }
 }
 
@@ -71,6 +69,25 @@ TEST_F(first_touch_test, a_large_heap_asks_for_huge_pages) {
   EXPECT_EQ(advised, base + reservation);
 }
 
+// What has left the heap may be mapped by anybody.
+TEST_F(first_touch_test, nothing_is_prepared_in_what_has_left_the_heap_nor_behind_it) {
+  EXPECT_FALSE(touch_.plan_locked(base, mib, 8 * mib).is_empty());
+  touch_.removed_locked(base + 4 * mib, base + 8 * mib);
+  const touch_plan last = touch_.plan_locked(base + mib, 3 * mib, gib);
+  EXPECT_LE(last.huge_start + last.huge_bytes, base + 4 * mib);
+  EXPECT_LE(last.populate_start + last.populate_bytes, base + 4 * mib);
+  EXPECT_TRUE(touch_.plan_locked(base + 8 * mib, mib, gib).is_empty());
+  EXPECT_EQ(touch_.ahead_locked(), 0U);
+}
+
+TEST_F(first_touch_test, what_has_left_the_heap_elsewhere_changes_nothing) {
+  EXPECT_FALSE(touch_.plan_locked(base, 8 * mib, 8 * mib).is_empty());
+  touch_.removed_locked(base, base + 4 * mib);
+  touch_.removed_locked(base - 8 * mib, base);
+  touch_.removed_locked(base + reservation, base + 2 * reservation);
+  EXPECT_FALSE(touch_.plan_locked(base + 8 * mib, mib, 8 * mib).is_empty());
+}
+
 TEST_F(first_touch_test, modes) {
   touch_.set_mode(huge_pages::never);
   EXPECT_EQ(touch_.plan_locked(base, 2 * mib, gib).huge_bytes, 0U);
@@ -79,10 +96,10 @@ TEST_F(first_touch_test, modes) {
 }
 
 TEST_F(first_touch_test, only_at_the_frontier_of_the_newest_reservation) {
-  EXPECT_FALSE(nothing(touch_.plan_locked(base, 8 * mib, 64 * mib)));
-  EXPECT_TRUE(nothing(touch_.plan_locked(base + mib, mib, 64 * mib))) << "used before";
-  EXPECT_TRUE(nothing(touch_.plan_locked(base - mib, mib, 64 * mib))) << "another reservation";
-  EXPECT_TRUE(nothing(touch_.plan_locked(base + reservation + mib, mib, 64 * mib)));
+  EXPECT_FALSE(touch_.plan_locked(base, 8 * mib, 64 * mib).is_empty());
+  EXPECT_TRUE(touch_.plan_locked(base + mib, mib, 64 * mib).is_empty()) << "used before";
+  EXPECT_TRUE(touch_.plan_locked(base - mib, mib, 64 * mib).is_empty()) << "another reservation";
+  EXPECT_TRUE(touch_.plan_locked(base + reservation + mib, mib, 64 * mib).is_empty());
 }
 
 TEST_F(first_touch_test, the_end_of_the_reservation_is_the_end) {
@@ -239,16 +256,17 @@ TEST(first_touch, a_small_heap_refuses_huge_pages_that_it_has_not_asked_for) {
   EXPECT_NE(mapping_flags(start).find(" nh "), std::string::npos);
 
   // A large block there gets what the system gives large blocks.
-  EXPECT_TRUE(nothing(touch.plan_block(start, 8 * mib, 0)));
+  EXPECT_TRUE(touch.plan_block(start, 8 * mib, 0).is_empty());
   touch.opted_out_locked(start, bytes);
   const touch_plan plan = touch.plan_block(start, 8 * mib, 0);
   EXPECT_EQ(plan.huge_start, start);
   EXPECT_EQ(plan.huge_bytes, 8 * mib);
   EXPECT_FALSE(plan.timed) << "no page is touched: the program may not fill the block";
-  EXPECT_TRUE(nothing(touch.plan_block(start, mib, 0)));
-  EXPECT_TRUE(nothing(touch.plan_block(start + bytes, 8 * mib, 0))) << "elsewhere the system's setting holds";
+  EXPECT_TRUE(touch.plan_block(start, mib, 0).is_empty());
+  EXPECT_TRUE(touch.plan_block(start + bytes, 8 * mib, 0).is_empty())
+      << "elsewhere the system's setting holds";
   touch.set_mode(huge_pages::never);
-  EXPECT_TRUE(nothing(touch.plan_block(start, 8 * mib, 0)));
+  EXPECT_TRUE(touch.plan_block(start, 8 * mib, 0).is_empty());
   munmap(memory, bytes);
 }
 
