@@ -36,7 +36,10 @@ std::uint64_t node_hash(std::uint32_t parent, std::uint64_t address) {
 }  // namespace
 
 process_model::process_model(const model_settings& settings)
-    : settings_(settings), node_table_(1024), blocks_(settings.join_faults) {}
+    : settings_(settings),
+      node_table_(1024),
+      blocks_(settings.join_faults),
+      heap_faults_(settings.sample_bytes) {}
 
 // ---- call paths and threads ----
 
@@ -218,6 +221,7 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   figures.samples += 1;
   figures.allocations += weight;
   figures.bytes += bytes;
+  if (weight > 1) site.sampled_allocations += 1;
   figures.allocations_variance += weight * (weight - 1);
   figures.bytes_variance +=
       static_cast<double>(event.size) * static_cast<double>(event.size) * weight * (weight - 1);
@@ -256,6 +260,7 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   owner.youngest[owner.depth++] = block.number;
   put_event(event.time_ns, thread, event.kind, block.number, event.size, event.node,
             event.kind == event_kind::realloc ? old_number : event.alignment);
+  if (weight > 1) heap_faults_.add_block(event.address);
   if (weight > 1 && settings_.join_faults) share_fresh_pages(added, event.took);
   const double faults = owner.waiting.empty() ? 0 : resolve_waiting(owner, &added, event.took);
   count_get(index, event.size, event.took, faults);

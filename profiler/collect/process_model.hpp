@@ -6,8 +6,8 @@
 // what it is about to give. So it waits for the thread's next event.
 //
 // Where blocks are sampled, a page is shared by the blocks that come to lie on it: of its fault each has the part that it
-// has of the page's bytes. So what a sampled block stands for are the bytes that it was sampled by, and the sum over all
-// blocks of a page is one fault. Large blocks are all known, and have whole faults.
+// has of the page's bytes. How many faults the small blocks of all sites have together is known from their addresses
+// (heap_faults); the parts divide them among the sites (fault_parts). Large blocks are all known, and have whole faults.
 //
 // A sampled block stands for 1/p of its kind, p the probability that it was taken (Horvitz and Thompson 1952). Blocks
 // are taken independently of each other, so a sum over blocks has the variance of its parts, y^2 (1 - p) / p^2 each.
@@ -26,7 +26,9 @@
 
 #include "profiler/collect/block_table.hpp"
 #include "profiler/collect/call_times.hpp"
+#include "profiler/collect/fault_parts.hpp"
 #include "profiler/collect/fresh_pages.hpp"
+#include "profiler/collect/heap_faults.hpp"
 #include "profiler/collect/time_total.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
@@ -197,10 +199,11 @@ class process_model {
     site_figures figures;
     timed_calls gets;  // allocations that were timed
     timed_calls gives;
-    double large_ns = 0;            // in calls for blocks that stand for themselves alone
-    double free_calls = 0;          // figures.frees without those of realloc
-    double sampled_faults = 0;      // of figures.faults, of blocks that stand for more than themselves
-    std::vector<size_count> sizes;  // the most recently met first
+    double large_ns = 0;             // in calls for blocks that stand for themselves alone
+    double free_calls = 0;           // figures.frees without those of realloc
+    fault_parts parts;               // of faults that the site's blocks share with others
+    double sampled_allocations = 0;  // that were recorded of those for which one stands for several
+    std::vector<size_count> sizes;   // the most recently met first
     std::vector<lifetime_count> lifetimes;
     std::vector<thread_pair> threads;
   };
@@ -249,9 +252,10 @@ class process_model {
   bool was_youngest(thread_state& thread, std::uint64_t number);
   bool is_for(const fault_event& event, const living_block& block) const;
   bool join(const fault_event& event);
-  void count_fault(living_site& site, double weight, bool in_kernel);
+  void count_fault(living_site& site, const fault_event& event);
   void count_block_fault(living_block& block, const fault_event& event);
-  void count_part(living_block& block, std::uint64_t page, double fault_weight, bool in_kernel);
+  std::uint64_t space_of(const living_block& block) const;
+  void count_part(living_block& block, std::uint64_t page, double faults);
   void share_page(const fault_event& event);
   void share_fresh_pages(living_block& block, const call_duration& took);
   // Returns how many faults the call for the block has taken.
@@ -265,7 +269,8 @@ class process_model {
   std::vector<site_times> times_of_sites() const;
   void fill_timed(profile& into) const;
   void fill_times(profile& into) const;
-  void fit_faults(profile& into) const;
+  void fill_variances(profile& into) const;
+  void fill_shared_faults(profile& into) const;
   void put_event(std::uint64_t time_ns, std::uint32_t thread, event_kind kind, std::uint64_t block,
                  std::uint64_t size, std::uint32_t node, std::uint64_t extra);
   void put_touch(std::uint64_t time_ns, const living_block& block);
@@ -292,6 +297,7 @@ class process_model {
   double live_ = 0;
   double live_bytes_ = 0;
   double seen_faults_ = 0;
+  double seen_squares_ = 0;  // of what each fault stands for
   double kernel_faults_ = 0;
   double joined_faults_ = 0;
   double odd_events_ = 0;  // an allocation where a block lived
@@ -299,6 +305,7 @@ class process_model {
   timed_calls nothing_;
   clock_counts clock_;
   fresh_pages fresh_pages_;
+  heap_faults heap_faults_;
 
   std::size_t event_rows_ = 0;
   std::size_t all_event_rows_ = 0;

@@ -18,43 +18,46 @@ constexpr std::uint64_t allocator_reach = std::uint64_t{1} << 20;
 
 }  // namespace
 
-void process_model::count_fault(living_site& site, double weight, bool in_kernel) {
-  site.figures.faults += weight;
-  site.figures.fault_pages += weight;
-  if (in_kernel) site.figures.kernel_faults += weight;
-  joined_faults_ += weight;
+// Of a block or a mapping that is known for certain. A fault that stands for several is one of a sample.
+void process_model::count_fault(living_site& site, const fault_event& event) {
+  site.figures.faults += event.weight;
+  site.figures.fault_pages += event.weight;
+  if (event.in_kernel) site.figures.kernel_faults += event.weight;
+  site.figures.faults_variance += event.weight * (event.weight - 1);
+  joined_faults_ += event.weight;
 }
 
 // Requires that the block stands for itself alone.
 void process_model::count_block_fault(living_block& block, const fault_event& event) {
-  living_site& site = sites_[block.site];
   block.faults += event.weight;
-  count_fault(site, event.weight, event.in_kernel);
-  site.figures.faults_variance += event.weight * (event.weight - 1);
+  count_fault(sites_[block.site], event);
 }
 
-// The block's part of a fault that gave `page`. All parts of one block are one part of the site's sum, whose variance
-// grows by the difference of their squares.
-void process_model::count_part(living_block& block, std::uint64_t page, double fault_weight, bool in_kernel) {
+// What the block takes of its memory: with what the allocator rounds up by, and its header. Known of a site's blocks on
+// average; allocators place blocks 16 bytes apart or multiples of that.
+std::uint64_t process_model::space_of(const living_block& block) const {
+  constexpr std::uint64_t granule = 16;
+  const double usable = static_cast<double>(block.size) * (1 + rounding_of(block.site));
+  return (static_cast<std::uint64_t>(usable + 0.5) + granule - 1) / granule * granule;
+}
+
+// The block's part of the fault that gave `page`; `faults` is what the fault stands for.
+void process_model::count_part(living_block& block, std::uint64_t page, double faults) {
   const std::uint64_t begin = std::max(block.address, page);
-  const std::uint64_t end = std::min(block.address + block.size, page + fresh_pages::page_bytes);
+  const std::uint64_t end = std::min(block.address + space_of(block), page + fresh_pages::page_bytes);
   if (begin >= end) return;
-  const double part = fault_weight * static_cast<double>(end - begin) / fresh_pages::page_bytes;
-  const double weight = weight_of(block.size);
-  const double before = block.faults;
+  const double part = faults * static_cast<double>(end - begin) / fresh_pages::page_bytes;
   block.faults += part;
-  living_site& site = sites_[block.site];
-  count_fault(site, part * weight, in_kernel);
-  site.sampled_faults += part * weight;
-  site.figures.faults_variance += (block.faults * block.faults - before * before) * weight * (weight - 1);
+  sites_[block.site].parts.add(part * weight_of(block.size));
 }
 
 // A page that is given: to the blocks that are there already.
 void process_model::share_page(const fault_event& event) {
   const std::uint64_t page = event.address & ~page_mask;
+  heap_faults_.add_fault(event.address, event.weight);
   fresh_pages_.given(page, event.time_ns, event.weight);
   blocks_.for_each_on_page(page, [&](living_block& block) {
-    if (weight_of(block.size) > 1) count_part(block, page, event.weight, event.in_kernel);
+    if (weight_of(block.size) > 1) count_part(block, page, event.weight);
   });
 }
 
@@ -62,10 +65,11 @@ void process_model::share_page(const fault_event& event) {
 void process_model::share_fresh_pages(living_block& block, const call_duration& took) {
   const std::uint64_t call = took.is_timed && took.is_known ? static_cast<std::uint64_t>(took.ns) : 0;
   const std::uint64_t begun = block.time_ns - std::min(block.time_ns, call + clocks_differ_ns);
-  for (std::uint64_t page = block.address & ~page_mask; page < block.address + block.size;
-       page += fresh_pages::page_bytes) {
-    const double weight = fresh_pages_.weight_at(page, begun);
-    if (weight > 0) count_part(block, page, weight, false);
+  const std::uint64_t end = block.address + space_of(block);
+  for (std::uint64_t page = block.address & ~page_mask; page < end; page += fresh_pages::page_bytes) {
+    if (!fresh_pages_.is_fresh(page, begun)) continue;
+    count_part(block, page, 1);
+    fresh_pages_.use_up(page);
   }
 }
 
@@ -77,7 +81,7 @@ bool process_model::join(const fault_event& event) {
   }
   const auto above = regions_.upper_bound(event.address);
   if (above != regions_.begin() && event.address < std::prev(above)->second.end) {
-    count_fault(sites_[std::prev(above)->second.site], event.weight, event.in_kernel);
+    count_fault(sites_[std::prev(above)->second.site], event);
     return true;
   }
   if (!settings_.full) share_page(event);
@@ -86,6 +90,7 @@ bool process_model::join(const fault_event& event) {
 
 void process_model::fault(const fault_event& event) {
   seen_faults_ += event.weight;
+  seen_squares_ += event.weight * event.weight;
   if (event.in_kernel) kernel_faults_ += event.weight;
   if (join(event)) return;
   const auto thread = thread_of_id_.find(event.thread);
@@ -96,6 +101,7 @@ void process_model::fault(const fault_event& event) {
 
 void process_model::touched(const fault_event& event, std::uint32_t node, const std::string& place) {
   seen_faults_ += event.weight;
+  seen_squares_ += event.weight * event.weight;
   if (event.in_kernel) kernel_faults_ += event.weight;
   const auto [known, added] =
       site_of_region_.try_emplace({node, place}, static_cast<std::uint32_t>(sites_.size()));
@@ -106,7 +112,7 @@ void process_model::touched(const fault_event& event, std::uint32_t node, const 
   }
   living_site& site = sites_[known->second];
   site.figures.samples += 1;
-  count_fault(site, event.weight, event.in_kernel);
+  count_fault(site, event);
 }
 
 // Whether a fault just before `block` was given was taken for its sake: on its pages, that of the allocator's header
@@ -134,7 +140,9 @@ double process_model::resolve_waiting(thread_state& thread, const living_block* 
           event.time_ns + static_cast<std::uint64_t>(took.ns) + clocks_differ_ns >= block->time_ns;
       if (settings_.full ? !is_for(event, *changed) : !during) continue;
       found += event.weight;
-      if (alone && is_for(event, *changed)) count_block_fault(*changed, event);
+      if (!alone || !is_for(event, *changed)) continue;
+      count_block_fault(*changed, event);
+      if (!settings_.full) heap_faults_.add_fault(event.address, -event.weight);
     }
   }
   thread.waiting.clear();

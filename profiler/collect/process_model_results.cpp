@@ -77,14 +77,6 @@ void process_model::fill(profile& into) const {
     to.stack = from.stack;
     to.figures = from.figures;
     if (!from.region.empty()) to.type = from.region;
-    if (!settings_.full && to.figures.samples > 0) {
-      // Of few samples the variance that they show is too small: as if there were one more (a Poisson count's upper end).
-      const double one_more = (to.figures.samples + 1) / to.figures.samples;
-      for (double* variance :
-           {&to.figures.allocations_variance, &to.figures.bytes_variance, &to.figures.faults_variance}) {
-        *variance *= one_more;
-      }
-    }
     if (from.peak_epoch != peak_epoch_) to.figures.bytes_at_peak = from.figures.live_bytes;
     to.sizes = from.sizes;
     std::sort(to.sizes.begin(), to.sizes.end(), [](const size_count& left, const size_count& right) {
@@ -98,28 +90,50 @@ void process_model::fill(profile& into) const {
       into.sites[part.site].figures.batch_frees += batch_frees(thread, part);
     }
   }
+  if (!settings_.full) fill_variances(into);
   fill_times(into);
-  fit_faults(into);
+  fill_shared_faults(into);
 }
 
-// What sampled blocks stand for is uncertain, and the number of all faults is not: together they are no more than that.
-void process_model::fit_faults(profile& into) const {
-  double sampled = 0;
-  for (const living_site& site : sites_) sampled += site.sampled_faults;
-  const double counted = joined_faults_ - sampled;
-  into.other_faults = std::max(0.0, seen_faults_ - joined_faults_);
-  const double most = std::max(0.0, seen_faults_ - counted);
-  if (sampled <= most) return;
-  const double part = most / sampled;
-  for (std::size_t index = 0; index < sites_.size(); ++index) {
-    const double too_many = (1 - part) * sites_[index].sampled_faults;
-    site_figures& figures = into.sites[index].figures;
-    const double kept = figures.faults > 0 ? std::max(0.0, 1 - too_many / figures.faults) : 1;
-    figures.faults *= kept;
-    figures.fault_pages *= kept;
-    figures.kernel_faults *= kept;
-    figures.faults_variance *= kept * kept;
+// The variance that a sample shows is that of the blocks that were taken. A site may have some of which none was, too: all
+// variances are as if one more had been taken (as the upper end of a Poisson count's interval), also where none was. What
+// another one of the site would stand for is what those that were taken did; where there are none, what those of all sites.
+void process_model::fill_variances(profile& into) const {
+  double samples = 0;
+  double squares = 0;
+  for (const living_site& one : sites_) {
+    samples += one.sampled_allocations;
+    squares += one.figures.allocations_variance;
   }
+  const double usual = samples > 0 ? squares / samples : 0;
+  const double mean_fault = seen_faults_ > 0 ? seen_squares_ / seen_faults_ : 1;
+  for (std::size_t index = 0; index < sites_.size(); ++index) {
+    const living_site& from = sites_[index];
+    site_figures& to = into.sites[index].figures;
+    to.allocations_variance +=
+        from.sampled_allocations > 0 ? to.allocations_variance / from.sampled_allocations : usual;
+    to.bytes_variance += settings_.sample_bytes * settings_.sample_bytes;
+    if (to.faults > 0) to.faults_variance += mean_fault * (mean_fault - 1);
+  }
+}
+
+void process_model::fill_shared_faults(profile& into) const {
+  const double most = std::max(0.0, seen_faults_ - joined_faults_);
+  const double shared = std::min(most, heap_faults_.near_blocks());
+  fault_parts all;
+  for (const living_site& one : sites_) all.add(one.parts);
+  into.other_faults = most;
+  if (shared <= 0) return;
+  const double per_sample = std::max(1.0, settings_.sample_bytes / fresh_pages::page_bytes);
+  for (std::size_t index = 0; index < sites_.size(); ++index) {
+    const estimate found = all.of_site(sites_[index].parts, shared, per_sample);
+    site_figures& figures = into.sites[index].figures;
+    figures.faults += found.value;
+    figures.fault_pages += found.value;
+    figures.faults_variance += found.variance;
+    into.other_faults -= found.value;
+  }
+  into.other_faults = std::max(0.0, into.other_faults);
 }
 
 void process_model::absorb(const process_model& child) {
@@ -149,7 +163,8 @@ void process_model::absorb(const process_model& child) {
     to.gives.add(times[index].gives);
     to.large_ns += from.large_ns;
     to.free_calls += from.free_calls;
-    to.sampled_faults += from.sampled_faults;
+    to.parts.add(from.parts);
+    to.sampled_allocations += from.sampled_allocations;
     // What the child left to its end is no leak: the system took it back.
     to.figures.frees += from.figures.live;
     to.figures.freed_bytes += from.figures.live_bytes;
@@ -171,6 +186,8 @@ void process_model::absorb(const process_model& child) {
   frees_ += child.allocations_;
   bytes_ += child.bytes_;
   seen_faults_ += child.seen_faults_;
+  seen_squares_ += child.seen_squares_;
+  heap_faults_.add_process(child.heap_faults_.near_blocks());
   kernel_faults_ += child.kernel_faults_;
   joined_faults_ += child.joined_faults_;
   odd_events_ += child.odd_events_;

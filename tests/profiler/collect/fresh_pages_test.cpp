@@ -12,22 +12,22 @@ constexpr std::uint64_t next = page + fresh_pages::page_bytes;
 
 TEST(fresh_pages, a_page_is_fresh_until_its_successor_is_given) {
   fresh_pages pages;
-  EXPECT_EQ(pages.weight_at(page, 5), 0);
-  pages.given(page + 100, 10, 3);
-  EXPECT_EQ(pages.weight_at(page, 11), 3);
-  EXPECT_EQ(pages.weight_at(page, 1'000'000), 3) << "nothing is known yet of how long pages last";
+  EXPECT_FALSE(pages.is_fresh(page, 5));
+  pages.given(page + 100, 10, 1);
+  EXPECT_TRUE(pages.is_fresh(page, 11));
+  EXPECT_TRUE(pages.is_fresh(page, 1'000'000)) << "nothing is known yet of how long pages last";
   pages.given(next, 110, 1);
-  EXPECT_EQ(pages.weight_at(page, 109), 3) << "a call that had begun before";
-  EXPECT_EQ(pages.weight_at(page, 111), 0);
-  EXPECT_EQ(pages.weight_at(next, 111), 1);
+  EXPECT_TRUE(pages.is_fresh(page, 109)) << "a call that had begun before";
+  EXPECT_FALSE(pages.is_fresh(page, 111));
+  EXPECT_TRUE(pages.is_fresh(next, 111));
 }
 
 TEST(fresh_pages, without_a_successor_it_is_used_up_after_a_while) {
   fresh_pages pages;
   pages.given(page, 0, 1);
   pages.given(next, 100, 1);
-  EXPECT_EQ(pages.weight_at(next, 100 + 799), 1);
-  EXPECT_EQ(pages.weight_at(next, 100 + 801), 0);
+  EXPECT_TRUE(pages.is_fresh(next, 100 + 799));
+  EXPECT_FALSE(pages.is_fresh(next, 100 + 801));
 }
 
 TEST(fresh_pages, a_page_that_is_given_again_is_fresh_again) {
@@ -35,7 +35,25 @@ TEST(fresh_pages, a_page_that_is_given_again_is_fresh_again) {
   pages.given(page, 0, 1);
   pages.given(next, 100, 1);
   pages.given(page, 200, 1);
-  EXPECT_EQ(pages.weight_at(page, 210), 1);
+  EXPECT_TRUE(pages.is_fresh(page, 210));
+}
+
+TEST(fresh_pages, the_first_sampled_block_uses_a_page_up) {
+  fresh_pages pages;
+  pages.given(page, 0, 1);
+  pages.use_up(page);
+  EXPECT_FALSE(pages.is_fresh(page, 1));
+  pages.use_up(next);  // which is not known
+  pages.given(page, 10, 1);
+  EXPECT_TRUE(pages.is_fresh(page, 11));
+}
+
+TEST(fresh_pages, a_fault_that_stands_for_four_gives_four_pages) {
+  fresh_pages pages;
+  pages.given(page, 10, 4);
+  EXPECT_TRUE(pages.is_fresh(page + 3 * fresh_pages::page_bytes, 11));
+  EXPECT_FALSE(pages.is_fresh(page + 4 * fresh_pages::page_bytes, 11));
+  EXPECT_FALSE(pages.is_fresh(page - fresh_pages::page_bytes, 11));
 }
 
 }  // namespace

@@ -345,6 +345,92 @@ TEST(process_model, estimates_are_no_more_than_all_faults) {
   EXPECT_DOUBLE_EQ(p.other_faults, 0);
 }
 
+TEST(process_model, faults_far_from_sampled_blocks_are_of_no_site) {
+  process_model model(sampled());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t node = model.node(0, 0x1000);
+  for (std::uint64_t block = 0; block < 100; ++block) {
+    const std::uint64_t address = 0x10000000 + 4096 * block;
+    if (block < 10) model.fault(fault(100 * block, address));
+    model.fault(fault(100 * block + 1, 0x7fff00000000 + 4096 * block));  // a stack, a file
+    model.allocated(thread, allocation(100 * block + 10, address, 4096, node));
+  }
+  profile p;
+  model.fill(p);
+  EXPECT_DOUBLE_EQ(figures_of(p, node).faults, 10);
+  EXPECT_DOUBLE_EQ(p.other_faults, 100);
+}
+
+// Few of the blocks on fresh pages are sampled: they stand for more or for less than all faults, which are known.
+TEST(process_model, sampled_blocks_have_all_faults_of_the_memory_where_they_lie) {
+  process_model model(sampled());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t node = model.node(0, 0x1000);
+  for (std::uint64_t at = 0; at < 60; ++at) model.fault(fault(10 * at, 0x100000 + 4096 * at));
+  model.allocated(thread, allocation(600, 0x100000 + 59 * 4096, 64, node));
+  profile p;
+  model.fill(p);
+  EXPECT_DOUBLE_EQ(figures_of(p, node).faults, 60);
+  EXPECT_DOUBLE_EQ(p.other_faults, 0);
+  EXPECT_GT(figures_of(p, node).faults_variance, 0);
+}
+
+// Of a page a block takes what malloc rounds it up to, with a header: 32 bytes for 16, 64 for 48.
+TEST(process_model, blocks_share_a_page_by_the_space_that_they_take) {
+  process_model model(sampled());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t small = model.node(0, 0x1000);
+  const std::uint32_t larger = model.node(0, 0x2000);
+  model.fault(fault(1, 0x100000));
+  model.fault(fault(2, 0x200000));
+  allocation_event one = allocation(3, 0x100010, 16, small);
+  one.usable = 24;
+  model.allocated(thread, one);
+  one = allocation(4, 0x200010, 48, larger);
+  one.usable = 56;
+  model.allocated(thread, one);
+  profile p;
+  model.fill(p);
+  EXPECT_NEAR(figures_of(p, small).faults, 2 * 2 / (2 + 64.0 / 48), 0.01);
+  EXPECT_NEAR(figures_of(p, larger).faults, 2 * (64.0 / 48) / (2 + 64.0 / 48), 0.01);
+}
+
+TEST(process_model, faults_that_stand_for_several_are_a_sample) {
+  process_model model(sampled());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t block = model.node(0, 0x1000);
+  const std::uint32_t mapping = model.node(0, 0x2000);
+  model.allocated(thread, allocation(1, 0x1000000, 1 << 20, block));
+  model.mapped(thread, 2, 0x2000000, 1 << 20, mapping);
+  for (const std::uint64_t address : {0x1000000, 0x2000000}) {
+    fault_event event = fault(10, address);
+    event.weight = 20;
+    model.fault(event);
+  }
+  profile p;
+  model.fill(p);
+  for (const std::uint32_t node : {block, mapping}) {
+    EXPECT_EQ(figures_of(p, node).faults, 20);
+    EXPECT_DOUBLE_EQ(figures_of(p, node).faults_variance, 2 * 20 * 19) << "one was told, and one more";
+  }
+}
+
+// Small blocks of which none was sampled may be as many bytes as samples are apart.
+TEST(process_model, a_site_of_large_blocks_may_have_small_ones) {
+  process_model model(sampled());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t node = model.node(0, 0x1000);
+  const std::uint32_t other = model.node(0, 0x2000);
+  model.allocated(thread, allocation(1, 0x1000000, 1 << 20, node));
+  model.allocated(thread, allocation(2, 0x2000000, 64, other));
+  profile p;
+  model.fill(p);
+  const site_figures& figures = figures_of(p, node);
+  EXPECT_EQ(figures.bytes, 1 << 20);
+  EXPECT_DOUBLE_EQ(std::sqrt(figures.bytes_variance), 64 << 10);
+  EXPECT_DOUBLE_EQ(figures.allocations_variance, figures_of(p, other).allocations_variance / 2);
+}
+
 TEST(process_model, time_in_malloc_is_that_of_timed_calls) {
   model_settings settings = sampled();
   settings.timer_ns = 10;

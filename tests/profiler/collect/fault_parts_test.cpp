@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "profiler/collect/fault_parts.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+
+namespace {
+
+using namespace tarn::profiler;
+
+constexpr double per_sample = 128;
+
+fault_parts parts(int count, double each) {
+  fault_parts made;
+  for (int part = 0; part < count; ++part) made.add(each);
+  return made;
+}
+
+double margin_of_estimate(const estimate& of) { return 1.96 * std::sqrt(of.variance); }
+
+TEST(fault_parts, sites_have_all_faults_together) {
+  const fault_parts one = parts(30, 128);
+  const fault_parts other = parts(10, 128);
+  fault_parts all = one;
+  all.add(other);
+  EXPECT_DOUBLE_EQ(all.of_site(one, 4000, per_sample).value, 3000);
+  EXPECT_DOUBLE_EQ(all.of_site(other, 4000, per_sample).value, 1000);
+}
+
+// A site that has a quarter of all fresh pages, of which a sample takes one in 128.
+TEST(fault_parts, the_true_share_is_within_the_margin_in_95_of_100_cases) {
+  constexpr int pages = 6400;
+  std::uint64_t seed = 7;
+  const auto draw = [&seed] {
+    seed = seed * 6364136223846793005U + 1442695040888963407U;
+    return seed >> 33;
+  };
+  int inside = 0;
+  for (int round = 0; round < 1000; ++round) {
+    fault_parts all;
+    fault_parts mine;
+    for (int page = 0; page < pages; ++page) {
+      if (draw() % 128 != 0) continue;
+      all.add(128);
+      if (page % 4 == 0) mine.add(128);
+    }
+    const estimate found = all.of_site(mine, pages, per_sample);
+    if (std::abs(found.value - pages / 4.0) <= margin_of_estimate(found)) ++inside;
+  }
+  EXPECT_GE(inside, 936) << "950, less two standard errors of 1,000 rounds";
+}
+
+TEST(fault_parts, a_site_without_any_may_have_what_one_more_sample_stands_for) {
+  const fault_parts all = parts(31, 128);
+  const estimate none = all.of_site({}, 31 * 128, per_sample);
+  EXPECT_EQ(none.value, 0);
+  EXPECT_NEAR(margin_of_estimate(none), 1.96 * 124, 1);
+}
+
+TEST(fault_parts, pages_that_are_used_again_tell_nothing_more) {
+  fault_parts all = parts(5000, 128);
+  const fault_parts mine = all;
+  const estimate found = all.of_site(mine, 130, per_sample);
+  EXPECT_DOUBLE_EQ(found.value, 130);
+  EXPECT_GT(margin_of_estimate(found), 100) << "of 130 pages one sample or two can be told";
+  EXPECT_LE(margin_of_estimate(found), 130);
+}
+
+TEST(fault_parts, where_there_is_none_nothing_is_known) {
+  const estimate found = fault_parts{}.of_site({}, 10, per_sample);
+  EXPECT_EQ(found.value, 0);
+  EXPECT_DOUBLE_EQ(margin_of_estimate(found), 10);
+}
+
+}  // namespace
