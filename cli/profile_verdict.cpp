@@ -33,7 +33,11 @@ std::string margin_ns(double variance) {
 
 std::string margin_percent(double variance, double value) {
   const double margin = profiler::margin_of(variance);
-  return value <= 0 || margin < 0.005 * value ? "" : fmt::format(" ± {:.0f} %", percent(margin, value));
+  if (value <= 0 || margin < 0.005 * value) return "";
+  // Of few samples it is many times the figure: how many tells nothing more.
+  constexpr double most = 999;
+  const double part = percent(margin, value);
+  return part > most ? fmt::format(" ± >{:.0f} %", most) : fmt::format(" ± {:.0f} %", part);
 }
 
 struct paying_place {

@@ -80,6 +80,7 @@ site_figures metric_row::figures() const {
   site_figures of_nobody;
   of_nobody.faults = faults;
   of_nobody.fault_pages = faults;
+  of_nobody.faults_variance = faults_variance;
   return of_nobody;
 }
 
@@ -93,10 +94,16 @@ std::vector<source_frame> metric_row::frames(const profile& p) const {
 std::vector<metric_row> metric_rows(const profile& p) {
   std::vector<metric_row> rows;
   rows.reserve(p.sites.size() + 2);
-  for (const site& each : p.sites) rows.push_back({&each, {}, 0});
-  if (p.other_faults > 0) rows.push_back({nullptr, "[faults outside of allocated memory]", p.other_faults});
+  // What is left of all faults, which are counted exactly, is as uncertain as what is taken from them.
+  double taken_variance = 0;
+  for (const site& each : p.sites) {
+    rows.push_back({&each, {}, 0, 0});
+    if (each.figures.faults > 0) taken_variance += each.figures.faults_variance;
+  }
+  if (p.other_faults > 0)
+    rows.push_back({nullptr, "[faults outside of allocated memory]", p.other_faults, taken_variance});
   if (p.unseen_faults > 0)
-    rows.push_back({nullptr, "[faults that only the kernel counted]", p.unseen_faults});
+    rows.push_back({nullptr, "[faults that only the kernel counted]", p.unseen_faults, 0});
   return rows;
 }
 

@@ -35,6 +35,7 @@ struct metric_row {
   const site* who = nullptr;
   std::string_view label;
   double faults = 0;  // where there is no site
+  double faults_variance = 0;
 
   site_figures figures() const;
 

@@ -91,6 +91,11 @@ TEST(metrics, margins_are_those_of_the_sampling) {
   // The kernel has counted all faults: how many there are in all does not depend on samples.
   p.other_faults = 1;
   EXPECT_EQ(margin_of_sum(p, *find_metric("faults")), 0);
+  // What is left is as uncertain as what the sites take.
+  p.sites[0].figures.faults = 4;
+  const metric_row others = metric_rows(p).back();
+  EXPECT_EQ(others.faults, 1);
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("faults"), others.figures()), 1.96 * 3);
   EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("cost")), margin_of(cost_of_all(p).variance()));
 }
 
