@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // process_model: page faults, joined to the blocks that they were taken for.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -38,7 +39,7 @@ void process_model::count_block_fault(living_block& block, const fault_event& ev
 std::uint64_t process_model::space_of(const living_block& block) const {
   constexpr std::uint64_t granule = 16;
   const double usable = static_cast<double>(block.size) * (1 + rounding_of(block.site));
-  return (static_cast<std::uint64_t>(usable + 0.5) + granule - 1) / granule * granule;
+  return (static_cast<std::uint64_t>(std::llround(usable)) + granule - 1) / granule * granule;
 }
 
 // The block's part of the fault that gave `page`; `faults` is what the fault stands for.

@@ -94,14 +94,11 @@ std::vector<source_frame> metric_row::frames(const profile& p) const {
 std::vector<metric_row> metric_rows(const profile& p) {
   std::vector<metric_row> rows;
   rows.reserve(p.sites.size() + 2);
-  // What is left of all faults, which are counted exactly, is as uncertain as what is taken from them.
-  double taken_variance = 0;
-  for (const site& each : p.sites) {
-    rows.push_back({&each, {}, 0, 0});
-    if (each.figures.faults > 0) taken_variance += each.figures.faults_variance;
+  for (const site& each : p.sites) rows.push_back({&each, {}, 0, 0});
+  if (p.other_faults > 0) {
+    rows.push_back(
+        {nullptr, "[faults outside of allocated memory]", p.other_faults, other_faults_variance(p)});
   }
-  if (p.other_faults > 0)
-    rows.push_back({nullptr, "[faults outside of allocated memory]", p.other_faults, taken_variance});
   if (p.unseen_faults > 0)
     rows.push_back({nullptr, "[faults that only the kernel counted]", p.unseen_faults, 0});
   return rows;

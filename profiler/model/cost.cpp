@@ -79,6 +79,14 @@ cost cost_of_all(const profile& p) {
   return sum;
 }
 
+double other_faults_variance(const profile& p) {
+  double variance = 0;
+  for (const site& each : p.sites) {
+    if (each.figures.faults > 0) variance += each.figures.faults_variance;
+  }
+  return variance;
+}
+
 double processor_ns(const profile& p) {
   if (p.counters.empty()) return 0;
   const counter_row& last = p.counters.back();

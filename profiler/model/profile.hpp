@@ -262,6 +262,8 @@ struct cost {
 };
 cost cost_of(const profile& p, const site_figures& figures);
 cost cost_of_all(const profile& p);  // the sites, and other and unseen faults
+// Of the faults outside of sites: what is left of all faults, which are counted, is as uncertain as what sites take.
+double other_faults_variance(const profile& p);
 
 // Processor time of the program without the recorder: what all shares are of. 0: not known.
 double processor_ns(const profile& p);

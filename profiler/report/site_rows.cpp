@@ -102,6 +102,8 @@ std::vector<site_row> rows_of(const profile& p, const std::vector<cost>& costs,
   outside.paid.malloc_ns = sane_figure(whole.malloc_ns - all.paid.malloc_ns);
   outside.paid.fault_ns = sane_figure(whole.fault_ns - all.paid.fault_ns);
   outside.paid.unmap_ns = sane_figure(whole.unmap_ns - all.paid.unmap_ns);
+  outside.figures.faults_variance = sane_variance(other_faults_variance(p));
+  outside.paid.kernel_variance = cost_of(p, outside.figures).kernel_variance;
   rows.push_back(outside);
   return rows;
 }

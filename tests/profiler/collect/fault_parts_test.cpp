@@ -49,7 +49,9 @@ TEST(fault_parts, the_true_share_is_within_the_margin_in_95_of_100_cases) {
     const estimate found = all.of_site(mine, pages, per_sample);
     if (std::abs(found.value - pages / 4.0) <= margin_of_estimate(found)) ++inside;
   }
-  EXPECT_GE(inside, 936) << "950, less two standard errors of 1,000 rounds";
+  // Where 95 of 100 are inside, fewer than 927 of 1,000 are in one test of 1,000: the binomial distribution of 1,000 rounds
+  // with 0.95 has 0.00065 below 927, and 0.00101 up to 927.
+  EXPECT_GE(inside, 927);
 }
 
 TEST(fault_parts, a_site_without_any_may_have_what_one_more_sample_stands_for) {

@@ -67,6 +67,19 @@ TEST(report_data, totals_agree_in_every_column) {
   }
 }
 
+// All faults are counted: those that no site takes are as uncertain as those that the sites take.
+TEST(report_data, faults_outside_of_sites_have_the_margin_of_what_sites_take) {
+  profile p = synthetic_profile({.sites = 3, .mode = profile_mode::sample});
+  p.other_faults = 100;
+  for (site& each : p.sites) {
+    each.figures.faults = 4;
+    each.figures.faults_variance = 9;
+  }
+  const json data = report_data(p, {});
+  EXPECT_EQ(data["sites"]["faults_variance"].back(), 27);
+  EXPECT_GT(data["sites"]["kernel_variance"].back(), 0);
+}
+
 TEST(report_data, resident_memory_by_kind_and_place) {
   profile p = synthetic_profile();
   report_limits limits;
