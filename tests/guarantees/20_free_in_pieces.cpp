@@ -135,6 +135,43 @@ int exhaust(int resource, size_t rounds) {
   return holds;
 }
 
+struct forks {
+  bool end = false;
+  size_t count = 0;
+};
+
+// The child takes what it finds free, while the parent's threads were in the middle of something.
+void* fork_over_and_over(void* argument) {
+  auto* const self = static_cast<forks*>(argument);
+  while (!__atomic_load_n(&self->end, __ATOMIC_RELAXED)) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      block own[64] = {};
+      for (size_t i = 0; i < std::size(own); ++i) own[i].fill(i % 8 == 0 ? 20 * mib : piece / 2);
+      for (block& one : own) one.clear("in a child");
+      _exit(holds);
+    }
+    int status = 0;
+    if (child > 0) {
+      waitpid(child, &status, 0);
+      TARN_CHECK(status == 0, "a child forked meanwhile ends with status 0x%x", status);
+      ++self->count;
+    }
+  }
+  return nullptr;
+}
+
+int exhaust_beside_forks(size_t rounds) {
+  forks beside;
+  const pthread_t forking = start_thread(fork_over_and_over, &beside);
+  exhaust<4>(RLIMIT_AS, rounds);
+  __atomic_store_n(&beside.end, true, __ATOMIC_RELAXED);
+  pthread_join(forking, nullptr);
+  TARN_CHECK(beside.count != 0, "no child was forked: the test is void");
+  return holds;
+}
+
 // A table of mappings that is full, or a sandbox.
 int where_nothing_is_unmapped() {
   limit_growth(RLIMIT_AS);
@@ -163,5 +200,6 @@ int main() {
     expect_good(run_in_child(seconds, [=] { return exhaust<1>(resource, rounds); }), "1 thread");
     expect_good(run_in_child(seconds, [=] { return exhaust<4>(resource, rounds); }), "4 threads");
   }
+  expect_good(run_in_child(seconds, [] { return exhaust_beside_forks(long_run() ? 300 : 5); }), "forks");
   expect_good(run_in_child(60, where_nothing_is_unmapped), "munmap refused");
 }

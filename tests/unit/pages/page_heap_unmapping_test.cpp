@@ -42,8 +42,8 @@ bool is_mapped(std::uintptr_t at) {
 class page_heap_unmapping_test : public testing::Test {
  protected:
   void SetUp() override {
-    if (TARN_ASAN || TARN_TSAN) GTEST_SKIP() << "a sanitizer needs more address space than can be limited";
     getrlimit(RLIMIT_AS, &before_);
+    if (TARN_ASAN || TARN_TSAN) GTEST_SKIP() << "a sanitizer needs more address space than can be limited";
     for (span*& s : pieces_) {
       s = heap_.allocate(piece_pages, 1, span_state::large, source::any, use::dense);
       ASSERT_NE(s, nullptr);
