@@ -195,6 +195,26 @@ TEST_F(page_heap_unmapping_test, the_reservation_becomes_longer_again_and_reads_
   }
 }
 
+// The guard where the reservation becomes longer again was memory with content.
+TEST_F(page_heap_unmapping_test, what_was_a_guard_reads_as_zero) {
+  const std::uintptr_t free = align_up(pieces_[3]->start, huge_page_size);
+  free_all_but({2});
+  ASSERT_EQ(*reinterpret_cast<unsigned char*>(free), 7);
+  ASSERT_NE(heap_.unmap_free(mib), 0U);
+  ASSERT_FALSE(is_mapped(free + os::guard_bytes));
+  EXPECT_EXIT(*reinterpret_cast<volatile char*>(free) = 1, testing::KilledBySignal(SIGSEGV), "");
+  span* s = nullptr;
+  do {
+    s = heap_.allocate(piece_pages, 1, span_state::large, source::any, use::dense);
+    ASSERT_NE(s, nullptr);
+  } while (s->start < free);
+  EXPECT_EQ(s->start, free) << "the reservation has not become longer where it was cut";
+  EXPECT_EQ(s->dirty_pages, 0U);
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(s->start);
+  EXPECT_TRUE(std::all_of(bytes, bytes + s->bytes(), [](unsigned char byte) { return byte == 0; }));
+  check();
+}
+
 TEST_F(page_heap_unmapping_test, nothing_goes_for_a_request_that_stays_hopeless) {
   free_all_but({16, 33});
   limit(8 * mib);
