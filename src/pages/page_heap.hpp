@@ -238,7 +238,7 @@ class page_heap {
   std::uintptr_t newest_end_ = 0;
   std::uintptr_t newest_start_ = 0;
   // Guarded by lock_: threads that, without the lock, extend the newest reservation or prepare fresh memory. Meanwhile
-  // nothing of a reservation is unmapped: they would reach what somebody else has mapped there.
+  // no part of a reservation is unmapped: its addresses could then belong to another mapping.
   std::size_t unlocked_users_ = 0;
   std::size_t free_pages_ = 0;              // guarded by lock_
   span_list purging_;                       // guarded by lock_

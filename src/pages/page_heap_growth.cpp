@@ -34,9 +34,9 @@ void page_heap::purge_before_block(std::size_t bytes) {
 }
 
 // Extends the newest reservation if the addresses behind it are free: the heap then stays in one piece between two
-// guards. Otherwise makes another reservation, where the page map has a leaf already if there is room: `near` lies in it.
-// A leaf is never given back, and there is no end to the reservations that a process makes when it is short of address
-// space, since it unmaps others for them.
+// guards. Otherwise makes another reservation, if possible in the 2 GiB around `near` that one leaf of the page map covers.
+// A leaf is never given back. So a process that is short of address space, unmaps reservations and makes others over and
+// over would otherwise fill its address space with leaves.
 os::guarded_range page_heap::reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end,
                                      std::uintptr_t near) {
   if (newest_end != 0) {
