@@ -7,10 +7,10 @@
 //
 // The word:
 //
-//    63                              4    3       2         1          0
-//   +---------------------------------+-------+--------+---------+-----------+
-//   |  holder's thread pointer / 16   |   -   | nested | forking | contended |    all 0: free
-//   +---------------------------------+-------+--------+---------+-----------+
+//    63                              4     3        2         1          0
+//   +---------------------------------+---------+--------+---------+-----------+
+//   |  holder's thread pointer / 16   | awaited | nested | forking | contended |    all 0: free
+//   +---------------------------------+---------+--------+---------+-----------+
 //
 // Lock and holder change in one atomic step, so a signal handler can tell at any moment which locks its own thread
 // holds.
@@ -67,18 +67,20 @@ class plain_mutex {
   // time, calls may_give_up() and returns without the lock if the answer is true: the calling thread is then in a
   // signal handler that has interrupted a critical section of another lock, for which the holder of this one waits,
   // and may_give_up() has marked that lock.
-  // The thread waits so long once for each section that it interrupts, however many locks it gives up and however
-  // often it forks before the section goes on: a handler that runs more often than that would otherwise stop the
-  // program.
+  // In each section that it interrupts, the thread waits so long once, and a fifth of that for each further holder that
+  // keeps its lock, however often it forks before the section goes on: a handler that runs more often than that would
+  // otherwise stop the program. No lock is given up unawaited: its holder may be changing what the lock guards.
   template <class MayGiveUp>
   void take_for_fork(MayGiveUp may_give_up) {
     constexpr std::int64_t patience_ms = 50;
+    constexpr std::int64_t later_patience_ms = 10;
     const word_type wanted = self() | forking;
     if (try_lock(wanted) || is_mine(word_.load(std::memory_order_relaxed))) return;
     while (!try_lock(wanted | contended)) {
-      if (!has_waited_for_section && sleep(patience_ms)) continue;
+      const bool again = has_waited_for_section;
+      if (!(again && is_awaited()) && sleep(again ? later_patience_ms : patience_ms)) continue;
       has_waited_for_section = may_give_up();
-      if (has_waited_for_section) return;
+      if (has_waited_for_section) return mark_awaited();
     }
   }
   // Releases what take_for_fork() took.
@@ -108,12 +110,20 @@ class plain_mutex {
   static constexpr word_type contended = 1;  // a thread may sleep
   static constexpr word_type forking = 2;    // held by fork
   static constexpr word_type nested = 4;     // held by fork and locked again by the thread that forks
+  static constexpr word_type awaited = 8;    // a fork has waited for the holder and gone on without the lock
   static constexpr word_type flags = 15;     // thread pointers are multiples of 16
   static constexpr int spin_limit = 200;
 
   // Whether the calling thread has given up a lock since it entered the section that its signal handlers interrupt.
   // unlock_slow() clears it, which the end of that section passes through: see is_interrupted_and_marked().
   static inline constinit thread_local bool has_waited_for_section = false;
+
+  [[nodiscard]] bool is_awaited() const { return (word_.load(std::memory_order_relaxed) & awaited) != 0; }
+  // The flag goes when the holder releases the lock.
+  void mark_awaited() {
+    word_type word = word_.load(std::memory_order_relaxed);
+    if (word != 0) word_.compare_exchange_strong(word, word | awaited, std::memory_order_relaxed);
+  }
 
   static word_type self() { return reinterpret_cast<word_type>(__builtin_thread_pointer()) & ~flags; }
   static bool is_mine(word_type word) { return (word & ~flags) == self(); }

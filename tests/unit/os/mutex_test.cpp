@@ -160,5 +160,38 @@ TEST(mutex, fork_waits_once_for_each_section_that_it_interrupts) {
   });
 }
 
+// That one holder waits for the interrupted section says nothing about the next one, who may be changing its structure.
+TEST(mutex, fork_waits_for_a_busy_holder_though_it_has_given_up_another_lock) {
+  mutex held{lock_rank::page_heap};
+  mutex busy{lock_rank::metadata};
+  std::atomic<bool> done{false};
+  // A structure that `busy` guards: both are equal whenever nobody holds it.
+  std::atomic<std::uint64_t> first{0};
+  std::atomic<std::uint64_t> second{0};
+  std::thread changing([&] {
+    while (!done) {
+      lock_guard guard(busy);
+      first.fetch_add(1);
+      std::this_thread::sleep_for(100us);
+      second.fetch_add(1);
+    }
+  });
+  while (second == 0) std::this_thread::sleep_for(1ms);
+  beside_a_holder(held, [&] {
+    lock_guard guard(interrupted);
+    int torn = 0;
+    for (int fork = 0; fork < 20; ++fork) {
+      held.take_for_fork(if_interrupted);
+      busy.take_for_fork(if_interrupted);
+      if (first != second) ++torn;
+      busy.release_for_fork();
+    }
+    // On a busy machine the other thread may be off its processor for longer than fork waits.
+    EXPECT_LT(torn, 10) << "of 20 forks copy what is being changed";
+  });
+  done = true;
+  changing.join();
+}
+
 }  // namespace
 }  // namespace tarn::os
