@@ -202,7 +202,7 @@ class page_heap {
   template <class Visit>
   void visit_holes_locked(Visit visit) const;
   std::size_t most_unmappable(std::size_t enough);
-  departure begin_longest_locked();
+  departure begin_longest_locked(std::size_t most);
   std::size_t unmap_free(std::size_t bytes, int& waited);
 
   // Purging.
@@ -247,6 +247,8 @@ class page_heap {
   std::atomic<std::size_t> in_use_{0};      // written under lock_
   std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages
   std::atomic<bool> has_idle_memory_{false};
+  // Parts of reservations were unmapped, and nothing could be mapped after that.
+  std::atomic<bool> unmapping_is_vain_{false};
   // Dirty free bytes at the moment when the system last refused to drop any; 0: it did not refuse.
   std::atomic<std::size_t> refused_at_{0};
   // Written by the thread that runs a period: periods until stuck pages are retried, and the length of the last pause.

@@ -17,6 +17,9 @@ namespace {
 
 // Spans in mappings of their own that are shorter stay mapped between spans in use: each hole would cost a mapping.
 constexpr std::size_t shortest_hole = 512 * kib;
+// Where not one page can be mapped, so much of a reservation is unmapped at a time, and in all, until one can be.
+constexpr std::size_t trial_bytes = huge_page_size;
+constexpr std::size_t most_tried = 16 * mib;
 
 bool can_reserve(std::size_t bytes) {
   void* const room = os::reserve(align_up(bytes, os::system_page_size()), os::system_page_size());
@@ -178,7 +181,8 @@ std::size_t page_heap::most_unmappable(std::size_t enough) {
   return bytes;
 }
 
-page_heap::departure page_heap::begin_longest_locked() {
+// `most`: a number of huge pages. Of a longer hole only so many are made, and what lies before the first one.
+page_heap::departure page_heap::begin_longest_locked(std::size_t most) {
   span* s = nullptr;
   hole found;
   visit_holes_locked([&](span* candidate, const hole& h) {
@@ -188,6 +192,11 @@ page_heap::departure page_heap::begin_longest_locked() {
   });
   if (s == nullptr) return {};
   remove_locked(s);
+  if (const std::uintptr_t first = align_up(found.start, huge_page_size);
+      first < found.end && most < found.end - first) {
+    coalesce_locked(cut_locked(s, (first + most - s->start) >> page_shift));
+    found = reservations_.hole_in(s);
+  }
   if (found.start != s->start) {
     span* const front = s;
     s = cut_locked(front, (found.start - front->start) >> page_shift);
@@ -199,12 +208,16 @@ page_heap::departure page_heap::begin_longest_locked() {
 }
 
 // No address space is left for a request of `bytes`: unmaps free parts of reservations, the longest first, until as many
-// bytes are unmapped. Does nothing if that would not be enough. Returns the bytes unmapped.
+// bytes are unmapped. Does nothing if that would not be enough. Returns the bytes unmapped; 0 also if nothing can be mapped
+// after that: the program has lowered its limit, or a sandbox forbids mmap, and what is left of the heap is all there is.
 std::size_t page_heap::unmap_free(std::size_t bytes, int& waited) {
   const std::size_t most = most_unmappable(bytes);
   if (most == 0 || (most < bytes && !can_reserve(bytes - most))) return 0;
+  bool blocked = !can_reserve(os::system_page_size());
+  if (blocked && unmapping_is_vain_.load(std::memory_order_relaxed)) return 0;
+  std::size_t at_once = blocked ? trial_bytes : SIZE_MAX;
   std::size_t unmapped = 0;
-  while (unmapped < bytes) {
+  while ((unmapped < bytes || blocked) && (unmapped < most_tried || !blocked)) {
     if (!ensure_span_structs()) break;
     departure leaving;
     bool in_use = false;
@@ -212,15 +225,24 @@ std::size_t page_heap::unmap_free(std::size_t bytes, int& waited) {
       os::lock_guard guard(lock_);
       if (spare_count_ < structs_needed) continue;
       in_use = unlocked_users_ != 0;
-      if (!in_use) leaving = begin_longest_locked();
+      if (!in_use) leaving = begin_longest_locked(at_once);
     }
     if (in_use && wait_a_moment(waited)) continue;
     if (leaving.s == nullptr) break;
     const std::size_t length = leaving.range.bytes();
-    if (!unmap(leaving)) break;
-    unmapped += length;
+    if (unmap(leaving)) {
+      unmapped += length;
+      blocked = blocked && !can_reserve(os::system_page_size());
+      if (!blocked) at_once = SIZE_MAX;
+    } else if (at_once != SIZE_MAX) {
+      // A part splits a mapping, for which the table may have no room; the whole may split none.
+      at_once = SIZE_MAX;
+    } else {
+      break;
+    }
   }
-  return unmapped;
+  if (unmapped != 0) unmapping_is_vain_.store(blocked, std::memory_order_relaxed);
+  return blocked ? 0 : unmapped;
 }
 
 }  // namespace tarn

@@ -223,5 +223,19 @@ TEST_F(page_heap_unmapping_test, nothing_goes_for_a_request_that_stays_hopeless)
   check();
 }
 
+// The program has lowered the limit below what it has mapped. What is free is all that there will be.
+TEST_F(page_heap_unmapping_test, little_goes_where_nothing_can_be_mapped_for_it) {
+  free_all_but({8, 16, 24, 32, 40});
+  const rlimit limited{mapped_bytes() - 80 * mib, before_.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limited), 0);
+  EXPECT_EQ(take_long(), nullptr);
+  EXPECT_EQ(take_long(), nullptr);
+  EXPECT_GE(heap_.stats().reserved, (piece_count - 8) * 2 * mib);
+  std::size_t found = 0;
+  while (heap_.allocate(piece_pages, 1, span_state::large, source::any, use::dense) != nullptr) ++found;
+  EXPECT_GE(found, piece_count - 5 - 8);
+  check();
+}
+
 }  // namespace
 }  // namespace tarn
