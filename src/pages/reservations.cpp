@@ -26,6 +26,15 @@ span* reservations::around(std::uintptr_t start, std::uintptr_t end) const {
   return nullptr;
 }
 
+// Where a reservation has been unmapped as a whole, another one may lie around its addresses already. Where it has not, a
+// guard at the hole's end is still mapped, so there is only one.
+span* reservations::one_of(const span* s) const {
+  for (span* r = list_.front(); r != nullptr; r = r->next) {
+    if (r->start == s->start && r->end() == s->end()) return r;
+  }
+  return around(s->start, s->end());
+}
+
 hole reservations::hole_in(const span* s) const {
   const span* const r = around(s->start, s->end());
   if (r == nullptr) return {};
@@ -42,7 +51,7 @@ hole reservations::hole_in(const span* s) const {
 
 span* reservations::remove(span* s, bool guarded) {
   s->next = nullptr;
-  span* const r = around(s->start, s->end());
+  span* const r = one_of(s);
   if (r == nullptr) return s;
   const std::uintptr_t start = r->start;
   const std::uintptr_t end = r->end();

@@ -54,6 +54,8 @@ class reservations {
 
  private:
   [[nodiscard]] span* around(std::uintptr_t start, std::uintptr_t end) const;
+  // The reservation with exactly the range of `s`, else one around it.
+  [[nodiscard]] span* one_of(const span* s) const;
 
   span_list list_;
 };

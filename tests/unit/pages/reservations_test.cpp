@@ -53,6 +53,20 @@ TEST_F(reservations_test, all_of_a_reservation_goes_with_its_guards) {
   EXPECT_EQ(listed(), 0U);
 }
 
+// Its addresses are free before it is removed: another thread's reservation may lie around them by then.
+TEST_F(reservations_test, a_new_one_around_the_addresses_stays_when_the_old_one_goes) {
+  set(whole_, 10, 20);
+  reservations_.add(&whole_);
+  ASSERT_EQ(hole_between(10, 20).bytes(), 10 * mib);
+  span around;
+  set(around, 4, 30);
+  reservations_.add(&around);
+  EXPECT_EQ(reservations_.remove(&free_, true), &whole_);
+  ASSERT_EQ(listed(), 1U);
+  expect_listed(&around, 4, 30);
+  EXPECT_EQ(reservations_.front(), &around);
+}
+
 TEST_F(reservations_test, a_short_one_goes_as_a_whole_only) {
   set(whole_, 0, 3);
   reservations_.add(&whole_);
