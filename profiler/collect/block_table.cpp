@@ -58,7 +58,8 @@ void block_table::erase(std::uint64_t address) {
       mark(address, false);
     }
   }
-  // The gap is closed, so that every entry can be reached from where its hash leads.
+  // Closes the gap (deletion without tombstones in linear probing), so that every entry stays reachable from its
+  // home slot.
   const std::size_t mask = entries_.size() - 1;
   auto index = static_cast<std::size_t>(found - entries_.data());
   for (std::size_t next = (index + 1) & mask; entries_[next].address != 0; next = (next + 1) & mask) {
@@ -92,7 +93,7 @@ block_table::page_entry* block_table::find_page(std::uint64_t page) noexcept {
   }
 }
 
-// Pages stay once they are there: a heap comes back to them.
+// Page entries are never removed: a heap uses the same pages again.
 block_table::page_entry& block_table::add_page(std::uint64_t page) {
   if (page_entry* known = find_page(page)) return *known;
   if (2 * (page_count_ + 1) > pages_.size()) grow_pages();
@@ -141,7 +142,7 @@ living_block* block_table::find_small(std::uint64_t address) noexcept {
         if (static_cast<std::uint64_t>(word) == bit / 64 && bit % 64 != 63)
           starts &= (std::uint64_t{2} << (bit % 64)) - 1;
         if (starts == 0) continue;
-        // The nearest that begins below: no other can hold the address.
+        // Blocks do not overlap, so only the nearest one that begins at or below the address can hold it.
         const auto nearest = static_cast<std::uint64_t>(63 - std::countl_zero(starts));
         const std::uint64_t begin =
             page * page_bytes + (static_cast<std::uint64_t>(word) * 64 + nearest) * granule;

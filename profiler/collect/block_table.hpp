@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // block_table: the living blocks of a program, found by their first address, or by any address within them.
-// Invariant: large_ holds exactly the blocks of large_range bytes and more; of each page the bits in pages_ tell where
-// the others begin, to 16 bytes.
+// Invariant, where ranges are kept: large_ holds exactly the blocks of large_range bytes and more. For the smaller
+// blocks, pages_ has one bit per 16 bytes of a page, set where a block begins.
 //
 // Not thread-safe. References stay good until the next insert or erase.
 #pragma once
@@ -18,24 +18,24 @@ struct living_block {
   std::uint64_t address = 0;  // 0: an empty entry
   std::uint64_t size = 0;
   std::uint64_t time_ns = 0;
-  std::uint64_t number = 0;  // of its allocation, from 1
+  std::uint64_t number = 0;  // its allocation's position in the order of all, from 1
   std::uint32_t site = 0;
   std::uint32_t thread = 0;
-  double faults = 0;  // on it so far, as weighed
+  double faults = 0;  // page faults on it so far, weighted
 };
 
 class block_table {
  public:
-  // `ranges`: whether find_within will be asked, which costs more to keep ready.
+  // `ranges`: keep what find_within and for_each_on_page need; insert and erase then cost more.
   explicit block_table(bool ranges);
 
   living_block* find(std::uint64_t address) noexcept;
-  // Requires that none of that address is there, and that it is not 0.
+  // Requires an address that is not 0 and not in the table.
   living_block& insert(const living_block& block);
   void erase(std::uint64_t address);
   // The block that holds `address`; null if there is none, or the table was made without ranges.
   living_block* find_within(std::uint64_t address) noexcept;
-  // Those of which some bytes lie in the page of 4 KiB at `page`; none where the table was made without ranges.
+  // Visits the blocks with at least one byte in the 4 KiB page at `page`; visits none in a table without ranges.
   template <typename Visit>
   void for_each_on_page(std::uint64_t page, Visit visit) {
     if (!ranges_) return;

@@ -42,7 +42,7 @@ estimate time_of_calls(const timed_calls& timed, double calls, double calls_vari
   const double residuals =
       std::max(0.0, timed.weight2_ns2 - 2 * mean * timed.weight2_ns + mean * mean * timed.weight2);
   const double scale = calls / timed.weight;
-  // Where every call was timed there is nothing to estimate.
+  // Finite population correction: with every call timed, the sampling variance is 0.
   const bool stand_for_more = timed.weight2 > timed.weight;
   const double left_out = stand_for_more ? 1 : std::clamp(1 - timed.weight / std::max(calls, 1.0), 0.0, 1.0);
   return {calls * mean, scale * scale * residuals * left_out + calls_variance * mean * mean};

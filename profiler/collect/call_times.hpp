@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// call_times: what timed calls say of all calls. Each timed call stands for `weight` calls; the mean of a site's timed
-// calls, times the number of its calls, is the site's time (a ratio estimator: W. G. Cochran, Sampling Techniques, 6).
+// call_times: estimates the time of all calls from those that were timed. Each timed call stands for `weight`
+// calls; a site's time is the mean of its timed calls times the number of its calls (a ratio estimator: W. G.
+// Cochran, Sampling Techniques, 6).
 //
-// A few calls that take very long, as where the host of a virtual machine has taken the processor away, would decide the
-// figures of a site whose calls stand for thousands. So of all calls of a process that stand for more than themselves, the
-// eight of the largest part (of fewer than 72 timed calls an eighth) count as the next one does (a winsorized mean). What
-// a site does once in a million calls, and what takes long, is too small then.
+// A few very long calls, for example while the host of a virtual machine ran something else, would dominate the
+// figures of a site whose calls stand for thousands. So the largest calls of a process are winsorized: of all timed
+// calls that stand for more than one call, the eight with the largest weight * time (one in nine, if there are
+// fewer than 72) count only as much as the next largest. The price: a call that is rare and really is long is
+// underestimated.
 //
 // Not thread-safe.
 #pragma once
@@ -20,16 +22,16 @@ namespace tarn::profiler {
 // Sums over timed calls of one kind at one site.
 struct timed_calls {
   double weight = 0;
-  double ns = 0;  // weighed
+  double ns = 0;  // weighted
   double weight2 = 0;
   double weight2_ns = 0;
   double weight2_ns2 = 0;
 
   void add(double call_weight, double call_ns) noexcept;
   void add(const timed_calls& more) noexcept;
-  // A call that was added counts as one of less.
+  // Replaces a call that was added by one that took `to_ns` instead of `from_ns`.
   void lower(double call_weight, double from_ns, double to_ns) noexcept;
-  // Each call that was added took less by `ns_each`, but no less than `least_part` of the mean.
+  // Subtracts `ns_each` from every call that was added; the mean keeps at least `least_part` of its value.
   void shorten(double ns_each, double least_part) noexcept;
   double mean() const noexcept { return weight > 0 ? ns / weight : 0; }
 };
@@ -39,10 +41,11 @@ struct estimate {
   double variance = 0;
 };
 
-// The time of `calls` calls, whose number has `calls_variance`; by `otherwise` where none of them was timed.
+// The time of `calls` calls; `calls_variance` is the variance of that number. `otherwise`: the mean time per call
+// to assume if no call was timed.
 estimate time_of_calls(const timed_calls& timed, double calls, double calls_variance, double otherwise);
 
-// The largest parts that single calls have in a process's time.
+// Keeps the calls with the largest weight * time of a process.
 class largest_calls {
  public:
   static constexpr std::size_t most = 8;
@@ -56,16 +59,16 @@ class largest_calls {
   };
 
   void add(const call& one) noexcept;
-  // The calls that are too large, and by how much each part is.
+  // A call that is to be lowered, and by how much.
   struct excess {
     call of;
-    double ns = 0;  // of one call
+    double ns = 0;  // to take off one call's time
   };
   std::vector<excess> over_the_rest() const;
 
  private:
-  std::array<call, most + 1> largest_{};  // by part, descending
-  std::size_t count_ = 0;                 // of all that were added
+  std::array<call, most + 1> largest_{};  // descending by part(); the last one sets the level of the others
+  std::size_t count_ = 0;                 // calls that were added
 };
 
 }  // namespace tarn::profiler

@@ -16,7 +16,7 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::uint64_t least_period = 499'979;
-// Of the processor time. With the changes of processor, and caches that the program needs, it comes to 0.5 %.
+// Share of the processor time. Context switches and displaced cache lines raise the total cost to 0.5 %.
 constexpr double most_part = 0.004;
 constexpr std::uint64_t tried_period = 100'000;
 constexpr int passes = 8;
@@ -59,7 +59,7 @@ double clock_sample_price() {
   if (clock < 0) return 0;
   const auto bytes = (1 + data_pages) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, clock, 0);
-  // The least of several passes: what else runs only adds to them.
+  // The minimum of several passes: other load on the machine can only add time.
   double without = std::numeric_limits<double>::max();
   double with = without;
   for (int pass = 0; pass < passes; ++pass) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// clock_price: what a sample of the clock takes of the program's processor time on this machine, and how often samples
-// may come so that all of them take about 0.5 % at most. A timer's interrupt takes 1 us on many machines, and 16 us on a
-// virtual one whose host sets the timer.
+// clock_price: how much of the program's processor time one sample of the clock costs on this machine, and how
+// often samples may come so that all of them together cost about 0.5 % at most. A timer interrupt costs 1 us on
+// many machines, and 16 us on a virtual machine whose host has to set the timer.
 //
 // Any thread.
 #pragma once

@@ -143,7 +143,7 @@ void event_stream::take_note(std::uint64_t first) {
   ++at_;
 }
 
-// True: it was something without a time of its own, and the next word may be looked at.
+// True: a word without a time was consumed, and the next word may be looked at. False: the words are broken.
 bool event_stream::take_untimed(std::uint64_t first) {
   switch (kind_of(first)) {
     case word_kind::time:
@@ -202,7 +202,7 @@ bool event_stream::peek(std::uint64_t& time_ns) {
     event_[0] = first;
     for (std::uint64_t index = 1; index < count; ++index) event_[index] = word(index);
     event_words_ = count;
-    // An event of no thread: the ring does not begin as one does.
+    // An event before any `thread` word: the ring's beginning was overwritten. Assign it to a thread of number 0.
     if (!has_thread_) begin_thread(0);
     next_ticks_ = ticks_ + (first >> kind_bits & most_ticks);
     next_ns_ = ns_of(next_ticks_);

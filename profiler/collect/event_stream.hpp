@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// event_stream: the words of one ring as events of its process, one after another. What is no event, or is cut off, ends
-// the stream: a ring that a program has overwritten does no harm. A process may write to the words while they are read: those
-// of an event are read once, by peek.
+// event_stream: decodes the words of one ring into events of its process, in order. A word that is no event, or an
+// event that is cut off, ends the stream; so a ring that the program has overwritten does no harm. The process may
+// still write to the words while they are read, so peek reads each word of an event once and keeps a copy.
 //
-// Invariant: position() is where an event begins, or the end; it is never behind the end.
+// Invariant: position() is the beginning of an event or the end of the words, never beyond the end.
 #pragma once
 
 #include <array>
@@ -17,12 +17,12 @@
 
 namespace tarn::profiler {
 
-// Takes what a stream tells besides events: of modules, and of lines of scripts.
+// Receives what a stream holds besides events: loaded modules, and source lines of interpreted functions.
 class module_sink {
  public:
   virtual void loaded(const std::string& path, std::uint64_t base, std::uint64_t start,
                       std::uint64_t end) = 0;
-  // Requires that it is a script_address.
+  // Requires that `address` is a script_address.
   virtual void told_line(std::uint64_t address, const source_frame& line) = 0;
 
  protected:
@@ -35,11 +35,12 @@ class event_stream {
   void reset(const std::uint64_t* words, std::uint64_t ring_words, process_model* model,
              const tick_clock* clock, module_sink* modules, std::uint64_t start_ns);
 
-  // More has been written, up to `head`.
+  // The words before `head` are written now.
   void extend(std::uint64_t head) noexcept { head_ = head; }
-  // The time of the next event in ns since the process's start; false at the end. Takes in what has no time.
+  // The time of the next event in ns since the process's start; false at the end. Consumes everything without a
+  // time on the way (modules, nodes, notes).
   bool peek(std::uint64_t& time_ns);
-  // Requires that peek has just been true.
+  // Hands the event that peek has found to the model. Requires that peek has just returned true.
   void take();
   std::uint64_t position() const noexcept { return at_; }
   bool is_broken() const noexcept { return broken_; }
@@ -74,16 +75,16 @@ class event_stream {
   std::uint64_t mask_ = 0;
   std::uint64_t head_ = 0;
   std::uint64_t at_ = 0;
-  std::uint64_t ticks_ = 0;               // of the last event
-  std::array<std::uint64_t, 3> event_{};  // the words of the one that peek has seen
-  std::uint64_t event_words_ = 0;         // how many it has
+  std::uint64_t ticks_ = 0;               // time of the last event
+  std::array<std::uint64_t, 3> event_{};  // copy of the words of the event that peek has found
+  std::uint64_t event_words_ = 0;         // number of words in it
   std::uint64_t next_ticks_ = 0;
   std::uint64_t next_ns_ = 0;
   std::uint64_t start_ns_ = 0;
   process_model* model_ = nullptr;
   const tick_clock* clock_ = nullptr;
   module_sink* modules_ = nullptr;
-  std::vector<std::uint32_t> nodes_;  // of the model, by the ring's ids
+  std::vector<std::uint32_t> nodes_;  // the model's node for each node id of the ring
   notes notes_;
   std::uint32_t thread_ = 0;
   bool has_thread_ = false;

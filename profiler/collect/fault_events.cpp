@@ -23,27 +23,28 @@ namespace tarn::profiler {
 
 namespace {
 
-// What an ordinary user may lock is 516 KiB per processor; a power of two of pages, and one.
+// An ordinary user may lock 516 KiB per processor by default (kernel.perf_event_mlock_kb): a power of two of pages,
+// plus one.
 constexpr std::size_t most_buffer_pages = 128;
 constexpr std::size_t fewest_buffer_pages = 8;
 
-// Mode sample: so many faults a second are told, as telling one takes about a microsecond of the program's time.
+// Mode sample: reported faults per second, as reporting one costs the program about a microsecond.
 constexpr std::uint64_t told_per_second = 10000;
 
-// What the kernel allows; it lowers the figure where events take much of the time.
+// The kernel lowers its limit while events take too much of the processor's time.
 std::uint64_t most_per_second() {
   std::ifstream file("/proc/sys/kernel/perf_event_max_sample_rate");
   std::uint64_t most = 0;
   return file >> most && most > 0 ? std::min(most, told_per_second) : told_per_second;
 }
 
-// `thread` 0: this process.
+// `thread` 0: the calling thread, and with attr.inherit what it starts.
 int open_event(const perf_event_attr& attributes, std::uint32_t thread, int processor) {
   return static_cast<int>(syscall(SYS_perf_event_open, &attributes, static_cast<long>(thread), processor, -1,
                                   PERF_FLAG_FD_CLOEXEC));
 }
 
-// For whom, and on which clock.
+// Settings common to both kinds of events: when they start, whom they cover, and the clock of their times.
 void start_with(const fault_settings& settings, perf_event_attr& attributes) {
   attributes.disabled = settings.process == 0 ? 1 : 0;
   attributes.enable_on_exec = settings.process == 0 ? 1 : 0;
@@ -61,8 +62,8 @@ perf_event_attr attributes_for(const fault_settings& settings, bool with_kernel)
   if (settings.everything) {
     attributes.sample_period = 1;
   } else {
-    // The kernel chooses a period for each thread, from 1 on, and tells it with each fault. An event of a fixed period whose
-    // faults tell their period is told of every fault.
+    // The kernel adapts the period of each thread, starting at 1, and reports it with each fault. (With a fixed
+    // period and PERF_SAMPLE_PERIOD, it would report every single fault.)
     attributes.freq = 1;
     attributes.sample_freq = most_per_second();
   }
@@ -78,7 +79,7 @@ perf_event_attr attributes_for(const fault_settings& settings, bool with_kernel)
     attributes.comm_exec = 1;
     attributes.task = 1;
   }
-  // Tells the two kinds of events apart.
+  // The id at the start of each record tells the two kinds of events apart.
   if (settings.clock_ns > 0) attributes.sample_type |= PERF_SAMPLE_IDENTIFIER;
   attributes.sample_id_all = 1;
   start_with(settings, attributes);
@@ -86,7 +87,7 @@ perf_event_attr attributes_for(const fault_settings& settings, bool with_kernel)
   return attributes;
 }
 
-// Of user space alone: what malloc causes in the kernel is priced apart.
+// User space only: what malloc causes in the kernel is priced separately.
 perf_event_attr attributes_of_clock(const fault_settings& settings) {
   perf_event_attr attributes = {};
   attributes.size = sizeof attributes;
@@ -124,7 +125,7 @@ std::string why(int error) {
   return std::string("page faults cannot be seen: perf_event_open: ") + std::strerror(error);
 }
 
-// Reads fields of a record one after another; 0 beyond its end.
+// Reads the fields of a record in order; beyond its end they are 0.
 struct record_reader {
   const unsigned char* at;
   const unsigned char* end;
@@ -149,19 +150,19 @@ struct record_reader {
   }
 };
 
-// Behind the event's number.
+// The fields that follow the event's id.
 clock_sample read_clock_sample(record_reader& in) {
   clock_sample sample;
   sample.instruction = in.word();
   sample.process = in.half();
   in.half();
   sample.time_ns = in.word();
-  // The size of the stack's part, or what kind of registers follows; 0: nothing follows.
+  // The size of the stack dump, or the kind of registers that follow; 0: nothing follows.
   if (in.word() != 0) sample.caller = in.word();
   return sample;
 }
 
-// At the end of every record that is no sample: pid, tid, time.
+// Every record that is not a sample ends with pid, tid and time.
 std::uint64_t time_at_end(const unsigned char* end) {
   std::uint64_t time = 0;
   std::memcpy(&time, end - 8, 8);
@@ -190,7 +191,7 @@ bool fault_events::open_all(bool with_kernel) {
     int error = 0;
     for (int processor = 0; processor < processors; ++processor) {
       error = open_processor(processor, attributes_for(settings_, with_kernel), pages);
-      if (error == ENODEV) error = 0;  // that processor is off
+      if (error == ENODEV) error = 0;  // that processor is offline
       if (error != 0) break;
     }
     buffer_bytes_ = pages * page_bytes_;
@@ -198,7 +199,8 @@ bool fault_events::open_all(bool with_kernel) {
     close();
     refusal_ = why(error);
     if (error != EPERM && error != ENOMEM && error != EAGAIN) return false;
-    // EPERM of mmap: more than may be locked; of perf_event_open it stays.
+    // EPERM of mmap means more memory than may be locked, so try with less; EPERM of perf_event_open will just come
+    // again.
   }
   return false;
 }
@@ -240,7 +242,7 @@ int fault_events::open_processor(int processor, const perf_event_attr& attribute
   return error;
 }
 
-// Of the threads that have an event for faults. False: the kernel refuses one.
+// Opens a clock event for each thread that has a fault event. False: the kernel refuses one.
 bool fault_events::add_clock(buffer& to) {
   for (const std::uint32_t thread : to.threads) {
     const int file = open_event(attributes_of_clock(settings_), thread, to.processor);
@@ -295,7 +297,8 @@ void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
   while (tail < head) {
     const std::size_t at = tail % buffer_bytes_;
     perf_event_header header = {};
-    std::memcpy(&header, data + at, sizeof header);  // aligned to 8: never across the end
+    // records are aligned to 8 bytes, so the header never wraps around
+    std::memcpy(&header, data + at, sizeof header);
     if (header.size < sizeof header || tail + header.size > head) break;
     const unsigned char* begin = data + at;
     if (at + header.size > buffer_bytes_) {
@@ -332,7 +335,7 @@ void fault_events::take_from(const buffer& one, std::vector<page_fault>& faults,
         break;
       }
       case PERF_RECORD_LOST:
-        in.word();  // of the event whose record came next
+        in.word();  // the id of the event whose record follows
         lost_ += static_cast<double>(in.word());
         break;
       case PERF_RECORD_MMAP2: {

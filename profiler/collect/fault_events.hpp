@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// fault_events: page faults of the program as the kernel reports them: when, where, by which instruction of which
-// thread. And, where they are asked for, samples of the clock: where the program is in user space after each stretch
-// of so much processor time of a thread. Both go through the same memory. Opened before the program starts, by its
-// parent, for all that it will become: no rights of its own are needed where kernel.perf_event_paranoid is 2 or less;
-// faults that the kernel takes itself (in read()) are seen by root, and at 1 or less.
+// fault_events: the page faults of a program as the kernel reports them (perf_event_open): when, at which address,
+// by which instruction of which thread. On request also samples of the clock: where the program is in user space
+// after each fixed amount of a thread's processor time. Both go through the same ring buffers. The events are
+// opened before the program starts, by its parent, and cover all its descendants; or for all threads of a process
+// that runs already. No special rights are needed where kernel.perf_event_paranoid is 2 or less; page faults inside
+// the kernel (in read(), for example) are seen as root, or at 1 or less.
 //
-// For the thread that made it.
+// For one thread.
 #pragma once
 
 #include <cstddef>
@@ -26,18 +27,19 @@ struct page_fault {
   std::uint32_t thread = 0;
   double weight = 1;
   bool in_kernel = false;
-  std::vector<std::uint64_t> callers;  // by frame pointers; only where they were asked for
+  // Return addresses, unwound by frame pointers; only with fault_settings::mappings
+  std::vector<std::uint64_t> callers;
 };
 
 struct clock_sample {
   std::uint64_t time_ns = 0;      // CLOCK_MONOTONIC_RAW
-  std::uint64_t instruction = 0;  // that was about to be executed
-  std::uint64_t caller =
-      0;  // where the function returns to, if it is a leaf that has no frame; else of no meaning
+  std::uint64_t instruction = 0;  // the next one to execute
+  // Return address of the sampled function if it is a leaf without a frame; meaningless otherwise
+  std::uint64_t caller = 0;
   std::uint32_t process = 0;
 };
 
-// What changes an address space, in mode faults.
+// A change of an address space; mode faults only.
 struct mapping_event {
   std::uint64_t time_ns = 0;
   std::uint64_t start = 0;
@@ -58,11 +60,13 @@ struct process_event {
 };
 
 struct fault_settings {
-  bool everything = true;     // each fault; else so many of them as cost little, each with a weight
-  bool mappings = false;      // and call chains: for mode faults
-  std::uint32_t process = 0;  // runs already: all its threads; 0: what this process starts
-  std::uint64_t clock_ns =
-      0;  // of a thread's processor time between samples of the clock; 0: none. Not with mappings
+  // Report every fault; false: a sample whose cost is small, each fault with a weight
+  bool everything = true;
+  bool mappings = false;  // also report mappings, processes and call chains: for mode faults
+  // A process that runs already, with all its threads; 0: the children of this process
+  std::uint32_t process = 0;
+  // A thread's processor time between two samples of the clock; 0: no samples. Not together with `mappings`
+  std::uint64_t clock_ns = 0;
 };
 
 class fault_events {
@@ -72,7 +76,8 @@ class fault_events {
   fault_events(const fault_events&) = delete;
   fault_events& operator=(const fault_events&) = delete;
 
-  // For the children of this process from its next fork on, once they call exec. False: `refusal` says why.
+  // With settings.process 0: counts the children that this process forks from now on, once they call exec.
+  // Otherwise: all threads of that process, at once. False: refusal() says why.
   bool open(const fault_settings& settings);
   void close();
   bool is_open() const noexcept { return !buffers_.empty(); }
@@ -81,13 +86,13 @@ class fault_events {
   std::uint64_t clock_ns() const noexcept { return clock_ids_.empty() ? 0 : settings_.clock_ns; }
   const std::string& refusal() const noexcept { return refusal_; }
 
-  // Appends what has come, in no order between processors.
+  // Appends all new records. Those of different processors are not in the order of their times.
   void take(std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
             std::vector<process_event>& processes, std::vector<clock_sample>& clock);
-  // Faults whose records the kernel had no room for. It counts lost records of both kinds together: the faults among
-  // them are taken to be as many as among those that came.
+  // Faults whose records the kernel dropped because a buffer was full. The kernel counts dropped faults and dropped
+  // clock samples together; they are divided in the proportion of the records that arrived.
   double lost() const noexcept { return told_ > 0 ? lost_ * told_ / (told_ + ticks_told_) : lost_; }
-  // So many faults came for each one that was told; 1 at least.
+  // Faults per reported fault; 1 at least.
   double period() const noexcept { return told_ > 0 ? seen_ / told_ : 1; }
 
  private:
@@ -95,14 +100,15 @@ class fault_events {
     int file = -1;
     void* memory = nullptr;
     int processor = 0;
-    std::vector<std::uint32_t> threads;  // that have an event
-    std::vector<int> others;             // events of further threads, which go into the same memory
-    std::vector<int> clocks;             // of the same threads, likewise
+    std::vector<std::uint32_t> threads;  // that have a fault event on this processor
+    std::vector<int> others;  // fault events of the other threads, which share the first event's memory
+    std::vector<int> clocks;  // clock events of the same threads, in the same memory
   };
-  // One event for each thread on a processor, and the memory that they share. An errno value; 0: it is open.
+  // Opens one event for each thread on `processor`, and the memory that they share. Returns an errno value; 0:
+  // success.
   int open_processor(int processor, const perf_event_attr& attributes, std::size_t pages);
   bool open_all(bool with_kernel);
-  // Adds the clock's events, or none of them.
+  // Adds the clock's events on all processors, or on none if one of them fails.
   void open_clock();
   bool add_clock(buffer& to);
   void close_clock();
@@ -111,14 +117,15 @@ class fault_events {
 
   fault_settings settings_;
   std::vector<buffer> buffers_;
-  std::unordered_set<std::uint64_t> clock_ids_;  // of all events of the clock
+  // Ids of all clock events, by which their records are recognised
+  std::unordered_set<std::uint64_t> clock_ids_;
   std::size_t buffer_bytes_ = 0;
   std::size_t page_bytes_ = 4096;
   bool sees_kernel_ = false;
   double told_ = 0;
   double seen_ = 0;
   double ticks_told_ = 0;  // samples of the clock
-  double lost_ = 0;        // records of both kinds
+  double lost_ = 0;        // dropped records of both kinds
   std::string refusal_;
   std::vector<unsigned char> record_;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// fault_parts: the parts that sampled blocks have in the page faults of the memory which they share, and what they tell of
-// how all those faults divide among the sites.
+// fault_parts: sampled blocks share pages, and each has a part of its page's faults. From these parts follows an
+// estimate of how all page faults on small blocks divide among the sites.
 //
-// A ratio estimator (Cochran, Sampling Techniques, chapter 6): how many faults there are in all is known, so only the
+// A ratio estimator (Cochran, Sampling Techniques, chapter 6): the total number of faults is known, so only the
 // sites' shares depend on the sample. A value type.
 #pragma once
 
@@ -26,8 +26,9 @@ struct fault_parts {
     squares += more.squares;
   }
 
-  // Of all sites' parts: how many of all `faults` are of the site that has `mine`. A block is sampled for so many fresh
-  // pages: `per_sample`. Pages that are used again show more parts than that, which tell nothing more of the faults.
+  // Called on the sum of all sites' parts: how many of all `faults` belong to the site whose parts are `mine`.
+  // `per_sample`: fresh pages per sampled block. Pages that are used again give more parts than that, which add no
+  // information about the faults.
   estimate of_site(const fault_parts& mine, double faults, double per_sample) const noexcept;
 };
 

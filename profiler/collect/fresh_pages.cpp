@@ -11,7 +11,7 @@ void fresh_pages::given(std::uint64_t address, std::uint64_t time_ns, double wei
   const auto before = gifts_.find(page - 1);
   if (before != gifts_.end() && before->second.time_ns < time_ns) {
     const auto took = static_cast<double>(time_ns - before->second.time_ns);
-    // One page that waited long, as between two phases of a program, is not what is usual.
+    // A page that waited very long, for example between two phases of the program, must not distort the average.
     const double counted = usual_ns_ > 0 && took > patience * usual_ns_ ? patience * usual_ns_ : took;
     usual_ns_ = usual_ns_ > 0 ? usual_ns_ + newest_part * (counted - usual_ns_) : counted;
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// fresh_pages: which pages have been given by the kernel and not yet used up: a block that comes to lie there is among
-// those that the page was given for.
+// fresh_pages: which pages the kernel has given recently (by a page fault) and the allocator has not filled yet. A
+// block that is placed on such a page is one of the blocks for which the page was faulted in.
 //
-// An allocator fills pages in the order of their addresses, so a page is used up when its successor is given. Where no
-// successor follows, it counts as used up after eight times what pages take on average to be used up, and after the first
-// sampled block on it: samples are much farther apart than the bytes of a page, so a second one tells that the page is used
-// again and again.
+// An allocator fills pages in the order of their addresses, so a page counts as used up when its successor is
+// given. Without a successor it counts as used up after eight times the average time that pages take, or after the
+// first sampled block on it: samples are much farther apart than the bytes of a page, so a second one shows that
+// the page's memory is being reused.
 //
-// A fault that stands for several is that of its page, and of those that follow, up to the next fault that is told.
+// A fault of weight n stands for its own page and the n - 1 pages that follow, up to the next reported fault.
 //
 // Not thread-safe.
 #pragma once
@@ -22,9 +22,10 @@ class fresh_pages {
  public:
   static constexpr std::uint64_t page_bytes = 4096;
 
-  // `weight`: for how many faults this one stands.
+  // A page fault at `address`. `weight`: the number of faults that it stands for.
   void given(std::uint64_t address, std::uint64_t time_ns, double weight);
-  // Whether a block of a call that began then, on the page at `page`, is among those that the page was given for.
+  // Whether a block on `page`, whose allocation began at `time_ns`, is one of those that the page was faulted in
+  // for.
   bool is_fresh(std::uint64_t page, std::uint64_t time_ns) const;
   void use_up(std::uint64_t page);
 
@@ -38,7 +39,7 @@ class fresh_pages {
   };
 
   std::unordered_map<std::uint64_t, gift> gifts_;  // by the page's number
-  double usual_ns_ = 0;                            // that a page takes to be used up; 0: not known
+  double usual_ns_ = 0;                            // average time in which a page is used up; 0: not known
 };
 
 }  // namespace tarn::profiler

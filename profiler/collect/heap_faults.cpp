@@ -15,7 +15,7 @@ constexpr double largest_area = 1 << 30;
 heap_faults::heap_faults(double sample_bytes)
     : area_bytes_(static_cast<std::uint64_t>(std::clamp(sample_bytes, least_area, largest_area))) {}
 
-// Null where there are too many.
+// Null: the address is in a new area, and there are too many areas already.
 heap_faults::area* heap_faults::at(std::uint64_t address) {
   const std::uint64_t number = address / area_bytes_;
   if (areas_.size() < most_areas) return &areas_[number];

@@ -16,7 +16,7 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr std::uint64_t red_zone = 128;  // below the stack pointer, in use
+constexpr std::uint64_t red_zone = 128;  // bytes below the stack pointer that a leaf function may use
 constexpr double most_searched_bytes = 8e9;
 
 bool is_root_file(const mapping& one) {
@@ -24,7 +24,7 @@ bool is_root_file(const mapping& one) {
   return one.shared ? one.writable : one.anonymous_bytes > 0;
 }
 
-// Marks the pieces in which a block lies as malloc's.
+// Marks the pieces that hold a block as malloc's.
 void mark_heap(std::vector<memory_piece>& pieces, const process_model& model) {
   model.for_each_living([&pieces](const living_block& block, double /*weight*/) {
     memory_piece* piece = piece_at(pieces, block.address);
@@ -35,10 +35,11 @@ void mark_heap(std::vector<memory_piece>& pieces, const process_model& model) {
 bool is_root(const memory_piece& piece) {
   switch (piece.use) {
     case memory_use::heap:
-    case memory_use::stack:  // those in use are roots by their stack pointers
+    case memory_use::stack:  // live stacks are added separately, from their stack pointers up
       return false;
     case memory_use::recorder:
-      return !piece.name.empty();  // what it gives before malloc is known lies in its static data
+      // its static data holds blocks that it handed out before the program's malloc was known
+      return !piece.name.empty();
     case memory_use::other:
     case memory_use::mapped:
     case memory_use::written:
@@ -52,7 +53,7 @@ bool is_root(const memory_piece& piece) {
 std::vector<root_range> roots_of(const std::vector<mapping>& mappings, const process_model& model,
                                  const std::vector<stopped_process::thread>& threads,
                                  std::uint64_t allocator) {
-  // By its address: the dynamic linker's name for a file may lead through links.
+  // The file is found by an address of its code: the dynamic linker's name for it may be a symbolic link.
   const auto code = std::find_if(mappings.begin(), mappings.end(), [allocator](const mapping& one) {
     return allocator >= one.start && allocator < one.end;
   });
@@ -63,7 +64,8 @@ std::vector<root_range> roots_of(const std::vector<mapping>& mappings, const pro
   std::set<const memory_piece*> stacks;
   for (const stopped_process::thread& each : threads) {
     const memory_piece* piece = piece_at(pieces, each.stack_pointer);
-    if (piece == nullptr || piece->use == memory_use::heap) continue;  // a stack in a block: reached as one
+    // a stack inside a malloc block is scanned when that block is reached
+    if (piece == nullptr || piece->use == memory_use::heap) continue;
     stacks.insert(piece);
     roots.push_back({std::max(piece->start, each.stack_pointer - red_zone), piece->end, false});
   }
@@ -94,8 +96,9 @@ std::vector<searched_block> blocks_of(const process_model& model) {
   return blocks;
 }
 
-// The dynamic linker's own blocks are never lost, as LeakSanitizer has it: what it keeps for a thread is known to the
-// thread's descriptor alone, which stays with the stack of a thread that has ended, and such stacks are no roots.
+// The dynamic linker's own blocks never count as lost, as in LeakSanitizer: what it keeps for a thread is
+// referenced only from the thread's descriptor, which lies on the thread's stack. The stack of an ended thread is
+// kept for reuse, and is no root.
 void reach_blocks_of_linker(leak_search& search, const std::vector<mapping>& mappings,
                             const process_model& model) {
   std::vector<const mapping*> linker;
@@ -131,7 +134,7 @@ std::vector<lost_blocks> sums_of(const leak_search& search) {
   return sums;
 }
 
-// Why the memory is not looked through; empty: it is.
+// Why the memory is not searched; empty: it is.
 std::string refusal_of(const std::optional<std::vector<mapping>>& mappings, const process_reader& memory) {
   const int error = memory.problem() != 0 ? memory.problem() : EACCES;
   if (!mappings || memory.problem() != 0)

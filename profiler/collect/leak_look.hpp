@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// leak_look: which blocks of a process that waits at its end can still be reached. All its threads stand still meanwhile.
+// leak_look: which blocks of a process that waits at its end can still be reached. All its threads are stopped
+// during the search.
 //
-// Roots are: the registers of its threads; their stacks, from the stack pointer up; static data; and all other memory that
-// can be written to, except malloc's own and the recorder's. Stacks of threads that have ended are none; the
-// dynamic linker's own blocks are reachable. Within malloc's memory only blocks that are reached are read.
+// Roots are: the registers of its threads; their stacks, from the stack pointer up; static data, the recorder's
+// included; and all other writable memory except malloc's own and the recorder's. Stacks of ended threads are no
+// roots; the dynamic linker's own blocks always count as reachable. Of malloc's memory, only blocks that are
+// reached are read.
 //
 // For one thread.
 #pragma once
@@ -27,8 +29,8 @@ struct leak_question {
 };
 
 struct leak_answer {
-  std::string problem;  // why it cannot be told; empty: it is told
-  double threads = 0;   // that ran besides the one that ended the process
+  std::string problem;  // why there is no answer; empty: there is one
+  double threads = 0;   // that still ran, besides the one that ended the process
   double scanned_bytes = 0;
   std::vector<lost_blocks> lost;
 };

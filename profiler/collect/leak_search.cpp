@@ -19,7 +19,7 @@ leak_search::leak_search(std::vector<searched_block> blocks, reader read)
   end_ = blocks_.back().address + std::max<std::uint64_t>(1, blocks_.back().size);
 }
 
-// A block of no bytes has its address all the same.
+// A block of 0 bytes still occupies its own address.
 std::size_t leak_search::block_at(std::uint64_t word) const {
   if (word < first_ || word >= end_) return no_block;
   auto above = std::upper_bound(

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// leak_search: which blocks of a program can still be reached, by what its memory holds: any aligned word that is an address
-// within a block counts as a pointer to it, as LeakSanitizer and memcheck take it. What is reachable by chance is so called
-// reachable; what is called lost is not reachable by any word.
+// leak_search: which blocks of a program can still be reached, judged by its memory's content alone: any aligned
+// word whose value is an address within a block counts as a pointer to it, as in LeakSanitizer and memcheck. So a
+// block may count as reachable by chance, but no word at all leads to a block that counts as lost.
 //
-// Of the blocks that are lost, those that another lost block leads to are `indirect`; of a ring of lost blocks, the one with
-// the lowest address is the lost one.
+// Unreachable blocks that another unreachable block points to are `indirect`, the others are `lost`; of a cycle of
+// unreachable blocks, the one with the lowest address is `lost`.
 //
 // Not thread-safe.
 #pragma once
@@ -27,23 +27,24 @@ enum class reach : std::uint8_t { none, reachable, lost, indirect };
 struct root_range {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
-  // The static data of malloc itself: an address in the last word of a block is one of the free memory behind it.
+  // The static data of malloc itself: its address in the last word of a block points at the free chunk that follows
+  // the block.
   bool is_allocators = false;
 };
 
 class leak_search {
  public:
-  // The words at `address`, up to `words` of them; null where that memory cannot be read, and `count` tells how many words
-  // to go on by. Valid until the next call.
+  // Returns the words at `address`, at most `words`; null if that memory cannot be read. `count` is set to the
+  // number of words returned, or to be skipped. The words stay valid until the next call.
   using reader =
       std::function<const std::uint64_t*(std::uint64_t address, std::size_t words, std::size_t& count)>;
 
-  // `blocks` are sorted by address; they do not overlap.
+  // `blocks` are sorted by address and do not overlap.
   leak_search(std::vector<searched_block> blocks, reader read);
 
   void add_root(const root_range& range);
   void add_root_word(std::uint64_t word) { reach_word(word, false, reach::reachable); }
-  // Follows all that has been reached, then tells the lost blocks apart.
+  // Follows pointers from every block reached so far, then classifies the unreachable blocks.
   void finish();
 
   const std::vector<searched_block>& blocks() const noexcept { return blocks_; }
@@ -63,7 +64,7 @@ class leak_search {
   std::vector<reach> states_;
   std::vector<std::size_t> frontier_;
   reader read_;
-  std::uint64_t first_ = 0;  // of all blocks' bytes; most words lie outside
+  std::uint64_t first_ = 0;  // range of all blocks' bytes: a quick test that most words fail
   std::uint64_t end_ = 0;
   double scanned_bytes_ = 0;
 };

@@ -42,9 +42,10 @@ constexpr std::array malloc_names = {"malloc",
                                      "malloc_get_state",
                                      "malloc_set_state"};
 
-// Local functions of malloc beside an exported one take 10 KiB of glibc 2.36; what is longer is something else.
+// The local functions between two exported ones of malloc take up to 10 KiB in glibc 2.36; a longer gap is other
+// code.
 constexpr std::uint64_t most_between = std::uint64_t{32} << 10;
-// jemalloc has 0.6 MiB of code.
+// A malloc library larger than this does other things as well; jemalloc has 0.6 MiB of code.
 constexpr std::uint64_t most_allocator = std::uint64_t{2} << 20;
 constexpr std::size_t most_known_files = 256;
 
@@ -76,7 +77,7 @@ bool is_cpp_library(const std::string& path) {
   return is_named(path, "libstdc++.so") || is_named(path, "libc++.so") || is_named(path, "libc++abi.so");
 }
 
-// A file that another process names: it may be anything.
+// Another process names the file, so it may be a pipe or a device; only a regular file is opened.
 int open_library(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat status = {};
@@ -116,7 +117,7 @@ std::vector<code_range> malloc_ranges(std::vector<exported_function> functions) 
       functions.begin(), functions.end(),
       [](const exported_function& left, const exported_function& right) { return left.start < right.start; });
   std::vector<code_range> ranges;
-  // Several names may begin at one address; a function ends behind all that begin before it.
+  // Several names may share an address; `before` is the highest end of all functions that begin before this one.
   std::uint64_t before = 0;
   for (std::size_t index = 0; index < functions.size();) {
     const std::uint64_t start = functions[index].start;
@@ -176,7 +177,7 @@ std::optional<malloc_code_reader::file_code> malloc_code_reader::read_file(int f
   return code;
 }
 
-// By the process's own root first: it may have another one.
+// Looks below the process's own root directory first, as it may differ from ours (container, chroot).
 const malloc_code_reader::file_code* malloc_code_reader::code_of(std::uint32_t process,
                                                                  const std::string& path) {
   int file = open_library("/proc/" + std::to_string(process) + "/root" + path);

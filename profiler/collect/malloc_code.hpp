@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// malloc_code: where the code of malloc lies in a process, so that a sample of the clock can be told to be in it.
+// malloc_code: where the code of malloc lies in a process, so that a clock sample can be attributed to it.
 //
-// Of libc only a part is malloc: its exported functions, and the local ones beside them (_int_malloc, _int_free,
-// malloc_consolidate). A stripped libc has no symbols of the local ones. But all of malloc is one object file, whose
-// code is in one piece: what lies between a function of malloc and the exported functions before and behind it is
-// malloc's, too. A library that is another malloc counts as a whole. operator new and delete of the C++ library count
-// as a part of malloc, as they do in timed calls.
+// Only a part of libc is malloc: its exported functions, and local ones (_int_malloc, _int_free,
+// malloc_consolidate), which a stripped libc has no symbols for. But malloc is one object file, linked in one
+// piece: the code between a function of malloc and the nearest other exported functions before and after it belongs
+// to malloc, too. A library that is another malloc counts as a whole. operator new and delete of the C++ library
+// count as malloc, as they do in timed calls.
 //
-// Of a malloc in the program itself, or in a large library, the code is not known: such a file does other things besides.
+// If malloc is part of the program itself or of a large library, its code is not known: such a file does other
+// things as well.
 //
-// Thread safety: malloc_code may be read by any thread; malloc_code_reader is for one.
+// Thread safety: malloc_code may be read by any thread; malloc_code_reader belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +35,9 @@ struct exported_function {
   std::string name;
 };
 
-// The ranges of malloc's functions, of all that a library exports, in any order.
+// The ranges of malloc's code. `functions`: all that a library exports, in any order.
 std::vector<code_range> malloc_ranges(std::vector<exported_function> functions);
-// Likewise of operator new and delete.
+// The ranges of operator new and delete, likewise.
 std::vector<code_range> operator_ranges(const std::vector<exported_function>& functions);
 
 class malloc_code {
@@ -44,11 +45,11 @@ class malloc_code {
   void add(const code_range& range) { malloc_.push_back(range); }
   void set_libc(const code_range& range) { libc_ = range; }
   bool empty() const noexcept { return malloc_.empty(); }
-  // Malloc is in a file that does other things besides.
+  // Malloc is in a file that does other things as well.
   void set_inseparable() noexcept { is_inseparable_ = true; }
   bool is_inseparable() const noexcept { return is_inseparable_; }
-  // `caller`: where the function returns to, if it is a leaf. memset and memcpy have no frame: those that malloc has called
-  // are a part of it.
+  // `caller`: return address of the sampled function, if it is a leaf. memset and memcpy have no frame; when malloc
+  // has called them, they count as malloc.
   bool holds(std::uint64_t instruction, std::uint64_t caller) const noexcept {
     return is_malloc(instruction) || (libc_.holds(instruction) && is_malloc(caller));
   }
@@ -68,15 +69,15 @@ class malloc_code {
 
 class malloc_code_reader {
  public:
-  // Of a process that runs; `allocator` is where the library lies that its malloc is in. Empty: malloc's code is
-  // inseparable from other code, or the process or its files cannot be read.
+  // `allocator`: where the library that holds the process's malloc is mapped. The result is empty if malloc's code
+  // cannot be told from other code, or if the process or its files cannot be read.
   malloc_code read(std::uint32_t process, const code_range& allocator);
 
  private:
-  // What a file has, by the addresses that its linker has given.
+  // Code and exports of a file, by the addresses in its headers.
   struct file_code {
-    std::vector<code_range> segments;      // executable ones, by their places in the file
-    std::vector<std::uint64_t> addresses;  // of the segments
+    std::vector<code_range> segments;      // executable segments, as ranges of file offsets
+    std::vector<std::uint64_t> addresses;  // link-time address of each segment
     std::vector<exported_function> functions;
   };
   struct mapped_file;

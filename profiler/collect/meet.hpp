@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// meet: an item of a short list that is looked up again and again, most often the same few.
+// meet: find or append in a short list in which a few items are looked up most of the time.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace tarn::profiler {
 
-// Finds the item that `same` accepts and brings it a place nearer to the front, or appends what `make` gives.
+// Finds the item that `same` accepts and moves it one place towards the front (transpose heuristic); appends make()
+// if there is none.
 template <typename Item, typename Same, typename Make>
 Item& meet(std::vector<Item>& items, Same same, Make make) {
   for (std::size_t index = 0; index < items.size(); ++index) {

@@ -15,7 +15,7 @@ constexpr std::uint64_t stack_growth = std::uint64_t{8} << 20;
 
 void memory_regions::note(std::uint64_t start, std::uint64_t end, const std::string& path) {
   if (start >= end) return;
-  // What the new one covers in part keeps the rest, on both sides.
+  // A region that the new one covers in part keeps what remains on either side.
   auto next = regions_.lower_bound(start);
   if (next != regions_.begin()) {
     const auto before = std::prev(next);

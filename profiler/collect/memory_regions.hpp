@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// memory_regions: what lies where in a process: the mappings that the kernel reports, by address. The newest wins where
-// they overlap; what is unmapped is not reported, so a name may outlive its mapping.
+// memory_regions: the mappings of a process by address, as the kernel reports them (mode faults). Where two
+// overlap, the newer one counts. Unmapping is not reported, so a name may outlive its mapping.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,12 @@ namespace tarn::profiler {
 
 class memory_regions {
  public:
-  // [start, end) is mapped: a file, or a name that the kernel gives; memory without a file may have an odd one.
+  // [start, end) is mapped. `path`: a file, or the kernel's name, which for anonymous memory may be a placeholder
+  // ("//anon").
   void note(std::uint64_t start, std::uint64_t end, const std::string& path);
 
-  // "[anonymous]" where nothing is known. A stack grows below its mapping.
+  // The name at `address`; "[anonymous]": not known. An address a little below a stack's mapping counts as that
+  // stack, as stacks grow downwards.
   [[nodiscard]] std::string at(std::uint64_t address) const;
 
  private:
@@ -23,7 +25,7 @@ class memory_regions {
     std::string name;
   };
 
-  std::map<std::uint64_t, region> regions_;  // by their first address; none overlaps another
+  std::map<std::uint64_t, region> regions_;  // by first address; they do not overlap
 };
 
 }  // namespace tarn::profiler

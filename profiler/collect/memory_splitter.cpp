@@ -18,7 +18,7 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::size_t most_rows = 1024;
-constexpr std::size_t most_parts = 2000;  // of one kind; the smallest ones go together
+constexpr std::size_t most_parts = 2000;  // of one kind; the smallest ones are summed up in one
 constexpr const char* recorder_file = "libtarn_record.so";
 constexpr const char* recorder_memory = "/memfd:tarn-";
 
@@ -26,7 +26,7 @@ bool is_recorders(const std::string& name) {
   return name.starts_with(recorder_memory) || name.find(recorder_file) != std::string::npos;
 }
 
-// Files in memory, and what processes share without one.
+// Memory shared between processes: files in memory, System V segments, shared anonymous mappings.
 bool is_shared_memory(const mapping& one) {
   return one.shared && (one.name.starts_with("/dev/shm/") || one.name.starts_with("/memfd:") ||
                         one.name.starts_with("/SYSV") || one.name.starts_with("/dev/zero") ||
@@ -45,7 +45,7 @@ memory_use use_by_name(const mapping& one) {
   return one.name.find("stack") != std::string::npos ? memory_use::stack : memory_use::other;
 }
 
-// What is known of where a range of memory comes from.
+// A range of memory whose origin the collector knows.
 struct known_range {
   std::uint64_t start;
   std::uint64_t end;
@@ -67,7 +67,7 @@ std::vector<known_range> known_ranges(const process_model& model) {
   return ranges;
 }
 
-// Cuts a mapping of no other name where known ranges begin and end.
+// Cuts a mapping at the bounds of the known ranges within it; what lies between them keeps the use of `first`.
 void cut(const mapping& whole, const memory_piece& first, const std::vector<known_range>& ranges,
          std::vector<memory_piece>& pieces) {
   memory_piece rest = first;
@@ -136,7 +136,7 @@ memory_piece* piece_at(std::vector<memory_piece>& pieces, std::uint64_t address)
   return address < above->end ? &*above : nullptr;
 }
 
-// One look at a process.
+// The state of one take().
 struct memory_splitter::split {
   struct site_bytes {
     double bytes = 0;
@@ -237,7 +237,7 @@ void memory_splitter::split::take_pieces() {
                                             : pages_of(whole).bytes_in(pieces[end].start, pieces[end].end);
       sum += pieces[end].resident_bytes;
     }
-    // Pages have come and gone between the two readings.
+    // The two readings (smaps, pagemap) are not of the same moment: scale the pieces to the sum that smaps gives.
     const double fit = sum > 0 ? mappings[whole].resident_bytes / sum : 0;
     if (sum <= 0) pieces[first].resident_bytes = mappings[whole].resident_bytes;
     for (; first < end; ++first) {
@@ -256,7 +256,7 @@ void memory_splitter::split::take_pieces() {
   }
 }
 
-// Blocks are no more than what is resident of the heap; what they are estimated at beyond it is the sampling's error.
+// Blocks cannot take more than the resident heap; an estimate beyond that is sampling error, and is scaled down.
 void memory_splitter::split::take_heap() {
   double sum = 0;
   double rounding = 0;
@@ -319,8 +319,8 @@ bool memory_splitter::take(std::uint32_t process, const process_model& model, st
 
 namespace {
 
-// Whether a row is rather the one to show. Of two with about the same memory resident it is the one that used more of it: what
-// has been freed meanwhile often stays resident until the end.
+// Whether `row` is the better one to show as the peak. Of two rows with about the same resident memory it is the
+// one with more of it in use: freed memory often stays resident until the end.
 bool says_more(const memory_row& row, const memory_row& than) {
   constexpr double about = 0.01;
   if (row.resident_bytes < (1 - about) * than.resident_bytes) return false;

@@ -25,7 +25,7 @@ using note_header = ElfW(Nhdr);
 
 constexpr std::size_t most_note_bytes = 65536;
 constexpr std::size_t most_build_id_bytes = 64;  // linkers make 20 at most unless they are told otherwise
-constexpr std::uint64_t map_page = 4096;         // what segments' starts are rounded to, at least
+constexpr std::uint64_t map_page = 4096;         // segments are mapped from a multiple of this
 
 struct elf_parts {
   std::vector<program_header> segments;
@@ -59,8 +59,8 @@ std::string find_build_id(const std::vector<unsigned char>& notes) {
   return "";
 }
 
-// A file that can be read at any place without waiting: the path is one that a recorded process has told, which may name a
-// pipe, or a device.
+// A regular file, opened for reading. The path comes from a recorded process and may name a pipe or a device, which
+// could block.
 class regular_file {
  public:
   explicit regular_file(const std::string& path)
@@ -74,7 +74,7 @@ class regular_file {
   regular_file(const regular_file&) = delete;
   regular_file& operator=(const regular_file&) = delete;
 
-  // False where the file is none, or ends before.
+  // False: there is no regular file, or it ends before offset + bytes.
   bool read_at(std::uint64_t offset, void* into, std::size_t bytes) const {
     return is_there_ && pread(file_, into, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
   }
@@ -105,7 +105,7 @@ elf_parts read_elf(const std::string& path) {
   return parts;
 }
 
-// Empty where it is gone, also while it is read: a process may end at any moment.
+// Empty if the file is gone, also if that happens during the read: a process may end at any moment.
 std::string file_text(const fs::path& path) {
   std::string text;
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);

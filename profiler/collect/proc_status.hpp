@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// proc_status: what /proc tells of a process: its counters, memory, names of its threads, and the ELF files it maps.
-// Each of these may be gone at any moment; then there is no answer. Any thread.
+// proc_status: what /proc tells about a process: its counters, memory, names of its threads, and the ELF files it
+// maps. A process may end at any moment; then there is no answer. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace tarn::profiler {
 
 struct process_figures {
   char state = '?';
-  std::uint64_t start_ticks = 0;  // with the id, tells a process from a later one of the same id
+  std::uint64_t start_ticks = 0;  // start time; tells a process from a later one with the same id
   double minor_faults = 0;
   double major_faults = 0;
   double user_ns = 0;
@@ -26,16 +26,16 @@ struct process_figures {
 };
 
 std::optional<process_figures> read_process(std::uint32_t process);
-// A file of /proc/PID; empty where it is gone, or may not be read.
+// The content of /proc/PID/`name`; empty: the process is gone, or the file may not be read.
 std::string proc_text(std::uint32_t process, const char* name);
 double resident_bytes_of(std::uint32_t process);  // VmRSS; 0: it has ended
-// The most that was resident since its exec; 0: it has ended.
+// VmHWM, the peak of resident memory since its exec; 0: it has ended.
 double peak_resident_of(std::uint32_t process);
 std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process);
 std::vector<std::string> command_line_of(std::uint32_t process);
 
-// The executable parts of an ELF file whose addresses lie `base` higher in memory than in its headers. Where the file
-// cannot be read: one part, [start, end).
+// The executable segments of an ELF file, loaded at `base` (run-time address minus address in the headers). If the
+// file cannot be read: one part, [start, end).
 std::vector<module_info> modules_of(const std::string& path, std::uint64_t base, std::uint64_t start,
                                     std::uint64_t end);
 // Its build-id, empty if there is none.

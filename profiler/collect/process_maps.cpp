@@ -44,7 +44,7 @@ bool take_head(std::string_view line, mapping& into) {
   into.readable = line[1] == 'r';
   into.writable = line[2] == 'w';
   into.shared = line[4] == 's';
-  for (int field = 0; field < 4; ++field) {  // behind them: rights, offset, device, inode
+  for (int field = 0; field < 4; ++field) {  // skips rights, offset, device, inode
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
     line.remove_prefix(std::min(line.find(' '), line.size()));
   }
@@ -65,7 +65,8 @@ std::vector<mapping> parse_mappings(const std::string& text) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::string_view line = next_line(rest);
-    // Figures begin with a capital letter, a mapping with its address.
+    // Lines of figures begin with a capital letter, the first line of a mapping with its address in lower-case
+    // hexadecimal.
     const bool is_head = !line.empty() && (line.front() < 'A' || line.front() > 'Z');
     mapping head;
     if (is_head && take_head(line, head)) all.push_back(std::move(head));

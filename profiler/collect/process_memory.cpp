@@ -12,7 +12,7 @@
 namespace tarn::profiler {
 
 std::unique_ptr<process_memory> process_memory::map(int file, std::uint32_t ring_words) {
-  // Only on tmpfs is a page of a sealed file always there; one of hugetlbfs may end its reader by SIGBUS.
+  // Only on tmpfs is every page of a sealed file always available; reading a file on hugetlbfs may end in SIGBUS.
   struct statfs system = {};
   struct stat status = {};
   if (fstatfs(file, &system) != 0 || system.f_type != TMPFS_MAGIC || fstat(file, &status) != 0)
@@ -38,17 +38,17 @@ process_memory::process_memory(void* memory, std::size_t bytes, std::uint32_t ri
 process_memory::~process_memory() { munmap(memory_, bytes_); }
 
 std::size_t process_memory::rings() const noexcept {
-  // relaxed: a ring that nobody has had yet is empty
+  // relaxed: a ring that no thread has taken yet is all zeroes
   return std::min(page_->rings.load(std::memory_order_relaxed), most_rings_);
 }
 
 bool process_memory::waits_at_end() const noexcept {
-  // acquire, pairs with the process's release: all that it has told before is there
+  // acquire, pairs with the process's release in process_ends: all events before it are visible
   return page_->ended.load(std::memory_order_acquire) == ended_and_waits;
 }
 
 double process_memory::lost_events() const noexcept {
-  // relaxed: counts of their own
+  // relaxed: independent counters
   return static_cast<double>(page_->lost_nested.load(std::memory_order_relaxed)) +
          static_cast<double>(page_->lost_waiting.load(std::memory_order_relaxed)) +
          static_cast<double>(page_->lost_threads.load(std::memory_order_relaxed));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// process_memory: the file in memory of one recorded process, as the collector has mapped it.
-// Owned by the recording of that process, for one thread. The process may overwrite all of it at any time: each figure is
-// read once and checked, and where things lie follows from the file's length, which is sealed.
+// process_memory: the memory file of one recorded process, as mapped by the collector. Owned by the recording of
+// that process, for one thread. The process may overwrite all of it at any time: each figure is read once and
+// checked, and the layout follows from the file's length, which is sealed.
 #pragma once
 
 #include <atomic>
@@ -15,24 +15,24 @@ namespace tarn::profiler {
 
 class process_memory {
  public:
-  // Maps the file; the caller keeps the descriptor. Null: it is no file that the collector may rely on (not in memory, of
-  // another length than a process file, not sealed), or cannot be mapped.
+  // Maps the file; the caller keeps the descriptor. Null: the collector cannot rely on the file (not on tmpfs, not
+  // the length of a process file, not sealed), or it cannot be mapped.
   static std::unique_ptr<process_memory> map(int file, std::uint32_t ring_words);
   ~process_memory();
   process_memory(const process_memory&) = delete;
   process_memory& operator=(const process_memory&) = delete;
 
   const process_page& page() const noexcept { return *page_; }
-  // That the process has taken so far, and that the file has room for.
+  // Rings that the process has taken so far, at most as many as the file has room for.
   std::size_t rings() const noexcept;
   ring_header& ring(std::size_t index) noexcept { return rings_[index]; }
   const std::uint64_t* words(std::size_t ring) const noexcept { return words_ + ring * ring_words_; }
   std::uint64_t ring_words() const noexcept { return ring_words_; }
-  // The process is at its end, and goes on when `released` is set.
+  // The process has reached its end and waits until released() is set.
   bool waits_at_end() const noexcept;
   std::atomic<std::uint32_t>& asked_to_wait() noexcept { return page_->asked_to_wait; }
   std::atomic<std::uint32_t>& released() noexcept { return page_->released; }
-  // Events that the process could not tell of.
+  // Events that the process could not put into a ring.
   double lost_events() const noexcept;
 
  private:

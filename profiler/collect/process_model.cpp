@@ -14,12 +14,12 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::size_t most_exact_sizes = 24;
-// What a process may have of each, however many its ring tells of: the collector's memory is not for it to take. What comes
-// after the last is counted with others, or not followed.
+// Limits for one process, whatever its ring claims, as they bound the collector's memory. Beyond a limit, further
+// items are counted with others or not followed.
 constexpr std::size_t most_regions = std::size_t{1} << 20;
-constexpr std::size_t most_pairs = 4096;  // of threads, at one site
+constexpr std::size_t most_pairs = 4096;  // pairs of threads at one site
 constexpr std::size_t most_sites_in_run = 32;
-constexpr double batch_part = 0.5;  // of what lives of a site
+constexpr double batch_part = 0.5;  // share of a site's living blocks
 
 std::uint8_t binary_floor(std::uint64_t value) {
   return static_cast<std::uint8_t>(value == 0 ? 0 : 63 - std::countl_zero(value));
@@ -35,14 +35,16 @@ process_model::process_model(const model_settings& settings)
 
 // ---- blocks ----
 
-// How many blocks a recorded one stands for.
+// The number of blocks that a recorded block of this size stands for.
 double process_model::weight_of(std::uint64_t size) const {
   if (settings_.full || size >= large_block_bytes) return 1;
   if (size == 0) return settings_.sample_bytes;  // never sampled
   return 1 / -std::expm1(-static_cast<double>(size) / settings_.sample_bytes);
 }
 
-// A site's bytes at the program's peak are what it had when the peak came: if nothing has changed since, what it has.
+// bytes_at_peak is maintained lazily: a new peak only increments peak_epoch_. A site whose epoch is older has not
+// changed since that peak, so its live bytes are still those at the peak; they are saved before the first change
+// after it.
 void process_model::change_live(living_site& site, double blocks, double bytes) {
   site_figures& figures = site.figures;
   if (site.peak_epoch != peak_epoch_) {
@@ -70,7 +72,7 @@ void process_model::count_size(living_site& site, std::uint64_t size, double wei
       });
   met.count += weight;
   if (!exact || site.sizes.size() <= most_exact_sizes) return;
-  // Too many: by powers of two from here on.
+  // Too many exact sizes: from here on sizes are counted by powers of two.
   std::vector<size_count> exact_sizes;
   std::swap(exact_sizes, site.sizes);
   for (const size_count& one : exact_sizes) {
@@ -121,14 +123,14 @@ bool process_model::was_youngest(thread_state& thread, std::uint64_t number) {
 }
 
 void process_model::add_block(std::uint32_t thread, const allocation_event& event, std::uint64_t old_number) {
-  if (event.address == 0) {  // no allocator gives that: a ring that was written over
+  if (event.address == 0) {  // no allocator returns 0: the program has overwritten the ring
     ++odd_events_;
     return;
   }
   thread_state& owner = thread_states_[thread];
   end_run(owner);
   if (const living_block* odd = blocks_.find(event.address)) {
-    // Its free was not seen: one in a signal handler, or by a way around the hooks.
+    // The free of the older block was not recorded: it happened in a signal handler, or bypassed the hooks.
     const living_block gone = *odd;
     ++odd_events_;
     release_event release;
@@ -150,7 +152,7 @@ void process_model::add_block(std::uint32_t thread, const allocation_event& even
   figures.bytes_variance +=
       static_cast<double>(event.size) * static_cast<double>(event.size) * weight * (weight - 1);
   if (event.usable != 0) {
-    // Told of some blocks only; the others are taken to be like those.
+    // The recorder tells it for some blocks only; for others it is estimated as glibc's rounding.
     figures.usable_bytes += weight * static_cast<double>(event.usable);
   } else {
     figures.usable_bytes +=
@@ -214,7 +216,7 @@ void process_model::remove_block(std::uint32_t thread, const living_block& block
 void process_model::count_run(thread_state& thread, std::uint32_t site, double live, double weight) {
   std::vector<freed_part>& run = thread.run;
   ++thread.frees_in_run;
-  // Mostly the last one, or one of few.
+  // Searched from the end: it is usually the last entry, or one of a few.
   const auto part =
       std::find_if(run.rbegin(), run.rend(), [site](const freed_part& one) { return one.site == site; });
   if (part != run.rend()) {
@@ -224,7 +226,8 @@ void process_model::count_run(thread_state& thread, std::uint32_t site, double l
   }
 }
 
-// Blocks that ended together: of a site that has lost most of what the thread can have had of it.
+// The frees of the run that count as a batch: those of a site that has lost at least half of the blocks that this
+// thread can have had of it. Each thread that frees blocks of the site is assumed to hold an equal share.
 double process_model::batch_frees(const thread_state& thread, const freed_part& part) const {
   const auto holders = static_cast<double>(std::max<std::size_t>(1, sites_[part.site].threads.size()));
   return thread.frees_in_run > 1 && part.frees * holders >= batch_part * part.live ? part.frees : 0;
@@ -247,7 +250,7 @@ void process_model::freed(std::uint32_t thread, const release_event& event) {
   if (!owner.waiting.empty()) resolve_waiting(owner, nullptr, {});
   owner.last_release_site = 0;
   const living_block* found = blocks_.find(event.address);
-  if (found == nullptr) return;  // older than the recording, or a forked child's parent's
+  if (found == nullptr) return;  // older than the recording, or inherited by a forked child
   const living_block block = *found;
   blocks_.erase(event.address);
   put_touch(event.time_ns, block);
@@ -274,7 +277,7 @@ void process_model::realloc_ends(std::uint32_t thread, const allocation_event& e
   thread_state& owner = thread_states_[thread];
   const living_block old = std::exchange(owner.moving, {});
   if (event.address == 0 && event.size != 0) {
-    // It failed, and the old block lives on.
+    // The realloc failed, and the old block lives on.
     if (old.address != 0 && blocks_.find(old.address) == nullptr) blocks_.insert(old);
     return;
   }
@@ -309,7 +312,7 @@ void process_model::mapped(std::uint32_t thread, std::uint64_t time_ns, std::uin
   put_event(time_ns, thread, event_kind::mmap, number, bytes, node, address);
 }
 
-// Regions that reach beyond on either side stay there.
+// Regions that reach beyond the unmapped range keep what lies outside of it.
 void process_model::unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address,
                              std::uint64_t bytes) {
   const std::uint64_t end = address + bytes;

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT
-// process_model: one process of the recorded program, as its events tell it: its call paths, sites, living blocks and
-// threads. Events come in the order of their times; a page fault is joined to the block that lives at its address then.
+// process_model: one process of the recorded program, built from its events: its call paths, sites, living blocks
+// and threads. Events come in the order of their times; a page fault is assigned to the block that lives at its
+// address at that time.
 //
-// Of a fault at an address where nothing lives yet, the thread's next allocation may be the reason: malloc writes to
-// what it is about to give. So it waits for the thread's next event.
+// A fault at an address where no block lives may be caused by the thread's next allocation, as malloc writes to the
+// block before it returns it. Such a fault waits for the thread's next event.
 //
-// Where blocks are sampled, a page is shared by the blocks that come to lie on it: of its fault each has the part that it
-// has of the page's bytes. How many faults the small blocks of all sites have together is known from their addresses
-// (heap_faults); the parts divide them among the sites (fault_parts). Large blocks are all known, and have whole faults.
+// In mode sample most blocks are unknown, so a page's fault is shared: each block that is placed on the page gets
+// the part that it covers of the page's bytes. The number of faults on the small blocks of all sites together is
+// known from their addresses (heap_faults); the parts divide it among the sites (fault_parts). Large blocks are all
+// known, and get whole faults.
 //
-// A sampled block stands for 1/p of its kind, p the probability that it was taken (Horvitz and Thompson 1952). Blocks
-// are taken independently of each other, so a sum over blocks has the variance of its parts, y^2 (1 - p) / p^2 each.
+// A sampled block stands for 1/p blocks of its size, where p is the probability of being sampled (Horvitz and
+// Thompson 1952). Blocks are sampled independently, so the variance of a sum over blocks is the sum of y^2 (1 - p)
+// / p^2 over its terms y.
 //
-// Invariant: live bytes and blocks of all sites together are those of `blocks_`, weighed.
-// Not thread-safe.
+// Invariant: live bytes and blocks of all sites together are the weighted sum over `blocks_` and the blocks that a
+// realloc is moving. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -49,19 +52,19 @@ enum class event_kind : std::uint8_t {
   operator_delete = 10
 };
 
-// What is known of how long a call took.
+// The duration of a call, as far as it is known.
 struct call_duration {
   bool is_timed = false;
-  bool is_known = false;     // false: the kernel took the processor away meanwhile
-  bool is_doubtful = false;  // that cannot be told
+  bool is_known = false;     // false: the kernel interrupted the thread meanwhile
+  bool is_doubtful = false;  // it is not known whether the kernel interrupted the thread
   double ns = 0;
 };
 
 struct allocation_event {
-  std::uint64_t time_ns = 0;  // of the call's end, if it was timed
+  std::uint64_t time_ns = 0;  // when the call ended, if it was timed
   std::uint64_t address = 0;
   std::uint64_t size = 0;
-  std::uint64_t usable = 0;     // 0: not told
+  std::uint64_t usable = 0;     // 0: not known
   std::uint64_t alignment = 0;  // likewise
   std::uint32_t node = 0;
   event_kind kind = event_kind::malloc;
@@ -80,12 +83,12 @@ struct fault_event {
   std::uint64_t time_ns = 0;
   std::uint64_t address = 0;
   std::uint64_t instruction = 0;
-  std::uint32_t thread = 0;  // the system's number
+  std::uint32_t thread = 0;  // the kernel's thread id
   double weight = 1;
   bool in_kernel = false;
 };
 
-// Blocks of a site that nothing leads to any more, and those that only such blocks lead to.
+// At a site: `lost` blocks, which nothing points to, and `indirect` ones, which only lost blocks lead to.
 struct lost_blocks {
   std::uint32_t site = 0;
   double lost = 0;
@@ -96,14 +99,15 @@ struct lost_blocks {
 
 struct model_settings {
   bool full = true;
-  double sample_bytes = 0;    // mean distance of samples
-  double malloc_pair_ns = 0;  // of calls where none was timed
-  double timer_ns = 0;  // by how much a timed call seems to take longer, where the recorder has not timed it
-  double fault_ns = 0;  // what a fault within a call takes of its time
-  double unmap_page_ns = 0;  // what giving back a page takes of a free's
+  double sample_bytes = 0;    // mean distance between samples, in allocated bytes
+  double malloc_pair_ns = 0;  // one malloc and its free; used where no call was timed
+  // Cost of timing that is included in a timed call; used until the recorder has measured it
+  double timer_ns = 0;
+  double fault_ns = 0;       // cost of a page fault within a call
+  double unmap_page_ns = 0;  // cost of returning one page to the system within a free
   double page_bytes = 4096;
   bool join_faults = false;
-  std::uint64_t allocator_start = 0;  // of its malloc's code
+  std::uint64_t allocator_start = 0;  // where the code of its malloc lies
   std::uint64_t allocator_end = 0;
   std::size_t most_events = 0;  // rows of the events table; 0: none are kept
 };
@@ -113,72 +117,75 @@ class process_model {
   explicit process_model(const model_settings& settings);
 
   std::uint32_t node(std::uint32_t parent, std::uint64_t address);
-  // A thread that begins, by its row; ends the ring's thread before it, if any.
+  // Adds a thread that begins, and returns its index in the table of threads.
   std::uint32_t begin_thread(std::uint32_t id, std::uint64_t time_ns);
   void end_thread(std::uint32_t thread, std::uint64_t time_ns);
   void name_thread(std::uint32_t thread, const std::string& name);
-  // Where the stack of a thread lies, but for the first one of the process.
+  // The stack of a thread lies in [low, high). Not called for the process's first thread.
   void thread_stack(std::uint64_t low, std::uint64_t high);
   void name_thread_by_id(std::uint32_t id, const std::string& name);
 
   void allocated(std::uint32_t thread, const allocation_event& event);
   void freed(std::uint32_t thread, const release_event& event);
-  // How long the thread's last free took.
+  // The duration of the thread's last free.
   void free_took(std::uint32_t thread, const call_duration& took);
-  // A call that does nothing seemed to take so long: what is taken off all others.
+  // The duration measured for a call that does nothing: the cost of timing, which is subtracted from all other
+  // calls.
   void nothing_took(const call_duration& took);
   void realloc_begins(std::uint32_t thread, const release_event& event);
-  // `recorded` false: the new block is not followed; address 0 with a size: it failed, without: it was a free.
+  // `recorded` false: the new block is not followed. Address 0 with a size: the realloc failed; address 0 without:
+  // it was a free.
   void realloc_ends(std::uint32_t thread, const allocation_event& event, bool recorded);
   void mapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes,
               std::uint32_t node);
   void unmapped(std::uint32_t thread, std::uint64_t time_ns, std::uint64_t address, std::uint64_t bytes);
   void fault(const fault_event& event);
-  // In mode faults: who touched it, and where, as nothing else is known.
+  // Mode faults: a fault by the call path `node`, on the mapping named `place`.
   void touched(const fault_event& event, std::uint32_t node, const std::string& place);
-  // What has waited for an event that does not come any more.
+  // Drops what waits for a thread's next event; there will be none.
   void settle();
 
-  // Where the process was at a sample of the clock, one for each `ns_each` of processor time.
+  // A clock sample, one per `ns_each` of processor time, and the code in which the process was.
   enum class code : std::uint8_t { program, malloc, recorder };
   void clock_sample(double ns_each, code in) noexcept;
   const clock_counts& clock() const noexcept { return clock_; }
 
-  // At the end of the process.
+  // At the end of the process: the unreachable blocks of one site.
   void set_lost(const lost_blocks& blocks);
 
-  // Takes the figures of a forked child in, at the same call paths, but for what lives at its end.
+  // Adds the figures of a forked child at the same call paths. Blocks that the child still had at its end count as
+  // freed.
   void absorb(const process_model& child);
 
-  // Everything but meta and modules, as it stands now.
+  // Writes everything except meta and modules, as of now.
   void fill(profile& into) const;
   const std::vector<stack_node>& stacks() const noexcept { return stacks_; }
-  // The rows that have come since the last call.
+  // The rows of the events table since the last call.
   table take_events();
-  void drop_events();  // and keep none from here on
+  void drop_events();  // and stop keeping rows
   std::size_t waiting_events() const noexcept { return event_rows_; }
   bool events_cut() const noexcept { return events_cut_; }
 
-  // Of each living block that is known, and how many it stands for.
+  // Visits each known living block, with the number of blocks that it stands for.
   template <typename Visit>
   void for_each_living(Visit visit) const {
     blocks_.for_each([this, &visit](const living_block& block) { visit(block, weight_of(block.size)); });
   }
-  // Of each mapping that the program has made itself: start, end, site.
+  // Visits each mapping that the program made itself: start, end, site.
   template <typename Visit>
   void for_each_region(Visit visit) const {
     for (const auto& [start, one] : regions_) visit(start, one.end, one.site);
   }
-  // Of each thread, also of those that have ended: low, high.
+  // Visits the stack of each thread, ended ones included: low, high.
   template <typename Visit>
   void for_each_stack(Visit visit) const {
     for (const auto& [low, high] : thread_stacks_) visit(low, high);
   }
-  // The return address in the function that has called malloc; 0: not known.
+  // The return address of the call of malloc; 0: not known.
   std::uint64_t caller_of(std::uint32_t site) const noexcept {
     return site < sites_.size() ? stacks_[sites_[site].stack].address : 0;
   }
-  // What malloc gave beyond what was asked for at a site, as a share of that.
+  // Bytes that malloc gave beyond the requested ones at a site, as a share of the requested ones.
   double rounding_of(std::uint32_t site) const;
 
   double allocations() const noexcept { return allocations_; }
@@ -195,22 +202,22 @@ class process_model {
   struct living_site {
     std::uint32_t stack = 0;
     std::string region;            // in mode faults
-    std::uint64_t peak_epoch = 0;  // of the program's peak when live_bytes last changed
+    std::uint64_t peak_epoch = 0;  // value of peak_epoch_ when live_bytes last changed
     site_figures figures;
-    timed_calls gets;  // allocations that were timed
+    timed_calls gets;  // timed allocations
     timed_calls gives;
-    double large_ns = 0;             // in calls for blocks that stand for themselves alone
+    double large_ns = 0;             // time of calls whose weight is 1
     double free_calls = 0;           // figures.frees without those of realloc
-    fault_parts parts;               // of faults that the site's blocks share with others
-    double sampled_allocations = 0;  // that were recorded of those for which one stands for several
-    std::vector<size_count> sizes;   // the most recently met first
+    fault_parts parts;               // the site's parts in faults of shared pages
+    double sampled_allocations = 0;  // recorded allocations whose weight is above 1
+    std::vector<size_count> sizes;   // roughly by falling frequency (see meet)
     std::vector<lifetime_count> lifetimes;
     std::vector<thread_pair> threads;
   };
-  // What a thread has freed of one site since it last allocated.
+  // What a thread has freed of one site since its last allocation.
   struct freed_part {
     std::uint32_t site = 0;
-    double live = 0;  // blocks of the site before
+    double live = 0;  // living blocks of the site before the first of these frees
     double frees = 0;
   };
   struct site_times {
@@ -219,22 +226,23 @@ class process_model {
   };
   static constexpr std::size_t stack_depth = 32;
   struct thread_state {
-    std::array<std::uint64_t, stack_depth> youngest{};  // numbers of its living blocks, the last ones
+    // Numbers of the thread's youngest living blocks, newest last
+    std::array<std::uint64_t, stack_depth> youngest{};
     std::uint32_t depth = 0;
-    std::vector<freed_part> run;  // of frees, without an allocation between them
+    std::vector<freed_part> run;  // frees in a row, without an allocation in between
     std::uint32_t frees_in_run = 0;
-    living_block moving;  // of a realloc that has begun; address 0: none
+    living_block moving;  // the block of a realloc that has begun; address 0: none
     double moving_weight = 0;
     release_event moving_event;
     std::vector<fault_event> waiting;
-    // Of its last free, while that may still be told how long it took.
+    // Of the thread's last free, as long as its duration may still arrive.
     std::uint32_t last_release_site = 0;  // + 1; 0: none
     std::uint64_t last_release_size = 0;
     double last_release_pages = 0;  // that were resident
   };
   struct region {
     std::uint64_t end = 0;
-    std::uint64_t number = 0;  // of the mapping that it is a part of
+    std::uint64_t number = 0;  // number of the mmap call whose mapping it is part of
     std::uint32_t site = 0;
   };
 
@@ -258,7 +266,7 @@ class process_model {
   void count_part(living_block& block, std::uint64_t page, double faults);
   void share_page(const fault_event& event);
   void share_fresh_pages(living_block& block, const call_duration& took);
-  // Returns how many faults the call for the block has taken.
+  // Returns how many page faults happened in the allocation call.
   double resolve_waiting(thread_state& thread, const living_block* block, const call_duration& took);
   void count_get(std::uint32_t site, std::uint64_t size, const call_duration& took, double faults);
   void count_call(std::uint32_t site, bool release, double weight, double ns);
@@ -286,7 +294,8 @@ class process_model {
   std::unordered_map<std::uint32_t, std::uint32_t> thread_of_id_;
   block_table blocks_;
   std::map<std::uint64_t, region> regions_;
-  std::map<std::uint64_t, std::uint64_t> thread_stacks_;  // the newest of each address
+  // Low -> high; a newer stack replaces those that it overlaps
+  std::map<std::uint64_t, std::uint64_t> thread_stacks_;
 
   std::uint64_t last_number_ = 0;
   std::uint64_t peak_epoch_ = 0;
@@ -297,10 +306,10 @@ class process_model {
   double live_ = 0;
   double live_bytes_ = 0;
   double seen_faults_ = 0;
-  double seen_squares_ = 0;  // of what each fault stands for
+  double seen_squares_ = 0;  // sum of the squares of the faults' weights
   double kernel_faults_ = 0;
   double joined_faults_ = 0;
-  double odd_events_ = 0;  // an allocation where a block lived
+  double odd_events_ = 0;  // allocations at the address of a living block, or at 0
   largest_calls largest_calls_;
   timed_calls nothing_;
   clock_counts clock_;

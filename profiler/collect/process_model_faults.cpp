@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// process_model: page faults, joined to the blocks that they were taken for.
+// process_model: page faults, and the blocks to which they are assigned.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -13,13 +13,15 @@ namespace {
 
 constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;
 constexpr std::uint64_t page_mask = 4095;
-constexpr std::uint64_t clocks_differ_ns = 200;  // that of faults, and that of the program's events
-constexpr std::uint64_t header_reach = 128;      // behind a block
+// Tolerance between the times of faults and of the program's events
+constexpr std::uint64_t clocks_differ_ns = 200;
+// Bytes after a block where the allocator may keep its next header
+constexpr std::uint64_t header_reach = 128;
 constexpr std::uint64_t allocator_reach = std::uint64_t{1} << 20;
 
 }  // namespace
 
-// Of a block or a mapping that is known for certain. A fault that stands for several is one of a sample.
+// A fault on a known block or mapping. A fault of weight above 1 is one of a sample, which adds to the variance.
 void process_model::count_fault(living_site& site, const fault_event& event) {
   site.figures.faults += event.weight;
   site.figures.fault_pages += event.weight;
@@ -28,21 +30,21 @@ void process_model::count_fault(living_site& site, const fault_event& event) {
   joined_faults_ += event.weight;
 }
 
-// Requires that the block stands for itself alone.
+// Requires a block of weight 1.
 void process_model::count_block_fault(living_block& block, const fault_event& event) {
   block.faults += event.weight;
   count_fault(sites_[block.site], event);
 }
 
-// What the block takes of its memory: with what the allocator rounds up by, and its header. Known of a site's blocks on
-// average; allocators place blocks 16 bytes apart or multiples of that.
+// Bytes that the block occupies, with the allocator's rounding, which is known as an average per site. Allocators
+// place blocks at multiples of 16 bytes.
 std::uint64_t process_model::space_of(const living_block& block) const {
   constexpr std::uint64_t granule = 16;
   const double usable = static_cast<double>(block.size) * (1 + rounding_of(block.site));
   return (static_cast<std::uint64_t>(std::llround(usable)) + granule - 1) / granule * granule;
 }
 
-// The block's part of the fault that gave `page`; `faults` is what the fault stands for.
+// Counts the block's part of the fault on `page`; `faults` is the fault's weight.
 void process_model::count_part(living_block& block, std::uint64_t page, double faults) {
   const std::uint64_t begin = std::max(block.address, page);
   const std::uint64_t end = std::min(block.address + space_of(block), page + fresh_pages::page_bytes);
@@ -52,7 +54,7 @@ void process_model::count_part(living_block& block, std::uint64_t page, double f
   sites_[block.site].parts.add(part * weight_of(block.size));
 }
 
-// A page that is given: to the blocks that are there already.
+// A page was faulted in: shares the fault among the sampled blocks that lie on it already.
 void process_model::share_page(const fault_event& event) {
   const std::uint64_t page = event.address & ~page_mask;
   heap_faults_.add_fault(event.address, event.weight);
@@ -62,7 +64,7 @@ void process_model::share_page(const fault_event& event) {
   });
 }
 
-// A block that comes to lie on pages that were given before.
+// A new sampled block on pages that were faulted in before: gives it its part of their faults.
 void process_model::share_fresh_pages(living_block& block, const call_duration& took) {
   const std::uint64_t call = took.is_timed && took.is_known ? static_cast<std::uint64_t>(took.ns) : 0;
   const std::uint64_t begun = block.time_ns - std::min(block.time_ns, call + clocks_differ_ns);
@@ -116,8 +118,9 @@ void process_model::touched(const fault_event& event, std::uint32_t node, const 
   count_fault(site, event);
 }
 
-// Whether a fault just before `block` was given was taken for its sake: on its pages, that of the allocator's header
-// included, or by the allocator's code nearby, as when it prepares what lies behind the block.
+// Whether a fault just before `block` was returned was caused by its allocation: it is on the block's pages
+// (including the headers around it), or the allocator's code faulted nearby, for example to prepare the memory
+// after the block.
 bool process_model::is_for(const fault_event& event, const living_block& block) const {
   const std::uint64_t begin = block.address & ~page_mask;
   const std::uint64_t end = block.address + std::max<std::uint64_t>(block.size, 1);
@@ -127,8 +130,10 @@ bool process_model::is_for(const fault_event& event, const living_block& block) 
   return by_allocator && event.address + allocator_reach >= begin && event.address < end + allocator_reach;
 }
 
-// `block` is what the thread has allocated meanwhile. Where blocks are sampled the calls in between are not known, and a
-// fault was in this one if it came during it; its page is shared already, unless the block has it alone.
+// Decides about the thread's waiting faults once it has allocated `block`; null: it did something else, and they
+// are dropped. In mode sample the calls in between are unknown: a fault belongs to this call if it came while the
+// call ran. Its page has been shared already (share_page); that is undone if the block, of weight 1, takes the
+// whole fault.
 double process_model::resolve_waiting(thread_state& thread, const living_block* block,
                                       const call_duration& took) {
   double found = 0;

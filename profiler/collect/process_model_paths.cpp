@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// process_model: its call paths, the sites at their ends, and its threads.
+// process_model: call paths, the sites at their ends, and threads.
 #include <string>
 
 #include "profiler/collect/process_model.hpp"
@@ -8,8 +8,8 @@ namespace tarn::profiler {
 
 namespace {
 
-// What a process may have of each, however many its ring tells of: the collector's memory is not for it to take. What comes
-// after the last is counted with others.
+// Limits for one process, whatever its ring claims, as they bound the collector's memory. Beyond a limit, further
+// items are counted with others.
 constexpr std::size_t most_paths = std::size_t{1} << 22;
 constexpr std::size_t most_threads = std::size_t{1} << 18;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// process_model: events for the file, and the figures as they stand.
+// process_model: rows of the events table, and the figures as of now.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -95,9 +95,10 @@ void process_model::fill(profile& into) const {
   fill_shared_faults(into);
 }
 
-// The variance that a sample shows is that of the blocks that were taken. A site may have some of which none was, too: all
-// variances are as if one more had been taken (as the upper end of a Poisson count's interval), also where none was. What
-// another one of the site would stand for is what those that were taken did; where there are none, what those of all sites.
+// The variance computed from a sample covers only blocks that were sampled, though a site may have blocks of which
+// none was. So every variance is increased as if one more block had been sampled, like the upper end of a Poisson
+// count's interval; this also covers sites without any sample. The additional block's variance is the average of
+// the site's own samples, or of all sites' samples where the site has none.
 void process_model::fill_variances(profile& into) const {
   double samples = 0;
   double squares = 0;
@@ -146,7 +147,7 @@ void process_model::absorb(const process_model& child) {
     const living_site& from = child.sites_[index];
     living_site& to = sites_[site_of(nodes[from.stack])];
     const site_figures before = to.figures;
-    // All sums; what lives, or lived at a time, was in another process.
+    // Sums only: live blocks and peaks belong to the child's own memory.
     for (double site_figures::*member :
          {&site_figures::samples,        &site_figures::allocations,    &site_figures::frees,
           &site_figures::bytes,          &site_figures::usable_bytes,   &site_figures::freed_bytes,
@@ -165,7 +166,7 @@ void process_model::absorb(const process_model& child) {
     to.free_calls += from.free_calls;
     to.parts.add(from.parts);
     to.sampled_allocations += from.sampled_allocations;
-    // What the child left to its end is no leak: the system took it back.
+    // Blocks that the child still had at its end are no leaks: the system took the memory back.
     to.figures.frees += from.figures.live;
     to.figures.freed_bytes += from.figures.live_bytes;
     for (const lifetime_count& one : from.lifetimes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// process_model: how long the calls into malloc took.
+// process_model: the time spent in calls of malloc and free.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -11,12 +11,13 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr double doubtful_ns =
-    100'000;                         // where an interruption cannot be told, what takes longer counts as one
-constexpr double least_part = 0.25;  // of a call's time, which the timer's own price leaves
-constexpr double longest_nothing_ns = 64;  // more is a call that was disturbed
+// If it is not known whether the kernel interrupted a call, a longer one counts as interrupted.
+constexpr double doubtful_ns = 100'000;
+// Of the mean call time, which remains after subtracting the cost of timing
+constexpr double least_part = 0.25;
+constexpr double longest_nothing_ns = 64;  // a call that does nothing and takes longer was disturbed
 constexpr double least_nothing = 16;
-constexpr double fault_part = 0.7;  // of a fault's price: a call that takes as long has taken a fault
+constexpr double fault_part = 0.7;  // a call that takes this share of a fault's cost has had a fault
 
 bool is_usable(const call_duration& took, double weight) {
   if (!took.is_timed || !took.is_known) return false;
@@ -25,19 +26,20 @@ bool is_usable(const call_duration& took, double weight) {
 
 }  // namespace
 
-// For how many calls a timed one stands.
+// The number of calls that a timed call stands for.
 double process_model::time_weight_of(std::uint64_t size) const {
   if (!settings_.full) return weight_of(size);
   return size >= large_block_bytes ? 1 : full_timed_every;
 }
 
-// Where faults are not seen: a call for a small block that takes as long as a fault has taken one.
+// Page faults in a call, where faults are not observed: estimated from the duration of a call for a small block.
 double process_model::faults_of_call(const call_duration& took, double weight) const {
   if (settings_.join_faults || settings_.fault_ns <= 0 || weight <= 1) return 0;
   return std::floor(took.ns / settings_.fault_ns + 1 - fault_part);
 }
 
-// Without what is counted and priced apart. The timer's price is taken off the mean, as single calls scatter around it.
+// The duration without page faults and unmapping, which are priced separately. The cost of timing is subtracted
+// from the mean only (timed_calls::shorten), as single calls scatter around it.
 double process_model::own_time(const call_duration& took, double kernel_ns) const {
   return std::max(took.ns - kernel_ns, std::min(took.ns, timer_ns()));
 }
@@ -77,7 +79,7 @@ void process_model::free_took(std::uint32_t thread, const call_duration& took) {
   count_call(site - 1, true, weight, own_time(took, owner.last_release_pages * settings_.unmap_page_ns));
 }
 
-// Those of all sites, without what single calls take over the rest.
+// The timed calls of all sites, with the largest single calls lowered and the cost of timing subtracted.
 std::vector<process_model::site_times> process_model::times_of_sites() const {
   std::vector<site_times> times;
   times.reserve(sites_.size());
@@ -97,7 +99,7 @@ void process_model::clock_sample(double ns_each, code in) noexcept {
   clock_.add({ns_each, 1, in == code::malloc ? 1.0 : 0.0, in == code::recorder ? 1.0 : 0.0});
 }
 
-// By the timed calls alone.
+// Times from timed calls alone, before they are scaled to the total.
 void process_model::fill_timed(profile& into) const {
   const std::vector<site_times> times = times_of_sites();
   site_times all;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// process_name: what a process is called in tables and file names: the name by which it was started. One file may serve
-// under many names (busybox, redis-server and redis-check-rdb).
-// Pure; any thread.
+// process_name: the name of a process in tables and file names: the name by which it was started, as one file may
+// be started under several names (busybox; redis-server and redis-check-rdb). Pure; any thread.
 #pragma once
 
 #include <string>

@@ -34,7 +34,7 @@ process_reader::~process_reader() {
   if (pagemap_ >= 0) close(pagemap_);
 }
 
-// Where pagemap cannot be read, all is taken to be.
+// If pagemap cannot be read, every page counts as touched.
 bool process_reader::is_touched(std::uint64_t number) const {
   constexpr std::uint64_t present_or_swapped = std::uint64_t{3} << 62;
   std::vector<std::uint64_t> entries(chunk_bytes / page_);
@@ -52,7 +52,7 @@ std::unique_ptr<process_reader::chunk> process_reader::read_chunk(std::uint64_t 
   auto made = std::make_unique<chunk>();
   auto* into = reinterpret_cast<unsigned char*>(made->data());
   bool any = false;
-  // A hole within it ends a read.
+  // An unmapped page within the chunk ends a read early; go on after it.
   for (std::size_t at = 0; at < chunk_bytes;) {
     const ssize_t got =
         pread(memory_, into + at, chunk_bytes - at, static_cast<off_t>(number * chunk_bytes + at));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// process_reader: the memory of another process, which stands still meanwhile. Memory that the process has never touched is
-// not read, as reading would make it.
-// Not thread-safe. Bound: most_chunks of chunk_bytes at a time.
+// process_reader: reads the memory of another process, whose threads are stopped. Memory that the process has never
+// touched is not read, as reading would allocate its pages. Not thread-safe. Bound: most_chunks of chunk_bytes at a
+// time.
 #pragma once
 
 #include <array>
@@ -15,13 +15,13 @@ namespace tarn::profiler {
 
 class process_reader {
  public:
-  // `progress` is called before each chunk.
+  // `progress` is called before each chunk is read.
   process_reader(std::uint32_t process, std::function<void()> progress);
   ~process_reader();
   process_reader(const process_reader&) = delete;
   process_reader& operator=(const process_reader&) = delete;
 
-  // Why nothing can be read, as errno has it; 0: it can.
+  // errno value of the failed open; 0: the memory can be read.
   int problem() const noexcept { return problem_; }
   // As leak_search::reader.
   const std::uint64_t* words_at(std::uint64_t address, std::size_t words, std::size_t& count);
@@ -40,7 +40,7 @@ class process_reader {
   int problem_ = 0;
   std::uint64_t page_;
   std::function<void()> progress_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<chunk>> chunks_;  // null: nothing there
+  std::unordered_map<std::uint64_t, std::unique_ptr<chunk>> chunks_;  // null: nothing to read there
 };
 
 }  // namespace tarn::profiler

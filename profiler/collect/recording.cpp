@@ -19,8 +19,9 @@ namespace {
 
 constexpr std::uint64_t look_at_target_every_ns = second_ns / 100;
 constexpr std::size_t event_rows_per_chunk = std::size_t{1} << 16;
-constexpr std::size_t many_faults = 500;               // in one drain
-constexpr std::uint64_t words_between_reports = 8192;  // to a waiting program that there is room again
+constexpr std::size_t many_faults = 500;  // in one drain
+// How often the ring's tail is stored, so that a waiting program goes on
+constexpr std::uint64_t words_between_reports = 8192;
 
 void try_output(const std::string& path) {
   const bool there = access(path.c_str(), F_OK) == 0;
@@ -52,8 +53,8 @@ recording::recording(const recording_settings& settings) : settings_(settings), 
   faults.everything = settings_.mode != profile_mode::sample;
   faults.mappings = settings_.mode == profile_mode::faults;
   faults.process = settings_.program;
-  // Mode full slows the program so much that its malloc takes longer than it would otherwise: the clock would count
-  // that.
+  // Only in mode sample: mode full slows the program so much that its malloc takes longer than it would otherwise,
+  // and the clock samples would count that.
   if (settings_.mode == profile_mode::sample) faults.clock_ns = clock_period(clock_sample_price());
   faults_.open(faults);
   begin_ns_ = raw_clock_ns();
@@ -65,7 +66,8 @@ recording::~recording() = default;
 
 std::string recording::place() const { return session_ ? session_->place() : std::string(); }
 
-// By one reading of the wall clock: a clock that is set meanwhile moves no process against another.
+// From a single reading of the wall clock, so that setting the clock meanwhile cannot shift processes against each
+// other.
 double recording::seconds_since_1970(std::uint64_t raw_ns) const {
   return begin_seconds_ + (static_cast<double>(raw_ns) - static_cast<double>(begin_ns_)) / 1e9;
 }
@@ -100,7 +102,7 @@ bool recording::drain_process(process_entry& process, std::uint64_t until_ns) {
   const auto report = [&process](std::size_t index) {
     ring_entry& ring = process.rings[index];
     ring.reported = ring.stream.position();
-    // release, pairs with the producer's acquire: these words have been read
+    // release, pairs with the producer's acquire in make_room: these words have been read
     process.memory->ring(index).tail.store(ring.reported, std::memory_order_release);
   };
   const std::uint64_t until = until_ns > process.start_ns ? until_ns - process.start_ns : 0;
@@ -108,7 +110,7 @@ bool recording::drain_process(process_entry& process, std::uint64_t until_ns) {
   for (std::size_t index = 0; index < process.rings.size(); ++index) {
     ring_entry& ring = process.rings[index];
     const std::uint64_t ring_words = process.memory->ring_words();
-    // acquire, pairs with the producer's release: the words below are written
+    // acquire, pairs with the producer's release in publish(): all words before `head` are written
     const std::uint64_t head = process.memory->ring(index).head.load(std::memory_order_acquire);
     const std::uint64_t waiting = head - ring.stream.position();
     if (waiting <= ring_words) {
@@ -135,7 +137,7 @@ bool recording::drain_process(process_entry& process, std::uint64_t until_ns) {
       }
     }
     if (first == nullptr || first->next_ns > until) break;
-    // All that this ring has before any other's next event.
+    // Takes all events that this ring has before the next event of any other ring.
     do {
       faults_until(first->next_ns);
       first->stream.take();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// recording: follows a program and all its descendants, and leaves a file for each that allocated enough to be looked at.
+// recording: follows a program and all its descendants, and writes a profile for each that allocated enough to be
+// worth one.
 //
-// Each drain takes the time first, then looks how far the rings and the fault events have come, and handles only what
-// is older than that time, in the order of times. An event may arrive late, but nothing that it made possible (another
-// thread's reuse of a block it freed) can have been handled before it: a free is published before the block goes, an
-// allocation before the program has it.
+// Each drain reads the clock first, then the positions of the rings and fault events, and handles only events older
+// than that time, in the order of their times. An event may arrive late, but nothing that depends on it (such as
+// another thread's reuse of a freed block) is handled before it: a free is published before the block is released,
+// an allocation before the program gets it.
 //
 // For one thread, which calls drain() as often as it can; a program whose ring is full waits for it.
 #pragma once
@@ -36,54 +37,59 @@ struct recording_settings {
   profile_mode mode = profile_mode::sample;
   std::uint64_t sample_bytes = std::uint64_t{512} << 10;
   bool keep_events = true;
-  double checkpoint_seconds = 5;  // at least so long from one to the next
+  double checkpoint_seconds = 5;  // shortest time between two checkpoints of a file
   std::string output;             // empty: tarn-PROGRAM-PID.prof here
-  std::string directory;          // where such files go; empty: here
-  std::uint32_t program = 0;      // it runs already; 0: it is to be started by this process
+  std::string directory;          // directory of files without a given name; empty: the current one
+  // A process that runs already (tarn attach); 0: this process starts the program
+  std::uint32_t program = 0;
   symbol_settings symbols;
   price_list prices;
-  std::optional<recorded_command> command;  // goes into the program's own file
-  nlohmann::json meta =
-      nlohmann::json::object();  // what the caller knows: kernel, thp, privilege, refused ...
+  std::optional<recorded_command> command;  // stored in the program's own file
+  // What the caller knows: kernel, thp, privilege, refused ...
+  nlohmann::json meta = nlohmann::json::object();
 };
 
 struct finished_file {
   std::string path;
-  std::string program;        // what it was started as
-  std::uint32_t process = 0;  // 0: it is of several
-  std::string problem;        // why it ends early; empty: it does not
+  std::string program;        // the name by which it was started
+  std::uint32_t process = 0;  // 0: the file holds several processes
+  std::string problem;        // why the file is incomplete; empty: it is complete
 };
 
 class recording {
  public:
-  // Throws profile_error. The settings' output is tried at once, so that a name that cannot be written to is told.
+  // Throws profile_error. Tries to open settings.output at once, so that an unusable name is reported before the
+  // program runs.
   explicit recording(const recording_settings& settings);
   ~recording();
   recording(const recording&) = delete;
   recording& operator=(const recording&) = delete;
 
-  // What the program must find in its environment; empty in mode faults.
+  // The value of session_variable for the program's environment; empty in mode faults.
   std::string place() const;
   const fault_events& faults() const noexcept { return faults_; }
 
-  // Takes what has come. True: there was much, and the next drain should come soon.
+  // Handles new events. True: there were many, and the next drain should come soon.
   bool drain();
-  // The program itself; and what it was when it ended, before its parent has waited for it.
+  // Tells the program's process id; and that it has ended, while it is still a zombie whose /proc entry can be
+  // read.
   void program_started(std::uint32_t process);
   void program_ended(int wait_status);
-  // Brings the file of a process up to date. Returns its path; `problem`: why there is none.
+  // Writes the file of a process as of now. Returns its path; `problem`: why there is none, or why it is
+  // incomplete.
   std::string store_now(std::uint32_t process, std::string& problem);
   // The processes that are being recorded.
   std::vector<std::uint32_t> running() const;
-  // The last drain; writes all files. What still runs is written as it stands.
+  // Drains a last time and writes all files, also those of processes that still run.
   void finish();
 
   const std::vector<finished_file>& files() const noexcept { return files_; }
-  // The program's own, after finish(); null: it was never seen.
+  // The program's own profile, after finish(); null: the program was never seen.
   const profile* main_profile() const noexcept { return main_profile_.get(); }
-  // After finish(): all processes that were recorded, those without a file as one for each name; the costliest first.
+  // After finish(): all recorded processes, the costliest first; those without a file of their own are summed up by
+  // name.
   const std::vector<process_summary>& processes() const noexcept { return summaries_; }
-  // Of those with a file, the costliest one's. Null: there is none.
+  // The profile of the costliest process with a file of its own. Null: there is none.
   const profile* costliest_profile() const noexcept {
     return costliest_profile_ ? costliest_profile_.get() : main_profile_.get();
   }
@@ -105,7 +111,7 @@ class recording {
   bool drain_rings(std::uint64_t until_ticks);
   bool drain_process(process_entry& process, std::uint64_t until_ns);
   void take_faults();
-  bool give(page_fault& fault);  // true: it has been moved from, or counted
+  bool give(page_fault& fault);  // true: `fault` was moved from, or counted
   void give(const clock_sample& sample);
   void follow_processes();
   void place_faults();
@@ -148,10 +154,11 @@ class recording {
   tick_clock clock_;
   std::unique_ptr<session_host> session_;
   fault_events faults_;
-  std::vector<std::unique_ptr<process_entry>> processes_;  // all that are not written yet
-  std::vector<std::unique_ptr<process_entry>> ended_;      // written, but for their symbols
+  std::vector<std::unique_ptr<process_entry>> processes_;  // processes that are still recorded
+  // Processes whose file is written except for its symbols
+  std::vector<std::unique_ptr<process_entry>> ended_;
   std::vector<page_fault> new_faults_;
-  std::vector<page_fault> early_faults_;  // of processes that have not arrived yet
+  std::vector<page_fault> early_faults_;  // faults of processes that have not arrived yet
   std::vector<mapping_event> new_mappings_;
   std::vector<process_event> new_processes_;
   std::vector<clock_sample> new_clock_;
@@ -163,10 +170,10 @@ class recording {
   std::uint32_t main_process_ = 0;
   int main_status_ = -1;
   std::uint64_t begin_ns_ = 0;  // on the raw clock
-  double begin_seconds_ = 0;    // since 1970, then
+  double begin_seconds_ = 0;    // wall clock at begin_ns_, since 1970
   std::uint64_t last_look_ns_ = 0;
-  std::size_t next_look_ = 0;      // into processes_
-  std::uint64_t last_serial_ = 0;  // of processes that no recorder numbers
+  std::size_t next_look_ = 0;      // index into processes_
+  std::uint64_t last_serial_ = 0;  // of processes without a recorder (mode faults)
   malloc_code_reader malloc_codes_;
   double unplaced_faults_ = 0;
   double lost_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// recording_end: what is looked at while a process waits at its end: what its memory consists of, and which of its blocks
-// can still be reached. The process waits for an answer as long as the collector shows signs of life.
+// recording_end: what is examined while a process waits at its end: what its memory consists of, and which of its
+// blocks can still be reached. The process waits as long as the collector shows signs of life.
 #include <time.h>
 
 #include <algorithm>
@@ -14,13 +14,13 @@ namespace tarn::profiler {
 
 namespace {
 
-// A look may take one part in so many of the time.
+// A memory split may take 1 / split_share of the time.
 constexpr std::uint64_t split_share = 50;
-// More memory than in any look before is worth one at once, up to this part of the time.
+// When the memory is higher than at any split before, a split is made at once, up to 1 / growth_share of the time.
 constexpr std::uint64_t growth_share = 20;
 constexpr double growth = 1.05;
 
-// Of this thread: what else runs meanwhile makes no look dearer.
+// Processor time of this thread, so that other load on the machine does not count.
 std::uint64_t processor_ns() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -29,7 +29,7 @@ std::uint64_t processor_ns() {
 
 }  // namespace
 
-// What the collector cannot know of: blocks from before, or of a parent.
+// Why leaks cannot be determined: the collector does not know all blocks. Empty: they can.
 std::string recording::no_leaks_because(const process_entry& process) const {
   if (settings_.mode == profile_mode::sample) return "mode sample does not know all blocks";
   if (process.parent_serial != 0) return "a forked process has its parent's blocks, too";
@@ -40,7 +40,7 @@ std::string recording::no_leaks_because(const process_entry& process) const {
 }
 
 void recording::split_memory(process_entry& process, std::uint64_t now) {
-  // What is not stored is not looked at; what has been looked at for the last time is on its way out.
+  // No split for a process without a file, and none after the last one, which look_at_end makes.
   if (process.looked_at_end || !is_worth_a_file(process)) return;
   const double resident = process.last.resident_bytes;
   const bool grows = resident > growth * process.split_resident &&
@@ -54,7 +54,7 @@ void recording::split_memory(process_entry& process, std::uint64_t now) {
   process.next_split_ns = now + std::max(process.memory_parts.interval_ns(), took * split_share);
 }
 
-// Tells a process whether it is to wait at its end.
+// Asks a process to wait at its end, if it is to be examined there.
 void recording::ask_to_wait(process_entry& process) {
   if (!process.memory || process.asked) return;
   const bool is_main = process.pid == main_process_;
@@ -66,12 +66,13 @@ void recording::ask_to_wait(process_entry& process) {
 
 void recording::look_at_end(process_entry& process) {
   if (!process.memory || process.looked_at_end || !process.memory->waits_at_end()) return;
-  // A process that came later with the same number is none of this recording's.
+  // Another process may have got the same id meanwhile.
   const auto status = read_process(process.pid);
   if (!status || status->start_ticks != process.start_ticks) return;
   process.looked_at_end = true;
   std::uint64_t last_beat = raw_clock_ns();
-  // Seldom: other processes wait for so many beats at most.
+  // Beats are limited to ten a second: a process that waits for the collector gives up after a number of beats
+  // without progress.
   const auto progress = [this, &last_beat] {
     const std::uint64_t now = raw_clock_ns();
     if (now - last_beat < second_ns / 10) return;
@@ -100,7 +101,8 @@ void recording::look_at_end(process_entry& process) {
   }
   stopped.reset();
   process.leak_look_ns = raw_clock_ns() - begin;
-  // release: what the process does now has not been looked at
+  // release, pairs with the process's acquire in process_ends: the examination is complete before the process goes
+  // on
   process.memory->released().store(1, std::memory_order_release);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// recording_faults: what the kernel tells of page faults and samples of its clock, and in mode faults of processes and
-// their mappings.
+// recording_faults: handles the kernel's page faults and clock samples, and in mode faults its events of processes
+// and mappings.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace tarn::profiler {
 
 namespace {
 
-// Of processes that are still starting, or have no recorder.
+// Faults kept for processes that are still starting; those of processes without a recorder are among them.
 constexpr std::size_t most_early_faults = std::size_t{1} << 16;
 
 }  // namespace
@@ -44,8 +44,8 @@ void recording::take_faults() {
   }
 }
 
-// False: its process has not arrived yet, and `fault` is as it was. A program takes its first faults before its recorder
-// starts.
+// False: the fault's process has not arrived yet, and `fault` is unchanged. A program's first faults come before
+// its recorder starts.
 bool recording::give(page_fault& fault) {
   process_entry* owner = by_process(fault.process);
   if (owner == nullptr) return false;
@@ -59,8 +59,8 @@ bool recording::give(page_fault& fault) {
   return true;
 }
 
-// Of a process before its recorder has started, nothing is counted; and nothing where malloc's code is not known, as then
-// the timed calls' figures stand.
+// Samples before the start of the process's recorder are not counted; nor are samples of a process where malloc's
+// code is not known: there the times of timed calls stand alone.
 void recording::give(const clock_sample& sample) {
   process_entry* owner = by_process(sample.process);
   if (owner == nullptr || !owner->memory || sample.time_ns < owner->start_ns) return;
@@ -106,7 +106,7 @@ recording::process_entry& recording::add_seen_process(std::uint32_t pid, process
   return entry;
 }
 
-// Mode faults: processes and their mappings as the kernel tells of them.
+// Mode faults: follows processes and their mappings by the kernel's events.
 void recording::follow_processes() {
   std::sort(
       new_processes_.begin(), new_processes_.end(),
@@ -142,7 +142,7 @@ void recording::follow_processes() {
   }
 }
 
-// Mode faults: a fault's site is who touched the memory, and what lies there.
+// Mode faults: a fault's site is the call path that touched the memory, and the name of its mapping.
 void recording::place_faults() {
   std::sort(new_faults_.begin(), new_faults_.end(),
             [](const page_fault& left, const page_fault& right) { return left.time_ns < right.time_ns; });
@@ -154,7 +154,8 @@ void recording::place_faults() {
     }
     std::uint32_t node = 0;
     for (auto caller = fault.callers.rbegin(); caller != fault.callers.rend(); ++caller) {
-      // The innermost is the instruction itself: symbols are looked up before a return address.
+      // The innermost address is the faulting instruction itself, not a return address. Symbols are looked up at
+      // address - 1, so add 1.
       const bool innermost = caller + 1 == fault.callers.rend();
       node = owner->model.node(node, *caller + (innermost ? 1 : 0));
     }

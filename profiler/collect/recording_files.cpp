@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// recording_files: the file of each process: its name, its content, and what is done where it cannot be written.
+// recording_files: the file of each process: its name, its content, and what happens if it cannot be written.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr int most_names = 1000;  // of one file, each tried where the one before exists
+constexpr int most_names = 1000;  // names tried for one file, as long as the one before exists
 
 }  // namespace
 
@@ -29,7 +29,7 @@ bool recording::is_taken(const std::string& path) const {
                      [&path](const finished_file& one) { return one.path == path; });
 }
 
-// `number`: from 1 on. A process that has called exec has several files.
+// `number` counts from 1; further numbers are for names that are taken, as by earlier images of the process.
 std::string recording::file_name(const process_entry& process, int number) const {
   const bool is_main = process.pid == main_process_ && !process.superseded;
   const std::string program = printable(process.command);
@@ -59,7 +59,7 @@ void recording::open_file(process_entry& process) {
       break;
     }
     try {
-      // A name that nobody has given may be foreseen: what lies there is somebody else's.
+      // A file of a name that the user did not choose is never overwritten.
       process.file = std::make_unique<table_writer>(
           path, is_named ? table_writer::start::replace : table_writer::start::fresh);
       process.path = path;
@@ -89,7 +89,7 @@ void recording::store(process_entry& process) {
   store_profile(*process.file, process.result, process.stored);
 }
 
-// Where the disk is full, single events are what a profile can best do without: the file begins anew with the rest.
+// If the disk is full, a profile can best do without single events: the file is written anew without them.
 void recording::give_up_events(process_entry& process, const std::string& why) {
   process.model.drop_events();
   process.stored = {};
@@ -125,23 +125,23 @@ void recording::flush_events(process_entry& process) {
   }
 }
 
-// What the recorder in the process has counted.
+// Adds the figures that the recorder counted in the process.
 void recording::add_recorder_figures(process_entry& process) {
   profile& result = process.result;
   double own = 0;
   if (process.memory) {
     const process_page& page = process.memory->page();
-    // relaxed: counts of their own
+    // relaxed: independent counters
     const auto checked = static_cast<double>(page.unwind_checked.load(std::memory_order_relaxed));
     const auto wrong = static_cast<double>(page.unwind_wrong.load(std::memory_order_relaxed));
     own = static_cast<double>(page.own_faults.load(std::memory_order_relaxed));
     const double before = std::min(own, static_cast<double>(page.own_faults_before));
     own -= before;
     result.other_faults += std::max(0.0, process.early_faults - before);
-    // The recorder times its long ways only, system calls included; the clock meets the short way of each call, too,
-    // but nothing in the kernel.
+    // The recorder times only its slow paths, system calls included. Clock samples also cover the fast path of each
+    // call, but nothing in the kernel. The larger figure is taken.
     const clock_counts& clock = process.model.clock();
-    // relaxed: a sum of its own
+    // relaxed: an independent sum
     result.recorder_ns = std::max(clock_.duration_ns(page.own_ticks.load(std::memory_order_relaxed)),
                                   clock.in_recorder * clock.ns_each);
     result.lost_events = process.memory->lost_events();
@@ -153,11 +153,11 @@ void recording::add_recorder_figures(process_entry& process) {
                      process.children.used.minor_faults;
   const double unseen = all - own - process.model.seen_faults();
   result.unseen_faults = std::max(0.0, unseen);
-  // The recorder's own were seen, too, at no block of the program's.
+  // The recorder's own faults were observed as well, on none of the program's blocks.
   result.other_faults = std::max(0.0, result.other_faults - std::min(own, std::max(0.0, -unseen)));
 }
 
-// Why time in malloc is that of timed calls alone; empty: it is not, or nothing is timed.
+// Why the time in malloc comes from timed calls alone; empty: it does not, or nothing is timed.
 std::string recording::why_without_clock(const process_entry& process) const {
   if (settings_.mode != profile_mode::sample) return {};
   constexpr const char* instead =
@@ -242,7 +242,7 @@ void recording::write(process_entry& process, bool last) {
   if (last) lost_ += process.result.lost_events;
 }
 
-// Names and types, once nobody waits for this process any more.
+// Adds symbols and types, after the processes have ended and nothing waits for the collector.
 void recording::finish_file(process_entry& process) {
   add_symbols(process.result, settings_.symbols);
   try {
@@ -309,13 +309,14 @@ bool recording::write_small_file(const profile& parts, const std::string& path) 
   return true;
 }
 
-// What has no file of its own gets one together, where it comes to as much as a file is for.
+// Writes one file for all processes without a file of their own, if together they are worth one.
 void recording::write_small_processes() {
   if (small_.empty()) return;
   process_summary all;
   for (const process_summary& each : small_.groups()) all.add(each);
   profile parts = small_.take();
-  // Of a group, as its file has it: what keeps a cost within a process's time is the group's there.
+  // A group's cost as its part of the merged file has it: the limit of a cost to a process's time is applied to the
+  // whole group there.
   const std::vector<profile> figures = figures_by_process(parts);
   for (std::size_t group = 0; group < figures.size(); ++group)
     small_.groups()[group].charged = cost_of_all(figures[group]);

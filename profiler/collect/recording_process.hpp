@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// recording_process: what a recording knows of one process image, from a start of recording to exec or the end. Owned by
-// the recording, for one thread. Invariant: ring i of `rings` is ring i of `memory`.
+// recording_process: the state of a recording for one process image, from the start of its recording to exec or to
+// its end. Owned by the recording, for one thread. Invariant: ring i of `rings` is ring i of `memory`.
 #pragma once
 
 #include <sys/types.h>
@@ -23,9 +23,9 @@
 
 namespace tarn::profiler {
 
-// What a process may tell of; a program has some hundreds at most.
+// Limits for what a process may tell; a program has some hundreds of modules at most.
 inline constexpr std::size_t most_modules = 8192;
-inline constexpr std::size_t most_lines = std::size_t{1} << 18;  // of scripts
+inline constexpr std::size_t most_lines = std::size_t{1} << 18;  // source lines of interpreted functions
 
 struct recording::ring_entry {
   event_stream stream;
@@ -43,55 +43,57 @@ struct recording::process_entry final : module_sink {
   std::vector<ring_entry> rings;           // of `memory`
   std::uint64_t serial = 0;
   std::uint64_t parent_serial = 0;
-  std::uint32_t pid = 0;  // by the kernel's word
-  uid_t user = 0;         // likewise, when it began
+  std::uint32_t pid = 0;  // as told by the kernel
+  uid_t user = 0;         // likewise, when the recording began
   std::uint32_t parent_pid = 0;
   std::string program;  // the executable file
-  std::string command;  // what it was started as
+  std::string command;  // the name by which it was started
   std::string allocator;
   std::vector<std::string> arguments;
   std::uint64_t start_ns = 0;     // on the raw clock
   double start_seconds = 0;       // since 1970
-  std::uint64_t start_ticks = 0;  // of the process, as /proc has it
+  std::uint64_t start_ticks = 0;  // start time of the process, from /proc
   usage_figures at_start;
-  process_figures last;  // the newest that is known
+  process_figures last;  // the newest figures
   bool has_last = false;
   double peak_resident = 0;
-  bool is_peak_exact = false;  // the kernel's own figure, of the end
-  bool overwritten = false;    // some of what it told: no recorder writes such words
-  bool superseded = false;     // by a later image of the same process
-  double early_faults = 0;     // seen before the recording began, without those on the recorder's memory
-  // What small forked children did is this process's: the model has their blocks, this the rest.
+  bool is_peak_exact = false;  // peak_resident is the kernel's own figure, read at the end
+  // Its ring or words were overwritten: it contains words that no recorder writes
+  bool overwritten = false;
+  bool superseded = false;  // by exec: a later image of the same process is recorded
+  double early_faults = 0;  // faults before the recording began, except those on the recorder's memory
+  // Sums over small forked children, whose profile is merged into this process's: the model has their blocks, this
+  // has the rest.
   struct {
     double processes = 0;
     double allocations = 0;
     double own_faults = 0;  // the recorder's
     process_figures used;
   } children;
-  std::optional<malloc_code> malloc_at;  // looked for at the first sample of the clock
+  std::optional<malloc_code> malloc_at;  // found at the first clock sample
   std::vector<page_fault> faults;
   std::size_t next_fault = 0;
-  std::set<std::pair<std::string, std::uint64_t>> loaded_at;  // modules that were told: path and base
-  profile result;                                             // modules and counters are kept here
+  std::set<std::pair<std::string, std::uint64_t>> loaded_at;  // modules told so far: path and base
+  profile result;  // filled when it is written; modules and counters are collected here
   std::unique_ptr<table_writer> file;
   std::string path;
   std::string problem;
-  std::string without_events;  // why the file holds none although they were wanted
+  std::string without_events;  // why the file holds no events although they were wanted
   bool has_events = false;
-  bool has_command = false;  // in the file
+  bool has_command = false;  // the command is in the file
   stored_rows stored;
-  memory_regions regions;  // mode faults: what lies where
+  memory_regions regions;  // mode faults: the mappings by address
   timeline looks;
   memory_splitter memory_parts;
   std::uint64_t next_split_ns = 0;
   std::uint64_t split_spent_ns = 0;
-  double split_resident = 0;   // the most at any look at what the memory consists of
-  bool asked = false;          // to wait at its end
-  bool looked_at_end = false;  // it has waited, and `leaks` is there
+  double split_resident = 0;   // highest resident memory at any memory split
+  bool asked = false;          // the process was asked to wait at its end
+  bool looked_at_end = false;  // it has waited, and `leaks` is filled
   leak_answer leaks;
   std::uint64_t leak_look_ns = 0;
   std::uint64_t next_counters_ns = 0;
-  std::uint64_t next_look_ns = 0;  // whether it still runs, and its peak
+  std::uint64_t next_look_ns = 0;  // next check whether it still runs, and of its peak
   std::uint64_t next_names_ns = 0;
   std::uint64_t next_checkpoint_ns = 0;
 

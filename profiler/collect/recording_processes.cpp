@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // recording_processes: recorded processes from the arrival of their memory to their end.
 //
-// Who a process is, the kernel says. What its page says is its own business: it may make its own figures wrong. The one
-// figure that reaches others is that of its parent, whose profile takes in what small children did: a serial that only
-// the parent's descendants know, and the same user, make it the parent's child.
+// The kernel tells a process's id and user. Everything else is told by its own page, and can falsify its own
+// figures only. The one exception is its parent, whose profile takes in what small children did: it is accepted if
+// the process knows the parent's serial, which only its descendants do, and has the same user.
 #include <fmt/core.h>
 #include <signal.h>
 
@@ -24,24 +24,25 @@ namespace {
 
 constexpr std::uint64_t look_every_ns = second_ns / 20;
 constexpr std::uint64_t names_every_ns = second_ns;
-// All processes together are looked at so often that it takes a few per cent of a processor.
+// Least time per process between two readings of its counters, so that reading all of them takes a few per cent of
+// a processor.
 constexpr std::uint64_t least_ns_between_counters = 500'000;
 constexpr std::uint64_t first_checkpoint_ns = 5 * second_ns;
-// A checkpoint may take one part in so many of the time.
+// Checkpoints may take 1 / checkpoint_share of the time.
 constexpr std::uint64_t checkpoint_share = 50;
-constexpr std::size_t most_looks = 32;  // at processes, each time
-constexpr int most_arrivals = 1024;     // each time: more than a socket of the kernel's holds
+constexpr std::size_t most_looks = 32;  // processes looked at in one round
+constexpr int most_arrivals = 1024;     // per drain; more than a socket's queue holds
 
 // A child that did less than this leaves no file of its own.
 constexpr double file_allocations = 10000;
 constexpr double file_bytes = 16 << 20;
 constexpr double file_faults = 4096;
 constexpr std::size_t most_files = 200;
-constexpr std::ptrdiff_t most_images = 16;  // of one process, with files of their own
+constexpr std::ptrdiff_t most_images = 16;  // images of one process that get a file of their own
 
 bool exists(std::int32_t process) { return kill(process, 0) == 0 || errno == EPERM; }
 
-// False: it has called exec since, and its command line is the next program's.
+// False: the process has called exec since, so its command line is that of the next program.
 bool runs_file_named(std::uint32_t process, const std::string& program) {
   std::error_code error;
   const auto now = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", process), error);
@@ -58,7 +59,7 @@ std::uint64_t recording::checkpoint_ns() const {
 }
 
 recording::process_entry* recording::by_process(std::uint32_t process) {
-  // The newest image is the one that runs.
+  // The newest image is the current one.
   for (auto at = processes_.rbegin(); at != processes_.rend(); ++at) {
     if ((*at)->pid == process) return at->get();
   }
@@ -72,7 +73,7 @@ recording::process_entry* recording::by_serial(std::uint64_t serial) {
   return nullptr;
 }
 
-// That of the same user: what a process of other rights has told does not get into its profile.
+// Only a parent of the same user: what a process of other rights has told must not get into its profile.
 recording::process_entry* recording::parent_of(const process_entry& process) {
   process_entry* parent = by_serial(process.parent_serial);
   return parent != nullptr && parent->user == process.user ? parent : nullptr;
@@ -86,7 +87,7 @@ void recording::take_arrivals() {
   }
 }
 
-// The process has called exec. What it had told is whole.
+// The process has called exec: ends the earlier image. `usage` is the process's usage at that time.
 void recording::end_earlier_image(process_entry& earlier, const usage_figures& usage) {
   earlier.superseded = true;
   earlier.last.minor_faults = static_cast<double>(usage.minor_faults);
@@ -109,9 +110,9 @@ void recording::add_process(arrival&& from) {
   auto added = std::make_unique<process_entry>(models);
   process_entry& entry = *added;
   entry.serial = page.serial;
-  // A serial that somebody has already is a false one: it would divert the figures of that process's children.
+  // A serial that another process has already is forged: it would divert the figures of that process's children.
   if (by_serial(entry.serial) != nullptr) entry.serial = 0;
-  // A process is forked once.
+  // Only the first image was made by fork; after exec there is no parent to add to.
   entry.parent_serial = is_first_image ? page.parent_serial : 0;
   entry.pid = from.process;
   entry.user = from.user;
@@ -122,11 +123,12 @@ void recording::add_process(arrival&& from) {
   entry.start_seconds = seconds_since_1970(entry.start_ns);
   entry.at_start = at_start;
   if (runs_file_named(entry.pid, entry.program)) entry.arguments = command_line_of(entry.pid);
-  // A program that has ended by now, or become another one, is the one that the caller has started.
+  // If the main program has ended already or has called exec, its arguments are those that the caller started it
+  // with.
   if (entry.arguments.empty() && entry.pid == main_process_ && is_first_image) {
     entry.arguments = settings_.meta.value("arguments", std::vector<std::string>());
   }
-  // Another one, or where /proc shows nothing: as its recorder has told.
+  // Another process, or /proc cannot be read: use what its recorder has told.
   if (entry.arguments.empty() && page.command[0] != 0) entry.arguments = {text_of(page.command)};
   entry.command = process_name(entry.arguments, entry.program);
   entry.memory = std::move(from.memory);
@@ -138,8 +140,8 @@ void recording::add_process(arrival&& from) {
   if (const process_entry* parent = by_serial(entry.parent_serial)) {
     entry.result.modules = parent->result.modules;
     entry.loaded_at = parent->loaded_at;
-    if (entry.program.empty()) entry.program = parent->program;  // it sees no /proc
-    entry.command = parent->command;                             // its own may be a title by now
+    if (entry.program.empty()) entry.program = parent->program;  // the process sees no /proc
+    entry.command = parent->command;  // the process's own name may have been changed to a title
   }
   const std::uint64_t now = raw_clock_ns();
   entry.next_counters_ns = now;
@@ -157,7 +159,7 @@ void recording::look_for_rings(process_entry& process) {
 
 void recording::take_exit_figures(process_entry& process) {
   const process_page& page = process.memory->page();
-  // acquire, pairs with the process's release: at_exit is there
+  // acquire, pairs with the process's release in process_ends: at_exit is filled
   if (process.superseded || page.ended.load(std::memory_order_acquire) == 0) return;
   const usage_figures at_exit = page.at_exit;
   const auto raise = [](double& figure, std::uint64_t to) {
@@ -167,7 +169,7 @@ void recording::take_exit_figures(process_entry& process) {
   raise(process.last.major_faults, at_exit.major_faults);
   raise(process.last.user_ns, at_exit.user_ns);
   raise(process.last.system_ns, at_exit.system_ns);
-  // Where it has grown since the recording began, it is this image's.
+  // The kernel's peak covers earlier images too; it is this image's if it has grown since the recording began.
   if (at_exit.peak_bytes <= process.at_start.peak_bytes) return;
   raise(process.peak_resident, at_exit.peak_bytes);
   process.is_peak_exact = true;
@@ -204,8 +206,8 @@ void recording::add_counters(process_entry& process, bool at_end) {
   raise_peak(process, row.resident_bytes);
 }
 
-// The kernel's peak is that of the process's whole life: where nothing has grown since tarn attach, it is
-// of before, and 0 is returned.
+// The kernel's peak of resident memory. It covers the process's whole life: after tarn attach, 0 is returned if it
+// has not grown since.
 double recording::kernel_peak_of(const process_entry& process) const {
   const double peak = peak_resident_of(process.pid);
   const bool is_of_before =
@@ -220,7 +222,7 @@ void recording::raise_peak(process_entry& process, double resident_bytes) {
     process.stored.counters = 0;
 }
 
-// What changes seldom, or is dear to ask for. True: the process is over.
+// Reads what changes seldom or is expensive to read. True: the process has ended.
 bool recording::look_closely(process_entry& process, std::uint64_t now) {
   process.next_look_ns = now + look_every_ns;
   if (!exists(static_cast<std::int32_t>(process.pid))) return true;
@@ -240,7 +242,7 @@ void recording::look_after_processes(bool all) {
   std::vector<process_entry*> ended;
   const std::size_t looks = std::min(processes_.size(), all ? processes_.size() : most_looks);
   for (std::size_t look = 0; look < looks; ++look) {
-    // The kernel's buffers must not run over meanwhile.
+    // Keeps the kernel's buffers of fault events from overflowing meanwhile.
     if (look % 8 == 7) take_faults();
     next_look_ = next_look_ + 1 < processes_.size() ? next_look_ + 1 : 0;
     const auto& process = processes_[next_look_];
@@ -252,7 +254,7 @@ void recording::look_after_processes(bool all) {
     }
     ask_to_wait(*process);
     const bool over = (all || now >= process->next_look_ns) && look_closely(*process, now);
-    // The program itself is told of by its parent, which this process is.
+    // The end of the main program is reported by program_ended(), as this process is its parent.
     if (over && (all || process->pid != main_process_)) {
       ended.push_back(process.get());
     } else if (now >= process->next_checkpoint_ns && is_worth_a_file(*process)) {
@@ -300,7 +302,7 @@ bool recording::is_worth_a_file(double allocations, double bytes, double faults)
   return allocations >= file_allocations || bytes >= file_bytes || faults >= file_faults;
 }
 
-// A forked child is a part of what its parent does; others are summed up by name.
+// A small forked child is merged into its parent; others are summed up by name.
 void recording::end_without_file(process_entry& process) {
   process_entry* parent = parent_of(process);
   if (parent == nullptr) {
@@ -313,7 +315,7 @@ void recording::end_without_file(process_entry& process) {
   sum.processes += 1 + process.children.processes;
   sum.allocations += process.model.allocations();
   sum.own_faults += process.children.own_faults;
-  // relaxed: a count of its own
+  // relaxed: an independent counter
   if (process.memory)
     sum.own_faults += static_cast<double>(process.memory->page().own_faults.load(std::memory_order_relaxed));
   const counter_row& used = process.result.counters.back();
@@ -346,7 +348,7 @@ void recording::end_process(process_entry& process) {
   std::unique_ptr<process_entry> kept = std::move(*at);
   processes_.erase(at);
   if (kept->path.empty()) return;
-  kept->model = process_model(model_settings{});  // its blocks are of no more use
+  kept->model = process_model(model_settings{});  // frees the memory of its blocks
   ended_.push_back(std::move(kept));
 }
 

@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::uint64_t full_ring_bytes = std::uint64_t{512} << 10;
 constexpr std::uint64_t sample_ring_bytes = std::uint64_t{64} << 10;
-constexpr int most_descriptors = 4;  // that a message is taken apart for; the kernel closes those beyond
-constexpr int most_strangers = 256;  // at messages that are of no use, one after another
+constexpr int most_descriptors = 4;  // descriptors received with one message; the kernel closes the others
+constexpr int most_strangers = 256;  // messages of strangers that one call skips at most
 
 std::uint64_t random_number() {
   std::uint64_t number = 0;
@@ -37,7 +37,8 @@ std::uint64_t random_number() {
   return number;
 }
 
-// Gets the kernel's word on who sends. -1, and errno: it could not be made.
+// A bound datagram socket on which the kernel names each sender (SO_PASSCRED). -1, with errno: it could not be
+// made.
 int bound_socket(const sockaddr_un& address, std::size_t length) {
   const int made = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int yes = 1;
@@ -51,7 +52,7 @@ int bound_socket(const sockaddr_un& address, std::size_t length) {
   return -1;
 }
 
-// What came with a message. Closes the descriptors.
+// The ancillary data of a message: descriptors and the sender. Closes the descriptors.
 struct attachments {
   int files[most_descriptors] = {-1, -1, -1, -1};
   int count = 0;
@@ -93,7 +94,7 @@ session_host::session_host(record_mode mode, std::uint64_t sample_bytes, const t
 }
 
 session_host::~session_host() {
-  // relaxed: a program that still runs finds it out when its ring is full
+  // relaxed: a program that still runs notices when its ring is full
   header_->recording.store(0, std::memory_order_relaxed);
   munmap(header_, sizeof(session_header));
   for (const int file : {header_file_, named_socket_, placed_socket_, socket_place_}) {
@@ -125,7 +126,8 @@ void session_host::open_named_socket() {
   }
 }
 
-// A name in the file system is needed for a moment only: programs take the way through this process's descriptor.
+// The socket's name in the file system is removed at once: programs reach it through this process's O_PATH
+// descriptor (/proc/PID/fd).
 void session_host::open_placed_socket() {
   std::error_code error;
   std::string folder = (std::filesystem::temp_directory_path(error) / "tarn-XXXXXX").string();

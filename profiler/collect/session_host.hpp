@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// session_host: makes the header of a session, and takes the files that recorded processes send.
-// Owned by the recording, for one thread. Anybody may send something to the socket: what is not of the session, or is no
+// session_host: makes the header of a session, and receives the files that recorded processes send. Owned by the
+// recording, for one thread. Any process may send something to the sockets: what is not of the session, or is no
 // process file, is closed at once.
 #pragma once
 
@@ -18,10 +18,10 @@
 
 namespace tarn::profiler {
 
-// A process begins to record.
+// A process that begins to record.
 struct arrival {
   std::unique_ptr<process_memory> memory;
-  // By the kernel's word, in the collector's namespaces.
+  // As told by the kernel, in the collector's namespaces.
   std::uint32_t process = 0;
   uid_t user = 0;
 };
@@ -37,7 +37,7 @@ class session_host {
   // The value of session_variable for the program.
   std::string place() const;
   session_header& header() noexcept { return *header_; }
-  // The next process that has sent its file. Does not wait. Nothing: there is none now.
+  // The next process that has sent its file. Does not wait; empty: there is none now.
   std::optional<arrival> receive();
 
  private:
@@ -49,8 +49,9 @@ class session_host {
   int header_file_ = -1;
   session_header* header_ = nullptr;
   int named_socket_ = -1;
-  int placed_socket_ = -1;  // for processes of other network namespaces; -1: there is no place for one
-  int socket_place_ = -1;   // the place in the file system, which has no name any more
+  // For processes in other network namespaces; -1: no directory for it could be made
+  int placed_socket_ = -1;
+  int socket_place_ = -1;  // O_PATH descriptor of the placed socket, whose name is removed
   std::uint64_t address_ = 0;
   std::uint64_t secret_ = 0;
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// small_processes: what processes did that are too small for a file of their own, by the name they were started as: their
-// sites are joined, their sums kept. A build starts thousands of them.
-// Not thread-safe.
+// small_processes: sums up processes too small for a file of their own, by the name by which they were started:
+// equal sites are joined, sums are kept. A build starts thousands of such processes. Not thread-safe.
 #pragma once
 
 #include <map>
@@ -15,14 +14,14 @@ namespace tarn::profiler {
 
 class small_processes {
  public:
-  // A process that has ended; its symbols are not needed.
+  // Adds a process that has ended. Its symbols are not used.
   void add(const profile& p, const process_summary& summary);
 
   bool empty() const noexcept { return groups_.empty(); }
-  // One for each name.
+  // One group per name.
   const std::vector<process_summary>& groups() const noexcept { return groups_; }
   std::vector<process_summary>& groups() noexcept { return groups_; }
-  // As a merged profile, one process for each name, in the order of groups(). Once.
+  // The merged profile, with one process per name, in the order of groups(). May be called once.
   profile take() { return merger_.take(); }
 
  private:

@@ -58,7 +58,8 @@ bool read_registers(stopped_process::thread& into) {
   return true;
 }
 
-// Only stops are taken: the end of a thread stays for its parent. Nothing: it has not stopped within the time.
+// Waits for stops only: the exit status of a thread is left for its parent. False: the thread has not stopped
+// within most_wait_ns.
 bool wait_for_stop(pid_t id, int& status) {
   const std::uint64_t until = raw_clock_ns() + most_wait_ns;
   do {
@@ -78,7 +79,7 @@ bool wait_for_stop(pid_t id, int& status) {
 }  // namespace
 
 stopped_process::stopped_process(pid_t process) : process_(process) {
-  // Threads that have not stopped yet may start others.
+  // Threads that do not stand still yet may start new ones, so repeat until none is found.
   while (problem_.empty() && stop_new_threads()) {
   }
   if (problem_.empty() && threads_.empty()) problem_ = "the process has ended";
@@ -88,7 +89,7 @@ stopped_process::~stopped_process() {
   for (const thread& each : threads_) ptrace(PTRACE_DETACH, each.id, nullptr, static_cast<long>(each.signal));
 }
 
-// False: there are no new ones.
+// False: there were no new threads.
 bool stopped_process::stop_new_threads() {
   bool any = false;
   for (const pid_t id : threads_of(process_)) {
@@ -119,7 +120,8 @@ bool stopped_process::stop(pid_t id) {
     problem_ = "a thread sleeps in the kernel where nothing can stop it";
     return false;
   }
-  // A stop before a signal is delivered, or the one that was asked for.
+  // The thread stopped either for PTRACE_INTERRUPT, or before the delivery of a signal, which is passed on at
+  // detach.
   added.signal = status >> 8 == event_stop ? 0 : status & 0x7f;
   if (!read_registers(added)) problem_ = "the registers of a thread cannot be read";
   return true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// stopped_process: a process of which all threads stand still while this object lives, and their registers. They go on
-// afterwards as if nothing had been: signals that came meanwhile are delivered then.
-// For one thread of this process. The kernel must allow it to trace the process.
+// stopped_process: a process whose threads are all stopped (ptrace) while this object lives, and their registers.
+// Afterwards they go on as if nothing had happened: signals that arrived meanwhile are delivered then. For one
+// thread. The kernel must allow this process to trace the other.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,7 @@ class stopped_process {
  public:
   struct thread {
     pid_t id = 0;
-    int signal = 0;  // that it was about to get
+    int signal = 0;  // that it was about to receive; 0: none
     std::uint64_t stack_pointer = 0;
     std::vector<std::uint64_t> registers;
   };
@@ -26,7 +26,7 @@ class stopped_process {
   stopped_process(const stopped_process&) = delete;
   stopped_process& operator=(const stopped_process&) = delete;
 
-  // Why not all threads stand still; empty: they do.
+  // Why not all threads could be stopped; empty: all are.
   const std::string& problem() const noexcept { return problem_; }
   const std::vector<thread>& threads() const noexcept { return threads_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// thin_rows: leaves about every second row of a history out. Of two neighbours the one with more resident memory stays; the
-// first row and the last one always do.
+// thin_rows: removes about every second row of a history. Of two neighbours the one with more resident memory
+// stays; the first row and the last one always stay.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr unsigned counter_shift = 5;  // about 10 ns of a processor's counter
+constexpr unsigned counter_shift = 5;  // a tick is 32 counts: about 10 ns at 3 GHz
 constexpr unsigned clock_shift = 4;
 constexpr std::uint64_t first_stretch_ns = 20'000'000;
 
@@ -55,7 +55,7 @@ tick_clock::tick_clock(tick_source source) : source_(source), shift_(clock_shift
   learn();
 }
 
-// The two clocks as near together as they can be read: of several tries the one that took least.
+// Reads both clocks at nearly the same moment: of several attempts, the one that took least time.
 tick_clock::reading tick_clock::read() const {
   reading best;
   std::uint64_t least = ~std::uint64_t{0};

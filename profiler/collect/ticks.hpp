@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ticks: which clock the recorder stamps its events with, and what its ticks are in ns of CLOCK_MONOTONIC_RAW, by which
-// page faults are stamped.
+// ticks: the clock with which the recorder stamps its events, and the conversion of its ticks to ns of
+// CLOCK_MONOTONIC_RAW, with which the kernel stamps page faults.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@ inline constexpr std::uint64_t second_ns = 1'000'000'000;
 
 std::uint64_t raw_clock_ns();
 
-// The processor's counter where the kernel itself keeps time by it; else the system's clock.
+// The processor's counter if the kernel itself relies on it; otherwise CLOCK_MONOTONIC_RAW.
 tick_source best_tick_source();
 
-// Learns while it runs: the longer the stretch since it was made, the better the ratio. Not thread-safe.
+// Measures the ratio of the two clocks by learn(): the longer since construction, the more exact. The constructor
+// busy-waits for 20 ms for a first ratio. Not thread-safe.
 class tick_clock {
  public:
   explicit tick_clock(tick_source source);
@@ -27,7 +28,7 @@ class tick_clock {
   void learn();
   std::uint64_t to_ns(std::uint64_t ticks) const noexcept;
   std::uint64_t from_ns(std::uint64_t ns) const noexcept;
-  // Of ticks that are not shifted.
+  // Takes ticks of the source, not shifted.
   double duration_ns(std::uint64_t ticks) const noexcept { return static_cast<double>(ticks) * ns_per_tick_; }
 
  private:

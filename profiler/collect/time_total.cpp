@@ -20,11 +20,12 @@ time_total total_time(const timed_total& timed, const clock_counts& clock) {
   if (clock.ns_each <= 0 || clock.all <= 0) return result;
   const double large_half = timed.large_ns / 2;
   const double by_clock = std::max(0.0, clock.in_malloc * clock.ns_each - large_half);
-  // One sample more than there are: none does not mean that there is nothing. A value of an even distribution over a
-  // stretch has a twelfth of its square as the variance.
+  // One sample more than were taken: no sample does not mean no time. A uniform distribution over a range has
+  // range^2 / 12 as its variance.
   const double clock_variance =
       clock.ns_each * clock.ns_each * (clock.in_malloc + 1) + timed.large_ns * timed.large_ns / 12;
-  // A part of the true time, which may be either figure: of one that is far too low, the same part would promise too much.
+  // The error is a share of the true time, which either figure may be near to; a share of a timed figure that is
+  // far too low would be too small.
   const double error = timed_calls_error * std::max(timed.small_ns, by_clock);
   const double timed_variance = timed.small_variance + error * error;
   result.clock_part = timed_variance / (timed_variance + clock_variance);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// time_total: how long a process was in malloc in all, from its timed calls and from samples of the clock.
+// time_total: the total time of a process in malloc, from its timed calls and from clock samples.
 //
-// Two readings of a counter around a short call tell too little: the processor ends the call after the second reading.
-// Samples of the clock have no such error, but say little of the sites, and a few of them say little at all. So the sites'
-// times are those of the timed calls, all times the factor that makes their sum the best figure of both: the mean of the
-// two, each weighed by the inverse of its variance. That of the timed calls is mostly their systematic error.
+// Reading a counter before and after a short call is biased: out-of-order execution lets the call finish after the
+// second reading. Clock samples have no such bias, but say little about single sites, and a few of them say little
+// at all. So each site's time is that of its timed calls times one factor for all sites, chosen so that their sum
+// is the best estimate of the total: the mean of both figures, weighted by the inverse of their variances. The
+// variance of the timed calls is mostly their systematic error.
 //
-// A call for a large block is long, so its time is right as it is, and mostly the kernel's, whose part of it is not known.
-// The factor is for the others; the clock's samples, which are of user space, are taken to hold half of the large blocks'
-// time, give or take the other half.
+// A call for a large block takes long, so its measured time is right, and most of it is spent in the kernel; how
+// much is not known. The factor applies to the other calls. Clock samples are of user space: they are assumed to
+// contain half of the large blocks' time, with an uncertainty of the other half.
 //
 // Any thread.
 #pragma once
@@ -17,7 +18,7 @@
 
 namespace tarn::profiler {
 
-// Samples of the clock in user space.
+// Numbers of clock samples in user space.
 struct clock_counts {
   double ns_each = 0;  // 0: the clock was not sampled
   double all = 0;
@@ -27,22 +28,23 @@ struct clock_counts {
   void add(const clock_counts& more) noexcept;
 };
 
-// Sums over the timed calls' sites.
+// Sums over all sites, from timed calls.
 struct timed_total {
   double small_ns = 0;
-  double small_variance = 0;  // of the sampling
+  double small_variance = 0;  // variance due to sampling
   double large_ns = 0;
 };
 
 struct time_total {
-  double factor = 1;      // of the small blocks' times
-  double clock_part = 0;  // 0: the timed calls' figure stands; 1: the clock's
-  // Standard errors of the small blocks' time, as parts of it. That of the clock is another one in each recording.
+  double factor = 1;      // multiplies the times of calls for small blocks
+  double clock_part = 0;  // weight of the clock's figure; 0: timed calls alone, 1: clock alone
+  // Standard errors of the time for small blocks, as shares of it. The clock's error is independent in each
+  // recording; the systematic error of timed calls is the same in all of them.
   double clock_error = 0;
   double systematic_error = 0;
 };
 
-// What timed calls were wrong by on 15 programs, as a standard error; docs/design/0023-estimators.md.
+// Standard error of timed calls as measured on 15 programs; docs/design/0023-estimators.md.
 inline constexpr double timed_calls_error = 0.35;
 
 time_total total_time(const timed_total& timed, const clock_counts& clock);

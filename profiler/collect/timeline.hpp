@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// timeline: when the state of a process is looked at, and which of the looks are kept: each at first, then fewer, so that
-// they stay bounded in number however long the process runs. Of two neighbours the one with more resident memory stays.
-// Invariant: at most most_rows rows; the first and the last one are always kept; times do not fall.
-// Not thread-safe.
+// timeline: when the counters of a process are read, and which rows are kept: all at first, then fewer, so that
+// their number stays bounded however long the process runs. Of two neighbours the one with more resident memory
+// stays. Invariant: at most most_rows rows; the first and the last one are always kept; times do not decrease. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,10 @@ class timeline {
   static constexpr std::size_t most_rows = 4096;
 
   std::uint64_t interval_ns() const noexcept { return interval_ns_; }
-  // Appends `row`. True: rows have been left out, so that what was stored before has to be stored anew.
+  // Appends `row`. True: rows have been removed, so rows that were stored in the file before must be stored again.
   bool add(std::vector<counter_row>& rows, const counter_row& row);
-  // So much was resident at some moment up to now: the newest row takes it, where no row has as much. True: it did.
+  // Some time up to now, `resident_bytes` were resident: if no row has as much, the newest row is raised to it.
+  // True: it was.
   bool raise(std::vector<counter_row>& rows, double resident_bytes);
 
  private:
