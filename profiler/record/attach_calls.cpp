@@ -13,7 +13,8 @@ using namespace tarn::profiler::recorder;
 
 namespace {
 
-// What libc and the dynamic linker allocate for the recorder is not the program's.
+// Marks the calling thread as busy: what libc and the dynamic linker allocate for the recorder is not the
+// program's. Preserves errno.
 class own_work {
  public:
   own_work() { self.busy = calling; }
@@ -43,9 +44,9 @@ attach_result result_of(begin_result begun) {
   return attach_result::no_file;
 }
 
-// Whether somebody takes what this process tells.
+// Whether a collector still takes this process's events.
 bool is_recording_taken() {
-  // relaxed, both: a collector that ends meanwhile is noticed later
+  // relaxed, both: the end of a collector meanwhile is noticed later
   return process->detached.load(std::memory_order_relaxed) == 0 &&
          session.header->recording.load(std::memory_order_relaxed) != 0 &&
          tarn::os::system_call(SYS_kill, session.header->collector, 0) != -ESRCH;
@@ -67,7 +68,7 @@ long tarn_record_attach(const char* place) {
     return static_cast<long>(attach_result::left_over);
   }
   if (!find_real_functions()) return static_cast<long>(attach_result::no_memory);
-  library_closing();  // which happened unseen
+  library_closing();  // libraries may have been closed before the hook of dlclose took effect
   library_closed();
   look_for_operators();
   const attach_result result = result_of(begin_recording(place));

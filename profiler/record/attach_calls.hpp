@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// attach_calls: the functions of libtarn_record that are called in a running program from outside, to begin and to end
-// its recording there. Each is called by one of the program's threads, which is stopped at a place where it holds no lock
-// of malloc or of the dynamic linker. One caller at a time.
+// attach_calls: the functions of libtarn_record that `tarn attach` calls in a running program, to begin and to end
+// its recording. Each is executed by one of the program's threads, which was stopped at a point where it holds no
+// lock of malloc or of the dynamic linker. One caller at a time.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,29 @@ namespace tarn::profiler {
 
 enum class attach_result : long {
   recording = 0,
-  already = 1,  // it is being recorded
+  already = 1,  // the process is being recorded already
   no_memory = 2,
   no_session = 3,  // the header of the session cannot be opened
   no_file = 4,     // the process file cannot be made, or the collector did not get it
-  no_slots = 5,    // the system did not let one slot be changed
+  no_slots = 5,    // not a single import slot could be changed
   preloaded = 6,   // the recorder was there from the program's start
-  left_over = 7,   // of a recording whose collector has gone: to be released before the next
+  left_over = 7,   // a recording is left whose collector has gone: release it, then attach again
 };
 
-// Results in the low 32 bits; how many slots were refused above them.
+// A result is an attach_result in the low 32 bits, and the number of refused slots above them.
 inline constexpr unsigned refused_shift = 32;
 
-inline constexpr const char* attach_function =
-    "tarn_record_attach";  // long (const char* place): an attach_result
+// Long (const char* place): an attach_result
+inline constexpr const char* attach_function = "tarn_record_attach";
 inline constexpr const char* look_function = "tarn_record_look";  // long (): slots of libraries that are new
-inline constexpr const char* detach_function =
-    "tarn_record_detach";  // long (): slots that could not be put back
-inline constexpr const char* release_function =
-    "tarn_record_release";  // long (): 1 all is given back, 0 not yet
+// Long (): slots that could not be put back
+inline constexpr const char* detach_function = "tarn_record_detach";
+// Long (): 1 all is given back, 0 not yet
+inline constexpr const char* release_function = "tarn_record_release";
 // const uint32_t* (): a word that changes with each call of dlopen
 inline constexpr const char* loads_function = "tarn_record_loads";
 
-// From detach to release.
+// Shortest time between the calls of detach and release: see thread_state::enter.
 inline constexpr double seconds_before_release = 0.02;
 
 }  // namespace tarn::profiler

@@ -19,7 +19,7 @@ using unwind::step;
 constexpr std::uint32_t not_checked = ~std::uint32_t{0};
 
 frame_rule rule_of(std::uintptr_t pc, rule_table& rules, rule_source& source) {
-  // The call may be its function's last instruction.
+  // pc - 1, as the call may be the last instruction of its function.
   const unwind::kept_rule kept = rules.find(pc - 1);
   const bool keeps = source.generation != 0;
   if (keeps && kept.rule.kind != rule_kind::unknown && kept.source == source.generation) return kept.rule;
@@ -34,7 +34,7 @@ void* map_pages(std::size_t bytes) {
   const long memory = os::system_call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory < 0 && memory > -4096) return nullptr;
-  // By this mark the collector knows what is the recorder's, and it is of no use in a core file.
+  // The collector recognises the recorder's memory by this flag; it is also useless in a core file.
   recorder::own_call(SYS_madvise, memory, static_cast<long>(bytes), MADV_DONTDUMP);
   return reinterpret_cast<void*>(memory);
 }
@@ -67,7 +67,7 @@ bool node_table::grow() noexcept {
   const std::uint32_t size = size_ == 0 ? first_size : 2 * size_;
   auto* entries = static_cast<entry*>(map_pages(size * sizeof(entry)));
   if (entries == nullptr) return false;
-  // A forked child must not find a table whose owner was wiped; the mapping goes with this process.
+  // Not kept across fork: a child finds its tracker wiped, and has no use for this table.
   for (std::uint32_t old = 0; old < size_; ++old) {
     const entry& moved = entries_[old];
     if (moved.id == 0) continue;
@@ -89,7 +89,7 @@ std::uint32_t node_table::insert(std::uint32_t parent, std::uintptr_t address) n
   return count_;
 }
 
-// How many of frames_[0..end) are still what they were, from the outermost on.
+// How many of frames_[0..end), counted from the outermost, are still unchanged on the stack.
 std::uint32_t call_path::checked_depth(std::uint32_t end, stack_memory& stack) const {
   for (std::uint32_t index = 0; index < end; ++index) {
     const frame& one = frames_[index];
@@ -103,7 +103,8 @@ std::uint32_t call_path::checked_depth(std::uint32_t end, stack_memory& stack) c
   return end;
 }
 
-// Whether `now` is where the remembered path goes on. Drops what is inside of it, as it has returned.
+// Whether the previous path contains `now`, so that it can be reused from there outwards. Drops the frames inside
+// of `now`, which have returned.
 bool call_path::takes_over(const frame& now, std::uint32_t& valid, stack_memory& stack) {
   while (depth_ > 0 && frames_[depth_ - 1].stack_pointer < now.stack_pointer) --depth_;
   if (depth_ == 0) return false;
@@ -139,16 +140,16 @@ std::uint32_t call_path::child_of(std::uint32_t parent, std::uintptr_t address, 
   return node != 0 ? node : parent;
 }
 
-// Takes in the interpreted functions that the thread is in now. Returns the first native frame whose node may be another one
-// than before.
+// Reads the interpreted functions that the thread executes now. Returns the first native frame whose node may
+// differ from before.
 std::uint32_t call_path::take_scripts(script_source& scripts, std::uint32_t first_new) {
   const std::uint32_t count = scripts.frames(fresh_scripts_, most_scripts);
   std::uint32_t host = depth_ - 1;
   std::uint32_t first_changed = first_new;
-  // From the innermost outwards, so that hosts are found in one go; they are kept outermost first.
+  // From the innermost outwards, so that one pass over the native frames finds the hosts; stored outermost first.
   for (std::uint32_t index = 0; index < count; ++index) {
     const script_frame& fresh = fresh_scripts_[index];
-    // One of another stack, or none, tells nothing.
+    // An anchor on another stack, or none, tells nothing: assign it to the outermost frame.
     if (fresh.anchor < frames_[depth_ - 1].stack_pointer) host = 0;
     while (host > 0 && fresh.anchor >= frames_[host - 1].stack_pointer) --host;
     hosted_frame& kept = scripts_[count - 1 - index];
@@ -160,7 +161,7 @@ std::uint32_t call_path::take_scripts(script_source& scripts, std::uint32_t firs
     if (host < first_changed) first_changed = host;
     kept = {host, 0, fresh};
   }
-  // What was further in and is no longer there leaves its native frame's own node behind.
+  // Where script frames have gone, their native frame gets a node of its own again.
   for (std::uint32_t index = count; index < script_depth_; ++index) {
     if (scripts_[index].host < first_changed) first_changed = scripts_[index].host;
   }
@@ -168,7 +169,7 @@ std::uint32_t call_path::take_scripts(script_source& scripts, std::uint32_t firs
   return first_changed;
 }
 
-// Gives the native frames from `first` on, and the interpreted ones in their place, their nodes.
+// Sets the nodes of the native frames from `first` on, and of the script frames that replace them.
 void call_path::name_frames(std::uint32_t first, node_sink& sink, script_source* scripts) {
   std::uint32_t next = 0;
   while (next < script_depth_ && scripts_[next].host < first) ++next;
@@ -185,7 +186,7 @@ void call_path::name_frames(std::uint32_t first, node_sink& sink, script_source*
   }
 }
 
-// Makes frames_ the present path, without nodes. Returns how many of the outermost are those of the time before.
+// Makes frames_ the current path, without nodes. Returns how many of the outermost frames were reused.
 std::uint32_t call_path::unwind(const call_origin& origin, stack_memory stack, rule_table& rules,
                                 rule_source& source, bool& cut) {
   frame now = {origin.return_address, origin.stack_pointer, origin.frame_pointer, 0, 0, 0, false, false};
@@ -208,7 +209,7 @@ std::uint32_t call_path::unwind(const call_origin& origin, stack_memory stack, r
            false};
   }
   if (!taken) depth_ = 0;
-  // Of a path that is too long the outermost frames are left out; the next one is then unwound anew.
+  // If the path is too long, the outermost frames are dropped, and the next path is unwound completely.
   if (depth_ + fresh_count_ > most_frames) depth_ = 0;
   const std::uint32_t kept = depth_;
   while (fresh_count_ > 0) append(fresh_[--fresh_count_]);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// call_path: a thread's present call path as a node of a tree, cheaply. It remembers the path of the time before, and
-// unwinds only as far as something has changed; all that it takes over is checked against the stack, return address by
-// return address, so that a path is right wherever the unwind information is.
+// call_path: the current call path of a thread, as a node of a tree. It keeps the previous path and unwinds only
+// the frames that changed. Every return address that it reuses is compared with the stack again, so a path is as
+// correct as the unwind information.
 //
-// Where the thread is in interpreted functions, their frames stand in the path in the place of the interpreter's native frame
-// that runs them.
+// Where the thread executes interpreted functions, their frames replace the interpreter's native frame that runs
+// them.
 //
-// Owned by one thread. Zeroed memory is an empty tracker: a forked child finds it wiped, and begins anew.
-// Invariant: frames_[0..depth_) lead from the outermost frame inwards, by falling addresses; frames_[i].node is the
-// node of the path up to i. scripts_[0..script_depth_) likewise, and their hosts do not fall.
+// Owned by one thread. Zeroed memory is an empty tracker: fork wipes it for the child, which begins anew.
+// Invariant: frames_[0..depth_) lead from the outermost frame inwards, at falling stack addresses; frames_[i].node
+// is the node of the path up to frame i. scripts_[0..script_depth_) likewise, and their hosts never decrease.
 #pragma once
 
 #include <cstddef>
@@ -32,20 +32,20 @@ using unwind::stack_memory;
 // Where a call of a hook came from.
 using call_origin = unwind::frame_origin;
 
-// Memory from the system alone, zeroed; null when there is none.
+// Zeroed memory directly from the system; null: there is none.
 void* map_pages(std::size_t bytes);
 void unmap_pages(void* memory, std::size_t bytes);
-// Private memory becomes zeroes, and takes no room.
+// Zeroes private memory and gives its pages back.
 void wipe_pages(void* memory, std::size_t bytes);
 
 // (parent, address) -> id, counted from 1.
 class node_table {
  public:
   std::uint32_t find(std::uint32_t parent, std::uintptr_t address) const noexcept;  // 0: none
-  // Requires that it is not there. 0: there is no memory, or there are too many.
+  // Requires that the pair is not in the table. 0: out of memory, or too many nodes.
   std::uint32_t insert(std::uint32_t parent, std::uintptr_t address) noexcept;
 
-  // Gives its memory back; it is empty then.
+  // Releases the memory; the table is empty then.
   void release() noexcept;
 
  private:
@@ -67,7 +67,8 @@ class node_table {
   std::uint32_t count_;
 };
 
-// Makes a node known to the collector before it gets an id; false: it cannot be now.
+// Tells the collector about a node before it gets an id. False: that is not possible now, and the node is not
+// added.
 class node_sink {
  public:
   virtual bool announce(std::uint32_t parent, std::uintptr_t address) = 0;
@@ -76,12 +77,13 @@ class node_sink {
   ~node_sink() = default;
 };
 
-// Asked for a rule that is in no table.
+// Provides the unwind rule of an address that is not in the rule table.
 class rule_source {
  public:
   virtual frame_rule rule_for(std::uintptr_t pc) = 0;
 
-  // Rules that a table got under another generation are asked for anew. 0: so are all, and the table keeps none.
+  // Rules that were put into the table under another generation are asked for again. 0: all rules are, and none is
+  // put into the table.
   std::uint64_t generation = 0;
 
  protected:
@@ -90,18 +92,19 @@ class rule_source {
 
 class call_path {
  public:
-  // The node of the path that ends in `origin`. Of the stack only what `stack` gives is read.
-  // `scripts`: null where no interpreter is known.
+  // The node of the path that ends in `origin`. Only memory that `stack` allows is read. `scripts`: null if no
+  // interpreter is known.
   std::uint32_t node_of(const call_origin& origin, stack_memory stack, rule_table& rules, rule_source& source,
                         node_sink& sink, script_source* scripts = nullptr);
-  // Unwinds without taking anything over, and tells whether that gives the path that node_of has just given.
+  // Unwinds completely, without reusing frames, and tells whether the result equals the path that node_of has just
+  // returned.
   bool verify(const call_origin& origin, stack_memory stack, rule_table& rules, rule_source& source);
-  // Whatever is remembered may be wrong from here on (a library has gone).
+  // Forgets the previous path, for example because a library was closed.
   void forget() noexcept {
     depth_ = 0;
     script_depth_ = 0;
   }
-  // Gives memory back; all its nodes are unknown then.
+  // Forgets the path and all nodes, and releases memory.
   void release() noexcept {
     forget();
     nodes_.release();
@@ -109,7 +112,7 @@ class call_path {
 
   static constexpr std::uint32_t most_frames = 768;
   static constexpr std::uint32_t most_scripts = 1024;
-  // Of its own size, what serves interpreted functions alone.
+  // The part of the object's size that only interpreted functions need.
   static constexpr std::size_t script_bytes() {
     return most_scripts * (sizeof(hosted_frame) + sizeof(script_frame));
   }
@@ -119,16 +122,19 @@ class call_path {
     std::uintptr_t pc;
     std::uintptr_t stack_pointer;
     std::uintptr_t frame_pointer;
-    std::uintptr_t pc_slot;             // where pc was read
-    std::uintptr_t frame_pointer_slot;  // where frame_pointer was read; 0: it is the inner frame's
+    std::uintptr_t pc_slot;  // stack address from which pc was read
+    // Stack address from which frame_pointer was read; 0: unchanged from the inner frame
+    std::uintptr_t frame_pointer_slot;
     std::uint32_t node;
-    bool needs_frame_pointer;  // this frame or one outside it goes by frame_pointer
-    bool by_frame_pointer;     // this one does
+    // This frame, or an outer one that inherits the value, is unwound by frame_pointer
+    bool needs_frame_pointer;
+    bool by_frame_pointer;  // this frame is unwound by frame_pointer
   };
 
   // A frame of an interpreted function in the path.
   struct hosted_frame {
-    std::uint32_t host;  // the native frame in whose place it stands, with others
+    // Index of the native frame that it replaces, possibly together with other script frames
+    std::uint32_t host;
     std::uint32_t node;
     script_frame script;
   };

@@ -13,11 +13,11 @@ constexpr std::uint32_t section_signature = 0xd428bc00;
 
 struct abort_place {
   std::uint32_t signature;
-  std::uint32_t target;  // never jumped to: no program counter lies in a section of no length
+  std::uint32_t target;  // never jumped to: no program counter is within an empty section
 };
 alignas(8) constexpr abort_place abort_address = {section_signature, 0};
 
-// The addresses are known when the library is loaded: RELRO, as `const` with relocations.
+// Contains addresses, which are relocated when the library is loaded; read-only afterwards (RELRO).
 const restartable_section empty_section = {0, 0, reinterpret_cast<std::uint64_t>(&abort_address.target), 0,
                                            reinterpret_cast<std::uint64_t>(&abort_address.target)};
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// call_timer: the time between two points of one thread, and whether the kernel took the processor away in between.
+// call_timer: the time between two points of one thread, and whether the kernel interrupted the thread in between.
 //
-// The kernel sets a thread's rseq_cs pointer to null when it preempts, migrates or signals the thread outside of the
-// critical section that the pointer names (rseq(2), Linux 4.18). So a pointer to a section of no length, set before and
-// looked at after, tells of every interruption for the price of two stores and a load. libc registers the area (glibc
-// 2.35); where it has not, or another user of rseq has set the pointer meanwhile, as a per-CPU allocator does, only the
-// reader decides by the length.
+// When the kernel preempts, migrates or signals a thread outside of the critical section that its rseq_cs pointer
+// names, it sets that pointer to null (rseq(2), Linux 4.18). So a pointer to an empty section, set before and read
+// afterwards, reveals every interruption at the price of two stores and a load. libc registers the rseq area (glibc
+// 2.35). Where it has not, or another user of rseq (a per-CPU allocator) has set the pointer meanwhile, the result
+// is `doubtful`, and the collector decides by the duration.
 //
 // Signal-safe, and needs no initialisation. An exception that leaves the timed call leaves the pointer set: harmless, as
 // the section is static and has no length.
@@ -16,7 +16,7 @@
 
 #include "profiler/record/session.hpp"
 
-// libc's; null address where it has none.
+// Defined by glibc 2.35 and later; address null otherwise.
 extern "C" [[gnu::weak]] const std::ptrdiff_t __rseq_offset;  // NOLINT(readability-identifier-naming)
 extern "C" [[gnu::weak]] const unsigned int __rseq_size;      // NOLINT(readability-identifier-naming)
 
@@ -36,20 +36,20 @@ struct restartable_area {
   std::uint64_t section;
 };
 
-// Its abort address follows the signature that libc registered, as the kernel demands of every section.
+// A section of length 0. Its abort address follows the signature that libc registered, as the kernel requires.
 const restartable_section* section_of_no_length();
 
 enum class timing : std::uint8_t {
   none,         // not timed
   whole,        // the thread kept its processor
   interrupted,  // the kernel took it away: `ticks` is not the thread's time
-  doubtful      // it cannot be told
+  doubtful      // not known whether it was interrupted
 };
 
 struct call_time {
-  std::uint64_t end = 0;      // ticks of the source, not shifted; 0: now
+  std::uint64_t end = 0;      // in ticks of the source, not shifted; 0: not timed, the event is of now
   std::uint64_t ticks = 0;    // from the start to the end
-  std::uint64_t nothing = 0;  // what a call that does nothing took right after; 0: not known
+  std::uint64_t nothing = 0;  // duration of a call that does nothing, measured right after; 0: not measured
   timing known = timing::none;
 };
 
@@ -62,7 +62,7 @@ class call_timer {
     source_ = source;
     area_ = find_area();
     if (area_ != nullptr) {
-      // relaxed: for the kernel on this thread alone, as all below
+      // relaxed, as all accesses below: shared only with the kernel on this thread
       __atomic_store_n(&area_->section, reinterpret_cast<std::uint64_t>(section_of_no_length()),
                        __ATOMIC_RELAXED);
     }

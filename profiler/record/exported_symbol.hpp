@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// exported_symbol: where a module has what it exports under a name. Any thread: reads the module's own table; takes no lock
-// and allocates nothing, which dlsym does.
+// exported_symbol: the address of a symbol that a module exports. Any thread: reads the module's own symbol table;
+// takes no lock and allocates nothing, unlike dlsym.
 #pragma once
 
 #include <cstdint>

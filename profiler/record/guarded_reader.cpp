@@ -23,7 +23,8 @@ bool guarded_reader::is_there(std::uintptr_t page) {
   for (const std::uintptr_t known : pages_) {
     if (known == page) return true;
   }
-  // The kernel reads the set of signals before it finds that there is no such way to change one's mask.
+  // The kernel reads the new signal set before it rejects the invalid `how`: EINVAL if the page is readable, EFAULT
+  // if not.
   constexpr long no_way = ~0;
   if (recorder::own_call(SYS_rt_sigprocmask, no_way, static_cast<long>(page), 0, 8) != -EINVAL) return false;
   pages_[next_++ % kept_pages] = page;

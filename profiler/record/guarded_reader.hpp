@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// guarded_reader: reads memory that may not be there. Owned by one thread, for one look at things; allocates nothing.
+// guarded_reader: reads memory that may not be mapped. Owned by one thread, and used for one look at data
+// structures, as it remembers mapped pages; allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@ namespace tarn::profiler {
 
 class guarded_reader {
  public:
-  // Where the memory is known to be there, nothing is asked of the system.
+  // `is_certain`: all memory to be read is known to be mapped, so the system is not asked.
   explicit guarded_reader(bool is_certain) : certain_(is_certain) {}
 
   // False: it cannot be read. `out` is then unchanged.

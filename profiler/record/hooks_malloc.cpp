@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The malloc family, in front of the program's own.
+// Hooks of the malloc family, in front of the program's own functions.
 #include <errno.h>
 
 #include <cstring>
@@ -12,7 +12,7 @@ using namespace tarn::profiler::recorder;
 
 namespace {
 
-// False while the program's functions are being looked for.
+// False while the program's own functions are being looked up.
 bool ready() { return __builtin_expect(real.malloc != nullptr, 1) != 0 || find_real_functions(); }
 
 void* early(std::size_t size, std::size_t alignment) {
@@ -21,7 +21,7 @@ void* early(std::size_t size, std::size_t alignment) {
   return block;
 }
 
-// Has the program's malloc serve a call, and tells of the block if it is to be told.
+// Lets the program's malloc serve the call, and tells of the block if it is to be recorded.
 template <typename call>
 [[gnu::always_inline]] inline void* told(word_kind kind, call forward, std::size_t size,
                                          std::size_t alignment) {
@@ -46,7 +46,7 @@ template <typename call>
   freed(time);
 }
 
-// Null has been ruled out.
+// Requires that `block` is not null.
 template <typename call>
 [[gnu::always_inline]] inline void* told_realloc(call forward, void* block, std::size_t size) {
   if (__builtin_expect(self.in_new != 0, 0) != 0 && is_inner_call(return_address(), true)) return forward();
@@ -59,7 +59,7 @@ template <typename call>
   return moved;
 }
 
-// Out of the early store: what was there before the program's malloc was known.
+// realloc of a block that was allocated before the program's malloc was known: moves it out of the early store.
 void* move_early(void* block, std::size_t size) {
   void* moved = ready() ? real.malloc(size) : early(size, 16);
   if (moved == nullptr) return nullptr;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Every form of operator new and delete, in front of the program's own: of its C++ library, or of its allocator. They
-// are told as what they are, and what they call in turn (malloc, or another form) is not told a second time.
+// Hooks of every form of operator new and delete, in front of those of the program's C++ library or allocator. A
+// call is told under its own kind, and what it calls in turn (malloc, or another form) is not told a second time.
 //
-// A program in C may load C++ libraries later: then this library's operators are found first (find_next says how the
-// program's are found).
+// A C program may load C++ libraries later; symbol lookup then finds this library's operators first (find_next
+// explains how the program's own operators are found).
 #include <atomic>
 #include <cstdlib>
 #include <new>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The two ways in which libc lets a program install a seccomp filter. Nothing is recorded: the recorder learns that it
-// must not make system calls of its own any more. Thread safety: any thread and any signal handler.
+// Hooks of the two libc functions by which a program can install a seccomp filter. They record nothing: they tell
+// the recorder to make no more system calls of its own. Thread safety: any thread and any signal handler.
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -14,7 +14,7 @@ using word = unsigned long;
 
 namespace {
 
-// Holds the mark while the kernel is asked, and takes it back where no filter was installed.
+// Sets has_filter before the kernel is called, and clears it again if no filter was installed.
 class filter_mark {
  public:
   explicit filter_mark(bool asked) : set_(asked && !in_sandbox() && is_own_memory()) {
@@ -31,7 +31,7 @@ class filter_mark {
 
 template <class Function>
 Function* next_of(const char* name, std::atomic<Function*>& kept) {
-  // relaxed: every thread finds the same
+  // relaxed: every thread finds the same address
   Function* found = kept.load(std::memory_order_relaxed);
   if (found == nullptr) {
     found = reinterpret_cast<Function*>(find_next(name));
@@ -47,8 +47,9 @@ std::atomic<syscall_function*> real_syscall{nullptr};
 
 }  // namespace
 
-// libc declares both with an ellipsis. They are defined with the most arguments that they may have: on both architectures
-// those come in the same places, and what the caller has not passed is passed on unread.
+// libc declares both functions with an ellipsis. Here they are defined with the largest number of arguments: on
+// both architectures variadic arguments are passed in the same places, and arguments that the caller has not passed
+// are forwarded without being read.
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 #pragma GCC visibility push(default)
 extern "C" {

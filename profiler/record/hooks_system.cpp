@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Mappings that the program makes itself, names of threads, libraries that go, and the end of the process. Loading a
-// library is not hooked: dlopen finds libraries by who calls it. New ones are noticed when a call path leads through.
+// Hooks of the program's own mmap calls, of thread names, of dlclose, and of the end of the process. dlopen is not
+// hooked, as it searches libraries depending on its caller; a new library is noticed when a call path leads through
+// it.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +20,7 @@ using namespace tarn::profiler::recorder;
 
 namespace {
 
-// libc's own wrappers do no more: set errno.
+// Sets errno as libc's wrapper does.
 long checked(long result) {
   if (result >= 0 || result <= -4096) return result;
   errno = static_cast<int>(-result);
@@ -88,7 +89,7 @@ int dlclose(void* library) {
   return result;
 }
 
-// Ends a process without exit handlers, as forked children do.
+// Ends a process without exit handlers, as many forked children do.
 [[gnu::noreturn]] void _exit(int status) {
   process_ends(ending_by::exit);
   for (;;) tarn::os::system_call(SYS_exit_group, status);
@@ -103,7 +104,7 @@ int dlclose(void* library) {
 namespace {
 
 [[gnu::constructor(101)]] void begin() {
-  // A library that is loaded into a running program is told when to start.
+  // In a running program, tarn_record_attach begins the recording.
   if (find_real_functions() && is_preloaded()) start();
 }
 

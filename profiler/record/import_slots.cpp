@@ -12,8 +12,9 @@
 #include "profiler/record/call_path.hpp"
 #include "profiler/record/real_functions.hpp"
 
-// What dlopen's hook needs. The hook must leave the return address alone, as dlopen searches for libraries by its caller:
-// so the hook counts the call and jumps on. A lost count does no harm; the word changes all the same.
+// Data of dlopen's hook. dlopen searches libraries depending on its return address, so the hook must not change it:
+// it counts the call and jumps to the real function. The increment is not atomic: a lost count does no harm, as the
+// word changes all the same.
 extern "C" {
 [[gnu::visibility("hidden")]] void* tarn_real_dlopen = nullptr;
 [[gnu::visibility("hidden")]] std::uint32_t tarn_dlopen_calls = 0;
@@ -86,7 +87,7 @@ hook hooks[most_hooks];
 std::size_t hook_count = 0;
 std::uintptr_t lowest_real = 0;
 std::uintptr_t highest_real = 0;
-std::uintptr_t libc_module = 0;  // where libc begins
+std::uintptr_t libc_module = 0;  // start address of libc
 bool allocator_is_libcs = false;
 
 changed_slot* changed = nullptr;
@@ -99,7 +100,7 @@ struct module_view {
   std::uintptr_t base = 0;
   std::uintptr_t low = 0;  // of all its segments
   std::uintptr_t high = 0;
-  std::uintptr_t relro_low = 0;  // whole pages that are read-only after relocation
+  std::uintptr_t relro_low = 0;  // pages that are read-only after relocation (RELRO)
   std::uintptr_t relro_high = 0;
   const ElfW(Sym) * symbols = nullptr;
   const char* strings = nullptr;
@@ -112,7 +113,7 @@ struct module_view {
   [[nodiscard]] bool contain(std::uintptr_t address) const { return address >= low && address < high; }
 };
 
-// The loader has made addresses of most entries; what it left is relative to the base.
+// The loader has turned most entries into absolute addresses; the others are relative to the base.
 template <typename type>
 void take(const type*& into, const module_view& module, ElfW(Addr) value) {
   into = reinterpret_cast<const type*>(module.contain(value) ? value : module.base + value);
@@ -154,7 +155,7 @@ void read_dynamic(module_view& module, const ElfW(Dyn) * entry) {
   if (module.others == nullptr) module.other_count = 0;
 }
 
-// False: it has no symbols that could lead anywhere.
+// False: the module has no dynamic symbols, so no import slots.
 bool view_of(const dl_phdr_info& info, module_view& module) {
   const std::uintptr_t page = static_cast<std::uintptr_t>(getpagesize());
   const ElfW(Dyn)* dynamic = nullptr;
@@ -203,7 +204,7 @@ void add_hook(const char* name, std::uintptr_t address) {
   hooks[hook_count++] = {name, address, 0};
 }
 
-// All that the recorder exports stands in front of a function of the program.
+// Every function that the recorder exports is a hook of the program's function of that name.
 int list_own_exports(dl_phdr_info* info, std::size_t, void*) {
   module_view module;
   if (!view_of(*info, module) || !is_own(module) || module.gnu_hash == nullptr) return 0;
@@ -264,7 +265,7 @@ bool make_room() {
   return true;
 }
 
-// Makes the read-only part of a module writable for as long as it lives.
+// Makes a module's RELRO pages writable when a slot needs it; its destructor makes them read-only again.
 class writable_relro {
  public:
   explicit writable_relro(const module_view& module) : module_(module) {}
@@ -295,7 +296,7 @@ class writable_relro {
 };
 
 struct pass {
-  std::uintptr_t* modules = nullptr;  // where those begin that were there when the pass began
+  std::uintptr_t* modules = nullptr;  // start addresses of the modules loaded when the pass began
   std::size_t module_count = 0;
   bool is_main = true;  // the program itself is the first
   slot_count count;
@@ -308,7 +309,7 @@ void change(std::uintptr_t* slot, std::uintptr_t before, const hook& to, writabl
     return;
   }
   changed[changed_count] = {slot, before, to.address};
-  // relaxed: the hook is code that has long been there
+  // relaxed: the slot holds an address of code that has long been mapped
   if (!__atomic_compare_exchange_n(slot, &before, to.address, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     return;
   }
@@ -316,8 +317,9 @@ void change(std::uintptr_t* slot, std::uintptr_t before, const hook& to, writabl
   ++count.changed;
 }
 
-// A slot that has not been bound yet leads into its own module. Where the program's malloc is not libc's, a library may
-// be bound to libc's all the same (RTLD_DEEPBIND); the program itself and libc are not.
+// With lazy binding, an unbound slot points into its own module. If the program's malloc is not libc's, a library's
+// unbound slot may still be bound to libc's malloc later (RTLD_DEEPBIND), so only those of the program itself and
+// of libc are changed then.
 bool is_unbound(const module_view& module, std::uint32_t kind, std::uintptr_t value, bool is_main) {
   return kind == slot_of_call && module.contain(value) &&
          (allocator_is_libcs || is_main || module.low == libc_module);
@@ -393,7 +395,8 @@ slot_count lead_slots_to_hooks() {
   if (now.modules == nullptr) return now.count;
   list_hooks();
   dl_iterate_phdr(list_module, &now);
-  // Waits until the modules that another thread is loading are whole: the loader lists them before.
+  // Takes the loader's lock once, and so waits until modules that another thread is loading are relocated: the
+  // loader lists them before that.
   dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
   dl_iterate_phdr(change_module, &now);
   unmap_pages(now.modules, most_modules * sizeof(std::uintptr_t));

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// import_slots: makes the hooks take effect in a process whose symbols are bound already. An import slot is a word of a
-// loaded module that holds the address of a function of another one (in its global offset table, or in its data), as its
-// relocations tell. Slots that lead to the program's own malloc and the rest of what the recorder exports are made to lead
-// to the recorder's functions, and later back.
-// Thread safety: one caller at a time. Other threads may call through the slots and load libraries meanwhile: a slot
-// changes in one step, and a module that is still being loaded is left alone until the next call.
-// Invariant: for each slot that leads to a hook the word that it held before is known.
+// import_slots: makes the hooks take effect in a process whose symbols are already bound. An import slot is a word
+// of a loaded module (in its global offset table or its data) that holds the address of a function in another
+// module, as a relocation says. Slots that hold the address of a function that the recorder hooks are changed to
+// the hook, and later changed back. Thread safety: one caller at a time. Other threads may call through the slots
+// and load libraries meanwhile: each slot changes atomically, and a module that is still being loaded is left alone
+// until the next call. Invariant: for each slot that holds a hook's address, its previous word is known.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +14,12 @@ namespace tarn::profiler::recorder {
 
 struct slot_count {
   std::uint32_t changed = 0;
-  std::uint32_t refused = 0;  // the system did not let their page be written
+  std::uint32_t refused = 0;  // their page could not be made writable
 };
 
-// In all modules that are loaded. What was changed before stays.
+// Changes the slots of all loaded modules; slots that were changed before stay changed.
 slot_count lead_slots_to_hooks();
-// Each slot that still leads to a hook gets its word from before.
+// Gives each slot that still holds a hook's address its previous word.
 slot_count lead_slots_back();
 
 // Changes with each call of dlopen from a module whose slots lead to the hooks.

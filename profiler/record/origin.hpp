@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// origin: the caller of the function that this is inlined into.
+// origin: the caller of the function into which this is inlined.
 #pragma once
 
 #include "profiler/record/call_path.hpp"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// own_calls: system calls that the recorder makes for its own sake while the program runs. A program that has installed a
-// seccomp filter may be ended for a call that it does not make itself, so from then on the recorder makes none: each is
-// refused here as a filter would refuse it. Calls that malloc needs anyway (mmap, munmap) are made directly.
+// own_calls: system calls that the recorder makes for its own purposes while the program runs. A program that has
+// installed a seccomp filter may be killed for a call that it does not make itself, so after that the recorder
+// makes none: own_call returns -EPERM instead. Calls that malloc needs anyway (mmap, munmap) are made directly.
 //
-// A filter is noticed when it is installed through libc's prctl or syscall. A filter from before the program's start, as
-// a container has one, has let the recorder begin, and is taken to let it go on.
-// Thread safety: any thread and any signal handler; errno is left alone.
+// A filter is noticed when it is installed through libc's prctl or syscall. A filter from before the program's
+// start, as in a container, has let the recorder begin, and is assumed to let it go on. Thread safety: any thread
+// and any signal handler; errno is not changed.
 #pragma once
 
 #include <errno.h>
@@ -16,13 +16,13 @@
 
 namespace tarn::profiler::recorder {
 
-// In memory that a forked child inherits, as the filters are. Relaxed: the thread that installs a filter for all threads
-// (SECCOMP_FILTER_FLAG_TSYNC) sets the flag before it calls the kernel.
+// In memory that a forked child inherits, as it inherits the filters. Relaxed: a thread that installs a filter for
+// all threads (SECCOMP_FILTER_FLAG_TSYNC) sets the flag before it enters the kernel.
 inline std::atomic<bool> has_filter{false};
 
 inline bool in_sandbox() { return has_filter.load(std::memory_order_relaxed); }
 
-// The kernel's result, or -EPERM.
+// Returns the kernel's result, or -EPERM in a sandbox.
 template <class... Arguments>
 long own_call(long number, Arguments... arguments) {
   return in_sandbox() ? -EPERM : os::system_call(number, arguments...);

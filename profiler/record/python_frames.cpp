@@ -14,19 +14,21 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::uint8_t generator_owns = 1;
-constexpr std::uint8_t interpreter_owns = 3;  // a frame of no function, in a C frame of the interpreter
+// An entry frame of the interpreter, which lies in its C frame and has no function
+constexpr std::uint8_t interpreter_owns = 3;
 constexpr std::uint32_t proving_looks = 64;
 constexpr std::uint32_t most_parts = 4096;
 
 enum class standing : std::uint32_t { not_known, under_way, known, not_what_it_seems };
 
-// Of the process, and of its forked children.
+// Of the process, inherited by forked children.
 constinit python_layout layout;
 constinit std::atomic<standing> state{standing::not_known};  // orders `layout`
 constinit std::atomic<std::uint32_t> looks{0};
 
 std::uintptr_t first_instruction(const python_layout& of, guarded_reader& from, std::uintptr_t code) {
-  // The first unit of the function proper is told by the member before the last one before the code.
+  // co_firsttraceable, in code units of 2 bytes, lies 16 bytes before the code: instructions before it only set up
+  // the frame.
   return code + of.code_bytes + 2 * from.take<std::uint32_t>(code + of.code_bytes - 16);
 }
 
@@ -36,7 +38,7 @@ class frame_collector {
   frame_collector(guarded_reader& from, script_frame* out, std::uint32_t most)
       : from_(from), out_(out), most_(most) {}
 
-  // From `frame` outwards, before `end`. `anchor`: 0 where the frames themselves tell it.
+  // Takes the frames from `frame` outwards, excluding `end`. `anchor`: 0 if entry frames among them tell it.
   void take(std::uintptr_t frame, std::uintptr_t end, std::uintptr_t anchor) {
     std::uint32_t waiting = count_;  // frames from here on have no anchor yet
     while (frame != 0 && frame != end && count_ < most_ && !from_.failed()) {
@@ -49,7 +51,7 @@ class frame_collector {
       frame = from_.take<std::uintptr_t>(frame + layout.frame_previous);
     }
   }
-  // 0: something was not what it should be.
+  // The number of frames; 0: a structure was not as expected.
   [[nodiscard]] std::uint32_t count() const { return from_.failed() || wrong_ ? 0 : count_; }
   [[nodiscard]] bool wrong() const { return wrong_; }
 
@@ -61,7 +63,7 @@ class frame_collector {
       wrong_ = true;
       return;
     }
-    // One that is only being made.
+    // Skip a frame that is still being set up.
     if (owner != generator_owns && instruction < first_instruction(layout, from_, code)) return;
     const auto name = from_.take<std::uintptr_t>(code + layout.code_name);
     const auto lines = from_.take<std::uintptr_t>(code + layout.code_lines);
@@ -77,14 +79,15 @@ class frame_collector {
   bool wrong_ = false;
 };
 
-// The calling thread's state in the interpreter; 0: it has none. `attached`: it may run Python now.
+// The calling thread's state in the interpreter; 0: it has none. `attached`: the thread may run Python now.
 std::uintptr_t thread_state_of(bool& attached) {
   const std::uintptr_t now = layout.attached_state();
   attached = now != 0;
   if (layout.version >= 0x030c && now != 0) return now;
   const std::uintptr_t own = layout.own_state();
   if (now == own) return now;
-  // 3.11 tells who holds the lock, which may be another thread, or a state of this one in another interpreter.
+  // 3.11 returns the state that holds the GIL, which may belong to another thread, or be this thread's state in
+  // another interpreter.
   guarded_reader from(false);
   const auto self = static_cast<std::uintptr_t>(pthread_self());
   attached = now != 0 && from.take<std::uintptr_t>(now + layout.thread_id) == self && !from.failed();
@@ -94,12 +97,12 @@ std::uintptr_t thread_state_of(bool& attached) {
 }  // namespace
 
 void python_frames::look_at(const unwind::loaded_module& module) {
-  // relaxed: nothing is read before the exchange
+  // relaxed: the exchange below orders what is read
   standing before = standing::not_known;
   if (state.load(std::memory_order_relaxed) != standing::not_known) return;
   python_layout found;
   if (!find_python_layout(module, found)) return;
-  // acquire, as of a lock that is taken once: no release comes before it. Of several threads one fills the layout.
+  // acquire, as for a lock that is taken once and never released. Of several threads one fills the layout.
   if (!state.compare_exchange_strong(before, standing::under_way, std::memory_order_acquire)) return;
   layout = found;
   state.store(standing::known,
@@ -113,7 +116,7 @@ std::uint32_t python_frames::frames(script_frame* out, std::uint32_t most) {
   bool attached = false;
   const std::uintptr_t thread = thread_state_of(attached);
   if (thread == 0) return 0;
-  // relaxed: some looks more or less
+  // relaxed: the number of looks need not be exact
   const bool proven = looks.load(std::memory_order_relaxed) >= proving_looks;
   attached_ = attached && proven;
   guarded_reader from(attached_);
@@ -130,7 +133,8 @@ std::uint32_t python_frames::frames(script_frame* out, std::uint32_t most) {
       part = outer;
     }
   }
-  // While attached nothing can be missing: then this interpreter is built otherwise.
+  // While attached, all memory must be there; if it is not, this interpreter has another layout, and is never read
+  // again.
   if (attached && (found.wrong() || from.failed())) {
     state.store(standing::not_what_it_seems, std::memory_order_relaxed);
     return 0;

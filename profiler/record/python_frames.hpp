@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// python_frames: the Python functions that the calling thread is in, read out of CPython's own structures while the thread
-// stands in an allocation. It calls two of the interpreter's functions that only return a pointer; it takes no lock, allocates
+// python_frames: the Python functions that the calling thread executes, read from CPython's own structures during
+// an allocation. It calls two functions of the interpreter that only return a pointer; it takes no lock, allocates
 // nothing and changes nothing.
 //
-// Why that is safe: a thread's frames are changed by that thread alone, and it is here. While it is attached to the interpreter
-// (it holds the GIL) everything that they refer to lives. Otherwise the interpreter may be ending beside it, and may have given
-// back even the thread's state: then every page is asked for before it is read (guarded_reader), and so are the first looks of
-// a process, which show whether the structures are what this version's should be.
+// Why that is safe: a thread's frames are changed by that thread only, which is executing this code. While it is
+// attached to the interpreter (it holds the GIL), everything that its frames refer to stays alive. Otherwise the
+// interpreter may be shutting down in another thread, and may have freed even the thread's state: then every page
+// is checked before it is read (guarded_reader). The first looks of a process are checked likewise, as they prove
+// whether the structures have the layout of this version.
 //
 // One for each thread, in zeroed memory.
 #pragma once
@@ -20,7 +21,7 @@
 
 namespace tarn::profiler {
 
-// Function and file of a line, as UTF-8.
+// Function, file and line of a source line, as UTF-8.
 struct script_place {
   static constexpr std::size_t most_function = 320;
   static constexpr std::size_t most_file = 704;
@@ -32,15 +33,15 @@ struct script_place {
 
 class python_frames {
  public:
-  // Looks for an interpreter in a module that a call path leads through. For the whole process.
+  // Looks for an interpreter in a module that a call path leads through; the result is kept for the whole process.
   static void look_at(const unwind::loaded_module& module);
-  // Whether the process has one whose functions can be told.
+  // Whether the process has an interpreter whose frames can be read.
   static bool is_known();
 
   std::uint32_t frames(script_frame* out, std::uint32_t most);
   std::uint64_t address_of(const script_frame& frame);
   void describe(const script_frame& frame, script_place& out) const;
-  // Whether the line has not been told yet, as far as is remembered; from now on it has.
+  // Whether the line has not been told to the collector yet (some are forgotten and told again); marks it as told.
   bool is_new(std::uint64_t address);
 
  private:

@@ -9,7 +9,8 @@ namespace tarn::profiler {
 
 namespace {
 
-// What 3.13 publishes, as 64-bit numbers behind eight letters.
+// Indices into the table that 3.13 publishes in _PyRuntime: 64-bit numbers after an eight-letter mark, which is
+// index 0.
 enum published : unsigned {
   published_version = 1,
   published_free_threaded = 2,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// python_layout: where CPython keeps what is needed to tell the Python functions that a thread is in: offsets within the
-// interpreter's structures, by its version. 3.11 and 3.12 do not publish them, so they are written down here; 3.13 publishes
-// them in _PyRuntime. Other versions are not known, and their functions are not told.
+// python_layout: offsets within CPython's structures, by version, that are needed to read the Python functions of a
+// thread. 3.11 and 3.12 do not publish them, so they are listed here; 3.13 publishes them in _PyRuntime. The frames
+// of other versions are not read.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct python_layout {
   std::uint32_t bytes_begin = 32;
   std::uint32_t text_length = 16;
   std::uint32_t text_state = 32;
-  std::uint32_t ascii_begin = 0;  // of text that is ASCII alone
+  std::uint32_t ascii_begin = 0;  // of a text that is pure ASCII
   std::uint32_t text_begin = 0;   // of other text
   // of the module
   std::uintptr_t code_type = 0;
@@ -46,7 +46,7 @@ struct python_layout {
   [[nodiscard]] bool has_parts() const { return thread_root != 0; }
 };
 
-// False: the module holds no interpreter whose structures are known.
+// False: the module contains no interpreter with a known layout.
 bool find_python_layout(const unwind::loaded_module& module, python_layout& out);
 
 }  // namespace tarn::profiler

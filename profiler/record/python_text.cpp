@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t most_characters = 4096;
 constexpr std::size_t most_table_bytes = std::size_t{1} << 20;
 
-// Returns how many bytes; 0: there is no room.
+// Returns the number of bytes; 0: there is no room.
 std::size_t put_utf8(std::uint32_t letter, char* out, std::size_t room) {
   if (letter < 0x80 && room >= 1) {
     out[0] = static_cast<char>(letter);
@@ -35,8 +35,8 @@ std::size_t put_utf8(std::uint32_t letter, char* out, std::size_t room) {
   return 0;
 }
 
-// The table of lines of a code object (CPython's Objects/locations.md): entries of a first byte, whose highest bit is set, and
-// others, whose highest bit is not.
+// The line table of a code object (CPython's Objects/locations.md): in each entry the first byte has its highest
+// bit set, the others have not.
 class line_table {
  public:
   line_table(guarded_reader& from, std::uintptr_t at, std::size_t bytes)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// python_text: what CPython's objects hold, read without the interpreter: text as UTF-8, and the line of an instruction.
-// Any thread; allocates nothing. Whatever the memory holds, reading ends, within the room that is given.
+// python_text: reads CPython's objects without the interpreter: text as UTF-8, and the source line of an
+// instruction. Any thread; allocates nothing. Whatever the memory holds, reading ends, and stays within the given
+// room.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,12 @@
 
 namespace tarn::profiler {
 
-// How many bytes of UTF-8 the text object gives; what has no room is cut off between characters.
+// Writes the text object as UTF-8 and returns the number of bytes; text beyond `room` is cut off between
+// characters.
 std::size_t python_text(const python_layout& layout, guarded_reader& from, std::uintptr_t object, char* out,
                         std::size_t room);
 
-// Of an instruction of the code object; its first line where the table tells none.
+// The line of an instruction of the code object; the code's first line if the table has none.
 std::uint32_t python_line(const python_layout& layout, guarded_reader& from, std::uintptr_t code,
                           std::uintptr_t instruction);
 

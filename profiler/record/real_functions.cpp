@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// real_functions: the program's own malloc and its family, behind the hooks; where their code lies; and the small store
-// that serves until they are known. Thread safety: any thread; the first that looks them up does so alone.
+// real_functions: finds the program's own malloc family and where its code lies; and the small early store that
+// serves until they are known. Thread safety: any thread; the first one to look them up does so alone.
 #include <dlfcn.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -27,12 +27,13 @@ std::uintptr_t new_start = 0;
 std::uintptr_t new_end = 0;
 std::uintptr_t own_start = 0;  // the recorder's
 std::uintptr_t own_end = 0;
-std::atomic<std::uint32_t> functions_found{0};  // 0 no, 1 being looked for, 2 yes
+std::atomic<std::uint32_t> functions_found{0};  // 0 no, 1 lookup in progress, 2 yes
 
 enum standing : std::uint8_t { unknown, preloaded, loaded_later };
 std::atomic<standing> how_it_stands{unknown};
 
-// An executable at a fixed address that takes a function's address has a stub of its own for it, which dlsym then gives.
+// A non-PIE executable that takes a function's address contains a PLT stub, which is then the function's address
+// for everyone, dlsym included. Returns the real definition behind such a stub.
 void* behind_stub(void* found, const char* name) {
   loaded_module holder;
   if (!find_module(reinterpret_cast<std::uintptr_t>(found), holder) || holder.map == nullptr) return found;
@@ -46,8 +47,9 @@ void* behind_stub(void* found, const char* name) {
   return found;
 }
 
-// The libraries of the start are listed in the order that symbols are searched in, the preloaded ones before those that the
-// program needs, as libc; libraries that are loaded later come behind them.
+// Libraries loaded at the program's start are listed in symbol search order: preloaded ones before those that the
+// program needs, such as libc. Libraries loaded later come after them. So the recorder was preloaded if it comes
+// before libc.
 struct order {
   std::uintptr_t own;
   std::uintptr_t libc;
@@ -67,7 +69,7 @@ int look_at_module(dl_phdr_info* info, std::size_t, void* context) {
 }
 
 standing find_standing() {
-  // A function of libc whose address no program takes: see behind_stub.
+  // Finds libc by a function whose address no program takes: see behind_stub.
   order result = {reinterpret_cast<std::uintptr_t>(&find_standing),
                   reinterpret_cast<std::uintptr_t>(&gnu_get_libc_version), unknown};
   loaded_module own;
@@ -93,7 +95,7 @@ std::atomic<std::size_t> early_used{0};
 }  // namespace
 
 bool is_preloaded() {
-  // relaxed: whoever looks finds the same
+  // relaxed: every thread finds the same
   standing known = how_it_stands.load(std::memory_order_relaxed);
   if (known == unknown) {
     known = find_standing();
@@ -102,7 +104,7 @@ bool is_preloaded() {
   return known == preloaded;
 }
 
-// RTLD_NEXT means something only for a library that symbols are searched in.
+// RTLD_NEXT works only from a library that is in the global search order.
 void* find_next(const char* name) {
   void* found = is_preloaded() ? dlsym(RTLD_NEXT, name) : behind_stub(dlsym(RTLD_DEFAULT, name), name);
   const auto address = reinterpret_cast<std::uintptr_t>(found);
@@ -110,7 +112,7 @@ void* find_next(const char* name) {
   const bool is_operator = name[0] == '_' && name[1] == 'Z';
   if (found != nullptr || !is_operator) return found;
   static std::atomic<void*> standard_library{nullptr};
-  // relaxed: two threads may both open it, and get the same
+  // relaxed: two threads may both look it up, with the same result
   void* library = standard_library.load(std::memory_order_relaxed);
   if (library == nullptr) library = dlopen("libstdc++.so.6", RTLD_NOLOAD | RTLD_LAZY);
   standard_library.store(library, std::memory_order_relaxed);
@@ -118,10 +120,10 @@ void* find_next(const char* name) {
 }
 
 bool find_real_functions() {
-  // acquire, pairs with the release below: the functions are there
+  // acquire, pairs with the release below: `real` is filled
   if (functions_found.load(std::memory_order_acquire) == 2) return true;
-  // The one that looks, or that the looking has called, is served by the early store, and so are those who come
-  // meanwhile.
+  // The thread that looks them up may itself be called for memory by dlsym: it, and other threads meanwhile, are
+  // served by the early store.
   if (functions_found.exchange(1, std::memory_order_acquire) != 0) return false;
   const std::uint8_t before = self.busy;
   self.busy = calling;
@@ -173,7 +175,7 @@ void* early_allocate(std::size_t size, std::size_t alignment) {
   if (size > early_bytes || alignment > early_bytes) return nullptr;
   std::size_t used = early_used.load(std::memory_order_relaxed);
   for (;;) {
-    // The size stands before the block.
+    // The size is stored in the 8 bytes before the block.
     const auto base = reinterpret_cast<std::uintptr_t>(early_store);
     const std::size_t start = ((base + used + 16 + alignment - 1) & ~(alignment - 1)) - base;
     if (start + size > early_bytes) return nullptr;

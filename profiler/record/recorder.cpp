@@ -17,15 +17,17 @@ constinit thread_local thread_local_part self __attribute__((tls_model("initial-
 namespace {
 
 constexpr block_filter no_blocks = {0, 0};
-constexpr std::uint32_t verify_every = 256;  // a power of two, as the next one
+// Events between two checks of a call path; powers of two, this one and the next
+constexpr std::uint32_t verify_every = 256;
 constexpr std::uint32_t usable_every = 64;
 constexpr std::size_t always_checked_bytes = std::size_t{1} << 20;
-constexpr std::uint32_t check_every = 8;    // of large blocks below that
-constexpr std::uint32_t nothing_every = 8;  // of the timed calls in mode full, a power of two
-constexpr std::uint32_t own_every =
-    16;  // of the sections in mode full, for the recorder's own time; a power of two
+constexpr std::uint32_t check_every = 8;  // one in so many of the large blocks below that size
+// Mode full: times a call that does nothing beside one in so many timed calls; a power of two
+constexpr std::uint32_t nothing_every = 8;
+// Mode full: measures the recorder's own time in one of so many sections; a power of two
+constexpr std::uint32_t own_every = 16;
 
-// What a block is whose size is not told: the new one of a realloc, in mode sample.
+// The address told for the new block of a realloc that is not recorded (mode sample).
 constexpr std::uintptr_t unrecorded_block = 8;
 
 // ---- rules and nodes ----
@@ -50,7 +52,7 @@ class module_rules final : public rule_source {
   }
 
  private:
-  // Where a library has been closed, another one may begin at its address.
+  // The key includes the path: after a dlclose, another library may be loaded at the same address.
   static std::uint64_t module_key(const loaded_module& module) {
     std::uint64_t key = module.base;
     for (const char* letter = module.path; letter != nullptr && *letter != 0; ++letter) {
@@ -114,7 +116,7 @@ class ring_nodes final : public node_sink {
 
 bool is_full() { return session.header->mode == record_mode::full; }
 
-// From here to the end of a hook's work signal handlers' events go unrecorded.
+// The recorder's work within one hook. Events of signal handlers that interrupt it are not recorded, but counted.
 class section {
  public:
   section() {
@@ -156,31 +158,32 @@ class section {
   thread_state* thread = nullptr;
 
  private:
-  // What the collector takes off the program's time.
+  // Adds the section's duration to own_ticks, which the collector subtracts from the program's time.
   void count_own_time() {
     const call_time own = own_timer_.stop();
     if (own.known == timing::interrupted) return;
-    // relaxed: a sum of its own
+    // relaxed: an independent sum
     process->file.page->own_ticks.fetch_add(own.ticks * own_weight_, std::memory_order_relaxed);
   }
 
-  // Of the thread's section `index` in mode full: the first ones are cold, and stand for no others.
+  // How many sections the time of section `index` of a thread stands for, in mode full; 0: it is not timed. The
+  // first ones run on cold caches and stand for themselves only.
   static std::uint32_t own_weight_of(std::uint32_t index) {
     if (index < own_every) return 1;
     return (index & (own_every - 1)) == 0 ? own_every : 0;
   }
 
   call_timer own_timer_;
-  std::uint32_t own_weight_ = 0;  // sections that the time of this one stands for; 0: not timed
+  std::uint32_t own_weight_ = 0;  // number of sections that this one's time stands for; 0: not timed
   bool entered_ = false;
   bool counts_faults_ = false;
 };
 
-// What changes with each library that is closed; 0 while one is being closed, as another may be opened at its address
-// before that has ended.
+// A number that changes with each dlclose; 0 while one is in progress, as another library may be loaded at the
+// closed one's address before dlclose returns.
 std::uint64_t library_generation() {
-  // relaxed: a library that another thread closes now is not on this thread's stack, and whoever has opened one at the
-  // address of another has come after its close by the dynamic linker's lock
+  // relaxed: code of a library that another thread is closing is not on this thread's stack. A thread that has
+  // loaded a library at a closed one's address has synchronised with that dlclose by the dynamic linker's lock.
   const std::uint64_t ended = closes_ended.load(std::memory_order_relaxed);
   return closes_begun.load(std::memory_order_relaxed) == ended ? ended + 1 : 0;
 }
@@ -218,7 +221,7 @@ std::uint64_t next_random(thread_state& thread) {
   return x;
 }
 
-// log2 of a number in (0, 1], to about 1e-4: what is drawn by it is as good.
+// log2 of a number in (0, 1], with an error of about 1e-4, which is exact enough for drawing samples.
 double binary_logarithm(double value) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
@@ -231,22 +234,22 @@ double binary_logarithm(double value) {
   return exponent + 2.8853900817779268 * t * (1 + s * (1.0 / 3 + s * (1.0 / 5 + s * (1.0 / 7 + s / 9))));
 }
 
-// Bytes to the next sample: exponentially distributed.
+// Bytes to the next sample, exponentially distributed.
 std::int64_t draw(thread_state& thread) {
   const double uniform = (static_cast<double>(next_random(thread) >> 11) + 1) * 0x1p-53;
   const double mean = static_cast<double>(session.header->sample_bytes);
   return static_cast<std::int64_t>(-binary_logarithm(uniform) * 0.69314718055994531 * mean) + 1;
 }
 
-// Whether a block of `size` is recorded; wants_allocation has subtracted it.
+// Whether a block of `size` bytes is recorded; wants_allocation has subtracted them from the countdown.
 bool is_sampled(thread_state& thread, std::size_t size) {
   if (is_full()) return true;
   const std::int64_t base = sample_base;
   const bool large = size >= large_block_bytes;
-  // What is recorded anyway takes no part in the draw.
+  // Large blocks are always recorded, so they do not count towards the next sample.
   if (large) self.countdown += static_cast<std::int64_t>(size);
   if (thread.events == 0) {
-    // The thread's first block: only now there is something to draw by.
+    // The thread's first block: its random state exists only now.
     thread.events = 1;
     self.countdown = base + draw(thread) - static_cast<std::int64_t>(large ? 0 : size);
   }
@@ -258,7 +261,7 @@ bool is_sampled(thread_state& thread, std::size_t size) {
 
 // ---- events ----
 
-// A call of `size` bytes has failed: nothing was drawn for it.
+// An allocation of `size` bytes has failed: adds them to the countdown again.
 void take_back(std::size_t size) {
   self.countdown = static_cast<std::int64_t>(static_cast<std::uint64_t>(self.countdown) + size);
 }
@@ -267,8 +270,7 @@ std::size_t usable_size(void* block) {
   return real.malloc_usable_size != nullptr ? real.malloc_usable_size(block) : 0;
 }
 
-// How long a call took.
-// One or two words.
+// Puts the duration of a call: one or two words.
 void put_time(thread_state& thread, note_kind known, note_kind not_known, const call_time& time) {
   if (time.known == timing::none) return;
   if (time.known == timing::interrupted) {
@@ -279,7 +281,7 @@ void put_time(thread_state& thread, note_kind known, note_kind not_known, const 
   if (time.nothing != 0) thread.put(note_word(note_kind::nothing_ticks, ticks_figure(time.nothing, false)));
 }
 
-// The event's time is the end of the call, if that is known.
+// The event's time is the end of the call if the call was timed, otherwise now.
 void put_block(thread_state& thread, word_kind kind, std::uintptr_t block, std::size_t size,
                std::uint32_t node, const call_time& time) {
   if (!thread.reserve(6)) return;
@@ -299,12 +301,12 @@ bool wants_usable(const thread_state& thread, std::size_t size) {
   return !is_full() || size >= large_block_bytes || (thread.events & (usable_every - 1)) == 1;
 }
 
-// How many pages of a block are in memory, told before it goes.
+// Tells how many pages of a block are resident, before it is freed.
 void put_residency(thread_state& thread, void* block, std::size_t size) {
   if (size < large_block_bytes) return;
   if (size < always_checked_bytes && (next_random(thread) & (check_every - 1)) != 0) return;
   const std::uintptr_t page = static_cast<std::uintptr_t>(getpagesize());
-  // Whole pages only: those at the ends are shared with other blocks.
+  // Whole pages only: the pages at both ends may be shared with other blocks.
   std::uintptr_t at = (reinterpret_cast<std::uintptr_t>(block) + page - 1) & ~(page - 1);
   const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(block) + size) & ~(page - 1);
   unsigned char states[1024];
@@ -331,12 +333,13 @@ bool is_to_be_timed(thread_state& thread, std::size_t size) {
     --self.untimed;
     return false;
   }
-  // 0 to 2 * full_timed_every - 2 calls are left out, evenly: a program's rhythm does not choose what is timed.
+  // Skips 0 to 2 * full_timed_every - 2 calls, uniformly distributed, so that a regular pattern in the program
+  // cannot decide which calls are timed.
   self.untimed = static_cast<std::uint8_t>((next_random(thread) >> 32) % (2 * full_timed_every - 1));
   return true;
 }
 
-// Whether `block`, about to go, was recorded; tells how much of it is resident.
+// Whether `block`, which is about to be freed, was recorded; if so, tells how much of it is resident.
 bool leaves(thread_state& thread, void* block, std::size_t& size) {
   if (!is_full()) {
     if (!process->samples.take(block, size)) return false;
@@ -365,7 +368,7 @@ void time_nothing(call_time& beside) {
 }
 
 bool wants_time(std::size_t size) {
-  // A thread that has told nothing yet has nothing to draw by.
+  // Without a state the thread has no random numbers to decide by.
   if (session.header == nullptr || self.busy != not_busy || self.state == nullptr) return false;
   return is_to_be_timed(*self.state, size);
 }
@@ -394,7 +397,7 @@ bool freeing(word_kind kind, void* block) {
   thread.put(address_word(kind, ticks, reinterpret_cast<std::uintptr_t>(block)));
   thread.publish();
   if (is_full() || size >= large_block_bytes) return is_to_be_timed(thread, size);
-  // Not at once, and not in step with the program.
+  // A random delay: see wants_free_time.
   if (self.timed_in == 0) self.timed_in = static_cast<std::uint8_t>(8 + (next_random(thread) >> 32) % 16);
   return false;
 }

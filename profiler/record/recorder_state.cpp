@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::uint64_t populate_bytes = std::uint64_t{64} << 10;
 
-// Not wiped by fork: a child's forebear.
+// Not wiped by fork: in a child, the serial and pid of its parent.
 std::uint64_t last_serial = 0;
 std::int32_t last_pid = 0;
 pthread_key_t end_key;
@@ -39,7 +39,8 @@ bool has_end_key = false;
 
 long pid_now() { return own_call(SYS_getpid); }
 
-// libc makes the number of a thread's clock of the thread's own number, without a system call: ~number << 3 | kind.
+// In a sandbox without a system call: libc computes the id of a thread's CPU clock from the thread id, as ~id << 3
+// | kind.
 std::int32_t thread_id() {
   clockid_t clock = 0;
   if (!in_sandbox()) return static_cast<std::int32_t>(os::system_call(SYS_gettid));
@@ -49,7 +50,7 @@ std::int32_t thread_id() {
 extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start;  // NOLINT(readability-identifier-naming)
 extern "C" [[gnu::visibility("hidden")]] const char _end;          // NOLINT(readability-identifier-naming)
 
-// Memory that is wiped in a forked child.
+// Maps memory that the kernel wipes in a forked child.
 void* map_wiped(std::size_t bytes) {
   void* memory = map_pages(bytes);
   if (memory == nullptr) return nullptr;
@@ -61,7 +62,7 @@ void* map_wiped(std::size_t bytes) {
   return memory;
 }
 
-// The end of a path is what tells.
+// Copies a path; of one that is too long, the end is kept, as it says most.
 void keep_path(char (&room)[path_room], const char* path, std::size_t length) {
   const std::size_t skipped = length < path_room ? 0 : length - path_room + 1;
   std::memcpy(room, path + skipped, length - skipped);
@@ -81,7 +82,7 @@ usage_figures usage_now() {
 
 std::uint64_t ticks_now() { return read_ticks(session.header->ticks) >> session.header->tick_shift; }
 
-// Zero is no serial.
+// A random number; never 0.
 std::uint64_t new_serial() {
   std::uint64_t serial = 0;
   if (os::system_call(SYS_getrandom, reinterpret_cast<long>(&serial), sizeof serial, GRND_NONBLOCK) !=
@@ -107,7 +108,7 @@ void fill_page(process_page& page) {
   const long length = os::system_call(SYS_readlinkat, AT_FDCWD, reinterpret_cast<long>("/proc/self/exe"),
                                       reinterpret_cast<long>(path), sizeof path);
   keep_path(page.program, path, failed(length) ? 0 : static_cast<std::size_t>(length));
-  // Null before libc is ready.
+  // Null before libc is initialised.
   const char* const command = program_invocation_name;
   if (command != nullptr) keep_path(page.command, command, std::strlen(command));
   loaded_module allocator;
@@ -120,11 +121,11 @@ void fill_page(process_page& page) {
   last_pid = pid;
 }
 
-// One thread attaches; others that come meanwhile record nothing yet.
+// Attaches the process to the session, once. One thread does it; others that come meanwhile do not record yet.
 bool attach() {
-  // acquire, pairs with the release below: the file is there
+  // acquire, pairs with the release below: process->file is filled
   if (process->attaching.load(std::memory_order_acquire) == attached) return true;
-  // A forked child would have to make a file of its own.
+  // Attaching needs system calls for a new process file, as in a forked child; in a sandbox there are none.
   if (in_sandbox()) {
     detach();
     return false;
@@ -133,7 +134,7 @@ bool attach() {
   if (!process->attaching.compare_exchange_strong(state, under_way, std::memory_order_acquire)) {
     return state == attached;
   }
-  // relaxed: a stale answer means some events more that nobody takes
+  // relaxed: a stale value only means some events that nothing reads
   process_file file;
   const bool wanted = session.header->recording.load(std::memory_order_relaxed) != 0;
   const int descriptor = wanted ? make_process_file(*session.header, file) : -1;
@@ -149,7 +150,7 @@ bool attach() {
   }
   if (session.header->mode == record_mode::full) {
     static const block_filter everything = {0, 1};
-    filter.store(&everything, std::memory_order_release);  // pairs with the acquire of those who free
+    filter.store(&everything, std::memory_order_release);  // pairs with the acquire in wants_free
   }
   told_below.store(session.header->mode == record_mode::full ? INT64_MAX : sample_base,
                    std::memory_order_relaxed);
@@ -162,7 +163,7 @@ bool attach() {
 void end_of_thread(void* context) {
   auto* state = static_cast<thread_state*>(context);
   if (state->ring == nullptr) return;
-  // Other destructors still allocate: only the last round is the end.
+  // Other destructors may still allocate, so only the last round counts as the thread's end.
   if (++state->rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
     pthread_setspecific(end_key, state);
     return;
@@ -180,7 +181,7 @@ void end_of_thread(void* context) {
 
 bool is_gone(std::int32_t thread) { return own_call(SYS_tgkill, pid_now(), thread, 0) == -ESRCH; }
 
-// A state whose thread has ended, with its ring and the call paths it has told.
+// Takes over the state of a thread that has ended, with its ring and node ids; null: there is none.
 thread_state* take_over_ended(std::int32_t id) {
   const os::lock_guard hold(process->threads_lock);
   for (thread_state* state = process->threads; state != nullptr; state = state->next) {
@@ -194,7 +195,7 @@ thread_state* take_over_ended(std::int32_t id) {
 
 bool claim_ring(thread_state& state) {
   const process_file& file = process->file;
-  // relaxed: a ring that nobody has had is all zeroes
+  // relaxed: a ring that no thread has taken yet is all zeroes
   const std::uint32_t index = file.page->rings.fetch_add(1, std::memory_order_relaxed);
   if (index >= file.ring_count) return false;
   const std::uint64_t ring_words = session.header->ring_words;
@@ -235,7 +236,7 @@ void introduce(thread_state& state) {
 thread_state* new_thread() {
   if (session.header == nullptr || !attach()) return nullptr;
   const std::int32_t id = thread_id();
-  // After a fork its memory is there, but wiped.
+  // Not null after fork: the memory is kept, but wiped.
   thread_state* state = self.state;
   const bool forked = state != nullptr;
   if (!forked) state = take_over_ended(id);
@@ -260,7 +261,8 @@ thread_state* new_thread() {
   return state;
 }
 
-// The states of threads that live on are left as a forked child finds them: wiped.
+// Releases the states of ended threads. Those of running threads are wiped instead, which is how a forked child
+// finds them.
 void release_threads() {
   for (thread_state* state = process->threads; state != nullptr;) {
     thread_state* next = state->next;
@@ -297,7 +299,7 @@ std::uint64_t thread_faults() {
 
 void count_own_faults() {
   const std::uint64_t now = thread_faults();
-  // A sandbox has been closed meanwhile.
+  // A seccomp filter was installed meanwhile, so the figure is 0.
   if (now < self.faults_before) return;
   // relaxed: a sum of its own
   process->file.page->own_faults.fetch_add(now - self.faults_before, std::memory_order_relaxed);
@@ -307,7 +309,7 @@ void count_own_faults() {
 void detach() {
   static const block_filter nothing = {0, 0};
   process->detached.store(1, std::memory_order_seq_cst);  // see find_thread
-  filter.store(&nothing, std::memory_order_release);      // pairs with the acquire of those who free
+  filter.store(&nothing, std::memory_order_release);      // pairs with the acquire in wants_free
   tell_nothing();
 }
 
@@ -315,7 +317,7 @@ void tell_nothing() { told_below.store(INT64_MIN, std::memory_order_relaxed); }
 
 std::uint64_t thread_state::ticks_since_last(std::uint64_t then) {
   std::uint64_t now = then != 0 ? then >> session.header->tick_shift : ticks_now();
-  // A signal handler has told of something in between.
+  // A signal handler has recorded a later event in between.
   if (now < last_ticks) now = last_ticks;
   std::uint64_t passed = now - last_ticks;
   if (passed > most_ticks) {
@@ -337,16 +339,16 @@ bool thread_state::make_room(std::uint64_t count) {
   std::uint64_t tail = 0;
   collector_patience patience;
   for (;;) {
-    // relaxed: see attach
+    // relaxed, both: a stale value only means another round, or some events that nothing reads
     if (session.header->recording.load(std::memory_order_relaxed) == 0 ||
         process->detached.load(std::memory_order_relaxed) != 0) {
       detach();
       return false;
     }
     populate_more(*this, ring_words);
-    // acquire, pairs with the collector's release: it has read the words that are overwritten now
+    // acquire, pairs with the collector's release in drain_process: it has read the words that will be overwritten
     const std::uint64_t now_tail = ring->tail.load(std::memory_order_acquire);
-    if (head - now_tail > ring_words) return give_up();  // the program has overwritten it
+    if (head - now_tail > ring_words) return give_up();  // the program has overwritten the tail
     if (now_tail != tail) {
       tail = now_tail;
       patience.sign_of_progress();
@@ -354,7 +356,8 @@ bool thread_state::make_room(std::uint64_t count) {
     room_end = tail + ring_words;
     if (populated < ring_words && populated < room_end) room_end = populated;
     if (head + count <= room_end) return true;
-    // Where the program has overwritten what it has published, the collector works but reads nothing here.
+    // If the program has overwritten the published head, the collector goes on, but reads nothing of this ring;
+    // then patience ends.
     if (!patience.wait(*session.header)) return give_up();
   }
 }
@@ -367,8 +370,9 @@ thread_state* find_thread() {
   const int error = errno;
   state = nullptr;
   if (process != nullptr) {
-    // seq_cst, both: release_recording marks the process and then counts; either it sees this thread, or this thread
-    // the mark
+    // seq_cst, all four: this thread increments `arriving`, then reads `detached`; release_recording sets
+    // `detached` (in detach), then reads `arriving`. So either it sees this thread, or this thread sees that
+    // nothing is recorded any more.
     process->arriving.fetch_add(1, std::memory_order_seq_cst);
     if (process->detached.load(std::memory_order_seq_cst) == 0) state = new_thread();
     process->arriving.fetch_sub(1, std::memory_order_release);
@@ -395,7 +399,7 @@ void put_text(thread_state& thread, text_kind kind, std::string_view text, const
 }
 
 void start() {
-  // Before libc is ready there is no environment; then a later call starts.
+  // Before libc is initialised there is no environment; then a later call begins.
   if (started || real.malloc == nullptr || environ == nullptr) return;
   started = true;
   const char* place = std::getenv(session_variable);
@@ -447,9 +451,9 @@ bool release_recording() {
   return true;
 }
 
-// The collector's own child does not wait to be asked: it may end before the collector has seen it.
+// A child of the collector waits without being asked: it may end before the collector has seen it.
 static bool waits_at_end(const process_page& page) {
-  // relaxed: whether it is seen in time makes no difference to anything else
+  // relaxed, both: nothing else depends on these values
   return session.header->recording.load(std::memory_order_relaxed) != 0 &&
          (page.parent_pid == session.header->collector ||
           page.asked_to_wait.load(std::memory_order_relaxed) != 0);
@@ -464,18 +468,19 @@ void process_ends(ending_by how) {
       process->detached.load(std::memory_order_relaxed) != 0 ||
       process->file.page->ended.load(std::memory_order_relaxed) != 0)
     return;
-  // What the collector has seen last stands, as for a process that is killed.
+  // In a sandbox the figures that the collector has read last stand, as for a process that is killed.
   if (in_sandbox()) return;
   if (!is_own_memory()) return;
   const int error = errno;
   process->file.page->at_exit = usage_now();
   process_page& page = *process->file.page;
-  // A detaching tarn waits for this call, and looks at nothing meanwhile.
+  // At detach, tarn waits for this call to return, and examines nothing meanwhile, so waiting for it would never
+  // end.
   const bool waits = how == ending_by::exit && waits_at_end(page);
-  // release, pairs with the collector's acquire
+  // release, pairs with the collector's acquire in waits_at_end and take_exit_figures: at_exit is filled
   page.ended.store(waits ? ended_and_waits : ended_and_gone, std::memory_order_release);
   collector_patience patience;
-  // acquire, pairs with the collector's release: it has looked
+  // acquire, pairs with the collector's release in look_at_end: it has examined the memory
   while (waits && page.released.load(std::memory_order_acquire) == 0 && patience.wait(*session.header)) {
   }
   errno = error;

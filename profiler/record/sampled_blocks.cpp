@@ -43,7 +43,8 @@ void sampled_blocks::place(void* block, std::size_t size) noexcept {
   ++count_;
 }
 
-// Closes the gap, so that every entry can be reached from where its hash leads.
+// Closes the gap (deletion without tombstones in linear probing), so that every entry stays reachable from its home
+// slot.
 void sampled_blocks::erase(std::uint32_t index) noexcept {
   const std::uint32_t mask = size_ - 1;
   for (std::uint32_t next = (index + 1) & mask; entries_[next].block != nullptr; next = (next + 1) & mask) {
@@ -84,7 +85,7 @@ bool sampled_blocks::grow(std::atomic<const block_filter*>& filter) noexcept {
     place(old[index].block, old[index].size);
     count(old[index].block, 1);
   }
-  // release, pairs with the acquire of those who free; the old filter stays mapped, as some may be reading it
+  // release, pairs with the acquire in wants_free; the old filter stays mapped, as other threads may be reading it
   filter.store(larger, std::memory_order_release);
   if (old != nullptr) unmap_pages(old, old_size * sizeof(entry));
   return true;

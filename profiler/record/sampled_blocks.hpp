@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-// sampled_blocks: which living blocks were recorded, in mode sample. Frees look at a small filter of counts first, so
-// that nearly all of them cost a load and a branch; only those that may be recorded take the lock.
-// Invariant, under the lock: the filter's count of a hash is the number of entries with it (255 stays).
+// sampled_blocks: the living blocks that were recorded in mode sample. A free checks a small filter of counts
+// first, so nearly all frees cost one load and one branch; only those that may be of a recorded block take the
+// lock. Invariant, under the lock: the filter's count for a hash is the number of entries with that hash; a count
+// that has reached 255 stays there.
+//
+//   block_filter:  | mask | count[0] count[1] ... count[mask] |    index: filter_hash(block) & mask
 #pragma once
 
 #include <atomic>
@@ -12,8 +15,8 @@
 
 namespace tarn::profiler {
 
-// Per hash of an address: 0 where no recorded block can be. The counts follow it in memory, mask + 1 of them; threads
-// read them without the lock, and know of a block only after its count has been raised.
+// One count per hash of an address; 0: no recorded block has that hash. The mask + 1 counts follow the structure in
+// memory. Threads read them without the lock; a thread can get a block only after its count was raised.
 struct block_filter {
   std::uint32_t mask;
   std::uint8_t first_count;
@@ -27,14 +30,16 @@ inline std::uint32_t filter_hash(const void* block) {
                                     40);
 }
 
-// Zeroed memory is an empty one.
+// Zeroed memory is an empty table.
 class sampled_blocks {
  public:
-  // False: there is no memory for it; the block must not be recorded. Publishes a larger filter in `filter`.
+  // False: out of memory, and the block must not be recorded. When the table grows, publishes a larger filter in
+  // `filter`.
   bool insert(void* block, std::size_t size, std::atomic<const block_filter*>& filter) noexcept;
-  // True: it was there, and is no longer.
+  // Removes `block`. True: it was in the table.
   bool take(void* block, std::size_t& size) noexcept;
-  // Forgets all blocks and gives memory back. The filter becomes one of no blocks and stays, as some may be reading it.
+  // Removes all blocks and releases memory. The filter is wiped but stays mapped, as other threads may be reading
+  // it.
   void release() noexcept;
 
  private:
@@ -43,7 +48,8 @@ class sampled_blocks {
     std::size_t size;
   };
   static constexpr std::uint32_t first_entries = 1024;
-  static constexpr std::uint32_t counts_per_entry = 8;  // few free calls find a count that is not theirs
+  // Keeps hash collisions rare, so few frees of other blocks take the lock
+  static constexpr std::uint32_t counts_per_entry = 8;
 
   bool grow(std::atomic<const block_filter*>& filter) noexcept;
   void place(void* block, std::size_t size) noexcept;

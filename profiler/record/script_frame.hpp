@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// script_frame: the frames of interpreted functions that a thread is in, as a call path takes them in.
+// script_frame: a frame of an interpreted function, to be inserted into the native call path.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,19 @@
 namespace tarn::profiler {
 
 struct script_frame {
-  std::uintptr_t code = 0;         // what identifies the function: an object of the interpreter
-  std::uintptr_t instruction = 0;  // where it stands
-  std::uintptr_t check = 0;        // differs where another function has come to lie at the same address
-  std::uintptr_t anchor = 0;       // an address within the native frame that runs it; 0: not known
+  std::uintptr_t code = 0;         // address of the interpreter's object that identifies the function
+  std::uintptr_t instruction = 0;  // the instruction that it executes
+  std::uintptr_t check = 0;        // differs if the object's memory now holds another function
+  // An address within the interpreter's native frame that runs the function; 0: not known
+  std::uintptr_t anchor = 0;
 };
 
-// Tells which interpreted functions the calling thread is in.
+// Finds the interpreted functions that are on the calling thread's stack.
 class script_source {
  public:
-  // Innermost first; returns how many. More than `most` are cut off at the outer end.
+  // Writes the frames, innermost first, and returns their number. Beyond `most`, the outermost are left out.
   virtual std::uint32_t frames(script_frame* out, std::uint32_t most) = 0;
-  // Its line as a script_address.
+  // The frame's source line as a script_address.
   virtual std::uint64_t address_of(const script_frame& frame) = 0;
   // Makes the line known to the collector.
   virtual void tell(const script_frame& frame, std::uint64_t address) = 0;

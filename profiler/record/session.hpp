@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// session: the memory that the collector shares with the processes that it profiles, and the words that go through it.
+// session: the memory that the collector shares with the processes that it profiles, and the format of the words in
+// their rings.
 //
 //   the header       one file in memory, made by the collector: what processes rely on, and whether the collector still
 //                    works. Sealed: the collector alone writes it, every other process can only read it.
@@ -11,9 +12,13 @@
 // The kernel tells the collector who sent a file (SCM_CREDENTIALS). A file is accepted only if it is sealed against a
 // change of its length, as a shorter file would end the collector by SIGBUS.
 //
-// Each recording thread owns one ring: it alone writes `head` and the words before it, the collector alone writes
-// `tail`. Invariant: tail <= head <= tail + words of the ring. What a killed process leaves behind is whole up to head.
-// The collector trusts nothing in a process file: any words whatever give a wrong profile of that process at worst.
+//   a process file:  | process_page | ring_header[most_rings] | words of ring 0 | words of ring 1 | ... |
+//                    0              rings_offset              words_offset
+//
+// Each recording thread owns one ring: only that thread writes `head` and the words before it, only the collector
+// writes `tail`. Invariant: tail <= head <= tail + words of the ring. If a process is killed, the words up to
+// `head` are complete. The collector trusts nothing in a process file: whatever the words are, the worst result is
+// a wrong profile of that process.
 #pragma once
 
 #include <atomic>
@@ -28,10 +33,11 @@
 
 namespace tarn::profiler {
 
-// The variable that tells a program's recorder where the session is: "PID:DESCRIPTOR:INODE:ADDRESS:SECRET:SOCKET", numbers.
-// PID is the collector's, DESCRIPTOR and INODE are of the header's file there. ADDRESS is in the name of the collector's
-// socket, SOCKET its descriptor of another socket's place in the file system (0: there is none), for processes of another
-// network namespace. SECRET is in each message, as any process of the system may send something to a socket.
+// The environment variable that tells a program's recorder where the session is: six numbers,
+// "PID:DESCRIPTOR:INODE:ADDRESS:SECRET:SOCKET". PID is the collector's process id; DESCRIPTOR and INODE are those
+// of the header's file in the collector. ADDRESS is part of the name of the collector's socket. SOCKET is the
+// collector's descriptor of a second socket's place in the file system (0: there is none), for processes in other
+// network namespaces. SECRET is part of each message, as any process may send something to a socket.
 inline constexpr const char* session_variable = "TARN_RECORD";
 
 inline constexpr std::uint64_t session_magic = 0x3730636572726174;  // "tarrec07"
@@ -46,10 +52,10 @@ enum class tick_source : std::uint32_t {
   system_clock
 };  // the processor's, or CLOCK_MONOTONIC_RAW in ns
 
-// Blocks from here on are always recorded, and looked at when they are freed.
+// Blocks of at least this size are always recorded, and their residency is checked when they are freed.
 inline constexpr std::size_t large_block_bytes = std::size_t{64} << 10;
 
-// In mode full one call in so many is timed, on average, and every call of a large block.
+// Mode full: one call in so many is timed, on average; calls for large blocks always are.
 inline constexpr std::uint32_t full_timed_every = 16;
 
 // ---- words ----
@@ -57,26 +63,27 @@ inline constexpr std::uint32_t full_timed_every = 16;
 
 enum class word_kind : std::uint8_t {
   padding = 0,
-  malloc = 1,         // word 1: bits 0..31 node, 32..63 size; all ones there: a note has told it
+  malloc = 1,         // word 1: bits 0..31 node, 32..63 size; size all ones: it is in a note before
   calloc = 2,         // likewise
-  aligned = 3,        // likewise; a note has told the alignment
+  aligned = 3,        // likewise; the alignment is in a note before
   operator_new = 4,   // likewise
   free = 5,           //
-  realloc_begin = 6,  // the old block; what follows on this ring is the same call's end
-  realloc_end = 7,    // the new one, as malloc; address 0: it failed, and the old block stays
-  time = 8,           // bits 4..63: ticks; the events that follow are counted from here
+  realloc_begin = 6,  // the old block; the next event of this ring is the end of the same call
+  realloc_end = 7,    // the new block, as malloc; address 0: realloc failed, and the old block stays
+  time = 8,           // bits 4..63: absolute ticks; the following events count from here
   node = 9,           // bits 32..63 the parent's id, word 1 the return address; ids count from 1 on each ring
   operator_delete = 10,
-  text = 11,    // bits 4..11 text_kind, 16..31 bytes, then them, then the words that it has
-  thread = 12,  // bits 32..63 its id: from here on the ring is this thread's
-  note = 13,    // bits 4..11 note_kind, 12..63 a figure that belongs to the ring's next event
+  text = 11,    // bits 4..11 text_kind, 16..31 number of bytes; then the bytes, then the words of its kind
+  thread = 12,  // bits 32..63 its id: from here on the ring belongs to this thread
+  note = 13,    // bits 4..11 note_kind, 12..63 a figure of the ring's next event, unless said otherwise
   map = 14,     // word 1: bytes, word 2: bits 0..31 node, 32.. 1: anonymous
   unmap = 15,   // word 1: bytes
 };
 
 enum class text_kind : std::uint8_t {
   thread_name = 1,
-  module = 2,  // words behind the path: its base, then start and end of the part that a call path led through
+  // Words after the path: load base, then start and end of the segment that a call path leads through
+  module = 2,
   script_line =
       3,  // function and file; then its script_address, and bits 0..31 the line, 32..63 the function's bytes
 };
@@ -88,14 +95,14 @@ enum class note_kind : std::uint8_t {
   resident_pages = 5,
   call_ticks =
       6,  // how long the call took, of the tick source, not shifted; bit 0 of the figure is call_is_doubtful
-  untimed_call = 7,  // it was timed, and the kernel interrupted it
-  // The last free or delete of the ring, told after it: the same two.
+  untimed_call = 7,  // the call was timed, but the kernel interrupted it
+  // The same two for the last free or delete of the ring, told after it.
   free_ticks = 8,
   untimed_free = 9,
-  // Where the stack of the ring's thread lies, told at its beginning, one after the other.
+  // The stack of the ring's thread, told in this order when the thread begins.
   stack_low = 10,
   stack_high = 11,
-  // What a call that does nothing seemed to take, timed beside one that does something.
+  // The measured duration of a call that does nothing, timed right after another call.
   nothing_ticks = 12
 };
 
@@ -106,12 +113,12 @@ inline constexpr unsigned address_shift = kind_bits + ticks_bits;
 inline constexpr std::uint64_t most_address = std::uint64_t{1} << (64 - address_shift + 3);
 inline constexpr std::uint32_t size_elsewhere = 0xffffffff;
 inline constexpr std::size_t most_text_bytes = 4096;
-inline constexpr std::size_t most_words = 4 + most_text_bytes / 8;  // of one event
+inline constexpr std::size_t most_words = 4 + most_text_bytes / 8;  // of one event, with its notes
 
 constexpr std::uint64_t address_word(word_kind kind, std::uint64_t ticks, std::uint64_t address) {
   return static_cast<std::uint64_t>(kind) | ticks << kind_bits | (address >> 3) << address_shift;
 }
-// The figure of call_ticks, free_ticks and nothing_ticks. Doubtful: the kernel may have interrupted it.
+// The figure of call_ticks, free_ticks and nothing_ticks. `doubtful`: the kernel may have interrupted the call.
 constexpr std::uint64_t ticks_figure(std::uint64_t ticks, bool doubtful) {
   return (ticks < (std::uint64_t{1} << 50) ? ticks : std::uint64_t{1} << 50) << 1 | (doubtful ? 1 : 0);
 }
@@ -132,43 +139,50 @@ struct usage_figures {
   std::uint64_t major_faults = 0;
   std::uint64_t user_ns = 0;
   std::uint64_t system_ns = 0;
-  // Bytes that were resident at most, of all images of the process so far: tarn's own before exec is one of them.
+  // Peak resident bytes of all images of the process so far, including tarn's own before exec.
   std::uint64_t peak_bytes = 0;
 };
 
 // Of process_page::ended.
 inline constexpr std::uint32_t ended_and_gone = 1;
-inline constexpr std::uint32_t ended_and_waits = 2;  // for the collector to look at its memory
+inline constexpr std::uint32_t ended_and_waits = 2;  // until the collector has examined its memory
 
-// A process file begins with it. Fresh memory of zeroes is its beginning. Written by the process; the file is sent to the
-// collector when all up to `program` and `allocator` is there.
+// Begins a process file. Its initial state is zeroed memory. Written by the process, except asked_to_wait and
+// released; the process sends the file to the collector once all members that describe it, `program` and
+// `allocator` included, are filled.
 struct process_page {
-  std::atomic<std::uint32_t> rings{0};  // taken so far; release, pairs with the collector's acquire
-  std::int32_t pid = 0;                 // in the process's own namespace
+  // Taken so far; relaxed: a ring that no thread has taken yet is all zeroes
+  std::atomic<std::uint32_t> rings{0};
+  std::int32_t pid = 0;  // in the process's own namespace
   std::int32_t parent_pid = 0;
-  std::uint64_t serial = 0;         // of this start of recording: a random number that only descendants know
-  std::uint64_t parent_serial = 0;  // forked without exec: whose call paths and modules it has; else 0
+  std::uint64_t serial = 0;  // of this recording: a random number that only descendants know
+  // Of the process that forked it without exec, whose call paths and modules it has; else 0
+  std::uint64_t parent_serial = 0;
   std::uint64_t start_ticks = 0;
-  std::atomic<std::uint64_t> lost_waiting{0};  // events given up because the collector did not make room
-  std::atomic<std::uint64_t> lost_nested{0};   // in signal handlers that interrupted the recorder
-  std::atomic<std::uint64_t> lost_threads{0};  // of threads that got no ring
-  std::atomic<std::uint64_t> own_faults{0};    // page faults of the recorder's own
+  std::atomic<std::uint64_t> lost_waiting{0};  // events lost because the collector did not make room
+  // Events lost in signal handlers that interrupted the recorder
+  std::atomic<std::uint64_t> lost_nested{0};
+  std::atomic<std::uint64_t> lost_threads{0};  // threads that got no ring
+  std::atomic<std::uint64_t> own_faults{0};    // page faults taken by the recorder
   std::atomic<std::uint64_t> unwind_checked{0};
   std::atomic<std::uint64_t> unwind_wrong{0};
   std::atomic<std::uint64_t> own_ticks{0};  // processor time of the recorder, of the tick source, not shifted
   usage_figures at_start;                   // of the process; an earlier program may have run in it
-  std::uint64_t own_faults_before = 0;      // of own_faults, before at_start
-  std::uint64_t own_start = 0;              // where the recorder's own code and data lie
+  std::uint64_t own_faults_before = 0;      // part of own_faults that happened before at_start
+  std::uint64_t own_start = 0;              // where the recorder's code and data lie
   std::uint64_t own_end = 0;
   usage_figures at_exit;
   std::atomic<std::uint32_t> ended{0};  // release, pairs with the collector's acquire: at_exit is there
-  std::atomic<std::uint32_t> asked_to_wait{0};  // by the collector: at its end, until it is released
-  std::atomic<std::uint32_t> released{0};       // by the collector; release, pairs with the process's acquire
-  std::uint64_t allocator_start = 0;            // where its malloc's code lies
+  // Set by the collector: wait at the end until `released` is set
+  std::atomic<std::uint32_t> asked_to_wait{0};
+  // Set by the collector; release, pairs with the process's acquire
+  std::atomic<std::uint32_t> released{0};
+  std::uint64_t allocator_start = 0;  // where the code of the process's malloc lies
   std::uint64_t allocator_end = 0;
-  char program[path_room] = {};  // /proc/self/exe, its end if it is too long
-  char command[path_room] = {};  // likewise what it was started as; /proc has that no more when it has ended
-  char allocator[path_room] = {};  // the file that its malloc is in
+  char program[path_room] = {};  // /proc/self/exe; of one that is too long, its end
+  // Likewise the name it was started by, which /proc does not have after its end
+  char command[path_room] = {};
+  char allocator[path_room] = {};  // the file of the process's malloc
 };
 
 // Written by the collector alone.
@@ -176,21 +190,21 @@ struct session_header {
   std::uint64_t magic = session_magic;
   record_mode mode = record_mode::full;
   tick_source ticks = tick_source::counter;
-  std::uint32_t tick_shift = 0;  // ticks are the source's >> this
+  std::uint32_t tick_shift = 0;  // ticks in the rings are the source's ticks >> tick_shift
   std::uint32_t ring_words = 0;  // a power of two
   std::int32_t collector = 0;    // its pid
   std::uint64_t sample_bytes = 0;
-  alignas(64) std::atomic<std::uint32_t> recording{1};  // 0: the collector takes nothing more
+  alignas(64) std::atomic<std::uint32_t> recording{1};  // 0: the collector takes no more events
   std::atomic<std::uint64_t> beat{0};                   // grows as long as the collector works
 };
 
-// What goes to the socket, with the file's descriptor.
+// The message to the collector's socket, which carries the file's descriptor.
 struct file_message {
   std::uint64_t magic = session_magic;
   std::uint64_t secret = 0;
 };
 
-// What the files must be sealed with, so that others may rely on their length and on the header's content.
+// Seals that the files must have, so that other processes can rely on their length and on the header's content.
 inline constexpr int header_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
 inline constexpr int process_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
@@ -202,8 +216,8 @@ constexpr bool is_usable(const session_header& header) {
          header.ring_words >= most_words && (header.ring_words & (header.ring_words - 1)) == 0;
 }
 
-// Where things lie in a process file: the page, all ring headers, the words of as many rings as the file has room for.
-inline constexpr std::uint64_t largest_page = std::uint64_t{64} << 10;  // of any system
+// Layout of a process file: the page, all ring headers, then the words of as many rings as the file has room for.
+inline constexpr std::uint64_t largest_page = std::uint64_t{64} << 10;  // largest page size of any system
 constexpr std::uint64_t whole_pages(std::uint64_t bytes) {
   return (bytes + largest_page - 1) & ~(largest_page - 1);
 }
@@ -214,7 +228,7 @@ inline constexpr std::uint64_t words_offset =
 constexpr std::uint64_t process_file_bytes(std::uint32_t rings, std::uint32_t ring_words) {
   return words_offset + std::uint64_t{rings} * ring_words * 8;
 }
-// 0: it is too short for one.
+// 0: the file is too short for a ring.
 constexpr std::uint32_t rings_in(std::uint64_t bytes, std::uint32_t ring_words) {
   if (bytes < words_offset) return 0;
   const std::uint64_t rings = (bytes - words_offset) / (std::uint64_t{ring_words} * 8);

@@ -24,17 +24,17 @@ namespace {
 constexpr long wait_ns = 100000;
 constexpr unsigned most_waits = 20000;  // of wait_ns without a sign of the collector
 constexpr unsigned most_idle_rounds = 256;
-constexpr unsigned sandbox_rounds = 1024;  // 10 to 50 us of a processor's pauses
+constexpr unsigned sandbox_rounds = 1024;  // iterations of a spin: 10 to 50 us
 constexpr unsigned no_exec_seal = 8;       // MFD_NOEXEC_SEAL, Linux 6.3
 
-// In a sandbox the thread stays on its processor, without a system call.
+// In a sandbox no system call may be made, so the thread spins instead.
 void wait_a_moment() {
   timespec pause = {0, wait_ns};
   if (own_call(SYS_nanosleep, reinterpret_cast<long>(&pause), 0) != -EPERM) return;
   for (unsigned round = 0; round < sandbox_rounds; ++round) os::processor_pause();
 }
 
-// Reads a decimal number and steps over it and one character behind it.
+// Reads a decimal number and skips the character after it.
 std::uint64_t take_number(const char*& text) {
   std::uint64_t value = 0;
   while (*text >= '0' && *text <= '9') value = 10 * value + static_cast<std::uint64_t>(*text++ - '0');
@@ -93,8 +93,8 @@ long make_memory_file() {
   return file == -EINVAL ? os::system_call(SYS_memfd_create, name, flags) : file;
 }
 
-// The limit on the length of files is meant for disks. As far as the process may lift it, it is lifted for this file; a file
-// beyond it would end the program by SIGXFSZ.
+// RLIMIT_FSIZE is meant for files on disks. It is raised for this file up to the hard limit; a file beyond that
+// would end the program by SIGXFSZ.
 std::uint32_t rings_within(const rlimit& limit, std::uint32_t ring_words) {
   return limit.rlim_max == RLIM_INFINITY ? most_rings : rings_in(limit.rlim_max, ring_words);
 }
@@ -123,7 +123,7 @@ void* map_private(long file, std::uint64_t bytes) {
   return MAP_FAILED;
 }
 
-// `end`: of the address.
+// `end`: end of the address's path or name.
 bool send_to(const session_link& link, long socket, sockaddr_un& address, const char* end, int descriptor) {
   file_message content;
   content.secret = link.secret;
@@ -213,7 +213,7 @@ void unmap_process_file(const session_header& header, const process_file& file) 
 }
 
 bool collector_patience::wait(const session_header& header) {
-  // relaxed, both: nothing depends on them but whether the wait goes on
+  // relaxed, both: they only decide whether the wait goes on
   if (header.recording.load(std::memory_order_relaxed) == 0) return false;
   const std::uint64_t now = header.beat.load(std::memory_order_relaxed);
   if (now != beat_) {
@@ -221,7 +221,8 @@ bool collector_patience::wait(const session_header& header) {
     waits_ = 0;
     ++rounds_;
   }
-  // Where the collector's number is not of this process's space, its silence tells.
+  // Every 64th wait. In another pid namespace the number means another process or none, so the answer may be wrong
+  // there.
   const bool gone = waits_ % 64 == 63 && own_call(SYS_kill, header.collector, 0) == -ESRCH;
   if (gone || ++waits_ > most_waits || rounds_ > most_idle_rounds) return false;
   wait_a_moment();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// session_link: how a process gets to its session: the header that the collector has made, and the process file, which it
-// makes, sends to the collector and keeps mapped (session.hpp says what they hold).
-// Thread safety: open_session is for one thread, before all others; make_process_file likewise for each process image.
-// Invariant: nothing here allocates, and no descriptor is left open. No system call here is needed after the first
-// allocation of a process: a sandbox that is closed later does not notice the recorder's threads.
+// session_link: how a process joins its session: it maps the header that the collector has made, and makes the
+// process file, sends it to the collector and keeps it mapped (session.hpp describes both). Thread safety:
+// open_session is called by one thread, before all others; make_process_file likewise in each process image.
+// Invariant: nothing here allocates, and no descriptor is left open. After the first allocation of a process none
+// of the system calls here is needed any more, so a seccomp filter that the program installs later does no harm.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,19 @@
 
 namespace tarn::profiler::recorder {
 
-// Of a system call's result.
+// Whether the result of a system call is an error.
 constexpr bool failed(long result) { return result < 0 && result > -4096; }
 
-// What TARN_RECORD has told.
+// The content of TARN_RECORD.
 struct session_link {
   const session_header* header = nullptr;  // read-only; null: no session
-  std::uint64_t collector = 0;             // its process, in the namespace that it was started in
+  std::uint64_t collector = 0;             // its process id, in its own pid namespace
   std::uint64_t address = 0;
   std::uint64_t secret = 0;
-  std::uint64_t socket = 0;  // descriptor of the collector's
+  std::uint64_t socket = 0;  // the collector's descriptor of its other socket; 0: none
 };
 
-// Where this process's file is mapped. A forked child does not have the mapping.
+// The mapping of this process's file. A forked child does not inherit it.
 struct process_file {
   process_page* page = nullptr;  // null: there is none
   ring_header* rings = nullptr;
@@ -33,26 +33,26 @@ struct process_file {
   std::uint32_t ring_count = 0;
 };
 
-// `place`: the value of session_variable. Its header is null where the collector's files cannot be opened.
+// `place`: a value of session_variable. The result's header is null if the collector's file cannot be opened.
 session_link open_session(const char* place);
 
-// A file of this process's own, mapped and zeroed, and its descriptor. As many rings as RLIMIT_FSIZE and the address
-// space allow. -1: there is none.
+// Makes this process's file, maps it, and returns its descriptor; -1: failure. It has as many rings as RLIMIT_FSIZE
+// and the address space allow.
 int make_process_file(const session_header& header, process_file& made);
 
-// Gives the file to the collector, which looks at its page from then on; closes `descriptor`. Waits while the collector
-// is busy. False: the collector did not get it.
+// Sends the file to the collector, which reads its page from then on; closes `descriptor`. Waits while the
+// collector is busy. False: the collector did not get it.
 bool send_process_file(const session_link& link, int descriptor);
 
 void unmap_process_file(const session_header& header, const process_file& file);
 
-// Waiting for the collector, for as long as it works.
+// Waits for the collector as long as it is alive and makes progress.
 class collector_patience {
  public:
-  // Sleeps for a moment. False: the collector has ended, is silent, or has worked for many rounds without doing what is
-  // waited for.
+  // Sleeps for a moment. False: the collector has ended, has shown no sign of life for too long, or has worked for
+  // many rounds without doing what the caller waits for.
   bool wait(const session_header& header);
-  // It has done some of it.
+  // The collector has done part of what the caller waits for.
   void sign_of_progress() { rounds_ = 0; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// thread_stack: where the stack of a recording thread lies, and what may be read of the one that it is on.
+// thread_stack: where the stack of a recording thread lies, and which memory of its current stack may be read.
 // Thread safety: each thread asks for itself.
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include "profiler/record/own_calls.hpp"
 #include "profiler/record/recorder_state.hpp"
 
-// ld.so's: near the end of the main thread's stack, above all frames.
+// Defined by ld.so: an address near the upper end of the main thread's stack, above all frames.
 extern "C" [[gnu::weak]] void* __libc_stack_end;  // NOLINT(readability-identifier-naming): its name
 
 namespace tarn::profiler::recorder {
@@ -50,7 +50,8 @@ stack_bounds find_mapping(std::uintptr_t address) {
   return found;
 }
 
-// The first thread's stack grows downwards.
+// The first thread's stack grows downwards on demand: looks up its lower end again if the stack pointer is below
+// the known one.
 bool has_grown_to(thread_state& thread, std::uintptr_t stack_pointer) {
   if (stack_pointer >= thread.own_stack.low || stack_pointer < thread.lowest_stack) return false;
   const stack_bounds now = find_mapping(stack_pointer);
@@ -64,7 +65,7 @@ bool has_grown_to(thread_state& thread, std::uintptr_t stack_pointer) {
 void find_own_stack(thread_state& state) {
   state.own_stack = {};
   state.lowest_stack = ~std::uintptr_t{0};
-  // libc would ask for the thread's processors, too.
+  // pthread_getattr_np also makes a system call (sched_getaffinity), which a sandbox may forbid.
   if (in_sandbox()) return;
   if (state.id == os::system_call(SYS_getpid) && &__libc_stack_end != nullptr) {
     state.own_stack = find_mapping(reinterpret_cast<std::uintptr_t>(__libc_stack_end));
