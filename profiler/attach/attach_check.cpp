@@ -62,7 +62,8 @@ void require_same_namespaces(pid_t process) {
                   process));
 }
 
-// The end of a call in the process is a SIGSEGV that only tarn sees; the kernel would reset one that is ignored.
+// A call in the process ends by a SIGSEGV that only tarn sees. If the process ignored SIGSEGV, the kernel would
+// reset that to the default.
 void require_segv_not_ignored(pid_t process, const status_fields& status) {
   const unsigned long long ignored = std::strtoull(field(status, "SigIgn").c_str(), nullptr, 16);
   if ((ignored & 1ULL << (SIGSEGV - 1)) == 0) return;
@@ -70,7 +71,7 @@ void require_segv_not_ignored(pid_t process, const status_fields& status) {
                      "Start the program under tarn profile instead.");
 }
 
-// Whether the system lets this process trace that one: reading its memory asks for the same right.
+// Whether this process may trace the other: reading its memory map needs the same right.
 void require_ptrace(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/maps", process));
   std::string line;

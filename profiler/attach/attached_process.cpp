@@ -25,11 +25,11 @@ constexpr double seconds_to_stop = 0.02;
 constexpr double seconds_to_release = 5;
 constexpr std::uint64_t stack_bytes = 256 << 10;
 constexpr std::size_t code_bytes = 32;
-constexpr std::uint64_t text_bytes = 8 << 10;  // at the stack's lower end
-// After a call of dlopen: the library may need some time to load.
+constexpr std::uint64_t text_bytes = 8 << 10;  // room for strings at the stack's lower end
+// Seconds until further looks after a call of dlopen, last one first: the library may need some time to load.
 constexpr double look_after[] = {0.25, 0.05, 0.01, 0.002};
 
-// The first thread first.
+// All threads, the process's first thread first.
 std::vector<pid_t> threads_of(pid_t process) {
   std::vector<pid_t> found;
   DIR* folder = opendir(fmt::format("/proc/{}/task", process).c_str());
@@ -83,7 +83,7 @@ std::string text_at(pid_t process, std::uint64_t address) {
 
 }  // namespace
 
-// A thread that is stopped at a safe point, with a stack for what it is to call.
+// A thread stopped at a safe point, with a stack for the functions that it is to call.
 struct attached_process::workplace {
   pid_t process;
   remote_thread& thread;
@@ -100,7 +100,7 @@ struct attached_process::workplace {
   std::uint64_t call(std::uint64_t address, std::initializer_list<std::uint64_t> arguments) {
     return thread.call(address, arguments, stack + stack_bytes);
   }
-  // A string for the next calls, at one of two places.
+  // Stores a string for the next call in one of two places, and returns its address.
   std::uint64_t put(const std::string& text, unsigned place) {
     const std::uint64_t address = stack + place * (text_bytes / 2);
     if (text.size() >= text_bytes / 2 || !write_memory(process, address, text.c_str(), text.size() + 1)) {
@@ -204,7 +204,7 @@ void attached_process::detach(pid_t process) {
   release(process);
 }
 
-// Threads that are in the recorder have to leave it first.
+// Releases the recorder's memory; repeats until all threads have left the recorder.
 void attached_process::release(pid_t process) {
   const double until = now_seconds() + seconds_to_release;
   for (bool done = false; !done && now_seconds() < until;) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// attached_process: a running process into which the recorder has been loaded. What is called there is called by one of
-// its threads, at a moment when that thread is within neither malloc nor the dynamic linker; the other threads run on.
-// For one thread of this process, whose signals are held back (remote_thread says why).
+// attached_process: a running process into which the recorder has been loaded. Functions there are called by one of
+// its threads, at a moment when that thread is in neither malloc nor the dynamic linker; the other threads keep
+// running. For one thread of this process, whose signals are blocked (remote_thread says why).
 #pragma once
 
 #include <sys/types.h>
@@ -21,8 +21,8 @@ namespace tarn::profiler {
 
 class attached_process {
  public:
-  // Loads `library` and begins the recording of the session at `place`. Throws attach_error, process_gone.
-  // `meanwhile` is called while a safe point is waited for: threads of the process may be waiting for the recording.
+  // Loads `library` and begins to record for the session at `place`. Throws attach_error, process_gone. `meanwhile`
+  // is called while it waits for a safe point, as threads of the process may be waiting for the collector.
   attached_process(pid_t process, const std::string& library, const std::string& place,
                    std::function<void()> meanwhile);
   ~attached_process();
@@ -31,15 +31,15 @@ class attached_process {
 
   // False: the process has ended, or has executed another program.
   [[nodiscard]] bool is_there() const;
-  // Makes the hooks take effect in libraries that were loaded since. To be called often: it does something only after a
+  // Makes the hooks take effect in libraries that were loaded meanwhile. To be called often: it acts only after a
   // call of dlopen. Throws as the constructor.
   void look_for_libraries();
-  // Ends the recording, in this process or in one that was forked by it, and puts everything back. Throws as the
+  // Ends the recording in this process, or in a child that it forked, and restores all import slots. Throws as the
   // constructor.
   void detach() { detach(process_); }
   void detach(pid_t process);
 
-  // Of all stops of one of its threads.
+  // The longest time for which a thread was stopped.
   [[nodiscard]] double longest_stop_seconds() const noexcept { return longest_stop_; }
   // Import slots that could not be changed.
   [[nodiscard]] std::uint32_t refused_slots() const noexcept { return refused_slots_; }
@@ -61,13 +61,14 @@ class attached_process {
 
   pid_t process_;
   std::function<void()> meanwhile_;
-  std::vector<std::unique_ptr<remote_thread>> late_;  // threads that have not stopped yet
-  std::uint64_t look_ = 0;                            // functions of the recorder there
+  // Threads that were asked to stop, and have not stopped yet
+  std::vector<std::unique_ptr<remote_thread>> late_;
+  std::uint64_t look_ = 0;  // addresses of the recorder's functions in the process
   std::uint64_t detach_ = 0;
   std::uint64_t release_ = 0;
   std::vector<unsigned char>
-      code_;                      // the beginning of the first of them, by which the recorder is known there
-  std::uint64_t loads_word_ = 0;  // where it counts calls of dlopen
+      code_;  // First bytes of the code at look_, by which the recorder is recognised in the process
+  std::uint64_t loads_word_ = 0;  // address of the recorder's count of dlopen calls
   std::uint32_t last_loads_ = 0;
   unsigned looks_left_ = 0;
   double next_look_ = 0;

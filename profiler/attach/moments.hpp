@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// moments: the time since some beginning, and waiting. Any thread.
+// moments: monotonic time in seconds, and sleeping. Any thread.
 #pragma once
 
 #include <time.h>

@@ -62,7 +62,7 @@ class module_reader {
   }
 
  private:
-  // The loader makes addresses of most entries, and leaves some as they are in the file.
+  // The loader turns most entries into absolute addresses, and leaves some as in the file, relative to the base.
   [[nodiscard]] std::uint64_t place(std::uint64_t value) const {
     return value >= start_ && value < end_ ? value : base_ + value;
   }
@@ -80,7 +80,7 @@ class module_reader {
     return found;
   }
 
-  // How many symbols there are, which only the hash table tells.
+  // The number of symbols, which only the hash table reveals.
   std::size_t symbol_count(std::uint64_t hash) {
     const auto head = read_some<std::uint32_t>(process_, hash, 4);
     if (head.size() != 4 || head[0] > most_buckets || head[2] > most_buckets) return 0;

@@ -25,8 +25,8 @@ namespace {
 
 constexpr unsigned event_stop = 128;      // PTRACE_EVENT_STOP
 constexpr int rseq_request = 0x420f;      // PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13
-constexpr std::uint64_t red_zone = 128;   // below the stack pointer, in use
-constexpr std::uint64_t no_function = 0;  // where a call returns to: the thread stops there by SIGSEGV
+constexpr std::uint64_t red_zone = 128;   // bytes below the stack pointer that a leaf function may use
+constexpr std::uint64_t no_function = 0;  // return address of a call: the thread stops there with SIGSEGV
 constexpr double poll_seconds = 20e-6;
 
 #if defined(__x86_64__)
@@ -63,7 +63,7 @@ bool prepare_call(pid_t process, register_set& set, std::uint64_t function,
   set.rsp = (top & ~std::uint64_t{15}) - 8;
   set.rip = function;
   set.rax = 0;
-  set.orig_rax = ~0ULL;     // no system call is to be restarted
+  set.orig_rax = ~0ULL;     // so that the kernel restarts no system call
   set.eflags &= ~0x400ULL;  // the direction flag, which functions expect to be clear
   return write_memory(process, set.rsp, &no_function, sizeof no_function);
 #elif defined(__aarch64__)
@@ -118,7 +118,8 @@ bool remote_thread::stop(double seconds) {
   return true;
 }
 
-// The end of a thread is taken note of, so that it goes to its parent: to this process as well, if it is that.
+// Consumes the exit status of an ended thread as its tracer, so that its parent is notified; also if this process
+// is the parent.
 int remote_thread::next_status(int flags) {
   siginfo_t change = {};
   int result = 0;
@@ -141,7 +142,7 @@ bool remote_thread::look_for_stop() {
   const int status = next_status(WNOHANG);
   if (status == running || status == ended) return false;
   if (static_cast<unsigned>(status) >> 16 != event_stop) {
-    // A signal was on its way: the thread gets it, and stops then.
+    // The thread stopped for a signal: deliver it; the requested stop follows.
     ptrace(PTRACE_CONT, thread_, 0, WSTOPSIG(status));
     return false;
   }
@@ -161,7 +162,7 @@ bool remote_thread::in_restartable_sequence() {
   const long known = ptrace(static_cast<__ptrace_request>(rseq_request), thread_, sizeof sequence, &sequence);
   if (known <= 0 || sequence.place == 0) return false;
   std::uint64_t current = 0;
-  constexpr std::uint64_t offset = 8;  // of rseq_cs
+  constexpr std::uint64_t offset = 8;  // of rseq_cs in struct rseq
   return read_memory(process_, sequence.place + offset, &current, sizeof current) == sizeof current &&
          current != 0;
 }
@@ -180,7 +181,7 @@ void remote_thread::save() {
     room.resize(bytes);
     saved_->vectors.emplace_back(which, std::move(room));
   }
-  // Nothing but the end of a call is to interrupt it.
+  // Blocks all signals except the SIGSEGV by which a call ends.
   const std::uint64_t mask = ~(std::uint64_t{1} << (SIGSEGV - 1));
   ptrace(PTRACE_SETSIGMASK, thread_, sizeof mask, &mask);
   changed_ = true;
@@ -199,7 +200,7 @@ int remote_thread::wait_for_stop() {
     const int status = next_status(0);
     if (status == ended) throw process_gone(process_);
     if (static_cast<unsigned>(status) >> 16 != event_stop) return status;
-    // The process is to be stopped as a whole: that waits until the call is over.
+    // A group stop of the whole process: it waits until the call is over.
     ptrace(PTRACE_CONT, thread_, 0, 0);
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// remote_thread: a thread of another process that is stopped for a moment to call functions there. Its registers, those of
-// floating point, its signal mask and errno are as before afterwards; a system call that the stop has interrupted goes on.
-// For one thread of this process, whose signals are held back: were it killed meanwhile, the other process would end.
-// Invariant: between a stop and let_go() the thread runs only within call().
+// remote_thread: a thread of another process that is stopped for a moment to call functions there. Afterwards its
+// registers, floating-point registers, signal mask and errno are as before; an interrupted system call is resumed.
+// For one thread of this process, whose signals are blocked: if this process were killed meanwhile, the other would
+// crash. Invariant: between a stop and let_go() the thread runs only within call().
 #pragma once
 
 #include <sys/types.h>
@@ -26,7 +26,7 @@ class attach_error : public std::runtime_error {
   std::string advice_;
 };
 
-// It has ended; or it has called exec.
+// The process has ended or has called exec.
 class process_gone : public attach_error {
  public:
   explicit process_gone(pid_t process);
@@ -36,25 +36,27 @@ class remote_thread {
  public:
   // Becomes the tracer of the thread. Throws attach_error, process_gone.
   remote_thread(pid_t process, pid_t thread);
-  // Lets it go; waits for a thread that has not stopped yet.
+  // Lets the thread go; waits first if it was asked to stop and has not stopped yet.
   ~remote_thread();
   remote_thread(const remote_thread&) = delete;
   remote_thread& operator=(const remote_thread&) = delete;
 
-  // False: it has not stopped in that time, as it sleeps where nothing can wake it. It stops when it wakes.
+  // False: the thread has not stopped in that time, as it is in an uninterruptible sleep. It will stop when it
+  // wakes.
   bool stop(double seconds);
-  // Whether it is within a sequence that the kernel restarts where it is moved to another processor.
+  // Whether the thread is within a restartable sequence (rseq), which must not be left by a call.
   bool in_restartable_sequence();
 
-  // Calls a function of the process on `stack` (its highest address; 0: on the thread's own stack, below what it uses).
-  // Throws attach_error where the function does not come back, process_gone.
+  // Calls a function of the process on `stack` (its highest address; 0: the thread's own stack, below the part in
+  // use). Throws process_gone, and attach_error if the function does not return.
   std::uint64_t call(std::uint64_t function, std::initializer_list<std::uint64_t> arguments,
                      std::uint64_t stack = 0);
 
-  // The thread goes on as if nothing had been. False: it has not stopped yet, and would stop later: to be called again.
+  // The thread continues as if nothing had happened. False: it has not stopped yet, and would stop later; call
+  // again.
   bool let_go();
   [[nodiscard]] pid_t thread() const noexcept { return thread_; }
-  // From the stop to let_go().
+  // Time from the stop to let_go().
   [[nodiscard]] double stopped_seconds() const noexcept { return stopped_seconds_; }
 
  private:
@@ -62,9 +64,9 @@ class remote_thread {
 
   void save();
   void restore() noexcept;
-  // Whether it has stopped now. A thread that has ended is not seized any more.
+  // Whether the thread has stopped now. A thread that has ended is not seized any more.
   bool look_for_stop();
-  // Of waitpid, for a thread that has stopped; or one of these.
+  // The result of next_status: a wait status of a stop, or one of these.
   static constexpr int running = -1;
   static constexpr int ended = -2;
   int next_status(int flags);

@@ -12,8 +12,8 @@ namespace tarn::profiler {
 
 namespace {
 
-// Of libc's functions those from here to there are malloc: one file of it, with functions that have no name in front of
-// the first that has.
+// Exported functions of libc's malloc. All code from the lowest to the highest of them counts as malloc, as it is
+// one object file; its local functions lie up to unnamed_bytes before the lowest.
 constexpr std::string_view mallocs[] = {"malloc",
                                         "free",
                                         "calloc",
@@ -35,7 +35,7 @@ constexpr unsigned most_frames = 512;
 
 int no_debug_information(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
                          char**) {
-  return -1;  // the tables that are loaded suffice
+  return -1;  // the unwind tables in memory suffice
 }
 
 constexpr Dwfl_Callbacks callbacks = {dwfl_linux_proc_find_elf, no_debug_information, nullptr, nullptr};
@@ -119,7 +119,8 @@ bool safe_point::is_at_one(pid_t thread) {
                   [this](std::uint64_t address) { return is_forbidden(address); })) {
     return false;
   }
-  // Where the path could not be followed, it has to have left libc at least: malloc calls nothing outside of it.
+  // The path may be truncated. As long as all its frames are in libc, the missing outer ones may be malloc's. Once
+  // it has left libc they cannot be, as malloc calls nothing outside of libc.
   return std::any_of(path.addresses.begin(), path.addresses.end(),
                      [this](std::uint64_t address) { return address < libc_.start || address >= libc_.end; });
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// safe_point: whether a stopped thread may be made to call functions that allocate and load libraries. It may not where
-// it is within malloc or the dynamic linker, whose structures are not whole then and whose locks it may hold: the call
-// would wait for itself. Its call path tells, unwound by libdwfl.
-// For one thread, which traces the other one.
+// safe_point: whether a stopped thread may be made to call functions that allocate and load libraries. It may not
+// while it is in malloc or in the dynamic linker: their structures may be inconsistent, and it may hold their
+// locks, so the call would deadlock. Decided by the thread's call path, unwound by libdwfl. For one thread, which
+// is the tracer of the other.
 #pragma once
 
 #include <sys/types.h>
@@ -17,13 +17,13 @@ namespace tarn::profiler {
 
 class safe_point {
  public:
-  // Looks at the process while it runs, so that little is left to do while a thread is stopped.
+  // Prepares everything while the process runs, to keep the stop of a thread short.
   safe_point(pid_t process, const std::vector<remote_module>& modules);
   ~safe_point();
   safe_point(const safe_point&) = delete;
   safe_point& operator=(const safe_point&) = delete;
 
-  // The thread is stopped.
+  // Whether the thread is at a safe point. Requires that it is stopped.
   bool is_at_one(pid_t thread);
 
  private:
@@ -41,7 +41,7 @@ class safe_point {
   std::unique_ptr<unwinder> unwinder_;
 };
 
-// The functions whose module is the program's malloc.
+// Recognise libc and the dynamic linker by their file names.
 bool is_libc(const remote_module& module);
 bool is_dynamic_linker(const remote_module& module);
 
