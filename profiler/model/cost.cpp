@@ -11,8 +11,8 @@ namespace {
 constexpr double usual_page_bytes = 4096;
 constexpr double usual_huge_page_bytes = 2 << 20;
 
-// Many kernels divide processor time into the user's and the system's by looks at every tick: that of few ticks is not
-// exact.
+// Many kernels divide processor time into user and system time by sampling at each timer tick, which is inexact for
+// few ticks.
 double system_time_slack(double system_ns) {
   constexpr double tick_ns = 4e6;
   return tick_ns + std::sqrt(system_ns * tick_ns);
@@ -26,8 +26,9 @@ double meta_number(const profile& p, const char* name, double otherwise) {
   return found != p.meta.end() && found->is_number() && *found > 0 ? found->get<double>() : otherwise;
 }
 
-// What a fault costs is a fixed part, and a part for each page that it gives: prices.fault is that of one page,
-// prices.huge_fault that of a huge page. Between them it is taken to grow evenly (folios of 16 to 1024 KiB).
+// A fault has a fixed cost and a cost per page that it provides: prices.fault is the cost with one page,
+// prices.huge_fault the cost with a huge page. For page counts between them (folios of 16 to 1024 KiB) the cost is
+// assumed to grow linearly.
 double price_of_further_page(const profile& p) {
   const double pages = meta_number(p, "huge_page_bytes", usual_huge_page_bytes) /
                        meta_number(p, "page_bytes", usual_page_bytes);
@@ -49,7 +50,7 @@ cost cost_of(const profile& p, const site_figures& figures) {
   cost result;
   result.malloc_ns = p.fit.malloc * figures.malloc_ns;
   result.fault_ns = p.fit.kernel * fault_price(p, figures.faults, pages);
-  // All pages are given back, at the latest when the program ends.
+  // All pages are returned, at the latest at the end of the program.
   result.unmap_ns = p.fit.kernel * pages * p.prices.unmap_page;
   result.malloc_variance = p.fit.malloc * p.fit.malloc * figures.malloc_variance +
                            square(p.malloc_time.clock_error * result.malloc_ns);
@@ -69,12 +70,13 @@ cost cost_of_all(const profile& p) {
     sum.malloc_bias += one.malloc_bias;
     sum.kernel_variance += one.kernel_variance;
   }
-  // One error for all sites.
+  // The clock's error is common to all sites, so it is not added up site by site.
   sum.malloc_variance += square(p.malloc_time.clock_error * sum.malloc_ns);
   const double others = p.other_faults + p.unseen_faults;
   sum.fault_ns += p.fit.kernel * fault_price(p, others, others);
   sum.unmap_ns += p.fit.kernel * others * p.prices.unmap_page;
-  // How many faults there were in all is known: only where none is left for others does their number depend on samples.
+  // The total number of faults is known exactly. It depends on samples only if no faults are left for outside of
+  // the sites.
   if (others > 0) sum.kernel_variance = 0;
   return sum;
 }

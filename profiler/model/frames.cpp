@@ -31,7 +31,7 @@ bool is_interpreter(std::string_view module_path) {
 }
 
 const module_info* module_at(const profile& p, std::uint64_t instruction) {
-  // The last that was loaded there counts.
+  // Where modules overlap, the one loaded last counts.
   for (auto each = p.modules.rbegin(); each != p.modules.rend(); ++each) {
     if (instruction >= each->start && instruction < each->end) return &*each;
   }
@@ -49,7 +49,7 @@ std::vector<source_frame> frames_of(const profile& p, std::uint32_t stack, std::
   std::vector<source_frame> frames;
   bool has_script = false;
   std::size_t named = 0;
-  // A parent's index is less than its child's: this ends.
+  // A parent's index is less than its child's, so the loop ends.
   for (; most != 0 && stack != 0 && stack < p.stacks.size(); --most) {
     const stack_node& node = p.stacks[stack];
     const auto found = p.symbols.find(node.address);

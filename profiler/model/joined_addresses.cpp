@@ -7,10 +7,10 @@ namespace tarn::profiler {
 
 namespace {
 
-// A file's offsets are its addresses here, from a multiple of this on.
+// A file's offset 0 has a common address that is a multiple of this.
 constexpr std::uint64_t file_room = std::uint64_t{1} << 32;
 
-// Which module lies where; of two at one address the later one counts.
+// Finds modules by address; where two overlap, the one loaded later counts.
 class module_map {
  public:
   explicit module_map(const std::vector<module_info>& modules) {
@@ -71,7 +71,7 @@ std::vector<std::uint64_t> joined_addresses::take_in(const profile& p) {
   joined.reserve(p.stacks.size());
   for (const stack_node& node : p.stacks) {
     const auto [at, is_new] = known.try_emplace(node.address);
-    // Symbols and modules are those of the call, just before the return address.
+    // Symbols and modules are looked up at the call instruction, just before the return address.
     if (is_new && node.address != 0) at->second = address_of(p, modules.at(node.address - 1), node.address);
     joined.push_back(at->second);
   }
@@ -102,7 +102,7 @@ std::uint64_t joined_addresses::place_in(const module_info& module, std::uint64_
   const std::uint64_t end = module.file_offset + (module.end - module.start);
   auto [file, is_new] = files_.try_emplace({module.path, module.build_id});
   if (is_new || file->second.first + end > file->second.second) {
-    // The latter: a file of 4 GiB and more, whose later parts are met later.
+    // Room for the whole file, also one above 4 GiB whose later segments are met later.
     const std::uint64_t room = (end / file_room + 1) * file_room;
     file->second = {next_file_, next_file_ + room};
     next_file_ += room;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// joined_addresses: one address space for the code of several processes, so that their call paths can be compared: a
-// place in a file has one address there, wherever each process had loaded the file.
+// joined_addresses: one common address space for the code of several processes, so that their call paths can be
+// compared: a position in a file has one address there, wherever each process has loaded the file.
 //
-// An address is joined by file (path and build-id) and offset. Where a file has been met with another build-id before, or
-// where no file is known (code made at run time), it is joined by its symbol: function, source file and line. What has
-// neither stays an address of its own, with the name that its profile gave it.
-// Not thread-safe.
+// An address is mapped by file (path and build-id) and offset. If the path was met with another build-id before, or
+// if the file is not known (code generated at run time), it is mapped by its symbol: function, source file and
+// line. An address with neither gets an address of its own, with the name from its profile. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +21,10 @@ namespace tarn::profiler {
 
 class joined_addresses {
  public:
-  // The address here of each address in p.stacks, in their order.
+  // Returns the common address of each address in p.stacks, in their order.
   std::vector<std::uint64_t> take_in(const profile& p);
 
-  // Of all that was taken in.
+  // Of all profiles that were taken in.
   const std::vector<module_info>& modules() const noexcept { return modules_; }
   const std::map<std::uint64_t, std::vector<source_frame>>& symbols() const noexcept { return symbols_; }
 
@@ -41,9 +40,10 @@ class joined_addresses {
 
   std::vector<module_info> modules_;
   std::map<std::uint64_t, std::vector<source_frame>> symbols_;
-  std::map<file_key, std::pair<std::uint64_t, std::uint64_t>> files_;                    // [begin, end) here
-  std::map<std::string, std::string> first_builds_;                                      // build-id by path
-  std::map<std::tuple<std::string, std::string, std::uint64_t>, std::size_t> segments_;  // of modules_
+  std::map<file_key, std::pair<std::uint64_t, std::uint64_t>> files_;  // common addresses [begin, end)
+  std::map<std::string, std::string> first_builds_;                    // build-id by path
+  // Index into modules_
+  std::map<std::tuple<std::string, std::string, std::uint64_t>, std::size_t> segments_;
   std::unordered_map<std::string, std::uint64_t> by_symbol_;
   std::uint64_t next_file_ = std::uint64_t{1} << 32;
   std::uint64_t next_nameless_ = 0;  // below all files

@@ -17,7 +17,7 @@ enum class kind : unsigned char { text, texts, number };
 struct known_member {
   const char* name;
   kind type;
-  double least = 0;  // of a number
+  double least = 0;  // range of a number
   double most = 0;
 };
 

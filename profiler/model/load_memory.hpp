@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// load_memory: what resident memory consisted of, from the tables "memory" and "memory_parts" of a profile's file.
-// Plain functions. Throw profile_error where a column is missing.
+// load_memory: reads the split of resident memory from the tables "memory" and "memory_parts" of a profile's file.
+// Pure functions. Throw profile_error if a column is missing.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace tarn::profiler {
 std::vector<memory_row> read_memory_rows(const table& rows);
 std::vector<memory_part> read_memory_parts(const table& rows);
 
-// Lets parts refer to the rows that sites have when those that do not stay are left out. Returns how many parts referred to
-// none that stays; they keep their bytes.
+// Renumbers the sites of the parts after sites with stays[site] == false were removed. Returns the number of parts
+// whose site was removed; they keep their bytes.
 std::size_t place_memory_parts(std::vector<memory_part>& parts, const std::vector<bool>& stays);
 
 }  // namespace tarn::profiler

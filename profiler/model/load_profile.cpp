@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// load_profile: a profile from its file. What does not fit together (a damaged file, one of a program with a fault) is
-// left out and said so in `damage`; only what is no profile at all is an error.
+// load_profile: loads a profile from its file. What is inconsistent (a damaged file, or one written by a faulty
+// program) is left out and described in `damage`; only a file that is no profile at all is an error.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -21,11 +21,12 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr std::uint32_t no_stack = std::numeric_limits<std::uint32_t>::max();  // of a site that is left out
-// Of all tables together and of what is made of their rows, so that a file made to harm has its end too. No profiler comes
-// near it.
+// Of a site that was left out
+constexpr std::uint32_t no_stack = std::numeric_limits<std::uint32_t>::max();
+// Limit for the memory of all tables and of what is made from their rows, so that a malicious file cannot exhaust
+// memory. No real profile comes near it.
 constexpr std::size_t most_profile_bytes = std::size_t{1} << 30;
-// Of the JSON object of a process, besides its text.
+// Memory of a process's JSON object, besides its text.
 constexpr std::size_t most_process_bytes = 4096;
 
 std::size_t memory_of(const table& rows) {
@@ -74,7 +75,8 @@ class loader {
  private:
   struct taker {
     void (loader::*take)(table&);
-    std::size_t row_bytes;  // of what is made of a row; texts count once, as the table's go
+    // Memory made from one row; texts count once, as those of the table are released
+    std::size_t row_bytes;
   };
 
   void remark(const std::string& what) {
@@ -108,7 +110,7 @@ class loader {
                           " holds more than any profiler writes; it was not made by tarn");
     }
     if (found != takers.end()) (this->*found->second.take)(rows);
-    // A checkpoint's memory goes when the next one has taken its place.
+    // A checkpoint's memory is released when the next one has replaced it.
     if (rows.replaces) bytes_ -= std::exchange(replaced_bytes_[rows.name], bytes);
   }
 
@@ -234,7 +236,7 @@ class loader {
         sites_[row].evidence = static_cast<type_evidence>(evidence[row]);
       }
     }
-    // Each column's memory goes when it is read: the table of many sites is as large as they are.
+    // Each column is released once it was read: a table of many sites is as large as the sites themselves.
     for (const figure_column& each : figure_columns) {
       const reals values = figures_in(rows, each.name);
       for (std::size_t row = 0; row < rows.rows; ++row) sites_[row].figures.*each.member = values[row];
@@ -242,7 +244,7 @@ class loader {
     }
   }
 
-  // 0 where the profile is of one process.
+  // 0 if the profile is of one process.
   static integers processes_in(const table& rows) {
     integers values = rows.has("process") ? rows.whole("process") : integers(rows.rows);
     for (std::uint64_t& value : values) {
@@ -325,7 +327,7 @@ class loader {
     const auto& line = rows.whole("line");
     const auto& inlined = rows.whole("inlined");
     p_.symbols.clear();
-    // In the order of depth, as they were written.
+    // Rows of one address were written in the order of depth.
     for (std::size_t row = 0; row < rows.rows; ++row) {
       const auto line_number = static_cast<std::uint32_t>(
           std::min<std::uint64_t>(line[row], std::numeric_limits<std::uint32_t>::max()));
@@ -333,11 +335,12 @@ class loader {
     }
   }
 
-  // Moves each item to its site. `fits` says whether it can be shown there.
+  // Moves each item to its site. `fits` tells whether the item is valid there.
   template <typename Item, typename Fits>
   void hand_out(std::vector<std::pair<std::uint64_t, Item>>& list_of_all, std::vector<Item> site::*list,
                 Fits fits) {
-    const auto items = std::move(list_of_all);  // gone at the end: sites are many
+    // Released at the end of this function, as there may be many sites
+    const auto items = std::move(list_of_all);
     std::vector<std::uint32_t> counts(sites_.size());
     for (const auto& [at, item] : items) {
       if (at < counts.size()) ++counts[at];
@@ -352,7 +355,7 @@ class loader {
     }
   }
 
-  // Threads of no process stay, as others refer to their rows.
+  // Threads with an invalid process are kept, as other tables refer to their index.
   void place_in_processes() {
     const std::size_t most = std::max<std::size_t>(1, p_.processes.size());
     for (thread_info& each : p_.threads) {
@@ -400,7 +403,7 @@ class loader {
   const std::string& path_;
   profile p_;
   bool has_meta_ = false;
-  // Tables may come in any order: what refers to others is kept apart until all are there.
+  // Tables may come in any order: rows that refer to other tables are kept here until all tables are read.
   std::vector<site> sites_;
   integers site_stacks_;
   std::vector<std::pair<std::uint64_t, size_count>> sizes_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// memory_split: what the resident memory of a whole process consists of, at moments of its run. Plain data.
-// Invariant of a row: the parts together are all resident mappings of the process then; nothing is in two of them.
+// memory_split: what the resident memory of a whole process consists of, at several times of its run. Plain data.
+// Invariant of a row: its parts add up to all resident mappings of the process at that time; no byte is in two of
+// them.
 #pragma once
 
 #include <array>
@@ -14,29 +15,29 @@ namespace tarn::profiler {
 struct memory_row {
   std::uint64_t time_ns = 0;  // since the start
   double resident_bytes = 0;  // what the kernel counts for the process (VmRSS)
-  double live = 0;            // what was asked for, of blocks that live, as far as it is resident
-  double live_variance = 0;   // of the sampling
-  double rounding = 0;        // what malloc gave beyond it to the same blocks
+  double live = 0;            // requested bytes of living blocks, as far as they are resident
+  double live_variance = 0;   // variance of `live` due to sampling
+  double rounding = 0;        // bytes that malloc gave to the same blocks beyond the requested ones
   double kept = 0;            // the rest of malloc's memory: free blocks, caches, its own data
-  double mapped = 0;          // what the program or a library maps itself
+  double mapped = 0;          // memory that the program or a library maps itself
   double files = 0;           // code and data of files as they are in the page cache
   double written = 0;         // static data: pages of files that were written to, and .bss
   double stacks = 0;
   double shared = 0;    // memory shared with other processes
-  double recorder = 0;  // of tarn itself
-  double other = 0;     // memory without a file of which nothing more is known
+  double recorder = 0;  // memory of tarn's recorder
+  double other = 0;     // memory without a file about which nothing more is known
 
   double sum() const noexcept {
     return live + rounding + kept + mapped + files + written + stacks + shared + recorder + other;
   }
 };
 
-// A part of a row: of one site, or of one file.
+// A part of a row: the bytes of one site or of one file.
 struct memory_part {
-  std::uint64_t time_ns = 0;  // that row's
-  std::string kind;           // the member of memory_row that it is a part of
-  std::string name;           // a file; empty where there is a site, or neither
-  std::uint32_t site = 0;     // + 1, of profile::sites; 0: none
+  std::uint64_t time_ns = 0;  // of the row
+  std::string kind;           // name of the member of memory_row that it is a part of
+  std::string name;           // a file; empty if there is a site, or neither
+  std::uint32_t site = 0;     // index into profile::sites, + 1; 0: none
   double bytes = 0;
   double variance = 0;
 };
@@ -44,7 +45,9 @@ struct memory_part {
 struct memory_history {
   std::vector<memory_row> rows;  // by time
   std::vector<memory_part>
-      parts;  // of the row with most memory (or about so much, and most of it in use), and of the last
+      // Of the highest row, followed by those of the last row. The highest row is the one with most memory, or one
+      // with about as much and more of it in use
+      parts;
 
   // The row with most memory; null: there is none.
   const memory_row* highest() const noexcept;
@@ -75,7 +78,7 @@ static_assert(sizeof(memory_row) == sizeof(std::uint64_t) + memory_columns.size(
 inline const memory_row* memory_history::highest() const noexcept {
   const memory_row* most = nullptr;
   for (const memory_row& row : rows) {
-    // Parts are in the file of the row that says most, first.
+    // The file's first parts are those of the row that the collector chose as the highest.
     if (!parts.empty() && row.time_ns == parts.front().time_ns) return &row;
     if (most == nullptr || row.resident_bytes >= most->resident_bytes) most = &row;
   }

@@ -12,7 +12,8 @@ namespace tarn::profiler {
 
 namespace {
 
-// Of many processes as one: sums, and of what is a state the largest. Their course in time is not kept.
+// The last counters of many processes as one row: totals are added, of states the largest stays. Their course over
+// time is not kept.
 void add_last_counters(std::vector<counter_row>& into, const profile& p) {
   if (p.counters.empty()) return;
   if (into.empty()) into.emplace_back();

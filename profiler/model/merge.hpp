@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// merge: one profile of several processes, or of several runs: call paths are joined (joined_addresses.hpp), sites,
-// threads and counters stay those of their process. From it come the whole, as if it were one program, and each process.
+// merge: one profile of several processes or of several runs: call paths are joined (joined_addresses.hpp); sites,
+// threads and counters stay separate by process. From it are derived the whole, as if it were one program, and each
+// single process.
 //
-// Sums of the whole are the sums over its processes. A peak of the whole is the most that processes which ran at the same
-// time had, each at its own peak: not more than that was ever held, and it may have been less. Time in which none of the
-// processes ran is left out.
-// Not thread-safe.
+// Sums of the whole are the sums over its processes. A peak of the whole is an upper bound: the largest sum of the
+// peaks of processes that ran at the same time. Time in which none of the processes ran is left out. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +23,15 @@ namespace tarn::profiler {
 
 class profile_merger {
  public:
-  // Each process of `p`, which is that of one process, or parts of several (load_parts). Its symbols join what its files
-  // cannot.
+  // Adds each process of `p`: one, or the parts of several (load_parts). Code that its files do not identify is
+  // joined by symbols.
   void add(profile p);
-  // Adds what `p` tells to one process of the result, row `process`: many that are alike become one. That of a new row is
-  // the first one's meta.
+  // Adds `p` to one process of the result, row `process`: so many similar processes become one. The meta of a new
+  // row is that of the first profile added.
   void add_to(std::size_t process, const profile& p);
   std::size_t processes() const noexcept { return result_.processes.size(); }
 
-  // The parts of all. Requires that something was added; the merger is empty then.
+  // Returns the parts of all processes. Requires that something was added; the merger is empty afterwards.
   profile take();
 
  private:
@@ -45,13 +45,13 @@ class profile_merger {
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, std::size_t> sites_;
 };
 
-// The sites of parts joined by call path and type: what load_profile gives.
+// Joins the sites of all processes by call path and type, as load_profile returns them.
 void join_sites(profile& parts);
 
-// One of them, as its own file would tell it. Requires: process < parts.processes.size().
+// One of the processes, as its own file would have it. Requires: process < parts.processes.size().
 profile process_of(const profile& parts, std::size_t process);
 
-// The figures of each of them: without call paths, names and threads.
+// The figures of each process, without call paths, names and threads.
 std::vector<profile> figures_by_process(const profile& parts);
 
 // The whole's meta and counters, from those of the processes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// merged_whole: what the processes of a merged profile come to together, and each of them by itself.
+// merged_whole: derives from a merged profile its processes as one whole, and each of them by itself.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -31,7 +31,7 @@ double faults_of(const process_part& process) {
   return process.counters.empty() ? 0 : process.counters.back().faults;
 }
 
-// So that the cost of all faults is the sum of what they cost in each process.
+// Mean prices, weighted so that the cost of all faults is the sum of their costs in each process.
 nlohmann::json joined_prices(const std::vector<process_part>& processes) {
   double all_faults = 0;
   for (const process_part& each : processes) all_faults += faults_of(each);
@@ -47,7 +47,7 @@ nlohmann::json joined_prices(const std::vector<process_part>& processes) {
   return prices;
 }
 
-// The sum of the processes' times, whose errors by the clock are independent, and by the way the same.
+// The sum of the processes' times. Their clock errors are independent; their systematic errors are the same.
 nlohmann::json joined_malloc_times(const std::vector<process_part>& processes) {
   constexpr std::array sums = {"ns", "samples", "in_malloc", "in_recorder"};
   constexpr std::array weighed = {"clock_part", "factor", "systematic_error"};
@@ -96,7 +96,7 @@ nlohmann::json joined_children(const std::vector<process_part>& processes) {
   return {{"processes", count}, {"allocations", allocations}};
 }
 
-// The spans of these processes that hold `time`, as indices.
+// The sum of the values of those processes that ran at `time`.
 template <typename Values>
 double sum_at(double time, const std::vector<process_span>& spans, const Values& values) {
   double sum = 0;
@@ -109,7 +109,7 @@ double sum_at(double time, const std::vector<process_span>& spans, const Values&
 
 using values_by_process = std::map<std::uint32_t, double>;
 
-// The most that was there at once, if each had its value all the time that it ran; and when that was.
+// The largest sum at any time, if each process had its value all the time that it ran; and the time of that sum.
 std::pair<double, double> most_at_once(const std::vector<process_span>& spans,
                                        const values_by_process& values) {
   std::pair<double, double> most{0, 0};
@@ -120,7 +120,7 @@ std::pair<double, double> most_at_once(const std::vector<process_span>& spans,
   return most;
 }
 
-// What is lost is known where it is of each process.
+// Leaks of the whole are known only if they are known of each process.
 nlohmann::json joined_leaks(const std::vector<process_part>& processes) {
   double threads = 0;
   for (const process_part& each : processes) {
@@ -135,7 +135,8 @@ nlohmann::json joined_leaks(const std::vector<process_part>& processes) {
   return {{"known", true}, {"reason", ""}, {"threads", threads}};
 }
 
-// The most that was resident at once is not known: a bound, unless there is one process.
+// The peak of resident memory of several processes is not known exactly: an upper bound, unless there is one
+// process.
 void join_peaks(const std::vector<process_part>& processes, nlohmann::json& meta) {
   values_by_process peaks;
   bool exact = processes.size() == 1;
@@ -243,7 +244,7 @@ std::vector<counter_row> joined_counters(const std::vector<process_part>& proces
     before = after;
     sum.time_ns = static_cast<std::uint64_t>(std::max(0.0, each.time));
     const bool is_last_end = each.row == nullptr && &each == &changes.back();
-    // The end of the last one tells nothing new, and its memory is what the whole had at its end.
+    // No row for the end of the last process: the memory of the row before it is what the whole had at its end.
     if (!is_last_end) rows.push_back(sum);
   }
   return rows;
@@ -251,10 +252,10 @@ std::vector<counter_row> joined_counters(const std::vector<process_part>& proces
 
 namespace {
 
-// Of a site that several processes have.
+// The peaks of a site that several processes have.
 struct shared_peaks {
   values_by_process peaks;
-  values_by_process then;  // when the whole had most
+  values_by_process then;  // live bytes at the peak of the process
 
   void add(const site& one) {
     peaks[one.process] += one.figures.peak_bytes;
@@ -271,7 +272,7 @@ void join_sites(profile& parts) {
   const double peak_time = most_at_once(spans, at_peaks).second;
   std::map<std::pair<std::uint32_t, std::string_view>, std::size_t> places;
   std::map<std::size_t, shared_peaks> shared;
-  // In place, as sites are many: a joined site's row is never behind the one that it comes from.
+  // In place, as there may be many sites: a joined site's index is never above the index that it comes from.
   std::vector<site>& sites = parts.sites;
   std::size_t joined = 0;
   for (std::size_t index = 0; index < sites.size(); ++index) {
@@ -321,7 +322,7 @@ std::vector<profile> figures_by_process(const profile& parts) {
 
 namespace {
 
-// Leaves only the call paths that lead to sites.
+// Removes call paths that lead to no site.
 void drop_other_paths(profile& p) {
   std::vector<bool> used(p.stacks.size());
   for (const site& each : p.sites) {

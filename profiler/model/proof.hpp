@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// proof: what running a profile's program again under actions that change no code has shown. It is in the table "proof"
-// of the profile's file, one row of JSON (docs/format.md). Plain data; any thread.
+// proof: the results of running a profile's program again under actions that change no code. Stored in the table
+// "proof" of the profile's file, one row of JSON (docs/format.md). Plain data; any thread.
 #pragma once
 
 #include <array>
@@ -14,10 +14,10 @@ namespace tarn::profiler {
 
 enum class proof_outcome : std::uint8_t { none, less, more };  // none: no difference beyond noise
 
-// A figure of the program with the action, to that of the unchanged program.
+// A figure of the program with the action, compared with the unchanged program.
 struct proven_figure {
   double before = 0;  // of the unchanged program: seconds, bytes, faults
-  double ratio = 1;   // to it; the interval is [low, high]
+  double ratio = 1;   // figure with the action / before; the interval is [low, high]
   double low = 1;
   double high = 1;
   double confidence = 0;  // 0: too few rounds for an interval; low and high are the extremes
@@ -28,21 +28,20 @@ enum class proof_metric : std::uint8_t { wall, cpu, rss, faults };
 inline constexpr std::array<const char*, 4> proof_metric_names = {"wall_time", "cpu_time", "peak_rss",
                                                                   "page_faults"};
 
-// What the rounds show of one action.
+// The results of one action.
 struct proof_way {
   std::string name;  // "jemalloc"
   std::string
-      kind;  // of the advice that it carries out (kind_name()); "layer": what `tarn apply` itself costs
-  std::string headline;  // what is done, in words
+      kind;  // kind_name() of the advice that it carries out; "layer": the overhead of `tarn apply` itself
+  std::string headline;  // what the action does, in words
   std::string library;   // preloaded; empty: none
-  std::string place;     // of that advice, as the next
+  std::string place;     // place of that advice; `type` likewise
   std::string type;
   std::vector<std::pair<std::string, std::string>> variables;
-  std::string failure;  // empty, or why there are no figures
-  std::array<proven_figure, 4>
-      figures;               // by proof_metric; CPU time of pools is without the price of the layer
-  double layer_seconds = 0;  // for pools: CPU time that was taken off for the layer
-  double layered_ratio = 0;  // for pools: CPU time as it was measured, with the layer, to `before`
+  std::string failure;                   // why there are no figures; empty: there are
+  std::array<proven_figure, 4> figures;  // by proof_metric; for pools, CPU time excludes the layer's overhead
+  double layer_seconds = 0;              // for pools: CPU time that was subtracted as the layer's overhead
+  double layered_ratio = 0;              // for pools: measured CPU time, including the layer, / before
 
   const proven_figure& of(proof_metric metric) const { return figures[static_cast<std::size_t>(metric)]; }
   proven_figure& of(proof_metric metric) { return figures[static_cast<std::size_t>(metric)]; }
@@ -51,13 +50,13 @@ struct proof_way {
 struct proof {
   std::int64_t start = 0;  // seconds since 1970
   int rounds = 0;          // 0: there is no proof
-  double seconds = 0;      // that it took
-  std::string load;        // of a server; empty: the program ran alone
+  double seconds = 0;      // duration of the proof
+  std::string load;        // load command of a server; empty: the program ran without one
   std::vector<proof_way> ways;
 };
 
 nlohmann::json as_json(const proof& what);
-// What is missing, or makes no sense, stays as it is in an empty proof. Never throws.
+// Members that are missing or invalid keep their values from an empty proof. Never throws.
 proof read_proof(const nlohmann::json& json);
 
 }  // namespace tarn::profiler

@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::string_view input_names[] = {"nothing", "file", "terminal", "pipe", "device"};
 
-// By prefix: what allocators and loaders read. No program keeps a secret in one of these.
+// Prefixes of variables that allocators and the dynamic loader read. None of these usually holds a secret.
 constexpr std::string_view kept_prefixes[] = {
     "LD_",       "GLIBC_TUNABLES", "MALLOC_",    "TARN_", "PYTHONMALLOC",
     "MIMALLOC_", "TCMALLOC_",      "JE_MALLOC_", "LC_",   "LANG"};
-// Of one start alone.
+// Variables that are valid for one start only.
 constexpr std::string_view dropped_names[] = {"TARN_RECORD", "TARN_LIBRARY", "TARN_RECORDER"};
 
 std::uint64_t number_of(const std::string& text) {

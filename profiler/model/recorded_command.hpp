@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// recorded_command: how the program of a profile was started, so that it can be started again. It is in the table
-// "command" of the file of the program itself; files of its child processes have none. Views do not show it.
+// recorded_command: how the program of a profile was started, so that it can be started again. Stored in the table
+// "command" of the program's own file; files of its child processes have none. Views do not show it.
 //
-// Values of variables may be secrets. Those that decide about memory allocation and loading are kept; of all others the
-// name and 16 bits of a digest of the value, which tell that a value has changed and not what it was.
-// Pure functions and plain data; any thread.
+// Values of environment variables may be secrets. Variables that affect memory allocation and loading are kept; of
+// all others only the name and a 16-bit digest of the value, which shows that a value has changed, but not what it
+// was. Pure functions and plain data; any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@
 
 namespace tarn::profiler {
 
-// What a file was, to tell whether it still is.
+// Identifies the content of a file, to detect that it has changed.
 struct file_identity {
-  std::string build_id;  // of an ELF file that has one; the other figures then do not matter
+  std::string build_id;  // of an ELF file that has one; then the other members are ignored
   std::uint64_t size = 0;
   std::uint64_t changed_ns = 0;  // since 1970
 
@@ -40,24 +40,24 @@ enum class input_kind : std::uint8_t {
 };  // nothing: /dev/null, or closed
 
 struct recorded_command {
-  std::string path;  // what was executed
+  std::string path;  // the executed file
   file_identity identity;
-  std::vector<std::string> words;  // its arguments, the program's name first
+  std::vector<std::string> words;  // argv, the program's name first
   std::string directory;
   input_kind input = input_kind::nothing;
   std::string input_path;
   file_identity input_identity;
   std::uint64_t input_offset = 0;
   bool output_to_nothing = false;                              // standard output was /dev/null
-  std::vector<std::pair<std::string, std::string>> variables;  // those that are kept
-  std::map<std::string, std::uint16_t> digests;                // of the others
+  std::vector<std::pair<std::string, std::string>> variables;  // variables kept with their values
+  std::map<std::string, std::uint16_t> digests;                // of the other variables' values
 };
 
 bool is_kept_variable(std::string_view name);
 std::uint16_t digest_of(std::string_view value);
 
 table command_table(const recorded_command& command);
-// None where the file has no such table. Throws profile_error as read_tables() does.
+// Empty if the file has no such table. Throws profile_error as read_tables() does.
 std::optional<recorded_command> load_command(const std::string& profile_path);
 
 }  // namespace tarn::profiler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// sane_figures: figures from a profile's file, whose bytes may be anything.
+// sane_figures: validates figures from a profile's file, which may contain any bytes.
 #pragma once
 
 #include <string_view>
@@ -8,13 +8,13 @@
 
 namespace tarn::profiler {
 
-// Of a figure: sums over all rows, and products with times and sizes, stay numbers that integers of 64 bits can hold.
+// Largest figure: sums over all rows, and products with times and sizes, then still fit into 64-bit integers.
 inline constexpr double most_figure = 1e15;
 
-// Zero for what is no number, negative, or beyond all that can be counted.
+// 0 for NaN, negative values and values above most_figure.
 inline double figure_of(double value) { return value >= 0 && value <= most_figure ? value : 0; }
 
-// Reals of a column that an older version may not have, or zeros.
+// The values of a column; zeros if the file of an older version does not have it.
 inline reals figures_in(const table& rows, std::string_view name) {
   reals values = rows.has(name) ? rows.real(name) : reals(rows.rows);
   for (double& value : values) value = figure_of(value);

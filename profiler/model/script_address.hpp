@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// script_address: the number that stands in a call path for a line of a script, where a native frame has its return
-// address. It is made from the line's place, so that each process gives one line the same number; no code lies at such an
-// address (neither x86-64 nor aarch64 lets a program use it). Pure functions; any thread.
+// script_address: the number that represents a line of a script in a call path, in the place of a native frame's
+// return address. It is a hash of the line's place, so each process gives a line the same number. No code has such
+// an address (neither x86-64 nor aarch64 lets a program use it). Pure functions; any thread.
 #pragma once
 
 #include <cstdint>

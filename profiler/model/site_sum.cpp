@@ -21,7 +21,7 @@ void add_size(std::vector<size_count>& into, const size_count& from) {
   }
 }
 
-// A site's sizes are all exact, or all by powers of two.
+// The sizes of a site are either all exact or all powers of two; if either list is of powers of two, so is the sum.
 void add_sizes(std::vector<size_count>& into, const std::vector<size_count>& from) {
   const auto is_coarse = [](const std::vector<size_count>& sizes) {
     return !sizes.empty() && !sizes[0].exact;

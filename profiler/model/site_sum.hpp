@@ -6,14 +6,14 @@
 
 namespace tarn::profiler {
 
-// Adds figures, sizes, lifetimes and thread pairs; of the peaks the larger one stays. Thread pairs are taken to be of
-// different threads than those that are there.
+// Adds figures, sizes, lifetimes and thread pairs; of peaks the larger one stays. The thread pairs of `from` are
+// appended, as they are assumed to be of other threads than those in `into`.
 void add_site(site& into, const site& from);
 
-// Whether a peak, which two processes do not add up to.
+// Whether the figure is a peak, which must not be added up.
 bool is_peak(double site_figures::*member);
 
-// Whether it counts what has happened since the start, and stays when its process has ended.
+// Whether the counter is a total since the start, which remains after the end of its process.
 bool is_running_total(double counter_row::*member);
 
 }  // namespace tarn::profiler

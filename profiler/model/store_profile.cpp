@@ -19,7 +19,7 @@ table new_table(const char* name, std::size_t rows, bool replaces) {
   return result;
 }
 
-// Adds a column of what value(row) gives for the rows [first, first + rows).
+// Adds a column with value(row) for the rows [first, first + rows).
 template <typename Values, typename Value>
 void add_column(table& into, const char* name, std::size_t first, Value value) {
   Values values;
@@ -63,12 +63,12 @@ nlohmann::json stored_meta(const profile& p) {
 
 namespace {
 
-// Paths and arguments may be of any bytes.
+// Paths and arguments may contain any bytes; invalid UTF-8 is replaced.
 std::string text_of(const nlohmann::json& meta) {
   return meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// The column that tells processes apart, where there are several.
+// Adds the column of process indices, if there are several processes.
 template <typename Value>
 void add_process_column(table& rows, const profile& p, Value value) {
   if (!p.processes.empty()) add_column<integers>(rows, "process", 0, value);
@@ -116,7 +116,7 @@ void store_sites(table_writer& out, const profile& p) {
   out.append(rows);
 }
 
-// A list of each site as one table; `of` says which list.
+// A list that each site has, as one table; `of` chooses the list.
 template <typename Item>
 struct site_list {
   std::vector<std::pair<std::uint32_t, const Item*>> items;
@@ -252,7 +252,7 @@ void store_symbols(table_writer& out, const profile& p) {
 }
 
 void store_profile(table_writer& out, const profile& p, stored_rows& already) {
-  // What others refer to comes first: a file that ends anywhere holds nothing that refers to what it lacks.
+  // Tables that others refer to come first: so a file that is cut off anywhere has no dangling references.
   store_modules(out, p, already.modules);
   store_stacks(out, p, already.stacks);
   store_threads(out, p);

@@ -12,7 +12,7 @@ namespace {
 
 std::string_view file_name(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
-// Those whose functions allocate because they were asked to.
+// Libraries whose functions allocate on behalf of their callers.
 bool is_library(std::string_view module_name) {
   constexpr std::string_view names[] = {"libstdc++.", "libc++.", "libc.",    "libc-",
                                         "ld-linux",   "libtarn", "libgcc_s."};
@@ -29,12 +29,12 @@ path_tree::path_tree(const profile& p, string_table& strings)
 }
 
 std::uint32_t path_tree::node_of(std::uint32_t stack) {
-  // The callers that are not there yet, innermost first.
+  // The callers that have no node yet, innermost first.
   std::vector<std::uint32_t> missing;
   std::uint32_t at = stack < node_of_stack_.size() ? stack : 0;
   while (at != 0 && node_of_stack_[at] == 0) {
     missing.push_back(at);
-    at = std::min(profile_.stacks[at].parent, at - 1);  // a file that says otherwise leads to no loop
+    at = std::min(profile_.stacks[at].parent, at - 1);  // guarantees progress, whatever a damaged file says
   }
   std::uint32_t node = at == 0 ? 0 : node_of_stack_[at];
   for (auto one = missing.rbegin(); one != missing.rend(); ++one) {
@@ -67,7 +67,7 @@ const std::vector<std::uint32_t>& path_tree::frames_at(std::uint64_t address) {
   const auto [place, is_new] = frames_of_address_.try_emplace(address);
   std::vector<std::uint32_t>& numbers = place->second;
   if (!is_new) return numbers;
-  // The call stands before the address it returns to.
+  // The call instruction is before its return address.
   const module_info* module = module_at(profile_, address - 1);
   const std::string_view module_name = module != nullptr ? file_name(module->path) : std::string_view();
   const std::uint32_t module_text = strings_.number_of(module_name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// path_tree: the call paths of a report's sites, as a tree of source frames, outermost at the root; inlined functions
-// are frames of their own. Paths that differ by addresses alone become one. Not thread-safe; holds references to the
-// profile and the table it was made with.
-// Invariant: node 0 is the root, which has no frame; a node's parent has a smaller number than the node.
+// path_tree: the call paths of a report's sites as a tree of source frames, with the outermost frame at the root;
+// inlined functions are frames of their own. Paths that differ only in addresses become one. Not thread-safe; holds
+// references to the profile and the table it was made with. Invariant: node 0 is the root, which has no frame; a
+// node's parent has a smaller number than the node.
 #pragma once
 
 #include <array>
@@ -24,24 +24,27 @@ class path_tree {
 
   static constexpr std::uint32_t no_frame = UINT32_MAX;
 
-  // The node of a call path (an index into profile::stacks), which is added with its callers. 0 for the empty path.
+  // The node of a call path (an index into profile::stacks), which is added with its callers if needed. 0 for the
+  // empty path.
   std::uint32_t node_of(std::uint32_t stack);
 
-  // What a reader would call the path by: its innermost frame that does not allocate for others, or else its innermost.
+  // The frame by which a path is named: the innermost that does not belong to a library that allocates for others;
+  // if all do, the innermost.
   std::uint32_t place_of(std::uint32_t stack);
 
-  // Below a frame that stands for many paths, and has the name `text`.
+  // A node below the frame, named `text`, which stands for many paths.
   std::uint32_t node_below(std::string_view text, std::uint32_t frame_number);
 
-  // Columns function, file, module (numbers of texts), line, inlined, library: whether it allocates for others.
+  // Columns function, file, module (text numbers), line, inlined, and library: whether the frame's module allocates
+  // for others.
   nlohmann::json frames_json() const;
   nlohmann::json nodes_json() const;  // columns parent, frame
 
  private:
-  // function, file, line, module, inlined, library: the first two and the module are numbers of texts.
+  // function, file, line, module, inlined, library: function, file and module are text numbers.
   using frame = std::array<std::uint32_t, 6>;
 
-  // Of one address, outermost first.
+  // The frames of one address, outermost first.
   const std::vector<std::uint32_t>& frames_at(std::uint64_t address);
   std::uint32_t number_of(const frame& wanted);
   std::uint32_t child_of(std::uint32_t parent, std::uint32_t frame_number);

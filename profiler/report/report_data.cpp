@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-// Of a row's call path; for sites that are summed by place, one that says so.
+// The node of a row's call path; for sites summed by place, a node that says so.
 std::uint32_t node_of(const profile& p, const site_row& row, path_tree& paths) {
   if (row.kind == row_kind::outside) return 0;
   return row.kind == row_kind::site ? paths.node_of(p.sites[row.index].stack)
@@ -37,7 +37,7 @@ void add_column(json& columns, json& totals, const char* name, const std::vector
   totals[name] = column.total();
 }
 
-// Two digits are enough for a margin. What all rows have exactly has no column.
+// Two digits are enough for a margin. There is no column for a figure that is exact in all rows.
 void add_variances(json& columns, const std::vector<site_row>& rows) {
   for (const variance_column& each : variance_columns) {
     json values = json::array();
@@ -101,7 +101,7 @@ std::vector<Row> most_of(std::vector<Row> rows, std::size_t most) {
   return rows;
 }
 
-// Thread numbers as the report has them; threads beyond the busiest share one.
+// The report's thread numbers; threads other than the busiest share one.
 using thread_numbers = std::vector<std::uint32_t>;
 
 json describe_details(const profile& p, const std::vector<std::uint32_t>& named,
@@ -202,7 +202,8 @@ json describe_pairs(const profile& p, const thread_numbers& numbers) {
   return made;
 }
 
-// Of rows first..last: what grows is taken at the end, what goes up and down where memory was highest.
+// Merges rows first..last into one: totals are those of the last row; resident and live memory are each the highest
+// of the rows.
 counter_row merged(const std::vector<counter_row>& rows, std::size_t first, std::size_t last) {
   counter_row sum = rows[last];
   for (std::size_t index = first; index < last; ++index) {
@@ -230,7 +231,7 @@ json describe_counters(const std::vector<counter_row>& rows, std::size_t most) {
   return made;
 }
 
-// What resident memory consisted of when there was most; null: the profile does not tell.
+// What resident memory consisted of at its highest; null: not in the profile.
 json describe_memory(const profile& p, std::size_t most_parts) {
   const memory_row* row = p.memory.highest();
   if (row == nullptr) return nullptr;

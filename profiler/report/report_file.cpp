@@ -46,7 +46,7 @@ std::string escape_title(std::string_view text) {
   return escaped;
 }
 
-// As it was called, or else as the file is called.
+// The program's name as it was called; otherwise the name of its file.
 std::string program_of(const nlohmann::json& meta) {
   if (!meta.is_object()) return {};
   const auto words = meta.find("arguments");
@@ -60,7 +60,7 @@ std::string program_of(const nlohmann::json& meta) {
 std::string title_of(const profile& p) {
   std::string program = program_of(p.meta);
   if (program.empty()) program = "a program";
-  // Through JSON, which puts right what is no UTF-8.
+  // Through JSON, which replaces invalid UTF-8.
   const nlohmann::json safe = program.substr(program.find_last_of('/') + 1);
   const std::string quoted = safe.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return escape_title(nlohmann::json::parse(quoted).get<std::string>()) + " – tarn report";
@@ -91,7 +91,7 @@ fitted_data fit_data(const profile& p, const std::vector<advice>& actions, std::
   return {std::move(data), std::move(text)};
 }
 
-// `text`: what stands in the element of the data.
+// `text`: the content of the data element.
 report_file make_file(const profile& p, const nlohmann::json& data, const std::string& text) {
   report_file made;
   made.all_sites = p.sites.size();

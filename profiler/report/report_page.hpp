@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// report_page: the report's page without data, bundle/report.html, as the build put it into this library. In it,
-// @TITLE@ stands before @DATA@, each once.
+// report_page: the report's page without data, bundle/report.html, embedded in this library by the build. It
+// contains @TITLE@ before @DATA@, each once.
 #pragma once
 
 #include <string_view>

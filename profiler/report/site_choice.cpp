@@ -13,7 +13,7 @@ namespace {
 
 using measure = std::function<double(std::uint32_t site)>;
 
-// Marks the sites that bear `share` of the measure's sum, largest first, `most` of them at most.
+// Marks the sites with the largest values that together cover `share` of the measure's sum; at most `most` of them.
 void mark(std::vector<bool>& chosen, const measure& value, double share, std::size_t most) {
   std::vector<std::uint32_t> order(chosen.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -46,7 +46,7 @@ std::vector<std::uint32_t> chosen_sites(const profile& p, const std::vector<cost
   const std::size_t least = std::min(limits.least, limits.most / 2);
   std::vector<bool> chosen(p.sites.size(), p.sites.size() <= least);
   mark(chosen, paid, 1, least);
-  // Half for the cost, the rest shared by the others.
+  // Half of the places are for the cost; the other measures share the other half.
   mark(chosen, paid, limits.cost_share, std::max<std::size_t>(1, limits.most / 2));
   for (const measure& other : others) {
     mark(chosen, other, limits.other_share, std::max<std::size_t>(1, limits.most / 2 / others.size()));

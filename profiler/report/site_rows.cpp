@@ -39,7 +39,8 @@ void add(site_row& sum, const site_row& more) {
   sum.sites += more.sites;
 }
 
-// The sites that are not named, summed by place and type; sums beyond the `most` dearest ones in one row without a place.
+// The unnamed sites, summed by place and type; all but the `most` costliest sums are merged into one row without a
+// place.
 std::vector<site_row> rest_of(const profile& p, const std::vector<cost>& costs,
                               const std::vector<bool>& is_named, path_tree& paths, string_table& strings,
                               std::size_t most) {
@@ -71,7 +72,7 @@ std::vector<site_row> rest_of(const profile& p, const std::vector<cost>& costs,
 
 }  // namespace
 
-// Sites peak at different times, and malloc_ns is told as a part of the cost.
+// Peaks of sites are not of the same time, and malloc_ns is shown as a part of the cost.
 bool is_additive(const figure_column& one) {
   return one.member != &site_figures::peak_bytes && one.member != &site_figures::malloc_ns &&
          !is_variance(one);

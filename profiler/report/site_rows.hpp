@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// site_rows: the rows of the report's table of sites, before they are rounded: the named sites, sums of the others by place
-// and type, and one row for what is outside of all sites. Pure functions.
+// site_rows: the rows of the report's table of sites, before rounding: the named sites, sums of the others by place
+// and type, and one row for everything outside of sites. Pure functions.
 #pragma once
 
 #include <cmath>
@@ -14,25 +14,26 @@
 
 namespace tarn::profiler {
 
-// Of a row of sites.
+// What a row stands for: one named site, a sum of other sites, or faults outside of sites.
 enum class row_kind : std::uint8_t { site, rest, outside };
 
-// A row of sites before it is rounded.
+// A row of the table before rounding.
 struct site_row {
   row_kind kind = row_kind::site;
   std::uint32_t index = 0;                    // into profile::sites
-  std::uint32_t place = path_tree::no_frame;  // a frame
-  std::uint32_t type = 0;                     // a text
+  std::uint32_t place = path_tree::no_frame;  // number of a frame
+  std::uint32_t type = 0;                     // number of a text
   double sites = 1;
   site_figures figures;
   cost paid;
   double untouched = 0;
 };
 
-// What cannot be a variance counts as none.
+// An invalid variance counts as 0.
 inline double sane_variance(double value) noexcept { return value > 0 && std::isfinite(value) ? value : 0; }
 
-// Of figures that add up, those that samples estimate. Squares, so they may be beyond all whole numbers.
+// The variances of figures that are estimated from samples. Variances are squares, so they may exceed all whole
+// numbers.
 struct variance_column {
   const char* name;
   double (*of)(const site_figures& figures, const cost& paid);

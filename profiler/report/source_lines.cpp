@@ -24,12 +24,12 @@ bool is_source_name(const fs::path& path) {
       ".c",   ".cc", ".cpp", ".cxx", ".c++", ".h", ".hh", ".hpp", ".hxx", ".inl", ".ipp", ".tcc",   ".inc",
       ".def", ".py", ".pyx", ".rs",  ".go",  ".d", ".m",  ".mm",  ".f",   ".f90", ".S",   ".swift", ".zig"};
   const std::string ending = path.extension().string();
-  // The C++ library's own headers have none.
+  // Headers of the C++ library have no extension.
   if (ending.empty()) return path.string().find("/include/c++/") != std::string::npos;
   return std::find(endings.begin(), endings.end(), ending) != endings.end();
 }
 
-// Reads each file once.
+// Caches the lines of files, so that each is read once.
 class source_files {
  public:
   explicit source_files(const source_limits& limits) : limits_(limits) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// string_table: each text once, under a number. Not thread-safe.
-// Invariant: numbers_[texts_[n]] == n; number 0 is the empty text.
+// string_table: stores each text once and numbers it. Not thread-safe. Invariant: numbers_[texts_[n]] == n; number
+// 0 is the empty text.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace tarn::profiler {
 
 class string_table {
  public:
-  // What is longer is cut, with a mark: names of templates grow without bound.
+  // Longer texts are cut and marked, as template names may have any length.
   static constexpr std::size_t most_bytes = 2000;
 
   string_table() { number_of({}); }
@@ -25,7 +25,7 @@ class string_table {
     return number_of_whole(text);
   }
 
-  // By number. A deque, since the map's keys look into it.
+  // Texts by number. A deque, as the map's keys point into it.
   const std::deque<std::string>& texts() const noexcept { return texts_; }
 
  private:

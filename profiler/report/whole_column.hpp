@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// whole_column: real figures as whole numbers whose sum is the sum of the figures, rounded once. Rounded one by one,
-// thousands of rows would miss their total by thousands.
-// Invariant: sum of the values == round(sum of what was added); each value is within 1 of what it stands for.
+// whole_column: rounds real figures to whole numbers whose sum is the rounded sum of the figures. Rounded
+// independently, thousands of rows would miss their total by thousands. Invariant: sum of the values == round(sum
+// of what was added); each value differs by at most 1 from its figure.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace tarn::profiler {
 
-// What cannot be a figure (negative, not a number, beyond what a page's numbers hold exactly) counts as none.
+// Invalid figures (negative, NaN, or beyond what a page's numbers hold exactly) count as 0.
 inline double sane_figure(double value) noexcept { return value > 0 && value < 9e15 ? value : 0; }
 
 class whole_column {
