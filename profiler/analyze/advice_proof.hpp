@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// advice_proof: what `tarn prove` has measured in the place of what the rules estimate.
-// Pure functions; any thread.
+// advice_proof: replaces the estimates of rules by the measurements of `tarn prove`. Pure functions; any thread.
 #pragma once
 
 #include <string>
@@ -10,11 +9,12 @@
 
 namespace tarn::profiler {
 
-// Sets the grade and the figures of each candidate that was measured, and adds what was found to gain although no rule
-// had advised it. A candidate whose figures decide nothing keeps its estimate and gets the figures as evidence.
+// Sets the grade and the figures of each candidate that was measured, and adds actions that were found to save
+// although no rule had advised them. A candidate whose measurement is inconclusive keeps its estimate, and gets the
+// figures as evidence.
 void apply_proof(const profile& p, std::vector<advice>& candidates);
 
-// Whether the way's figures prove that it saves CPU time, or that it saves less than a hundredth.
+// Whether the figures of the way prove that it saves CPU time, or that it saves less than 1 %.
 enum class proof_verdict : std::uint8_t { open, proven, disproved };
 proof_verdict verdict_of(const proof_way& way);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// advice_rules: one function per kind of advice. Each looks at a group of sites, or at the whole program, and says what a
-// change would save, or nothing. docs/advice.md explains the figures, which are constants here.
-// Pure functions; any thread.
+// advice_rules: one function per kind of advice. Each examines a group of sites or the whole program, and returns
+// what a change would save, or nothing. docs/advice.md explains the figures, which are constants here. Pure
+// functions; any thread.
 #pragma once
 
 #include <optional>
@@ -14,14 +14,14 @@
 
 namespace tarn::profiler {
 
-// Blocks of which several share a line of the caches or a page, live when most was.
+// Blocks so small that several share a cache line or a page, alive at the program's peak.
 struct small_blocks {
   double bytes = 0;
   double count = 0;
-  std::size_t largest = 0;  // of the groups, the one with the most of them; none where `count` is 0
+  std::size_t largest = 0;  // index of the group with the most of them; meaningless if `count` is 0
 };
 
-// What rules ask of a profile again and again.
+// Facts about a profile that several rules need.
 struct advice_facts {
   const profile& p;
   std::vector<site_group> groups = {};
@@ -30,14 +30,14 @@ struct advice_facts {
   double huge_page_bytes = 2 << 20;
   double duration_ns = 1;
   double peak_bytes = 0;  // live when most was
-  double own_ns = 0;      // of cpu_ns, the program's own: not in malloc, free, and page faults
+  double own_ns = 0;      // part of cpu_ns outside of malloc, free and page faults
   small_blocks small = {};
   bool glibc = false;    // the program's malloc
-  int glibc_minor = 0;   // 36 of 2.36; 0: not known
+  int glibc_minor = 0;   // 36 for glibc 2.36; 0: not known
   std::string thp = {};  // "always", "madvise", "never"; "": not known
 
-  // All page faults together cannot have taken more than the program's time in the kernel: what the price list, measured
-  // at another moment, says beyond that is taken off all of them alike.
+  // Page faults together cannot have taken more than the program's system time: this factor reduces the prices,
+  // which were measured at another time, accordingly.
   double kernel_part = 1;
 
   judged_program program() const noexcept;
@@ -46,15 +46,15 @@ struct advice_facts {
 };
 advice_facts facts_of(const profile& p);
 
-// Pages that malloc has had faulted in beyond what the program ever held at once, whichever places held it: what one
-// frees, another could take.
+// Pages that malloc has faulted in beyond the most that the program ever held at once, whatever place held them:
+// memory freed by one place could be used by another.
 struct refaults {
   double pages = 0;
   double all_pages = 0;
-  double zeroed_part = 0;  // of them, that the program wants zeroed
+  double zeroed_part = 0;  // share of the pages that the program wants zeroed
   double peak_bytes = 0;
   double samples = 0;
-  std::vector<std::uint32_t> sites;  // that have pages, the costliest first
+  std::vector<std::uint32_t> sites;  // sites with such pages, the costliest first
 };
 refaults refaults_of(const advice_facts& facts);
 
@@ -78,8 +78,9 @@ std::optional<advice> advise_proof_of_placement(const advice_facts& facts);
 
 // ---- what the rules share ----
 
-// Sets the three figures of `one`, whose kind is known, from what the rule says and what `samples` leave uncertain;
-// `fault_ns`: raw_saving. Invariant afterwards: 0 <= low_ns <= saving_ns <= high_ns <= the program's CPU time.
+// Sets the three figures of `one`, whose kind is set, from the result of the rule and the uncertainty due to
+// `samples`; `fault_ns`: see raw_saving. Invariant afterwards: 0 <= low_ns <= saving_ns <= high_ns <= the program's
+// CPU time.
 void set_saving(advice& one, const advice_facts& facts, double raw_ns, double samples, double fault_ns = 0);
 advice for_group(advice_kind kind, const site_group& group);
 // "12 % of the program's CPU time"

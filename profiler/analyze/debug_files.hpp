@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// debug_files: where the debugging information of a stripped file lies: beside it, in folders for such files, or on a
-// debuginfod server, if DEBUGINFOD_URLS names one and the system has libdebuginfod.so.1 (of elfutils). That library is loaded
-// when it is needed; it keeps what it fetches in its own cache. A server that gives nothing for some seconds is asked for nothing
-// more: no name is worth waiting for without an end.
+// debug_files: finds the debugging information of a stripped file: beside the file, in directories for such files,
+// or on a debuginfod server, if DEBUGINFOD_URLS names one and the system has libdebuginfod.so.1 (elfutils). That
+// library is loaded on demand, and caches what it fetches. A server that delivers nothing for some seconds is not
+// asked again, so that symbol lookup always ends.
 //
 // Not thread-safe.
 #pragma once
@@ -16,10 +16,10 @@
 namespace tarn::profiler {
 
 struct symbol_settings {
-  // Folders that are looked into before /usr/lib/debug, laid out as it is.
+  // Directories searched before /usr/lib/debug, with the same layout.
   std::vector<std::string> debug_paths;
   bool ask_servers = true;
-  // What is being waited for, for a line of progress; empty: nothing any more.
+  // Called with a description of the download in progress; empty: there is none any more.
   std::function<void(const std::string&)> progress;
 };
 
@@ -30,13 +30,13 @@ class debug_files {
   debug_files(const debug_files&) = delete;
   debug_files& operator=(const debug_files&) = delete;
 
-  // Files that may have the information for `path`, best first. `link`: the name in its .gnu_debuglink, or null. They need
-  // not be there.
+  // Files that may contain the information for `path`, best first; they need not exist. `link`: the name in its
+  // .gnu_debuglink, or null.
   std::vector<std::string> candidates(const std::string& path, std::string_view build_id,
                                       const char* link) const;
-  // What a server has, as a file of this system; empty: there is none.
+  // Fetches the information from a server and returns the path of the local copy; empty: no server has it.
   std::string fetched(const std::string& path, const std::string& build_id);
-  // Why nothing was fetched although a server is named, as a sentence; empty: there is no reason.
+  // Why nothing was fetched although a server is configured, as a sentence; empty: nothing went wrong.
   const std::string& problem() const noexcept { return problem_; }
 
  private:

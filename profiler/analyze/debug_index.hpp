@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// debug_index: from an address to its functions, those inlined there included, by DWARF. Which unit holds an address, and
-// which function of a unit, is found in sorted ranges, made once; only the one function's tree is then walked.
-// Not thread-safe.
+// debug_index: finds the functions of an address, inlined ones included, by DWARF. The unit of an address, and the
+// function within a unit, are found in sorted ranges, built once; only the tree of that one function is then
+// walked. Not thread-safe.
 #pragma once
 
 #include <elfutils/libdw.h>
@@ -20,22 +20,22 @@ class debug_index {
  public:
   explicit debug_index(Dwarf* debug);
 
-  // Innermost first; empty where DWARF knows no function there.
+  // The functions at the address, innermost first; empty if DWARF has none there.
   std::vector<source_frame> frames_at(std::uint64_t address);
 
-  // The functions inlined from `begin` on, before `end`, into the function that holds `begin`: where their code begins, and
-  // their name; in that order, outer ones first.
+  // The functions inlined between `begin` and `end` into the function that contains `begin`: the start of their
+  // code and their names, in that order, outer ones first.
   std::vector<std::pair<std::uint64_t, std::string>> inlined_between(std::uint64_t begin, std::uint64_t end);
 
  private:
   struct range {
     std::uint64_t start, end;
-    std::size_t owner;  // a unit, or a function of a unit
+    std::size_t owner;  // index of a unit, or of a function of a unit
   };
-  // Sorted by start. They do not overlap, except where functions lie in functions' ranges by mistake.
+  // Sorted by start. Ranges do not overlap, except by errors in the debugging information.
   using range_index = std::vector<range>;
 
-  // A namespace, class or function, with all that lies in it: the offsets from `begin` on, before `end`.
+  // A namespace, class or function, with the offsets [begin, end) of everything in it.
   struct scope {
     Dwarf_Off begin = 0, end = 0;
     std::string name;
@@ -43,10 +43,10 @@ class debug_index {
   };
 
   struct unit {
-    Dwarf_Die die{};    // of the file itself: ranges and lines
-    Dwarf_Die inner{};  // the tree of functions: another one with -gsplit-dwarf
+    Dwarf_Die die{};    // entry in the file itself: ranges and lines
+    Dwarf_Die inner{};  // entry with the tree of functions: a different one with -gsplit-dwarf
     bool indexed = false;
-    bool walked = false;  // deeply: functions in classes in functions too
+    bool walked = false;  // whether nested functions (in classes within functions) were included, too
     range_index functions;
     std::vector<Dwarf_Die> dies;  // of `functions`
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// elf_module: one ELF file on disk, as a program loaded it: which of its addresses a place in the file has, which
-// function an address belongs to by the symbol table, and its DWARF information, in itself or in a file beside it.
-// Not thread-safe; but two modules may be used by two threads.
+// elf_module: one ELF file on disk that a program had loaded: converts file offsets to addresses, finds functions
+// by the symbol table, and gives access to the DWARF information in the file or beside it. Not thread-safe; but
+// different modules may be used by different threads.
 #pragma once
 
 #include <elfutils/libdw.h>
@@ -26,22 +26,21 @@ struct elf_symbol {
 
 class elf_module {
  public:
-  // Where the file cannot be used, `problem` says why in a few words. `build_id` is that of the file that ran; empty: not
-  // known.
-  // `debug` says where debugging information may lie, and outlives the module.
+  // Null if the file cannot be used; `problem` then says why in a few words. `build_id` is that of the file that
+  // ran; empty: not known. `debug` says where debugging information may lie, and outlives the module.
   static std::unique_ptr<elf_module> open(const std::string& path, std::string_view build_id,
                                           debug_files& debug, std::string& problem);
   ~elf_module();
   elf_module(const elf_module&) = delete;
   elf_module& operator=(const elf_module&) = delete;
 
-  // The address that the linker gave to what stands there in the file.
+  // The link-time address of a file offset.
   std::optional<std::uint64_t> address_at(std::uint64_t file_offset) const;
-  // The function that holds the address; null where none does.
+  // The function that contains the address; null: none.
   const elf_symbol* function_at(std::uint64_t address);
-  // The function that begins there.
+  // The function that begins at the address; null: none.
   const elf_symbol* function_from(std::uint64_t address);
-  // Up to `count` bytes of code from the address on.
+  // Up to `count` bytes of code from `address` on.
   std::vector<std::uint8_t> code_at(std::uint64_t address, std::size_t count) const;
   unsigned machine() const noexcept { return machine_; }
 

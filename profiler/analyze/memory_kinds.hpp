@@ -16,7 +16,7 @@ struct memory_kind {
   double memory_row::*member;
 };
 
-// In the order in which they are shown. Together they are memory_row::sum().
+// The kinds in the order in which they are shown. Their sum is memory_row::sum().
 inline constexpr std::array memory_kinds = {
     memory_kind{"live", "live blocks, as they were asked for", &memory_row::live},
     memory_kind{"rounding", "of live blocks, beyond what was asked for", &memory_row::rounding},

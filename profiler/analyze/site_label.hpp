@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// site_label: the one frame that stands for a site where there is room for one only: the innermost of the program's own,
-// behind operator new, the standard library's containers, wrappers of malloc, and code of libraries that has no name. On a path
-// with Python functions: behind the interpreter and Python's own library, too.
+// site_label: chooses the frame that represents a site where there is room for one only: the innermost frame of the
+// program's own code, outside of operator new, the standard library's containers, wrappers of malloc, and library
+// code without symbols. On a path with Python functions: also outside of the interpreter and Python's own library.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,19 @@
 
 namespace tarn::profiler {
 
-// Whether a block is only handed on here, so that a change belongs further out: in std, in allocators of other libraries,
-// in wrappers of malloc, in an interpreter that runs a script.
+// Whether the frame only passes blocks on, so that a change would belong further out: in std, in allocators of
+// other libraries, in wrappers of malloc, or in an interpreter that runs a script.
 bool is_plumbing(const source_frame& frame);
 
-// Its index in `frames`, which are innermost first; 0 where all are the library's. Requires that there are some.
+// Index of the program's own frame in `frames`, which are innermost first; 0 if all belong to libraries. Requires
+// at least one frame.
 std::size_t own_frame(const std::vector<source_frame>& frames);
 
-// Of a site; named "[no call path]" where it has none.
+// The own frame of a site; a frame named "[no call path]" if it has none.
 source_frame site_label(const profile& p, const site& one);
 
-// The file that a frame's function is told apart by from others of its name: the source file, or, where that is not known,
-// the module. Whole paths; "": neither is known. Requires a frame of frames_of.
+// The file that distinguishes a frame's function from others of the same name: the source file, or, if that is not
+// known, the module. Whole paths; "": neither is known. Requires a frame from frames_of.
 std::string file_of(const profile& p, const source_frame& frame);
 
 }  // namespace tarn::profiler

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// apply_format: how `tarn apply` tells the preloaded library what to do, and what that tells at its end. Text, as the
-// library has no C++ library to read JSON with.
+// apply_format: the text formats in which `tarn apply` instructs the preloaded library, and in which the library
+// reports at its end. Plain text, as the library has no C++ library to parse JSON with.
 //
 // TARN_APPLY names a file of lines
 //     pool GROUP SIZE FRAME …
 //     buffers GROUP 0 FRAME …
-// with frames innermost first, each "bBUILD-ID:OFFSET", or "nNAME:OFFSET" with the hexadecimal bytes of the module's file
-// name where it has no build-id; OFFSET is hexadecimal. TARN_APPLY_REPORT names a file to which each process adds, at its
-// end, "sites FOUND ALL" and for each group "group NUMBER BLOCKS".
+// Frames are innermost first, each "bBUILD-ID:OFFSET", or without a build-id "nNAME:OFFSET", NAME being the
+// hexadecimal bytes of the module's file name; OFFSET is hexadecimal. TARN_APPLY_REPORT names a file to which each
+// process appends at its end "sites FOUND ALL", and for each group "group NUMBER BLOCKS".
 #pragma once
 
 #include <cstddef>

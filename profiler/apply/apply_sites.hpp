@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// apply_sites: which calls of malloc are those of a plan's sites. Read once, when the library is loaded; looked up by the
-// return address of each call, which one load and one test exclude in most cases.
+// apply_sites: finds the calls of malloc that belong to a plan's sites. The plan is read once, when the library is
+// loaded; calls are looked up by their return address, which a filter of one load and one test excludes in most
+// cases.
 //
-// Where a site is told by more than its innermost frame, the caller's return address is looked for at the distance on
-// the stack at which the unwinder has found it before; only while that is not known, or varies, the stack is unwound.
-// Thread safety: find() by any thread; load() once, before there are others.
+// For a site identified by more than its innermost frame, the caller's return address is expected at the stack
+// distance where the unwinder has found it before. The stack is unwound only while that distance is not known, or
+// if it varies. Thread safety: find() by any thread; load() once, before there are other threads.
 #pragma once
 
 #include <atomic>
@@ -18,17 +19,17 @@ namespace tarn::profiler {
 struct apply_group {
   bool used = false;
   bool buffers = false;
-  std::size_t size = 0;  // pool: of a slot
+  std::size_t size = 0;  // pool: bytes of a slot
 };
 
 class apply_sites {
  public:
   static constexpr int none = -1;
 
-  // Reads the plan and finds its modules among those loaded. False where there is no plan that can be read.
+  // Reads the plan and finds its modules among the loaded ones. False: the plan cannot be read.
   bool load(const char* path_of_plan);
 
-  // The group of the call that returns to `address`; `slot` is where that address lies on the stack.
+  // The group of the call that returns to `address`; `slot`: the stack address of that return address.
   int find(std::uintptr_t address, const std::uintptr_t* slot) noexcept {
     const std::size_t bit = hash(address);
     if ((filter_[bit / 64] & (std::uint64_t{1} << (bit % 64))) == 0) [[likely]]
@@ -43,7 +44,8 @@ class apply_sites {
  private:
   static constexpr std::size_t filter_bits = 8192;
 
-  // Distances to the next return address on the stack, by frame; what the unwinder found again and again is trusted.
+  // Distances to the next return address on the stack, by frame; used once the unwinder has found the same distance
+  // repeatedly.
   struct path {
     std::uintptr_t addresses[most_apply_frames] = {};
     std::atomic<std::int32_t> distances[most_apply_frames] = {};  // in bytes; 0: not known

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// call_tree: the call paths of a profile put together by function, with the sums of one metric. Paths are kept in the order
-// of their functions, so that those with a common beginning, a node of the tree, lie next to each other; nodes are found
-// when they are asked for, and those that nobody asks for take neither time nor memory.
-// Invariant: a node's value is its own and its children's; the root's is sum_of().
-// Reading is safe from several threads.
+// call_tree: the call paths of a profile merged into a tree by function, with the sums of one metric. Rows are
+// sorted by the functions of their paths, so that the rows of a node, which share the beginning of their paths, are
+// adjacent. Nodes are computed on demand; nodes that are never visited take neither time nor memory. Invariant: a
+// node's value is its own value plus those of its children; the root's is sum_of(). Reading is safe from several
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace tarn::profiler {
 
 struct call_node {
   double value = 0;
-  double own = 0;  // of sites that end here
-  // The rows below it in the tree's order, which are alike in so many functions.
+  double own = 0;  // value of the sites that end here
+  // Its rows [first, last) in sorted order, whose paths share the first `depth` functions.
   std::size_t first = 0;
   std::size_t last = 0;
   std::size_t depth = 0;  // 0: the root
@@ -26,12 +26,13 @@ struct call_node {
 
 class call_tree {
  public:
-  // From the program's start down to the sites' own frames (site_label.hpp); or, inverted, from these to their callers.
+  // Paths from the program's start down to the sites' own frames (site_label.hpp); inverted: from these up to their
+  // callers.
   static call_tree of(const profile& p, const metric& what, bool inverted);
 
   call_node root() const { return node_of(0, rows_.size(), 0); }
   std::vector<call_node> children(const call_node& node) const;  // by value, descending
-  // Of one of the calls that are together in it. Requires: it is not the root.
+  // The frame of one of the calls that the node combines. Requires a node other than the root.
   const source_frame& frame_of(const call_node& node) const;
 
  private:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// difference: what changed from one or several recordings of a program to others, in all and by site, how sure that is, and
-// whether it is too much. Sites are the same where the functions of their call paths and their types are; lines and
-// addresses may differ.
+// difference: what changed between one or several recordings of a program and others, in total and by site, how
+// certain that is, and whether it exceeds limits. Sites are equal if the functions of their call paths and their
+// types are equal; lines and addresses may differ.
 //
-// All costs are counted at the prices of the first recording. A change has an interval, in which it lies in 95 of 100
-// cases: from how much the recordings of a side differ (Student's t, one variance for both sides), but never narrower than the
-// samples in the recordings allow. The intervals of sites are wider: in 95 of 100 comparisons all of those with at least 1 %
-// of the total hold (Bonferroni).
+// All costs use the prices of the first recording. Each change has a 95 % interval, derived from how much the
+// recordings of a side differ (Student's t, one variance for both sides), but never narrower than sampling within
+// the recordings implies. The intervals of sites are wider: those of all sites with at least 1 % of the total hold
+// jointly with 95 % (Bonferroni).
 #pragma once
 
 #include <array>
@@ -27,11 +27,11 @@ namespace tarn::profiler {
 struct change {
   double before = 0;  // means over the recordings
   double after = 0;
-  double margin = 0;  // half of the interval around amount(); 0: exact
+  double margin = 0;  // half the width of the interval around amount(); 0: exact
   double amount() const noexcept { return after - before; }
-  // That there is a change at all is not explained by chance.
+  // Whether the interval excludes 0.
   bool is_significant() const noexcept { return amount() > margin || amount() < -margin; }
-  // 0.05 is 5 % more; infinite where there was nothing before; 0 where there is nothing at all.
+  // Relative change: 0.05 is 5 % more; infinite if there was nothing before; 0 if there is nothing on either side.
   double share() const noexcept;
 };
 
@@ -41,9 +41,9 @@ struct site_change {
   std::array<change, metric_count> values;  // in the order of metrics()
 };
 
-// Costs of one recording alone are taken to differ by this part from run to run: its standard deviation.
+// With a single recording on each side, costs are assumed to have this relative standard deviation from run to run.
 inline constexpr double usual_spread_of_time = 0.05;
-// What the totals' intervals hold for, and together those of the sites.
+// Confidence of each total's interval, and of the sites' intervals jointly.
 inline constexpr double difference_confidence = 0.95;
 
 struct difference {
@@ -60,15 +60,15 @@ struct difference {
   static difference between(const profile& before, const profile& after);
 };
 
-// Takes one recording after the other and keeps sums of them: some 300 bytes for each site that differs from the others.
+// Adds up one recording after the other; keeps about 300 bytes for each distinct site.
 class difference_builder {
  public:
   enum class side : std::uint8_t { before, after };
 
-  // How many recordings of each side will be added; of each side at least one.
+  // The numbers of recordings that will be added on each side, at least one each.
   difference_builder(std::size_t before, std::size_t after);
 
-  // `p` is left with the first one's prices.
+  // Changes the prices of `p` to those of the first recording.
   void add(side which, profile& p);
   // Requires that all recordings were added; the builder is empty then.
   difference take();
@@ -99,8 +99,8 @@ class difference_builder {
   bool has_prices_ = false;
   price_list prices_;
   name_numbers names_;
-  // Until take(), `before` and `after` of a change are sums over the recordings, `margin` the variance of the means' difference
-  // that is of the sampling.
+  // Until take(), `before` and `after` of a change are sums over the recordings, and `margin` is the variance of
+  // the difference of the means that is due to sampling.
   difference changes_;
   std::vector<squares> site_squares_;  // of changes_.sites; empty where there are two recordings
   squares total_squares_ = {};
@@ -124,8 +124,8 @@ struct change_limit {
   static change_limit parse(std::string_view text);
 };
 
-// Where the change is beyond the limit: sentences, none where it is kept. Where no change at all would keep the limit, the
-// change has to be significant, too. A site counts where the metric's value is at least 1 % of the total, before or after.
+// One sentence for each change beyond the limit; none if it is kept. If no change at all would keep the limit, only
+// significant changes count. A site counts if the metric's value is at least 1 % of the total, before or after.
 std::vector<std::string> exceeded(const difference& changes, const change_limit& limit);
 
 }  // namespace tarn::profiler

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// exports: a profile in the formats of other tools. Each gives the whole file's bytes, or, where the file may be large,
-// gives it in pieces to `take`. No state; any thread.
+// exports: a profile in the formats of other tools. Each function returns the whole file, or, if the file may be
+// large, passes it in pieces to `take`. No state; any thread.
 #pragma once
 
 #include <cstddef>
@@ -21,20 +21,21 @@ std::string export_pprof(const profile& p);
 void export_collapsed(const profile& p, const metric& what,
                       const std::function<void(std::string_view)>& take);
 
-// All of it but the events: with names in place of addresses.
+// Everything except events, with names instead of addresses.
 void export_json(const profile& p, const std::function<void(std::string_view)>& take);
 
-// Text for a scrape or a push gateway: each metric of the `most` costliest sites, and the rest as one.
+// Text for a scrape or a push gateway: each metric of the `most` costliest sites, and of the others together.
 std::string export_prometheus(const profile& p, std::size_t most = 100);
 
-// What the heaptrack export did to fit.
+// How the heaptrack export approximated the profile.
 struct heaptrack_outcome {
-  bool from_events = false;    // the order of events is the program's; else it was made up from the sums
-  double each_stands_for = 1;  // so many allocations are shown as one of their size together
+  bool from_events = false;    // the events are the recorded ones; false: they were generated from the sums
+  double each_stands_for = 1;  // this many allocations are combined into one of their total size
 };
-// heaptrack's text, in pieces given to `take`. A profile with all events (mode full) is written as it ran. Else the
-// events are made up, so that allocations, bytes, those alive at the peak and at the end agree with each site's figures.
-// `path` is the file that p was loaded from; empty: its events are not looked at. Throws profile_error.
+// heaptrack's text, passed in pieces to `take`. A profile with all events (mode full) is written as recorded.
+// Otherwise events are generated such that allocations, bytes, and blocks alive at the peak and at the end agree
+// with each site's figures. `path`: the file that p was loaded from; empty: its events are not used. Throws
+// profile_error.
 heaptrack_outcome export_heaptrack(const profile& p, const std::string& path,
                                    const std::function<void(std::string_view)>& take);
 

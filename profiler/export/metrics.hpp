@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// metrics: what a profile can be ranked and drawn by, under the names that users give. Every metric has the same rows: the
-// sites, and the faults of no site, so that its sum is the same in every view; that of `cost` is cost_of_all().
+// metrics: the quantities by which a profile can be sorted and drawn, under the names that users give. Every metric
+// has the same rows: the sites, and faults outside of sites, so its sum is the same in every view; that of `cost`
+// is cost_of_all().
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ struct metric {
   metric_unit unit;
   std::string_view meaning;  // a phrase
   double (*of)(const profile& p, const site_figures& figures);
-  double (*variance)(const profile& p, const site_figures& figures);  // of the sampling; 0: exact
+  double (*variance)(const profile& p, const site_figures& figures);  // due to sampling; 0: exact
   double (*bias)(const profile& p,
                  const site_figures& figures) = nullptr;  // a standard error that recordings share
 };
@@ -39,15 +40,15 @@ struct metric_row {
 
   site_figures figures() const;
 
-  // Its frames, innermost first; those of no site have one, named by the label.
+  // The row's frames, innermost first; faults outside of sites have one frame, named by the label.
   std::vector<source_frame> frames(const profile& p) const;
 };
 
-// The sites in the profile's order, then the faults of no site where there are any.
+// The sites in the profile's order, then the faults outside of sites, if any.
 std::vector<metric_row> metric_rows(const profile& p);
 double sum_of(const profile& p, const metric& what);
 
-// Half of the interval in which the true value lies in 95 of 100 cases; 0: exact, or not known.
+// Half the width of the 95 % interval; 0: exact, or not known.
 double margin_of(const profile& p, const metric& what, const site_figures& figures);
 double margin_of_sum(const profile& p, const metric& what);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// packer: text in pieces, compressed as the name of the file asks for: ".gz" and ".zst", or not at all.
+// packer: compresses text in pieces, as the file's name asks for: ".gz", ".zst", or not at all.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace tarn::profiler {
 
 class packer {
  public:
-  // `take` gets what belongs into the file. Throws profile_error where there is no memory.
+  // `take` gets the bytes of the file. Throws profile_error if there is no memory.
   packer(std::string_view path, std::function<void(const std::string&)> take);
   ~packer();
   packer(const packer&) = delete;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// path_identity: what makes call paths of several profiles the same: the names of their functions, inlined ones included.
-// Lines and addresses do not count. Names are numbered exactly; a path is a hash of 128 bits over its names' numbers, so that
-// a path takes little memory, and two of a million paths are taken for one with a probability below 1e-26.
-// Not thread-safe.
+// path_identity: identifies equal call paths in several profiles, by the names of their functions, inlined ones
+// included. Lines and addresses do not count. Names are numbered exactly; a path is a 128-bit hash of its names'
+// numbers, so it takes little memory. The probability that two of a million paths collide is below 1e-26. Not
+// thread-safe.
 #pragma once
 
 #include <compare>
@@ -22,7 +22,7 @@ struct path_identity {
   auto operator<=>(const path_identity&) const = default;
 };
 
-// Text by number, for as long as this lives.
+// Numbers texts, for as long as this object lives.
 class name_numbers {
  public:
   std::uint32_t of(std::string_view name);
@@ -31,7 +31,7 @@ class name_numbers {
   std::unordered_map<std::string, std::uint32_t> numbers_;
 };
 
-// The path to `caller` with one name more.
+// The path `caller`, extended by one name.
 path_identity extend(const path_identity& caller, std::uint32_t name);
 
 // Of each call path, by its index in p.stacks.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// piece_writer: collects text and gives it on in large pieces, so that an export of any length takes little memory.
+// piece_writer: buffers text and passes it on in large pieces, so that an export of any length takes little memory.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class piece_writer {
     text_ += text;
     if (text_.size() > piece_bytes) finish();
   }
-  // Gives on what has been collected.
+  // Passes on the buffered text.
   void finish() {
     if (!text_.empty()) take_(text_);
     text_.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// chunk: the bytes of a profile's file that writer and reader agree on. All numbers are little-endian. docs/format.md
-// says the same for people.
+// chunk: the byte format of a profile's file, shared by writer and reader. All numbers are little-endian.
+// docs/format.md describes it, too.
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@
 
 namespace tarn::profiler {
 
-// A byte above 127, both line ends and the end-of-file sign: what copies text spoils at least one of them.
+// Contains a byte above 127, both line ends and the end-of-file character, of which copying as text damages at
+// least one.
 inline constexpr std::array<std::uint8_t, 8> file_magic = {0x89, 'T', 'A', 'R', 'N', '\r', '\n', 0x1a};
 inline constexpr std::size_t file_header_bytes = 16;      // magic, major, minor, four zero bytes
 inline constexpr std::uint32_t chunk_magic = 0x4b484354;  // "TCHK"
@@ -22,7 +23,7 @@ inline constexpr std::size_t most_columns = 4096;
 inline constexpr std::size_t most_name_bytes = 255;
 // A varint takes up to 10 bytes where its value takes 8.
 inline constexpr std::size_t most_encoded_bytes = 2 * most_chunk_bytes;
-// Of a replacing table, all its chunks together: what such a table may take in memory.
+// Limit for all chunks of a replacing table together, in memory.
 inline constexpr std::size_t most_table_bytes = 4 * most_chunk_bytes;
 
 enum chunk_flag : std::uint8_t {
@@ -31,11 +32,11 @@ enum chunk_flag : std::uint8_t {
   unfinished_flag = 4  // the table goes on in the next chunk, and counts only together with it
 };
 
-// In this order in the file, behind chunk_magic; then the name, then the payload.
+// Stored in this order after chunk_magic; then follow the name and the payload.
 struct chunk_header {
   std::uint32_t check = 0;     // CRC-32 of the rest of the header and of the name
-  std::uint32_t stored = 0;    // bytes of the payload, as they are in the file
-  std::uint32_t unpacked = 0;  // and before they were compressed
+  std::uint32_t stored = 0;    // bytes of the payload in the file
+  std::uint32_t unpacked = 0;  // bytes of the payload before compression
   std::uint32_t rows = 0;
   std::uint32_t payload_check = 0;  // CRC-32 of the payload as it is in the file
   std::uint8_t flags = 0;
@@ -58,13 +59,13 @@ Number get_number(const std::uint8_t* at) {
   return value;
 }
 
-// What one value takes in memory, beside a text's bytes: the measure of most_chunk_bytes.
+// Memory of one value, without the bytes of a text; most_chunk_bytes counts these.
 inline constexpr std::size_t number_bytes = sizeof(std::uint64_t);
 inline constexpr std::size_t text_bytes = 32;
 
 // `header` and `name` as bytes, the check included.
 std::array<std::uint8_t, chunk_header_bytes> pack_header(const chunk_header& header, std::string_view name);
-// False where the magic is another. `check` is as it is in the file.
+// False: the magic does not match. `check` is the value in the file.
 bool unpack_header(const std::uint8_t* bytes, chunk_header& header);
 std::uint32_t check_of_header(const std::uint8_t* bytes, std::string_view name);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// column_coding: a column's values as bytes and back. Every value takes at least one byte before compression, so that a
-// few bytes cannot announce a column without bound. No state; any thread.
+// column_coding: encodes and decodes the values of a column. Every value takes at least one byte before
+// compression, so a few bytes cannot announce an unbounded column. No state; any thread.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ using byte_vector = std::vector<std::uint8_t>;
 
 enum class column_kind : std::uint8_t { whole = 1, real = 2, text = 3 };
 
-// Varints hold seven bits per byte, the lowest first, the highest bit set in all bytes but the last. Differences are
-// modulo 2^64; where they may be negative, zigzag: 0, -1, 1, -2 become 0, 1, 2, 3.
+// Varints hold seven bits per byte, lowest bits first; the highest bit is set in all bytes but the last.
+// Differences are modulo 2^64; if they may be negative, they are zigzag-coded: 0, -1, 1, -2 become 0, 1, 2, 3.
 enum class coding : std::uint8_t {
   plain =
       0,  // whole: varints. real: the lowest bytes of all values, then the next ones. text: lengths, then bytes
@@ -25,17 +25,18 @@ enum class coding : std::uint8_t {
   highest =
       2,  // from one above the highest value so far (at first 0), zigzag: numbers that are given out in order
           // come out as 0, and a return to one as its age
-  rising = 3,  // from the value before, which is never greater
+  rising = 3,  // difference from the value before, which is never greater
 };
-// Reals that are all whole numbers from 0 to 2^53 take a whole column's coding, with this added to its number.
+// Reals that are all whole numbers from 0 to 2^53 use a coding of integers, with this added to its number.
 inline constexpr std::uint8_t whole_reals = 16;
 
 // Appends kind, name, coding, length and values of rows [first, first + count).
 void encode_column(const column& source, std::size_t first, std::size_t count, byte_vector& out);
 
 enum class decode_result : std::uint8_t { done, unknown, damaged };
-// Reads one column of `rows` values from the front of `bytes`, which it then leaves out. `budget` is what the values may
-// still take in memory, and is made less. unknown: a kind or coding of a later version; skipped.
+// Reads one column of `rows` values from the front of `bytes`, and removes it there. `budget`: memory that the
+// values may still take; reduced accordingly. Returns `unknown` for a kind or coding of a later version, which is
+// skipped.
 decode_result decode_column(std::span<const std::uint8_t>& bytes, std::size_t rows, std::size_t& budget,
                             column& result);
 

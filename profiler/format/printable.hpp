@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// printable: text of foreign origin as one line that is safe to show. Names of functions, programs, threads and files, and
-// words of command lines, may hold any bytes; shown as they are, they could send commands to a terminal, forge rows of a
-// table, or break a format that wants UTF-8. All text from a profile goes through it in load_profile(); all other text of
-// foreign origin where the command prints it.
+// printable: makes untrusted text safe to show on one line. Names of functions, programs, threads and files, and
+// words of command lines, may contain any bytes; shown unchanged, they could send commands to a terminal, forge
+// rows of a table, or break a format that requires UTF-8. load_profile() applies it to all text of a profile;
+// commands apply it to other untrusted text when they print it.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace tarn::profiler {
 
-// The text, with an escape in the place of each byte or character that does not print: "\n", "\t", "\x1b" for control
-// characters and bytes that are no UTF-8, "\u{202e}" for characters that change the direction or the line. A text without
-// any of these comes back unchanged. No state; any thread.
+// The text, with an escape instead of each byte or character that is not printable: "\n", "\t", "\x1b" for control
+// characters and invalid UTF-8, "\u{202e}" for characters that change the writing direction or the line. A text
+// without any of these is returned unchanged. No state; any thread.
 std::string printable(std::string_view text);
 
 }  // namespace tarn::profiler

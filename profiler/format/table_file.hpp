@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// table_file: the file a profile is kept in. A header, then chunks one after another; each chunk is whole or it is not
-// there, so that a file whose writer was killed can be read up to its last whole chunk. A chunk holds one table, or a
-// part of one: named columns of equal length. docs/format.md has the bytes.
+// table_file: the file format of a profile: a header, then chunks. A chunk is either complete or ignored, so the
+// file of a killed writer can be read up to its last complete chunk. A chunk holds one table, or a part of one:
+// named columns of equal length. docs/format.md has the bytes.
 //
 // Not thread-safe. Errors are profile_error, whose text says which file, where and what to do; a damaged file never
 // makes the reader crash, hang or take more memory than `most_chunk_bytes` for a chunk.
@@ -25,14 +25,15 @@ class profile_error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A file that was to be new is there already.
+// A file that was to be created exists already.
 class file_exists : public profile_error {
  public:
   using profile_error::profile_error;
 };
 
-inline constexpr std::uint16_t format_major = 1;  // a reader refuses another
-inline constexpr std::uint16_t format_minor = 0;  // a reader skips columns and tables that it does not know
+inline constexpr std::uint16_t format_major = 1;  // a reader refuses any other
+// A reader of a lower one skips unknown columns and tables
+inline constexpr std::uint16_t format_minor = 0;
 inline constexpr std::size_t most_chunk_bytes = std::size_t{64} << 20;  // of a table's columns, unpacked
 
 // The three kinds of column. Whole numbers are stored as differences from the row before where that is shorter.
@@ -50,7 +51,7 @@ struct table {
   std::string name;
   std::size_t rows = 0;
   std::vector<column> columns;
-  // A table that replaces all earlier ones of its name (a checkpoint), or is their continuation.
+  // true: the table replaces all earlier ones of its name (a checkpoint); false: it continues them.
   bool replaces = false;
 
   const integers& whole(
@@ -82,7 +83,7 @@ class table_writer {
   std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
-  struct work_space;  // buffers that serve every append
+  struct work_space;  // buffers reused by every append
 
   void begin(start how);
   void go_on();
@@ -93,7 +94,7 @@ class table_writer {
   std::unique_ptr<work_space> work_;
 };
 
-// How far a file could be read.
+// How far a file was readable.
 struct read_outcome {
   std::uint64_t chunks = 0;
   std::uint64_t good_bytes = 0;

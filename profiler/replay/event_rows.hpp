@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// event_rows: the table "events" of a profile, as rows in the order of their times.
-// Plain data; any thread.
+// event_rows: the rows of a profile's table "events", in the order of their times. Plain data; any thread.
 #pragma once
 
 #include <cstddef>
@@ -35,11 +34,11 @@ struct event_row {
 
 struct event_rows {
   std::vector<event_row> rows;
-  bool cut = false;    // there were more than were wanted
+  bool cut = false;    // there were more events than wanted
   std::string damage;  // of the file; empty: none
 };
 
-// The first `most` rows of the file. Throws profile_error where one makes no sense.
+// Reads the first `most` rows of the file. Throws profile_error for an invalid row.
 event_rows read_events(const std::string& path, std::size_t most);
 
 }  // namespace tarn::profiler

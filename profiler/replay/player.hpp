@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// player: does a trace again, in this process, with whatever malloc it has. To be called once, in a child made for it.
+// player: replays a trace in this process, with the malloc that it has. To be called once, in a child made for it.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 namespace tarn::profiler {
 
 enum class play_mode {
-  heap,     // malloc and free, whatever the routes say
-  routes,   // tarn's pools for the blocks that have a route; tarn must be the process's malloc
-  nothing,  // no blocks at all: what the replay itself takes
+  heap,     // malloc and free for all blocks, ignoring routes
+  routes,   // tarn's pools for blocks with a route; requires tarn as the process's malloc
+  nothing,  // no blocks at all: the cost of the replay itself
 };
 
 struct play_figures {
@@ -17,8 +17,8 @@ struct play_figures {
   double user_seconds = 0;  // of all lanes
   double system_seconds = 0;
   double faults = 0;      // minor and major
-  double peak_bytes = 0;  // resident, above what was before the first operation
-  double failed = 0;      // allocations that gave null
+  double peak_bytes = 0;  // peak of resident bytes above those before the first operation
+  double failed = 0;      // allocations that returned null
 
   double cpu_seconds() const { return user_seconds + system_seconds; }
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// pool_routes: the pools that a replay serves blocks from, found in the libtarn that the process was started under: the
-// profiler itself links no allocator.
-// A route_set belongs to one lane; the pools behind it are shared by all.
+// pool_routes: the pools from which a replay serves blocks, found in the libtarn that the process was started
+// under, as the profiler itself links no allocator. A route_set belongs to one lane; the pools behind it are shared
+// by all lanes.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace tarn::profiler {
 // Made once, before the lanes.
 class route_pools {
  public:
-  // Empty, or why not.
+  // Finds and opens the pools. Returns the reason if that fails; empty: success.
   std::string open(const image_header& image);
 
  private:
@@ -43,7 +43,7 @@ class route_set {
  private:
   const route_pools& pools_;
   tarn_pool_bin* bins_[most_routes];
-  // One arena per route and lane, reset when nothing in it lives any more.
+  // One arena per route of this lane, reset when no block in it is alive.
   tarn::arena arenas_[most_routes];
   std::size_t in_arena_[most_routes] = {};
 };

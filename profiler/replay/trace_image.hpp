@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// trace_image: a trace as one block of shared memory, which a child finds by a descriptor that it inherits. The child
-// reads it in place: nothing of the replay's own lies in the heap under test.
+// trace_image: a trace in one block of shared memory, which a child finds by an inherited descriptor. The child
+// reads it in place, so that none of the replay's own data is in the heap under test.
 //
-// The maker writes it once, before any child is started; children only read.
+// Written once, before any child is started; children only read it.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct image_header {
   replay_route route[most_routes];
 };
 
-// A memfd that children inherit. Throws profile_error where there is no memory for it.
+// A memfd that children inherit. Throws profile_error if there is no memory for it.
 class trace_image {
  public:
   explicit trace_image(const trace& from);

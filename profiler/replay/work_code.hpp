@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// work_code: a time in ns as one byte, to within 7 %: what a program does itself before a call, in a replayed operation.
-// Pure functions.
+// work_code: encodes a time in ns in one byte, with an error of up to 7 %: the program's own work before a call, in
+// a replayed operation. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace tarn::profiler {
 
 inline constexpr std::uint64_t most_work_ns = std::uint64_t{15} << 15;
 
-// 15 << 15 ns stands for all that is longer.
+// 15 << 15 ns stands for all longer times.
 constexpr std::uint8_t code_of_work(std::uint64_t ns) {
   if (ns >= most_work_ns) return 0xff;
   unsigned shift = 0;
