@@ -24,7 +24,7 @@ using profiler::advice_kind;
 
 namespace {
 
-// Each takes as long as the program's own allocations do.
+// Each replay takes as long as the program's own allocations.
 constexpr std::size_t most_replayed_pools = 3;
 
 bool has_route(advice_kind kind) {
@@ -32,7 +32,8 @@ bool has_route(advice_kind kind) {
          kind == advice_kind::buffer_pool || kind == advice_kind::arena;
 }
 
-// tarn's pools without its malloc, as a program that is edited would use them; with it where that library is missing.
+// tarn's pools without its malloc, as an edited program would use them; the library with both if the pools' own
+// library is missing.
 std::string pools_library(std::vector<std::string>& notes) {
   std::string tarn = find_tarn_library();
   const std::filesystem::path folder = std::filesystem::path(tarn).parent_path();
@@ -85,7 +86,7 @@ class advice_replay {
 
  private:
   void add(const advice& one, std::size_t index) {
-    // The program itself has told more than a replay can.
+    // A proof by the program itself counts more than a replay.
     if (one.grade == profiler::advice_grade::proven || one.grade == profiler::advice_grade::disproved) return;
     replay_way way{one.headline, {system_name, "", {}}, profiler::play_mode::heap, &images_.front()};
     if (!one.variables.empty()) {
@@ -128,9 +129,9 @@ class advice_replay {
         profiler::say_count(base.rounds.front().faults)));
   }
 
-  // What a ns of the replay is of the program's: as many more calls as it made. But a replay has little besides calls, which
-  // wait for each other and for memory where the program's would not; where it takes longer than all that the program was
-  // measured to pay for memory, its differences are as much smaller.
+  // The program's time that 1 ns of the replay stands for. First, in the ratio of the numbers of calls. But a
+  // replay consists of little besides calls, which wait for each other and for memory more than the program's do:
+  // if it takes longer than the program was measured to spend on memory, its differences are scaled down to that.
   double part_of(const replay_result& base) const {
     std::vector<double> taken;
     for (const profiler::play_figures& round : base.rounds) taken.push_back(1e9 * round.cpu_seconds());
@@ -147,9 +148,9 @@ class advice_replay {
   double duration_ns_ = 0;
   std::string library_;
   std::size_t pools_ = 0;
-  std::deque<profiler::trace_image> images_;  // ways point into it
+  std::deque<profiler::trace_image> images_;  // `ways_` point into it
   std::vector<replay_way> ways_;
-  std::map<std::size_t, std::size_t> way_of_;  // by advice
+  std::map<std::size_t, std::size_t> way_of_;  // by index of the advice
 };
 
 }  // namespace

@@ -39,7 +39,7 @@ std::string frame_text(const profiler::plan_frame& frame) {
   return fmt::format("n{}:{:x}", name, frame.offset);
 }
 
-// As apply_format.hpp says. Throws cli_error for more groups than the library takes.
+// The plan in the format of apply_format.hpp. Throws cli_error for more groups than the library takes.
 std::string library_text(const profiler::plan& plan) {
   std::map<std::uint32_t, std::size_t> groups;
   std::string text;

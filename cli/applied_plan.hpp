@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// applied_plan: a plan as a contender: the variables, the malloc and the pools that a program is started with, and what
-// the pools told afterwards. For a process with one thread. Failures are cli_error.
+// applied_plan: a plan as a contender: the variables, the malloc and the pools that a program is started with, and
+// what the pools reported at its end. For a process with one thread. Failures are cli_error.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace tarn::cli {
 
-// A file that goes with its owner.
+// A temporary file that is removed with this object.
 class scratch_file {
  public:
   explicit scratch_file(const std::string& text);
@@ -27,19 +27,19 @@ class scratch_file {
 
 struct site_report {
   double processes = 0;
-  double found = 0;  // of the plan's sites, in the process that had most of their modules
+  double found = 0;  // sites of the plan that were found, in the process that had most of their modules
   double all = 0;
   std::map<std::size_t, double> blocks;  // by group, over all runs
 };
 
 class applied_plan {
  public:
-  // `with_layer`: preload libtarn_apply even for a plan without sites, which shows what the layer itself costs.
+  // `with_layer`: preload libtarn_apply even for a plan without sites, to measure the overhead of the layer itself.
   explicit applied_plan(const profiler::plan& plan, bool with_layer = false);
 
   contender as_contender(const std::string& name) const;
   site_report report() const;
-  // Before this process ends without returning.
+  // Removes the files; to be called before this process ends without running destructors.
   void remove_files() const;
 
  private:

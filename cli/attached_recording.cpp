@@ -21,7 +21,7 @@ namespace {
 using profiler::attach_error;
 using profiler::recording;
 
-// The file that the program's malloc is in: another library's goes before libc's.
+// The file of the program's malloc: another library's malloc takes precedence over libc's.
 std::string allocator_of(pid_t program) {
   std::string found;
   for (const profiler::remote_module& module : profiler::modules_of_process(program)) {
@@ -78,7 +78,7 @@ double attached_recording::look() {
 
 nlohmann::json attached_recording::dump(pid_t process) { return dump_answer(*record_, process); }
 
-// Children that were forked meanwhile have the recorder, too.
+// Children forked meanwhile contain the recorder as well.
 void attached_recording::detach_all() {
   for (const std::uint32_t process : record_->running()) {
     try {

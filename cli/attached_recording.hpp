@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// attached_recording: a recording of a program that runs already: it attaches to it, takes what it tells, and detaches.
-// For one thread, whose signals are held back.
+// attached_recording: records a program that runs already: it attaches to it, takes its events, and detaches. For
+// one thread, whose signals are blocked.
 #pragma once
 
 #include <sys/types.h>
@@ -18,21 +18,21 @@ namespace tarn::cli {
 
 class attached_recording {
  public:
-  // `settings` without prices and meta. Throws cli_error where the program cannot be recorded.
+  // `settings` need no prices and meta. Throws cli_error if the program cannot be recorded.
   attached_recording(pid_t program, profiler::recording_settings settings);
 
-  // Takes what has come; to be called often. Seconds until it should be called again.
+  // Takes new events; to be called often. Returns the seconds until it should be called again.
   double look();
   // False: the program has ended, or has executed another one.
   [[nodiscard]] bool is_there() const noexcept { return is_there_; }
-  // Brings the file of a process up to date; an answer for session_control.
+  // Writes the file of a process as of now; returns an answer for session_control.
   nlohmann::json dump(pid_t process);
   // Detaches and writes all files.
   void end();
 
   [[nodiscard]] const profiler::recording& record() const { return *record_; }
   [[nodiscard]] double longest_stop_seconds() const { return there_->longest_stop_seconds(); }
-  // What is not as it should be.
+  // Remarks about anything that limits the recording.
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -41,7 +41,8 @@ class attached_recording {
   pid_t program_;
   std::vector<std::string> notes_;
   std::unique_ptr<profiler::recording> record_;
-  std::unique_ptr<plain_copy> copy_;  // by which the program finds what the recording has opened
+  // A process whose descriptors the program can open in /proc: see other_user.hpp
+  std::unique_ptr<plain_copy> copy_;
   std::unique_ptr<profiler::attached_process> there_;
   bool is_there_ = true;
   double wait_ = 0;

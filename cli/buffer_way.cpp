@@ -17,8 +17,8 @@ namespace {
 
 struct source_words {
   buffer_source source;
-  const char* worker;  // to the worker
-  const char* name;    // to people; null: an allocator's name takes its place
+  const char* worker;  // name on the worker's command line
+  const char* name;    // name in reports; null: the allocator's name is used
 };
 
 constexpr std::array<source_words, 5> sources = {{
@@ -82,7 +82,7 @@ buffer_supply::buffer_supply(buffer_source source, std::size_t size)
       size_(size),
       mapped_size_(size),
       huge_page_(source == buffer_source::huge ? huge_page_size() : 0) {
-  // Room to begin at a huge page's boundary; what lies before and behind is never touched.
+  // Room for aligning the buffer to a huge page; the memory before and after it is never touched.
   mapped_size_ += huge_page_;
 }
 

@@ -53,7 +53,8 @@ bool redirect(int from, int to) {
   return from < 0 || dup2(from, to) >= 0;
 }
 
-// In the child. Reports errno through `error_pipe`, which exec closes.
+// Runs in the child: redirects, then calls exec. Reports errno through `error_pipe`, which a successful exec
+// closes.
 [[noreturn]] void become(const child_request& request, char* const* arguments, char* const* variables,
                          const sigset_t& mask, int error_pipe) {
   bool ready = !request.own_group || setpgid(0, 0) == 0;
@@ -89,7 +90,7 @@ held_signals::held_signals(std::initializer_list<int> numbers) {
   sigemptyset(&held_);
   for (const int number : numbers) sigaddset(&held_, number);
   sigprocmask(SIG_BLOCK, &held_, &before_);
-  // An inherited "ignore" would make the kernel discard the child's exit status.
+  // If SIGCHLD were ignored, which is inherited, the kernel would discard the child's exit status.
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &standard, &child_action_before_);
@@ -185,7 +186,7 @@ void end_like(int wait_status) {
   std::fflush(nullptr);
   if (WIFSIGNALED(wait_status)) {
     const int number = WTERMSIG(wait_status);
-    // The program has dumped its core already if it was to; ours would overwrite it.
+    // The program has already dumped its core if it was to; a core dump of this process would overwrite it.
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     signal(number, SIG_DFL);
     sigset_t only = {};

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
-// child_process: starts programs and waits for them; the one place that forks.
-// Forks rather than shares memory with the child until exec: the kernel counts the memory of the
-// process that called exec into the program's peak RSS, and after vfork that would be the peak of
-// this command. A forked copy of this small command stays below 1 MiB.
-// For a process with one thread.
+// child_process: starts programs and waits for them; the only place that forks. It uses fork, not vfork: the kernel
+// counts the memory of the process that calls exec into the program's peak RSS, which after vfork would be the peak
+// of this command. A forked copy of this small command stays below 1 MiB. For a process with one thread.
 #pragma once
 
 #include <signal.h>
@@ -28,8 +26,8 @@ struct child_request {
   bool own_group = false;  // a process group of its own, so that it can be killed as a whole
 };
 
-// Holds back the given signals, so that they are taken by sigtimedwait and not lost; children get
-// the mask from before. Restores it at the end.
+// Blocks the given signals, so that sigtimedwait takes them and none is lost; children get the mask from before.
+// Restores the mask at the end.
 class held_signals {
  public:
   explicit held_signals(std::initializer_list<int> numbers);
@@ -60,7 +58,7 @@ struct captured_output {
 captured_output run_captured(child_request request, double timeout_seconds);
 
 double monotonic_seconds();
-// Processor time of the calling thread: what other programs do is not in it.
+// Processor time of the calling thread, which other programs do not influence.
 double thread_seconds();
 double seconds_of(const timeval& time);
 timespec to_timespec(double seconds);

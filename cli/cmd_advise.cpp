@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tarn advise: what would make a recorded program's memory allocation cheaper, by how much, and what to leave alone.
+// tarn advise: what would make the memory allocation of a recorded program cheaper, by how much, and what is better
+// left unchanged.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -77,7 +78,7 @@ void declare_options(CLI::App& app, advise_arguments& arguments) {
   app.footer(advise_footer);
 }
 
-// Lines behind a label, the first one beside it.
+// Prints the lines of `text` to the right of a label, which is in the first line.
 void print_lines(const char* label, const std::string& text) {
   std::size_t begin = 0;
   bool first = true;
@@ -143,15 +144,16 @@ void write_plan_file(output_file& file, const advise_arguments& arguments, const
   file.write(write_plan(plan));
 }
 
-constexpr std::uint64_t most_conditioning_bytes = std::uint64_t{64} << 20;  // of a replay that takes seconds
-// Of the least share of CPU time: from here on a change is replayed.
+// Limit for a replay that takes only seconds
+constexpr std::uint64_t most_conditioning_bytes = std::uint64_t{64} << 20;
+// Share of `least_share`: advice with an estimate above it is replayed.
 constexpr double tried_part = 0.2;
 
-// What cannot be replayed keeps its estimates, unless a replay was asked for.
+// If the profile cannot be replayed, the estimates stay; it is an error only if a replay was requested.
 std::vector<advice> replay_if_possible(const advise_arguments& arguments, const profiler::profile& p,
                                        const profiler::advice_settings& which,
                                        std::vector<std::string>& notes) {
-  // What an estimate puts a little below may turn out to be worth it.
+  // Advice whose estimate is somewhat below the limit may turn out to be worth it.
   profiler::advice_settings candidates = which;
   candidates.least_share *= tried_part;
   replay_settings settings;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tarn apply: runs a program that nobody has edited with a plan's changes in place, beside the program as it is, and says
-// whether they save what was predicted.
+// tarn apply: runs an unmodified program with a plan's changes in effect, side by side with the program as it is,
+// and tells whether they save what was predicted.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -103,7 +103,7 @@ struct measured_saving {
   double high_ns = 0;
 };
 
-// CPU time, as the prediction: round by round, so that what disturbs both cancels out.
+// CPU time, like the prediction: the difference by round, so that disturbances of both runs cancel out.
 std::optional<measured_saving> measure_saving(const comparison_outcome& outcome) {
   const contender_result& applied = outcome.results[0];
   const contender_result& plain = outcome.results[1];
@@ -154,7 +154,7 @@ void print_prediction(const profiler::plan& plan, const measured_saving& measure
              say_time(measured.low_ns), say_time(measured.high_ns), verdict_of(plan, measured));
 }
 
-// --once: the program takes this process's place.
+// --once: the program replaces this process.
 [[noreturn]] void become_applied(const profiler::plan& plan, const program_target& target,
                                  const std::vector<std::string>& words) {
   const applied_plan in_place(plan);
@@ -177,7 +177,7 @@ int measure(const profiler::plan& plan, const apply_arguments& arguments, const 
   const applied_plan in_place(plan);
   std::vector<contender> contenders = {in_place.as_contender(applied_name), {plain_name, "", {}}};
   if (!contenders[0].library.empty()) verify_contender(contenders[0], target);
-  // What of it is tarn's malloc alone.
+  // A further contender shows which part of the saving comes from tarn's malloc alone.
   if (!plan.sites.empty()) contenders.push_back({"tarn alone", find_tarn_library(), {}});
   const comparison_outcome outcome = comparison(contenders, target, words, arguments.settings).run();
   const site_report told = in_place.report();
@@ -206,7 +206,7 @@ int measure(const profiler::plan& plan, const apply_arguments& arguments, const 
   return exit_code_of(outcome, arguments.settings.ignore_failure);
 }
 
-// PLAN stands before the program: what is behind "--", or else behind PLAN, is the program's.
+// PLAN comes before the program: the program's words are those after "--", or without it those after PLAN.
 command_line split_plan_and_program(const std::vector<std::string>& words) {
   const auto mark = std::find(words.begin(), words.end(), "--");
   if (mark != words.end()) return {{words.begin(), mark}, {mark + 1, words.end()}};

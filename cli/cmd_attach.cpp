@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tarn attach, detach, dump: records a program that runs already; ends that; and writes what a recording has so far.
+// tarn attach, detach, dump: records a program that runs already; ends such a recording; writes a recording's data
+// so far.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,7 +91,7 @@ void tell(const attached_recording& attached, const attach_arguments& arguments)
              1e3 * attached.longest_stop_seconds());
 }
 
-// Until a signal, a request, the time or the program's end.
+// Records until a signal, a request to detach, the given time, or the end of the program.
 void follow(attached_recording& attached, pid_t program, session_control& control,
             const held_signals& signals, const attach_arguments& arguments) {
   progress_line line(!arguments.quiet && !arguments.json && isatty(STDERR_FILENO) == 1);
@@ -116,7 +117,7 @@ void follow(attached_recording& attached, pid_t program, session_control& contro
   }
 }
 
-// Another tarn has the program: it may have been started with --paused.
+// Another tarn controls the program, possibly started with --paused: asks it to record.
 int begin_paused(pid_t program, const attach_arguments& arguments) {
   const nlohmann::json answer = ask_session(program, {{"verb", "attach"}});
   if (arguments.json) {

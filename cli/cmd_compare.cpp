@@ -80,7 +80,8 @@ void declare_options(CLI::App& app, compare_arguments& arguments) {
   app.footer(compare_footer);
 }
 
-// Contenders that cannot take effect in this program are left out, with the reason; tarn is not.
+// Leaves out contenders that cannot take effect in this program, with the reason in `notes`; if it is tarn, that is
+// an error.
 std::vector<contender> keep_verified(const std::vector<contender>& all, const program_target& target,
                                      std::vector<std::string>& notes) {
   std::vector<contender> kept;

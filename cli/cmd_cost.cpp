@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tarn cost: what large buffers cost on this machine, by every way to get one, and what of it a timer around the calls
-// sees; and, live, what page faults cost a machine, a process or a program.
+// tarn cost: the cost of large buffers on this machine by every way to get one, and the part of it that a timer
+// around the calls sees; and, live, the cost of page faults for a machine, a process or a program.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,7 +63,7 @@ struct cost_arguments {
   double duration = 0;
 };
 
-// Declares the options; returns those that only one of the two uses accepts.
+// The options that only one of the two uses (measuring, watching) accepts.
 struct exclusive_options {
   std::vector<CLI::Option*> measuring;
   std::vector<CLI::Option*> watching;
@@ -115,7 +115,7 @@ void refuse_given(const std::vector<CLI::Option*>& options, const char* problem)
   }
 }
 
-// Whether a file takes standard output, in the table's place.
+// Whether one of the files is written to standard output instead of the table.
 bool takes_standard_output(const cost_arguments& arguments) {
   const auto count = (arguments.json == "-") + (arguments.svg == "-") + (arguments.html == "-");
   if (count > 1) {
@@ -144,7 +144,7 @@ std::vector<std::uint64_t> sizes_of(std::vector<std::string> words) {
   return sizes;
 }
 
-// Without those that would not fit into memory, which are told.
+// Leaves out sizes that do not fit into memory, and reports them in `notes`.
 std::vector<std::uint64_t> sizes_that_fit(const std::vector<std::uint64_t>& sizes,
                                           std::vector<std::string>& notes) {
   const std::uint64_t available = available_bytes();
@@ -166,7 +166,8 @@ std::vector<std::uint64_t> sizes_that_fit(const std::vector<std::uint64_t>& size
   return kept;
 }
 
-// Allocators that this command cannot be started under are left out, with the reason; tarn is not.
+// Leaves out allocators under which this command cannot be started, with the reason in `notes`; if it is tarn, that
+// is an error.
 std::vector<buffer_way> ways_that_work(const cost_arguments& arguments, std::vector<std::string>& notes) {
   const program_target self = find_program(own_executable(), environment::current());
   std::vector<buffer_way> kept;
@@ -195,7 +196,8 @@ int measure(cost_arguments& arguments) {
   std::vector<std::string> notes;
   settings.sizes = sizes_of(arguments.sizes);
   const bool table = !takes_standard_output(arguments);
-  // From here on files may have to be removed before the end; the experiment looks for what came meanwhile.
+  // From here on a signal must not end the process directly, as new files may have to be removed; the experiment
+  // checks for pending signals.
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   const auto svg = open_output("--svg", arguments.svg);
   const auto html = open_output("--html", arguments.html);
@@ -229,7 +231,7 @@ int measure(cost_arguments& arguments) {
   return any ? exit_code::success : exit_code::refused;
 }
 
-// A program of such a name can be given as ./4711.
+// A word of digits is a process id; a program with such a name can be given as ./4711.
 bool is_process(const std::string& word) { return word.find_first_not_of("0123456789") == std::string::npos; }
 
 pid_t to_process(const std::string& word) {
@@ -256,7 +258,7 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
     throw cli_error(exit_code::usage, "--for does not go with a program, which is followed until it ends",
                     "For example: tarn cost --watch -- timeout 10 PROGRAM ARG...");
   }
-  // Told before the prices are found.
+  // Reports a missing program before the measurement of the prices.
   if (is_program) locate_program(words.front(), environment::current());
   const memory_prices prices = calibrate_prices();
   print_note(describe_prices(prices));
@@ -283,12 +285,12 @@ int cmd_cost(const std::vector<std::string>& words) {
   const bool watching = std::any_of(line.options.begin(), line.options.end(), [](const std::string& word) {
     return word == "--watch" || word == "-w";
   });
-  // Behind a process there are no words but tarn's own.
+  // After a process id all words are tarn's options.
   if (watching && !line.program.empty() && is_process(line.program.front())) {
     line.options.insert(line.options.end(), line.program.begin() + 1, line.program.end());
     line.program.resize(1);
   }
-  // When measuring, options may also stand behind the sizes.
+  // When measuring, options may also follow the sizes.
   if (!parse_options(app, watching ? line.options : words, exit_code::usage)) return exit_code::success;
   if (watching) {
     refuse_given(options.measuring, "does not go with --watch");

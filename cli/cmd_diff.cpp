@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tarn diff: what changed from one or several recordings to others, how sure that is, and whether it is too much.
+// tarn diff: what changed between one or several recordings and others, how certain that is, and whether it exceeds
+// given limits.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -47,7 +48,7 @@ std::string show_share(const change& value) {
   return fmt::format("{:+.1f} %", 100 * value.share());
 }
 
-// Half of the interval, in percent of what it was.
+// Half the width of the interval, in percent of the earlier value.
 std::string show_margin(const change& value) {
   if (value.before <= 0) return "";
   return value.margin <= 0 ? "exact" : fmt::format("± {:.1f} %", 100 * value.margin / value.before);
@@ -81,7 +82,7 @@ void print_totals(const profiler::difference& changes, bool colour) {
   }
 }
 
-// Those that chance does not explain first.
+// Significant changes first.
 std::vector<const site_change*> by_change(const profiler::difference& changes, std::size_t metric_index,
                                           std::size_t most) {
   std::vector<const site_change*> sites;
@@ -126,7 +127,7 @@ nlohmann::json as_json(const change& value) {
                            {"low", value.amount() - value.margin},
                            {"high", value.amount() + value.margin},
                            {"significant", value.is_significant()}};
-  // There is no number for "new".
+  // JSON has no infinity: null if there was nothing before.
   object["share"] = std::isinf(value.share()) ? nlohmann::json() : nlohmann::json(value.share());
   return object;
 }
@@ -165,7 +166,7 @@ std::string program_of(const profiler::profile& p) {
   return found != p.meta.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// What is compared, one file after the other: a large profile is a large part of memory.
+// The compared files, loaded one after the other, as a large profile takes much memory.
 class compared_files {
  public:
   compared_files(std::size_t before, std::size_t after) : builder_(before, after) {}
@@ -200,7 +201,7 @@ class compared_files {
   }
 
  private:
-  // Differences that are of the measurement and not of the program.
+  // Notes differences of the measurement that are not differences of the program.
   void note_what_differs() const {
     if (!other_program_.empty())
       print_note(fmt::format("these are profiles of two programs: {} and {}", program_, other_program_));
@@ -221,7 +222,7 @@ class compared_files {
   double fault_ns_ = 0, other_fault_ns_ = 0;
 };
 
-// The files after the first "--" are those of the second side; without one there are two files.
+// Files after the first "--" belong to the second side; without "--" there are two files, one per side.
 std::size_t count_of_first_side(const std::vector<std::string>& words,
                                 const std::vector<std::string>& files) {
   const auto mark = std::find(words.begin(), words.end(), "--");

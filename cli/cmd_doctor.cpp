@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tarn doctor: what this system lets a profile see, and how to see more.
+// tarn doctor: which features of this system profiling can use, and how to enable others.
 #include <fmt/core.h>
 #include <unistd.h>
 

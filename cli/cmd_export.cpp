@@ -44,7 +44,7 @@ struct export_arguments {
   std::size_t top = 100;
 };
 
-// What the format tells nothing of need not be read.
+// Reads only the parts of the profile that the format contains.
 profiler::profile_detail detail_for(const export_arguments& arguments) {
   return arguments.json || arguments.heaptrack ? profiler::profile_detail::all
                                                : profiler::profile_detail::figures;

@@ -38,7 +38,7 @@ constexpr const char* flame_footer =
 
 constexpr std::size_t bar_columns = 12;
 
-// In eighths of a column.
+// A bar with a resolution of an eighth of a column.
 std::string bar(double share) {
   constexpr const char* parts[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const auto eighths = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * 8 * bar_columns));
@@ -50,7 +50,7 @@ std::string bar(double share) {
 
 struct flame_settings {
   const metric* what = nullptr;
-  double least = 0;  // of the root's value
+  double least = 0;  // least share of the root's value that is shown
   std::size_t depth = 0;
   std::size_t width = 0;
   bool colour = false;
@@ -92,7 +92,7 @@ class flame_printer {
         ++hidden;
       }
     }
-    // What does not go down into a shown child is told, where it is more than rounding.
+    // The part of the value that belongs to no shown child gets a line of its own, unless it is mere rounding.
     const bool has_rest = !shown.empty() && rest >= 0.0005 * whole();
     const std::size_t inner = indent + (shown.size() > 1 || has_rest ? 2 : 0);
     for (const call_node& child : shown) {
@@ -113,9 +113,9 @@ class flame_printer {
   call_node root_;
 };
 
-// Node by node: the tree of many call paths is much larger than they are.
+// Printed node by node, as the whole JSON tree would take much more memory than the call paths.
 void print_json(const call_tree& tree, const call_node& node, int depth) {
-  constexpr int deepest = 500;  // of what readers of JSON accept
+  constexpr int deepest = 500;  // nesting depth that JSON readers accept
   const profiler::source_frame frame =
       depth == 0 ? profiler::source_frame{"all", {}, 0} : tree.frame_of(node);
   const std::string text = json_text({{"name", frame.function},

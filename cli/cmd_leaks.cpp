@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tarn leaks: the blocks that a program had not freed at its end, and which of them nothing led to any more.
+// tarn leaks: the blocks that a program had not freed at its end, and which of them were unreachable.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -200,7 +200,7 @@ void print_summary(const profile& p, const leak_sums& sums, bool known, bool col
   }
 }
 
-// Why it is not known what could be reached; empty: it is.
+// Why it is not known which blocks were reachable; empty: it is known.
 std::string reason_in(const profile& p) {
   const auto leaks = p.meta.find("leaks");
   if (leaks == p.meta.end() || !leaks->is_object()) return "the file was written by a tarn that did not look";

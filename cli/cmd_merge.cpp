@@ -52,7 +52,7 @@ void store(const profiler::profile& parts, const std::string& output) {
     profiler::table_writer file(output);
     profiler::store_profile(file, parts);
   } catch (const profiler::profile_error& error) {
-    if (is_new) fs::remove(output, ignored);  // a part of a merged profile is of no use
+    if (is_new) fs::remove(output, ignored);  // an incomplete merged profile is useless
     throw cli_error(exit_code::refused, error.what(), "Name another file: -o FILE");
   }
 }

@@ -26,7 +26,7 @@ namespace tarn::cli {
 namespace {
 
 constexpr double answer_timeout_seconds = 20;
-// tarn_option_at ends the table itself; this only bounds a library that never does.
+// tarn_option_at ends the table itself; this limit is for a library that never does.
 constexpr std::size_t option_limit = 1000;
 
 std::string variable_name(const std::string& option) {
@@ -43,8 +43,8 @@ nlohmann::json ask_library(const std::string& library) {
   request.variables = environment::current();
   request.variables.prepend_preload(library);
   request.variables.unset("TARN_LIBRARY");
-  // A report at the child's exit is not what was asked for, but its value is part of the answer:
-  // the child ends without running exit handlers instead.
+  // The child ends without exit handlers: a report at its exit (TARN_STATS) was not asked for, but the option's
+  // value is part of the answer.
   const captured_output answer = run_captured(request, answer_timeout_seconds);
   // Warnings of the library, for example about an unknown TARN_ variable.
   fmt::print(stderr, "{}", answer.errors);
@@ -57,7 +57,7 @@ nlohmann::json ask_library(const std::string& library) {
   return table;
 }
 
-// The library may give a phrase.
+// Makes a sentence of the library's phrase.
 std::string sentence(std::string text) {
   if (text.empty()) return text;
   if (text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');

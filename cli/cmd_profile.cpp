@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tarn profile: starts a program under the recorder, follows it and its descendants, and writes what their memory
-// allocation costs, and who pays it, into a file for each of them.
+// tarn profile: starts a program under the recorder, follows it and its descendants, and writes the cost of memory
+// allocation, by call path, into a file for each of them.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,7 +69,7 @@ struct profile_arguments {
   bool json = false;
 };
 
-// Why a preload does not take effect is told as `tarn run` does; here there is a way out.
+// If preloading is impossible, reports why as `tarn run` does, and suggests mode faults, which needs no preloading.
 [[noreturn]] void suggest_faults(const cli_error& error) {
   if (error.code() != exit_code::refused) throw error;
   throw cli_error(
@@ -80,7 +80,7 @@ struct profile_arguments {
 
 struct start_request {
   child_request child;
-  std::string allocator;  // the file that the program's malloc is in; empty: not known
+  std::string allocator;  // the file of the program's malloc; empty: not known
 };
 
 start_request prepare(const std::vector<std::string>& words, profile_mode mode) {
@@ -146,7 +146,7 @@ foreground_result follow(recording& record, const child_request& request, bool q
   return run_in_foreground(request, &each);
 }
 
-// Of the program and of all its descendants that were waited for, recorded or not.
+// Processor time of the program and of all descendants that were waited for, recorded or not.
 double cpu_ns_of(const foreground_result& result) {
   const auto ns = [](const timeval& time) {
     return 1e9 * static_cast<double>(time.tv_sec) + 1e3 * static_cast<double>(time.tv_usec);
@@ -161,7 +161,7 @@ void add_end(nlohmann::json& summary, const foreground_result& result) {
   summary["tree"]["system_cpu_ns"] = cpu_ns_of(result);
 }
 
-// A server may take a while.
+// Progress is shown, as a debuginfod server may take a while.
 profiler::symbol_settings symbol_settings_of(const profile_arguments& arguments) {
   profiler::symbol_settings settings;
   settings.debug_paths = arguments.debug_paths;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tarn replay: does what a profile has recorded again, under every malloc there is and from tarn's pools.
+// tarn replay: replays the recorded allocations of a profile under every available malloc and from tarn's pools.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -85,7 +85,7 @@ void note_trace(const profiler::trace& recorded, std::vector<std::string>& notes
   }
 }
 
-// A way that cannot be is left out with its reason; tarn is not.
+// Leaves out ways that cannot be run, with the reason in `notes`; if it is tarn, that is an error.
 std::vector<replay_way> choose_ways(const replay_arguments& arguments, const profiler::trace_image& image,
                                     bool pools, std::vector<std::string>& notes) {
   const program_target self = find_program(own_executable(), environment::current());

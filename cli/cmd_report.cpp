@@ -38,7 +38,7 @@ struct report_arguments {
   bool no_source = false;
 };
 
-// NAME.html beside the profile. What stands there already is written over only if it is a report.
+// NAME.html beside the profile. An existing file is overwritten only if it is a report.
 std::string usual_output(const std::string& profile) {
   std::string path = std::filesystem::path(profile).replace_extension(".html").string();
   std::ifstream file(path, std::ios::binary);
@@ -92,7 +92,7 @@ int cmd_report(const std::vector<std::string>& words) {
     throw cli_error(exit_code::usage, "--json and -o - cannot both be standard output",
                     "Name a file for the page.");
   }
-  // Before the output is opened: a profile that cannot be read leaves everything as it was.
+  // Loaded before the output is opened, so that an unreadable profile changes no file.
   const profiler::profile loaded = arguments.profiles.size() > 1
                                        ? merge_files(arguments.profiles)
                                        : profiler::load_parts(arguments.profiles.front());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tarn rss: what the resident memory of a whole process consisted of: malloc's blocks by site, what malloc kept, the
-// program's own mappings, files, stacks and the rest, without remainder.
+// tarn rss: what the resident memory of a whole process consisted of: malloc's blocks by site, memory that malloc
+// kept, the program's own mappings, files, stacks and others; the parts add up to the whole.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -62,7 +62,7 @@ void print_split(const profile& p, const memory_row& row, std::size_t most, bool
                                        show_value(metric_unit::nanoseconds, static_cast<double>(row.time_ns)),
                                        is_peak_exact(p) ? "exactly" : "at least", show(peak_of(p))),
                            style::bold, colour));
-  // Behind a part's bytes, and before how exact they are.
+  // The columns other than the name.
   constexpr std::size_t other_columns = 12 + 10 + 2 + 11;
   const std::size_t terminal = terminal_width(STDOUT_FILENO);
   const std::size_t left =

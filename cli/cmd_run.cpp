@@ -128,7 +128,7 @@ int cmd_run(const std::vector<std::string>& words) {
   const std::string library = find_tarn_library();
   const program_target target = find_program(line.program.front(), variables);
   variables.prepend_preload(library);
-  // For this command only; the library would warn that it does not know this option.
+  // A variable for this command only; the library would warn about an unknown option.
   variables.unset("TARN_LIBRARY");
   require_preload_in_use(target, library, "tarn", variables);
   if (statistics || json) return run_with_statistics(target, line.program, std::move(variables), json);

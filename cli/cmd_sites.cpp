@@ -38,7 +38,8 @@ constexpr const char* sites_footer =
     "allocations, bytes, live, live_bytes, peak. \u00b112%: of a sampled figure, in 95 of 100 cases the true one is as near.\n"
     "Exit codes: 0 shown; 2 usage; 125 the file cannot be read.\n";
 
-// The sites whose paths would look the same: of one function, with the same callers next to it.
+// A row of the table: the sites whose paths would look the same, with the same function and the same nearest
+// callers.
 struct site_line {
   const metric_row* row;  // the first of them
   profiler::source_frame where;
@@ -62,12 +63,12 @@ bool matches(const profile& p, const metric_row& row, const std::string& filter)
 
 std::string type_of(const metric_row& row) {
   if (row.who == nullptr || row.who->type.empty()) return "";
-  // What is guessed is marked so.
+  // A guessed type is marked by "?".
   const bool sure = row.who->evidence == profiler::type_evidence::allocator;
   return row.who->type + (sure ? "" : "?");
 }
 
-// A figure and the margin of its sampling, aligned each.
+// The cells of one metric: figure and margin of sampling, each aligned.
 class figure_cells {
  public:
   figure_cells(const profile& p, const std::vector<site_line>& lines, const metric& what) {
@@ -91,7 +92,7 @@ class figure_cells {
   std::vector<std::string> margins_;
 };
 
-// The metrics and the type, as far as the terminal has room for them, then the place.
+// The table: as many metrics and the type as the terminal has room for, then the place.
 class site_table {
  public:
   site_table(const profile& p, const std::vector<site_line>& lines, const metric& sort) : sort_(sort) {
@@ -108,7 +109,8 @@ class site_table {
     }
   }
 
-  // Chooses the columns for a terminal of that width (0: none) and returns what is left for the places; 0: any width.
+  // Chooses the columns for a terminal of that width (0: no terminal). Returns the width left for the places; 0:
+  // any.
   std::size_t fit(std::size_t terminal) {
     if (terminal == 0) {
       stays_.assign(columns_.size(), true);
@@ -152,7 +154,7 @@ class site_table {
   struct table_column {
     std::string name;
     std::vector<std::string> cells;  // [0] is the heading
-    const metric* what = nullptr;    // null: the type
+    const metric* what = nullptr;    // null: the column of types
   };
 
   std::string cell(std::size_t column, std::size_t row, bool colour) const {
@@ -165,7 +167,7 @@ class site_table {
 
   const metric& sort_;
   std::vector<table_column> columns_;
-  std::vector<std::size_t> widths_;  // with the gap
+  std::vector<std::size_t> widths_;  // including the gap between columns
   std::vector<bool> stays_;
 };
 
@@ -208,7 +210,7 @@ struct site_lines {
 site_lines lines_of(const profile& p, const std::vector<metric_row>& rows, const metric& sort,
                     const std::string& filter) {
   site_lines result;
-  std::map<std::string, std::size_t> known;  // places, with what is allocated there
+  std::map<std::string, std::size_t> known;  // index into `lines` by place and type
   for (const metric_row& row : rows) {
     const double key = sort.of(p, row.figures());
     result.total += key;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tarn top: what memory allocation costs a program while it runs, and who pays: a view of the whole terminal, or rows.
+// tarn top: the cost of memory allocation of a running program, by place: as a view of the whole terminal, or as
+// rows.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <signal.h>
@@ -55,7 +56,7 @@ struct top_arguments {
   bool json = false;
 };
 
-// The program, started by `tarn profile`: a process of its own, so that drawing never holds the recording up.
+// The program, started by `tarn profile` in a process of its own, so that drawing never delays the recording.
 class profiled_program {
  public:
   profiled_program(const std::vector<std::string>& words, const top_arguments& arguments) {
@@ -85,11 +86,12 @@ class profiled_program {
                       fmt::format("--output {}: it cannot be written to", arguments.output));
     request.standard_input = nothing;
     request.standard_output = output;
-    // What keeps the program from starting is told by `tarn profile`; on the screen it would be overwritten.
+    // `tarn profile` reports on stderr why a program cannot start. On the screen that would be overwritten, so it
+    // goes to a file.
     errors_path_ = folder_ + "/errors";
     const int errors = open(errors_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     request.standard_error = arguments.output.empty() ? errors : output;
-    request.own_group = true;  // ^C is a key here
+    request.own_group = true;  // ^C is a key of the view and must not reach the program
     const held_signals signals{};
     child_ = start_child(request, signals.before());
     for (const int each : {nothing, output, errors}) {
@@ -118,7 +120,7 @@ class profiled_program {
   }
   int status() const { return status_.value_or(0); }
   const std::string& path() const { return path_; }
-  // The end of what it wrote to its standard error, if that was kept.
+  // The last part of the program's standard error, if it was kept.
   std::string errors() const {
     std::string text;
     if (std::FILE* file = std::fopen(errors_path_.c_str(), "r")) {
@@ -130,7 +132,7 @@ class profiled_program {
   }
 
  private:
-  // Nobody else can look into it, or put anything there.
+  // A directory that only this user can read and write.
   static std::string make_folder() {
     std::string path = "/tmp/tarn-top-XXXXXX";
     if (mkdtemp(path.data()) == nullptr) throw cli_error(exit_code::refused, "cannot write to /tmp");
@@ -145,7 +147,7 @@ class profiled_program {
   std::optional<int> status_;
 };
 
-// What is shown, and what keys change of it.
+// The state of the view, and the keys that change it.
 class top_state {
  public:
   explicit top_state(std::string title) : title_(std::move(title)) {}
@@ -239,8 +241,8 @@ class top_state {
   int snapshots_ = 0;
 };
 
-// Draws, or prints rows, until there is nothing to follow any more. `over` says when that is. Returns the signal that ended
-// it before, 0 if none did: what was started and made must go, too, before this process ends by it.
+// Draws, or prints rows, until `over` says that the program has ended. Returns the signal that ended it earlier, 0
+// if none: the caller cleans up before this process ends by that signal.
 template <class Over>
 int follow(live_source& source, top_state& state, const top_arguments& arguments, Over over) {
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -299,7 +301,8 @@ int top_program(const std::vector<std::string>& words, const top_arguments& argu
     top_state state(profiler::printable(join(words, " ")));
     told = follow(source, state, arguments, [&program] { return program.ended(); });
     nothing = !state.has_figures();
-    if (told == 0 && !program.ended()) return exit_code::success;  // by key or time: the program goes, too
+    // Ended by key or time: the destructor ends the program, too
+    if (told == 0 && !program.ended()) return exit_code::success;
     status = program.status();
     errors = program.errors();
   }

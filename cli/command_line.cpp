@@ -63,7 +63,8 @@ command_line split_command_line(const std::vector<std::string>& words,
     line.options.push_back(word);
     ++index;
     if (word == "--with") {
-      // The first is taken as it is, so that a malformed one is called so and not the program.
+      // The first value is taken in any form, so that a malformed one is reported as such, and not taken for the
+      // program.
       if (index < words.size() && words[index] != "--") line.options.push_back(words[index++]);
       while (index < words.size() && words[index].front() != '-' &&
              words[index].find('=') != std::string::npos) {
@@ -84,7 +85,7 @@ void set_usage(CLI::App& app, const std::string& usage) {
 
 bool parse_options(CLI::App& app, std::vector<std::string> options, int error_code) {
   const std::vector<std::string> given = options;
-  // CLI11 takes its words from the back.
+  // CLI11 expects the words in reverse order.
   std::reverse(options.begin(), options.end());
   try {
     app.parse(options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// command_line: what all commands share in reading their arguments.
+// command_line: parsing of arguments, shared by all commands.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,8 +14,8 @@ struct command_line {
   std::vector<std::string> program;  // PROGRAM ARG…
 };
 
-// Splits at "--", or else at the first word that is neither an option nor an option's value.
-// `valued` names the options that take one value; "--with" takes several NAME=LIB.
+// Splits at "--"; without one, at the first word that is neither an option nor an option's value. `valued` names
+// the options that take one value; "--with" takes several NAME=LIB.
 command_line split_command_line(const std::vector<std::string>& words,
                                 const std::vector<std::string>& valued);
 

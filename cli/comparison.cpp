@@ -99,7 +99,7 @@ void comparison::run_round() {
 
 run_attempt comparison::run_once(const contender& who) {
   return run_program(who, target_, words_, settings_, [this, &who] {
-    // The terminal's line is the program's, if it may write there.
+    // No progress line while the program may write to the terminal.
     if (!settings_.show_output) progress_.show(describe(who));
   });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// comparison: runs a program under each contender in turn, round after round, and collects the
-// figures. Order is shuffled in every round and memory is touched and released before every run,
-// so that no contender gains from its place. For a process with one thread.
+// comparison: runs a program under each contender in turn, round after round, and collects the figures. The order
+// is shuffled in every round, and memory is touched and released before every run, so that no contender gains from
+// its position. For a process with one thread.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ namespace tarn::cli {
 
 struct contender_result {
   contender who;
-  std::vector<run_figures> rounds;  // the n-th of each contender were measured in the same round
-  std::string failure;              // empty, or how it ended; it then takes no further part
-  std::string error_tail;           // the last lines of its stderr in the run that failed
+  std::vector<run_figures> rounds;  // the n-th entries of all contenders are of the same round
+  std::string failure;     // how the run failed; the contender then takes no further part; empty: it did not
+  std::string error_tail;  // the last lines of its stderr in the run that failed
 };
 
 struct comparison_settings : run_settings {
-  std::optional<int> rounds;  // none: as many as fit into `budget_seconds`, 3 to 10
+  std::optional<int> rounds;  // none given: as many as fit into `budget_seconds`, 3 to 10
   int warmup_rounds = 1;
   double budget_seconds = 60;
-  double limit_seconds = 0;     // no round begins that would not have ended by then; 0: none
-  bool ignore_failure = false;  // any exit status is as good as 0
-  // The first contender is what the others are held against: the program must end with status 0 under it, and without
-  // it nothing goes on.
+  double limit_seconds = 0;     // no round begins that would not end within this time; 0: no limit
+  bool ignore_failure = false;  // treat any exit status as success
+  // The first contender is the reference for the others: if the program does not end with status 0 under it, the
+  // comparison stops.
   bool first_must_succeed = false;
   bool progress = true;
   std::uint64_t conditioning_bytes = 0;
@@ -40,22 +40,22 @@ struct comparison_settings : run_settings {
 
 struct comparison_outcome {
   std::vector<contender_result> results;
-  int rounds = 0;  // timed ones that were run as a whole
-  // How the program ends under the contenders that count; nullopt when all failed differently.
+  int rounds = 0;  // complete timed rounds
+  // The program's usual exit, which the measured runs share; nullopt if all contenders failed differently.
   std::optional<int> usual_exit;  // wait status
-  std::string usual_error_tail;   // when that is a failure
+  std::string usual_error_tail;   // if usual_exit is a failure
 };
 
 // Thrown when this process is told to end (SIGINT …); the program has been killed by then.
 struct comparison_interrupted : interrupted {
-  comparison_outcome so_far;  // of the rounds that were whole
+  comparison_outcome so_far;  // results of the complete rounds
 };
 
-// How many rounds fit, given what one round takes.
+// How many rounds of this duration fit into the budget.
 int rounds_that_fit(double seconds_per_round, double budget_seconds);
 
-// Until the end of `rounds` more rounds, the first of which began `elapsed` seconds ago. Where that one takes
-// longer than `seconds_per_round`, it is taken to end at any moment.
+// Estimated seconds until the end of `rounds` more rounds, the first of which began `elapsed` seconds ago. If that
+// one takes longer than `seconds_per_round`, it is assumed to end at any moment.
 double seconds_left(int rounds, double seconds_per_round, double elapsed);
 
 class comparison {
@@ -81,7 +81,7 @@ class comparison {
   comparison_outcome outcome_;
   progress_line progress_;
   std::mt19937_64 random_;
-  int round_ = 0;  // warm-up included
+  int round_ = 0;  // number of the current round, warm-up rounds included
   double begin_ = 0;
   double round_begin_ = 0;
   double seconds_per_round_ = 0;

@@ -20,8 +20,8 @@ struct compared_metric {
   const char* key;
   double run_figures::*value;
   shown (*show)(double);
-  const char* less;  // "fewer": how the smaller figure is called
-  double smallest;   // differences below this are not called one
+  const char* less;  // "fewer" or "less": the word for a smaller figure
+  double smallest;   // differences below this share do not count
 };
 
 // Linker and page layout alone change time by about a percent.
@@ -40,7 +40,8 @@ std::vector<double> values_of(const contender_result& result, double run_figures
   return values;
 }
 
-// The row's figure of one column. All that is told of it, ratios too, is of the rounded number.
+// The figure of a row and column. Everything reported about it, ratios included, is computed from the rounded
+// number.
 shown median_of(const compared_metric& row, const contender_result& result) {
   return row.show(median(values_of(result, row.value)));
 }
@@ -66,7 +67,7 @@ double best_median(const compared_metric& row, const std::vector<const contender
   return best;
 }
 
-// "1.04 ±0.9%": ratio to the best, and half the distance of the quartiles.
+// "1.04 ±0.9%": ratio to the best, and half the distance between the quartiles.
 std::string ratio_and_spread(double middle, const std::vector<double>& values, double best) {
   if (middle <= 0) return "-";
   const std::string ratio = best > 0 ? fmt::format("{:.2f}", middle / best) : "-";
@@ -78,7 +79,7 @@ std::string percent(double ratio) {
   return change >= 9.95 ? fmt::format("{:.0f}", change) : fmt::format("{:.1f}", change);
 }
 
-// "12 % less (9.1 to 15) than jemalloc". From double on as a factor: percentages above 100 mislead.
+// "12 % less (9.1 to 15) than jemalloc". From 2 on as a factor, as percentages above 100 are misleading.
 std::string phrase(const pairwise_verdict& verdict, const compared_metric& row) {
   const judgement& judged = verdict.judged;
   if (judged.ratio >= 2) {
@@ -159,7 +160,7 @@ judgement judge_rounds(const std::vector<double>& subject, const std::vector<dou
 }
 
 int rounds_for_intervals(std::size_t comparisons) {
-  // The widest interval that n rounds give leaves out 2 / 2^n.
+  // The widest interval of n rounds has the confidence 1 - 2 / 2^n.
   int rounds = 1;
   while (std::ldexp(2.0, -rounds) > 1 - confidence_for(comparisons)) ++rounds;
   return rounds;
@@ -214,7 +215,7 @@ std::vector<std::string> render_verdict(const comparison_outcome& outcome) {
     lines.emplace_back("Verdict");
     for (const compared_metric& row : compared_metrics) {
       const std::string_view name = row.name;
-      // CPU time is worth a sentence where it says something that wall time does not.
+      // CPU time gets a sentence if its result differs from that of wall time.
       const bool told = name == "wall time" || name == "peak RSS" || (name == "CPU time" && about(name));
       if (told) lines.push_back("  " + sentence(row, verdicts));
     }

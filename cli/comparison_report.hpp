@@ -12,7 +12,7 @@
 
 namespace tarn::cli {
 
-// How `subject` stands to one other contender in one row of the table.
+// The result for `subject` against one other contender in one row of the table.
 struct pairwise_verdict {
   std::string metric;  // "wall time" …
   std::string subject;
@@ -20,17 +20,17 @@ struct pairwise_verdict {
   judgement judged;
 };
 
-// The contender whose case the verdict argues: tarn, or the first when tarn takes no part.
+// The contender that the verdict is about: tarn, or the first one if tarn takes no part.
 std::string subject_of(const comparison_outcome& outcome);
 
 // The subject against every other contender that has figures, for every metric.
 std::vector<pairwise_verdict> judge_all(const comparison_outcome& outcome);
 
-// How much of one figure `subject` takes to `reference`: both hold a value per round, of the same rounds. `comparisons`: as
-// many are told of together, and hold together with 95 %.
+// Compares one figure of `subject` with that of `reference`: both hold a value per round, of the same rounds.
+// `comparisons`: number of comparisons that are reported together; their intervals hold jointly with 95 %.
 judgement judge_rounds(const std::vector<double>& subject, const std::vector<double>& reference,
                        std::size_t comparisons);
-// From so many rounds on there are intervals for that many comparisons.
+// The least number of rounds that gives intervals for that many comparisons.
 int rounds_for_intervals(std::size_t comparisons);
 
 std::string render_table(const comparison_outcome& outcome, bool colour);

@@ -15,24 +15,23 @@ namespace tarn::cli {
 struct contender {
   std::string name;
   std::string library;  // empty: the program as it is, on the system's malloc
-  std::vector<std::pair<std::string, std::string>> variables = {};  // set for it besides
-  bool keeps_preloads = false;  // with the malloc that LD_PRELOAD names already
+  std::vector<std::pair<std::string, std::string>> variables = {};  // additional environment variables
+  bool keeps_preloads = false;  // keep a malloc that LD_PRELOAD already names
 };
 
 inline constexpr const char* system_name = "system";
 inline constexpr const char* tarn_name = "tarn";
 
-// The system's malloc, tarn, each known allocator that is installed, and those of `with`
-// ("NAME=LIB"; a known name is replaced). `only` keeps the named ones, in the usual order. Throws
-// cli_error for a malformed or unknown name, a bad library, or when tarn is wanted and not found.
-// `others` are names that `only` may hold besides, and that no library may take: what the caller
-// compares with allocators.
+// The system's malloc, tarn, each known allocator that is installed, and those of `with` ("NAME=LIB"; replaces a
+// known name). `only` keeps the named ones, in the usual order. Throws cli_error for a malformed or unknown name, a
+// bad library, or if tarn is wanted and not found. `others` are further names that `only` may contain and that no
+// library may have: those of what the caller compares allocators with.
 std::vector<contender> choose_contenders(const std::vector<std::string>& with,
                                          const std::vector<std::string>& only,
                                          const std::vector<std::string>& others = {});
 
-// What the program is started with under `who`. A malloc that LD_PRELOAD already names is left out
-// for all that do not keep it, so that "system" is the system's.
+// The environment in which the program is started under `who`. A malloc that LD_PRELOAD already names is removed
+// for all contenders that do not keep it, so that "system" is the system's.
 environment environment_for(const contender& who);
 
 // The libraries in LD_PRELOAD that replace malloc.

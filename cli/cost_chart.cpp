@@ -57,7 +57,7 @@ double longest_bar(const cost_outcome& outcome) {
   return longest > 0 ? longest : 1e-6;
 }
 
-// 1, 2 or 5 times a power of ten, so that there are 3 to 8 steps.
+// The distance of axis ticks: 1, 2 or 5 times a power of ten, so that there are 3 to 8 of them.
 double step_of(double longest) {
   const double power = std::pow(10, std::floor(std::log10(longest)));
   for (const double factor : {0.2, 0.5, 1.0, 2.0}) {

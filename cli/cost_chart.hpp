@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// cost_chart: the true total of every way as bars, split into what a timer sees and what it does not. One file each,
-// which refers to no other: an SVG picture, or a page with the picture and the table.
-// Pure functions of the outcome; any thread.
+// cost_chart: the true total of every way to get a buffer as a bar chart, split into the part that a timer sees and
+// the part that it does not. The result is one self-contained file: an SVG picture, or a page with the picture and
+// the table. Pure functions of the outcome; any thread.
 #pragma once
 
 #include <string>

@@ -57,7 +57,7 @@ cost_outcome cost_experiment::run() {
 
 void cost_experiment::measure(cost_result& result) {
   if (!result.failure.empty()) return;
-  // Twice the size: some allocators take another block while the one before waits to be given up.
+  // Twice the size: some allocators allocate another block while they still keep the previous one.
   condition_memory(2 * result.size);
   try {
     result.rounds.push_back(run_cycles(outcome_.ways[result.way], result.size, settings_.seconds));

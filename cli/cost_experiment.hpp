@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cost_experiment: measures every way to get a buffer at every size, round after round. The order is shuffled in every
-// round and memory is touched and released before every measurement, so that no way gains from its place.
+// cost_experiment: measures every way to get a buffer at every size, round after round. The order is shuffled in
+// every round, and memory is touched and released before every measurement, so that no way gains from its position.
 // For a process with one thread.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace tarn::cli {
 struct cost_settings {
   std::vector<std::uint64_t> sizes;
   int rounds = 5;
-  double seconds = 0.08;  // that one measurement takes, beside a few cycles at least
+  double seconds = 0.08;  // duration of one measurement, which takes at least a few cycles
   std::uint64_t seed = 0;
 };
 
@@ -27,13 +27,13 @@ struct cost_result {
   std::size_t way = 0;  // index in the outcome's ways
   std::uint64_t size = 0;
   std::vector<cost_figures> rounds;
-  std::string failure;  // empty, or why it takes no further part
+  std::string failure;  // why the way takes no further part; empty: it does
 };
 
 struct cost_outcome {
   std::vector<buffer_way> ways;
   std::vector<std::uint64_t> sizes;
-  std::vector<cost_result> results;  // size by size, in each the ways in their order
+  std::vector<cost_result> results;  // size by size; within a size in the order of the ways
   int rounds = 0;
 };
 

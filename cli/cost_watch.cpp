@@ -44,7 +44,7 @@ class watch_log {
     last_at_ = now;
   }
 
-  // Over everything between the first and the last reading.
+  // Prints the summary of the time between the first and the last reading.
   void finish() {
     if (first_) finish(last_ - *first_, last_at_ - begin_);
   }
@@ -87,7 +87,7 @@ class watch_log {
 
 enum class watch_end { told, time_is_up, gone };
 
-// Reads until a signal, the end of the time, or until `read` has nothing more to tell.
+// Reads the counters until a signal, the end of the time, or until `read` returns nothing.
 watch_end follow(watch_log& log, const watch_settings& settings,
                  const std::function<std::optional<fault_counters>()>& read) {
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -109,7 +109,7 @@ watch_end follow(watch_log& log, const watch_settings& settings,
   }
 }
 
-// After a ^C that the terminal has shown.
+// Ends the line on which the terminal has shown ^C.
 void end_line(watch_end end, std::FILE* stream) {
   if (end == watch_end::told && isatty(fileno(stream)) == 1) fmt::print(stream, "\n");
 }
@@ -120,7 +120,7 @@ struct process_faults {
   double faults = 0;
 };
 
-// Who has taken the most of the `faults` since `before`, of those that still run.
+// Names the running processes with the most of the `faults` since `before`.
 std::string name_the_most(const std::vector<process_status>& before, double faults, double seconds) {
   std::map<std::pair<pid_t, std::uint64_t>, double> earlier;
   for (const process_status& one : before) earlier[{one.id, one.start_ticks}] = one.own.faults;
@@ -145,7 +145,7 @@ std::string name_the_most(const std::vector<process_status>& before, double faul
   std::string text =
       fmt::format("most of them: {}; follow one: tarn cost --watch {}", join(words, ", "), all.front().id);
   const double ended = 1 - sum / std::max(faults, 1.0);
-  // The two were not counted at the same moment.
+  // The total and the processes' counts are not of the same moment, so a small difference is no remainder.
   if (ended > 0.1)
     text += fmt::format("; {:.0f} % by processes that have ended, or cannot be seen", 100 * ended);
   return text;
@@ -181,9 +181,9 @@ void watch_process(pid_t process, const memory_prices& prices, const watch_setti
   bool ended = false;
   const watch_end end = follow(log, settings, [&]() -> std::optional<fault_counters> {
     const auto status = read_process_status(process);
-    // The id may have passed to another process meanwhile.
+    // Another process may have got the id meanwhile.
     if (ended || !status || status->start_ticks != begin->start_ticks) return std::nullopt;
-    // Not yet waited for by its parent: its last counts can still be had.
+    // A zombie: its final counts can still be read.
     ended = status->has_ended();
     return status->own;
   });

@@ -32,12 +32,13 @@ namespace tarn::cli {
 
 namespace {
 
-// The first free may change what an allocator does with the next block of that size.
+// After its first free, an allocator may treat blocks of that size differently.
 constexpr int warmup_cycles = 2;
 constexpr int fewest_cycles = 3;
 constexpr int most_cycles = 10000;
 
-// Starting a process, and 100 ms for each cycle of a GiB, which memory that must be fetched from a host takes.
+// Time to start a process, and 100 ms per cycle of 1 GiB, which memory takes that the host of a virtual machine has
+// to provide.
 constexpr double timeout_base_seconds = 60;
 constexpr double timeout_seconds_per_gib = 60;
 
@@ -63,7 +64,8 @@ void run_cycle(buffer_supply& supply, std::size_t size, cost_figures& sums) {
   sums.free_seconds += end - rewritten;
 }
 
-// Without the pages of files, such as this command's own code. Without stdio, whose buffers are memory too.
+// Resident bytes without pages of files, such as this command's code. Read without stdio, whose buffers would add
+// memory.
 double resident_bytes() {
   std::array<char, 128> text{};
   const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -177,7 +179,7 @@ malloc_pair measure_malloc_pair() {
         timed += profiler::read_ticks(ticks) - before;
       }
     }
-    // Of a clock that goes on while the processor is another's, which makes a pass longer, never shorter.
+    // This clock also runs while another process has the processor, which can only make a pass longer.
     clock.learn();
     least.timed_seconds = std::min(least.timed_seconds, clock.duration_ns(timed) * 1e-9 / pairs);
   }
@@ -185,7 +187,7 @@ malloc_pair measure_malloc_pair() {
 }
 
 int cost_worker(const std::vector<std::string>& words) {
-  // Nobody waits for the figures once the command is gone.
+  // The worker must not outlive the command.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (words.size() == 2 && words[0] == prices_word) {
     fmt::print("{}\n", as_json(measure_prices(parse_byte_size(words[1]))).dump());

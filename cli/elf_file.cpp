@@ -84,7 +84,7 @@ void read_segments(std::span<const std::byte> image, elf_summary& summary) {
   }
 }
 
-// A native, sound ELF64 file as the loader sees it: addresses instead of file offsets.
+// A valid native ELF64 file as the loader sees it: by addresses instead of file offsets.
 class dynamic_view {
  public:
   explicit dynamic_view(std::span<const std::byte> image) : image_(image) {
@@ -155,7 +155,7 @@ class dynamic_view {
     const auto first = at<std::uint32_t>(buckets + std::uint64_t{4} * (hash % *bucket_count));
     if (!first || *first < *first_hashed) return false;
     for (std::uint64_t index = *first;; ++index) {
-      // Ends with the chain's last entry (lowest bit set), at the latest with the file.
+      // Ends at the chain's last entry (lowest bit set), or at the end of the file.
       const auto chained = at<std::uint32_t>(chains + 4 * (index - *first_hashed));
       if (!chained) return false;
       if ((*chained | 1U) == (hash | 1U) && matches(index, symbol)) return true;
@@ -205,7 +205,7 @@ elf_summary summarize_file(std::span<const std::byte> image) {
   summary.bits = file_class == ELFCLASS64 ? 64 : 32;
   summary.big_endian = (*ident)[EI_DATA] == ELFDATA2MSB;
   if (summary.big_endian) {
-    // Foreign byte order: only the machine is of interest, to name it.
+    // Foreign byte order: read only the machine, to name it in the message.
     const auto high = read_at<std::uint16_t>(image, offsetof(Elf64_Ehdr, e_machine));
     summary.machine = high ? __builtin_bswap16(*high) : std::uint16_t{EM_NONE};
     return summary;

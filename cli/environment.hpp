@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// environment: a copy of the process environment that can be changed and handed to a child.
-// Keeps the order and any entries without "=", as the caller had them. Not thread safe.
+// environment: a copy of the process environment that can be changed and passed to a child. Keeps the order and
+// entries without "=". Not thread-safe.
 #pragma once
 
 #include <optional>

@@ -10,7 +10,7 @@ namespace tarn::cli {
 // Sums over the processes that reported.
 struct exit_statistics {
   std::uint64_t processes = 0;
-  std::uint64_t returned = 0;       // bytes given back to the system
+  std::uint64_t returned = 0;       // bytes returned to the system
   std::uint64_t damaged_lines = 0;  // for example from a process that was killed while it wrote
 };
 

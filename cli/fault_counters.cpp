@@ -18,7 +18,7 @@ namespace tarn::cli {
 
 namespace {
 
-// The fields of /proc/PID/stat behind the name, the state being the first; proc(5) counts from 1 and has it as the 3rd.
+// Fields of /proc/PID/stat after the name, as indices from the state on, which proc(5) counts as field 3.
 enum stat_field : std::size_t {
   minor_faults = 10 - 3,
   children_minor_faults,
@@ -39,7 +39,7 @@ std::optional<std::uint64_t> to_number(std::string_view word) {
   return number;
 }
 
-// Blank-separated, at most `most` of them.
+// The blank-separated words of `text`, at most `most` of them.
 std::vector<std::string_view> words_of(std::string_view text, std::size_t most) {
   std::vector<std::string_view> words;
   while (words.size() < most) {
@@ -52,7 +52,7 @@ std::vector<std::string_view> words_of(std::string_view text, std::size_t most) 
   return words;
 }
 
-// The number behind "key " at the beginning of a line.
+// The number after "key " at the beginning of a line.
 std::optional<std::uint64_t> number_of(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -72,7 +72,7 @@ std::string read_text(const std::string& path) {
 
 double ticks_per_second() { return static_cast<double>(sysconf(_SC_CLK_TCK)); }
 
-// The names of a folder of /proc that are numbers; what goes away meanwhile is left out.
+// The entries of a /proc directory whose names are numbers; entries that vanish meanwhile are left out.
 std::vector<pid_t> numbers_in(const std::string& folder) {
   std::vector<pid_t> numbers;
   std::error_code error;
@@ -88,7 +88,7 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
 
 std::vector<pid_t> children_of(pid_t process) {
   std::vector<pid_t> children;
-  // Each thread has its own.
+  // Each thread has its own list of children.
   const std::string folder = fmt::format("/proc/{}/task", process);
   for (const pid_t thread : numbers_in(folder)) {
     std::istringstream list(read_text(fmt::format("{}/{}/children", folder, thread)));
@@ -104,7 +104,7 @@ std::optional<fault_counters> parse_machine_counters(std::string_view vmstat, st
                                                      double ticks) {
   const auto faults = number_of(vmstat, "pgfault");
   const std::size_t end = std::min(stat.find('\n'), stat.size());
-  // user nice system idle iowait irq softirq steal; what follows is contained in the first two.
+  // user nice system idle iowait irq softirq steal; the further columns (guest) are contained in the first two.
   const std::vector<std::string_view> words = words_of(stat.substr(0, end), 9);
   if (!faults || words.size() < 5 || words[0] != "cpu") return std::nullopt;
   std::array<double, 8> seconds{};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// fault_counters: page faults and time spent in the system, of the whole machine, of one process, or of a process and
-// its descendants, as /proc counts them. No privileges are needed.
-// Parsers are pure functions; the readers read /proc. Any thread.
+// fault_counters: page faults and system time of the whole machine, of one process, or of a process and its
+// descendants, as counted by /proc. No privileges are needed. Parsers are pure functions; the readers read /proc.
+// Any thread.
 #pragma once
 
 #include <sys/types.h>
@@ -28,24 +28,24 @@ struct process_status {
   pid_t id = 0;
   std::string name;
   char state = '?';
-  std::uint64_t start_ticks = 0;  // with the id, tells a process from a later one of the same id
+  std::uint64_t start_ticks = 0;  // start time; tells a process from a later one with the same id
   fault_counters own;
   fault_counters with_ended_children;  // own, and those of children that were waited for
 
   bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
-// The texts of /proc/vmstat and /proc/stat; nullopt when what is needed is not there.
+// Parses /proc/vmstat and /proc/stat; nullopt if a needed line is missing.
 std::optional<fault_counters> parse_machine_counters(std::string_view vmstat, std::string_view stat,
                                                      double ticks_per_second);
-// The text of /proc/PID/stat; a name may hold blanks and parentheses.
+// Parses /proc/PID/stat; a name may contain blanks and parentheses.
 std::optional<process_status> parse_process_status(std::string_view text, double ticks_per_second);
 
 std::optional<fault_counters> read_machine_counters();
 std::optional<process_status> read_process_status(pid_t process);
-// Of a process and all its descendants, living and ended, as far as they were waited for.
+// Counters of a process and all its descendants; of ended ones, those whose parent has waited for them.
 std::optional<fault_counters> read_family_counters(pid_t process);
-// All processes that can be seen.
+// All processes that are visible in /proc.
 std::vector<process_status> read_all_processes();
 
 fault_counters operator-(const fault_counters& later, const fault_counters& earlier);

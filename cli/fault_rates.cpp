@@ -13,7 +13,7 @@ namespace tarn::cli {
 namespace {
 
 constexpr double mib = 1 << 20;
-// From here on, page faults are worth somebody's attention: a hundredth of one processor.
+// From this share on, page faults deserve attention: a hundredth of one processor.
 constexpr double noticeable_share = 0.01;
 
 std::string milliseconds(double share) {

@@ -11,21 +11,21 @@ namespace tarn::cli {
 
 namespace {
 
-// Came from a process by kill or sigqueue, and not from the program itself, whose kill(0, …) has
-// reached it already: passing that on would send it round in circles.
+// The signal came from a process by kill or sigqueue, but not from the program itself: its kill(0, ...) has already
+// reached it, and passing that on would never end.
 bool must_be_forwarded(const siginfo_t& signal, pid_t child) {
   return signal.si_code <= 0 && signal.si_pid != child;
 }
 
-// The program was stopped. If by its terminal, this process stops too, so that the shell takes the
-// job as stopped; when the shell continues the job, the program goes on as well.
+// The program was stopped. If the terminal did it, this process stops too, so that the shell treats the job as
+// stopped; when the shell continues the job, so does the program.
 void stop_along(int number, pid_t child) {
   if (number != SIGTSTP && number != SIGTTIN && number != SIGTTOU) return;
   raise(SIGSTOP);
   kill(child, SIGCONT);
 }
 
-// `until`: on the monotonic clock; null waits for as long as it takes.
+// `until`: on the monotonic clock; null: no time limit.
 int wait_for_signal(const held_signals& signals, const double* until, siginfo_t& signal) {
   if (until == nullptr) return sigwaitinfo(&signals.held(), &signal);
   const timespec wait = to_timespec(std::max(0.0, *until - monotonic_seconds()));
@@ -53,7 +53,7 @@ foreground_result run_in_foreground(const child_request& request, const foregrou
     siginfo_t signal = {};
     if (each != nullptr && monotonic_seconds() >= next_look) {
       each->look(child);
-      // After a stop there is nothing to catch up on.
+      // Looks that were missed during a stop are not made up for.
       next_look = std::max(next_look + each->interval_seconds, monotonic_seconds());
     }
     if (wait_for_signal(signals, each != nullptr ? &next_look : nullptr, signal) < 0) continue;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// foreground: runs a program in this process's place before the terminal, and measures it.
-// Signals sent to this process reach the program; those that the terminal sends reach it by
-// themselves, as it stays in the same process group. Stopping and continuing work as without it.
-// For a process with one thread.
+// foreground: runs a program in the foreground in place of this process, and measures it. Signals sent to this
+// process are passed on to the program; those of the terminal reach it directly, as it stays in the same process
+// group. Stopping and continuing work as usual. For a process with one thread.
 #pragma once
 
 #include <sys/resource.h>
@@ -16,10 +15,10 @@ namespace tarn::cli {
 struct foreground_result {
   int wait_status = 0;
   double wall_seconds = 0;
-  rusage usage = {};  // of the program and all descendants that were waited for
+  rusage usage = {};  // of the program and of all descendants that were waited for
 };
 
-// Looks at the running program now and then.
+// Callbacks during the run of the program.
 struct foreground_look {
   double interval_seconds = 1;
   std::function<void(pid_t program)> look;  // must not throw

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// json_rows: a JSON object with an array of any length, printed row by row: memory does not grow with their number.
-// Prints to standard output; for one thread.
+// json_rows: prints a JSON object with an array of any length row by row, so that memory does not grow with the
+// number of rows. Prints to standard output; for one thread.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace tarn::cli {
 
-// On one line. Bytes that are no UTF-8 are replaced.
+// The JSON text on one line. Invalid UTF-8 is replaced.
 std::string json_text(const nlohmann::json& value);
 
-// Prints `head`, an object that is not empty, with one member more: `name`, an array of `count` rows, a line each. A row is
-// made when it is printed.
+// Prints `head`, a non-empty object, with one more member: `name`, an array of `count` rows, one per line. Each row
+// is generated when it is printed.
 void print_json_rows(const nlohmann::json& head, const std::string& name, std::size_t count,
                      const std::function<nlohmann::json(std::size_t index)>& row);
 

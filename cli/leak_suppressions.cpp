@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view leak_prefix = "leak:";
 
-// Whether `text` begins with the pattern, which has no '^' any more.
+// Whether `text` begins with the pattern, from which a leading '^' has been removed.
 bool matches_here(std::string_view pattern, std::string_view text) {
   while (!pattern.empty()) {
     const std::size_t star = pattern.find('*');

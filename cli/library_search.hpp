@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// library_search: where libtarn and the other allocators' libraries lie.
-// Reads directories and the loader's configuration only; starts nothing. Any thread.
+// library_search: finds libtarn and the libraries of other allocators. Reads directories and the loader's
+// configuration only; starts nothing. Any thread.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace tarn::cli {
 // The path of libtarn: TARN_LIBRARY when set, else beside this executable (../lib). Throws
 // cli_error when there is none, or when it is not a library for this machine.
 std::string find_tarn_library();
-// Likewise that of libtarn_record, which TARN_RECORDER names.
+// Likewise the path of libtarn_record; its variable is TARN_RECORDER.
 std::string find_recorder();
 
 // The directories in which the loader looks: LD_LIBRARY_PATH, ld.so.conf, the built-in ones.
@@ -27,7 +27,7 @@ std::optional<std::string> find_newest_library(std::string_view stem,
 // a shared library for this machine.
 std::string resolve_named_library(const std::string& name);
 
-// "libx.so.2.10" against "libx.so.2.9": numbers compare as numbers.
+// Compares versions with their parts as numbers: "libx.so.2.9" is less than "libx.so.2.10".
 bool version_less(std::string_view left, std::string_view right);
 
 // Throws cli_error, saying what is wrong, unless `path` is a loadable shared library.

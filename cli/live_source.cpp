@@ -19,11 +19,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The session's header is a file in memory that every recorded process has mapped and the collector holds open: nothing
-// that a program writes over, as servers do with their environment, stands between.
+// The session's header is a memory file that every recorded process has mapped and that the collector holds open.
+// It identifies the session even if the program overwrites its own environment, as servers do.
 constexpr std::string_view session_file = "/memfd:tarn-session";
 
-// The inode of the header that the process has mapped. 0: there is none.
+// The inode of the session header that the process has mapped; 0: none.
 std::uint64_t session_of(pid_t process, std::string& reason) {
   std::ifstream maps(fmt::format("/proc/{}/maps", process));
   bool any = false;
@@ -57,7 +57,7 @@ bool holds_session(const fs::path& process, std::uint64_t inode) {
   return false;
 }
 
-// The process that records it. 0: none that this user may look at.
+// The collector that records the process; 0: none that this user may inspect.
 pid_t collector_of(pid_t process, std::string& reason) {
   const std::uint64_t inode = session_of(process, reason);
   if (inode == 0) return 0;
@@ -73,7 +73,7 @@ pid_t collector_of(pid_t process, std::string& reason) {
   return 0;
 }
 
-// Whether the file is the process's profile.
+// Whether the file is the profile of this process.
 bool is_profile_of(const std::string& path, pid_t process) {
   try {
     bool found = false;
@@ -127,11 +127,11 @@ std::optional<profiler::profile> live_source::next() {
     const double time = duration_of(p);
     if (time <= last_time_) return std::nullopt;
     last_time_ = time;
-    p.damage.clear();  // it is still being written
+    p.damage.clear();  // the file is still being written, so its end looks damaged
     add_names(p);
     return p;
   } catch (const profiler::profile_error&) {
-    return std::nullopt;  // no whole checkpoint yet
+    return std::nullopt;  // no complete checkpoint yet
   }
 }
 
@@ -148,7 +148,7 @@ void live_source::add_names(profiler::profile& p) {
   }
   if (!fresh.sites.empty()) {
     profiler::symbol_settings at_hand;
-    at_hand.ask_servers = false;  // this view is not to wait
+    at_hand.ask_servers = false;  // the view must not wait for debug servers
     profiler::add_symbols(fresh, at_hand);
     for (auto& [address, frames] : fresh.symbols) symbols_[address] = frames;
     for (const profiler::site& one : fresh.sites)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// live_source: snapshots of a program that is being recorded, from the file that its recording is writing: the last
-// checkpoint that is whole. The recording is another process, and is not disturbed.
-// For one thread.
+// live_source: snapshots of a program that is being recorded, read from the file that its recording writes: the
+// last complete checkpoint. The recording is another process, and is not disturbed. For one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -16,15 +15,15 @@
 
 namespace tarn::cli {
 
-// The file in which `process` is being recorded; nullopt: it was not started under `tarn profile`, or its recording has
-// nothing to tell yet, which `reason` says.
+// The file in which `process` is being recorded; nullopt: it was not started under `tarn profile`, or its recording
+// has written nothing yet; `reason` says which.
 std::optional<std::string> find_recording_of(pid_t process, std::string& reason);
 
 class live_source {
  public:
   explicit live_source(std::string path) : path_(std::move(path)) {}
 
-  // A snapshot newer than the last one, with the names of its sites. Nullopt while there is none.
+  // The next snapshot that is newer than the last one, with the names of its sites; nullopt: there is none yet.
   std::optional<profiler::profile> next();
   const std::string& path() const { return path_; }
 
@@ -34,7 +33,7 @@ class live_source {
   std::string path_;
   std::uint64_t last_size_ = 0;
   double last_time_ = -1;
-  // What has been looked up, by address; the types of what is allocated, by return address.
+  // Cache of symbols by address, and of the allocated types by return address.
   std::map<std::uint64_t, std::vector<profiler::source_frame>> symbols_;
   struct found_type {
     std::string name;

@@ -53,7 +53,7 @@ double member_of(const live_place& place, live_order order) {
   return 0;
 }
 
-// `after` with what happened since `before` alone; live figures stay.
+// `after`, whose totals count only what happened since `before`; live figures are unchanged.
 profile difference_of(const profile& before, const profile& after) {
   profile result = after;
   for (std::size_t index = 0; index < std::min(before.sites.size(), result.sites.size()); ++index) {
@@ -139,7 +139,7 @@ std::vector<live_place> places_between(const profile& before, const profile& aft
 
 namespace {
 
-// Parts side by side, as many as fit.
+// As many of the parts, side by side, as fit into `width`.
 std::string fitting(const std::vector<std::string>& parts, std::size_t width) {
   std::string text;
   for (const std::string& part : parts) {
@@ -153,7 +153,7 @@ std::string fitting(const std::vector<std::string>& parts, std::size_t width) {
 struct live_column {
   const char* heading;
   std::size_t width;
-  int rank;  // the lowest goes last
+  int rank;  // columns of the lowest rank are left out last
   live_order order;
   std::string (*show)(const live_place& place);
 };
@@ -182,7 +182,7 @@ std::vector<const live_column*> choose_columns(live_order order, std::size_t wid
   while (count < ranked.size() && used + ranked[count]->width + narrowest_name <= width)
     used += ranked[count++]->width;
   ranked.resize(count);
-  std::sort(ranked.begin(), ranked.end());  // as they stand above
+  std::sort(ranked.begin(), ranked.end());  // in the order of their ranks
   return ranked;
 }
 

@@ -111,14 +111,14 @@ int dispatch(std::vector<std::string> words) {
   return find_command(first).run(words);
 }
 
-// Only tarn's own words count: those before "--".
+// Only tarn's own words count, which are those before "--".
 bool wants_json(const std::vector<std::string>& words) {
   const auto end = std::find(words.begin(), words.end(), "--");
   return std::find(words.begin(), end, "--json") != end;
 }
 
-// A freed buffer of this size and more goes back to the system at once. Without it glibc raises its limit to the largest
-// buffer that was freed, and the columns of a profile that is read stay in memory.
+// A freed block of at least this size is returned to the system at once. By default glibc raises this threshold to
+// the size of the largest freed block, and the memory of columns that were read would stay resident.
 constexpr int least_returned_bytes = 256 << 10;
 
 }  // namespace
@@ -128,7 +128,8 @@ constexpr int least_returned_bytes = 256 << 10;
 int main(int count, char** values) {
   using namespace tarn::cli;
   mallopt(M_MMAP_THRESHOLD, least_returned_bytes);
-  // A file that may grow no further is an error to tell, not the end. Programs that are started get their default back by exec.
+  // A file beyond RLIMIT_FSIZE is reported as an error instead of ending the process. Exec restores the default for
+  // started programs.
   std::signal(SIGXFSZ, [](int) {});
   std::vector<std::string> words;
   for (int index = 1; index < count; ++index) words.emplace_back(values[index]);

@@ -25,7 +25,7 @@ namespace tarn::cli {
 namespace {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-// Large enough to be out of the way of caches, small enough to be measured often.
+// Larger than caches, so that they have no influence; small enough to be measured often.
 constexpr std::uint64_t pass_bytes = 32 * mib;
 constexpr int passes = 5;
 
@@ -39,7 +39,7 @@ class mapping {
           fmt::format("cannot map {} to find the prices: {}", format_byte_size(size), std::strerror(errno)),
           "Give the command more memory (ulimit -v, the control group's memory.max).");
     }
-    // The price of a small page is wanted, also where the system gives huge ones unasked.
+    // The price of small pages is measured, also if the system gives huge pages unasked.
     madvise(memory_, size, MADV_NOHUGEPAGE);
   }
   ~mapping() { unmap(); }
@@ -65,7 +65,7 @@ double touch(unsigned char* begin, std::size_t size, std::size_t step, double (*
   return clock() - start;
 }
 
-// What other programs do makes a pass longer, and none shorter.
+// Other programs can only make a pass longer, so take the minimum.
 double least(const std::vector<double>& seconds) { return *std::min_element(seconds.begin(), seconds.end()); }
 
 // Seconds for each MiB.
@@ -101,7 +101,7 @@ void measure_small_pages(memory_prices& prices, std::size_t size) {
   prices.unmapping_per_mib = least(seconds[2]) / mibs;
 }
 
-// Zeroing is nearly all that the fault of a huge page does; one of a small page hides it among other work.
+// Zeroing is nearly all the work of a huge page's fault, while in a small page's fault other work hides it.
 void measure_huge_pages(memory_prices& prices, std::size_t size) {
   prices.zeroing_per_mib = prices.writing_per_mib;
   const std::size_t huge = prices.huge_page_bytes;
@@ -116,7 +116,8 @@ void measure_huge_pages(memory_prices& prices, std::size_t size) {
     supply.give_back(buffer);
   }
   const double price = least(seconds) / static_cast<double>(count);
-  // Small pages at these distances take as many faults; the price tells them apart.
+  // If the system gave small pages instead, there are as many faults, but at a small page's price: then no huge
+  // price is known.
   if (price < 8 * prices.fault_seconds) return;
   prices.huge_fault_seconds = price;
   const double mibs = static_cast<double>(huge) / static_cast<double>(mib);
@@ -151,7 +152,7 @@ memory_prices measure_prices(std::uint64_t bytes) {
   memory_prices prices;
   prices.page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   prices.huge_page_bytes = huge_page_size();
-  // Before anything else: later, this memory has been touched.
+  // Measured first, while this memory has not been touched.
   const std::vector<double> first = touch_first(first_bytes, prices.page_bytes);
   measure_small_pages(prices, size);
   measure_huge_pages(prices, size);

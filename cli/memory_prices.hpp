@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// memory_prices: what the system charges for memory here and now: a page fault, zeroing, a huge page, writing,
-// unmapping. Measured with mmap alone, in a child process, so that this one stays small.
+// memory_prices: the cost of memory on this system at this time: a page fault, zeroing, a huge page, writing,
+// unmapping. Measured with mmap alone, in a child process, so that this process stays small.
 #pragma once
 
 #include <cstddef>
@@ -16,26 +16,27 @@ struct memory_prices {
   double fault_seconds = 0;         // the first write to a page, its zeroing included
   double huge_fault_seconds = 0;    // the same for a huge page; 0: none was given
   double zeroing_per_mib = 0;       // seconds; within huge_fault_seconds, or estimated as writing_per_mib
-  double writing_per_mib = 0;       // to memory that is there
+  double writing_per_mib = 0;       // to resident memory
   double unmapping_per_mib = 0;
-  // Of the memory that was written first of all, which this process's system may have had to get from a host:
+  // Of the memory that was written first of all, which a virtual machine may have to get from its host:
   std::uint64_t first_bytes = 0;
-  std::uint64_t costly_bytes = 0;   // where faults cost more than `costly_factor` times the usual
-  double costly_fault_seconds = 0;  // the price there
-  double first_fault_seconds = 0;   // the price over all of first_bytes
+  // Part of first_bytes where faults cost more than `costly_factor` times the usual price
+  std::uint64_t costly_bytes = 0;
+  double costly_fault_seconds = 0;  // price of a fault there
+  double first_fault_seconds = 0;   // mean price of a fault over all of first_bytes
 };
 
 inline constexpr double costly_factor = 2.5;
-// Less than this part of the memory may be costly because the program was interrupted there.
+// A smaller share of costly memory may also come from interruptions of the program, and is ignored.
 inline constexpr double smallest_costly_part = 0.05;
 
-// In this process: takes and gives back up to `bytes` at a time. Throws cli_error when there is no memory.
+// Measures in this process; maps up to `bytes` at a time. Throws cli_error if there is no memory.
 memory_prices measure_prices(std::uint64_t bytes);
 
 // In a child of this command. Throws cli_error when it fails.
 memory_prices calibrate_prices();
 
-// One line of the usual prices, and one of those of memory that nobody had touched before.
+// One line with the usual prices, and one with the prices of memory that was never touched before.
 std::string describe_prices(const memory_prices& prices);
 std::string describe_first_touch(const memory_prices& prices);
 

@@ -69,7 +69,7 @@ plain_copy::plain_copy() {
     _exit(0);
   }
   close(ready[1]);
-  // Comes back when the copy has given up its rights.
+  // The read returns once the copy has given up its rights.
   char none = 0;
   while (read(ready[0], &none, 1) < 0 && errno == EINTR) {
   }

@@ -25,7 +25,7 @@ namespace {
 }  // namespace
 
 void flush_standard_output() {
-  // The error of an earlier write is told by the next one, if there is anything left to write.
+  // An earlier write may have failed without being noticed, and its error number is lost by now.
   const bool failed_before = std::ferror(stdout) != 0;
   errno = 0;
   if (std::fflush(stdout) != 0 || failed_before)
@@ -56,7 +56,7 @@ output_file::~output_file() {
 
 void output_file::write(std::string_view text) {
   if (descriptor_ == STDOUT_FILENO) flush_standard_output();
-  // Fails for what is no regular file, where there is nothing to cut off.
+  // Fails for anything but a regular file, where there is nothing to truncate.
   if (!written_ && descriptor_ != STDOUT_FILENO && ftruncate(descriptor_, 0) != 0) errno = 0;
   written_ = true;
   std::size_t done = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// output_file: a file that results will be written to, opened before the work begins, so that a name that cannot be
-// written to is told at once. What the file held stays until there is something to put in its place.
-// flush_standard_output: the same check for what was printed to standard output.
+// output_file: a file for results, opened before the work begins, so that a name that cannot be written to is
+// reported at once. Its previous content stays until the first write. flush_standard_output: the same check for
+// standard output.
 #pragma once
 
 #include <exception>
@@ -10,28 +10,28 @@
 
 namespace tarn::cli {
 
-// Nobody reads what is written: the reader has closed the pipe. main() ends with exit_status, without a message.
+// Standard output is a pipe whose reader has closed it. main() ends with exit_status, without a message.
 class closed_pipe : public std::exception {
  public:
-  // As a shell reports a program that SIGPIPE has ended.
+  // The status that a shell reports for a program ended by SIGPIPE.
   static constexpr int exit_status = 141;
   const char* what() const noexcept override { return "the pipe is closed"; }
 };
 
-// Throws cli_error (refused) when standard output has not taken
-// all that was printed so far, closed_pipe when its reader has gone.
+// Throws cli_error (refused) if standard output did not take everything that was printed so far, closed_pipe if its
+// reader has closed it.
 void flush_standard_output();
 
 class output_file {
  public:
-  // "-" is standard output. `option` is how messages call it. Throws cli_error (usage).
+  // "-" is standard output. `option` names the option in messages. Throws cli_error (usage).
   output_file(std::string option, const std::string& path);
-  // Removes the file if it was made here, and never written or not to its end: where an exception ends the work.
+  // Removes the file if this object created it and it was not written completely, as after an exception.
   ~output_file();
   output_file(const output_file&) = delete;
   output_file& operator=(const output_file&) = delete;
 
-  // Puts `text` in the place of what was there, or appends to what was written before. Throws cli_error (refused), or
+  // The first call replaces the file's content by `text`; further calls append. Throws cli_error (refused), or
   // closed_pipe.
   void write(std::string_view text);
 
@@ -41,7 +41,7 @@ class output_file {
   int descriptor_ = -1;
   bool created_ = false;
   bool written_ = false;
-  int exceptions_;  // that were under way when the work began
+  int exceptions_;  // exceptions in flight at construction
 };
 
 }  // namespace tarn::cli

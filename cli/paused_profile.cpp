@@ -21,14 +21,14 @@ namespace tarn::cli {
 
 namespace {
 
-constexpr double look_seconds = 0.05;  // for requests, while nothing is recorded
+constexpr double look_seconds = 0.05;  // between looks for requests while nothing is recorded
 
 class paused_program {
  public:
   paused_program(const profiler::recording_settings& settings, bool quiet, bool json)
       : settings_(settings), quiet_(quiet), json_(json) {}
 
-  // Seconds until it should be called again.
+  // Serves requests and the recording, if any. Returns the seconds until it should be called again.
   double look(pid_t program) {
     if (!control_) begin(program);
     control_->serve([this](const nlohmann::json& request) { return answer(request); });

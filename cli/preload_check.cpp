@@ -51,7 +51,7 @@ loader_trace parse_loader_trace(const std::string& output, const std::string& er
     const std::size_t address = path.rfind(" (0x");
     if (address == std::string::npos) continue;
     path.erase(address);
-    // The kernel's own page has no file.
+    // The vDSO has no file.
     if (path.find('/') != std::string::npos) trace.objects.push_back(path);
   }
   return trace;
@@ -87,7 +87,7 @@ std::optional<std::string> malloc_provider(const elf_program& program, const loa
 }
 
 std::optional<std::string> sanitizer_runtime(const elf_program& program, const loader_trace& trace) {
-  // Part of the interface of every sanitizer's allocator, dynamic or linked into the program.
+  // Every sanitizer's allocator exports this function, also if it is linked statically.
   constexpr const char* of_their_allocators = "__sanitizer_get_allocated_size";
   if (library_defines(program.path, of_their_allocators)) return program.path;
   for (const std::string& object : trace.objects) {

@@ -38,7 +38,7 @@ bool is_chosen(const process_summary& one, const std::string& choice) {
                   fmt::format("The costliest are {}.", known));
 }
 
-// Costs of page faults alone and of malloc's blocks are no parts of one sum.
+// Costs of page faults alone (mode faults) and costs of malloc's blocks must not be added up.
 void require_same_kind(const profile& first, const profile& other, const std::string& path) {
   const auto sees_blocks = [](const profile& p) { return p.mode != profiler::profile_mode::faults; };
   if (sees_blocks(first) == sees_blocks(other)) return;

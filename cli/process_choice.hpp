@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// process_choice: profiles of several processes for the commands: those of several files together, all processes as one
-// program, or the chosen ones of them.
+// process_choice: for commands on profiles of several processes: the profiles of several files together, all
+// processes as one program, or a selection of them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,15 +14,15 @@ namespace tarn::cli {
 // Declares "--process PID|NAME".
 void add_process_option(CLI::App& app, std::string& choice);
 
-// Throws cli_error (usage) where two paths lead to the same file: its figures would count twice.
+// Throws cli_error (usage) if two paths name the same file, whose figures would count twice.
 void require_each_once(const std::vector<std::string>& paths);
 
-// The parts of all files together. Throws cli_error: usage where one is named twice, refused where one cannot be read or
-// they do not go together.
+// The parts of all files together. Throws cli_error: usage if a file is named twice; refused if one cannot be read,
+// or if they cannot be combined.
 profiler::profile merge_files(const std::vector<std::string>& paths);
 
-// The profile to show: all of it, or, where `choice` is not empty, the processes of that number or name as one program.
-// Throws cli_error, usage where there is none.
+// The profile to show: all of it, or, if `choice` is not empty, the processes with that number or name as one
+// program. Throws cli_error (usage) if there is none.
 profiler::profile load_for_command(const std::string& path, const std::string& choice,
                                    profiler::profile_detail detail = profiler::profile_detail::all);
 

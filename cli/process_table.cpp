@@ -22,7 +22,7 @@ std::string table_time(double ns) { return show_value(profiler::metric_unit::nan
 
 std::string count_of(double images) { return fmt::format("{:.0f} processes", images); }
 
-// How it was called, where it is one; else its name and how many there were.
+// The command line of one process; of several, their name and number.
 std::string command_of(const process_summary& one) {
   if (one.process == 0) return profiler::printable(one.command) + " (" + count_of(one.images) + ")";
   std::string text = one.command;

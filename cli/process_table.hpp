@@ -17,8 +17,8 @@ std::vector<profiler::process_summary> processes_in(const profiler::profile& par
 
 profiler::process_summary sum_of(const std::vector<profiler::process_summary>& processes);
 
-// A line for each, `most` at most and the rest as one; then "  ", as what stands below a headline.
-// `with_files`: the last column is the file that each is in.
+// One line for each of at most `most` processes, and one for the others together. Each line begins with two blanks,
+// for use below a headline. `with_files`: the last column is the file that contains the process.
 std::string render_processes(const std::vector<profiler::process_summary>& processes, std::size_t most,
                              bool with_files, std::size_t width);
 

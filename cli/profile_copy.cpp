@@ -41,7 +41,7 @@ std::string copy_profile(const std::string& from, const std::string& to) {
   profiler::read_tables(from, [&](profiler::table&& one) { out->append(one); });
   profiler::profile named = profiler::load_profile(path);
   profiler::symbol_settings at_hand;
-  at_hand.ask_servers = false;  // the program waits for a collector that waits
+  at_hand.ask_servers = false;  // the program waits while the collector waits
   profiler::add_symbols(named, at_hand);
   profiler::store_symbols(*out, named);
   return path;

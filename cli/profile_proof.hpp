@@ -16,13 +16,14 @@ struct recorded_profile {
   profiler::profile content;
 };
 
-// Before the program starts. Throws cli_error where its standard input cannot be repeated.
+// Called before the program starts. Throws cli_error if its standard input cannot be read again.
 void require_provable(const profiler::recorded_command& command);
 
-// The file of the program that was started, without those of its children; none where that program was not recorded.
+// The file of the program itself, without those of its children; none if the program was not recorded.
 std::optional<recorded_profile> main_file(const profiler::recording& record);
 
-// Runs the rounds once the recording has ended. All results and errors go to stderr, as does all else that `tarn profile` prints.
+// Runs the rounds after the recording has ended. All results and errors go to stderr, like everything else that
+// `tarn profile` prints.
 void prove_recorded(const recorded_profile& recorded, bool quiet);
 
 }  // namespace tarn::cli

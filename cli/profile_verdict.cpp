@@ -25,7 +25,7 @@ std::string show_ns(double ns) { return show_short_time(ns / 1e9).text; }
 
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
-// "± 12 ms" behind a figure; nothing where it is exact, or too small to be seen in what is shown.
+// " ± 12 ms", to follow a figure; empty if the figure is exact, or the margin too small to show.
 std::string margin_ns(double variance) {
   const double margin = profiler::margin_of(variance);
   return margin < 1 ? "" : fmt::format(" ± {}", show_ns(margin));
@@ -34,7 +34,7 @@ std::string margin_ns(double variance) {
 std::string margin_percent(double variance, double value) {
   const double margin = profiler::margin_of(variance);
   if (value <= 0 || margin < 0.005 * value) return "";
-  // Of few samples it is many times the figure: how many tells nothing more.
+  // With few samples the margin is many times the figure; beyond this limit its size says nothing more.
   constexpr double most = 999;
   const double part = percent(margin, value);
   return part > most ? fmt::format(" ± >{:.0f} %", most) : fmt::format(" ± {:.0f} %", part);
@@ -42,7 +42,7 @@ std::string margin_percent(double variance, double value) {
 
 struct paying_place {
   std::string name;       // shown: with the base name of the file
-  std::string full_name;  // what it is told apart by: with the whole path
+  std::string full_name;  // the key: with the whole path of the file
   double cost = 0;
   double cost_variance = 0;
   double malloc_bias = 0;
@@ -58,7 +58,7 @@ void set_names(paying_place& place, const profiler::profile& p, const profiler::
                                                 frame.file.substr(frame.file.rfind('/') + 1), line);
 }
 
-// Of places that would look alike, the whole paths are shown.
+// Places that would look alike are shown with the whole path of the file.
 void tell_apart(std::vector<paying_place>& places) {
   std::map<std::string, int> alike;
   for (const paying_place& place : places) ++alike[place.name];
@@ -67,7 +67,7 @@ void tell_apart(std::vector<paying_place>& places) {
   }
 }
 
-// By the place in the program, over all call paths that lead there; costliest first.
+// The costs by place in the program, summed over all call paths that lead there; costliest first.
 std::vector<paying_place> paying_places(const profiler::profile& p) {
   std::map<std::string, paying_place> by_full_name;
   for (const profiler::site& site : p.sites) {
@@ -95,7 +95,7 @@ std::vector<paying_place> paying_places(const profiler::profile& p) {
   return places;
 }
 
-// The pieces of advice that save most, and whether the rest is better left alone.
+// The advice that saves most, and whether the rest is better left unchanged.
 std::string render_advice(const profiler::profile& p) {
   std::string text = "  what would help, estimated (all of it, with the reasons: tarn advise FILE):\n";
   std::size_t shown = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// profile_verdict: half a page about a profile: what allocation truly cost, what a timer around it would have said, and
-// the sites that paid most.
+// profile_verdict: half a page about a profile: what allocation truly cost, what a timer around it would have
+// shown, and the costliest sites.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

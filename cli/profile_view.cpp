@@ -22,13 +22,13 @@ namespace tarn::cli {
 
 namespace {
 
-// "what is wrong; what to do" as a problem and its advice.
+// Splits "what is wrong; what to do" into the problem and the advice.
 cli_error as_cli_error(const profiler::profile_error& error) {
   const std::string text = error.what();
   const std::size_t split = text.find("; ");
   if (split == std::string::npos) return {exit_code::refused, text};
   std::string advice = text.substr(split + 2) + ".";
-  // A command's name stays as it is.
+  // Capitalise the advice, unless it begins with a command's name.
   if (!advice.starts_with("tarn "))
     advice[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(advice[0])));
   return {exit_code::refused, text.substr(0, split), advice};
@@ -53,7 +53,7 @@ std::string show_function(const profiler::source_frame& frame, name_form form) {
   return is_plain || form == name_form::whole ? frame.function : profiler::short_name(frame.function);
 }
 
-// Which of them there are several times.
+// For each text, whether it occurs more than once.
 std::vector<bool> find_alike(const std::vector<std::string>& texts) {
   std::unordered_map<std::string_view, std::size_t> counts;
   for (const std::string& text : texts) ++counts[text];
@@ -62,7 +62,7 @@ std::vector<bool> find_alike(const std::vector<std::string>& texts) {
   return alike;
 }
 
-// The frame that is `steps` further out, without the interpreter's between Python functions.
+// The frame `steps` further out, not counting the interpreter's frames between Python functions.
 std::size_t caller_of(const std::vector<profiler::source_frame>& path, std::size_t frame, std::size_t steps) {
   while (steps > 0 && frame < path.size()) {
     ++frame;
@@ -142,7 +142,7 @@ std::string cut_to_width(const std::string& text, std::size_t width) {
   if (width <= 3) return text.substr(0, width);
   std::size_t end = 0;
   for (std::size_t columns = 0; end < text.size(); ++end) {
-    // Not within a character of several bytes.
+    // Never cut within a multi-byte character.
     if ((static_cast<unsigned char>(text[end]) & 0xc0U) != 0x80 && ++columns > width - 3) break;
   }
   return text.substr(0, end) + "...";

@@ -20,7 +20,7 @@ namespace tarn::cli {
 
 namespace {
 
-// Of a failing program's stderr, what is shown.
+// How much of a failing program's stderr is shown.
 constexpr off_t error_tail_bytes = 2000;
 constexpr std::size_t error_tail_lines = 5;
 
@@ -57,7 +57,7 @@ int open_input(const run_settings& settings) {
   return number;
 }
 
-// A file that goes with its last descriptor; -1 when there can be none.
+// An unlinked temporary file; -1: it cannot be made.
 int open_nameless_file() {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::temp_directory_path(error);

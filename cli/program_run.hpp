@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// program_run: runs a program once under a contender, and takes what it cost. comparison does so round after round.
+// program_run: runs a program once under a contender, and measures what it cost. comparison does so in every round.
 // For a process with one thread.
 #pragma once
 
@@ -24,14 +24,14 @@ struct run_figures {
   double major_faults = 0;
 };
 
-// A server is started, given time until it is ready, put under a load, and told to end.
+// How a server is measured: it is started, given time to become ready, put under a load, and told to end.
 struct server_load {
   std::string command;               // the load, for a shell
   int ready_port = 0;                // the server is ready when this TCP port of this machine answers
   std::string ready_command;         // otherwise: when this command, for a shell, succeeds
-  double ready_seconds = 30;         // a server that is not ready then has failed
+  double ready_seconds = 30;         // a server that is not ready by then has failed
   bool until_load_exits = true;      // false: the server ends by itself, and the run with it
-  double seconds_to_terminate = 15;  // after SIGTERM
+  double seconds_to_terminate = 15;  // for the server to end after SIGTERM
 };
 
 // How the program is run, the same under every contender.
@@ -40,7 +40,8 @@ struct run_settings {
   bool show_output = false;
   std::string input = "/dev/null";
   std::int64_t input_offset = 0;  // where in `input` the program begins to read
-  bool output_to_file = false;  // a nameless file instead of /dev/null, which some programs treat differently
+  // Output to a nameless file instead of /dev/null, for which some programs skip work
+  bool output_to_file = false;
   std::optional<server_load> load;  // the program is a server
 };
 
@@ -48,7 +49,7 @@ struct run_attempt {
   int wait_status = 0;
   bool timed_out = false;
   std::string problem;  // of a server: empty, or why it was not measured
-  run_figures figures;  // of a server: its own, with the time that the load took
+  run_figures figures;  // of a server: its own figures, with the duration of the load as wall time
   std::string error_tail;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// program_target: which executables a command line really starts, and why a preloaded library
-// would not take effect in one of them.
-// Follows PATH, "#!" lines (nested, through env too) to ELF programs. Starts nothing.
+// program_target: which executables a command line really starts, and why a preloaded library would not take effect
+// in one of them. Follows PATH and "#!" lines (nested, and through env) to ELF programs. Starts nothing.
 #pragma once
 
 #include <string>
@@ -17,7 +16,7 @@ struct elf_program {
 };
 
 struct program_target {
-  std::string path;                   // what to pass to execve
+  std::string path;                   // path to pass to execve
   std::vector<elf_program> programs;  // every dynamically linked program that the start passes through
 };
 

@@ -79,7 +79,7 @@ void proof_actions::add(contender who, std::string kind, std::string headline) {
   action.told.headline = std::move(headline);
   action.told.library = who.library;
   action.told.variables = who.variables;
-  // Those that the program has already stay in effect.
+  // Tunables that the program already has stay in effect.
   for (auto& [name, value] : who.variables) {
     const auto present = environment::current().get(name);
     if (name == tunables && present && !present->empty()) value = *present + ":" + value;
@@ -141,7 +141,7 @@ void proof_actions::add_pools(const profiler::profile& p, const std::vector<advi
     profiler::proof_way& told = actions_.back().told;
     told.place = one.place;
     told.type = one.type;
-    told.variables.clear();  // names of files that are gone afterwards
+    told.variables.clear();  // they name files that are removed at the end
   }
   if (plans_.empty()) return;
   plans_.emplace_back();
@@ -151,7 +151,7 @@ void proof_actions::add_pools(const profiler::profile& p, const std::vector<advi
   actions_.back().told.variables.clear();
 }
 
-// The price of the layer is the difference of two ways, which come with any pool.
+// Pools need the two ways whose difference is the layer's overhead, so these are kept with any pool.
 void proof_actions::keep_wanted(const std::vector<std::string>& names) {
   if (names.empty()) return;
   std::vector<std::string> known;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// proof_actions: what can be done to a recorded program without changing its code, as contenders: other mallocs, glibc's
+// proof_actions: actions that need no change of a recorded program's code, as contenders: other mallocs, glibc's
 // tunables, huge pages, and the pools of the advice. For a process with one thread.
 #pragma once
 
@@ -15,12 +15,12 @@
 
 namespace tarn::cli {
 
-// kind_name() of advice, or this: what the layer of `tarn apply` costs.
+// The kind of an action is kind_name() of its advice, or this: the overhead of the layer of `tarn apply`.
 inline constexpr const char* layer_kind = "layer";
 
 struct proof_action {
   contender who;
-  profiler::proof_way told;  // without figures
+  profiler::proof_way told;  // describes the action; figures are still empty
 };
 
 struct action_wishes {
@@ -30,8 +30,8 @@ struct action_wishes {
 
 class proof_actions {
  public:
-  // Whatever cannot take effect in the program is left out, and told in `notes`. Throws cli_error for a name that there is
-  // not.
+  // Actions that cannot take effect in the program are left out, and reported in `notes`. Throws cli_error for an
+  // unknown name.
   proof_actions(const profiler::profile& p, const program_target& target, const action_wishes& wishes,
                 std::vector<std::string>& notes);
 
@@ -46,7 +46,7 @@ class proof_actions {
   void keep_wanted(const std::vector<std::string>& names);
   void drop_unusable(const program_target& target, std::vector<std::string>& notes);
 
-  bool has_preloads_ = false;         // the program can be given another malloc
+  bool has_preloads_ = false;         // the program's malloc can be replaced by preloading
   bool is_glibc_ = true;              // the program's malloc
   std::deque<profiler::plan> plans_;  // of `applied_`
   std::deque<applied_plan> applied_;

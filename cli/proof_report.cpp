@@ -53,7 +53,7 @@ std::string marked_cell(const proven_figure& figure) {
   return change_cell(figure) + (figure.outcome == proof_outcome::none ? " " : "*");
 }
 
-// The ways that have figures, a row each, in as many columns as fit into `width`.
+// The ways that have figures, one row each, with as many columns as fit into `width`.
 class proof_table {
  public:
   proof_table(const profiler::proof& what, std::size_t width) {
@@ -88,7 +88,7 @@ class proof_table {
   static constexpr const char* heading = "change in %";
   static constexpr std::size_t least_name_columns = 16;
 
-  // Names are cut before a column goes; CPU time and peak memory go last.
+  // Names are shortened before a column is left out; CPU time and peak memory are left out last.
   void choose_columns(std::size_t width) {
     const std::vector<std::size_t> by_priority = {0, 2, 1, 3};
     const std::size_t least = std::min(name_columns_, least_name_columns);
@@ -128,7 +128,7 @@ std::string headline_of(const proof_way& way) {
   return text;
 }
 
-// Ways that are advice, those that save most of `metric` first, and significantly.
+// The advised ways that save significantly in `metric`, largest saving first.
 std::vector<const proof_way*> gaining(const profiler::proof& what, proof_metric metric) {
   std::vector<const proof_way*> ways;
   for (const proof_way& way : what.ways) {

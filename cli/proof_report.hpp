@@ -12,11 +12,11 @@
 
 namespace tarn::cli {
 
-// The table is at most `width` wide, as far as one of its columns fits; 0: of any width.
+// The table is at most `width` columns wide, but always has one column of figures; 0: any width.
 std::string render_proof(const proof_result& result, bool colour, std::size_t width);
 // Sentences, one per line. The first says which way gains most, or that none gains.
 std::vector<std::string> render_proof_verdict(const profiler::proof& what);
-// What the proof makes of the advice that the profile held.
+// What the proof says about the advice of the profile.
 std::string render_proven_advice(const std::vector<profiler::advice>& advised);
 nlohmann::json as_json(const proof_result& result);
 

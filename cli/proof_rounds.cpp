@@ -26,14 +26,15 @@ using profiler::proof_way;
 namespace {
 
 constexpr double budget_seconds = 600;
-// A way that takes so many times the recorded run, and then some, hangs.
+// A way that takes `patience` times as long as the recorded run counts as hanging.
 constexpr double patience = 10;
 constexpr double least_timeout = 30;
 constexpr double load_timeout = 600;
-// Beyond it the repeats hardly do what the recorded run did: the recorder takes up to half as much again.
+// Beyond this factor the repeated runs probably did other work than the recorded one: the recorder takes up to half
+// as much time again.
 constexpr double alike = 2;
-constexpr double alike_in_wall_time =
-    5;  // recording every call of a quick allocator takes up to four times as long
+// Wall time only: recording every call of a fast allocator takes up to four times as long.
+constexpr double alike_in_wall_time = 5;
 constexpr double least_compared_seconds = 0.1;
 
 struct measured_metric {
@@ -75,8 +76,8 @@ const contender_result* result_of(const comparison_outcome& outcome, const std::
   return nullptr;
 }
 
-// The CPU time of each round that the layer itself took: an empty plan under it, less the same malloc without it. Empty
-// where that is not beyond noise.
+// CPU time of the layer in each round: that of an empty plan under the layer, less that of the same malloc without
+// it. Empty if the difference is within noise.
 std::vector<double> layer_price(const contender_result* layer, const contender_result* bare) {
   if (layer == nullptr || bare == nullptr) return {};
   std::vector<double> with = round_values(*layer, &run_figures::cpu_seconds);
@@ -89,7 +90,7 @@ std::vector<double> layer_price(const contender_result* layer, const contender_r
 
 bool is_pool_way(const proof_way& way) { return way.name.starts_with("pool-"); }
 
-// Round by round, so that the interval holds what is uncertain of the price.
+// Subtracts by round, so that the interval includes the uncertainty of the price.
 void take_off(std::vector<double>& values, const std::vector<double>& price) {
   for (std::size_t round = 0; round < std::min(values.size(), price.size()); ++round)
     values[round] -= price[round];
@@ -116,7 +117,7 @@ comparison_settings comparison_of(const profiler::profile& p, const run_settings
   settings.first_must_succeed = true;
   settings.progress = wishes.progress;
   settings.seed = wishes.seed;
-  // As much as the program can have given back; a small one should not wait for more.
+  // As much as the program can have released; a small program should not wait for more.
   double resident = 0;
   for (const profiler::counter_row& row : p.counters) resident = std::max(resident, row.resident_bytes);
   settings.conditioning_bytes =
@@ -143,7 +144,8 @@ void require_unchanged_end(const comparison_outcome& outcome, bool is_server) {
                   unchanged.error_tail);
 }
 
-// A tree's work is in its descendants, whose processor time the file of its first process does not hold: its wall time tells.
+// The work of a process tree is in its descendants, whose processor time is not in the file of the first process;
+// so wall time is compared there.
 void compare_with_recording(const profiler::profile& p, const proof_result& result,
                             std::vector<std::string>& notes) {
   const auto differ = [&](double recorded, double now, double factor, const char* what) {
@@ -194,7 +196,7 @@ proof_result prove_profile(const std::string& path, const profiler::profile& p, 
   const std::string profile_path = std::filesystem::absolute(path).string();
   proof_result result;
   result.command = load_repeatable(profile_path, p, wishes.repeat);
-  // That it can be written to is told before the rounds.
+  // Opened before the rounds, so that a file that cannot be written is reported at once.
   if (wishes.keep) profiler::table_writer(profile_path, profiler::table_writer::start::go_on);
   const run_settings run = settings_of(p, result.command, wishes, result.notes);
   const program_target target = find_repeated(result.command);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// proof_rounds: runs a recorded program again and again, as it was and under every action that changes no code, and keeps
-// what that shows in the profile's file. `tarn prove` and `tarn profile --prove` are its users.
-// For a process with one thread. Failures are cli_error and profile_error.
+// proof_rounds: runs a recorded program repeatedly, unchanged and under every action that needs no change of its
+// code, and stores the results in the profile's file. Used by `tarn prove` and `tarn profile --prove`. For a
+// process with one thread. Failures are cli_error and profile_error.
 #pragma once
 
 #include <optional>
@@ -21,9 +21,9 @@ struct proof_wishes {
   std::optional<server_load> load;
   int rounds = 0;              // 0: 3 to 10, as many as fit into ten minutes or the limit
   double limit_seconds = 0;    // 0: none
-  double timeout_seconds = 0;  // of one run; 0: far longer than the recorded one took
+  double timeout_seconds = 0;  // of one run; 0: far longer than the recorded run took
   std::uint64_t seed = 0;
-  bool keep = true;  // the results, in the profile's file
+  bool keep = true;  // store the results in the profile's file
   bool progress = true;
 };
 
@@ -33,14 +33,15 @@ struct proof_result {
   comparison_outcome outcome;  // the unchanged program first, then the ways in the order of `proven`
   std::vector<std::string> notes;
   double program_seconds = 0;  // wall time of the unchanged program, the median
-  int interrupted_by = 0;      // a signal: what was whole by then is told
+  int interrupted_by = 0;      // a signal; the results are those of the rounds completed before it
 };
 
-// The profile at `path` is loaded as `p`. Throws cli_error where the command cannot be repeated, or the unchanged program
-// does not end as it did.
+// `p` is the profile at `path`. Throws cli_error if the command cannot be repeated, or if the unchanged program
+// does not end as it did when it was recorded.
 proof_result prove_profile(const std::string& path, const profiler::profile& p, const proof_wishes& wishes);
 
-// What the rounds show: figures of each action to those of the unchanged program, which is the first result.
+// The results of the rounds: figures of each action relative to those of the unchanged program, which is the first
+// result.
 profiler::proof evaluate_rounds(const comparison_outcome& outcome, const std::vector<proof_action>& actions);
 
 }  // namespace tarn::cli

@@ -57,7 +57,7 @@ profiler::price_list find_prices(const std::string& allocator, std::vector<std::
   const auto find_pair = [&prices](const contender& one) {
     const nlohmann::json pair = nlohmann::json::parse(run_cost_worker(one, {pair_word}, 60));
     prices.malloc_pair = 1e9 * pair.at("seconds").get<double>();
-    // Each of the two calls is timed by itself.
+    // Malloc and free are timed separately, so the difference is that of two timed calls.
     prices.timed_call = std::max(0.0, 1e9 * pair.at("timed_seconds").get<double>() - prices.malloc_pair) / 2;
   };
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// recording_setup: what `tarn profile` and `tarn attach` have in common: the prices that a recording is given, what is told
-// of the place, and what is told of the files at the end.
+// recording_setup: what `tarn profile` and `tarn attach` have in common: the prices for a recording, the
+// description of the system, and the report on the files at the end.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,14 +11,15 @@
 
 namespace tarn::cli {
 
-inline constexpr double idle_seconds = 0.005;  // the kernel's buffers hold some ms of page faults
+inline constexpr double idle_seconds = 0.005;  // the kernel's buffers hold the page faults of a few ms
 inline constexpr double busy_seconds = 0.0005;
 inline constexpr double seconds_between_progress = 0.5;
 
 profiler::profile_mode mode_of(const std::string& name);
-// Throws cli_error where it is out of range.
+// Throws cli_error if it is out of range.
 std::uint64_t sample_bytes_of(const std::string& text);
-// `allocator`: the file that the program's malloc is in; empty: not known. What is not as it should be goes into `notes`.
+// `allocator`: the file of the program's malloc; empty: not known. Anything that limits the result is reported in
+// `notes`.
 profiler::price_list find_prices(const std::string& allocator, std::vector<std::string>& notes);
 nlohmann::json describe_place(const std::vector<std::string>& notes);
 nlohmann::json summary_of(const profiler::recording& record);

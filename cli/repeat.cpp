@@ -31,7 +31,7 @@ namespace {
 
 constexpr const char* how_to_name_input =
     "Name what the repeats read: --stdin FILE (--stdin /dev/null: nothing)";
-// Of a shell, a terminal or a session: programs seldom do other work because of them.
+// Variables of a shell, terminal or session, which seldom change what a program does.
 constexpr const char* ignored_variables[] = {
     "_",   "PWD",      "OLDPWD",  "SHLVL",      "TERM",           "COLUMNS",       "LINES",  "WINDOWID",
     "PS1", "HISTFILE", "SSH_TTY", "SSH_CLIENT", "SSH_CONNECTION", "SSH_AUTH_SOCK", "DISPLAY"};
@@ -126,7 +126,7 @@ void require_success(const nlohmann::json& meta) {
   }
 }
 
-// What of the environment is not as it was, by name.
+// Names of the variables that differ from the recorded environment.
 std::vector<std::string> changed_variables(const recorded_command& command) {
   std::set<std::string> changed;
   std::set<std::string> seen;
@@ -226,7 +226,7 @@ recorded_command load_repeatable(const std::string& path, const profiler::profil
 run_settings restore_start(const recorded_command& command, const repeat_wishes& wishes,
                            std::vector<std::string>& notes) {
   run_settings settings;
-  // Before the directory changes.
+  // Make the path absolute before the directory changes.
   if (!wishes.input.empty()) settings.input = std::filesystem::absolute(wishes.input).string();
   if (wishes.input.empty() && command.input == input_kind::file) {
     settings.input = command.input_path;

@@ -24,7 +24,7 @@ void require_repeatable_input() {
                   "Redirect it from a file or from /dev/null.");
 }
 
-// A program may end with any status of its own each time.
+// False: tarn itself refused, or could not start the program. Any other exit status is the program's own.
 bool may_be_repeated(int wait_status) {
   return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != exit_code::refused &&
          WEXITSTATUS(wait_status) != exit_code::not_executable &&

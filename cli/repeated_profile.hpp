@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// repeated_profile: several recordings of one command, one after the other: tarn profile -n.
-// For a process with one thread.
+// repeated_profile: several recordings of one command in succession: tarn profile -n. For a process with one
+// thread.
 #pragma once
 
 #include <string>
@@ -9,9 +9,10 @@
 
 namespace tarn::cli {
 
-// Records the program so many times, into OUTPUT-1 and so on, by `tarn profile` with the same options for each. Standard
-// input that is a file begins anew for each. A run that ends otherwise than the first is the last; so is one that a signal ends, or tarn
-// refuses. Ends as the last one ended. Throws cli_error where the runs cannot be repeated.
+// Records the program the requested number of times, into OUTPUT-1 and so on, by `tarn profile` with the same
+// options each time. Standard input that is a file is read from its beginning each time. Stops after a run that
+// ends differently from the first one, by a signal, or because tarn refuses. Ends as the last run ended. Throws
+// cli_error if the runs cannot be repeated.
 [[noreturn]] void profile_repeatedly(const command_line& line, int runs, const std::string& output,
                                      bool tells);
 

@@ -82,7 +82,7 @@ play_figures run_once(const replay_way& way, double timeout_seconds) {
   return figures;
 }
 
-// What remains when the replay's own part is off.
+// Subtracts the cost of the replay itself.
 void take_off(play_figures& from, const play_figures& own) {
   from.wall_seconds = std::max(0.0, from.wall_seconds - own.wall_seconds);
   from.user_seconds = std::max(0.0, from.user_seconds - own.user_seconds);
@@ -125,7 +125,7 @@ class replay_run {
     }
   }
 
-  // What the replay itself takes: the least of all rounds, as whatever disturbs it makes it more.
+  // Measures the cost of the replay itself: the minimum of all rounds, as disturbances can only add time.
   void play_nothing(bool first) {
     replay_way way;
     way.name = "nothing";

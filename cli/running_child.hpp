@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// running_child: a child process in a group of its own that never outlives its owner. For a process with one thread.
+// running_child: a child process in its own process group, which never outlives this object. For a process with one
+// thread.
 #pragma once
 
 #include <sys/resource.h>
@@ -20,11 +21,11 @@ class running_child {
   running_child(const running_child&) = delete;
   running_child& operator=(const running_child&) = delete;
 
-  bool has_ended();        // looks, without waiting
+  bool has_ended();        // does not wait
   void terminate() const;  // SIGTERM, to the child alone
   void kill_group();
 
-  // After the end.
+  // Valid after the child has ended.
   int wait_status() const { return wait_status_; }
   const rusage& usage() const { return usage_; }
 
@@ -35,8 +36,8 @@ class running_child {
   rusage usage_ = {};
 };
 
-// Sleeps until a child may have ended, or `seconds` have gone by. Throws interrupted when this process is told to end.
-// Requires: SIGCHLD and those signals are held.
+// Sleeps until a child may have ended, or `seconds` have passed. Throws interrupted when this process is told to
+// end. Requires: SIGCHLD and those signals are held.
 void sleep_until_signal(const held_signals& signals, double seconds);
 
 // False: `child` still runs at `deadline` (of monotonic_seconds; 0: none). Calls `each_second` about once a second.

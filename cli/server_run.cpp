@@ -96,7 +96,7 @@ class server_run {
            question.wait_status() == 0;
   }
 
-  // Empty, or why the server is not ready.
+  // Why the server is not ready; empty: it is.
   std::string wait_until_ready(running_child& server) {
     const double end = monotonic_seconds() + load_.ready_seconds;
     while (!is_ready()) {
@@ -120,7 +120,8 @@ class server_run {
     if (!wait_for_end(server, end_ + load_.seconds_to_terminate, signals_, each_second_)) {
       return failed(fmt::format("the server still ran {:.0f} s after SIGTERM", load_.seconds_to_terminate));
     }
-    // A server without a handler ends by the signal; one with a handler, by what its handler says.
+    // A server without a handler for SIGTERM ends by the signal, which is no failure; one with a handler decides
+    // about its exit status.
     const int status = server.wait_status();
     if (!(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)) result.wait_status = status;
     return result;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t most_bytes = 65536;
 constexpr int answer_ms = 60000;
-constexpr int request_ms = 200;  // for who has connected to send
+constexpr int request_ms = 200;  // time for a connected client to send its request
 constexpr int most_forebears = 64;
 
 struct socket_name {
@@ -56,7 +56,7 @@ void send_json(int socket, const nlohmann::json& what) {
   send(socket, text.data(), text.size(), MSG_NOSIGNAL);
 }
 
-// An empty value: nothing came in time, or no JSON.
+// Empty value: nothing arrived in time, or it was no JSON.
 nlohmann::json receive_json(int socket, int wait_ms) {
   pollfd one = {socket, POLLIN, 0};
   if (poll(&one, 1, wait_ms) <= 0) return {};
@@ -68,7 +68,7 @@ nlohmann::json receive_json(int socket, int wait_ms) {
   return value.is_object() ? value : nlohmann::json();
 }
 
-// A connection to who records exactly this program; -1: nobody that can be trusted.
+// A connection to the process that records exactly this program; -1: there is none that can be trusted.
 int connect_to(pid_t program) {
   const int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (made < 0) return -1;
@@ -152,7 +152,7 @@ nlohmann::json ask_session(pid_t program, const nlohmann::json& request) {
     throw cli_error(exit_code::refused, fmt::format("process {} is not being recorded by this user", program),
                     fmt::format("Begin: tarn attach {}", program));
   }
-  // What another user's tarn answers is followed with that user's rights only.
+  // Root takes the rights of the user whose tarn it asks, as it is going to act on the answer.
   if (user_behind(connection) != 0) become_user_of(program);
   send_json(connection, request);
   nlohmann::json answer = receive_json(connection, answer_ms);

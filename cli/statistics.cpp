@@ -56,7 +56,7 @@ std::optional<location_interval> signed_rank_interval(const std::vector<double>&
   if (differences.empty() || differences.size() > most_rounds) return std::nullopt;
   const std::vector<double> probability = signed_rank_distribution(differences.size());
   const double tail = (1 - confidence) / 2;
-  std::size_t outside = 0;  // as many of the smallest and of the largest means lie outside
+  std::size_t outside = 0;  // number of smallest means, and of largest means, outside of the interval
   double outside_probability = 0;
   while (outside_probability + probability[outside] <= tail) {
     outside_probability += probability[outside];

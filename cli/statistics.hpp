@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// statistics: medians, spreads, and whether two contenders differ. Robust methods only: a single
-// disturbed run must not decide anything. docs/commands.md explains the method to users.
-// Pure functions; any thread.
+// statistics: medians, spreads, and whether two contenders differ. Robust methods only: a single disturbed run must
+// not change a result. docs/commands.md explains the method to users. Pure functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +18,7 @@ double half_quartile_range(const std::vector<double>& values);
 struct location_interval {
   double low = 0;
   double high = 0;
-  double confidence = 0;  // attained, at least what was asked for
+  double confidence = 0;  // attained confidence, at least the requested one
 };
 
 // The Wilcoxon signed-rank interval (exact) for the centre of `differences`; nullopt when there are
@@ -34,23 +33,23 @@ enum class difference { none, less, more };
 
 struct judgement {
   difference outcome = difference::none;
-  double ratio = 1;  // of the medians, subject to reference
-  double low = 1;    // an interval around it, from the ratios of each round
+  double ratio = 1;  // median of the subject / median of the reference
+  double low = 1;    // interval around the ratio, from the ratios of the single rounds
   double high = 1;
-  double confidence = 0;  // 0 when decided by complete separation, for few rounds
+  double confidence = 0;  // 0: decided by complete separation, as there are few rounds
 };
 
-// Rounds that allow an interval at `confidence` judge by it; fewer judge by complete separation. What
-// is told of a difference is the ratio of the medians, which is given: a report has rounded them, and its
-// figures must agree with each other. An interval that leaves it out is widened to it.
-// Differences below `smallest` (0.01 = 1 %) are never called one: how the linker happens to lay
-// a library out makes as much. Both sides hold one value per round, in the same order.
+// With enough rounds for an interval at `confidence`, the interval decides; with fewer, complete separation does.
+// The reported difference is the given ratio of the medians, which a report has rounded, so that the report's
+// figures agree with each other; an interval that does not contain it is widened to it. Differences below
+// `smallest` (0.01 = 1 %) never count: the linker's layout of a library alone causes as much. Both sides hold one
+// value per round, in the same order.
 judgement judge(const std::vector<double>& subject, const std::vector<double>& reference,
                 double ratio_of_medians, double confidence, double smallest);
 
 // With few rounds, complete separation counts only from this difference on.
 inline constexpr double few_rounds_smallest = 0.03;
-// Fewer show nothing, however far apart they are.
+// With fewer rounds nothing is decided, however far apart the values are.
 inline constexpr std::size_t fewest_judged_rounds = 3;
 inline constexpr int most_rounds = 200;
 

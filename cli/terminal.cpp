@@ -16,7 +16,7 @@ namespace tarn::cli {
 
 namespace {
 
-// Other screen, no cursor; and back.
+// Alternate screen without cursor, cleared; and back.
 constexpr std::string_view take_screen = "\x1b[?1049h\x1b[?25l\x1b[2J";
 constexpr std::string_view give_screen = "\x1b[?25h\x1b[?1049l";
 constexpr char stop_key = 26;  // ^Z
@@ -71,7 +71,7 @@ bool terminal::is_there() {
 terminal::terminal() {
   static const bool at_exit = std::atexit(give_back) == 0;
   (void)at_exit;
-  // A handler that is there already (those that pass signals on to a program) stays: its owner ends in order.
+  // An existing handler (one that passes signals on to a program) stays: its owner ends the process in order.
   for (const int number : ending_signals) {
     struct sigaction now = {};
     if (sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) signal(number, on_end);

@@ -16,7 +16,7 @@ namespace tarn::cli {
 namespace {
 
 struct unit {
-  double from;  // the smallest quantity that it serves; the last one serves all others
+  double from;  // smallest quantity shown in this unit; the last unit is for all others
   double size;
   const char* name;
   bool whole = false;  // without decimals
@@ -62,7 +62,7 @@ shown show_short_time(double seconds) {
   }
   constexpr int digits = 3;
   if (seconds == 0) return show(0, short_time_units, digits);
-  // Rounded before the unit is chosen: 999.96 us are 1.00 ms.
+  // Round before choosing the unit: 999.96 us are 1.00 ms.
   const double last_digit = std::pow(10, std::floor(std::log10(seconds)) - digits + 1);
   return show(std::round(seconds / last_digit) * last_digit, short_time_units, digits);
 }
@@ -127,7 +127,7 @@ std::size_t edit_distance(std::string_view left, std::string_view right) {
     for (std::size_t j = 1; j <= right.size(); ++j) {
       const std::size_t substitution = before[j - 1] + (left[i - 1] == right[j - 1] ? 0U : 1U);
       current[j] = std::min({before[j] + 1, current[j - 1] + 1, substitution});
-      // Two neighbouring letters swapped is one slip of the fingers, not two.
+      // Two swapped neighbouring letters count as one edit, not two.
       if (i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1]) {
         current[j] = std::min(current[j], two_before[j - 2] + 1);
       }

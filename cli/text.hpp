@@ -9,7 +9,8 @@
 
 namespace tarn::cli {
 
-// One quantity as people see it, and as the number that they then see: ratios told beside it are of that number.
+// A quantity as text, and the rounded number that the text shows: ratios shown beside it are computed from that
+// number.
 struct shown {
   std::string text;
   double value;  // in the unit of the argument
@@ -24,15 +25,16 @@ std::string format_exit(int wait_status);  // "exit status 3", "killed by signal
 std::size_t display_width(std::string_view text);
 std::string pad_left(std::string_view text, std::size_t width);
 std::string pad_right(std::string_view text, std::size_t width);
-// Which columns of a table stay where it may be `room` wide: as many of `by_priority`, in that order, as fit; the first always.
-// `widths` are those of all columns, with the space between them. `room` 0: all stay.
+// Which columns of a table of `room` columns of characters are shown: as many of `by_priority`, in that order, as
+// fit; the first one always. `widths` are those of all columns, including the space between them. `room` 0: all are
+// shown.
 std::vector<bool> fitting_columns(const std::vector<std::size_t>& widths,
                                   const std::vector<std::size_t>& by_priority, std::size_t room);
-// The names of those that do not stay.
+// The names of the columns that are not shown.
 std::vector<std::string> columns_without_room(const std::vector<std::string>& names,
                                               const std::vector<bool>& stays);
 
-// The candidate that `word` is most likely a slip of, or "" when none is near.
+// The candidate that `word` is most likely a misspelling of; "" if none is near.
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
 std::size_t edit_distance(std::string_view left, std::string_view right);
 

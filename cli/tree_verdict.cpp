@@ -20,7 +20,7 @@ using profiler::process_summary;
 namespace {
 
 constexpr std::size_t most_processes = 12;
-// Below this part of the whole, what is not recorded is not worth a line: times of ticks, the start of each program.
+// Below this share, unrecorded time is not reported: it comes from clock ticks and from the start of each program.
 constexpr double least_missing = 0.05;
 
 std::string tree_time(double ns) { return show_short_time(ns / 1e9).text; }
@@ -31,7 +31,7 @@ bool is_tree(const profiler::recording& record) { return record.processes().size
 
 std::string render_tree(const std::vector<process_summary>& processes, double cpu_ns, std::size_t width) {
   const process_summary sum = sum_of(processes);
-  // Some processes end without telling what they used; the system has counted it.
+  // Some processes end without reporting their usage; the system has counted it.
   const double all_cpu = std::max(sum.cpu_ns, cpu_ns);
   std::string text =
       fmt::format("{:.0f} processes: {} allocations of {}; memory truly cost about {} of {} processor time\n",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tree_verdict: what `tarn profile` says of a program that started others: all processes together, then each by cost. What it
-// says of one process is in profile_verdict.hpp.
+// tree_verdict: what `tarn profile` prints about a program that started others: all processes together, then each
+// by cost. profile_verdict.hpp is for a single process.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,11 +12,11 @@
 
 namespace tarn::cli {
 
-// Whether there is more than one process to speak of.
+// Whether several processes were recorded.
 bool is_tree(const profiler::recording& record);
 
-// Half a page on stderr: the tree, its processes, the costliest one in detail. `cpu_ns`: what the system has counted for
-// all processes of the tree, those too that were not recorded; 0: not known.
+// Prints half a page on stderr: the tree, its processes, the costliest one in detail. `cpu_ns`: processor time that
+// the system has counted for all processes of the tree, including those that were not recorded; 0: not known.
 void print_tree_verdict(const profiler::recording& record, double cpu_ns);
 
 std::string render_tree(const std::vector<profiler::process_summary>& processes, double cpu_ns,
