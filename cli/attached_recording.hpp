@@ -41,7 +41,7 @@ class attached_recording {
   pid_t program_;
   std::vector<std::string> notes_;
   std::unique_ptr<profiler::recording> record_;
-  // A process whose descriptors the program can open in /proc: see other_user.hpp
+  // A process whose descriptors the program can open in /proc: see other_user.hpp.
   std::unique_ptr<plain_copy> copy_;
   std::unique_ptr<profiler::attached_process> there_;
   bool is_there_ = true;

@@ -18,7 +18,7 @@ enum class buffer_source {
   mapped,     // mmap and munmap
   huge,       // the same with MADV_HUGEPAGE
   populated,  // the same with MAP_POPULATE
-  // One buffer, mapped and written once, and then handed out repeatedly: the cost of writing alone
+  // One buffer, mapped and written once, and then handed out repeatedly: the cost of writing alone.
   recycled,
 };
 

@@ -144,7 +144,7 @@ void write_plan_file(output_file& file, const advise_arguments& arguments, const
   file.write(write_plan(plan));
 }
 
-// Limit for a replay that takes only seconds
+// Limit for a replay that takes only seconds.
 constexpr std::uint64_t most_conditioning_bytes = std::uint64_t{64} << 20;
 // Share of `least_share`: advice with an estimate above it is replayed.
 constexpr double tried_part = 0.2;

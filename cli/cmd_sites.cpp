@@ -41,7 +41,7 @@ constexpr const char* sites_footer =
 // A row of the table: the sites whose paths would look the same, with the same function and the same nearest
 // callers.
 struct site_line {
-  const metric_row* row;  // the first of them
+  const metric_row* row;  // the first of these sites
   profiler::source_frame where;
   double key;
   profiler::site_figures figures;  // of all

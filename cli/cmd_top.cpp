@@ -301,7 +301,7 @@ int top_program(const std::vector<std::string>& words, const top_arguments& argu
     top_state state(profiler::printable(join(words, " ")));
     told = follow(source, state, arguments, [&program] { return program.ended(); });
     nothing = !state.has_figures();
-    // Ended by key or time: the destructor ends the program, too
+    // Ended by key or time: the destructor ends the program, too.
     if (told == 0 && !program.ended()) return exit_code::success;
     status = program.status();
     errors = program.errors();

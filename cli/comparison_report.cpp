@@ -54,7 +54,7 @@ std::vector<const contender_result*> with_figures(const comparison_outcome& outc
   return found;
 }
 
-// Major faults are of interest only where there are any.
+// Major faults are shown only if there are any.
 bool is_shown(const compared_metric& row, const std::vector<const contender_result*>& columns) {
   if (std::string_view(row.key) != "major_faults") return true;
   return std::any_of(columns.begin(), columns.end(),

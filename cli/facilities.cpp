@@ -57,7 +57,7 @@ std::string status_field(const char* name) {
   return "";
 }
 
-// 0, or why not.
+// Tries to open a perf event. Returns 0, or the errno value.
 int try_event(std::uint32_t type, std::uint64_t config, bool with_kernel, bool whole_machine) {
   perf_event_attr attributes = {};
   attributes.size = sizeof attributes;

@@ -89,7 +89,8 @@ std::string own_executable() {
 
 namespace {
 
-// `variable` when it is set; else the first of `names` in the libraries' folders beside this executable.
+// The path in the environment variable `variable` if it is set; otherwise the first of `names` found in the library
+// directories beside this executable.
 std::string find_own_library(const char* variable, const std::vector<const char*>& names) {
   const char* named = std::getenv(variable);
   if (named != nullptr && *named != '\0') {

@@ -20,7 +20,7 @@ struct memory_prices {
   double unmapping_per_mib = 0;
   // Of the memory that was written first of all, which a virtual machine may have to get from its host:
   std::uint64_t first_bytes = 0;
-  // Part of first_bytes where faults cost more than `costly_factor` times the usual price
+  // Part of first_bytes where faults cost more than `costly_factor` times the usual price.
   std::uint64_t costly_bytes = 0;
   double costly_fault_seconds = 0;  // price of a fault there
   double first_fault_seconds = 0;   // mean price of a fault over all of first_bytes

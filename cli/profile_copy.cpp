@@ -19,7 +19,7 @@ namespace {
 
 constexpr int most_numbers = 1000;
 
-// Creates the file; `path` becomes its name.
+// Creates the copy's file. `path`: its name; if empty, it is set to a new name.
 std::unique_ptr<profiler::table_writer> open_copy(const std::string& from, std::string& path) {
   if (!path.empty()) return std::make_unique<profiler::table_writer>(path);
   const fs::path source = from;

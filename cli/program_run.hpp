@@ -40,7 +40,7 @@ struct run_settings {
   bool show_output = false;
   std::string input = "/dev/null";
   std::int64_t input_offset = 0;  // where in `input` the program begins to read
-  // Output to a nameless file instead of /dev/null, for which some programs skip work
+  // Output to a nameless file instead of /dev/null, for which some programs skip work.
   bool output_to_file = false;
   std::optional<server_load> load;  // the program is a server
 };

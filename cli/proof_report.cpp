@@ -32,7 +32,7 @@ constexpr told_metric told_metrics[] = {{proof_metric::cpu, "CPU time", show_sec
                                         {proof_metric::rss, "peak RSS", show_bytes},
                                         {proof_metric::faults, "page faults", show_count}};
 
-// "-12.3 %", "x 3.10"
+// Percent ("-12.3") below twice the value, otherwise the factor ("x 3.10").
 std::string change(double ratio) {
   if (ratio >= 2) return fmt::format("x {:.2f}", ratio);
   return fmt::format("{:+.1f}", 100 * (ratio - 1));

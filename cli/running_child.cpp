@@ -13,7 +13,7 @@ namespace tarn::cli {
 
 namespace {
 
-// How often the caller is called. Each time takes some microseconds, of another process than the one measured.
+// How often `each_second` is called. Each call takes some microseconds of this process, not of the measured one.
 constexpr double seconds_between_looks = 1;
 
 }  // namespace

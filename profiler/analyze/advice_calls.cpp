@@ -13,25 +13,26 @@ namespace tarn::profiler {
 
 namespace {
 
-// A pair of calls to a pool, and to an arena: cycles of docs/which-pool.md at 2.6 GHz, in ns; never more than these
-// parts of what the program's malloc takes.
-constexpr std::size_t deepest_constructor = 24;  // frames from the block to it
+// Cost of an allocation and its free in a pool, and in an arena: cycles of docs/which-pool.md at 2.6 GHz, in ns;
+// and the largest share of the time of the program's malloc.
+// Largest number of frames between an allocation and the constructor.
+constexpr std::size_t deepest_constructor = 24;
 constexpr double pool_pair_ns = 2.0;
 constexpr double pool_part = 0.6;
 constexpr double arena_pair_ns = 1.2;
 constexpr double arena_part = 0.4;
-// What tarn's malloc leaves of glibc's time: 0.68 of a hot pair, a third of it over the allocator workloads. On whole
-// programs between nothing and twice the estimate was saved.
+// Remaining time with tarn's malloc: 0.68 of glibc's for a hot pair of calls, a third of it over the allocator
+// workloads. Whole programs saved between nothing and twice the estimate.
 constexpr double tarn_part = 0.6;  // of glibc's
 constexpr double tarn_memory_part = 0.08;
 constexpr double tarn_kept_part = 0.8;  // of the pages that glibc gives back and faults in again
 
 constexpr double fewest_allocations = 10000;
 constexpr double largest_pooled = 8192;
-constexpr double one_size = 0.8;       // of the allocations
+constexpr double one_size = 0.8;       // share of the allocations
 constexpr double foreign = 0.05;       // of the frees: more is "across threads"
 constexpr double in_batches = 0.8;     // of the frees
-constexpr double fewest_samples = 30;  // of few, each ends what lives of its place
+constexpr double fewest_samples = 30;  // with few samples, each free seems to end all blocks of its place
 
 bool is_node(const std::string& type) {
   for (const char* part : {"_Rb_tree_node<", "_List_node<", "_Hash_node<", "_Fwd_list_node<", "__tree_node<",
@@ -70,7 +71,7 @@ std::string pool_change(const site_group& group, bool across) {
          type + "> where one function or request owns them: <tarn/local_pool.hpp>";
 }
 
-// Blocks of growing arrays double: each size of a chain is about twice the one before.
+// Whether the sizes are those of growing arrays: each size of a chain is about twice the one before.
 bool sizes_double(const site_group& group) {
   std::vector<double> sizes;
   double covered = 0;
@@ -101,7 +102,8 @@ bool grows_by_name(const site_group& group) {
   return false;
 }
 
-// How many arrays were grown, and what the last block of each has: the counts fall from the first size of a chain on.
+// How many arrays were grown, and the figures of their last blocks: the counts decrease from the first size of a
+// chain on.
 struct growth {
   double chains = 0;
   double final_bytes = 0;
@@ -123,7 +125,7 @@ struct construction {
   std::set<std::string> places;
   std::vector<std::uint32_t> sites;
   double total_ns = 0;
-  double made = 0;  // of its most frequent site: one per object at least
+  double made = 0;  // allocations of its most frequent site: at least one per object
   double peak_bytes = 0;
   double lifetime_ns = 0;
   double frees = 0;
@@ -181,7 +183,7 @@ std::optional<advice> advise_pool(const advice_facts& facts, const site_group& g
   const size_count& most = group.sizes.front();
   const auto size = static_cast<double>(most.size);
   if (!most.exact || most.count < one_size * f.allocations || size > largest_pooled) return std::nullopt;
-  // What is never freed is made once; a pool has nothing to hand out again.
+  // Blocks that are never freed are made once, so a pool would have nothing to reuse.
   if (f.frees < 0.5 * f.allocations) return std::nullopt;
   const bool across = f.foreign_frees >= foreign * f.frees;
   const double pair = std::min(pool_pair_ns, pool_part * facts.p.prices.malloc_pair);
@@ -206,7 +208,7 @@ std::optional<advice> advise_pool(const advice_facts& facts, const site_group& g
 }
 
 std::vector<advice> advise_arenas(const advice_facts& facts) {
-  // What dies together is usually written in one file: a parser, a request.
+  // Objects that die together are usually allocated in one source file: a parser, a request.
   std::map<std::string, std::vector<const site_group*>> files;
   for (const site_group& group : facts.groups) {
     const site_figures& f = group.sum;
@@ -293,7 +295,7 @@ std::vector<advice> advise_recyclers(const advice_facts& facts) {
     const double alive = one.peak_bytes;
     double bytes = 0;
     for (const std::uint32_t index : one.sites) bytes += facts.p.sites[index].figures.bytes;
-    // Few live, and not for long: otherwise the next one finds none to take over.
+    // Few objects live at a time, and not for long: otherwise a new one finds none to reuse.
     if (alive > 0.05 * bytes || one.lifetime_ns / one.frees > 0.05 * facts.duration_ns) continue;
     advice next;
     next.kind = advice_kind::recycler;
@@ -306,7 +308,7 @@ std::vector<advice> advise_recyclers(const advice_facts& facts) {
     next.type = name;
     next.place = one.where;
     next.memory_bytes = alive;
-    // What the constructor does besides is saved too, but not known here.
+    // Other work of the constructor is saved as well, but not known here.
     set_saving(next, facts, one.total_ns, one.samples);
     next.headline = "Recycle objects of " + name;
     next.reason =
@@ -339,7 +341,7 @@ std::optional<advice> advise_allocator(const advice_facts& facts) {
     allocations += group.sum.allocations;
     largest = std::max(largest, group.charged.malloc_ns);
   }
-  // tarn keeps up to 256 MiB of what was freed.
+  // tarn keeps up to 256 MiB of freed memory.
   const double again = facts.peak_bytes <= 0x1p28 ? refaults_of(facts).pages : 0;
   if (calls <= 0) return std::nullopt;
   advice one;

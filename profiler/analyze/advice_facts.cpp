@@ -41,8 +41,8 @@ double cpu_time_of(const profile& p) {
 
 namespace {
 
-// Where no fault was seen at all, small blocks have theirs among those that the kernel counted, beside the program's images
-// and stacks.
+// If no faults were observed at all, those of small blocks are among the faults that only the kernel counted,
+// together with those of the program's images and stacks.
 double unjoined_pages(const advice_facts& facts) {
   constexpr double of_images = 2000;
   if (number_in(facts.p, "fault_period", 0) > 0 || facts.p.unseen_faults <= 0) return 0;

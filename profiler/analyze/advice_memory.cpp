@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rules about page faults: memory that goes back to the system and is faulted in again.
+// The rules about page faults: memory that is returned to the system and faulted in again.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,8 @@ namespace tarn::profiler {
 
 namespace {
 
-// What one page costs that is faulted in again, less what writing it warm would cost where the program wants zeroes.
+// The cost of faulting a page in again, less the cost of clearing a warm page, for programs that need zeroed
+// memory.
 double price_of_zeroed(const advice_facts& facts) {
   return std::max(0.0, facts.first_touch_ns() - facts.kernel_part * facts.p.prices.zero_page);
 }
@@ -20,7 +21,7 @@ double price_of_again(const advice_facts& facts, const site_figures& sum) {
   return zeroed * price_of_zeroed(facts) + (1 - zeroed) * facts.first_touch_ns();
 }
 
-// Room that live blocks do not fill, of all pages: what is faulted in beyond the peak by less is no refault.
+// Share of pages that live blocks do not fill: pages beyond the peak up to this share are no refaults.
 constexpr double spare_part = 0.1;
 
 double round_up(double bytes, double step) { return std::ceil(bytes / step) * step; }
@@ -132,7 +133,7 @@ std::optional<advice> advise_asking_for_less(const advice_facts& facts, const si
   const double untouched = 1 - f.resident_bytes / f.checked_bytes;
   if (untouched * f.peak_bytes < std::max(0x1p25, 0.25 * facts.peak_bytes)) return std::nullopt;
   advice one = for_group(advice_kind::ask_for_less, group);
-  // Pages that nobody touches are never given: asking for less saves address space and overcommit, not time.
+  // Untouched pages are never provided by the kernel: asking for less saves address space and overcommit, not time.
   set_saving(one, facts, 0, f.samples);
   one.headline = "Ask for less: " + say_share(untouched) + " of these blocks is never touched";
   one.reason =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Where blocks lie: a cost of its own. Blocks that the program visits one after another, and that lie in another order or
-// on many pages, cost it misses of the caches and of the address translation, which appear in its own time and not in
-// malloc's. How the program visits its blocks is not recorded, so no figure can be given.
+// The cost of the placement of blocks. Blocks that the program visits one after another, but that lie in another
+// order or on many pages, cause cache and TLB misses, which appear in the program's own time and not in malloc's.
+// How the program visits its blocks is not recorded, so no figure can be given.
 #include <algorithm>
 
 #include "profiler/analyze/advice_rules.hpp"
@@ -11,10 +11,10 @@ namespace tarn::profiler {
 
 namespace {
 
-// More than the second caches hold, in blocks of which several share a line or a page.
+// More than second-level caches hold, in blocks of which several share a cache line or a page.
 constexpr double least_live_bytes = 0x1p22;
 constexpr double largest_block = 1024;
-// Of CPU time: a program that does little besides allocating has little to wait for.
+// Share of CPU time: a program that does little besides allocating loses little by placement.
 constexpr double least_own_part = 0.3;
 
 }  // namespace

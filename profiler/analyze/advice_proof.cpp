@@ -12,7 +12,7 @@ namespace tarn::profiler {
 
 namespace {
 
-// Of CPU time: what saves less is not worth a change.
+// Share of CPU time: smaller savings are not worth a change.
 constexpr double least_gain = 0.01;
 
 std::string percent(double ratio) {
@@ -56,7 +56,7 @@ bool is_better(const proof_way& a, const proof_way& b) {
   return a.of(proof_metric::cpu).ratio < b.of(proof_metric::cpu).ratio;
 }
 
-// Of all ways that carry out the advice, the best one.
+// The best of the ways that carry out the advice.
 const proof_way* best_way(const proof& all, const advice& one) {
   const proof_way* best = nullptr;
   for (const proof_way& way : all.ways) {
@@ -169,7 +169,7 @@ void apply_proof(const profile& p, std::vector<advice>& candidates) {
   for (const proof_way& way : all.ways) {
     if (!is_without_code(way) || std::find(used.begin(), used.end(), &way) != used.end()) continue;
     if (has_allocator && way.kind == kind_name(advice_kind::allocator))
-      continue;  // the best one speaks for all
+      continue;  // the best one represents all of them
     if (verdict_of(way) == proof_verdict::proven) gaining.push_back(&way);
   }
   // Of several mallocs the best one.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Puts the rules' answers in order, and says what to leave alone.
+// Sorts the advice of all rules, and adds the advice on what to leave unchanged.
 #include <algorithm>
 #include <set>
 
@@ -20,7 +20,8 @@ constexpr std::size_t most_remarks = 3;
 struct kind_facts {
   const char* name;
   unsigned costs;
-  double weight;  // in sorting: what changes no code comes before what saves a little more
+  // Weight in sorting: advice that changes no code comes before advice that saves a little more.
+  double weight;
 };
 
 kind_facts facts_about(advice_kind kind) {
@@ -74,7 +75,7 @@ std::vector<advice> collect(const advice_facts& facts) {
   return all;
 }
 
-// Whether both would save the same cost of the same sites. No sites: the whole program.
+// Whether both would save the same kind of cost at the same sites. No sites: the whole program.
 bool overlap(const advice& a, const advice& b) {
   if ((facts_about(a.kind).costs & facts_about(b.kind).costs) == 0) return false;
   if (a.sites.empty() || b.sites.empty()) return true;

@@ -36,7 +36,7 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The library's own variable for the same purpose; 0 and what is no number mean the usual.
+// The seconds from the library's own environment variable; 0 and anything but a number mean the default.
 long wait_seconds() {
   const char* text = std::getenv(wait_variable);
   const long seconds = text != nullptr ? std::strtol(text, nullptr, 10) : 0;
@@ -90,7 +90,7 @@ class debug_files::server {
  private:
   explicit server(const symbol_settings& settings) : settings_(settings) {}
 
-  // Called several times a second while something is waited for; not 0: give up.
+  // Called by the library several times a second during a download; a non-zero result gives up.
   static int on_progress(debuginfod_client* client, long received, long) {
     auto& self = *static_cast<server*>(get_user_data(client));
     const double now = seconds_now();

@@ -49,7 +49,8 @@ std::uint64_t number_of(Dwarf_Die& die, unsigned attribute) {
   return value;
 }
 
-// The entry in whose place the function was declared: through copies and definitions apart.
+// The entry where the function was declared, which gives its scope: follows abstract origins and out-of-class
+// definitions.
 Dwarf_Die declaration_of(Dwarf_Die die) {
   for (int steps = 0; steps < 8; ++steps) {
     Dwarf_Attribute found;
@@ -62,7 +63,7 @@ Dwarf_Die declaration_of(Dwarf_Die die) {
   return die;
 }
 
-// In which a function's name may be without its scopes.
+// Whether names in this unit may lack their scopes, so that these must be added.
 bool has_scopes(Dwarf_Die& die) {
   Dwarf_Die unit;
   if (dwarf_diecu(&die, &unit, nullptr, nullptr) == nullptr) return false;
@@ -102,7 +103,7 @@ debug_index::debug_index(Dwarf* debug) : debug_(debug) {
 const debug_index::range* debug_index::find(const range_index& ranges, std::uint64_t address) {
   auto next = std::upper_bound(ranges.begin(), ranges.end(), address,
                                [](std::uint64_t value, const range& each) { return value < each.start; });
-  // Nearly always the one before; a few more for ranges within others.
+  // Nearly always the range just before; a few more steps for nested ranges.
   for (int steps = 0; next != ranges.begin() && steps < 8; ++steps) {
     --next;
     if (address < next->end) return &*next;
@@ -160,7 +161,7 @@ bool debug_index::function_at(unit& where, std::uint64_t address, Dwarf_Die& fun
   return true;
 }
 
-// Returns where the entries below `parent` end.
+// Adds the scopes below `parent`. Returns the offset after its last entry.
 Dwarf_Off debug_index::add_scopes(scope_list& scopes, Dwarf_Die& parent, std::size_t index, int depth) {
   Dwarf_Off last = dwarf_dieoffset(&parent) + 1;
   if (depth > deepest) return last;
@@ -208,7 +209,7 @@ std::string debug_index::qualified_name(Dwarf_Die& declaration, const char* name
   std::string result = name;
   while (index != 0) {
     const scope& each = scopes[index];
-    // Its own, as the scope of what it has inside, is not among them.
+    // Strictly inside: an entry is not within its own scope.
     if (offset > each.begin && offset < each.end) result = each.name + "::" + result;
     index = each.parent;
   }
@@ -235,7 +236,7 @@ std::vector<source_frame> debug_index::frames_at(std::uint64_t address) {
   Dwarf_Die function;
   if (where == nullptr || !function_at(*where, address, function)) return {};
   std::vector<Dwarf_Die> chain = {function};
-  // Into the block or the inlined function that holds the address, as long as there is one.
+  // Descend into the block or inlined function that contains the address, as long as there is one.
   for (Dwarf_Die at = function; chain.size() < deepest;) {
     Dwarf_Die inner;
     bool found = false;

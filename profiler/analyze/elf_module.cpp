@@ -25,7 +25,7 @@ struct elf_module::opened {
   opened(const opened&) = delete;
   opened& operator=(const opened&) = delete;
 
-  // Null, with errno, where it is no ELF file that can be read.
+  // Null, with errno: it is no readable ELF file.
   static std::unique_ptr<opened> at(const std::string& path) {
     elf_version(EV_CURRENT);
     auto result = std::make_unique<opened>();
@@ -34,7 +34,7 @@ struct elf_module::opened {
     struct stat about;
     errno = EINVAL;
     if (fstat(result->file, &about) != 0 || !S_ISREG(about.st_mode)) return nullptr;
-    // Not mapped: a file that is cut off meanwhile would end this process.
+    // Not mapped: truncating the file meanwhile would end this process by SIGBUS.
     result->elf = elf_begin(result->file, ELF_C_READ, nullptr);
     errno = ENOEXEC;
     if (result->elf == nullptr || elf_kind(result->elf) != ELF_K_ELF) return nullptr;
@@ -162,7 +162,8 @@ void elf_module::read_symbols() {
     if (debug_file_) add_symbols_of(debug_file_->elf, SHT_SYMTAB);
     add_symbols_of(file_->elf, SHT_DYNSYM);
   }
-  // Of several at one address the longest; equals by name, for the same answer everywhere.
+  // Of several symbols at one address the longest is last; equal ones are sorted by name, so that the result is
+  // always the same.
   std::sort(symbols_.begin(), symbols_.end(), [](const elf_symbol& a, const elf_symbol& b) {
     if (a.start != b.start) return a.start < b.start;
     if (a.size != b.size) return a.size < b.size;
@@ -177,7 +178,7 @@ const elf_symbol* elf_module::function_at(std::uint64_t address) {
                        [](std::uint64_t value, const elf_symbol& each) { return value < each.start; });
   if (next == symbols_.begin()) return nullptr;
   const elf_symbol& found = *(next - 1);
-  // One without a size reaches to the next.
+  // A symbol without a size extends to the next one.
   const bool inside = found.size != 0 ? address - found.start < found.size : true;
   return inside ? &found : nullptr;
 }
@@ -188,7 +189,7 @@ const elf_symbol* elf_module::function_from(std::uint64_t address) {
 }
 
 std::unique_ptr<elf_module::opened> elf_module::find_debug_file() {
-  // A build-id is proof; without one, the link's name must do.
+  // Accepted if the build-id matches; without a build-id, the name in the link must suffice.
   const auto usable = [this](const std::string& path) {
     auto file = opened::at(path);
     return file && build_id_of(file->elf) == build_id_ ? std::move(file) : nullptr;

@@ -18,7 +18,7 @@ constexpr table_row experience_rows[] = {
 #include "profiler/analyze/experience_table.inc"
 };
 
-// Lay blocks elsewhere than glibc's malloc does.
+// Whether this kind of advice places blocks elsewhere than glibc's malloc does.
 bool moves_blocks(advice_kind kind) {
   return kind == advice_kind::allocator || kind == advice_kind::typed_pool ||
          kind == advice_kind::object_pool || kind == advice_kind::arena;

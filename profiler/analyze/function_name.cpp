@@ -21,7 +21,7 @@ bool is_name_character(char letter) {
          (letter >= '0' && letter <= '9') || letter == '_' || letter == '$';
 }
 
-// Whether `at` is behind "operator", where < and > are the operator's.
+// Whether the characters before `at` are "operator", so that < and > are part of the operator's name.
 bool is_operator(std::string_view text, std::size_t at) {
   std::size_t begin = at;
   while (begin > 0 && (text[begin - 1] == '<' || text[begin - 1] == '>' || text[begin - 1] == '-' ||
@@ -45,7 +45,7 @@ std::size_t find_outside(std::string_view text, Visit visit) {
   return npos;
 }
 
-// Behind the bracket that closes the one at `open`, or npos.
+// The position after the bracket that closes the one at `open`; npos: none.
 std::size_t behind_bracket(std::string_view text, std::size_t open) {
   int depth = 0;
   for (std::size_t at = open; at < text.size(); ++at) {
@@ -59,8 +59,9 @@ std::size_t behind_bracket(std::string_view text, std::size_t open) {
   return npos;
 }
 
-// Without parameters and what follows them: "a::b<c>::d". These are the last brackets; "(anonymous namespace)" and
-// "operator()" are names, and so is a function with its parameters that something lies in: "a(int)::{lambda()#1}".
+// The name without parameters and what follows them: "a::b<c>::d". The parameters are the last brackets.
+// "(anonymous namespace)" and "operator()" are names; so are a function's parameters if a nested name follows:
+// "a(int)::{lambda()#1}".
 std::string_view without_parameters(std::string_view function) {
   std::size_t end = npos;
   find_outside(function, [&](std::size_t at) {
@@ -72,7 +73,7 @@ std::string_view without_parameters(std::string_view function) {
   return end == 0 ? function : function.substr(0, end);
 }
 
-// Where the last name behind "::" outside of brackets begins; 0 where there is none.
+// The beginning of the last name after a "::" outside of brackets; 0: there is no "::".
 std::size_t last_name(std::string_view qualified) {
   std::size_t begin = 0;
   find_outside(qualified, [&](std::size_t at) {
@@ -89,8 +90,8 @@ std::string_view bare(std::string_view name) {
   return name.substr(0, end);
 }
 
-// A return type stands before the names of template functions: "void a::b<c>". What follows the last blank outside of
-// brackets.
+// Removes the return type, which precedes the names of template functions ("void a::b<c>"): everything up to the
+// last blank outside of brackets.
 std::string_view without_return_type(std::string_view qualified) {
   std::size_t begin = 0;
   find_outside(qualified, [&](std::size_t at) {
@@ -111,7 +112,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text);
 }
 
-// The first template argument behind `prefix`, which stands at the front: T of "std::allocator<T>...".
+// The first template argument after `prefix`, with which the name must begin: T of "std::allocator<T>...".
 std::string argument_behind(std::string_view name, std::string_view prefix, std::string_view& rest) {
   if (!name.starts_with(prefix)) return {};
   const std::size_t open = prefix.size() - 1;
@@ -135,7 +136,7 @@ std::string unwrapped_allocator(const std::string& allocator) {
 }  // namespace
 
 std::string demangled(const char* name) {
-  // Its own clones too: "_Zxx.isra.0" becomes "xx [clone .isra.0]".
+  // The compiler's clones are demangled, too: "_Zxx.isra.0" becomes "xx [clone .isra.0]".
   if (name[0] != '_' || (name[1] != 'Z' && name[1] != '_')) return name;
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> readable(abi::__cxa_demangle(name, nullptr, nullptr, &status),
@@ -244,7 +245,7 @@ std::string plain_name(std::string_view function) {
   for (std::size_t at = 0; at < function.size(); ++at) {
     const char letter = function[at];
     if (depth == 0 && function.substr(at).starts_with(operator_word)) {
-      // Its signs are no brackets.
+      // The operator's < and > are no brackets.
       const std::size_t begin = at;
       at += operator_word.size();
       if (function.substr(at).starts_with("()")) at += 2;
@@ -261,7 +262,7 @@ std::string plain_name(std::string_view function) {
     if (letter == '>') depth = std::max(0, depth - 1);
   }
   while (name.ends_with(' ')) name.pop_back();
-  // What is left before the last blank is a return type, but for "operator new" and the anonymous namespace.
+  // The part before the last blank is a return type, except in "operator new" and in the anonymous namespace.
   const std::size_t from = std::min(name.find("operator"), name.find("(anonymous"));
   const std::size_t blank = name.rfind(' ', from == std::string::npos ? std::string::npos : from);
   if (blank != std::string::npos && (from == std::string::npos || blank < from)) name.erase(0, blank + 1);

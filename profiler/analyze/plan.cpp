@@ -14,7 +14,8 @@ namespace tarn::profiler {
 
 namespace {
 
-// A site that is not meant may share the frames of one that is, if it allocates less than this part of what that does.
+// A site outside of the plan may share the frames of a site in the plan if it allocates less than this share of its
+// blocks.
 constexpr double negligible = 0.02;
 
 bool can_be_placed(advice_kind kind) {
@@ -68,7 +69,7 @@ class plan_maker {
     if (alone || one.instead_of < 0) note(into, one);
   }
 
-  // An alternative's saving is in that of the advice it stands for.
+  // Adds headline and saving; the saving of an alternative is already contained in that of the other advice.
   static void note(plan& into, const advice& one) {
     into.headlines.push_back(one.headline);
     into.saving_ns += one.saving_ns;
@@ -95,7 +96,7 @@ class plan_maker {
     return most != counts.end() ? most->first : 0;
   }
 
-  // Whether another site's blocks would be taken for those of `index` by its first `depth` frames.
+  // Whether the first `depth` frames of site `index` also match a site outside of the plan.
   bool is_ambiguous(std::uint32_t index, std::size_t depth, const std::vector<bool>& meant) const {
     const std::vector<std::uint64_t>& path = paths_[index];
     double others = 0;

@@ -32,7 +32,7 @@ struct plan_site {
   std::uint32_t group = 0;  // sites of one group share a pool
   std::string type;         // for readers; `place` likewise
   std::string place;
-  // Innermost first; as many as distinguish the site from sites that are not in the plan
+  // Innermost first; as many as distinguish the site from sites that are not in the plan.
   std::vector<plan_frame> frames;
 };
 

@@ -9,7 +9,7 @@ namespace tarn::profiler {
 
 namespace {
 
-// Three digits, without zeros that say nothing.
+// Three significant digits, without trailing zeros.
 std::string digits(double value) {
   std::array<char, 40> text;
   const double size = std::abs(value);

@@ -13,7 +13,7 @@ namespace tarn::profiler {
 
 namespace {
 
-// Whoever is further out than this has not asked for the block himself. Paths may have thousands of frames.
+// A frame further out than this is not the place that asked for the block. Paths may have thousands of frames.
 constexpr std::size_t deepest_place = 48;
 
 using group_key = std::tuple<std::string, std::string, std::uint32_t, std::string>;
@@ -42,7 +42,7 @@ void add_site(site_group& group, const profile& p, std::uint32_t index) {
   group.charged.unmap_ns += more.unmap_ns;
 }
 
-// Peaks of paths and of places that take turns add up to more than ever lived.
+// The peaks of paths and places at different times add up to more than ever lived at once: limits them.
 void bound_peaks(std::vector<site_group>& groups, const profile& p) {
   double most = 0;
   double largest = 0;
@@ -54,9 +54,9 @@ void bound_peaks(std::vector<site_group>& groups, const profile& p) {
   for (site_group& group : groups) group.sum.peak_bytes = std::min(group.sum.peak_bytes, most);
 }
 
-// Where the recording may not see all faults, the kernel still counts them, and large blocks are looked at when they are
-// freed: what was in memory then had been faulted in, as far as there were so many faults. A block that was given again
-// without new faults cannot be told from others.
+// If the recording could not observe all faults, the kernel still counted them, and the residency of large blocks
+// is checked when they are freed: resident pages must have been faulted in, up to the number of unobserved faults.
+// A block that was reused without new faults cannot be distinguished from others.
 void share_unseen_faults(std::vector<site_group>& groups, const profile& p, double page_bytes) {
   std::vector<double> missing;
   double all = 0;

@@ -22,7 +22,7 @@ bool is_unknown_library(const source_frame& frame) {
   return frame.function.starts_with("?? (") && frame.function.find(".so") != std::string::npos;
 }
 
-// A file of Python's own library, or one that is built into the interpreter.
+// Whether the file belongs to Python's own library, or is built into the interpreter.
 bool is_standard_script(std::string_view file) {
   if (file.starts_with("<frozen ")) return true;
   const bool standard = file.find("/lib/python3") != std::string_view::npos;

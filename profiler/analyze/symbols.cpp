@@ -16,18 +16,19 @@ namespace tarn::profiler {
 
 namespace {
 
-// How far behind the return address a constructor of the new object is looked for, in bytes of code.
+// How many bytes of code after the return address are searched for a constructor of the new object.
 constexpr std::size_t constructor_distance = 64;
-constexpr std::size_t most_allocating_calls = 4;  // operator new over malloc, and what is put around them
+// Nested allocating calls: operator new, malloc, and wrappers around them.
+constexpr std::size_t most_allocating_calls = 4;
 
 struct source_module {
   std::unique_ptr<elf_module> file;
   std::unique_ptr<debug_index> debug;
   std::string problem;
-  std::size_t unnamed = 0;  // addresses that it should have named
+  std::size_t unnamed = 0;  // addresses that remained without a name
 };
 
-// Frames that get memory for others, in whose place the next outer one is asked.
+// Whether the function only allocates for its caller, so that the next outer frame is examined instead.
 bool is_helper(std::string_view function) {
   return is_plain_allocation(function) || function.starts_with("std::") ||
          function.starts_with("__gnu_cxx::") || function.starts_with("void* std::");
@@ -64,7 +65,7 @@ class symboliser {
     auto next = std::upper_bound(
         order_.begin(), order_.end(), address,
         [this](std::uint64_t value, std::size_t index) { return value < p_.modules[index].start; });
-    // Ranges that overlap are of libraries that came and went: the newest of a few before it.
+    // Overlapping ranges are of libraries loaded at different times: choose the newest of a few before the address.
     for (int steps = 0; next != order_.begin() && steps < 16; ++steps) {
       const std::size_t index = *--next;
       if (address < p_.modules[index].end && (found == nullptr || index > found_index)) {
@@ -135,7 +136,8 @@ class symboliser {
       bool all_plain = true;
       std::string type;
       for (const source_frame& frame : found->second) {
-        // Of allocators that call one another the outermost: inner ones may be others' with equal code.
+        // Of allocators that call one another, the outermost counts: inner ones may be folded with equal code of
+        // other types.
         std::string named = allocated_type(frame.function);
         if (!named.empty() && (type.empty() || is_allocate(frame.function))) type = std::move(named);
         all_plain = all_plain && is_plain_allocation(frame.function);
@@ -150,9 +152,9 @@ class symboliser {
     }
   }
 
-  // Compilers make one function of two whose code is equal: push_back of vector<double> may run as that of vector<long>.
-  // But the place it is called from, where the caller's part is inlined, names the right one: then the type is
-  // corrected. Where caller and function do not fit together otherwise, it is only a guess.
+  // The linker may fold two functions with equal code into one (ICF): push_back of vector<double> may run as that
+  // of vector<long>. But an inlined part at the call site still names the right type; then the type is corrected.
+  // If caller and function do not fit together in another way, the type is only a guess.
   type_evidence check_folding(std::string& type, const std::vector<source_frame>& frames,
                               std::uint32_t caller) const {
     const class_template held = class_template_of(frames.back().function);
@@ -206,8 +208,8 @@ class symboliser {
     return called.empty() ? type : called;
   }
 
-  // Of the first call between the two addresses whose target is a constructor's first instruction. Bytes that only look
-  // like a call hardly ever lead there.
+  // The type of the first call between the two addresses whose target is a constructor's first instruction. Bytes
+  // that only look like a call hardly ever lead to one.
   static std::string called_constructor(elf_module& file, std::uint64_t begin, std::uint64_t end) {
     const std::vector<std::uint8_t> code = file.code_at(begin, static_cast<std::size_t>(end - begin) + 4);
     const auto word_at = [&code](std::size_t at) {

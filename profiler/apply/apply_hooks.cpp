@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The malloc family, with a plan's sites served from pools and everything else by libtarn. Preloaded above libtarn.so.
-// Until the plan is read, and where there is none, everything is libtarn's.
+// Hooks of the malloc family: a plan's sites are served from pools, everything else by libtarn. Preloaded before
+// libtarn.so. Until the plan is read, or without one, everything is served by libtarn.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ class line {
   }
   void write_to(int file) const {
     const ssize_t written = write(file, text_, length_);
-    (void)written;  // a report that cannot be written is missed by nobody but its reader, who says so
+    (void)written;  // if the report cannot be written, tarn apply notices that it is missing
   }
 
  private:
@@ -74,7 +74,7 @@ class line {
   close(file);
 }
 
-// From a pool, if the call that returns to `caller` is a site of the plan.
+// A block from a pool, if the call that returns to `caller` is a site of the plan; otherwise null.
 [[gnu::always_inline]] inline void* from_pool(std::size_t size, void* caller, void* frame) {
   if (!ready) return nullptr;
   const auto* slot = static_cast<const std::uintptr_t*>(frame) + 1;
@@ -90,7 +90,7 @@ void release(void* block) {
   if (block != nullptr && !(ready && apply_pools::give(block))) tarn_free(block);
 }
 
-// A pool's block does not grow; its successor is malloc's.
+// A pool's block cannot grow; it is moved to a block of malloc.
 void* resize(void* block, std::size_t size) {
   const std::size_t capacity = block != nullptr && ready ? apply_pools::capacity_of(block) : 0;
   if (capacity == 0) return tarn_realloc(block, size);
@@ -106,7 +106,7 @@ void* resize(void* block, std::size_t size) {
   return next;
 }
 
-// Out of memory: libtarn's own operator new knows what to do then.
+// Out of memory: libtarn's own operator new handles that (new handler, bad_alloc).
 template <class Function, class... Args>
 void* new_by_libtarn(const char* name, Args... args) {
   void* const library = dlopen("libtarn.so.1", RTLD_NOW | RTLD_NOLOAD);

@@ -23,7 +23,7 @@ constinit group_pools groups[most_apply_groups];
 constinit std::size_t group_count = 0;
 constinit thread_local tarn_pool_bin* bins[most_apply_groups];  // null: the empty one
 
-// Buffers in the program's hands. They are few: a table and a lock will do.
+// Buffers that the program holds. They are few, so a table with a lock suffices.
 struct live_buffer {
   void* address = nullptr;
   std::size_t capacity = 0;
@@ -56,7 +56,7 @@ live_buffer* find_locked(void* address) {
   }
 }
 
-// Closes the gap, so that a search may end at the first empty place.
+// Closes the gap, so that a search may end at the first empty slot.
 void remove_locked(live_buffer* entry) {
   std::size_t gap = static_cast<std::size_t>(entry - table);
   for (std::size_t at = (gap + 1) % table_size; table[at].address != nullptr; at = (at + 1) % table_size) {

@@ -101,7 +101,7 @@ bool read_frame(const char* begin, const char* end, wanted_frame& frame) {
   return true;
 }
 
-// The word that begins at `at`, which moves behind it and the blank.
+// Reads the word at `at`, and moves `at` beyond it and the blank.
 struct word {
   const char* begin;
   const char* end;
@@ -129,7 +129,7 @@ bool number_in(const word& text, std::size_t& value) {
 
 struct unwound {
   std::uintptr_t addresses[64];
-  std::uintptr_t places[64];  // where on the stack
+  std::uintptr_t places[64];  // stack addresses of the return addresses
   std::size_t count = 0;
 };
 
@@ -212,7 +212,7 @@ int apply_sites::find_path(std::uintptr_t address, const std::uintptr_t* slot) n
 bool apply_sites::matches(path& candidate, const std::uintptr_t* slot) noexcept {
   const auto* place = reinterpret_cast<const char*>(slot);
   for (std::size_t frame = 1; frame < candidate.depth; ++frame) {
-    // Another thread may be learning; any of the distances it has stored is one that was seen.
+    // Another thread may be updating the distance; every stored value is one that was observed.
     const std::uint8_t agreed = candidate.agreed[frame].load(std::memory_order_relaxed);
     if (agreed < trusted || agreed == varies) return unwind(candidate, slot);
     place += candidate.distances[frame].load(std::memory_order_relaxed);

@@ -61,7 +61,7 @@ class attached_process {
 
   pid_t process_;
   std::function<void()> meanwhile_;
-  // Threads that were asked to stop, and have not stopped yet
+  // Threads that were asked to stop, and have not stopped yet.
   std::vector<std::unique_ptr<remote_thread>> late_;
   std::uint64_t look_ = 0;  // addresses of the recorder's functions in the process
   std::uint64_t detach_ = 0;

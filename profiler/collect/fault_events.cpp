@@ -63,7 +63,7 @@ perf_event_attr attributes_for(const fault_settings& settings, bool with_kernel)
     attributes.sample_period = 1;
   } else {
     // The kernel adapts the period of each thread, starting at 1, and reports it with each fault. (With a fixed
-    // period and PERF_SAMPLE_PERIOD, it would report every single fault.)
+    // period and PERF_SAMPLE_PERIOD, it would report every single fault.).
     attributes.freq = 1;
     attributes.sample_freq = most_per_second();
   }

@@ -27,14 +27,14 @@ struct page_fault {
   std::uint32_t thread = 0;
   double weight = 1;
   bool in_kernel = false;
-  // Return addresses, unwound by frame pointers; only with fault_settings::mappings
+  // Return addresses, unwound by frame pointers; only with fault_settings::mappings.
   std::vector<std::uint64_t> callers;
 };
 
 struct clock_sample {
   std::uint64_t time_ns = 0;      // CLOCK_MONOTONIC_RAW
   std::uint64_t instruction = 0;  // the next one to execute
-  // Return address of the sampled function if it is a leaf without a frame; meaningless otherwise
+  // Return address of the sampled function if it is a leaf without a frame; meaningless otherwise.
   std::uint64_t caller = 0;
   std::uint32_t process = 0;
 };
@@ -60,12 +60,12 @@ struct process_event {
 };
 
 struct fault_settings {
-  // Report every fault; false: a sample whose cost is small, each fault with a weight
+  // Report every fault; false: a sample whose cost is small, each fault with a weight.
   bool everything = true;
   bool mappings = false;  // also report mappings, processes and call chains: for mode faults
-  // A process that runs already, with all its threads; 0: the children of this process
+  // A process that runs already, with all its threads; 0: the children of this process.
   std::uint32_t process = 0;
-  // A thread's processor time between two samples of the clock; 0: no samples. Not together with `mappings`
+  // A thread's processor time between two samples of the clock; 0: no samples. Not together with `mappings`.
   std::uint64_t clock_ns = 0;
 };
 
@@ -117,7 +117,7 @@ class fault_events {
 
   fault_settings settings_;
   std::vector<buffer> buffers_;
-  // Ids of all clock events, by which their records are recognised
+  // Ids of all clock events, by which their records are recognised.
   std::unordered_set<std::uint64_t> clock_ids_;
   std::size_t buffer_bytes_ = 0;
   std::size_t page_bytes_ = 4096;

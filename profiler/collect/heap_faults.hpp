@@ -31,7 +31,7 @@ class heap_faults {
 
  private:
   static constexpr std::size_t most_areas = std::size_t{1} << 20;
-  // In areas of sample_bytes; of all gaps between samples, one in 50 is longer
+  // In areas of sample_bytes; of all gaps between samples, one in 50 is longer.
   static constexpr std::uint64_t reach = 4;
   struct area {
     bool has_blocks = false;

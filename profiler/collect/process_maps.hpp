@@ -50,7 +50,7 @@ class resident_pages {
   std::uint64_t end_;
   std::uint64_t page_;
   // Resident part of a present page; below 1 if pagemap lists pages that smaps does not count (the shared zero
-  // page)
+  // page).
   double share_ = 1;
   bool all_ = false;
   std::vector<bool> there_;  // by page; empty if all_, or if pagemap could not be read

@@ -101,7 +101,7 @@ struct model_settings {
   bool full = true;
   double sample_bytes = 0;    // mean distance between samples, in allocated bytes
   double malloc_pair_ns = 0;  // one malloc and its free; used where no call was timed
-  // Cost of timing that is included in a timed call; used until the recorder has measured it
+  // Cost of timing that is included in a timed call; used until the recorder has measured it.
   double timer_ns = 0;
   double fault_ns = 0;       // cost of a page fault within a call
   double unmap_page_ns = 0;  // cost of returning one page to the system within a free
@@ -226,7 +226,7 @@ class process_model {
   };
   static constexpr std::size_t stack_depth = 32;
   struct thread_state {
-    // Numbers of the thread's youngest living blocks, newest last
+    // Numbers of the thread's youngest living blocks, newest last.
     std::array<std::uint64_t, stack_depth> youngest{};
     std::uint32_t depth = 0;
     std::vector<freed_part> run;  // frees in a row, without an allocation in between
@@ -294,7 +294,7 @@ class process_model {
   std::unordered_map<std::uint32_t, std::uint32_t> thread_of_id_;
   block_table blocks_;
   std::map<std::uint64_t, region> regions_;
-  // Low -> high; a newer stack replaces those that it overlaps
+  // Low -> high; a newer stack replaces those that it overlaps.
   std::map<std::uint64_t, std::uint64_t> thread_stacks_;
 
   std::uint64_t last_number_ = 0;

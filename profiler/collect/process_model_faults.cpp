@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::size_t most_waiting_faults = std::size_t{1} << 20;
 constexpr std::uint64_t page_mask = 4095;
-// Tolerance between the times of faults and of the program's events
+// Tolerance between the times of faults and of the program's events.
 constexpr std::uint64_t clocks_differ_ns = 200;
-// Bytes after a block where the allocator may keep its next header
+// Bytes after a block where the allocator may keep its next header.
 constexpr std::uint64_t header_reach = 128;
 constexpr std::uint64_t allocator_reach = std::uint64_t{1} << 20;
 

@@ -13,7 +13,7 @@ namespace {
 
 // If it is not known whether the kernel interrupted a call, a longer one counts as interrupted.
 constexpr double doubtful_ns = 100'000;
-// Of the mean call time, which remains after subtracting the cost of timing
+// Of the mean call time, which remains after subtracting the cost of timing.
 constexpr double least_part = 0.25;
 constexpr double longest_nothing_ns = 64;  // a call that does nothing and takes longer was disturbed
 constexpr double least_nothing = 16;

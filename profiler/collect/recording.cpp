@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t look_at_target_every_ns = second_ns / 100;
 constexpr std::size_t event_rows_per_chunk = std::size_t{1} << 16;
 constexpr std::size_t many_faults = 500;  // in one drain
-// How often the ring's tail is stored, so that a waiting program goes on
+// How often the ring's tail is stored, so that a waiting program goes on.
 constexpr std::uint64_t words_between_reports = 8192;
 
 void try_output(const std::string& path) {

@@ -40,7 +40,7 @@ struct recording_settings {
   double checkpoint_seconds = 5;  // shortest time between two checkpoints of a file
   std::string output;             // empty: tarn-PROGRAM-PID.prof here
   std::string directory;          // directory of files without a given name; empty: the current one
-  // A process that runs already (tarn attach); 0: this process starts the program
+  // A process that runs already (tarn attach); 0: this process starts the program.
   std::uint32_t program = 0;
   symbol_settings symbols;
   price_list prices;
@@ -155,7 +155,7 @@ class recording {
   std::unique_ptr<session_host> session_;
   fault_events faults_;
   std::vector<std::unique_ptr<process_entry>> processes_;  // processes that are still recorded
-  // Processes whose file is written except for its symbols
+  // Processes whose file is written except for its symbols.
   std::vector<std::unique_ptr<process_entry>> ended_;
   std::vector<page_fault> new_faults_;
   std::vector<page_fault> early_faults_;  // faults of processes that have not arrived yet

@@ -58,7 +58,7 @@ struct recording::process_entry final : module_sink {
   bool has_last = false;
   double peak_resident = 0;
   bool is_peak_exact = false;  // peak_resident is the kernel's own figure, read at the end
-  // Its ring or words were overwritten: it contains words that no recorder writes
+  // Its ring or words were overwritten: it contains words that no recorder writes.
   bool overwritten = false;
   bool superseded = false;  // by exec: a later image of the same process is recorded
   double early_faults = 0;  // faults before the recording began, except those on the recorder's memory

@@ -49,7 +49,7 @@ class session_host {
   int header_file_ = -1;
   session_header* header_ = nullptr;
   int named_socket_ = -1;
-  // For processes in other network namespaces; -1: no directory for it could be made
+  // For processes in other network namespaces; -1: no directory for it could be made.
   int placed_socket_ = -1;
   int socket_place_ = -1;  // O_PATH descriptor of the placed socket, whose name is removed
   std::uint64_t address_ = 0;

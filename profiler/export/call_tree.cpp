@@ -28,7 +28,7 @@ class call_tree_builder {
  private:
   void add(const std::vector<source_frame>& frames, double value, bool inverted) {
     const std::size_t begin = tree_.path_.size();
-    // Allocators and containers within say nothing about who pays.
+    // Allocators and containers further in say nothing about which code is responsible.
     for (std::size_t index = own_frame(frames); index < frames.size(); ++index)
       tree_.path_.push_back(number_of(frames[index]));
     if (!inverted) std::reverse(tree_.path_.begin() + static_cast<std::ptrdiff_t>(begin), tree_.path_.end());
@@ -75,7 +75,7 @@ call_node call_tree::node_of(std::size_t first, std::size_t last, std::size_t de
 std::vector<call_node> call_tree::children(const call_node& node) const {
   std::vector<call_node> found;
   for (std::size_t first = node.first; first < node.last;) {
-    if (rows_[first].depth() == node.depth) {  // it ends in the node
+    if (rows_[first].depth() == node.depth) {  // the row's path ends in this node
       ++first;
       continue;
     }

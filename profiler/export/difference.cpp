@@ -155,13 +155,13 @@ void difference_builder::add(side which, profile& p) {
   if (!std::exchange(has_prices_, true)) prices_ = p.prices;
   p.prices = prices_;
   fit_costs(p);
-  // How many faults there were in all is known where some are left for others (cost_of_all).
+  // The total number of faults is known exactly if some are left for outside of sites (cost_of_all).
   const bool are_faults_known = p.other_faults + p.unseen_faults > 0;
   const std::vector<metric_row> rows = metric_rows(p);
   const std::vector<identified_row> identified = rows_by_identity(p, rows, names_);
   column_values total;
   for (std::size_t first = 0; first < identified.size();) {
-    // Several rows of a recording may be one site here: their sum is what has a square.
+    // Several rows of a recording may be one site here: their sum is squared, not each row.
     const path_identity& identity = identified[first].identity;
     const std::uint32_t site = row_of(identity, rows[identified[first].row], p);
     column_values values;
@@ -194,7 +194,7 @@ void difference_builder::finish(change& of, const squares* squared, std::size_t 
   if (knows_scatter()) {
     const double square = (*squared)[metric_index];
     const double scatter = square - sums.before * of.before - sums.after * of.after;
-    // What rounding leaves of equal values is no scatter.
+    // A rounding error of equal values is no scatter.
     if (scatter > 1e-12 * square)
       between_runs = scatter / (count_before + count_after - 2) * (1 / count_before + 1 / count_after);
   } else if (metrics()[metric_index].unit == metric_unit::nanoseconds) {

@@ -17,8 +17,9 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::size_t text_piece_bytes = 1 << 20;
-constexpr double most_made_up = 2e6;  // allocations; heaptrack reads some 10^6 lines a second
-// Of a profile whose figures contradict each other: where its portions would be more, they are coarser.
+// Generated allocations at most; heaptrack reads about 10^6 lines a second.
+constexpr double most_made_up = 2e6;
+// Limit for portions; a profile with contradictory figures would need more, so its portions become coarser.
 constexpr double most_portions = 4 * most_made_up;
 constexpr double ns_per_ms = 1e6;
 constexpr double largest_size = 9e18;
@@ -76,13 +77,13 @@ class heaptrack_writer {
   }
 
  private:
-  // What one line '+' stands for.
+  // The allocations that one line '+' represents.
   struct portion {
     std::uint64_t info = 0;
     std::uint64_t count = 0;
   };
-  // A site's blocks of one size: those that come and go before the peak, those that are there only then, then and at the
-  // end, and at the end only.
+  // A site's blocks of one size, by lifetime: freed before the peak; alive at the peak only; alive at the peak and
+  // at the end; alive at the end only.
   struct share {
     portion passing, at_peak, staying, late;
   };
@@ -161,7 +162,7 @@ class heaptrack_writer {
 
   // ---- as it ran ----
 
-  // The seconds' resident memory, up to a moment.
+  // Writes time stamps and resident memory up to `time_ns`.
   void write_time(std::uint64_t time_ns) {
     const auto now = static_cast<std::uint64_t>(static_cast<double>(time_ns) / ns_per_ms);
     if (now <= last_ms_) return;
@@ -230,8 +231,8 @@ class heaptrack_writer {
 
   // ---- made up ----
 
-  // `count` allocations of `bytes` together, as one line for about each `scale` of them, but less where one such line would
-  // be much beside the peak.
+  // `count` allocations of `bytes` together, as about one line per `scale` allocations; more lines if one of them
+  // would be large compared with the peak.
   portion make_portion(double count, double bytes, std::uint32_t stack, double scale) {
     portion result;
     if (count <= 0) return result;
@@ -246,7 +247,7 @@ class heaptrack_writer {
     return result;
   }
 
-  // The exact sizes, then what is left as one size.
+  // The exact sizes, then the remaining blocks as one size.
   static std::vector<std::pair<double, double>> sizes_of(const site& one) {
     std::vector<std::pair<double, double>> sizes;  // size, count
     double count = one.figures.allocations;
@@ -284,7 +285,8 @@ class heaptrack_writer {
     return shares;
   }
 
-  // First what passes, then up to the peak, then down to what stays, then what came after it. Returns the scale.
+  // Generates first the blocks freed before the peak, then those up to the peak, then the frees after it, then the
+  // later allocations. Returns the scale.
   double make_up_events() {
     double allocations = 0;
     for (const site& one : p_.sites) {

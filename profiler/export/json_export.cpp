@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A profile as JSON, written site by site: a site's call path is put together from texts that are made once for each
-// return address, so that memory does not grow with the number of call paths.
+// Writes a profile as JSON, site by site: a site's call path is composed of texts that are made once per return
+// address, so memory does not grow with the number of call paths.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,7 +15,7 @@ namespace tarn::profiler {
 namespace {
 
 std::string text_of(const nlohmann::json& value) {
-  // Names may be of any bytes.
+  // Names may contain any bytes; invalid UTF-8 is replaced.
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -33,7 +33,7 @@ const char* evidence_name(type_evidence evidence) {
   return "none";
 }
 
-// All of a site but its frames.
+// Everything of a site except its frames.
 nlohmann::json site_json(const profile& p, const site& one) {
   nlohmann::json figures;
   for (const figure_column& each : figure_columns) figures[each.name] = one.figures.*each.member;
@@ -126,7 +126,7 @@ nlohmann::json memory_json(const memory_history& memory) {
   return {{"over_time", rows}, {"parts", parts}};
 }
 
-// All of the profile but its sites.
+// Everything of the profile except its sites.
 nlohmann::json head_json(const profile& p) {
   nlohmann::json totals;
   nlohmann::json margins;

@@ -18,7 +18,7 @@ double variance(const profile&, const site_figures& figures) {
   return figures.*Member;
 }
 
-// Of a part of the blocks: each block has its part of the variance of all.
+// The variance of a part of the blocks: the share of the total variance in the proportion of the figures.
 template <double site_figures::*Part, double site_figures::*All, double site_figures::*Variance>
 double variance_of_part(const profile&, const site_figures& figures) {
   return figures.*All > 0 ? figures.*Variance * std::min(1.0, figures.*Part / figures.*All) : 0;
@@ -123,7 +123,7 @@ double margin_of_sum(const profile& p, const metric& what) {
     sum.bytes_variance += each.figures.bytes_variance;
     sum.faults_variance += each.figures.faults_variance;
     sum.malloc_variance += each.figures.malloc_variance;
-    sum.malloc_ns += each.figures.malloc_ns;  // which have errors in common
+    sum.malloc_ns += each.figures.malloc_ns;  // these share a systematic error
   }
   // The number of all faults is exact; samples only divide them between the sites and the others.
   if (p.other_faults + p.unseen_faults > 0) sum.faults_variance = 0;

@@ -135,7 +135,7 @@ class pprof_writer {
     mapping.number(4, module.file_offset);
     mapping.number(5, string_id(module.path));
     mapping.number(6, string_id(module.build_id));
-    // All that is to be known is known: pprof need not look for it.
+    // Declares symbols as complete, so that pprof does not look for them.
     for (const unsigned field : {7U, 8U, 9U, 10U}) mapping.number(field, 1);
     out_.nested(3, mapping);
   }

@@ -24,7 +24,7 @@ double student_within(double bound, std::size_t degrees) {
   return is_odd ? 2 / std::numbers::pi * (angle + within) : within;
 }
 
-// Where `within`, which grows from 0 to 1, reaches the probability.
+// The bound at which `within`, which increases from 0 to 1, reaches the probability.
 template <typename Within>
 double bound_of(double probability, const Within& within) {
   double low = 0, high = 1;

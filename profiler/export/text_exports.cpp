@@ -24,8 +24,8 @@ std::string collapsed_name(std::string name) {
   return name;
 }
 
-// The call paths by their functions' names: sites of one path, and of different types, are one line. A path is known by
-// its caller's path and a name, so that memory is that of the profile's own paths, not that of all lines.
+// Call paths by function names: sites with one path but different types are one line. A path is a caller's path and
+// a name, so memory is that of the profile's own paths, not that of all lines.
 class name_paths {
  public:
   explicit name_paths(const profile& p) : nodes_(1), by_stack_(p.stacks.size()) {
@@ -108,7 +108,7 @@ std::string prometheus_name(const metric& what) {
   return fmt::format("tarn_profile_{}", what.name);
 }
 
-// Rows of one label set must be one: what they have in common is their place in the source.
+// Rows with equal labels must be one row: those of one place in the source.
 struct prometheus_row {
   std::string labels;
   std::vector<double> values;  // in the order of metrics()

@@ -15,7 +15,8 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::size_t most_varint_bytes = 10;
-constexpr double most_whole_real = 9007199254740992.0;  // 2^53: from here on reals leave whole numbers out
+// 2^53: above it, reals cannot represent all whole numbers
+constexpr double most_whole_real = 9007199254740992.0;
 
 std::uint64_t zigzag(std::uint64_t difference) {
   return (difference << 1) ^ (std::uint64_t{0} - (difference >> 63));
@@ -27,7 +28,7 @@ std::size_t varint_bytes(std::uint64_t value) {
   return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7;
 }
 
-// Writes at `at`, where there is room for most_varint_bytes; returns its end.
+// Writes a varint at `at`, which must have room for most_varint_bytes; returns its end.
 std::uint8_t* put_varint(std::uint8_t* at, std::uint64_t value) {
   while (value >= 0x80) {
     *at++ = static_cast<std::uint8_t>(value | 0x80);
@@ -37,7 +38,7 @@ std::uint8_t* put_varint(std::uint8_t* at, std::uint64_t value) {
   return at;
 }
 
-// Reads one at `at`, before `end`; null where it is cut off or takes more than 64 bits.
+// Reads a varint at `at`, before `end`; null: it is cut off or exceeds 64 bits.
 const std::uint8_t* get_varint(const std::uint8_t* at, const std::uint8_t* end, std::uint64_t& value) {
   std::uint64_t result = 0;
   for (unsigned shift = 0; at != end && shift < 64; shift += 7) {
@@ -52,7 +53,7 @@ const std::uint8_t* get_varint(const std::uint8_t* at, const std::uint8_t* end, 
   return nullptr;
 }
 
-// Most columns are of small numbers: eight single bytes at a time where there are.
+// Most columns hold small numbers: decodes eight single-byte values at a time if possible.
 const std::uint8_t* get_varints(const std::uint8_t* at, const std::uint8_t* end,
                                 std::span<std::uint64_t> values) {
   std::size_t index = 0;
@@ -74,7 +75,7 @@ const std::uint8_t* get_varints(const std::uint8_t* at, const std::uint8_t* end,
   return at;
 }
 
-// Calls visit(number) with what each value of the column becomes under `way`.
+// Calls visit(number) with the coded form of each value under `way`.
 template <typename Visit>
 void code_values(std::span<const std::uint64_t> values, coding way, Visit visit) {
   std::uint64_t before = 0;
@@ -123,7 +124,7 @@ void uncode_values(std::span<std::uint64_t> values, coding way) {
   }
 }
 
-// The shortest, where it is clearly so: equal numbers compress better as they are.
+// The shortest coding if it is clearly shorter; otherwise plain, as equal numbers compress better unchanged.
 coding choose_coding(std::span<const std::uint64_t> values) {
   const bool rises = std::is_sorted(values.begin(), values.end());
   std::size_t plain = 0;
@@ -202,7 +203,7 @@ encoded encode_values(const column& source, std::size_t first, std::size_t count
   return {column_kind::text, 0};
 }
 
-// Takes rows numbers from the budget; false where it does not suffice, or where there are fewer bytes than values.
+// Takes `rows` values from the budget; false: the budget does not suffice, or there are fewer bytes than values.
 bool take_budget(std::size_t rows, std::size_t each, std::size_t encoded_bytes, std::size_t& budget) {
   if (rows > encoded_bytes || rows > budget / each) return false;
   budget -= rows * each;

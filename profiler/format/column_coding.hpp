@@ -22,9 +22,9 @@ enum class coding : std::uint8_t {
   plain =
       0,  // whole: varints. real: the lowest bytes of all values, then the next ones. text: lengths, then bytes
   difference = 1,  // from the value before (at first 0), zigzag
-  highest =
-      2,  // from one above the highest value so far (at first 0), zigzag: numbers that are given out in order
-          // come out as 0, and a return to one as its age
+  // From one above the highest value so far (at first 0), zigzag. Numbers that are assigned in order become 0, and a
+  // number that returns becomes its age.
+  highest = 2,
   rising = 3,  // difference from the value before, which is never greater
 };
 // Reals that are all whole numbers from 0 to 2^53 use a coding of integers, with this added to its number.

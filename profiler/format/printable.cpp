@@ -15,7 +15,7 @@ struct character {
   std::size_t bytes = 0;  // 0: the text does not begin with a character
 };
 
-// Decodes UTF-8, without longer forms than needed and without surrogates.
+// Decodes the first UTF-8 character; rejects overlong forms and surrogates.
 character first_of(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return {lead, 1};
@@ -34,7 +34,7 @@ character first_of(std::string_view text) {
 
 bool is_control(std::uint32_t code) { return code < 0x20 || (code >= 0x7f && code < 0xa0); }
 
-// Marks and overrides of direction, separators of lines and paragraphs.
+// Whether the character changes the writing direction, or separates lines or paragraphs.
 bool changes_layout(std::uint32_t code) {
   return (code >= 0x200e && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
          (code >= 0x2066 && code <= 0x2069) || code == 0x061c || code == 0xfeff;

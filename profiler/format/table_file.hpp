@@ -32,7 +32,7 @@ class file_exists : public profile_error {
 };
 
 inline constexpr std::uint16_t format_major = 1;  // a reader refuses any other
-// A reader of a lower one skips unknown columns and tables
+// A reader of a lower one skips unknown columns and tables.
 inline constexpr std::uint16_t format_minor = 0;
 inline constexpr std::size_t most_chunk_bytes = std::size_t{64} << 20;  // of a table's columns, unpacked
 

@@ -48,7 +48,7 @@ class open_file {
 
   std::uint64_t size() const noexcept { return size_; }
 
-  // False where the file ends before, having been cut off while it was read.
+  // False: the file ends earlier, as it was truncated while it was read.
   bool read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
     while (!bytes.empty()) {
       const ssize_t size = pread(file_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -98,7 +98,7 @@ std::size_t memory_of(const table& contents) {
   return bytes;
 }
 
-// Adds the rows of `more`; false where its columns are others.
+// Adds the rows of `more`; false: its columns differ.
 bool add_rows(table& whole, table&& more) {
   if (whole.name != more.name || whole.columns.size() != more.columns.size()) return false;
   for (std::size_t index = 0; index < whole.columns.size(); ++index) {
@@ -166,7 +166,7 @@ class chunk_reader {
   }
 
   std::string take_chunk(const chunk_header& header, const std::string& name, std::uint64_t payload) {
-    // Not more than the file has.
+    // Memory for the payload is limited by the file's size, which was checked above.
     packed_.resize(header.stored);
     if (!file_.read_at(payload, packed_)) return cut_off;
     if (static_cast<std::uint32_t>(crc32(0, packed_.data(), static_cast<uInt>(packed_.size()))) !=
@@ -215,7 +215,7 @@ class chunk_reader {
     }
     if (unfinished) return {};
     table whole = *std::exchange(unfinished_, std::nullopt);
-    // The taker makes something as large of the table.
+    // Releases the buffers, as the receiver makes something as large from the table.
     packed_ = {};
     plain_ = {};
     take_(std::move(whole));

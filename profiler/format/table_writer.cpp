@@ -18,7 +18,7 @@ namespace tarn::profiler {
 
 namespace {
 
-// The fastest: what comes in are varints of differences, of which higher levels make little less.
+// The fastest level: the input is varints of differences, which higher levels hardly compress better.
 constexpr int compression_level = 1;
 
 std::size_t column_rows(const column& each) {
@@ -38,7 +38,7 @@ void check_table(const table& contents) {
   }
 }
 
-// What a row takes in memory once it is read.
+// Memory that a row takes when it is read.
 std::size_t row_bytes(const table& contents, std::size_t row) {
   std::size_t bytes = 0;
   for (const column& each : contents.columns) {
@@ -208,8 +208,8 @@ void table_writer::append(const table& contents) {
   } while (first < contents.rows);
   if (!work_->write_to(file_)) {
     const int error = errno;
-    // Without the part that was written, so that what follows (and every reader) begins at a whole chunk. What is no
-    // regular file cannot be cut off.
+    // Cuts off the incomplete part, so that what follows begins at a chunk boundary, as every reader expects. Only
+    // a regular file can be cut off.
     if (ftruncate(file_, static_cast<off_t>(bytes_)) == 0) lseek(file_, static_cast<off_t>(bytes_), SEEK_SET);
     throw profile_error("the profile " + path_ + " cannot be written any further: " + std::strerror(error) +
                         "; what it holds until here can be read");

@@ -21,7 +21,7 @@ namespace tarn::profiler {
 
 namespace {
 
-// Of a site that was left out
+// Of a site that was left out.
 constexpr std::uint32_t no_stack = std::numeric_limits<std::uint32_t>::max();
 // Limit for the memory of all tables and of what is made from their rows, so that a malicious file cannot exhaust
 // memory. No real profile comes near it.
@@ -75,7 +75,7 @@ class loader {
  private:
   struct taker {
     void (loader::*take)(table&);
-    // Memory made from one row; texts count once, as those of the table are released
+    // Memory made from one row; texts count once, as those of the table are released.
     std::size_t row_bytes;
   };
 
@@ -339,7 +339,7 @@ class loader {
   template <typename Item, typename Fits>
   void hand_out(std::vector<std::pair<std::uint64_t, Item>>& list_of_all, std::vector<Item> site::*list,
                 Fits fits) {
-    // Released at the end of this function, as there may be many sites
+    // Released at the end of this function, as there may be many sites.
     const auto items = std::move(list_of_all);
     std::vector<std::uint32_t> counts(sites_.size());
     for (const auto& [at, item] : items) {

@@ -46,7 +46,7 @@ struct memory_history {
   std::vector<memory_row> rows;  // by time
   std::vector<memory_part>
       // Of the highest row, followed by those of the last row. The highest row is the one with most memory, or one
-      // with about as much and more of it in use
+      // with about as much and more of it in use.
       parts;
 
   // The row with most memory; null: there is none.

@@ -53,7 +53,7 @@ struct source_frame {
   std::uint64_t address = 0;  // the return address; like `kind`, set by frames_of and not stored in files
 };
 
-// After none, strongest evidence first
+// After none, strongest evidence first.
 enum class type_evidence : std::uint8_t { none, allocator, constructor, vtable };
 
 struct thread_info {
@@ -96,7 +96,7 @@ struct site_figures {
   double resident_bytes = 0;  // of checked_bytes, resident
   double maps = 0;            // mmap calls that the program itself made at this site
   double mapped_bytes = 0;
-  // In malloc and free, estimated from timed calls; without page faults within the calls
+  // In malloc and free, estimated from timed calls; without page faults within the calls.
   double malloc_ns = 0;
   // Variances due to sampling: the square root is the standard error of the figure. 0: the figure is exact.
   double allocations_variance = 0;
@@ -104,7 +104,7 @@ struct site_figures {
   double faults_variance = 0;
   double malloc_variance = 0;
   // Of the blocks that lived at the end, if that is known (meta: leaks).
-  // Unreachable, and not reached from another unreachable block (of a cycle: its first block)
+  // Unreachable, and not reached from another unreachable block (of a cycle: its first block).
   double lost = 0;
   double lost_bytes = 0;
   double indirect = 0;  // unreachable, but another unreachable block points to them
@@ -162,7 +162,7 @@ struct counter_row {
 struct price_list {
   double fault = 0;       // first write to a page, including its zeroing
   double huge_fault = 0;  // likewise for a huge page; 0: the system gave none
-  // First write to memory that the host of a virtual machine has to provide first; 0: none was seen
+  // First write to memory that the host of a virtual machine has to provide first; 0: none was seen.
   double costly_fault = 0;
   double unmap_page = 0;
   double zero_page = 0;
@@ -267,7 +267,7 @@ struct cost {
   // For a single figure. variance() is for comparing recordings, whose common error cancels out.
   double whole_variance() const noexcept { return variance() + malloc_bias * malloc_bias; }
   double total() const noexcept { return malloc_ns + fault_ns + unmap_ns; }
-  // Costs that a timer around malloc does not see
+  // Costs that a timer around malloc does not see.
   double hidden() const noexcept { return fault_ns + unmap_ns; }
 };
 cost cost_of(const profile& p, const site_figures& figures);

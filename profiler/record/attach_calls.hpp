@@ -22,12 +22,12 @@ enum class attach_result : long {
 // A result is an attach_result in the low 32 bits, and the number of refused slots above them.
 inline constexpr unsigned refused_shift = 32;
 
-// Long (const char* place): an attach_result
+// Long (const char* place): an attach_result.
 inline constexpr const char* attach_function = "tarn_record_attach";
 inline constexpr const char* look_function = "tarn_record_look";  // long (): slots of libraries that are new
-// Long (): slots that could not be put back
+// Long (): slots that could not be put back.
 inline constexpr const char* detach_function = "tarn_record_detach";
-// Long (): 1 all is given back, 0 not yet
+// Long (): 1 all is given back, 0 not yet.
 inline constexpr const char* release_function = "tarn_record_release";
 // const uint32_t* (): a word that changes with each call of dlopen
 inline constexpr const char* loads_function = "tarn_record_loads";

@@ -123,17 +123,17 @@ class call_path {
     std::uintptr_t stack_pointer;
     std::uintptr_t frame_pointer;
     std::uintptr_t pc_slot;  // stack address from which pc was read
-    // Stack address from which frame_pointer was read; 0: unchanged from the inner frame
+    // Stack address from which frame_pointer was read; 0: unchanged from the inner frame.
     std::uintptr_t frame_pointer_slot;
     std::uint32_t node;
-    // This frame, or an outer one that inherits the value, is unwound by frame_pointer
+    // This frame, or an outer one that inherits the value, is unwound by frame_pointer.
     bool needs_frame_pointer;
     bool by_frame_pointer;  // this frame is unwound by frame_pointer
   };
 
   // A frame of an interpreted function in the path.
   struct hosted_frame {
-    // Index of the native frame that it replaces, possibly together with other script frames
+    // Index of the native frame that it replaces, possibly together with other script frames.
     std::uint32_t host;
     std::uint32_t node;
     script_frame script;

@@ -14,7 +14,7 @@ namespace tarn::profiler {
 namespace {
 
 constexpr std::uint8_t generator_owns = 1;
-// An entry frame of the interpreter, which lies in its C frame and has no function
+// An entry frame of the interpreter, which lies in its C frame and has no function.
 constexpr std::uint8_t interpreter_owns = 3;
 constexpr std::uint32_t proving_looks = 64;
 constexpr std::uint32_t most_parts = 4096;

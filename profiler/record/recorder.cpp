@@ -17,14 +17,14 @@ constinit thread_local thread_local_part self __attribute__((tls_model("initial-
 namespace {
 
 constexpr block_filter no_blocks = {0, 0};
-// Events between two checks of a call path; powers of two, this one and the next
+// Events between two checks of a call path; powers of two, this one and the next.
 constexpr std::uint32_t verify_every = 256;
 constexpr std::uint32_t usable_every = 64;
 constexpr std::size_t always_checked_bytes = std::size_t{1} << 20;
 constexpr std::uint32_t check_every = 8;  // one in so many of the large blocks below that size
-// Mode full: times a call that does nothing beside one in so many timed calls; a power of two
+// Mode full: times a call that does nothing beside one in so many timed calls; a power of two.
 constexpr std::uint32_t nothing_every = 8;
-// Mode full: measures the recorder's own time in one of so many sections; a power of two
+// Mode full: measures the recorder's own time in one of so many sections; a power of two.
 constexpr std::uint32_t own_every = 16;
 
 // The address told for the new block of a realloc that is not recorded (mode sample).

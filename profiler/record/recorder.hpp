@@ -49,7 +49,7 @@ struct thread_local_part {
   std::int64_t countdown;       // minus told_below: bytes to the next sample
   std::uint64_t faults_before;  // the thread's page faults when the recorder's present work began
   std::uint8_t busy;            // a busy_kind
-  // Inside the program's operator new or delete, whose inner call of malloc or free is not told
+  // Inside the program's operator new or delete, whose inner call of malloc or free is not told.
   std::uint8_t in_new;
   std::uint8_t untimed;   // in mode full: calls for small blocks to skip before the next timed one
   std::uint8_t timed_in;  // in mode sample: unsampled frees until the timed one; 0: none will be timed

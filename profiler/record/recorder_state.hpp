@@ -28,7 +28,7 @@ namespace tarn::profiler::recorder {
 enum busy_kind : std::uint8_t {
   not_busy = 0,
   recording = 1,  // recording an event; one from a signal handler is lost, and counted
-  // The recorder has called the dynamic linker or libc; their allocations are not the program's
+  // The recorder has called the dynamic linker or libc; their allocations are not the program's.
   calling = 2,
 };
 
@@ -71,7 +71,7 @@ struct thread_state {
   std::uint64_t random;
   std::uintptr_t old_block;  // old block of a realloc that has begun
   stack_bounds own_stack;    // the thread's stack; all of it is readable
-  // Of the process's first thread: the lowest address that its stack may grow to
+  // Of the process's first thread: the lowest address that its stack may grow to.
   std::uintptr_t lowest_stack;
   std::uint64_t library_generation;
   thread_state* next;

@@ -48,7 +48,7 @@ class sampled_blocks {
     std::size_t size;
   };
   static constexpr std::uint32_t first_entries = 1024;
-  // Keeps hash collisions rare, so few frees of other blocks take the lock
+  // Keeps hash collisions rare, so few frees of other blocks take the lock.
   static constexpr std::uint32_t counts_per_entry = 8;
 
   bool grow(std::atomic<const block_filter*>& filter) noexcept;

@@ -10,7 +10,7 @@ struct script_frame {
   std::uintptr_t code = 0;         // address of the interpreter's object that identifies the function
   std::uintptr_t instruction = 0;  // the instruction that it executes
   std::uintptr_t check = 0;        // differs if the object's memory now holds another function
-  // An address within the interpreter's native frame that runs the function; 0: not known
+  // An address within the interpreter's native frame that runs the function; 0: not known.
   std::uintptr_t anchor = 0;
 };
 

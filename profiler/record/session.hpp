@@ -47,10 +47,8 @@ inline constexpr char socket_prefix[] = "tarn-session-";
 inline constexpr std::size_t path_room = 208;
 
 enum class record_mode : std::uint32_t { full, sample };
-enum class tick_source : std::uint32_t {
-  counter,
-  system_clock
-};  // the processor's, or CLOCK_MONOTONIC_RAW in ns
+// The processor's counter, or CLOCK_MONOTONIC_RAW in ns.
+enum class tick_source : std::uint32_t { counter, system_clock };
 
 // Blocks of at least this size are always recorded, and their residency is checked when they are freed.
 inline constexpr std::size_t large_block_bytes = std::size_t{64} << 10;
@@ -82,7 +80,7 @@ enum class word_kind : std::uint8_t {
 
 enum class text_kind : std::uint8_t {
   thread_name = 1,
-  // Words after the path: load base, then start and end of the segment that a call path leads through
+  // Words after the path: load base, then start and end of the segment that a call path leads through.
   module = 2,
   script_line =
       3,  // function and file; then its script_address, and bits 0..31 the line, 32..63 the function's bytes
@@ -94,7 +92,7 @@ enum class note_kind : std::uint8_t {
   checked_pages = 4,
   resident_pages = 5,
   call_ticks =
-      6,  // how long the call took, of the tick source, not shifted; bit 0 of the figure is call_is_doubtful
+      6,  // duration of the call in ticks of the source, not shifted; bit 0 of the figure: doubtful (ticks_figure)
   untimed_call = 7,  // the call was timed, but the kernel interrupted it
   // The same two for the last free or delete of the ring, told after it.
   free_ticks = 8,
@@ -113,7 +111,7 @@ inline constexpr unsigned address_shift = kind_bits + ticks_bits;
 inline constexpr std::uint64_t most_address = std::uint64_t{1} << (64 - address_shift + 3);
 inline constexpr std::uint32_t size_elsewhere = 0xffffffff;
 inline constexpr std::size_t most_text_bytes = 4096;
-inline constexpr std::size_t most_words = 4 + most_text_bytes / 8;  // of one event, with its notes
+inline constexpr std::size_t most_words = 4 + most_text_bytes / 8;  // of the longest entry, a text
 
 constexpr std::uint64_t address_word(word_kind kind, std::uint64_t ticks, std::uint64_t address) {
   return static_cast<std::uint64_t>(kind) | ticks << kind_bits | (address >> 3) << address_shift;
@@ -151,16 +149,16 @@ inline constexpr std::uint32_t ended_and_waits = 2;  // until the collector has 
 // released; the process sends the file to the collector once all members that describe it, `program` and
 // `allocator` included, are filled.
 struct process_page {
-  // Taken so far; relaxed: a ring that no thread has taken yet is all zeroes
+  // Taken so far; relaxed: a ring that no thread has taken yet is all zeroes.
   std::atomic<std::uint32_t> rings{0};
   std::int32_t pid = 0;  // in the process's own namespace
   std::int32_t parent_pid = 0;
   std::uint64_t serial = 0;  // of this recording: a random number that only descendants know
-  // Of the process that forked it without exec, whose call paths and modules it has; else 0
+  // Of the process that forked it without exec, whose call paths and modules it has; else 0.
   std::uint64_t parent_serial = 0;
   std::uint64_t start_ticks = 0;
   std::atomic<std::uint64_t> lost_waiting{0};  // events lost because the collector did not make room
-  // Events lost in signal handlers that interrupted the recorder
+  // Events lost in signal handlers that interrupted the recorder.
   std::atomic<std::uint64_t> lost_nested{0};
   std::atomic<std::uint64_t> lost_threads{0};  // threads that got no ring
   std::atomic<std::uint64_t> own_faults{0};    // page faults taken by the recorder
@@ -173,14 +171,14 @@ struct process_page {
   std::uint64_t own_end = 0;
   usage_figures at_exit;
   std::atomic<std::uint32_t> ended{0};  // release, pairs with the collector's acquire: at_exit is there
-  // Set by the collector: wait at the end until `released` is set
+  // Set by the collector: wait at the end until `released` is set.
   std::atomic<std::uint32_t> asked_to_wait{0};
-  // Set by the collector; release, pairs with the process's acquire
+  // Set by the collector; release, pairs with the process's acquire.
   std::atomic<std::uint32_t> released{0};
   std::uint64_t allocator_start = 0;  // where the code of the process's malloc lies
   std::uint64_t allocator_end = 0;
   char program[path_room] = {};  // /proc/self/exe; of one that is too long, its end
-  // Likewise the name it was started by, which /proc does not have after its end
+  // Likewise the name it was started by, which /proc does not have after its end.
   char command[path_room] = {};
   char allocator[path_room] = {};  // the file of the process's malloc
 };

@@ -34,7 +34,7 @@ void* const no_block = reinterpret_cast<void*>(std::uintptr_t{1});  // stands fo
 
 [[noreturn]] void fail(const std::string& problem) { throw profile_error("replay: " + problem); }
 
-// Memory of the replay's own, backed at once, so that it takes no part in what is measured.
+// Memory for the replay itself, populated at once, so that it does not influence the measurement.
 void* take_memory(std::size_t bytes) {
   void* const memory = mmap(nullptr, std::max<std::size_t>(bytes, 4096), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -72,14 +72,14 @@ struct shared_state {
 
 void write_pages(void* block, std::size_t size, std::size_t pages, std::size_t page_bytes) {
   auto* const bytes = static_cast<volatile std::byte*>(block);
-  // What is small is written wholly, of larger blocks each page.
+  // Small blocks are written completely, of larger ones each page.
   const std::size_t step = size < page_bytes ? cache_line : page_bytes;
   const std::size_t end = std::min(size, pages * page_bytes);
   for (std::size_t at = 0; at < end; at += step) bytes[at] = std::byte{1};
 }
 
-// Stands for the program's own work: reads that depend on each other, all over a part of the second cache, so that malloc
-// finds its data as far away as in the program. How much it does for a time is fixed, and so the same under every malloc.
+// Replaces the program's own work: dependent reads over a part of the second-level cache, so that malloc finds its
+// data as far away as in the program. The work for a given time is fixed, and so the same under every malloc.
 class own_work {
  public:
   own_work() : memory_(static_cast<const volatile std::uint64_t*>(take_memory(bytes))) {}
@@ -121,7 +121,7 @@ class lane_player {
   }
 
  private:
-  // The lane whose next operation is the oldest never waits here, so that some lane always goes on.
+  // The lane with the oldest next operation never waits here, so that one lane can always proceed.
   void keep_pace(std::uint32_t order) {
     own_.order.store(order, std::memory_order_relaxed);
     if (order < most_ahead || order - most_ahead <= slowest_) return;
@@ -137,7 +137,7 @@ class lane_player {
     return least;
   }
 
-  // Waits for the lane that allocates it.
+  // Waits until the lane that allocates the block has put it into the place.
   void* take_from(const replay_op& op, std::uint32_t place) {
     std::atomic<void*>& slot = shared_.places[place];
     void* block = slot.load(std::memory_order_acquire);  // pairs with put: the block's bytes
@@ -263,7 +263,7 @@ double status_bytes(const char* name) {
   return found != nullptr ? std::strtod(found + std::strlen(name), nullptr) * 1024 : 0;
 }
 
-// Has the kernel begin anew with VmHWM.
+// Resets the kernel's VmHWM.
 void forget_peak() {
   const int file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
   if (file < 0) return;
@@ -297,7 +297,7 @@ void* run_lane(void* argument) {
   return nullptr;
 }
 
-// The first lane is this thread's: the one with the program's first event, which is its main thread.
+// The first lane runs in this thread: it has the program's first event, so it is the main thread's.
 play_figures measure(shared_state& shared, lane_start* starts, pthread_t* threads) {
   const auto lanes = static_cast<std::uint32_t>(shared.header->lanes);
   for (std::uint32_t lane = 0; lane < lanes; ++lane) starts[lane] = {&shared, lane};

@@ -3,8 +3,8 @@
 
 #include <dlfcn.h>
 
-// What arena.hpp calls. Nobody links it here: the libtarn that the process was started under has it, or the routes are
-// refused.
+// Functions that arena.hpp calls. They are not linked here: the libtarn that the process was started under has
+// them; otherwise the routes are refused.
 #pragma weak tarn_pages_take
 #pragma weak tarn_pages_give
 #pragma weak tarn_arena_fatal
@@ -90,7 +90,7 @@ void route_set::give(std::size_t route, void* block) {
       pools_.buffer_give_(pools_.buffers_[route], block);
       break;
     case route_kind::arena:
-      // Blocks that another lane ends stay until the replay is over.
+      // Blocks that another lane frees stay until the end of the replay.
       if (in_arena_[route] > 0 && --in_arena_[route] == 0) arenas_[route].reset();
       break;
     case route_kind::heap:

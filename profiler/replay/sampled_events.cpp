@@ -25,10 +25,10 @@ struct time_span {
 // One sampled block.
 struct sampled_life {
   event_row begin;
-  event_row end;  // its time is `never` where the block lives to the end
+  event_row end;  // time `never`: the block lives to the end
   std::uint64_t touched_pages = 0;
-  std::uint32_t grown_from = none;  // the life of the block that realloc made it of
-  bool moved = false;               // realloc has made another one of it
+  std::uint32_t grown_from = none;  // the life of the block that realloc enlarged to this one
+  bool moved = false;               // realloc has replaced it by another block
   double stands_for = 1;
   time_span begins;
   time_span ends;
@@ -102,7 +102,7 @@ class expander {
 
   using life_group = std::vector<std::uint32_t>;
 
-  // Of each thread and call path, by the time of their beginning or their end.
+  // The lives of each thread and call path, sorted by the time of their beginning or their end.
   std::map<std::pair<std::uint32_t, std::uint32_t>, life_group> lives_in_order(bool of_ends) const {
     std::map<std::pair<std::uint32_t, std::uint32_t>, life_group> groups;
     for (std::uint32_t index = 0; index < lives_.size(); ++index) {
@@ -129,7 +129,7 @@ class expander {
         const double before = at > 0 ? (time - time_of(group[at - 1])) / 2 : -1;
         const double after = at + 1 < group.size() ? (time_of(group[at + 1]) - time) / 2 : -1;
         time_span& where = of_ends ? lives_[group[at]].ends : lives_[group[at]].begins;
-        // At the outer ends as far as on the other side.
+        // The first and the last sample get the same distance outwards as to their only neighbour.
         where.begin = std::max(first_, time - (before >= 0 ? before : std::max(0.0, after)));
         where.end = std::min(last_, time + (after >= 0 ? after : std::max(0.0, before)));
       }
@@ -149,7 +149,7 @@ class expander {
     part_end_ = never;
     const auto most = static_cast<double>(most_events_);
     if (all <= most) return;
-    // Half of the room is for what lives when the part begins.
+    // Half of the events are for blocks that are alive when the part begins.
     double before = (all - most / 2) / 2;
     std::size_t index = 0;
     for (; index < lives_.size() && before > 0; ++index) before -= events_of(lives_[index]);

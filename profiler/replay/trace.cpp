@@ -17,7 +17,7 @@ namespace tarn::profiler {
 
 namespace {
 
-constexpr double most_work_part = 3;     // of what allocation costs
+constexpr double most_work_part = 3;     // of the cost of allocation
 constexpr std::uint64_t unnumbered = 0;  // a mapping, in files of older versions
 
 [[noreturn]] void refuse(const std::string& path, const std::string& problem, const std::string& advice) {
@@ -30,7 +30,7 @@ struct live_block {
   std::uint32_t op = 0;  // of the lane: its allocation
   std::uint64_t size = 0;
   std::uint8_t route = 0;
-  std::uint64_t mapped_bytes = 0;  // of a mapping: what is not unmapped yet
+  std::uint64_t mapped_bytes = 0;  // of a mapping: bytes that are not unmapped yet
   bool touched = false;            // a touch event has been met
   bool mapped = false;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> touches;  // lane and operation
@@ -116,8 +116,8 @@ class compiler {
     empty_places_.resize(ends.size());
   }
 
-  // Blocks that a lane touches or ends which did not allocate them. Each has a place of its own: the other lane must not
-  // find there what was in it before.
+  // Finds the blocks that a lane touches or frees without having allocated them. Each has a place of its own, so
+  // that the other lane cannot find an earlier block there.
   void find_shared(const std::vector<event_row>& events) {
     std::unordered_map<std::uint64_t, std::uint32_t> owners;
     const auto use = [&owners, this](std::uint64_t block, std::uint32_t lane) {
@@ -142,7 +142,7 @@ class compiler {
     }
   }
 
-  // A lane's time between two of its events is the program's, or it slept.
+  // Adds an event to its lane. The time since the lane's last event was work of the program, or sleep.
   void compile(const event_row& e) {
     lane_ = lane_of_.at(e.thread);
     if (e.kind == event_touch) return touch(e);
@@ -200,7 +200,7 @@ class compiler {
     return place;
   }
 
-  // Of the pages that a block has: all, or as many as its site's blocks were found to have in memory.
+  // Pages of the block that were touched: all, or the resident share found at the blocks of its site.
   std::uint32_t pages_of(const event_row& e) const {
     auto pages = static_cast<double>(pages_in(e.size));
     const auto site = site_of_stack_.find(e.stack);
@@ -254,7 +254,7 @@ class compiler {
     remember(e, kind, place, op.route);
   }
 
-  // The block that ends; none when its allocation is not in the file.
+  // Removes the block that ends; false: its allocation is not in the file.
   bool take_live(std::uint64_t number, live_block& block) {
     const auto found = live_.find(number);
     if (found == live_.end()) {
@@ -267,8 +267,8 @@ class compiler {
     return true;
   }
 
-  // What was found in memory at the block's end was written while it lived. And a touch by a lane that does not end the
-  // block could come too late in a replay: it moves to the allocation.
+  // Pages that were resident at the block's end were written during its life. A touch by a lane that does not free
+  // the block might come too late in a replay, so it is moved to the allocation.
   void settle_touches(const live_block& block) {
     std::vector<replay_op>& ops = out_.lanes[lane_].ops;
     std::uint64_t moved = 0;
@@ -301,7 +301,7 @@ class compiler {
     give_place_back(e.block, block);
   }
 
-  // A mapping goes when its last part does.
+  // A mapping ends when its last part is unmapped.
   void unmap(const event_row& e) {
     const auto found = live_.find(e.block);
     if (found == live_.end() || !found->second.mapped) return;

@@ -51,7 +51,7 @@ inline constexpr std::size_t most_routes = 64;
 struct replay_op {
   std::uint64_t size = 0;
   std::uint32_t place = 0;
-  // Reallocate: the old block's place; allocations and touch: pages that were written
+  // Reallocate: the old block's place; allocations and touch: pages that were written.
   std::uint32_t other = 0;
   std::uint32_t order = 0;  // in the recording: its row / order_step
   replay_kind kind = replay_kind::free;
