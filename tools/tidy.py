@@ -3,8 +3,8 @@
 """Runs clang-tidy over src/, cli/ and profiler/; what was clean and has not changed since is not read again.
 
 Usage: tidy.py CLANG_TIDY BUILD_FOLDER [COMMIT]
-With COMMIT, only what differs from it is read: each source that changed, and for each header that changed one source
-that includes it; everything, where a .clang-tidy changed. BUILD_FOLDER holds compile_commands.json. What was clean is
+With COMMIT, only what differs from it in more than comments is read: each source that changed, and for each header that
+changed one source that includes it; everything, where a .clang-tidy changed. BUILD_FOLDER holds compile_commands.json. What was clean is
 kept in BUILD_FOLDER/tidy/, one empty file named by the hash of all that decides the outcome: the sources, the project's
 headers they include, .clang-tidy, the compiler's command and clang-tidy's version.
 
@@ -67,11 +67,33 @@ def arguments_of(entry):
     return tuple(kept)
 
 
+def code_of(text):
+    """The words of a C++ file's text without its comments, and the lines that tell clang-tidy something; None: not known."""
+    command = ["c++", "-fpreprocessed", "-dD", "-E", "-P", "-x", "c++", "-"]
+    try:
+        code = subprocess.run(command, input=text, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return code.split(), [line for line in text.splitlines() if b"NOLINT" in line]
+
+
+def differs_in_code(path, commit):
+    """Whether a file differs from the commit in more than comments, as far as is known."""
+    if path.suffix not in (".cpp", ".hpp"):
+        return True
+    name = f"{commit}:{path.relative_to(ROOT)}"
+    before = subprocess.run(["git", "show", name], cwd=ROOT, capture_output=True, check=False)
+    code = code_of(path.read_bytes())
+    return before.returncode != 0 or code is None or code != code_of(before.stdout)
+
+
 def changed_since(commit):
-    """The project's files that differ from the commit, those that git does not know yet among them."""
+    """The project's files that differ in more than comments from the commit, those that git does not know yet among them."""
     words = (["diff", "--name-only", "--diff-filter=d", commit], ["ls-files", "--others", "--exclude-standard"])
     lists = [subprocess.run(["git", *each], cwd=ROOT, capture_output=True, text=True, check=True).stdout for each in words]
-    return {ROOT / name for each in lists for name in each.splitlines()}
+    files = {ROOT / name for each in lists for name in each.splitlines()}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return {path for path, differs in zip(files, pool.map(lambda each: differs_in_code(each, commit), files)) if differs}
 
 
 def sources_that_show(changed, sources):
