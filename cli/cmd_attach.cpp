@@ -149,7 +149,7 @@ int attach(pid_t program, const attach_arguments& arguments) {
 }  // namespace
 
 int cmd_attach(const std::vector<std::string>& words) {
-  CLI::App app{"Record a program that runs already, without stopping it.", "attach"};
+  CLI::App app{"Record a program that runs already; one of its threads is stopped for moments.", "attach"};
   attach_arguments arguments;
   set_usage(app, "tarn attach [OPTIONS] PID");
   app.add_option("pid", arguments.process, "The process")->required()->option_text("PID");

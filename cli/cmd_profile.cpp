@@ -44,12 +44,12 @@ using profiler::recording_settings;
 
 constexpr const char* profile_footer =
     "Examples:\n"
-    "  tarn profile -- ./server --port 80          sampled: a few per cent of time; writes tarn-server-PID.prof\n"
-    "  tarn profile --mode full -- ./batch in.dat  every call: exact counts, peak and leaks; up to half as slow again\n"
+    "  tarn profile -- ./server --port 80          sampled: about 5 % more time; writes tarn-server-PID.prof\n"
+    "  tarn profile --mode full -- ./batch in.dat  every call: exact counts, peak and leaks; 1.1 to 4 times the time\n"
     "  tarn profile --mode faults -- ./go-program  page faults alone: static programs and other runtimes, too\n"
     "  tarn report tarn-server-4711.prof           the profile as one page\n"
     "\n"
-    "The program's input, output, signals and exit status are its own; what tarn has to say goes to stderr.\n"
+    "The program's input, output, signals and exit status are its own; tarn's messages go to stderr.\n"
     "Each process that allocates much leaves a file of its own. Nothing is sent anywhere; only where DEBUGINFOD_URLS\n"
     "names servers, they are asked for debugging information by build-id.\n"
     "Exit codes: the program's; 125 tarn refuses, 126 not executable, 127 not found.\n"

@@ -24,7 +24,7 @@ namespace tarn::cli {
 namespace {
 
 constexpr const char* help_text =
-    "tarn: a memory allocator for C++ programs on Linux\n"
+    "tarn: a memory toolkit for C and C++ programs on Linux\n"
     "\n"
     "Usage: tarn COMMAND ...\n"
     "\n"
