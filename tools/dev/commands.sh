@@ -12,7 +12,7 @@ dev_help() {
                                     `tarn compare`, e.g. -n 5
   test [--long]                     check, build and test: unit, stress and death tests, the guarantees, real
                                     programs, and the first two under sanitizers; clang-tidy reads what the
-                                    last ten commits changed, or what differs from TARN_BASE=COMMIT. --long adds
+                                    last ten commits changed, or what differs from TIDY_BASE=COMMIT. --long adds
                                     what takes hours, and clang-tidy on everything
   build [PRESET]                    build a preset into build/PRESET: release (the default: the libraries and
                                     the command), dev, bench, asan-ubsan, tsan
@@ -134,10 +134,10 @@ check_tidy() {
   python3 tools/tidy.py "$(llvm_tool clang-tidy)" build/dev "$@"
 }
 
-# The commit from which on changes are new to a clone: TARN_BASE where it is set, or else the tenth before this one.
+# The commit from which on changes are new to a clone: TIDY_BASE where it is set, or else the tenth before this one.
 # Nothing where the history does not reach so far, as in a shallow clone.
 base_commit() {
-  git rev-parse --quiet --verify "${TARN_BASE:-HEAD~10}^{commit}"
+  git rev-parse --quiet --verify "${TIDY_BASE:-HEAD~10}^{commit}"
 }
 
 check_headers() {
