@@ -130,7 +130,9 @@ void process_model::fill_times(profile& into) const {
     timed.small_ns += figures.malloc_ns - large;
     timed.small_variance += figures.malloc_variance;
   }
-  const time_total total = total_time(timed, clock_);
+  // The last counters cover the same processes: this one and its small children.
+  const counter_row charged = into.counters.empty() ? counter_row{} : into.counters.back();
+  const time_total total = total_time(timed, clock_, {charged.user_ns, charged.system_ns});
   double all_ns = 0;
   for (std::size_t index = 0; index < sites_.size(); ++index) {
     site_figures& figures = into.sites[index].figures;

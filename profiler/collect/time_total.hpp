@@ -11,6 +11,11 @@
 // much is not known. The factor applies to the other calls. Clock samples are of user space: they are assumed to
 // contain half of the large blocks' time, with an uncertainty of the other half.
 //
+// Samples may be missing: the kernel starts each thread at the beginning of a period, so one that ends within its
+// first period has no sample; records are lost where a buffer is full; the kernel may throttle the clock. So the
+// time that the samples stand for is compared with the user time that the kernel has charged. Malloc may have any
+// share of what they do not cover.
+//
 // Any thread.
 #pragma once
 
@@ -35,11 +40,17 @@ struct timed_total {
   double large_ns = 0;
 };
 
+// The processor time of the same processes, as charged by the kernel. 0: not known; then the samples count as complete.
+struct charged_time {
+  double user_ns = 0;
+  double system_ns = 0;
+};
+
 struct time_total {
   double factor = 1;      // multiplies the times of calls for small blocks
   double clock_part = 0;  // weight of the clock's figure; 0: timed calls alone, 1: clock alone
   // Standard errors of the time for small blocks, as shares of it. The clock's error is independent in each
-  // recording; the systematic error of timed calls is the same in all of them.
+  // recording; those of timed calls and of time without samples are the same in all of them.
   double clock_error = 0;
   double systematic_error = 0;
 };
@@ -47,6 +58,6 @@ struct time_total {
 // Standard error of timed calls as measured on 15 programs; docs/design/0023-estimators.md.
 inline constexpr double timed_calls_error = 0.35;
 
-time_total total_time(const timed_total& timed, const clock_counts& clock);
+time_total total_time(const timed_total& timed, const clock_counts& clock, const charged_time& charged = {});
 
 }  // namespace tarn::profiler

@@ -141,14 +141,10 @@ class loader {
     p.malloc_time = {};
     const auto time = p.meta.find("malloc_time");
     if (time != p.meta.end() && time->is_object()) {
-      p.malloc_time = {number_in(*time, "clock_part"),
-                       number_in(*time, "factor"),
-                       std::min(1.0, number_in(*time, "clock_error")),
-                       std::min(1.0, number_in(*time, "systematic_error")),
-                       number_in(*time, "ns"),
-                       number_in(*time, "samples"),
-                       number_in(*time, "in_malloc"),
-                       number_in(*time, "in_recorder"),
+      p.malloc_time = {number_in(*time, "clock_part"),  number_in(*time, "factor"),
+                       number_in(*time, "clock_error"), number_in(*time, "systematic_error"),
+                       number_in(*time, "ns"),          number_in(*time, "samples"),
+                       number_in(*time, "in_malloc"),   number_in(*time, "in_recorder"),
                        number_in(*time, "clock_ns")};
     }
     p.other_faults = number_in(p.meta, "other_faults");

@@ -92,15 +92,41 @@ int main(int, char** words) {
 }
 """
 
+# The same work, but all calls of malloc are in threads that end before the clock's first period does.
+SHORT_THREADS = STEP + """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static unsigned long sum;
+static void* allocate(void*) {
+  for (int round = 0; round < 500; ++round) {
+    char* volatile block = (char*)malloc(64);
+    block[0] = 1;
+    sum += block[0];
+    free(block);
+  }
+  return nullptr;
+}
+int main(int, char** words) {
+  const long rounds = atol(words[1]);
+  for (long round = rounds; round > 0; --round) sum = work(sum + round, PROGRAM_STEPS);
+  for (long thread = rounds / 500; thread > 0; --thread) {
+    pthread_t id;
+    if (pthread_create(&id, nullptr, allocate, nullptr) != 0 || pthread_join(id, nullptr) != 0) return 1;
+  }
+  printf("%lu\\n", sum);
+}
+"""
+
 
 class malloc_time(ProfileBase):
     def setUp(self):
         super().setUp()
         self.flags = ["-O2", "-fno-builtin", *(f"-D{part.upper()}_STEPS={steps}" for part, steps in STEPS.items())]
 
-    def program(self, malloc=MALLOC):
+    def program(self, malloc=MALLOC, program=PROGRAM):
         library = self.compile("libsteps.so", malloc, *self.flags, "-shared", "-fPIC")
-        return self.compile("program", PROGRAM, *self.flags, "-x", "none", library, "-Wl,-rpath," + self.folder)
+        return self.compile("program", program, *self.flags, "-pthread", "-x", "none", library, "-Wl,-rpath," + self.folder)
 
     def recorded(self, program, rounds=ROUNDS, **more):
         """The recording's meta; the time in malloc is the known part within its margin, whichever way it was taken."""
@@ -135,6 +161,9 @@ class malloc_time(ProfileBase):
         margin = 4 * (SHARE * (1 - SHARE) / samples) ** 0.5 + 0.02
         self.assertAlmostEqual(time["in_malloc"] / samples, SHARE, delta=margin)
         self.assertFalse([one for one in meta["refused"] if "timed calls" in one])
+
+    def test_threads_too_short_for_a_sample_are_uncertain_and_not_free(self):
+        self.recorded(self.program(program=SHORT_THREADS))
 
     def test_a_malloc_in_a_large_library_by_timed_calls(self):
         if not sees_faults()[0]:

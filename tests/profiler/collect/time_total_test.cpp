@@ -75,6 +75,35 @@ TEST(time_total, timed_calls_that_tell_far_too_little_weigh_no_more_than_ones_th
   EXPECT_LT(total.factor * 1.2 * ms, 3.5 * ms);
 }
 
+// Threads that end within their first period have no samples: the program's samples are then those of its other
+// threads, none in malloc.
+TEST(time_total, time_without_samples_may_all_be_mallocs) {
+  const time_total total = total_time({500 * ms, 0, 0}, samples(1000, 0), {1000 * ms, 10 * ms});
+  EXPECT_LT(total.clock_part, 0.5);
+  const double told = total.factor * 500 * ms;
+  EXPECT_NEAR(told, 500 * ms, 1.96 * error_of(total) * told);
+  EXPECT_LT(total.clock_error, 0.01) << "threads without samples are without samples in each recording";
+}
+
+// Lost records: those that have arrived stand for the others.
+TEST(time_total, half_of_the_samples_have_the_share_of_all) {
+  const time_total total = total_time({300 * ms, 0, 0}, samples(1000, 500), {1000 * ms, 10 * ms});
+  const double by_clock = 500 * ms;
+  EXPECT_GT(total.factor * 300 * ms, 300 * ms);
+  EXPECT_NEAR(total.factor * 300 * ms, total.clock_part * by_clock + (1 - total.clock_part) * 300 * ms,
+              10 * ms);
+}
+
+TEST(time_total, samples_of_the_whole_user_time_lack_nothing) {
+  const clock_counts clock = samples(2000, 600);
+  const time_total unknown = total_time({300 * ms, 0, 0}, clock);
+  for (const double user : {900 * ms, 1000 * ms, 1008 * ms, 1050 * ms}) {
+    const time_total total = total_time({300 * ms, 0, 0}, clock, {user, 500 * ms});
+    EXPECT_EQ(total.factor, unknown.factor) << user / ms;
+    EXPECT_EQ(total.systematic_error, unknown.systematic_error);
+  }
+}
+
 TEST(time_total, the_best_figure_lies_between_both_and_is_better_than_each) {
   const time_total total = total_time({10 * ms, 0, 0}, samples(200, 30));  // 15 ms
   EXPECT_GT(total.factor, 1.1);
