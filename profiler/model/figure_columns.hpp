@@ -53,6 +53,11 @@ inline constexpr std::array figure_columns = {
 };
 static_assert(sizeof(site_figures) == figure_columns.size() * sizeof(double), "a member is missing above");
 
+constexpr bool is_variance(const figure_column& one) {
+  return one.member == &site_figures::allocations_variance || one.member == &site_figures::bytes_variance ||
+         one.member == &site_figures::faults_variance || one.member == &site_figures::malloc_variance;
+}
+
 struct counter_column {
   const char* name;
   double counter_row::*member;

@@ -27,7 +27,7 @@ std::vector<memory_part> read_memory_parts(const table& rows) {
   const auto& name = rows.text("name");
   const auto& site = rows.whole("site");
   const reals bytes = figures_in(rows, "bytes");
-  const reals variance = figures_in(rows, "variance");
+  const reals variance = figures_in(rows, "variance", variance_of);
   std::vector<memory_part> read;
   for (std::size_t row = 0; row < rows.rows; ++row) {
     const auto at = static_cast<std::uint32_t>(std::min(site[row], most));

@@ -234,7 +234,7 @@ class loader {
     }
     // Each column is released once it was read: a table of many sites is as large as the sites themselves.
     for (const figure_column& each : figure_columns) {
-      const reals values = figures_in(rows, each.name);
+      const reals values = figures_in(rows, each.name, is_variance(each) ? variance_of : figure_of);
       for (std::size_t row = 0; row < rows.rows; ++row) sites_[row].figures.*each.member = values[row];
       std::erase_if(rows.columns, [&each](const column& one) { return one.name == each.name; });
     }

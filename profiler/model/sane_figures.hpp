@@ -14,10 +14,15 @@ inline constexpr double most_figure = 1e15;
 // 0 for NaN, negative values and values above most_figure.
 inline double figure_of(double value) { return value >= 0 && value <= most_figure ? value : 0; }
 
-// The values of a column; zeros if the file of an older version does not have it.
-inline reals figures_in(const table& rows, std::string_view name) {
+// A variance is a square, and is not converted to an integer.
+inline double variance_of(double value) {
+  return value >= 0 && value <= most_figure * most_figure ? value : 0;
+}
+
+// The values of a column; zeros if the file of an older version does not have it. `sane`: figure_of or variance_of.
+inline reals figures_in(const table& rows, std::string_view name, double (*sane)(double) = figure_of) {
   reals values = rows.has(name) ? rows.real(name) : reals(rows.rows);
-  for (double& value : values) value = figure_of(value);
+  for (double& value : values) value = sane(value);
   return values;
 }
 

@@ -11,11 +11,6 @@ namespace tarn::profiler {
 
 namespace {
 
-bool is_variance(const figure_column& one) {
-  return one.member == &site_figures::allocations_variance || one.member == &site_figures::bytes_variance ||
-         one.member == &site_figures::faults_variance || one.member == &site_figures::malloc_variance;
-}
-
 double untouched_bytes(const site_figures& figures) {
   return sane_figure(figures.checked_bytes - figures.resident_bytes);
 }

@@ -139,6 +139,24 @@ TEST(profile, what_refers_to_nothing_is_left_out_and_told) {
   EXPECT_NE(again.damage.find("3 rows refer"), std::string::npos) << again.damage;
 }
 
+// 32 ms, or 32 MiB, are a usual standard error of a program of some seconds; its square exceeds all other figures.
+TEST(profile, variances_of_large_figures_come_back_from_the_file) {
+  scratch_file file;
+  profile p = synthetic_profile({.sites = 2});
+  for (const figure_column& each : figure_columns) {
+    if (is_variance(each)) p.sites[1].figures.*each.member = 4e18;
+  }
+  p.memory.parts.push_back({0, "live", "", 1, 1e10, 1e17});
+  {
+    table_writer writer(file.path());
+    store_profile(writer, p);
+  }
+  const profile again = load_profile(file.path());
+  EXPECT_EQ(again.sites[1].figures.malloc_variance, 4e18);
+  EXPECT_EQ(again.sites[1].figures.bytes_variance, 4e18);
+  EXPECT_EQ(again.memory.parts.back().variance, 1e17);
+}
+
 TEST(profile, figures_that_no_view_can_show_become_zero) {
   scratch_file file;
   profile p = synthetic_profile();
