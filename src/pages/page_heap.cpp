@@ -55,6 +55,7 @@ span* page_heap::new_span_locked() {
 
 void page_heap::recycle_struct_locked(span* s) {
   s->pages = 0;
+  s->guarded_sides = 0;
   s->previous = nullptr;
   s->state.store(span_state::purging, std::memory_order_relaxed);
   s->next = spare_structs_;
@@ -97,6 +98,7 @@ void page_heap::coalesce_locked(span* s) {
     s->start = before->start;
     s->pages += before->pages;
     s->dirty_pages += before->dirty_pages;
+    s->guarded_sides |= before->guarded_sides;
     recycle_struct_locked(before);
   }
   if (span* after = map_.span_of(s->end());
@@ -105,9 +107,24 @@ void page_heap::coalesce_locked(span* s) {
     remove_locked(after);
     s->pages += after->pages;
     s->dirty_pages += after->dirty_pages;
+    s->guarded_sides |= after->guarded_sides;
     recycle_struct_locked(after);
   }
   insert_locked(s);
+}
+
+// `rest` was the end of `s`: it lies in the same mapping, and a guard behind it is no longer behind `s`.
+void page_heap::inherit_mapping(span* s, span* rest) {
+  rest->own_mapping = s->own_mapping;
+  rest->guarded_sides = s->guarded_sides & guard_behind;
+  s->guarded_sides &= guard_before;
+}
+
+// The span of the heap that `address`, the first or last byte of a span's neighbour, belongs to. Null: the address does
+// not belong to the heap, or its span is being unmapped.
+span* page_heap::span_around(std::uintptr_t address) const {
+  span* const s = map_.span_of(address);
+  return s != nullptr && s->contains(address) ? s : nullptr;
 }
 
 // Cuts `s`, which is in no list, to its first `pages` pages and returns the rest, also in no list. Requires: a span
@@ -132,7 +149,7 @@ span* page_heap::cut_locked(span* s, std::size_t pages) {
     rest->dirty_pages = static_cast<std::uint32_t>(map_.count_dirty(rest->start, rest->pages));
     s->dirty_pages -= rest->dirty_pages;
   }
-  rest->own_mapping = s->own_mapping;
+  inherit_mapping(s, rest);
   return rest;
 }
 
@@ -283,6 +300,7 @@ bool page_heap::extend(span* s, std::size_t pages) {
     if (after->pages > more) coalesce_locked(cut_locked(after, more));
     s->pages = static_cast<std::uint32_t>(pages);
     s->dirty_pages += after->dirty_pages;
+    s->guarded_sides |= after->guarded_sides;
     recycle_struct_locked(after);
     map_.set_ends(s);
     account_in_use(static_cast<std::ptrdiff_t>(more));
@@ -300,7 +318,7 @@ bool page_heap::shrink(span* s, std::size_t pages) {
     rest->start = s->start + (pages << page_shift);
     rest->pages = static_cast<std::uint32_t>(s->pages - pages);
     rest->dirty_pages = s->dirty_pages;
-    rest->own_mapping = s->own_mapping;
+    inherit_mapping(s, rest);
     s->pages = static_cast<std::uint32_t>(pages);
     map_.set_ends(s);
     map_.set_ends(rest);
@@ -324,7 +342,7 @@ span* page_heap::split(span* s, std::size_t pages) {
   } else {
     rest->dirty_pages = 0;
   }
-  rest->own_mapping = s->own_mapping;
+  inherit_mapping(s, rest);
   rest->owner.store(s->owner.load(std::memory_order_relaxed), std::memory_order_relaxed);
   rest->state.store(s->state.load(std::memory_order_relaxed), std::memory_order_relaxed);
   s->pages = static_cast<std::uint32_t>(pages);
@@ -348,32 +366,36 @@ page_heap_stats page_heap::stats() {
   return out;
 }
 
+// Whether a free span is as the invariants demand. Beside it lies a guard, or a span that begins where it ends.
+bool page_heap::is_sound(const span* s, std::size_t bin) const {
+  const span* const before = span_around(s->start - 1);
+  const span* const after = span_around(s->end());
+  if (s->state.load(std::memory_order_relaxed) != span_state::free || free_spans::bin_of(s->pages) != bin ||
+      map_.span_of(s->start) != s || map_.span_of(s->end() - 1) != s)
+    return false;
+  if (before != nullptr && (before->end() != s->start || (s->guarded_sides & guard_before) != 0))
+    return false;
+  if (after == nullptr) return true;
+  if (after->start != s->end() || (s->guarded_sides & guard_behind) != 0) return false;
+  return s->dirty_pages == 0 || after->state.load(std::memory_order_relaxed) != span_state::free ||
+         !may_join(s, after);
+}
+
 void page_heap::validate() {
   os::lock_guard guard(lock_);
   std::size_t dirty = 0;
   for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
+    for (const span* s = free_.bin(free_spans::half::clean, bin).front(); s != nullptr; s = s->next) {
+      if (s->dirty_pages != 0 || !is_sound(s, bin)) __builtin_trap();
+    }
     for (const span* s = free_.dirty_bin(bin).front(); s != nullptr; s = s->next) {
       dirty += s->dirty_pages;
-      const span* after = map_.span_of(s->end());
-      const bool sound =
-          s->state.load(std::memory_order_relaxed) == span_state::free && s->dirty_pages != 0 &&
-          free_spans::bin_of(s->pages) == bin && map_.span_of(s->start) == s &&
-          map_.span_of(s->end() - 1) == s && map_.count_dirty(s->start, s->pages) == s->dirty_pages &&
-          (after == nullptr || after->start != s->end() ||
-           after->state.load(std::memory_order_relaxed) != span_state::free || !may_join(s, after));
-      if (!sound) __builtin_trap();
+      if (s->dirty_pages == 0 || map_.count_dirty(s->start, s->pages) != s->dirty_pages || !is_sound(s, bin))
+        __builtin_trap();
     }
   }
   if (dirty != free_dirty_.load(std::memory_order_relaxed)) __builtin_trap();
   if (in_use_.load(std::memory_order_relaxed) + free_pages_ + purging_pages_ != reserved_) __builtin_trap();
-  for (const span* r = reservations_.front(); r != nullptr && purging_pages_ == 0; r = r->next) {
-    for (std::uintptr_t at = r->start; at < r->end();) {
-      const span* const s = map_.span_of(at);
-      if (s == nullptr || s->start != at || s->pages == 0 || s->end() > r->end() || s->own_mapping)
-        __builtin_trap();
-      at = s->end();
-    }
-  }
 }
 
 }  // namespace tarn

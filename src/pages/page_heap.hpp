@@ -13,8 +13,11 @@
 //   - the page map has no span for address space that has been unmapped: the system may give it to anybody;
 //   - the page map entries of the first and the last page of every span in F lead to the span;
 //   - a span in use with dirty_pages == 0 has only clean pages, as when it was handed out.
-//   - each page of a listed reservation (reservations_) belongs to one span without own_mapping.
-// validate() checks the first and the last; the second and the fifth for dirty spans.
+//   - a guard that span::guarded_sides names is inaccessible and belongs to the page heap, and no span lies behind it;
+//   - where a span in a reservation has no guard beside it, its neighbour is a span, or is being unmapped, or the system
+//     has refused the guard. Only beside a span or a guard is a part unmapped (hole_beside_neighbours()): a thread that
+//     unmaps a part, and makes the guards at its ends without the lock, so never has another one beside it.
+// validate() checks the first and the sixth for free spans; the second and the fifth for dirty ones.
 //
 // Decay. A page that is freed becomes `young`. Each period purges the free pages that are `old` and makes the young
 // ones old, so idle memory is purged after one to two periods, whatever its neighbours do. Pages that the system
@@ -29,9 +32,9 @@
 #include "os/mutex.hpp"
 #include "pages/first_touch.hpp"
 #include "pages/free_spans.hpp"
+#include "pages/hole.hpp"
 #include "pages/metadata_arena.hpp"
 #include "pages/page_map.hpp"
-#include "pages/reservations.hpp"
 #include "pages/span.hpp"
 
 namespace tarn {
@@ -133,8 +136,7 @@ class page_heap {
   }
   [[nodiscard]] page_heap_stats stats();
 
-  // Walks the dirty free spans and the reservations, and traps if one of the invariants listed above does not hold. For
-  // tests.
+  // Walks the free spans, and traps if one of the invariants listed above does not hold. For tests.
   void validate();
 
   os::mutex& lock() { return lock_; }
@@ -150,6 +152,8 @@ class page_heap {
   span* take_locked(std::size_t pages, std::size_t alignment, source from, use how, std::size_t most_looks);
   span* take(std::size_t pages, std::size_t alignment, span_state state, source from, use how,
              std::size_t most_looks = free_spans::look_limit);
+  static void inherit_mapping(span* s, span* rest);
+  [[nodiscard]] span* span_around(std::uintptr_t address) const;
   span* cut_locked(span* s, std::size_t pages);
   void insert_locked(span* s);
   void remove_locked(span* s);
@@ -168,6 +172,7 @@ class page_heap {
                                    std::uintptr_t near);
   os::guarded_range reserve_step(std::size_t least);
   static bool is_whole(const span* s);
+  [[nodiscard]] bool is_sound(const span* s, std::size_t bin) const;
   void set_span_backing(span* s, page_backing backing);
   void account_in_use(std::ptrdiff_t pages) {
     in_use_.store(static_cast<std::size_t>(
@@ -195,7 +200,9 @@ class page_heap {
   [[nodiscard]] bool is_at_border(const span* s) const;
   departure settle_locked(span* s);
   departure begin_unmap_locked(span* s, const hole& range);
-  void end_unmap_locked(span* s, bool guarded);
+  void end_unmap_locked(span* s);
+  [[nodiscard]] hole hole_beside_neighbours(const span* s) const;
+  void put_guard_beside_locked(std::uintptr_t address, std::uint8_t side);
   void put_back(const departure& leaving);
   bool unmap(const departure& leaving);
   std::size_t unmap_idle();
@@ -233,7 +240,6 @@ class page_heap {
   span* spare_structs_ = nullptr;  // guarded by lock_: unused span structures, linked by next
   std::size_t spare_count_ = 0;    // guarded by lock_
   std::size_t reserved_ = 0;       // guarded by lock_; pages
-  reservations reservations_;      // guarded by lock_
   // Guarded by lock_: the end of the newest reservation if it can be extended, or 0; and where that one began.
   std::uintptr_t newest_end_ = 0;
   std::uintptr_t newest_start_ = 0;

@@ -136,17 +136,15 @@ bool page_heap::add_reservation(const os::guarded_range& range) {
 
 void page_heap::add_reservation_locked(const os::guarded_range& range) {
   const std::uintptr_t start = address_of(range.start);
-  if (range.extends) {
-    reservations_.extend(start, range.bytes);
-  } else if (range.guarded) {
-    span* const described = new_span_locked();
-    set_range(described, start, range.bytes, false);
-    reservations_.add(described);
+  // The guard at which the newest reservation ended is memory now.
+  if (span* const before = range.extends ? span_around(start - 1) : nullptr) {
+    before->guarded_sides &= guard_before;
   }
   newest_end_ = range.guarded ? range.end() : 0;
   newest_start_ = start;
   span* const s = new_span_locked();
   set_range(s, start, range.bytes, false);
+  if (range.guarded) s->guarded_sides = range.extends ? guard_behind : guard_before | guard_behind;
   reserved_ += s->pages;
   touch_.reserved_locked(start, range.bytes);
   coalesce_locked(s);

@@ -214,7 +214,7 @@ void page_heap::after_fork_in_child() {
       span* const lost = s;
       s = s->next;
       os::lock_guard guard(lock_);
-      end_unmap_locked(lost, false);
+      end_unmap_locked(lost);
     } else {
       purge_whole(s);
       s = end_purge(s, 0);

@@ -28,9 +28,9 @@ bool can_reserve(std::size_t bytes) {
 }
 
 // Turns free memory into a guard; its content goes, since the guard becomes memory again if the reservation becomes longer.
-// False: the system refuses, and there is no guard.
+// False: the range is empty, or the system refuses, and there is no guard.
 bool make_guard(std::uintptr_t start, std::uintptr_t end) {
-  if (end <= start) return true;
+  if (end <= start) return false;
   void* const memory = reinterpret_cast<void*>(start);
   if (os::purge_free(memory, end - start) && os::forbid_access(memory, end - start)) return true;
   os::release(memory, end - start);
@@ -42,10 +42,7 @@ bool make_guard(std::uintptr_t start, std::uintptr_t end) {
 // Whether the addresses on at least one side of the span do not belong to the heap, so that unmapping it splits no
 // mapping.
 bool page_heap::is_at_border(const span* s) const {
-  const span* const before = map_.span_of(s->start - 1);
-  const span* const after = map_.span_of(s->end());
-  return before == nullptr || !before->contains(s->start - 1) || after == nullptr ||
-         !after->contains(s->end());
+  return span_around(s->start - 1) == nullptr || span_around(s->end()) == nullptr;
 }
 
 // Makes `s`, which is in no list, free and joins it with its neighbours. If the result need not stay mapped, returns it
@@ -72,16 +69,18 @@ page_heap::departure page_heap::begin_unmap_locked(span* s, const hole& range) {
 }
 
 // The span, in purging_, has left the heap.
-void page_heap::end_unmap_locked(span* s, bool guarded) {
+void page_heap::end_unmap_locked(span* s) {
   purging_.remove(s);
   purging_pages_ -= s->pages;
   reserved_ -= s->pages;
   s->owner.store(nullptr, std::memory_order_relaxed);
-  for (span *unused = s->own_mapping ? s : reservations_.remove(s, guarded), *next = nullptr;
-       unused != nullptr; unused = next) {
-    next = unused->next;
-    recycle_struct_locked(unused);
-  }
+  recycle_struct_locked(s);
+}
+
+// A guard lies on this side of the span to which `address` belongs. There is no such span in a forked child whose parent's
+// other threads were unmapping.
+void page_heap::put_guard_beside_locked(std::uintptr_t address, std::uint8_t side) {
+  if (span* const s = span_around(address)) s->guarded_sides |= side;
 }
 
 // The system refuses to unmap the span: purges it and makes it free again.
@@ -110,14 +109,17 @@ bool page_heap::unmap(const departure& leaving) {
     put_back(leaving);
     return false;
   }
-  const bool guard_before = make_guard(range.start, range.unmapped_start);
-  const bool guard_behind = make_guard(range.unmapped_end, range.end);
+  const bool guarded_before = make_guard(range.start, range.unmapped_start);
+  const bool guarded_behind = make_guard(range.unmapped_end, range.end);
   os::lock_guard guard(lock_);
   returned_ += std::size_t{s->dirty_pages} << page_shift;
-  // What is left before the hole can become longer again.
-  const bool is_left = range.unmapped_start > range.start && guard_before;
-  if (leaving.is_newest && newest_end_ == 0 && is_left) newest_end_ = range.start;
-  end_unmap_locked(s, guard_before && guard_behind);
+  end_unmap_locked(s);
+  if (guarded_before) {
+    put_guard_beside_locked(range.start - 1, guard_behind);
+    // What is left before the hole can become longer again.
+    if (leaving.is_newest && newest_end_ == 0) newest_end_ = range.start;
+  }
+  if (guarded_behind) put_guard_beside_locked(range.end, guard_before);
   return true;
 }
 
@@ -155,6 +157,16 @@ std::size_t page_heap::unmap_idle() {
 
 // ---- parts of reservations ----
 
+// The part of the free span `s` that can be unmapped; of 0 bytes if there is none. A neighbour that another thread is
+// unmapping may get its guard at any moment, on either side of the border: beside it, nothing is unmapped.
+hole page_heap::hole_beside_neighbours(const span* s) const {
+  const hole h = hole_in(s);
+  if (h.bytes() == 0) return h;
+  const bool known_before = (s->guarded_sides & guard_before) != 0 || span_around(s->start - 1) != nullptr;
+  const bool known_behind = (s->guarded_sides & guard_behind) != 0 || span_around(s->end()) != nullptr;
+  return known_before && known_behind ? h : hole{};
+}
+
 // Calls visit(span, hole) for the holes that can be made in free spans, roughly from the longest to the shortest, until it
 // returns false.
 template <class Visit>
@@ -163,7 +175,7 @@ void page_heap::visit_holes_locked(Visit visit) const {
     for (const auto half : {free_spans::half::dirty, free_spans::half::clean}) {
       for (span* s = free_.bin(half, bin).front(); s != nullptr; s = s->next) {
         if (s->own_mapping) continue;
-        const hole h = reservations_.hole_in(s);
+        const hole h = hole_beside_neighbours(s);
         if (h.bytes() != 0 && !visit(s, h)) return;
       }
     }
@@ -195,7 +207,7 @@ page_heap::departure page_heap::begin_longest_locked(std::size_t most) {
   if (const std::uintptr_t first = align_up(found.start, huge_page_size);
       first < found.end && most < found.end - first) {
     coalesce_locked(cut_locked(s, (first + most - s->start) >> page_shift));
-    found = reservations_.hole_in(s);
+    found = hole_in(s);
   }
   if (found.start != s->start) {
     span* const front = s;

@@ -32,10 +32,13 @@ enum class span_state : std::uint8_t {
   arena,    // pages of an arena
   buffer,   // one buffer of a buffer pool
   kept,     // whole and backed, waiting for the next buffer of its pool
-  // Being unmapped by the page heap, whose page map does not lead to it any more; or the description of a reservation
-  // (reservations.hpp).
+  // Being unmapped by the page heap, whose page map does not lead to it any more.
   no_memory,
 };
+
+// At which ends of a span a guard of its reservation lies: bits of span::guarded_sides.
+inline constexpr std::uint8_t guard_before = 1;
+inline constexpr std::uint8_t guard_behind = 2;
 
 struct span;
 
@@ -68,6 +71,8 @@ struct alignas(separation) span {
   std::atomic<span_state> state{span_state::free};
   // It lies in a mapping made for one large block: when it is free, its address space is unmapped too.
   bool own_mapping = false;
+  // Whether the guard_bytes before `start` and behind end() are guards that belong to the page heap. Guarded by its lock.
+  std::uint8_t guarded_sides = 0;
   // pooled: number of the last walk that looked for idle pages in it, and free_objects at that time; 0 once a slot has
   // been handed out since.
   std::uint8_t looked_at = 0;
