@@ -36,8 +36,8 @@ void timed_calls::shorten(double ns_each, double least_part) noexcept {
   weight2_ns -= less * weight2;
 }
 
-estimate time_of_calls(const timed_calls& timed, double calls, double calls_variance, double otherwise) {
-  if (timed.weight <= 0) return {calls * otherwise, calls_variance * otherwise * otherwise};
+estimate time_of_calls(const timed_calls& timed, double calls, double otherwise) {
+  if (timed.weight <= 0) return {calls * otherwise, 0};
   const double mean = timed.mean();
   const double residuals =
       std::max(0.0, timed.weight2_ns2 - 2 * mean * timed.weight2_ns + mean * mean * timed.weight2);
@@ -45,7 +45,7 @@ estimate time_of_calls(const timed_calls& timed, double calls, double calls_vari
   // Finite population correction: with every call timed, the sampling variance is 0.
   const bool stand_for_more = timed.weight2 > timed.weight;
   const double left_out = stand_for_more ? 1 : std::clamp(1 - timed.weight / std::max(calls, 1.0), 0.0, 1.0);
-  return {calls * mean, scale * scale * residuals * left_out + calls_variance * mean * mean};
+  return {calls * mean, scale * scale * residuals * left_out};
 }
 
 void largest_calls::add(const call& one) noexcept {

@@ -41,9 +41,9 @@ struct estimate {
   double variance = 0;
 };
 
-// The time of `calls` calls; `calls_variance` is the variance of that number. `otherwise`: the mean time per call
-// to assume if no call was timed.
-estimate time_of_calls(const timed_calls& timed, double calls, double calls_variance, double otherwise);
+// The time of `calls` calls. `otherwise`: the mean time per call to assume if no call was timed. The variance is that of
+// the mean; that of the number of calls is not in it.
+estimate time_of_calls(const timed_calls& timed, double calls, double otherwise);
 
 // Keeps the calls with the largest weight * time of a process.
 class largest_calls {

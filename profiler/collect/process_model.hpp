@@ -207,6 +207,7 @@ class process_model {
     timed_calls gets;  // timed allocations
     timed_calls gives;
     double large_ns = 0;             // time of calls whose weight is 1
+    double large_calls = 0;          // number of these
     double free_calls = 0;           // figures.frees without those of realloc
     fault_parts parts;               // the site's parts in faults of shared pages
     double sampled_allocations = 0;  // recorded allocations whose weight is above 1
@@ -223,6 +224,12 @@ class process_model {
   struct site_times {
     timed_calls gets;
     timed_calls gives;
+    double large_ns = 0;
+    double large_calls = 0;
+
+    void add(const site_times& more) noexcept;
+    // The mean time of calls for small blocks, of gets and gives together; `otherwise` if none was timed.
+    double small_mean(double otherwise) const noexcept;
   };
   static constexpr std::size_t stack_depth = 32;
   struct thread_state {

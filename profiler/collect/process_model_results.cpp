@@ -163,6 +163,7 @@ void process_model::absorb(const process_model& child) {
     to.gets.add(times[index].gets);
     to.gives.add(times[index].gives);
     to.large_ns += from.large_ns;
+    to.large_calls += from.large_calls;
     to.free_calls += from.free_calls;
     to.parts.add(from.parts);
     to.sampled_allocations += from.sampled_allocations;

@@ -59,6 +59,7 @@ void process_model::count_call(std::uint32_t site, bool release, double weight, 
     largest_calls_.add({site, release, weight, ns});
   } else {
     at.large_ns += ns;
+    at.large_calls += 1;
   }
 }
 
@@ -79,11 +80,24 @@ void process_model::free_took(std::uint32_t thread, const call_duration& took) {
   count_call(site - 1, true, weight, own_time(took, owner.last_release_pages * settings_.unmap_page_ns));
 }
 
+void process_model::site_times::add(const site_times& more) noexcept {
+  gets.add(more.gets);
+  gives.add(more.gives);
+  large_ns += more.large_ns;
+  large_calls += more.large_calls;
+}
+
+double process_model::site_times::small_mean(double otherwise) const noexcept {
+  const double calls = gets.weight + gives.weight - large_calls;
+  return calls > 0 ? std::max(0.0, gets.ns + gives.ns - large_ns) / calls : otherwise;
+}
+
 // The timed calls of all sites, with the largest single calls lowered and the cost of timing subtracted.
 std::vector<process_model::site_times> process_model::times_of_sites() const {
   std::vector<site_times> times;
   times.reserve(sites_.size());
-  for (const living_site& site : sites_) times.push_back({site.gets, site.gives});
+  for (const living_site& site : sites_)
+    times.push_back({site.gets, site.gives, site.large_ns, site.large_calls});
   for (const largest_calls::excess& one : largest_calls_.over_the_rest()) {
     site_times& at = times[one.of.site];
     (one.of.release ? at.gives : at.gets).lower(one.of.weight, one.of.ns, one.of.ns - one.ns);
@@ -103,20 +117,20 @@ void process_model::clock_sample(double ns_each, code in) noexcept {
 void process_model::fill_timed(profile& into) const {
   const std::vector<site_times> times = times_of_sites();
   site_times all;
-  for (const site_times& one : times) {
-    all.gets.add(one.gets);
-    all.gives.add(one.gives);
-  }
+  for (const site_times& one : times) all.add(one);
   const double no_call_ns = settings_.malloc_pair_ns / 2;
   const double get_ns = all.gets.weight > 0 ? all.gets.mean() : no_call_ns;
   const double give_ns = all.gives.weight > 0 ? all.gives.mean() : no_call_ns;
+  const double small_ns = all.small_mean(no_call_ns);
   for (std::size_t index = 0; index < sites_.size(); ++index) {
     site_figures& to = into.sites[index].figures;
-    const estimate gets = time_of_calls(times[index].gets, to.allocations, to.allocations_variance, get_ns);
-    const estimate gives =
-        time_of_calls(times[index].gives, sites_[index].free_calls, to.allocations_variance, give_ns);
+    const estimate gets = time_of_calls(times[index].gets, to.allocations, get_ns);
+    const estimate gives = time_of_calls(times[index].gives, sites_[index].free_calls, give_ns);
+    // The number of small blocks is uncertain; a block is allocated, and freed as often as others of the site.
+    const double calls_each = 1 + (to.allocations > 0 ? sites_[index].free_calls / to.allocations : 0);
+    const double one_small = calls_each * times[index].small_mean(small_ns);
     to.malloc_ns = gets.value + gives.value;
-    to.malloc_variance = gets.variance + gives.variance;
+    to.malloc_variance = gets.variance + gives.variance + to.allocations_variance * one_small * one_small;
   }
 }
 

@@ -462,6 +462,25 @@ void allocate_and_free(process_model& model, std::uint64_t blocks) {
   }
 }
 
+// A site of large blocks may have had small ones, too, none of them sampled: their calls are short ones.
+TEST(process_model, small_blocks_that_no_sample_has_seen_take_no_longer_than_small_blocks) {
+  process_model model(sampled());
+  allocate_and_free(model, 100);
+  profile before;
+  model.fill(before);
+  const std::uint32_t node = model.node(0, 0x2000);
+  for (std::uint64_t block = 0; block < 6; ++block) {
+    allocation_event event = allocation(1000 * (block + 100), 0x10000000 + (block << 20), 1 << 20, node);
+    event.took = {true, true, false, 100'000};
+    model.allocated(0, event);
+  }
+  profile p;
+  model.fill(p);
+  const site_figures& large = figures_of(p, node);
+  EXPECT_NEAR(large.malloc_ns, 600'000, 1000);
+  EXPECT_NEAR(large.malloc_variance, large.allocations_variance * 40 * 40, 1e-3 * large.malloc_variance);
+}
+
 TEST(process_model, the_clock_tells_how_long_malloc_took_in_all) {
   process_model model(sampled());
   allocate_and_free(model, 100);
