@@ -13,7 +13,8 @@
 //
 // Thread safety: all members except the destructor may be called by any thread.
 // Failure: std::bad_alloc, or null from the try_ forms; a constructor that throws leaves nothing behind.
-// Cost of a hit: about five instructions; of a miss, a lock and some 100 ns for up to 252 objects.
+// Cost of a hit: about six instructions in pool_of<T>(), 18 in an object_pool; of a miss, a lock and some 100 ns for up
+// to 252 objects.
 // Units: sizes are in bytes, unless a name says objects.
 #pragma once
 

@@ -21,7 +21,7 @@
 // Thread safety: all members except the destructor may be called by any thread.
 // Failure: get() throws what the factory throws, and std::bad_alloc. Giving back never fails: at worst the object is
 // destroyed.
-// Cost of get() and of giving back while the thread's array has objects or room: about ten instructions each, with no
+// Cost of get() and of giving back while the thread's array has objects or room: 20 to 25 instructions each, with no
 // lock and no atomic read-modify-write; otherwise a lock and some 50 ns, or the factory.
 // Units: bytes where a name says so, else objects; times in milliseconds.
 #pragma once
