@@ -192,12 +192,13 @@ const malloc_code_reader::file_code* malloc_code_reader::code_of(std::uint32_t p
   return known->second ? &*known->second : nullptr;
 }
 
-void malloc_code_reader::add_library(const mapped_file& mapped, std::uint32_t process,
-                                     const code_range& allocator, malloc_code& code) {
+void malloc_code_reader::add_library(const mapped_file& mapped, std::uint32_t process, bool has_allocator,
+                                     malloc_code& code) {
   const bool libc = is_libc(mapped.path);
-  const bool whole = !libc && mapped.range.overlaps(allocator);
+  const bool whole = !libc && has_allocator;
   if (libc) code.set_libc(mapped.range);
-  if (!libc && !whole && !is_cpp_library(mapped.path)) return;
+  if (whole) return code.add(mapped.range);
+  if (!libc && !is_cpp_library(mapped.path)) return;
   const file_code* file = code_of(process, mapped.path);
   if (file == nullptr) return;
   for (std::size_t index = 0; index < file->segments.size(); ++index) {
@@ -208,7 +209,6 @@ void malloc_code_reader::add_library(const mapped_file& mapped, std::uint32_t pr
     for (const code_range& range : ranges) {
       code.add({range.start - address + mapped.range.start, range.end - address + mapped.range.start});
     }
-    if (whole) code.add(mapped.range);
   }
 }
 
@@ -235,9 +235,10 @@ malloc_code malloc_code_reader::read(std::uint32_t process, const code_range& al
       unknown.set_inseparable();
       return unknown;
     }
-    add_library(mapped, process, allocator, code);
+    add_library(mapped, process, mapped.range.overlaps(allocator), code);
   }
-  return code;
+  // Malloc's file was deleted, as by an update, or this user may not read it.
+  return code.has_code_in(allocator) ? code : malloc_code{};
 }
 
 }  // namespace tarn::profiler

@@ -13,6 +13,7 @@
 // Thread safety: malloc_code may be read by any thread; malloc_code_reader belongs to one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -45,6 +46,10 @@ class malloc_code {
   void add(const code_range& range) { malloc_.push_back(range); }
   void set_libc(const code_range& range) { libc_ = range; }
   bool empty() const noexcept { return malloc_.empty(); }
+  bool has_code_in(const code_range& range) const noexcept {
+    return std::any_of(malloc_.begin(), malloc_.end(),
+                       [&range](const code_range& one) { return one.overlaps(range); });
+  }
   // Malloc is in a file that does other things as well.
   void set_inseparable() noexcept { is_inseparable_ = true; }
   bool is_inseparable() const noexcept { return is_inseparable_; }
@@ -84,8 +89,7 @@ class malloc_code_reader {
 
   static std::optional<file_code> read_file(int file);
   const file_code* code_of(std::uint32_t process, const std::string& path);
-  void add_library(const mapped_file& mapped, std::uint32_t process, const code_range& allocator,
-                   malloc_code& code);
+  void add_library(const mapped_file& mapped, std::uint32_t process, bool has_allocator, malloc_code& code);
 
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::optional<file_code>> known_;  // by device and file
 };

@@ -168,6 +168,10 @@ std::string recording::why_without_clock(const process_entry& process) const {
     return fmt::format("samples of the clock in malloc ({} has other code besides): {}", process.allocator,
                        instead);
   }
+  if (process.malloc_at && process.malloc_at->empty()) {
+    return fmt::format("samples of the clock in malloc (the code of {} cannot be read): {}",
+                       process.allocator, instead);
+  }
   return {};
 }
 

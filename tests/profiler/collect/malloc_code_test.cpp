@@ -3,14 +3,19 @@
 #include "profiler/collect/malloc_code.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <new>
+#include <string>
 
 namespace tarn::profiler {
 namespace {
@@ -77,6 +82,47 @@ TEST(malloc_code, of_this_process) {
 TEST(malloc_code, of_a_process_that_is_gone_nothing_is_known) {
   malloc_code_reader reader;
   EXPECT_TRUE(reader.read(0x7fffffff, {0x1000, 0x2000}).empty());
+}
+
+// Maps a page of code of a file that is deleted at once, as an update of a library does to running programs.
+class deleted_library {
+ public:
+  explicit deleted_library(const char* name) {
+    std::string folder = std::filesystem::temp_directory_path() / "tarn-test-XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr) return;
+    const std::string path = folder + "/" + name;
+    std::ofstream(path) << std::string(bytes, 0);
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+    close(file);
+    std::filesystem::remove_all(folder);
+  }
+  ~deleted_library() { munmap(memory_, bytes); }
+  deleted_library(const deleted_library&) = delete;
+  deleted_library& operator=(const deleted_library&) = delete;
+  bool is_mapped() const { return memory_ != MAP_FAILED; }
+  std::uint64_t start() const { return reinterpret_cast<std::uint64_t>(memory_); }
+
+ private:
+  static constexpr std::size_t bytes = 4096;
+  void* memory_ = MAP_FAILED;
+};
+
+TEST(malloc_code, of_a_deleted_library_that_is_another_malloc_all_is_malloc) {
+  const deleted_library other("libother.so");
+  if (!other.is_mapped()) GTEST_SKIP() << "no code may be mapped from temporary files";
+  malloc_code_reader reader;
+  const malloc_code code =
+      reader.read(static_cast<std::uint32_t>(getpid()), {other.start(), other.start() + 1});
+  EXPECT_TRUE(code.holds(other.start() + 16, 0));
+}
+
+// The operators of the C++ library are known, but they are not all of malloc.
+TEST(malloc_code, of_a_deleted_libc_nothing_is_known) {
+  const deleted_library libc("libc.so.6");
+  if (!libc.is_mapped()) GTEST_SKIP() << "no code may be mapped from temporary files";
+  malloc_code_reader reader;
+  EXPECT_TRUE(reader.read(static_cast<std::uint32_t>(getpid()), {libc.start(), libc.start() + 1}).empty());
 }
 
 // Its malloc may lie anywhere in it.
