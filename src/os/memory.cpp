@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 
@@ -128,6 +129,22 @@ std::size_t machine_bytes() {
 
 void* reserve(std::size_t bytes, std::size_t alignment) {
   return map_aligned(bytes, alignment, 0, readable_writable, MAP_NORESERVE);
+}
+
+// By the two steps of reserve_guarded(): the limit of address space counts inaccessible memory, too; the limit of writable
+// memory and the strict overcommit policy count it when it becomes writable, which would back memory that is locked.
+bool can_reserve(std::size_t bytes) {
+  bytes = align_up(bytes, system_page_size());
+  void* const room = reserve_inaccessible(bytes, system_page_size());
+  if (room == nullptr) return false;
+  if (dropping_now() == dropping::refused) unlock_from_memory(room, bytes);
+  const long result = system_call(SYS_mprotect, as_long(room), static_cast<long>(bytes), readable_writable);
+  release(room, bytes);
+  if (result == 0 || result == -ENOMEM) return result == 0;
+  // A sandbox forbids mprotect: reserve_guarded() then reserves memory without guards.
+  void* const writable = reserve(bytes, system_page_size());
+  if (writable != nullptr) release(writable, bytes);
+  return writable != nullptr;
 }
 
 void* map_block(std::size_t bytes, std::size_t alignment, std::size_t lead) {

@@ -85,8 +85,12 @@ class plain_mutex {
   }
   // Releases what take_for_fork() took.
   void release_for_fork() {
+    if (is_held_by_fork()) release();
+  }
+  // Whether fork holds the lock: what it guards is consistent.
+  [[nodiscard]] bool is_held_by_fork() const {
     const word_type word = word_.load(std::memory_order_relaxed);
-    if (is_mine(word) && (word & forking) != 0) release();
+    return is_mine(word) && (word & forking) != 0;
   }
   // In the child: frees the lock if its holder is another thread, which does not exist here.
   void drop_foreign_holder() {

@@ -125,6 +125,10 @@ class page_heap {
   // purging, and gives up those that they were unmapping.
   void after_fork_in_child();
 
+  // In a forked child, where the calling thread may have been interrupted while it changed the heap: from here on nobody
+  // waits for what the parent's other threads were doing. The memory that they were purging stays lost to this child.
+  void forget_other_threads();
+
   // The most bytes of free pages that may stay backed between two periods.
   void set_dirty_limit(std::size_t bytes) { dirty_limit_.store(bytes, std::memory_order_relaxed); }
 
@@ -246,9 +250,11 @@ class page_heap {
   // Guarded by lock_: threads that, without the lock, extend the newest reservation or prepare fresh memory. Meanwhile
   // no part of a reservation is unmapped: its addresses could then belong to another mapping.
   std::size_t unlocked_users_ = 0;
-  std::size_t free_pages_ = 0;              // guarded by lock_
-  span_list purging_;                       // guarded by lock_
-  std::size_t purging_pages_ = 0;           // guarded by lock_; of the spans in purging_
+  std::size_t free_pages_ = 0;     // guarded by lock_
+  span_list purging_;              // guarded by lock_
+  std::size_t purging_pages_ = 0;  // guarded by lock_; of the spans in purging_
+  // Guarded by lock_: purging_ has spans of threads that do not exist in this forked child, so nobody waits for them.
+  bool purges_are_lost_ = false;
   std::size_t returned_ = 0;                // guarded by lock_
   std::atomic<std::size_t> in_use_{0};      // written under lock_
   std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages

@@ -76,7 +76,7 @@ bool page_heap::wait_for_purge(int& waited) {
   bool purging = false;
   {
     os::lock_guard guard(lock_);
-    purging = purging_pages_ != 0;
+    purging = purging_pages_ != 0 && !purges_are_lost_;
   }
   // The first call always returns true: a purge may have ended since the caller looked.
   if (waited == longest_wait_ms || (waited != 0 && !purging)) return false;

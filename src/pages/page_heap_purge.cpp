@@ -221,7 +221,15 @@ void page_heap::after_fork_in_child() {
     }
   }
   unlocked_users_ = 0;
+  purges_are_lost_ = false;
   has_idle_memory_.store(true, std::memory_order_relaxed);
+}
+
+// Writes no part of a structure that an interrupted section may be changing, except the count: if the section was just
+// changing it, the section's result stands.
+void page_heap::forget_other_threads() {
+  unlocked_users_ = 0;
+  purges_are_lost_ = true;
 }
 
 // After a refusal, tries again only when twice as many bytes are dirty.

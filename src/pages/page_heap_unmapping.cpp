@@ -21,12 +21,6 @@ constexpr std::size_t shortest_hole = 512 * kib;
 constexpr std::size_t trial_bytes = huge_page_size;
 constexpr std::size_t most_tried = 16 * mib;
 
-bool can_reserve(std::size_t bytes) {
-  void* const room = os::reserve(align_up(bytes, os::system_page_size()), os::system_page_size());
-  if (room != nullptr) os::release(room, align_up(bytes, os::system_page_size()));
-  return room != nullptr;
-}
-
 // Turns free memory into a guard; its content goes, since the guard becomes memory again if the reservation becomes longer.
 // False: the range is empty, or the system refuses, and there is no guard.
 bool make_guard(std::uintptr_t start, std::uintptr_t end) {
@@ -224,8 +218,8 @@ page_heap::departure page_heap::begin_longest_locked(std::size_t most) {
 // after that: the program has lowered its limit, or a sandbox forbids mmap, and what is left of the heap is all there is.
 std::size_t page_heap::unmap_free(std::size_t bytes, int& waited) {
   const std::size_t most = most_unmappable(bytes);
-  if (most == 0 || (most < bytes && !can_reserve(bytes - most))) return 0;
-  bool blocked = !can_reserve(os::system_page_size());
+  if (most == 0 || (most < bytes && !os::can_reserve(bytes - most))) return 0;
+  bool blocked = !os::can_reserve(os::system_page_size());
   if (blocked && unmapping_is_vain_.load(std::memory_order_relaxed)) return 0;
   std::size_t at_once = blocked ? trial_bytes : SIZE_MAX;
   std::size_t unmapped = 0;
@@ -244,7 +238,7 @@ std::size_t page_heap::unmap_free(std::size_t bytes, int& waited) {
     const std::size_t length = leaving.range.bytes();
     if (unmap(leaving)) {
       unmapped += length;
-      blocked = blocked && !can_reserve(os::system_page_size());
+      blocked = blocked && !os::can_reserve(os::system_page_size());
       if (!blocked) at_once = SIZE_MAX;
     } else if (at_once != SIZE_MAX) {
       // A part splits a mapping, for which the table may have no room; the whole may split none.

@@ -7,8 +7,8 @@
 //
 // A signal handler may fork whatever its thread was doing. Locks that the thread holds stay held on both sides, because
 // the interrupted operation continues when the handler returns. The child repairs the structures only if its thread was
-// not changing any of them; otherwise the next fork's child repairs them, and until then the memory that the parent's
-// other threads held is lost to this child. Signals are blocked while locks are being taken and held, so no handler
+// not changing any of them, and the page heap also if its thread was changing others; otherwise the next fork's child
+// repairs them, and until then the memory that the parent's other threads held is lost to this child. Signals are blocked while locks are being taken and held, so no handler
 // forks meanwhile.
 //
 // libc's fork takes the lock of the list of open streams. A thread may wait for one of our locks while it holds that
@@ -122,8 +122,14 @@ void after_in_parent(bool fork) {
   restore_signals();
 }
 
-void put_structures_right() {
-  heap.after_fork_in_child();
+// `heap_is_consistent`: fork held the page heap's lock.
+void put_structures_right(bool heap_is_consistent) {
+  if (heap_is_consistent) {
+    heap.after_fork_in_child();
+  } else {
+    heap.forget_other_threads();
+  }
+  if (has_interrupted_section()) return;
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
   for (const extension* e : extensions) {
     if (e != nullptr) e->after_fork_in_child();
@@ -132,10 +138,11 @@ void put_structures_right() {
 
 void after_in_child(bool fork) {
   if (--depth != 0) return;
+  const bool heap_is_consistent = heap.lock().is_held_by_fork();
   walk_locks({[](os::mutex& m) { m.drop_foreign_holder(); }});
   os::note_forked_child();
   os::note_threads_allowed();
-  if (!has_interrupted_section()) put_structures_right();
+  put_structures_right(heap_is_consistent);
   release_locks();
   if (fork && _IO_list_resetlock != nullptr) _IO_list_resetlock();
   os::forget_standard_error();

@@ -2,10 +2,11 @@
 // Line 35: a signal handler that interrupts malloc, free or fork may fork itself. Both processes go on with what was
 // interrupted, and the child has a whole heap.
 #include <errno.h>
+#include <limits.h>
 
 #include <atomic>
 
-#include "check.hpp"
+#include "kernel_emulator.hpp"
 
 using namespace guarantee;
 
@@ -69,9 +70,49 @@ void* churn_a_while(void*) {
 
 void* nothing(void*) { return nullptr; }
 
+std::atomic<bool> is_purging{false};
+
+long stay_in_call(const kernel::call& c) {
+  is_purging.store(true);
+  while (!stop.load()) usleep(1000);
+  return kernel::pass(c);
+}
+
+// Is in the middle of giving memory back as long as the test runs. Does not end: libc unmaps a stack with signals blocked,
+// and the trap could not be handled.
+void* purge_for_ever(void*) {
+  void* const memory = malloc(20 * mib);
+  memset(memory, 1, 20 * mib);
+  free(memory);
+  kernel::emulate(stay_in_call);
+  tarn_trim(0);
+  is_purging.store(true);
+  for (;;) pause();
+}
+
+// A request that must fail does not wait for threads that only the parent has.
+void fail_at_once() {
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  const rlimit limited{address_space(), before.rlim_max};
+  setrlimit(RLIMIT_AS, &limited);
+  long least_ms = LONG_MAX;
+  for (int i = 0; i < 3; ++i) {
+    timespec from{}, to{};
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    TARN_CHECK(malloc(512 * mib) == nullptr, "malloc(512 MiB) succeeds above the limit");
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    const long ms = (to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1'000'000;
+    if (ms < least_ms) least_ms = ms;
+  }
+  setrlimit(RLIMIT_AS, &before);
+  TARN_CHECK(least_ms < 150, "each request that fails takes %ld ms or more in a child", least_ms);
+}
+
 // What was interrupted has come to its end: all of the heap, threads and a fork.
 [[noreturn]] void be_a_child(random_numbers& random, bool had_threads) {
   for (int i = 0; i < 300; ++i) churn_once(random);
+  if (is_purging.load()) fail_at_once();
   // Not where threads of the parent allocated: libc's own locks may be held there.
   pthread_join(start_thread(had_threads ? nothing : churn_a_while, nullptr), nullptr);
   expect_good(run_in_child(10,
@@ -154,6 +195,14 @@ int main() {
   expect_good(many(rounds, 0, churn_once), "fork in a handler that interrupts malloc and free");
   expect_good(many(rounds, 0, fork_once), "fork in a handler that interrupts fork");
   expect_good(many(rounds / 10, 3, churn_once), "the same beside three threads that allocate");
+  if (system_probes::address_space_is_limited() && tarn_trim != nullptr) {
+    const child_result beside_purge = run_in_child(long_run() ? 3600 : 60, [=] {
+      start_thread(purge_for_ever, nullptr);
+      while (!is_purging.load()) usleep(1000);
+      return interrupt(rounds, 0, churn_once);
+    });
+    expect_good(beside_purge, "the same beside a thread that gives memory back");
+  }
   measured(
       "%d forks in a handler that interrupts malloc and free, as many in one that interrupts fork, and %d beside "
       "three threads that allocate",

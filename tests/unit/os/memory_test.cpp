@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -166,6 +167,57 @@ TEST(memory, advice_on_a_range_that_is_not_mapped_fails) {
   EXPECT_FALSE(advise_huge(start, huge_page_size));
   EXPECT_FALSE(advise_no_huge(start, huge_page_size));
   EXPECT_FALSE(populate(start, huge_page_size));
+}
+
+// For a child: with a limit of 64 MiB above what it has, less fits and more does not, and reserve() agrees.
+// `key`: of the figure in /proc/self/status that the limit counts. 0: good; 77: this system does not limit it.
+int compare_with_limit(__rlimit_resource resource, const char* key) {
+  char line[128];
+  unsigned long used_kib = 0;
+  std::FILE* const file = std::fopen("/proc/self/status", "r");
+  while (file != nullptr && std::fgets(line, sizeof line, file) != nullptr) {
+    if (std::strncmp(line, key, std::strlen(key)) == 0)
+      std::sscanf(line + std::strlen(key), "%lu", &used_kib);
+  }
+  if (file != nullptr) std::fclose(file);
+  const rlimit limited{used_kib * kib + 64 * mib, used_kib * kib + 64 * mib};
+  if (used_kib == 0 || setrlimit(resource, &limited) != 0) return 77;
+  void* const little = reserve(16 * mib, system_page_size());
+  if (little == nullptr) return 77;
+  release(little, 16 * mib);
+  if (reserve(256 * mib, system_page_size()) != nullptr) return 77;
+  return can_reserve(16 * mib) && !can_reserve(256 * mib) ? 0 : 1;
+}
+
+TEST(memory, can_reserve_heeds_the_limits) {
+  EXPECT_TRUE(can_reserve(length));
+  EXPECT_FALSE(can_reserve(std::size_t{1} << 60));
+  const auto good = [](int status) {
+    return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77);
+  };
+  EXPECT_EXIT(_exit(compare_with_limit(RLIMIT_AS, "VmSize:")), good, "");
+  EXPECT_EXIT(_exit(compare_with_limit(RLIMIT_DATA, "VmData:")), good, "");
+}
+
+// For a child: the growth of the resident set's peak in KiB; -1: no memory may be locked here.
+long peak_growth_while_locked(std::size_t bytes) {
+  if (mlockall(MCL_FUTURE) != 0) return -1;
+  void* const writable = reserve(bytes, system_page_size());
+  if (writable == nullptr) return -1;
+  release(writable, bytes);
+  usleep(150'000);  // can_reserve() asks the system every 100 ms
+  rusage before{};
+  rusage after{};
+  getrusage(RUSAGE_SELF, &before);
+  // More than what the peak has from reserve().
+  if (!can_reserve(4 * bytes)) return -1;
+  getrusage(RUSAGE_SELF, &after);
+  return after.ru_maxrss - before.ru_maxrss;
+}
+
+TEST(memory, can_reserve_backs_nothing_where_all_future_memory_is_locked) {
+  const auto good = [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; };
+  EXPECT_EXIT(_exit(peak_growth_while_locked(8 * mib) < 4096 ? 0 : 1), good, "");
 }
 
 }  // namespace
