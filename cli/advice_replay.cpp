@@ -40,7 +40,9 @@ std::string pools_library(std::vector<std::string>& notes) {
   for (const char* name : {"libtarn-api.so.1", "libtarn-api.so"}) {
     if (std::filesystem::exists(folder / name)) return (folder / name).string();
   }
-  notes.emplace_back("libtarn-api.so is not beside libtarn: pools are replayed on tarn's malloc");
+  notes.emplace_back(
+      "libtarn-api.so is not in the folder of libtarn; pools are replayed with tarn's malloc "
+      "instead");
   return tarn;
 }
 
@@ -54,17 +56,19 @@ class advice_replay {
       throw cli_error(
           exit_code::refused,
           fmt::format("a replay would take {} of memory, more than half of what is available here",
-                      profiler::say_bytes(plain.peak_bytes)));
+                      profiler::say_bytes(plain.peak_bytes)),
+          "Without a replay: tarn advise --estimate FILE");
     }
     double all = 0;
     for (const profiler::site& one : p.sites) all += one.figures.allocations;
     scale_ = std::max(1.0, all / static_cast<double>(plain.allocations));
     if (plain.cut || (plain.sampled && scale_ > 1.5)) {
-      notes.push_back(fmt::format("a part of the run is replayed; savings are multiplied by {:.1f}", scale_));
+      notes.push_back(
+          fmt::format("only a part of the run is replayed; savings are multiplied by {:.1f}", scale_));
     }
     if (!plain.damage.empty())
-      notes.push_back(
-          fmt::format("the file is damaged ({}); what comes before it is replayed", plain.damage));
+      notes.push_back(fmt::format("the file is damaged ({}); only the events before the damage are replayed",
+                                  plain.damage));
     images_.emplace_back(plain);
     ways_.push_back({"as it was", {system_name, "", {}}, profiler::play_mode::heap, &images_.front()});
   }
@@ -124,7 +128,7 @@ class advice_replay {
         {part * saving->raw_ns, part * saving->least_ns, part * saving->most_ns, 0, part * saving->fault_ns},
         judged_);
     one.evidence.push_back(fmt::format(
-        "replayed: {} of CPU time less than as it was, {} page faults instead of {}",
+        "replayed: {} less CPU time than without the change, {} page faults instead of {}",
         profiler::say_time(part * saving->raw_ns), profiler::say_count(result.rounds.front().faults),
         profiler::say_count(base.rounds.front().faults)));
   }

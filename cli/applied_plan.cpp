@@ -24,8 +24,9 @@ std::string find_apply_library() {
   const std::filesystem::path tarn = find_tarn_library();
   const std::filesystem::path path = tarn.parent_path() / apply_library;
   if (!std::filesystem::exists(path)) {
-    throw cli_error(exit_code::refused, fmt::format("{} is not beside {}", apply_library, tarn.string()),
-                    "Both are built and installed together; TARN_LIBRARY names libtarn's path.");
+    throw cli_error(exit_code::refused,
+                    fmt::format("{} is not in the folder of {}", apply_library, tarn.string()),
+                    "Install both into one folder, or set TARN_LIBRARY to the path of another libtarn.");
   }
   return path.string();
 }
@@ -46,10 +47,10 @@ std::string library_text(const profiler::plan& plan) {
   for (const profiler::plan_site& site : plan.sites) {
     const std::size_t group = groups.try_emplace(site.group, groups.size()).first->second;
     if (group >= profiler::most_apply_groups) {
-      throw cli_error(
-          exit_code::refused,
-          fmt::format("the plan has more than {} groups of sites", profiler::most_apply_groups),
-          "Take those out that save least, or choose one: tarn advise FILE --plan PLAN --only NUMBER");
+      throw cli_error(exit_code::refused,
+                      fmt::format("the plan has more than {} groups of sites", profiler::most_apply_groups),
+                      "Remove the groups that save least, or select one: tarn advise FILE --plan PLAN --only "
+                      "NUMBER");
     }
     text +=
         fmt::format("{} {} {}", site.use == profiler::plan_use::pool ? "pool" : "buffers", group, site.size);
@@ -69,7 +70,8 @@ scratch_file::scratch_file(const std::string& text) : path_("/tmp/tarn-apply-XXX
   if (file >= 0) close(file);
   if (!written) {
     if (file >= 0) unlink(path_.c_str());
-    throw cli_error(exit_code::refused, fmt::format("cannot write to /tmp: {}", std::strerror(error)));
+    throw cli_error(exit_code::refused, fmt::format("cannot write to /tmp: {}", std::strerror(error)),
+                    "Make room in /tmp, or mount it writable.");
   }
 }
 

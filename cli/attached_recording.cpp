@@ -55,9 +55,10 @@ attached_recording::attached_recording(pid_t program, profiler::recording_settin
     throw cli_error(exit_code::refused, error.what());
   }
   if (there_->refused_slots() != 0) {
-    notes_.push_back(
-        fmt::format("{} places that call malloc could not be changed: their calls are not recorded",
-                    there_->refused_slots()));
+    notes_.push_back(fmt::format(
+        "{} pointers to malloc and its relatives could not be replaced; calls through them are not "
+        "recorded",
+        there_->refused_slots()));
   }
 }
 
@@ -71,7 +72,8 @@ double attached_recording::look() {
   } catch (const profiler::process_gone&) {
     is_there_ = false;
   } catch (const attach_error& error) {
-    notes_.emplace_back(fmt::format("calls from libraries loaded later are missing: {}", error.what()));
+    notes_.emplace_back(
+        fmt::format("calls from libraries that were loaded later are not recorded: {}", error.what()));
   }
   return wait_;
 }
@@ -86,7 +88,7 @@ void attached_recording::detach_all() {
     } catch (const profiler::process_gone&) {
     } catch (const attach_error& error) {
       notes_.emplace_back(
-          fmt::format("the recorder stays in process {}, and does nothing: {}", process, error.what()));
+          fmt::format("the recorder stays loaded in process {}, but is inactive: {}", process, error.what()));
     }
   }
 }
@@ -102,7 +104,7 @@ nlohmann::json dump_answer(recording& record, pid_t process) {
   const std::string path = record.store_now(static_cast<std::uint32_t>(process), problem);
   if (problem.empty()) return {{"path", fs::absolute(path).string()}};
   return {{"problem", fmt::format("process {}: {}", process, problem)},
-          {"advice", "Its recording goes on; try again later."}};
+          {"advice", "The recording continues. Try again later."}};
 }
 
 }  // namespace tarn::cli

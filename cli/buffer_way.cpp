@@ -68,7 +68,7 @@ buffer_source source_of(std::string_view word) {
   for (const source_words& one : sources) {
     if (one.worker == word) return one.source;
   }
-  throw cli_error(exit_code::usage, fmt::format("there is no way '{}' to get a buffer", word));
+  throw cli_error(exit_code::usage, fmt::format("unknown way '{}' to allocate a buffer", word));
 }
 
 std::size_t huge_page_size() {

@@ -24,7 +24,7 @@ class pipe_pair {
  public:
   pipe_pair() {
     if (pipe2(ends_.data(), O_CLOEXEC) != 0) {
-      throw cli_error(exit_code::refused, fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+      throw resource_error("cannot make a pipe", errno);
     }
   }
   ~pipe_pair() {
@@ -112,8 +112,7 @@ pid_t start_child(const child_request& request, const sigset_t& mask) {
   pipe_pair errors;
   const pid_t child = fork();
   if (child < 0) {
-    throw cli_error(exit_code::refused,
-                    fmt::format("cannot start another process: {}", std::strerror(errno)));
+    throw resource_error("cannot start another process", errno);
   }
   if (child == 0) become(request, arguments.data(), variable_pointers.data(), mask, errors.writer());
   errors.close_writer();

@@ -33,6 +33,13 @@ class cli_error : public std::runtime_error {
   std::string advice_;
 };
 
+// A system call of tarn itself failed because a limit is reached: no other option or command of tarn would help.
+class resource_error : public cli_error {
+ public:
+  // The message is `problem` and the text of `error` (an errno value); the advice names the limit to raise.
+  resource_error(const std::string& problem, int error);
+};
+
 // Prints to stderr: "tarn: problem" and, indented below it, the advice; or one JSON object.
 void print_error(const cli_error& error, bool json);
 

@@ -34,8 +34,9 @@ namespace {
 constexpr const char* advise_footer =
     "Examples:\n"
     "  tarn profile -o run.tarn -- ./my_program; tarn advise run.tarn\n"
-    "  tarn advise run.tarn --estimate                at once: no replay of what was recorded\n"
-    "  tarn advise run.tarn --plan plan.json          to try it without editing: tarn apply plan.json -- ./my_program\n"
+    "  tarn advise run.tarn --estimate        at once, without a replay\n"
+    "  tarn advise run.tarn --plan plan.json  then try it on the unchanged program:\n"
+    "                                         tarn apply plan.json -- ./my_program\n"
     "  tarn advise run.tarn --plan plan.json --only 2\n"
     "\n"
     "Exit codes: 0 advised; 2 usage; 125 the file cannot be read or replayed.\n"
@@ -57,24 +58,25 @@ void declare_options(CLI::App& app, advise_arguments& arguments) {
   set_usage(app, "tarn advise [OPTIONS] FILE");
   app.add_option("file", arguments.file, "A profile")->option_text("FILE")->required();
   CLI::Option* replay =
-      app.add_flag("--replay", arguments.replay, "Fail where what was recorded cannot be replayed");
-  app.add_flag("--estimate", arguments.estimate, "Do not replay it: at once, with wider intervals")
+      app.add_flag("--replay", arguments.replay, "Fail if the recording cannot be replayed");
+  app.add_flag("--estimate", arguments.estimate,
+               "Do not replay: the answer comes at once, with wider intervals")
       ->excludes(replay);
-  app.add_option("-n,--rounds", arguments.rounds, "Rounds of the replay (3)")
+  app.add_option("-n,--rounds", arguments.rounds, "Number of rounds of the replay (3)")
       ->check(CLI::Range(1, most_rounds))
       ->option_text("N");
   app.add_option("--plan", arguments.plan,
-                 "Write what can be tried without editing, for tarn apply; - for standard output")
+                 "Write the advice that needs no editing as a plan for tarn apply; -: standard output")
       ->option_text("FILE");
-  app.add_option("--only", arguments.only, "The plan carries out this one alone")
+  app.add_option("--only", arguments.only, "Only this piece of advice goes into the plan")
       ->check(CLI::Range(1, 1000))
       ->option_text("NUMBER");
   app.add_option("--least", arguments.least_percent,
-                 "Percent of CPU time from which on a change is advised (1)")
+                 "Advise only changes that save at least this percentage of CPU time (1)")
       ->check(CLI::Range(0.0, 100.0))
       ->option_text("PERCENT");
   add_process_option(app, arguments.process);
-  app.add_flag("--json", arguments.json, "As one JSON object on stdout");
+  app.add_flag("--json", arguments.json, "Print one JSON object on stdout");
   app.footer(advise_footer);
 }
 
@@ -91,8 +93,7 @@ void print_lines(const char* label, const std::string& text) {
 }
 
 std::string say_saving(const advice& one) {
-  if (one.grade == profiler::advice_grade::disproved)
-    return "saves nothing that could be measured: disproved by tarn prove";
+  if (one.grade == profiler::advice_grade::disproved) return "no measurable saving: disproved by tarn prove";
   return fmt::format("saves {} ({} to {}), {} of CPU time, {}", say_time(one.saving_ns), say_time(one.low_ns),
                      say_time(one.high_ns), say_share(one.share), profiler::grade_name(one.grade));
 }
@@ -105,7 +106,7 @@ void print_one(const advice& one, std::size_t number, bool colour) {
     if (!is_remark(one)) print_lines("", paint(say_saving(one), style::good, colour));
   }
   if (one.instead_of >= 0)
-    print_lines("", fmt::format("instead of {}: both save the same cost", one.instead_of + 1));
+    print_lines("", fmt::format("instead of {}: both would save the same cost", one.instead_of + 1));
   if (!one.place.empty()) print_lines("where", one.place);
   print_lines("why", one.reason);
   bool first = true;
@@ -114,7 +115,7 @@ void print_one(const advice& one, std::size_t number, bool colour) {
     first = false;
   }
   if (one.memory_bytes >= 1)
-    print_lines("memory", "up to " + say_bytes(one.memory_bytes) + " stay that go back now");
+    print_lines("memory", "up to " + say_bytes(one.memory_bytes) + " more stay resident");
   if (!one.change.empty()) print_lines("change", one.change);
   fmt::print("\n");
 }
@@ -124,8 +125,10 @@ void print_all(const profiler::profile& p, const std::vector<advice>& all) {
   const profiler::cost total = cost_of_all(p);
   const double cpu = profiler::cpu_time_of(p);
   const std::string program = p.meta.is_object() ? p.meta.value("program", std::string("?")) : "?";
-  fmt::print("{}: {} of CPU time, {} of it ({}) for memory allocation\n\n", program, say_time(cpu),
-             say_time(total.total()), say_share(total.total() / cpu));
+  fmt::print(
+      "{}: {} of CPU time, {} of it ({}) for memory allocation\n"
+      "\n",
+      program, say_time(cpu), say_time(total.total()), say_share(total.total() / cpu));
   for (std::size_t index = 0; index < all.size(); ++index) print_one(all[index], index + 1, colour);
 }
 
@@ -134,12 +137,12 @@ void write_plan_file(output_file& file, const advise_arguments& arguments, const
   if (arguments.only > static_cast<int>(all.size())) {
     throw cli_error(exit_code::usage,
                     fmt::format("--only {}: there are {} pieces of advice", arguments.only, all.size()),
-                    "Without --plan, tarn advise lists them with their numbers.");
+                    "For a list with numbers run tarn advise without --plan.");
   }
   const profiler::plan plan = plan_of(p, all, arguments.only - 1);
   if (plan.variables.empty() && plan.sites.empty() && !plan.on_tarn && plan.library.empty()) {
-    throw cli_error(exit_code::refused, "nothing of this advice can be tried without editing the program",
-                    arguments.only > 0 ? "Choose another number, or none." : "There is no plan to write.");
+    throw cli_error(exit_code::refused, "none of this advice can be tried without editing the program",
+                    arguments.only > 0 ? "Give another number, or omit --only." : "Omit --plan.");
   }
   file.write(write_plan(plan));
 }
@@ -177,7 +180,7 @@ std::vector<advice> replay_if_possible(const advise_arguments& arguments, const 
 
 int cmd_advise(const std::vector<std::string>& words) {
   advise_arguments arguments;
-  CLI::App app{"What would make a recorded program's memory allocation cheaper.", "advise"};
+  CLI::App app{"List changes that would make a recorded program's memory allocation cheaper.", "advise"};
   declare_options(app, arguments);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const profiler::profile p = load_for_command(arguments.file, arguments.process);

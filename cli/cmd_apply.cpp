@@ -42,13 +42,14 @@ constexpr const char* plain_name = "plain";
 
 constexpr const char* apply_footer =
     "Examples:\n"
-    "  tarn profile -o run.tarn -- ./my_program; tarn advise run.tarn --plan plan.json\n"
+    "  tarn profile -o run.tarn -- ./my_program\n"
+    "  tarn advise run.tarn --plan plan.json\n"
     "  tarn apply plan.json -- ./my_program\n"
-    "  tarn apply plan.json --once -- ./my_program     just run it so, as tarn run does\n"
+    "  tarn apply plan.json --once -- ./my_program   only run it with the plan\n"
     "\n"
-    "Exit codes: 0 measured; 1 the program ends differently with the plan; 2 usage; 3 it fails either way;\n"
-    "125 tarn refuses; 126 not executable, 127 not found; with --once, the program's.\n"
-    "Method: docs/commands.md\n";
+    "Exit codes: 0 measured; 1 the program ends differently with the plan; 2 usage;\n"
+    "3 it fails with and without the plan; 125 tarn refuses; 126 not executable;\n"
+    "127 not found; with --once, the program's. Method: docs/commands.md\n";
 
 struct apply_arguments {
   std::string plan;
@@ -62,12 +63,14 @@ struct apply_arguments {
 void declare_options(CLI::App& app, apply_arguments& arguments) {
   comparison_settings& settings = arguments.settings;
   set_usage(app, "tarn apply [OPTIONS] PLAN -- PROGRAM ARG...");
-  app.add_option("plan", arguments.plan, "From tarn advise --plan")->option_text("PLAN")->required();
+  app.add_option("plan", arguments.plan, "A plan written by tarn advise --plan")
+      ->option_text("PLAN")
+      ->required();
   app.add_option("-n,--runs", arguments.rounds,
-                 "Timed rounds; without it 3 to 10, to take about a minute at most")
+                 "Number of timed rounds (3 to 10, as many as fit into about a minute)")
       ->check(CLI::Range(1, most_rounds))
       ->option_text("N");
-  app.add_option("-w,--warmup", settings.warmup_rounds, "Rounds before, not counted (1)")
+  app.add_option("-w,--warmup", settings.warmup_rounds, "Rounds before the timed ones, not counted (1)")
       ->check(CLI::Range(0, 100))
       ->option_text("N");
   app.add_option("--timeout", settings.timeout_seconds,
@@ -75,14 +78,13 @@ void declare_options(CLI::App& app, apply_arguments& arguments) {
       ->check(CLI::PositiveNumber)
       ->option_text("SECONDS");
   app.add_option("--input", settings.input, "The program's standard input (/dev/null)")->option_text("FILE");
-  app.add_option("--touch", arguments.touch_mib,
-                 "Memory to touch and release before each run, 0 for none (256)")
+  app.add_option("--touch", arguments.touch_mib, "Memory to touch and release before each run; 0: none (256)")
       ->check(CLI::Range(0, 1 << 20))
       ->option_text("MIB");
-  app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Take any exit status for success");
-  app.add_flag("--show-output", settings.show_output, "Let the program's output through");
-  app.add_flag("--once", arguments.once, "Only run the program with the plan, and end as it does");
-  app.add_flag("--json", arguments.json, "All figures as one JSON object on stdout");
+  app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Count every exit status as success");
+  app.add_flag("--show-output", settings.show_output, "Show the program's output");
+  app.add_flag("--once", arguments.once, "Run the program once with the plan, and end with its status");
+  app.add_flag("--json", arguments.json, "Print all figures as one JSON object on stdout");
   app.footer(apply_footer);
 }
 
@@ -92,7 +94,7 @@ profiler::plan load_plan(const std::string& path) {
   if (file) text << file.rdbuf();
   if (!file) {
     throw cli_error(exit_code::usage, fmt::format("cannot read {}: {}", path, std::strerror(errno)),
-                    "A plan is written by: tarn advise FILE --plan PLAN");
+                    "Write a plan by: tarn advise FILE --plan PLAN");
   }
   return profiler::read_plan(text.str(), path);
 }
@@ -127,7 +129,9 @@ const char* verdict_of(const profiler::plan& plan, const measured_saving& measur
 void print_sites(const profiler::plan& plan, const site_report& report, int runs) {
   if (plan.sites.empty()) return;
   if (report.processes == 0) {
-    print_note("no process told how many blocks its pools gave: they ended without exit handlers");
+    print_note(
+        "no process reported how many blocks came from its pools: the processes ended without exit "
+        "handlers");
     return;
   }
   std::map<std::uint32_t, std::size_t> groups;
@@ -140,10 +144,10 @@ void print_sites(const profiler::plan& plan, const site_report& report, int runs
                profiler::say_count(count), site.use == profiler::plan_use::pool ? "pool" : "buffer pool");
   }
   if (report.found < report.all) {
-    print_note(fmt::format(
-        "{:.0f} of the plan's {:.0f} call paths are in no module that the program loads at its start; was "
-        "it built anew since it was recorded?",
-        report.all - report.found, report.all));
+    print_note(
+        fmt::format("{:.0f} of the plan's {:.0f} call paths are in no module that the program loads at its "
+                    "start; if it was built again, record it again",
+                    report.all - report.found, report.all));
   }
 }
 
@@ -224,14 +228,14 @@ int cmd_apply(const std::vector<std::string>& words) {
   const command_line line = split_plan_and_program(words);
   apply_arguments arguments;
   arguments.settings.seed = std::random_device{}();
-  CLI::App app{"Run an unedited program with a plan's changes in place.", "apply"};
+  CLI::App app{"Run an unmodified program with a plan's changes in effect.", "apply"};
   declare_options(app, arguments);
   if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
   require_program(line, "apply", exit_code::usage);
   const profiler::plan plan = load_plan(arguments.plan);
   if (plan.sites.empty() && plan.variables.empty() && !plan.on_tarn && plan.library.empty()) {
     throw cli_error(exit_code::usage, fmt::format("{} changes nothing", arguments.plan),
-                    "Make another: tarn advise FILE --plan PLAN");
+                    "Write another plan: tarn advise FILE --plan PLAN");
   }
   const program_target target = find_program(line.program.front(), environment::current());
   if (arguments.once) become_applied(plan, target, line.program);

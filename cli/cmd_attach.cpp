@@ -31,14 +31,17 @@ namespace {
 
 constexpr const char* attach_footer =
     "Examples:\n"
-    "  tarn attach 4711                   until ^C, tarn detach 4711, or the program's end; writes tarn-PROGRAM-4711.prof\n"
-    "  tarn attach --duration 60 4711     for a minute\n"
-    "  tarn attach -m full 4711           every call from now on\n"
+    "  tarn attach 4711                 until ^C, tarn detach 4711, or the program's\n"
+    "                                   end; writes tarn-PROGRAM-4711.prof\n"
+    "  tarn attach --duration 60 4711   for a minute\n"
+    "  tarn attach -m full 4711         every call from now on\n"
     "\n"
-    "The program goes on meanwhile: one of its threads is stopped for some milliseconds to load the recorder, and again to\n"
-    "put everything back. Of blocks that were there before nothing is known; what frees them is not counted.\n"
-    "A program that is started under tarn profile --paused is attached to in the same way, by the tarn that started it.\n"
-    "Exit codes: 0; 125 tarn refuses, with the reason. How it works and what it cannot do: docs/profiling.md\n";
+    "The program continues to run. Only one of its threads is stopped, for some\n"
+    "milliseconds, to load the recorder, and again to restore the calls at the end.\n"
+    "Blocks that were allocated before are unknown; their frees are not counted.\n"
+    "'tarn attach' also begins to record a program started by tarn profile --paused.\n"
+    "Exit codes: 0; 125 tarn refuses, with the reason.\n"
+    "How it works and what it cannot do: docs/profiling.md\n";
 
 struct attach_arguments {
   std::string process;
@@ -56,8 +59,8 @@ pid_t process_of(const std::string& text) {
   pid_t process = 0;
   const char* end = text.data() + text.size();
   if (std::from_chars(text.data(), end, process).ptr == end && process > 0) return process;
-  throw cli_error(exit_code::refused, fmt::format("'{}' is no process id", text),
-                  "Find it by its name: pgrep NAME");
+  throw cli_error(exit_code::refused, fmt::format("'{}' is not a process id", text),
+                  "Find the id by the program's name: pgrep NAME");
 }
 
 profiler::recording_settings settings_of(const attach_arguments& arguments) {
@@ -87,7 +90,7 @@ void tell(const attached_recording& attached, const attach_arguments& arguments)
   if (arguments.quiet) return;
   if (attached.record().main_profile() != nullptr) print_verdict(*attached.record().main_profile());
   tell_files(attached.record());
-  fmt::print(stderr, "tarn: the program was stopped for {:.1f} ms at most\n",
+  fmt::print(stderr, "tarn: the longest stop of the program took {:.1f} ms\n",
              1e3 * attached.longest_stop_seconds());
 }
 
@@ -123,8 +126,7 @@ int begin_paused(pid_t program, const attach_arguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", answer.dump());
   } else if (!arguments.quiet) {
-    fmt::print(stderr,
-               "tarn: process {} is being recorded by the tarn that started it; end: tarn detach {}\n",
+    fmt::print(stderr, "tarn: the tarn that started process {} records it now; to end: tarn detach {}\n",
                program, program);
   }
   return exit_code::success;
@@ -136,7 +138,9 @@ int attach(pid_t program, const attach_arguments& arguments) {
   if (!control.is_open()) return begin_paused(program, arguments);
   attached_recording attached(program, settings_of(arguments));
   if (!arguments.quiet && !arguments.json) {
-    fmt::print(stderr, "tarn: recording process {}; ^C or 'tarn detach {}' ends that, the program goes on\n",
+    fmt::print(stderr,
+               "tarn: recording process {}; ^C or 'tarn detach {}' ends the recording, the program "
+               "continues\n",
                program, program);
   }
   follow(attached, program, control, signals, arguments);
@@ -149,27 +153,26 @@ int attach(pid_t program, const attach_arguments& arguments) {
 }  // namespace
 
 int cmd_attach(const std::vector<std::string>& words) {
-  CLI::App app{"Record a program that runs already; one of its threads is stopped for moments.", "attach"};
+  CLI::App app{"Record a program that is already running.", "attach"};
   attach_arguments arguments;
   set_usage(app, "tarn attach [OPTIONS] PID");
-  app.add_option("pid", arguments.process, "The process")->required()->option_text("PID");
-  app.add_option("-m,--mode", arguments.mode, "sample (the default), full: every call")
+  app.add_option("pid", arguments.process, "Process id")->required()->option_text("PID");
+  app.add_option("-m,--mode", arguments.mode, "sample (the default) or full (every call)")
       ->check(CLI::IsMember({"sample", "full"}))
       ->option_text("MODE");
-  app.add_option("-o,--output", arguments.output, "The file")->option_text("FILE");
-  app.add_option("-d,--duration", arguments.duration, "Detach after so many seconds")
+  app.add_option("-o,--output", arguments.output, "Name of the profile")->option_text("FILE");
+  app.add_option("-d,--duration", arguments.duration, "Detach after this time")
       ->check(CLI::Range(0.01, 1e9))
       ->option_text("SECONDS");
-  app.add_option("--sample", arguments.sample, "Mode sample: bytes from sample to sample, on average (512K)")
+  app.add_option("--sample", arguments.sample, "Mode sample: average number of bytes between samples (512K)")
       ->option_text("SIZE");
-  app.add_option("--checkpoint", arguments.checkpoint,
-                 "Seconds after which the file is brought up to date (5)")
+  app.add_option("--checkpoint", arguments.checkpoint, "Seconds between updates of the file (5)")
       ->check(CLI::Range(0.1, 3600.0))
       ->option_text("SECONDS");
   app.add_flag("--no-events", arguments.no_events,
-               "Leave single events out of the file: smaller, and no replay");
-  app.add_flag("-q,--quiet", arguments.quiet, "No progress, and no summary at the end");
-  app.add_flag("--json", arguments.json, "The summary as one JSON object on stderr");
+               "Omit single events: the file is smaller, and replay is impossible");
+  app.add_flag("-q,--quiet", arguments.quiet, "Print neither progress nor a summary");
+  app.add_flag("--json", arguments.json, "Print the summary as one JSON object on stderr");
   app.footer(attach_footer);
   if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
   const pid_t program = process_of(arguments.process);
@@ -178,13 +181,15 @@ int cmd_attach(const std::vector<std::string>& words) {
 }
 
 int cmd_detach(const std::vector<std::string>& words) {
-  CLI::App app{"End the recording of a program that was attached to; the program goes on.", "detach"};
+  CLI::App app{"End a recording begun by tarn attach; the program continues.", "detach"};
   std::string process;
   bool json = false;
   set_usage(app, "tarn detach [--json] PID");
-  app.add_option("pid", process, "The process")->required()->option_text("PID");
-  app.add_flag("--json", json, "The files as one JSON object");
-  app.footer("The tarn that records it writes its files and ends. Exit codes: 0; 125 tarn refuses.\n");
+  app.add_option("pid", process, "Process id")->required()->option_text("PID");
+  app.add_flag("--json", json, "Print the files' names as one JSON object");
+  app.footer(
+      "The recording tarn process writes its files and ends.\n"
+      "Exit codes: 0; 125 tarn refuses.\n");
   if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
   const nlohmann::json answer = ask_session(process_of(process), {{"verb", "detach"}});
   if (json) {
@@ -197,16 +202,17 @@ int cmd_detach(const std::vector<std::string>& words) {
 }
 
 int cmd_dump(const std::vector<std::string>& words) {
-  CLI::App app{"Write what a recording has so far; the recording goes on.", "dump"};
+  CLI::App app{"Write the data of a recording so far; the recording continues.", "dump"};
   std::string process;
   std::string output;
   bool json = false;
   set_usage(app, "tarn dump [-o FILE] [--json] PID");
-  app.add_option("pid", process, "The process: under tarn profile or tarn attach")
+  app.add_option("pid", process, "Id of a process recorded by tarn profile or tarn attach")
       ->required()
       ->option_text("PID");
-  app.add_option("-o,--output", output, "The file (the recording's name with -dump-N)")->option_text("FILE");
-  app.add_flag("--json", json, "The file as one JSON object");
+  app.add_option("-o,--output", output, "Name of the file (the profile's name with -dump-N)")
+      ->option_text("FILE");
+  app.add_flag("--json", json, "Print the file's name as one JSON object");
   app.footer("Exit codes: 0; 125 tarn refuses.\n");
   if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
   const pid_t program = process_of(process);

@@ -32,9 +32,9 @@ constexpr const char* compare_footer =
     "  tarn compare --with snmalloc=/opt/lib/libsnmallocshim.so -- ./my_program\n"
     "  tarn compare -- sh -c 'sort <words.txt | uniq -c'\n"
     "\n"
-    "Exit codes: 0 measured; 1 the program ends differently under different allocators; 2 usage;\n"
-    "3 it fails under all alike; 125 tarn refuses; 126 not executable; 127 not found.\n"
-    "Method and columns: docs/commands.md\n";
+    "Exit codes: 0 measured; 1 the program ends differently under different\n"
+    "allocators; 2 usage; 3 it fails under all of them alike; 125 tarn refuses;\n"
+    "126 not executable; 127 not found. Method and columns: docs/commands.md\n";
 
 struct compare_arguments {
   comparison_settings settings;
@@ -50,15 +50,16 @@ void declare_options(CLI::App& app, compare_arguments& arguments) {
   comparison_settings& settings = arguments.settings;
   set_usage(app, "tarn compare [OPTIONS] -- PROGRAM ARG...");
   app.add_option("-n,--runs", arguments.rounds,
-                 "Timed rounds; without it 3 to 10, to take about a minute at most")
+                 "Number of timed rounds (3 to 10, as many as fit into about a minute)")
       ->check(CLI::Range(1, most_rounds))
       ->option_text("N");
-  app.add_option("-w,--warmup", settings.warmup_rounds, "Rounds before, not counted (1)")
+  app.add_option("-w,--warmup", settings.warmup_rounds, "Rounds before the timed ones, not counted (1)")
       ->check(CLI::Range(0, 100))
       ->option_text("N");
-  app.add_option("--with", arguments.with, "A further allocator, or another file for a known one")
+  app.add_option("--with", arguments.with, "Add an allocator, or use another file for a known one")
       ->option_text("NAME=LIBRARY ...");
-  app.add_option("--only", arguments.only, "These only (of system, tarn, jemalloc, mimalloc, tcmalloc, ...)")
+  app.add_option("--only", arguments.only,
+                 "Measure only these (of system, tarn, jemalloc, mimalloc, tcmalloc, ...)")
       ->delimiter(',')
       ->option_text("NAME,...");
   app.add_option("--timeout", settings.timeout_seconds,
@@ -66,17 +67,16 @@ void declare_options(CLI::App& app, compare_arguments& arguments) {
       ->check(CLI::PositiveNumber)
       ->option_text("SECONDS");
   app.add_option("--input", settings.input, "The program's standard input (/dev/null)")->option_text("FILE");
-  app.add_option("--touch", arguments.touch_mib,
-                 "Memory to touch and release before each run, 0 for none (256)")
+  app.add_option("--touch", arguments.touch_mib, "Memory to touch and release before each run; 0: none (256)")
       ->check(CLI::Range(0, 1 << 20))
       ->option_text("MIB");
-  app.add_option("--seed", settings.seed, "For the order of the runs, to repeat it")->option_text("N");
-  app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Take any exit status for success");
+  app.add_option("--seed", settings.seed, "Seed for the order of the runs, to repeat that order")
+      ->option_text("N");
+  app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Count every exit status as success");
   CLI::Option* quiet =
       app.add_flag("--quiet-output", arguments.quiet_output, "Discard the program's output (the default)");
-  quiet->option_text(" ");
-  app.add_flag("--show-output", settings.show_output, "Let it through")->excludes(quiet)->option_text(" ");
-  app.add_flag("--json", arguments.json, "All figures of all runs as one JSON object on stdout");
+  app.add_flag("--show-output", settings.show_output, "Show the program's output")->excludes(quiet);
+  app.add_flag("--json", arguments.json, "Print all figures of all runs as one JSON object on stdout");
   app.footer(compare_footer);
 }
 
@@ -106,7 +106,8 @@ void note_python(const program_target& target, std::vector<std::string>& notes) 
   const std::string name = std::filesystem::path(target.programs.back().path).filename().string();
   if (name.starts_with("python") && !variables.get("PYTHONMALLOC")) {
     notes.emplace_back(
-        "python serves small objects from its own pools; PYTHONMALLOC=malloc passes them to malloc");
+        "python allocates small objects from its own pools; with PYTHONMALLOC=malloc they come "
+        "from malloc");
   }
 }
 
@@ -147,7 +148,7 @@ int cmd_compare(const std::vector<std::string>& words) {
   std::vector<std::string> notes;
   const program_target target = find_program(line.program.front(), environment::current());
   for (const std::string& library : preloaded_allocators()) {
-    notes.push_back(fmt::format("{} in LD_PRELOAD is a malloc too; left out of all runs", library));
+    notes.push_back(fmt::format("{} in LD_PRELOAD is a malloc, too; it is removed from all runs", library));
   }
   const std::vector<contender> contenders =
       keep_verified(choose_contenders(arguments.with, arguments.only), target, notes);

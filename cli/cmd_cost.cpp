@@ -35,17 +35,20 @@ namespace {
 
 constexpr const char* cost_footer =
     "Examples:\n"
-    "  tarn cost                                    8, 16 and 32 MiB, by every way that is installed\n"
-    "  tarn cost 4M 256M --only system,tarn,mmap    these sizes and ways; the recycled buffer always\n"
-    "  tarn cost --html cost.html --json cost.json  the table and a chart as a page; all figures\n"
-    "  tarn cost --watch                            page faults of the whole machine, every second\n"
-    "  tarn cost --watch 4711                       of a process\n"
-    "  tarn cost --watch -- ./server --port 80      of a program and its descendants, until it ends\n"
+    "  tarn cost                                  8, 16 and 32 MiB, in every way that\n"
+    "                                             is installed\n"
+    "  tarn cost 4M 256M --only system,tarn,mmap  only these sizes and ways (and the\n"
+    "                                             recycled buffer, for comparison)\n"
+    "  tarn cost --html cost.html --json cost.json\n"
+    "                                             table and chart; all figures\n"
+    "  tarn cost --watch                          page faults of the whole machine\n"
+    "  tarn cost --watch 4711                     page faults of a process\n"
+    "  tarn cost --watch -- ./server --port 80    of a program and its descendants\n"
     "\n"
-    "Ways: malloc of each allocator (system, tarn, jemalloc, ...), mmap, mmap-huge, mmap-populate, recycled.\n"
-    "Sizes: whole bytes, or K, M, G (KiB, MiB, GiB), from 64K on.\n"
-    "Exit codes: 0 measured; 2 usage; 125 tarn refuses; with --watch PROGRAM, the program's.\n"
-    "Method and columns: docs/cost.md\n";
+    "Ways: malloc of each allocator (system, tarn, jemalloc, ...), mmap, mmap-huge,\n"
+    "mmap-populate, recycled. Sizes: bytes, or with K, M, G (KiB, MiB, GiB); at least\n"
+    "64K. Exit codes: 0 measured; 2 usage; 125 tarn refuses; with --watch PROGRAM,\n"
+    "the program's. Method and columns: docs/cost.md\n";
 
 constexpr std::uint64_t smallest_size = std::uint64_t{64} << 10;
 constexpr const char* default_sizes[] = {"8M", "16M", "32M"};
@@ -76,26 +79,31 @@ exclusive_options declare_options(CLI::App& app, cost_arguments& arguments) {
             "       tarn cost --watch [OPTIONS] [PID | [--] PROGRAM ARG...]");
   options.measuring = {
       app.add_option("size", arguments.sizes, "Sizes of the buffer (8M 16M 32M)")->option_text("SIZE ..."),
-      app.add_option("--only", arguments.only, "These ways only (of system, tarn, ..., mmap, mmap-huge, ...)")
+      app.add_option("--only", arguments.only,
+                     "Measure only these ways (of system, tarn, ..., mmap, mmap-huge, ...)")
           ->delimiter(',')
           ->allow_extra_args(false)
           ->option_text("NAME,..."),
-      app.add_option("--with", arguments.with, "A further allocator, or another file for a known one")
+      app.add_option("--with", arguments.with, "Add an allocator, or use another file for a known one")
           ->allow_extra_args(false)
           ->option_text("NAME=LIBRARY"),
-      app.add_option("-n,--rounds", arguments.settings.rounds, "Rounds over all ways and sizes (5)")
+      app.add_option("-n,--rounds", arguments.settings.rounds,
+                     "Number of rounds; each measures all ways and sizes (5)")
           ->check(CLI::Range(1, most_rounds))
           ->option_text("N"),
-      app.add_option("--svg", arguments.svg, "Write a bar chart as a picture; - for standard output")
+      app.add_option("--svg", arguments.svg, "Write a bar chart as SVG; -: standard output")
           ->option_text("FILE"),
-      app.add_option("--html", arguments.html, "Write chart and table as one page; - for standard output")
+      app.add_option("--html", arguments.html, "Write chart and table as one page; -: standard output")
           ->option_text("FILE"),
-      app.add_option("--seed", arguments.settings.seed, "For the order, to repeat it")->option_text("N"),
+      app.add_option("--seed", arguments.settings.seed,
+                     "Seed for the order of measurements, to repeat that order")
+          ->option_text("N"),
   };
-  app.add_option("--json", arguments.json, "Write all figures; - for standard output")->option_text("FILE");
-  app.add_flag("-w,--watch", arguments.watch, "Follow page faults live instead of measuring");
+  app.add_option("--json", arguments.json, "Write all figures as JSON; -: standard output")
+      ->option_text("FILE");
+  app.add_flag("-w,--watch", arguments.watch, "Watch page faults live instead of measuring");
   options.watching = {
-      app.add_option("--interval", arguments.interval, "With --watch: seconds from line to line (1)")
+      app.add_option("--interval", arguments.interval, "With --watch: seconds between lines (1)")
           ->check(CLI::Range(0.05, 3600.0))
           ->option_text("SECONDS"),
       app.add_option("--for", arguments.duration, "With --watch: end after this time")
@@ -119,8 +127,8 @@ void refuse_given(const std::vector<CLI::Option*>& options, const char* problem)
 bool takes_standard_output(const cost_arguments& arguments) {
   const auto count = (arguments.json == "-") + (arguments.svg == "-") + (arguments.html == "-");
   if (count > 1) {
-    throw cli_error(exit_code::usage, "only one of --json, --svg and --html can be standard output",
-                    "Name files for the others.");
+    throw cli_error(exit_code::usage, "only one of --json, --svg and --html can go to standard output",
+                    "Give file names for the others.");
   }
   return count == 1;
 }
@@ -137,7 +145,8 @@ std::vector<std::uint64_t> sizes_of(std::vector<std::string> words) {
     if (size < smallest_size) {
       throw cli_error(
           exit_code::usage, fmt::format("'{}': too small for this experiment", word),
-          "Sizes from 64K on: smaller blocks come from an allocator's pools, where this method sees nothing.");
+          "Use at least 64K. Smaller blocks come from the allocator's caches, whose cost this method "
+          "cannot see.");
     }
     if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
   }
@@ -155,13 +164,13 @@ std::vector<std::uint64_t> sizes_that_fit(const std::vector<std::uint64_t>& size
       continue;
     }
     notes.push_back(
-        fmt::format("{} skipped: some allocators take two such buffers, and {} of memory are available",
+        fmt::format("{} skipped: some allocators need memory for two such buffers, and only {} are available",
                     format_byte_size(size), show_bytes(static_cast<double>(available)).text));
   }
   if (kept.empty()) {
     for (const std::string& note : notes) print_note(note);
-    throw cli_error(exit_code::refused, "none of the sizes fits into the memory that is available",
-                    "Give smaller ones: tarn cost 8M");
+    throw cli_error(exit_code::refused, "the available memory is too small for all of the sizes",
+                    "Use smaller sizes, for example: tarn cost 8M");
   }
   return kept;
 }
@@ -205,7 +214,7 @@ int measure(cost_arguments& arguments) {
   settings.sizes = sizes_that_fit(settings.sizes, notes);
   std::vector<buffer_way> ways = ways_that_work(arguments, notes);
   for (const std::string& library : preloaded_allocators()) {
-    notes.push_back(fmt::format("{} in LD_PRELOAD is a malloc too; left out of all runs", library));
+    notes.push_back(fmt::format("{} in LD_PRELOAD is a malloc, too; it is removed from all runs", library));
   }
   for (const std::string& note : notes) print_note(note);
   const memory_prices prices = calibrate_prices();
@@ -239,7 +248,7 @@ pid_t to_process(const std::string& word) {
   const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), process);
   if (error != std::errc() || process == 0) {
     throw cli_error(exit_code::refused, fmt::format("there is no process {}", word),
-                    "ps -e lists those that you can see.");
+                    "List the processes: ps -e");
   }
   return process;
 }
@@ -255,7 +264,7 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
   std::optional<pid_t> process;
   if (!words.empty() && !is_program) process = to_process(words.front());
   if (is_program && settings.duration_seconds) {
-    throw cli_error(exit_code::usage, "--for does not go with a program, which is followed until it ends",
+    throw cli_error(exit_code::usage, "--for cannot be used with a program, which is watched until it ends",
                     "For example: tarn cost --watch -- timeout 10 PROGRAM ARG...");
   }
   // Reports a missing program before the measurement of the prices.
@@ -278,7 +287,7 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
 int cmd_cost(const std::vector<std::string>& words) {
   cost_arguments arguments;
   arguments.settings.seed = std::random_device{}();
-  CLI::App app{"Measure what large buffers cost, and what of it a timer sees.", "cost"};
+  CLI::App app{"Measure what large buffers cost, and how much of it a timer shows.", "cost"};
   const exclusive_options options = declare_options(app, arguments);
   command_line line = split_command_line(
       words, {"--only", "-n", "--rounds", "--svg", "--html", "--json", "--seed", "--interval", "--for"});
@@ -293,14 +302,14 @@ int cmd_cost(const std::vector<std::string>& words) {
   // When measuring, options may also follow the sizes.
   if (!parse_options(app, watching ? line.options : words, exit_code::usage)) return exit_code::success;
   if (watching) {
-    refuse_given(options.measuring, "does not go with --watch");
+    refuse_given(options.measuring, "cannot be used with --watch");
     return watch(arguments, line.program);
   }
   if (arguments.watch) {
-    throw cli_error(exit_code::usage, "--watch goes before what is to be watched",
+    throw cli_error(exit_code::usage, "--watch must come before the process or program",
                     "For example: tarn cost --watch 4711, tarn cost --watch -- ./server");
   }
-  refuse_given(options.watching, "goes with --watch only");
+  refuse_given(options.watching, "requires --watch");
   try {
     return measure(arguments);
   } catch (const interrupted& stop) {

@@ -32,15 +32,18 @@ using profiler::site_change;
 constexpr const char* diff_footer =
     "Examples:\n"
     "  tarn diff before.prof after.prof\n"
-    "  tarn profile -n 5 -o before.prof -- PROGRAM ...   and later likewise after.prof\n"
+    "  tarn profile -n 5 -o before.prof -- PROGRAM ...  and the same for after.prof\n"
     "  tarn diff --fail-if 'cost>+3%' before-?.prof -- after-?.prof\n"
-    "  tarn diff before.prof after.prof --fail-if 'cost>+5%' --fail-if 'peak>+64M'\n"
-    "  tarn diff before.prof after.prof --fail-if 'site.bytes>+20%'   of any site\n"
+    "  tarn diff a.prof b.prof --fail-if 'cost>+5%' --fail-if 'peak>+64M'\n"
+    "  tarn diff a.prof b.prof --fail-if 'site.bytes>+20%'  the change of any site\n"
     "\n"
-    "EXPR: [site.]METRIC > or < CHANGE; CHANGE in percent, or in K, M, G, or in ns, us, ms, s. Metrics: cost, malloc,\n"
-    "hidden, faults, allocations, bytes, live, live_bytes, peak. Sites below 1 % of the total do not count.\n"
-    "A change that may be chance exceeds no limit: its interval (±, 95 of 100 cases) reaches from less to more.\n"
-    "Exit codes: 0 within all limits; 1 beyond one; 2 usage; 125 a file cannot be read.\n";
+    "EXPR: [site.]METRIC followed by > or < and a CHANGE in percent, or in K, M, G,\n"
+    "or in ns, us, ms, s. Metrics: cost, malloc, hidden, faults, allocations, bytes,\n"
+    "live, live_bytes, peak. Limits do not apply to sites below 1 % of the total.\n"
+    "A change whose interval (±, 95 of 100 cases) includes zero exceeds no limit, as\n"
+    "it may be chance.\n"
+    "Exit codes: 0 within all limits; 1 a limit is exceeded; 2 usage; 125 a file\n"
+    "cannot be read.\n";
 
 std::string show_share(const change& value) {
   if (std::isinf(value.share())) return "new";
@@ -193,8 +196,8 @@ class compared_files {
     profiler::difference changes = builder_.take();
     if (changes.recordings_before + changes.recordings_after == 2) {
       print_note(fmt::format(
-          "one recording a side does not tell how runs differ; times are taken to differ by {:.0f} %. "
-          "tarn profile -n 5 records several",
+          "with one recording per side the variation between runs is unknown; {:.0f} % is assumed "
+          "for times. To record several: tarn profile -n 5",
           100 * profiler::usual_spread_of_time));
     }
     return changes;
@@ -204,13 +207,17 @@ class compared_files {
   // Notes differences of the measurement that are not differences of the program.
   void note_what_differs() const {
     if (!other_program_.empty())
-      print_note(fmt::format("these are profiles of two programs: {} and {}", program_, other_program_));
-    if (has_other_mode_) print_note("one of them is of another mode; its figures rest on other samples");
+      print_note(
+          fmt::format("these are profiles of different programs: {} and {}", program_, other_program_));
+    if (has_other_mode_)
+      print_note(
+          "the profiles were recorded in different modes; their figures are based on different "
+          "samples");
     if (other_fault_ns_ > 0) {
-      print_note(fmt::format(
-          "a page fault cost {:.0f} ns in one recording and {:.0f} ns in another, of another machine or beside other "
-          "load; all are counted at {:.0f} ns",
-          fault_ns_, other_fault_ns_, fault_ns_));
+      print_note(
+          fmt::format("the price of a page fault was {:.0f} ns in one recording and {:.0f} ns in another "
+                      "(another machine, or another load); {:.0f} ns is used for all",
+                      fault_ns_, other_fault_ns_, fault_ns_));
     }
   }
 
@@ -229,9 +236,11 @@ std::size_t count_of_first_side(const std::vector<std::string>& words,
   const auto second = mark == words.end() ? std::size_t{1} : static_cast<std::size_t>(words.end() - mark - 1);
   if (mark == words.end() ? files.size() == 2 : second > 0 && second < files.size())
     return files.size() - second;
-  throw cli_error(exit_code::usage,
-                  fmt::format("diff compares two sides, and here are {} files", files.size()),
-                  "tarn diff BEFORE AFTER, or several a side: tarn diff [OPTIONS] BEFORE... -- AFTER...");
+  throw cli_error(
+      exit_code::usage,
+      fmt::format("diff needs two files, or two groups of files separated by --; {} files are given",
+                  files.size()),
+      "One file each: tarn diff BEFORE AFTER. Several: tarn diff [OPTIONS] BEFORE... -- AFTER...");
 }
 
 std::vector<change_limit> parse_limits(const std::vector<std::string>& expressions) {
@@ -251,20 +260,20 @@ std::vector<change_limit> parse_limits(const std::vector<std::string>& expressio
 }  // namespace
 
 int cmd_diff(const std::vector<std::string>& words) {
-  CLI::App app{"Compare profiles of before and after.", "diff"};
+  CLI::App app{"Compare profiles from before and after a change.", "diff"};
   set_usage(app, "tarn diff [OPTIONS] BEFORE AFTER\n  tarn diff [OPTIONS] BEFORE... -- AFTER...");
   std::string metric_name = "cost";
   std::vector<std::string> files, expressions;
   std::size_t most = 20;
   bool json = false;
-  app.add_option("files", files, "Profiles; of one side several recordings of the same command")
+  app.add_option("files", files, "Profiles; per side, one or several recordings of the same command")
       ->required()
       ->option_text("PROFILE...");
-  app.add_option("--fail-if", expressions, "Exit with 1 when this holds; may be repeated")
+  app.add_option("--fail-if", expressions, "Exit with status 1 if this is true; may be repeated")
       ->allow_extra_args(false)
       ->option_text("EXPR");
-  app.add_option("-m,--metric", metric_name, "What the sites are ordered by (cost)")->option_text("METRIC");
-  app.add_option("-n", most, "So many sites at most (20); 0 for all")->option_text("N");
+  app.add_option("-m,--metric", metric_name, "Metric to sort the sites by (cost)")->option_text("METRIC");
+  app.add_option("-n", most, "Show at most N sites (20); 0: all")->option_text("N");
   app.add_flag("--json", json, "Print JSON");
   app.footer(diff_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;

@@ -17,9 +17,9 @@ namespace tarn::cli {
 namespace {
 
 constexpr const char* doctor_footer =
-    "Tries out here and now what `tarn profile` would use, and says what a profile will miss.\n"
-    "Exit codes: 0 a profile sees all that it can; 1 something is missing; 2 usage.\n"
-    "What each means: docs/profiling.md\n";
+    "Tries everything that `tarn profile` would use, and says what a profile would\n"
+    "lack. What each line means: docs/profiling.md\n"
+    "Exit codes: 0 a profile is complete; 1 something is missing; 2 usage.\n";
 
 std::string mark(standing how, bool colour) {
   switch (how) {
@@ -38,10 +38,10 @@ std::string mark(standing how, bool colour) {
 }  // namespace
 
 int cmd_doctor(const std::vector<std::string>& words) {
-  CLI::App app{"Tell what this system lets a profile see, and how to see more.", "doctor"};
+  CLI::App app{"Show what a profile can record on this system, and how to record more.", "doctor"};
   bool json = false;
   set_usage(app, "tarn doctor [--json]");
-  app.add_flag("--json", json, "The same as one JSON object");
+  app.add_flag("--json", json, "Print the same as one JSON object");
   app.footer(doctor_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const std::vector<facility> all = look_at_facilities();
@@ -63,8 +63,8 @@ int cmd_doctor(const std::vector<std::string>& words) {
     if (!one.missing.empty()) fmt::print("{}a profile misses: {}\n", indent, one.missing);
     if (!one.remedy.empty()) fmt::print("{}to get it: {}\n", indent, one.remedy);
   }
-  fmt::print("\n{}\n", whole ? "A profile taken here sees all that it can see anywhere."
-                             : "A profile taken here says in itself what it could not see.");
+  fmt::print("\n{}\n", whole ? "A profile recorded here is complete."
+                             : "A profile recorded here says itself what it does not contain.");
   return whole ? exit_code::success : 1;
 }
 

@@ -22,14 +22,17 @@ namespace {
 
 constexpr const char* export_footer =
     "Examples:\n"
-    "  tarn export --pprof server.tarn -o server.pb.gz && go tool pprof -http=: server.pb.gz\n"
-    "  tarn export --heaptrack server.tarn -o server.zst && heaptrack_gui server.zst\n"
+    "  tarn export --pprof server.tarn -o s.pb.gz && go tool pprof -http=: s.pb.gz\n"
+    "  tarn export --heaptrack server.tarn -o s.zst && heaptrack_gui s.zst\n"
     "  tarn export --collapsed --metric peak server.tarn | flamegraph.pl > peak.svg\n"
-    "  tarn export --prometheus --top 20 server.tarn | curl --data-binary @- http://gateway/metrics/job/server\n"
+    "  tarn export --prometheus --top 20 server.tarn |\n"
+    "      curl --data-binary @- http://gateway/metrics/job/server\n"
     "\n"
-    "pprof's file has one sample type for each metric (-sample_index=NAME): cost, malloc, hidden, faults, allocations,\n"
-    "bytes, live, live_bytes, peak. It is also read by Pyroscope, Parca, Perfetto and speedscope.\n"
-    "Exit codes: 0 written; 2 usage; 125 the file cannot be read, or the output not written.\n";
+    "The file for pprof has one sample type per metric (-sample_index=NAME): cost,\n"
+    "malloc, hidden, faults, allocations, bytes, live, live_bytes, peak. Pyroscope,\n"
+    "Parca, Perfetto and speedscope read it, too.\n"
+    "Exit codes: 0 written; 2 usage; 125 the file cannot be read, or the output\n"
+    "cannot be written.\n";
 
 struct export_arguments {
   bool pprof = false;
@@ -57,14 +60,14 @@ void write_heaptrack(const profiler::profile& p, const export_arguments& argumen
   pack.finish();
   if (!outcome.from_events) {
     print_note(
-        "the profile has no list of all events (tarn profile --mode full keeps it): their order was made up "
-        "from each site's sums; \"temporary\" means nothing here");
+        "the profile does not contain all events (only tarn profile --mode full records them); "
+        "their order was derived from the sums of each site, so \"temporary\" has no meaning");
   }
   if (outcome.each_stands_for > 1) {
-    print_note(fmt::format(
-        "one allocation stands for about {:.0f} of its site together: bytes are right, counts are "
-        "so many times less",
-        outcome.each_stands_for));
+    print_note(
+        fmt::format("each allocation in the output stands for about {0:.0f} of its site: bytes are right, "
+                    "counts are {0:.0f} times too low",
+                    outcome.each_stands_for));
   }
 }
 
@@ -83,24 +86,24 @@ void write_export(const profiler::profile& p, const export_arguments& arguments,
 
 int cmd_export(const std::vector<std::string>& words) {
   CLI::App app{"Write a profile in the format of another tool.", "export"};
-  set_usage(app, "tarn export --pprof | --collapsed | --heaptrack | --json | --prometheus [OPTIONS] FILE");
+  set_usage(app, "tarn export FORMAT [OPTIONS] FILE");
   export_arguments arguments;
-  app.add_flag("--pprof", arguments.pprof, "pprof's profile.proto, gzip'ed");
+  app.add_flag("--pprof", arguments.pprof, "Format: pprof's profile.proto, compressed by gzip");
   app.add_flag("--collapsed", arguments.collapsed,
-               "Collapsed stacks: a line per call path, for flame graphs");
+               "Format: collapsed stacks, one line per call path, for flame graphs");
   app.add_flag("--heaptrack", arguments.heaptrack,
-               "heaptrack's text; compressed where OUT ends in .zst or .gz");
-  app.add_flag("--json", arguments.json, "All figures of all sites, with names");
-  app.add_flag("--prometheus", arguments.prometheus, "Prometheus' text, by site");
+               "Format: heaptrack's text; compressed if OUT ends in .zst or .gz");
+  app.add_flag("--json", arguments.json, "Format: JSON with all figures of all sites");
+  app.add_flag("--prometheus", arguments.prometheus, "Format: Prometheus' text, by site");
   app.add_option("file", arguments.path, "A profile that tarn profile wrote")
       ->required()
       ->option_text("FILE");
-  app.add_option("-o,--output", arguments.output, "Where to (standard output)")->option_text("OUT");
+  app.add_option("-o,--output", arguments.output, "Write to this file (standard output)")->option_text("OUT");
   CLI::Option* metric =
-      app.add_option("-m,--metric", arguments.metric_name, "With --collapsed: which metric (cost)")
+      app.add_option("-m,--metric", arguments.metric_name, "With --collapsed: the metric (cost)")
           ->option_text("METRIC");
   CLI::Option* top =
-      app.add_option("--top", arguments.top, "With --prometheus: so many sites, the rest as one (100)")
+      app.add_option("--top", arguments.top, "With --prometheus: number of sites; all others are one (100)")
           ->check(CLI::Range(1, 100000))
           ->option_text("N");
   add_process_option(app, arguments.process);
@@ -110,19 +113,20 @@ int cmd_export(const std::vector<std::string>& words) {
       arguments.pprof + arguments.collapsed + arguments.heaptrack + arguments.json + arguments.prometheus;
   if (formats != 1) {
     throw cli_error(exit_code::usage, formats == 0 ? "no format given" : "more than one format given",
-                    "One of --pprof, --collapsed, --heaptrack, --json and --prometheus.");
+                    "Give one of --pprof, --collapsed, --heaptrack, --json and --prometheus.");
   }
   if (metric->count() > 0 && !arguments.collapsed) {
-    throw cli_error(exit_code::usage, "--metric goes with --collapsed only",
-                    "The other formats have all metrics.");
+    throw cli_error(exit_code::usage, "--metric requires --collapsed",
+                    "The other formats contain all metrics; omit --metric.");
   }
   if (top->count() > 0 && !arguments.prometheus) {
-    throw cli_error(exit_code::usage, "--top goes with --prometheus only",
-                    "The other formats have all sites.");
+    throw cli_error(exit_code::usage, "--top requires --prometheus",
+                    "The other formats contain all sites; omit --top.");
   }
   metric_named("--metric", arguments.metric_name);
   if (arguments.pprof && arguments.output == "-" && isatty(STDOUT_FILENO) != 0) {
-    throw cli_error(exit_code::usage, "pprof's format is not for terminals", "Name a file: -o profile.pb.gz");
+    throw cli_error(exit_code::usage, "pprof's format is binary and is not written to a terminal",
+                    "Give a file name: -o profile.pb.gz");
   }
   const profiler::profile p = load_for_command(arguments.path, arguments.process, detail_for(arguments));
   output_file output("--output", arguments.output);

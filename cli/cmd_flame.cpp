@@ -28,12 +28,13 @@ using profiler::metric;
 
 constexpr const char* flame_footer =
     "Examples:\n"
-    "  tarn flame server.tarn                   who pays for memory, from main downwards\n"
-    "  tarn flame server.tarn --metric peak     who held it when there was most\n"
-    "  tarn flame server.tarn --inverted        from the sites to their callers\n"
+    "  tarn flame server.tarn                 cost by call path, from main downwards\n"
+    "  tarn flame server.tarn --metric peak   live memory at the peak, by call path\n"
+    "  tarn flame server.tarn --inverted      from the sites up to their callers\n"
     "\n"
-    "A path without branches is not indented further. Below --min, branches are summed up, so that what is shown\n"
-    "adds up. Metrics: cost, malloc, hidden, faults, allocations, bytes, live, live_bytes, peak.\n"
+    "A path without branches is not indented further. Branches below --min are shown\n"
+    "as one line, so that the lines add up. Metrics: cost, malloc, hidden, faults,\n"
+    "allocations, bytes, live, live_bytes, peak.\n"
     "Exit codes: 0 shown; 2 usage; 125 the file cannot be read.\n";
 
 constexpr std::size_t bar_columns = 12;
@@ -145,14 +146,15 @@ int cmd_flame(const std::vector<std::string>& words) {
   bool inverted = false, json = false;
   flame_settings settings;
   app.add_option("file", path, "A profile that tarn profile wrote")->required()->option_text("FILE");
-  app.add_option("-m,--metric", metric_name, "What the widths are (cost)")->option_text("METRIC");
+  app.add_option("-m,--metric", metric_name, "Metric that determines the widths (cost)")
+      ->option_text("METRIC");
   add_process_option(app, process);
-  app.add_option("--min", least, "Sum up branches below this share in percent (1)")
+  app.add_option("--min", least, "Show branches below this percentage as one line (1)")
       ->check(CLI::Range(0.0, 100.0))
       ->option_text("PERCENT");
-  app.add_option("--depth", settings.depth, "Go so deep only")->option_text("N");
-  app.add_flag("-i,--inverted", inverted, "From the sites up to their callers");
-  app.add_flag("--json", json, "Print JSON: name, value, children, as d3-flame-graph takes it");
+  app.add_option("--depth", settings.depth, "Show at most N levels")->option_text("N");
+  app.add_flag("-i,--inverted", inverted, "Show the sites first, with their callers below");
+  app.add_flag("--json", json, "Print JSON (name, value, children), as d3-flame-graph reads it");
   app.footer(flame_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   settings.what = &metric_named("--metric", metric_name);

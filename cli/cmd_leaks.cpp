@@ -34,13 +34,15 @@ constexpr int leaks_found = 1;
 constexpr const char* leaks_footer =
     "Examples:\n"
     "  tarn profile --mode full -o x.prof -- ./program; tarn leaks x.prof\n"
-    "  tarn leaks --suppressions known.supp x.prof    what is new\n"
-    "  tarn leaks --reachable x.prof                  also what is still in use at the end\n"
+    "  tarn leaks --suppressions known.supp x.prof    only unknown leaks\n"
+    "  tarn leaks --reachable x.prof                  also reachable blocks\n"
     "\n"
-    "A block is lost when no register, no stack, no static data and no block that is reachable holds an address within it;\n"
-    "indirectly lost when only lost blocks do. It is told of profiles of mode full whose program ended by exit.\n"
-    "Suppressions: lines leak:PATTERN, as LeakSanitizer has them.\n"
-    "Exit codes: 0 nothing is lost; 1 something is; 2 usage; 125 it is not known, or the file cannot be read.\n";
+    "A block is lost if no register, stack, static data or reachable block holds an\n"
+    "address within it; it is indirectly lost if only lost blocks hold one. This is\n"
+    "known for profiles of mode full whose program ended by exit.\n"
+    "Suppressions: lines leak:PATTERN, as in LeakSanitizer.\n"
+    "Exit codes: 0 nothing is lost; 1 something is lost; 2 usage; 125 the profile\n"
+    "does not contain it, or the file cannot be read.\n";
 
 struct leak_line {
   const site* who;
@@ -195,27 +197,29 @@ void print_summary(const profile& p, const leak_sums& sums, bool known, bool col
   const nlohmann::json leaks = p.meta.value("leaks", nlohmann::json::object());
   const auto threads = leaks.find("threads");
   if (threads != leaks.end() && threads->is_number() && threads->get<double>() > 0) {
-    print_note(fmt::format("{:.0f} other thread(s) ran at the end: what they were using counts as reachable",
-                           threads->get<double>()));
+    print_note(
+        fmt::format("{:.0f} other thread(s) ran at the end: the blocks that they used count as reachable",
+                    threads->get<double>()));
   }
 }
 
 // Why it is not known which blocks were reachable; empty: it is known.
 std::string reason_in(const profile& p) {
   const auto leaks = p.meta.find("leaks");
-  if (leaks == p.meta.end() || !leaks->is_object()) return "the file was written by a tarn that did not look";
+  if (leaks == p.meta.end() || !leaks->is_object())
+    return "the file was written by a version of tarn that did not search for lost blocks";
   const auto known = leaks->find("known");
   if (known != leaks->end() && known->is_boolean() && known->get<bool>()) return "";
   const auto reason = leaks->find("reason");
   return reason != leaks->end() && reason->is_string() && !reason->get<std::string>().empty()
              ? reason->get<std::string>()
-             : "the file does not tell why";
+             : "the file does not contain the reason";
 }
 
 }  // namespace
 
 int cmd_leaks(const std::vector<std::string>& words) {
-  CLI::App app{"Show what a program had not freed at its end, and what of it is lost.", "leaks"};
+  CLI::App app{"Show the blocks that a program had not freed at its end, and which were lost.", "leaks"};
   set_usage(app, "tarn leaks [OPTIONS] FILE");
   std::string path, process;
   std::vector<std::string> suppression_files;
@@ -223,13 +227,13 @@ int cmd_leaks(const std::vector<std::string>& words) {
   bool json = false, reachable = false;
   app.add_option("file", path, "A profile that tarn profile wrote")->required()->option_text("FILE");
   app.add_option("--suppressions", suppression_files,
-                 "Leaks that are known: lines leak:PATTERN; may be repeated")
+                 "File of known leaks, with lines leak:PATTERN; may be repeated")
       ->option_text("FILE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag("--reachable", reachable, "Show blocks that were still reachable, too");
+  app.add_flag("--reachable", reachable, "Show reachable blocks, too");
   add_process_option(app, process);
-  app.add_option("-n", most, "So many places at most (20); 0 for all")->option_text("N");
+  app.add_option("-n", most, "Show at most N places (20); 0: all")->option_text("N");
   app.add_flag("--json", json, "Print JSON");
   app.footer(leaks_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
@@ -253,7 +257,7 @@ int cmd_leaks(const std::vector<std::string>& words) {
                  paint(fmt::format("{} of {} places (-n)", lines.size(), found), style::faint, colour));
   }
   if (!known) {
-    print_note(fmt::format("what of it could still be reached is not known: {}", reason));
+    print_note(fmt::format("which of these blocks were reachable is not known: {}", reason));
     return exit_code::refused;
   }
   return sums.shown.lost > 0 ? leaks_found : exit_code::success;

@@ -25,13 +25,16 @@ namespace fs = std::filesystem;
 constexpr const char* merge_footer =
     "Examples:\n"
     "  tarn profile -o build.prof -- make -j2; tarn merge build*.prof -o all.prof\n"
-    "  tarn sites all.prof                        who pays, over all processes\n"
-    "  tarn sites all.prof --process cc1plus      in those of this name; likewise flame, export, advise\n"
-    "  tarn report all.prof                       a page with a switch from process to process\n"
+    "  tarn sites all.prof                     call sites of all processes\n"
+    "  tarn sites all.prof --process cc1plus   of the processes with this name;\n"
+    "                                          flame, export and advise take it, too\n"
+    "  tarn report all.prof                    a page with a menu to select a process\n"
     "\n"
-    "Sites are joined by file and offset, and by function and line where the file is another build. Threads, and what each\n"
-    "process did, stay apart. Single events (for tarn replay) stay in the files of the processes.\n"
-    "Exit codes: 0 merged; 2 usage; 125 a file cannot be read, or the output not written.\n";
+    "Sites are joined by file and offset, or by function and line if the file is\n"
+    "another build. Threads, and the figures of each process, stay separate. Single\n"
+    "events (for tarn replay) stay in the files of the processes.\n"
+    "Exit codes: 0 merged; 2 usage; 125 a file cannot be read, or the output cannot\n"
+    "be written.\n";
 
 constexpr std::size_t most_shown = 40;
 
@@ -39,8 +42,8 @@ void require_other_output(const std::string& output, const std::vector<std::stri
   for (const std::string& each : inputs) {
     std::error_code error;
     if (fs::equivalent(output, each, error)) {
-      throw cli_error(exit_code::usage, fmt::format("-o {}: it is one of the files to merge", output),
-                      "Name another file.");
+      throw cli_error(exit_code::usage, fmt::format("-o {}: this is one of the files to merge", output),
+                      "Give another file name.");
     }
   }
 }
@@ -53,7 +56,7 @@ void store(const profiler::profile& parts, const std::string& output) {
     profiler::store_profile(file, parts);
   } catch (const profiler::profile_error& error) {
     if (is_new) fs::remove(output, ignored);  // an incomplete merged profile is useless
-    throw cli_error(exit_code::refused, error.what(), "Name another file: -o FILE");
+    throw cli_error(exit_code::refused, error.what(), "Give another file name: -o FILE");
   }
 }
 
@@ -69,7 +72,7 @@ int cmd_merge(const std::vector<std::string>& words) {
       ->required()
       ->option_text("FILE...");
   app.add_option("-o,--output", output, "The merged profile")->required()->option_text("OUT");
-  app.add_flag("--json", json, "Tell what was merged as one JSON object");
+  app.add_flag("--json", json, "Print the result as one JSON object");
   app.footer(merge_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   require_other_output(output, inputs);

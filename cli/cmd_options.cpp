@@ -51,8 +51,9 @@ nlohmann::json ask_library(const std::string& library) {
   nlohmann::json table = nlohmann::json::parse(answer.output, nullptr, false);
   if (answer.timed_out || !WIFEXITED(answer.wait_status) || WEXITSTATUS(answer.wait_status) != 0 ||
       !table.is_object()) {
-    throw cli_error(exit_code::refused, fmt::format("{} does not answer with its options", library),
-                    "Is it tarn's library? Name the right one: TARN_LIBRARY=/path/to/libtarn.so.1");
+    throw cli_error(
+        exit_code::refused, fmt::format("{} does not answer with its options", library),
+        "Is it tarn's library? Give the path of the right one: TARN_LIBRARY=/path/to/libtarn.so.1");
   }
   return table;
 }
@@ -130,11 +131,11 @@ int cmd_options(const std::vector<std::string>& words) {
   CLI::App app{"Print tarn's options with their effective values.", "options"};
   bool json = false;
   set_usage(app, "tarn options [--json]");
-  app.add_flag("--json", json, "One JSON object on stdout");
+  app.add_flag("--json", json, "Print one JSON object on stdout");
   app.footer(
-      "Options are set by environment variables, before the program starts:\n"
-      "  TARN_DECAY_MS=5000 tarn options              see what a value amounts to\n"
-      "  TARN_DECAY_MS=5000 tarn run -- ./server      and use it\n");
+      "Options are set by environment variables before the program starts:\n"
+      "  TARN_DECAY_MS=5000 tarn options              show the effective value\n"
+      "  TARN_DECAY_MS=5000 tarn run -- ./server      run a program with it\n");
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const std::string library = find_tarn_library();
   nlohmann::json table = ask_library(library);

@@ -44,16 +44,21 @@ using profiler::recording_settings;
 
 constexpr const char* profile_footer =
     "Examples:\n"
-    "  tarn profile -- ./server --port 80          sampled: about 5 % more time; writes tarn-server-PID.prof\n"
-    "  tarn profile --mode full -- ./batch in.dat  every call: exact counts, peak and leaks; 1.1 to 4 times the time\n"
-    "  tarn profile --mode faults -- ./go-program  page faults alone: static programs and other runtimes, too\n"
-    "  tarn report tarn-server-4711.prof           the profile as one page\n"
+    "  tarn profile -- ./server --port 80          sampled: adds about 5 % of time;\n"
+    "                                              writes tarn-server-PID.prof\n"
+    "  tarn profile --mode full -- ./batch in.dat  every call: exact counts, peak and\n"
+    "                                              leaks; 1.1 to 4 times the time\n"
+    "  tarn profile --mode faults -- ./go-program  only page faults; works for static\n"
+    "                                              programs and other runtimes, too\n"
+    "  tarn report tarn-server-4711.prof           write the profile as one page\n"
     "\n"
-    "The program's input, output, signals and exit status are its own; tarn's messages go to stderr.\n"
-    "Each process that allocates much leaves a file of its own. Nothing is sent anywhere; only where DEBUGINFOD_URLS\n"
-    "names servers, they are asked for debugging information by build-id.\n"
-    "Exit codes: the program's; 125 tarn refuses, 126 not executable, 127 not found.\n"
-    "What a profile can and cannot see here: tarn doctor. Modes, privileges, method: docs/profiling.md\n";
+    "The program keeps its input, output, signals and exit status; tarn's messages go\n"
+    "to stderr. Each process that allocates much gets its own file; the others share\n"
+    "one. tarn sends no data anywhere; if DEBUGINFOD_URLS names servers, it requests\n"
+    "debugging information from them by build-id.\n"
+    "Exit codes: the program's; 125 tarn refuses; 126 not executable; 127 not found.\n"
+    "What a profile can record on this system: tarn doctor\n"
+    "Modes, privileges, method: docs/profiling.md\n";
 
 struct profile_arguments {
   std::string mode = "sample";
@@ -75,7 +80,7 @@ struct profile_arguments {
   throw cli_error(
       error.code(), error.what(),
       (error.advice().empty() ? "" : error.advice() + " ") +
-          std::string("Or see its page faults alone: tarn profile --mode faults -- PROGRAM ARG..."));
+          std::string("Or record only its page faults: tarn profile --mode faults -- PROGRAM ARG..."));
 }
 
 struct start_request {
@@ -102,6 +107,8 @@ start_request prepare(const std::vector<std::string>& words, profile_mode mode) 
     request.child.variables.prepend_preload(library);
     request.child.variables.unset("TARN_RECORDER");
     require_preload_in_use(target, library, "tarn's recorder", request.child.variables);
+  } catch (const resource_error&) {
+    throw;
   } catch (const cli_error& error) {
     suggest_faults(error);
   }
@@ -174,43 +181,44 @@ profiler::symbol_settings symbol_settings_of(const profile_arguments& arguments)
 
 void declare_recording_options(CLI::App& app, profile_arguments& arguments) {
   app.add_option("-m,--mode", arguments.mode,
-                 "sample (the default), full: every call, faults: page faults alone")
+                 "sample (the default), full (every call) or faults (only page faults)")
       ->check(CLI::IsMember({"sample", "full", "faults"}))
       ->option_text("MODE");
   app.add_option("-o,--output", arguments.output,
-                 "The file; those of child processes get their numbers into its name")
+                 "Name of the profile; for child processes, their ids are added")
       ->take_last()
       ->option_text("FILE");
   app.add_option("-n", arguments.runs,
-                 "So many recordings of the command (1), as tarn diff asks for; FILE-1.prof and so on")
+                 "Record the command this often (1), to FILE-1.prof and so on; tarn diff needs several "
+                 "recordings")
       ->check(CLI::Range(1, 200))
       ->take_last()
       ->option_text("RUNS");
-  app.add_option("--sample", arguments.sample, "Mode sample: bytes from sample to sample, on average (512K)")
+  app.add_option("--sample", arguments.sample, "Mode sample: average number of bytes between samples (512K)")
       ->option_text("SIZE");
-  app.add_option("--checkpoint", arguments.checkpoint,
-                 "Seconds after which the file is brought up to date (5)")
+  app.add_option("--checkpoint", arguments.checkpoint, "Seconds between updates of the file (5)")
       ->check(CLI::Range(0.1, 3600.0))
       ->option_text("SECONDS");
-  app.add_option(
-         "--debug-path", arguments.debug_paths,
-         "A folder with debugging information of stripped files, laid out as /usr/lib/debug; may be repeated")
+  app.add_option("--debug-path", arguments.debug_paths,
+                 "Folder with debugging information of stripped files, laid out like /usr/lib/debug; may be "
+                 "repeated")
       ->option_text("FOLDER");
   app.add_flag("--no-events", arguments.no_events,
-               "Leave single events out of the file: smaller, and no replay");
+               "Omit single events: the file is smaller, and replay is impossible");
 }
 
 void declare_options(CLI::App& app, profile_arguments& arguments) {
   set_usage(app, "tarn profile [OPTIONS] -- PROGRAM ARG...");
   declare_recording_options(app, arguments);
-  CLI::Option* paused = app.add_flag(
-      "--paused", arguments.paused,
-      "Start the program unrecorded; 'tarn attach PID' and 'tarn detach PID' begin and end recording it");
+  CLI::Option* paused =
+      app.add_flag("--paused", arguments.paused,
+                   "Start the program without recording it; 'tarn attach PID' begins a recording, 'tarn "
+                   "detach PID' ends it. Not with --prove");
   CLI::Option* prove = app.add_flag("--prove", arguments.prove,
-                                    "Then run the program again under all that changes no code: tarn prove")
+                                    "Then run tarn prove on the profile. Not with --paused or --json")
                            ->excludes(paused);
-  app.add_flag("-q,--quiet", arguments.quiet, "No progress, and no summary at the end");
-  app.add_flag("--json", arguments.json, "The summary as one JSON object on stderr")->excludes(prove);
+  app.add_flag("-q,--quiet", arguments.quiet, "Print neither progress nor a summary");
+  app.add_flag("--json", arguments.json, "Print the summary as one JSON object on stderr")->excludes(prove);
   app.footer(profile_footer);
 }
 
@@ -243,8 +251,9 @@ void tell_result(const recording& record, const profile_arguments& arguments,
   }
   if (record.main_profile() == nullptr) {
     print_note(
-        "the program was not recorded: it ended before it allocated, dropped the recorder's environment, or its "
-        "limits (ulimit -f, -v) left no room for the recorder's memory");
+        "the program was not recorded: it ended before its first allocation, removed the "
+        "recorder's environment variables, or has limits (ulimit -f, -v) that are too low for the "
+        "recorder's memory");
   }
 }
 
@@ -262,7 +271,8 @@ recorded_run record_program(const recording_settings& settings, child_request& r
     if (settings.mode != profile_mode::faults) {
       request.variables.set(profiler::session_variable, record.place());
     } else if (!record.faults().is_open()) {
-      throw cli_error(exit_code::refused, record.faults().refusal(), "tarn doctor says what works here.");
+      throw cli_error(exit_code::refused, record.faults().refusal(),
+                      "What works on this system: tarn doctor");
     }
     run.result = follow(record, request, arguments.quiet || arguments.json, run.failure);
     record.finish();
@@ -279,14 +289,15 @@ recorded_run record_program(const recording_settings& settings, child_request& r
 int cmd_profile(const std::vector<std::string>& words) {
   const command_line line = split_command_line(
       words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint", "--debug-path", "-n"});
-  CLI::App app{"Record what a program's memory allocation costs, and who pays it.", "profile"};
+  CLI::App app{"Record what memory allocation costs a program, and at which call sites.", "profile"};
   profile_arguments arguments;
   declare_options(app, arguments);
   if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
   require_program(line, "profile", exit_code::refused);
   if (arguments.runs > 1) {
     if (arguments.paused || arguments.prove)
-      throw cli_error(exit_code::refused, "-n and --paused or --prove exclude each other");
+      throw cli_error(exit_code::refused, "-n cannot be used with --paused or --prove",
+                      "Omit -n, or the other option.");
     profile_repeatedly(line, arguments.runs, arguments.output, !arguments.quiet && !arguments.json);
   }
   recording_settings settings = settings_of(arguments);

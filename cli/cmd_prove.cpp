@@ -28,13 +28,16 @@ namespace {
 
 constexpr const char* prove_footer =
     "Examples:\n"
-    "  tarn profile -o run.tarn -- ./my_program <in.dat; tarn prove run.tarn; tarn advise run.tarn\n"
+    "  tarn profile -o run.tarn -- ./my_program <in.dat\n"
+    "  tarn prove run.tarn; tarn advise run.tarn\n"
     "  tarn prove --rounds 20 --ways jemalloc,keep-memory run.tarn\n"
-    "  tarn prove --with 'redis-benchmark -q -p 7777' --ready-port 7777 --stdin /dev/null redis.tarn\n"
+    "  tarn prove --with 'redis-benchmark -q -p 7777' --ready-port 7777 \\\n"
+    "      --stdin /dev/null redis.tarn\n"
     "\n"
-    "The program is executed as it was recorded: the same arguments, folder and standard input.\n"
-    "Exit codes: 0 measured; 1 the program ends differently under a way; 2 usage; 3 it does not end as it was recorded;\n"
-    "125 tarn refuses, with the reason.\n"
+    "The program is started as it was recorded: with the same arguments, folder and\n"
+    "standard input. A way is a change that needs no editing of the program.\n"
+    "Exit codes: 0 measured; 1 the program ends differently under a way; 2 usage;\n"
+    "3 it does not end as it was recorded; 125 tarn refuses, with the reason.\n"
     "Method: docs/advice.md, \"Proof\"\n";
 
 struct prove_arguments {
@@ -49,12 +52,12 @@ struct prove_arguments {
 };
 
 void declare_server_options(CLI::App& app, prove_arguments& arguments) {
-  CLI::Option* with =
-      app.add_option("--with", arguments.load, "The program is a server; run this load against it")
-          ->option_text("LOAD-COMMAND");
-  app.add_option(
-         "--until-exit-of", arguments.until,
-         "load (the default): its exit ends a run, and the server gets SIGTERM; program: the server ends itself")
+  CLI::Option* with = app.add_option("--with", arguments.load,
+                                     "The program is a server; run this load (a shell command) against it")
+                          ->option_text("LOAD-COMMAND");
+  app.add_option("--until-exit-of", arguments.until,
+                 "load (the default): the run ends with the load, and the server gets SIGTERM; program: the "
+                 "server ends by itself")
       ->check(CLI::IsMember({"load", "program"}))
       ->needs(with)
       ->option_text("WHAT");
@@ -72,40 +75,39 @@ void declare_server_options(CLI::App& app, prove_arguments& arguments) {
 void declare_options(CLI::App& app, prove_arguments& arguments) {
   proof_wishes& wishes = arguments.wishes;
   set_usage(app, "tarn prove [OPTIONS] FILE");
-  app.add_option("file", arguments.file, "A profile of yours")->option_text("FILE")->required();
+  app.add_option("file", arguments.file, "A profile recorded by you")->option_text("FILE")->required();
   app.add_option("-n,--rounds", wishes.rounds,
-                 "Timed rounds; without it 3 to 10, to take ten minutes at most")
+                 "Number of timed rounds (3 to 10, as many as fit into ten minutes)")
       ->check(CLI::Range(1, most_rounds))
       ->option_text("N");
-  app.add_option("--limit", wishes.limit_seconds, "Begin no round that would end later")
+  app.add_option("--limit", wishes.limit_seconds, "Start no round that would end after this time")
       ->check(CLI::PositiveNumber)
       ->option_text("SECONDS");
   app.add_option("--ways", wishes.actions.ways,
-                 "These only (tarn, jemalloc, keep-memory, huge-pages, pool-1, ...)")
+                 "Measure only these ways (of tarn, jemalloc, keep-memory, huge-pages, pool-1, ...)")
       ->delimiter(',')
       ->option_text("NAME,...");
-  app.add_option("--malloc", wishes.actions.mallocs, "A further allocator")->option_text("NAME=LIBRARY");
-  app.add_option("--stdin", wishes.repeat.input,
-                 "The program's standard input, in the place of the recorded one")
+  app.add_option("--malloc", wishes.actions.mallocs, "Add an allocator")->option_text("NAME=LIBRARY");
+  app.add_option("--stdin", wishes.repeat.input, "The program's standard input, instead of the recorded one")
       ->option_text("FILE");
   app.add_option("--timeout", wishes.timeout_seconds,
                  "Seconds after which a run is killed and counts as failed")
       ->check(CLI::PositiveNumber)
       ->option_text("SECONDS");
   declare_server_options(app, arguments);
-  app.add_option("--seed", wishes.seed, "For the order of the runs, to repeat it")->option_text("N");
-  app.add_flag("--no-keep", arguments.no_keep, "Leave the profile's file as it is");
-  app.add_flag("--json", arguments.json, "All figures as one JSON object on stdout");
+  app.add_option("--seed", wishes.seed, "Seed for the order of the runs, to repeat that order")
+      ->option_text("N");
+  app.add_flag("--no-keep", arguments.no_keep, "Do not store the result in the profile");
+  app.add_flag("--json", arguments.json, "Print all figures as one JSON object on stdout");
   app.footer(prove_footer);
 }
 
 void set_load(prove_arguments& arguments) {
   if (arguments.load.empty()) return;
   if (arguments.ready_port == 0 && arguments.ready_command.empty()) {
-    throw cli_error(
-        exit_code::usage, "--with needs to know when the server is ready",
-        "Name the TCP port that it listens at: --ready-port PORT; or a command that succeeds then: "
-        "--ready-command COMMAND");
+    throw cli_error(exit_code::usage, "--with also needs --ready-port or --ready-command",
+                    "Give the TCP port of the server: --ready-port PORT; or a command that succeeds once the "
+                    "server is ready: --ready-command COMMAND");
   }
   server_load load;
   load.command = arguments.load;
@@ -145,8 +147,7 @@ int cmd_prove(const std::vector<std::string>& words) {
   prove_arguments arguments;
   proof_wishes& wishes = arguments.wishes;
   wishes.seed = std::random_device{}();
-  CLI::App app{"Run a recorded program again under all that changes no code, and measure what it saves.",
-               "prove"};
+  CLI::App app{"Run a recorded program with each change that needs no editing, and measure it.", "prove"};
   declare_options(app, arguments);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   set_load(arguments);
@@ -156,7 +157,7 @@ int cmd_prove(const std::vector<std::string>& words) {
   const proof_result result = prove_profile(arguments.file, p, wishes);
   for (const std::string& note : result.notes) print_note(note);
   if (result.proven.rounds == 0) {
-    print_note("interrupted before a round was whole; no figures");
+    print_note("interrupted before the first round was complete; no figures");
     end_like(W_EXITCODE(0, result.interrupted_by));
   }
   p.proven = result.proven;
@@ -167,7 +168,7 @@ int cmd_prove(const std::vector<std::string>& words) {
     print_proof(result, advised);
   }
   if (result.interrupted_by != 0) {
-    print_note(fmt::format("interrupted; what {} whole round{} have shown is kept", result.proven.rounds,
+    print_note(fmt::format("interrupted; the figures of {} complete round{} are kept", result.proven.rounds,
                            result.proven.rounds == 1 ? "" : "s"));
     end_like(W_EXITCODE(0, result.interrupted_by));
   }

@@ -47,41 +47,45 @@ struct replay_arguments {
 
 void declare_options(CLI::App& app, replay_arguments& arguments) {
   set_usage(app, "tarn replay [OPTIONS] FILE");
-  app.add_option("file", arguments.file, "A profile; --mode full has the exact order of all calls")
+  app.add_option("file", arguments.file, "A profile; only --mode full records the exact order of all calls")
       ->option_text("FILE")
       ->required();
-  app.add_option("--with", arguments.with, "A further allocator, or another file for a known one")
+  app.add_option("--with", arguments.with, "Add an allocator, or use another file for a known one")
       ->allow_extra_args(false)
       ->option_text("NAME=LIBRARY");
-  app.add_option("--only", arguments.only, "These only (of system, tarn, 'tarn pools', jemalloc, ...)")
+  app.add_option("--only", arguments.only,
+                 "Measure only these (of system, tarn, 'tarn pools', jemalloc, ...)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->option_text("NAME,...");
-  app.add_option("-n,--rounds", arguments.settings.rounds, "Rounds over all of them (5)")
+  app.add_option("-n,--rounds", arguments.settings.rounds,
+                 "Number of rounds; each replays under all of them (5)")
       ->check(CLI::Range(1, most_rounds))
       ->option_text("N");
-  app.add_option("--events", arguments.events, "Replay so many events from the beginning (5000000)")
+  app.add_option("--events", arguments.events, "Replay only the first N events (5000000)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{200'000'000}))
       ->option_text("N");
-  app.add_option("--seed", arguments.settings.seed, "For the order, to repeat it")->option_text("N");
-  app.add_flag("--json", arguments.json, "All figures of all rounds as one JSON object on stdout");
+  app.add_option("--seed", arguments.settings.seed, "Seed for the order of the replays, to repeat that order")
+      ->option_text("N");
+  app.add_flag("--json", arguments.json, "Print all figures of all rounds as one JSON object on stdout");
   app.footer(replay_footer);
 }
 
 void note_trace(const profiler::trace& recorded, std::vector<std::string>& notes) {
   using namespace profiler;
   if (!recorded.damage.empty())
-    notes.push_back(
-        fmt::format("the file is damaged ({}); what comes before it is replayed", recorded.damage));
+    notes.push_back(fmt::format("the file is damaged ({}); only the events before the damage are replayed",
+                                recorded.damage));
   if (recorded.sampled)
     notes.emplace_back(
-        "the file holds samples: what they stand for is replayed, in an order that is right on average (exact: "
-        "tarn profile --mode full)");
+        "the file contains samples: the calls that they stand for are replayed, in an order that "
+        "is right on average (for the exact order: tarn profile --mode full)");
   if (recorded.cut)
-    notes.emplace_back("there are more events; the first ones are replayed (more: --events N)");
+    notes.emplace_back("the file has more events; only the first ones are replayed (for more: --events N)");
   if (recorded.unknown > 0) {
-    notes.push_back(fmt::format("{} blocks were freed whose allocation is not in the file; left out",
-                                say_count(static_cast<double>(recorded.unknown))));
+    notes.push_back(
+        fmt::format("{} frees are left out, as the allocations of their blocks are not in the file",
+                    say_count(static_cast<double>(recorded.unknown))));
   }
 }
 
@@ -105,7 +109,7 @@ std::vector<replay_way> choose_ways(const replay_arguments& arguments, const pro
     const std::vector<contender> tarn_only = choose_contenders(arguments.with, {tarn_name});
     ways.push_back({pools_name, tarn_only.front(), profiler::play_mode::routes, &image});
   } else if (wanted) {
-    notes.emplace_back("no site of this program is advised a pool, so none is replayed from one");
+    notes.emplace_back("no pool is advised for this program, so none is replayed");
   }
   return ways;
 }
@@ -143,7 +147,7 @@ void print_failures(const std::vector<replay_result>& results) {
 int cmd_replay(const std::vector<std::string>& words) {
   replay_arguments arguments;
   arguments.settings.seed = std::random_device{}();
-  CLI::App app{"Do what a profile has recorded again, under every malloc and from tarn's pools.", "replay"};
+  CLI::App app{"Replay the allocations of a profile under every malloc and from tarn's pools.", "replay"};
   declare_options(app, arguments);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const profiler::profile p = profiler::load_profile(arguments.file);
@@ -157,7 +161,7 @@ int cmd_replay(const std::vector<std::string>& words) {
   const profiler::trace_image image(recorded);
   const std::vector<replay_way> ways = choose_ways(arguments, image, recorded.routes.size() > 1, notes);
   for (const std::string& note : notes) print_note(note);
-  if (ways.empty()) throw cli_error(exit_code::usage, "none of the allocators can be replayed under");
+  if (ways.empty()) throw cli_error(exit_code::usage, "no allocator is left to replay under");
   arguments.settings.timeout_seconds = replay_timeout(recorded.duration_ns);
   arguments.settings.conditioning_bytes = default_conditioning_bytes();
   const std::vector<replay_result> results = replay_all(ways, arguments.settings);

@@ -24,12 +24,13 @@ namespace {
 
 constexpr const char* report_footer =
     "Examples:\n"
-    "  tarn report tarn-server-4711.prof                 writes tarn-server-4711.html beside it\n"
+    "  tarn report tarn-server-4711.prof      write tarn-server-4711.html beside it\n"
     "  tarn report tarn-server-4711.prof -o report.html\n"
-    "  tarn report build*.prof -o build.html             several processes, with a switch from one to another\n"
+    "  tarn report build*.prof -o build.html  several processes, and a menu of them\n"
     "\n"
-    "The page is one file and needs no network. It holds names of functions and files of the\n"
-    "program, lines of its source where they are at hand, and its arguments: look before you pass it on.\n";
+    "The page is one file and needs no network. It contains names of functions and\n"
+    "files, source lines where they are found, and the program's arguments: read it\n"
+    "before you pass it on.\n";
 
 struct report_arguments {
   std::vector<std::string> profiles;
@@ -47,8 +48,8 @@ std::string usual_output(const std::string& profile) {
   file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
   beginning.resize(static_cast<std::size_t>(file.gcount()));
   if (beginning.empty() || profiler::begins_like_report(beginning)) return path;
-  throw cli_error(exit_code::usage, fmt::format("{} is there already and is no report of tarn", path),
-                  "Name another file, or this one to write over it: -o FILE");
+  throw cli_error(exit_code::usage, fmt::format("{} exists and is not a report of tarn", path),
+                  "Give another name, or this name to overwrite it: -o FILE");
 }
 
 void tell(const report_arguments& arguments, const profiler::report_file& made, const std::string& damage) {
@@ -62,7 +63,7 @@ void tell(const report_arguments& arguments, const profiler::report_file& made, 
     return;
   }
   if (!damage.empty())
-    print_note(fmt::format("the profile is damaged: {}; the report has what could be read", damage));
+    print_note(fmt::format("the profile is damaged: {}; the report contains what could be read", damage));
   fmt::print("{}: {}, {} of {} call sites named one by one. Open it in a browser.\n",
              profiler::printable(arguments.output), show_bytes(static_cast<double>(made.html.size())).text,
              made.named_sites, made.all_sites);
@@ -74,23 +75,23 @@ int cmd_report(const std::vector<std::string>& words) {
   report_arguments arguments;
   CLI::App app{"Write a profile as one HTML file that needs no network.", "report"};
   set_usage(app, "tarn report [-o FILE] [--no-source] [--json] PROFILE...");
-  app.add_option("profiles", arguments.profiles, "What tarn profile or tarn merge wrote; several are merged")
+  app.add_option("profiles", arguments.profiles, "Profiles of tarn profile or tarn merge; several are merged")
       ->required()
       ->option_text("PROFILE...");
-  app.add_option("-o,--output", arguments.output,
-                 "The page (PROFILE with the extension .html); - for standard output")
+  app.add_option("-o,--output", arguments.output, "Name of the page (PROFILE with .html); -: standard output")
       ->option_text("FILE");
   app.add_flag("--no-source", arguments.no_source,
-               "Without the lines of source around each site, which are read on this system");
-  app.add_flag("--json", arguments.json, "Tell what was written as one JSON object");
+               "Omit the source lines of each site, which are read from this system's files");
+  app.add_flag("--json", arguments.json, "Print the file's name and size as one JSON object");
   app.footer(report_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   if (arguments.profiles.size() > 1 && arguments.output.empty()) {
-    throw cli_error(exit_code::usage, "several profiles, and no name for the page", "Name it: -o FILE");
+    throw cli_error(exit_code::usage, "several profiles are given, but no name for the page",
+                    "Give it: -o FILE");
   }
   if (arguments.json && arguments.output == "-") {
-    throw cli_error(exit_code::usage, "--json and -o - cannot both be standard output",
-                    "Name a file for the page.");
+    throw cli_error(exit_code::usage, "--json and -o - cannot both go to standard output",
+                    "Give a file name for the page: -o FILE");
   }
   // Loaded before the output is opened, so that an unreadable profile changes no file.
   const profiler::profile loaded = arguments.profiles.size() > 1

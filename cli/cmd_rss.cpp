@@ -30,12 +30,13 @@ using profiler::profile;
 
 constexpr const char* rss_footer =
     "Examples:\n"
-    "  tarn rss server.tarn              when it had most memory\n"
-    "  tarn rss --at end -n 10 x.prof    at the last look, ten parts of each kind\n"
-    "  tarn rss --over-time x.prof       a row for each look\n"
+    "  tarn rss server.tarn              at the reading with the most memory\n"
+    "  tarn rss --at end -n 10 x.prof    at the last reading, ten parts of each kind\n"
+    "  tarn rss --over-time x.prof       one row per reading\n"
     "\n"
-    "Resident memory is what the kernel counts for the process (VmRSS). Parts add up to it; the peak is the kernel's own.\n"
-    "Exit codes: 0 shown; 2 usage; 125 the file cannot be read, or does not tell.\n";
+    "Resident memory is the kernel's count for the process (VmRSS). The parts add up\n"
+    "to it; the peak is the kernel's own figure.\n"
+    "Exit codes: 0 shown; 2 usage; 125 the file cannot be read, or has no readings.\n";
 
 std::string show(double bytes) { return show_value(metric_unit::bytes, bytes); }
 
@@ -143,16 +144,17 @@ void print_json(const profile& p, const memory_row& row, std::size_t most) {
 
 void require_memory(const profile& p, const std::string& path) {
   if (!p.memory.rows.empty()) return;
-  const std::string problem = path + ": it does not tell what resident memory consisted of";
+  const std::string problem = path + ": it does not contain what the resident memory consisted of";
   if (p.meta.contains("processes")) {
     throw cli_error(
         exit_code::refused, problem,
-        "It is a merged profile: its processes had most memory at different moments, and share pages that "
-        "each of them counts, so that their parts have no sum. tarn rss shows each process's own file.");
+        "It is a merged profile. Its processes had their peaks at different times and count shared "
+        "pages several times, so their parts cannot be added. Use tarn rss with the file of one "
+        "process.");
   }
-  throw cli_error(
-      exit_code::refused, problem,
-      "The program ended at once, or its /proc/PID/smaps may not be read. Record it anew, as its own user.");
+  throw cli_error(exit_code::refused, problem,
+                  "The program ended at once, or tarn was not allowed to read its /proc/PID/smaps. Record it "
+                  "again, as the program's user.");
 }
 
 }  // namespace
@@ -166,11 +168,11 @@ int cmd_rss(const std::vector<std::string>& words) {
   app.add_option("file", path, "A profile that tarn profile wrote, of one process")
       ->required()
       ->option_text("FILE");
-  app.add_option("--at", at, "When: peak (the look with most memory), or end (the last one)")
+  app.add_option("--at", at, "Time: peak (the reading with the most memory) or end (the last one)")
       ->check(CLI::IsMember({"peak", "end"}))
       ->option_text("WHEN");
-  app.add_flag("--over-time", over_time, "A row for each look");
-  app.add_option("-n", most, "So many sites or files of each kind at most (5); 0 for all")->option_text("N");
+  app.add_flag("--over-time", over_time, "Show one row per reading");
+  app.add_option("-n", most, "Show at most N sites or files of each kind (5); 0: all")->option_text("N");
   app.add_flag("--json", json, "Print JSON");
   app.footer(rss_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;

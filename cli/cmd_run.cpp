@@ -25,13 +25,13 @@ namespace {
 
 constexpr const char* run_footer =
     "Examples:\n"
-    "  tarn run -- python3 script.py        start it on tarn; signals and exit status are its own\n"
-    "  tarn run --stats -- make -j2         and print time, memory and page faults at the end\n"
-    "  tarn run --json -- ./server          the same figures as one JSON object on stderr\n"
+    "  tarn run -- python3 script.py    start it on tarn; exit status is its own\n"
+    "  tarn run --stats -- make -j2     print time, memory and page faults at the end\n"
+    "  tarn run --json -- ./server      the same figures as one JSON object on stderr\n"
     "\n"
-    "Refuses, saying why, when tarn would not take effect: static, setuid, setgid and foreign\n"
-    "programs, those with a malloc of their own, and those built with a sanitizer.\n"
-    "Exit code: the program's; 125 tarn refuses, 126 not executable, 127 not found.\n";
+    "Refuses with a reason if tarn would have no effect: static, setuid, setgid and\n"
+    "foreign programs, programs with a malloc of their own or with a sanitizer.\n"
+    "Exit codes: the program's; 125 tarn refuses; 126 not executable; 127 not found.\n";
 
 // Replaces this process: the program gets its signals, terminal and parent as if started directly.
 [[noreturn]] void replace_by(const program_target& target, const std::vector<std::string>& words,
@@ -43,9 +43,10 @@ constexpr const char* run_footer =
   std::fflush(nullptr);
   execve(target.path.c_str(), arguments.data(), pointers.data());
   const int error = errno;
-  throw cli_error(error == ENOENT ? exit_code::not_found : exit_code::not_executable,
-                  fmt::format("cannot start {}: {}", target.path, std::strerror(error)),
-                  error == E2BIG ? "The arguments and the environment are too long together." : "");
+  throw cli_error(
+      error == ENOENT ? exit_code::not_found : exit_code::not_executable,
+      fmt::format("cannot start {}: {}", target.path, std::strerror(error)),
+      error == E2BIG ? "The arguments and the environment together are too long; shorten one of them." : "");
 }
 
 nlohmann::json figures_as_json(const std::vector<std::string>& words, const foreground_result& result,
@@ -88,7 +89,7 @@ void print_figures(const foreground_result& result, const exit_statistics& stati
 int run_with_statistics(const program_target& target, const std::vector<std::string>& words,
                         environment variables, bool json) {
   if (variables.get("TARN_STATS")) {
-    print_note("--stats takes the place of TARN_STATS for this run");
+    print_note("--stats replaces TARN_STATS for this run");
   }
   foreground_result result;
   {
@@ -118,8 +119,8 @@ int cmd_run(const std::vector<std::string>& words) {
   bool statistics = false;
   bool json = false;
   set_usage(app, "tarn run [--stats] [--json] -- PROGRAM ARG...");
-  app.add_flag("-s,--stats", statistics, "At the end, print time, peak memory and page faults on stderr");
-  app.add_flag("--json", json, "The same as one JSON object on stderr");
+  app.add_flag("-s,--stats", statistics, "Print time, peak memory and page faults on stderr at the end");
+  app.add_flag("--json", json, "Print the same figures as one JSON object on stderr");
   app.footer(run_footer);
   if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
   require_program(line, "run", exit_code::refused);

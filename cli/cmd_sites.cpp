@@ -30,12 +30,15 @@ using profiler::profile;
 
 constexpr const char* sites_footer =
     "Examples:\n"
-    "  tarn sites server.tarn                        the 20 sites that cost most\n"
-    "  tarn sites server.tarn --sort peak -n 50      those that held most memory when there was most\n"
-    "  tarn sites server.tarn --filter json::parser  those with such a function, file or type on their path\n"
+    "  tarn sites server.tarn                        the 20 most expensive sites\n"
+    "  tarn sites server.tarn --sort peak -n 50      the 50 sites with the most live\n"
+    "                                                memory at the program's peak\n"
+    "  tarn sites server.tarn --filter json::parser  sites with it in a function, a\n"
+    "                                                file or type of their path\n"
     "\n"
-    "Metrics: cost (malloc, free and what the kernel does for them), malloc, hidden (cost less malloc), faults,\n"
-    "allocations, bytes, live, live_bytes, peak. \u00b112%: of a sampled figure, in 95 of 100 cases the true one is as near.\n"
+    "Metrics: cost (malloc, free and the kernel's work for them), malloc, hidden\n"
+    "(cost less malloc), faults, allocations, bytes, live, live_bytes, peak.\n"
+    "\u00b112%: margin of a sampled figure, which holds in 95 of 100 cases.\n"
     "Exit codes: 0 shown; 2 usage; 125 the file cannot be read.\n";
 
 // A row of the table: the sites whose paths would look the same, with the same function and the same nearest
@@ -141,8 +144,9 @@ class site_table {
     for (const table_column& each : columns_) names.push_back(each.name);
     const std::vector<std::string> left_out = columns_without_room(names, stays_);
     if (left_out.empty()) return;
-    for (const std::string& line : {fmt::format("no room for {}", join(left_out, ", ")),
-                                    std::string("(a wider terminal, --sort METRIC, --json, or | less -S)")})
+    for (const std::string& line :
+         {fmt::format("no room for {}", join(left_out, ", ")),
+          std::string("(widen the terminal, or use --sort METRIC, --json, or | less -S)")})
       fmt::print("{}\n", paint(line, style::faint, colour));
   }
 
@@ -241,13 +245,13 @@ void declare_options(CLI::App& app, sites_arguments& arguments) {
   app.add_option("file", arguments.path, "A profile that tarn profile wrote")
       ->required()
       ->option_text("FILE");
-  app.add_option("-s,--sort", arguments.sort_name, "The metric to sort by (cost)")->option_text("METRIC");
+  app.add_option("-s,--sort", arguments.sort_name, "Metric to sort by (cost)")->option_text("METRIC");
   app.add_option("-f,--filter", arguments.filter,
-                 "Only sites with this text in a function, a file or the type")
+                 "Show only sites with this text in a function, a file or the type")
       ->option_text("TEXT");
   add_process_option(app, arguments.process);
-  app.add_option("-n", arguments.most, "So many at most (20); 0 for all")->option_text("N");
-  app.add_flag("--full-names", arguments.full_names, "Names with all template arguments and parameters");
+  app.add_option("-n", arguments.most, "Show at most N sites (20); 0: all")->option_text("N");
+  app.add_flag("--full-names", arguments.full_names, "Show names with all template arguments and parameters");
   app.add_flag("--json", arguments.json, "Print JSON");
   app.footer(sites_footer);
 }
@@ -277,7 +281,7 @@ int cmd_sites(const std::vector<std::string>& words) {
   const bool colour = wants_colour(STDOUT_FILENO);
   const name_form form = arguments.full_names ? name_form::whole : name_form::shortened;
   if (!lines.empty()) print_table(p, lines, sort, form, colour);
-  fmt::print("{}\n", paint(fmt::format("{} of {} {}: {} of {} in all ({})", shown_sites, found,
+  fmt::print("{}\n", paint(fmt::format("{} of {} {}: {} of {} in total ({})", shown_sites, found,
                                        arguments.filter.empty() ? "sites" : "sites that match",
                                        show_value(sort.unit, shown), show_value(sort.unit, total),
                                        show_percent(shown, total)),

@@ -34,13 +34,17 @@ namespace {
 
 constexpr const char* top_footer =
     "Examples:\n"
-    "  tarn top -- ./server --port 80    starts it under tarn profile and shows what it does\n"
-    "  tarn top 4711                     a process that was started under tarn profile; of another one, its faults\n"
-    "  tarn top --once 4711              one row, for scripts; so is what a pipe gets\n"
+    "  tarn top -- ./server --port 80    start it under tarn profile; show figures\n"
+    "  tarn top 4711                     a process started under tarn profile; of any\n"
+    "                                    other process, only its page faults\n"
+    "  tarn top --once 4711              print one row, for scripts\n"
     "\n"
-    "Keys: c cost, h hidden, f faults, a allocations, b bytes, l live bytes: sort; space: freeze; m: figures since now,\n"
-    "      once more: per moment again; w: write the profile to a file, for tarn report; q: quit; ^Z: suspend.\n"
-    "Exit codes: the program's; 0 of a process; 2 usage; 125 tarn refuses, 126 not executable, 127 not found.\n";
+    "To a pipe it prints a row per update.\n"
+    "Keys: c cost, h hidden, f faults, a allocations, b bytes, l live bytes: sort by\n"
+    "it; space: freeze; m: figures since now, again m: per update; w: write a profile\n"
+    "for tarn report; q: quit; ^Z: suspend.\n"
+    "Exit codes: the program's; 0 for a process; 2 usage; 125 tarn refuses;\n"
+    "126 not executable; 127 not found.\n";
 
 constexpr double seconds_between_keys = 0.05;
 constexpr double least_interval = 0.2;
@@ -135,7 +139,10 @@ class profiled_program {
   // A directory that only this user can read and write.
   static std::string make_folder() {
     std::string path = "/tmp/tarn-top-XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) throw cli_error(exit_code::refused, "cannot write to /tmp");
+    if (mkdtemp(path.data()) == nullptr)
+      throw cli_error(exit_code::refused,
+                      fmt::format("cannot make a folder in /tmp: {}", std::strerror(errno)),
+                      "Make room in /tmp, or mount it writable.");
     return path;
   }
 
@@ -308,7 +315,7 @@ int top_program(const std::vector<std::string>& words, const top_arguments& argu
   }
   if (told != 0) end_like(W_EXITCODE(0, told));
   if (!errors.empty() && (nothing || status != 0)) fmt::print(stderr, "{}", errors);
-  if (nothing && status == 0) print_note("the program ended before it had allocated enough to be shown");
+  if (nothing && status == 0) print_note("the program ended before it had allocated enough to show");
   end_like(status);
 }
 
@@ -319,7 +326,8 @@ int top_process(pid_t process, const top_arguments& arguments) {
   const auto path = find_recording_of(process, reason);
   if (!path) {
     if (!is_alive(process))
-      throw cli_error(exit_code::refused, fmt::format("there is no process {}", process));
+      throw cli_error(exit_code::refused, fmt::format("there is no process {}", process),
+                      "List the processes: ps -e");
     print_note(fmt::format("process {}: {}; its page faults:", process, reason));
     watch_settings settings;
     std::optional<output_file> json;
@@ -354,22 +362,22 @@ std::optional<pid_t> process_in(const std::vector<std::string>& words) {
 int cmd_top(const std::vector<std::string>& words) {
   const command_line line = split_command_line(words, {"--interval", "--for", "--output", "-o", "--mode"});
   top_arguments arguments;
-  CLI::App app{"What memory allocation costs a program while it runs, and who pays.", "top"};
+  CLI::App app{"Show what memory allocation costs a program while it runs, and at which sites.", "top"};
   set_usage(app, "tarn top [OPTIONS] [PID | [--] PROGRAM ARG...]");
-  app.add_option("--interval", arguments.interval, "Seconds from look to look (1)")
+  app.add_option("--interval", arguments.interval, "Seconds between updates (1)")
       ->check(CLI::Range(least_interval, 3600.0))
       ->option_text("SECONDS");
   app.add_option("--for", arguments.duration, "End after this time")
       ->check(CLI::Range(0.1, 1e9))
       ->option_text("SECONDS");
-  app.add_option("--mode", arguments.mode, "How the program is recorded: sample (the default), full, faults")
+  app.add_option("--mode", arguments.mode, "Mode of the recording: sample (the default), full or faults")
       ->check(CLI::IsMember({"sample", "full", "faults"}))
       ->option_text("MODE");
-  app.add_option("--output", arguments.output, "Where the program's output and errors go (nowhere)")
+  app.add_option("--output", arguments.output, "Write the program's output and errors here (discarded)")
       ->option_text("FILE");
   app.add_option("-o", arguments.profile_file, "Keep the program's profile")->option_text("FILE");
-  app.add_flag("--once", arguments.once, "Print one row and end");
-  app.add_flag("--json", arguments.json, "One JSON object per look");
+  app.add_flag("--once", arguments.once, "Print one row, then end");
+  app.add_flag("--json", arguments.json, "Print one JSON object per update");
   app.footer(top_footer);
   if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
   require_program(line, "top", exit_code::usage);

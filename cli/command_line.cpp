@@ -20,8 +20,16 @@ class usage_formatter : public CLI::Formatter {
   std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
     return "Usage: " + usage_ + "\n";
   }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_option_text().empty() ? "" : " " + option->get_option_text();
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return wrap(option->get_description(), help_columns - get_column_width());
+  }
 
  private:
+  static constexpr std::size_t help_columns = 80;
+
   std::string usage_;
 };
 

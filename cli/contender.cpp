@@ -67,13 +67,13 @@ contender parse_with(const std::string& word, const std::vector<std::string>& ot
     if (name != known.name) continue;
     throw cli_error(
         exit_code::usage, fmt::format("--only {}: {} is not installed", name, name),
-        fmt::format("Install it (Debian and Ubuntu: {}) or name it: --with {}=/path/to/library.so",
+        fmt::format("Install it (Debian and Ubuntu: {}), or give its path: --with {}=/path/to/library.so",
                     known.package, name));
   }
   const std::string near = nearest_word(name, names);
   throw cli_error(exit_code::usage,
-                  fmt::format("--only {}: there is no {} of this name", name, others ? "way" : "allocator"),
-                  near.empty() ? "There are: " + join(names, ", ") : fmt::format("Did you mean '{}'?", near));
+                  fmt::format("--only {}: no {} has this name", name, others ? "way" : "allocator"),
+                  near.empty() ? "Available: " + join(names, ", ") : fmt::format("Did you mean '{}'?", near));
 }
 
 bool wanted(const std::string& name, const std::vector<std::string>& only) {

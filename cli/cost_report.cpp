@@ -237,8 +237,8 @@ std::vector<std::string> cost_remarks(const cost_outcome& outcome) {
   }
   for (const auto& [name, sizes] : small_pages) {
     remarks.push_back(
-        fmt::format("{}, {}: the system gave small pages, so this is ordinary mmap "
-                    "(/sys/kernel/mm/transparent_hugepage/enabled says whether it may give huge ones)",
+        fmt::format("{}, {}: the system used small pages, so this is ordinary mmap (whether it may use huge "
+                    "pages: /sys/kernel/mm/transparent_hugepage/enabled)",
                     name, join(sizes, ", ")));
   }
   return remarks;

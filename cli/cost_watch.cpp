@@ -141,13 +141,12 @@ std::string name_the_most(const std::vector<process_status>& before, double faul
     if (words.size() == most_named || one.faults < smallest_named_part * sum) break;
     words.push_back(fmt::format("{} ({}) {}/s", one.name, one.id, show_count(one.faults / seconds).text));
   }
-  if (words.empty()) return "no process that still runs took any";
+  if (words.empty()) return "no process that is still running caused any";
   std::string text =
-      fmt::format("most of them: {}; follow one: tarn cost --watch {}", join(words, ", "), all.front().id);
+      fmt::format("most of them: {}; to watch one: tarn cost --watch {}", join(words, ", "), all.front().id);
   const double ended = 1 - sum / std::max(faults, 1.0);
   // The total and the processes' counts are not of the same moment, so a small difference is no remainder.
-  if (ended > 0.1)
-    text += fmt::format("; {:.0f} % by processes that have ended, or cannot be seen", 100 * ended);
+  if (ended > 0.1) text += fmt::format("; {:.0f} % by processes that have ended or are hidden", 100 * ended);
   return text;
 }
 
@@ -155,7 +154,8 @@ std::string name_the_most(const std::vector<process_status>& before, double faul
 
 void watch_machine(const memory_prices& prices, const watch_settings& settings) {
   if (!read_machine_counters()) {
-    throw cli_error(exit_code::refused, "this system does not tell its page faults (pgfault in /proc/vmstat)",
+    throw cli_error(exit_code::refused,
+                    "this system does not report its page faults (pgfault in /proc/vmstat)",
                     "Watch a process instead: tarn cost --watch PID");
   }
   const std::vector<process_status> processes = read_all_processes();
@@ -170,12 +170,12 @@ void watch_machine(const memory_prices& prices, const watch_settings& settings) 
 void watch_process(pid_t process, const memory_prices& prices, const watch_settings& settings) {
   const auto begin = read_process_status(process);
   if (!begin || begin->has_ended()) {
-    throw cli_error(
-        exit_code::refused, fmt::format("there is no process {}", process),
-        "ps -e lists those that you can see; a program is started and followed by: tarn cost --watch -- "
-        "PROGRAM ARG...");
+    throw cli_error(exit_code::refused, fmt::format("there is no process {}", process),
+                    "List the processes: ps -e. To start and watch a program: tarn cost --watch -- PROGRAM "
+                    "ARG...");
   }
-  fmt::print(settings.text, "{} ({}), this process alone; system and user time as parts of one processor's\n",
+  fmt::print(settings.text,
+             "{} ({}), only this process; system and user time are parts of one processor's time\n",
              begin->name, process);
   watch_log log(prices, settings, settings.text, false);
   bool ended = false;

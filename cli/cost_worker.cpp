@@ -48,7 +48,7 @@ void run_cycle(buffer_supply& supply, std::size_t size, cost_figures& sums) {
   const double taken = monotonic_seconds();
   if (buffer == nullptr) {
     throw cli_error(exit_code::refused,
-                    fmt::format("cannot get {}: {}", format_byte_size(size), std::strerror(errno)));
+                    fmt::format("cannot allocate {}: {}", format_byte_size(size), std::strerror(errno)));
   }
   std::memset(buffer, 1, size);
   keep_writes(buffer);
@@ -200,7 +200,7 @@ int cost_worker(const std::vector<std::string>& words) {
     return exit_code::success;
   }
   if (words.size() != 3) {
-    throw cli_error(exit_code::usage, fmt::format("{} is for this command's own use", cost_worker_word),
+    throw cli_error(exit_code::usage, fmt::format("{} is for tarn's own use", cost_worker_word),
                     "See: tarn cost --help");
   }
   const cost_figures figures =
@@ -236,7 +236,7 @@ cost_figures run_cycles(const buffer_way& way, std::size_t size, double seconds)
   cost_figures figures;
   for (const named_figure& one : named_figures) {
     if (!object.is_object() || !object.contains(one.key) || !object[one.key].is_number()) {
-      throw cli_error(exit_code::refused, "the worker's answer is damaged");
+      throw cli_error(exit_code::refused, "the measuring process gave a damaged answer");
     }
     figures.*one.value = object[one.key].get<double>();
   }

@@ -73,7 +73,7 @@ void read_segments(std::span<const std::byte> image, elf_summary& summary) {
   }
   for (std::uint64_t index = 0; index < header->e_phnum; ++index) {
     const auto segment = read_at<segment_type>(image, header->e_phoff + index * sizeof(segment_type));
-    if (!segment) return damaged("its program headers lie behind the end of the file");
+    if (!segment) return damaged("its program headers lie beyond the end of the file");
     if (segment->p_type == PT_DYNAMIC) summary.has_dynamic = true;
     if (segment->p_type != PT_INTERP) continue;
     const auto interpreter = string_at(image, segment->p_offset);

@@ -45,7 +45,7 @@ statistics_file::statistics_file() {
   const int descriptor = mkstemp(path_.data());
   if (descriptor < 0) {
     throw cli_error(exit_code::refused, fmt::format("cannot make {}: {}", path_, std::strerror(errno)),
-                    "Set TMPDIR to a folder that can be written to.");
+                    "Set TMPDIR to a folder that you may write to.");
   }
   close(descriptor);
 }

@@ -92,35 +92,40 @@ facility page_faults() {
   one.state = answer(user);
   if (user == 0) return one;
   one.how = standing::missing;
-  one.missing = "which site's memory was touched; totals, and how much of large blocks was resident, remain";
+  one.missing =
+      "the site to which each page fault belongs; totals, and how much of large blocks was "
+      "resident, are still recorded";
   const auto paranoid = number_in("/proc/sys/kernel/perf_event_paranoid");
   if (paranoid && *paranoid > 2) {
-    one.remedy = "as root: sysctl kernel.perf_event_paranoid=2";
+    one.remedy = "run as root: sysctl kernel.perf_event_paranoid=2";
   } else if (!container_kind().empty() || status_field("Seccomp") == "2") {
     one.remedy =
-        "start the container with --cap-add PERFMON or --security-opt seccomp=unconfined, or profile outside";
+        "start the container with --cap-add PERFMON or --security-opt seccomp=unconfined, or "
+        "profile outside of it";
   }
   return one;
 }
 
 facility kernel_faults() {
-  facility one{"kernel_faults", "page faults that the kernel takes", standing::works, "", "", ""};
+  facility one{"kernel_faults", "page faults inside system calls", standing::works, "", "", ""};
   const int error = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, true, false);
   one.state = answer(error);
   if (error == 0) return one;
   one.how = standing::partly;
-  one.missing = "where read() and the like write to fresh memory; such faults are counted as unseen";
-  one.remedy = "profile as root, or as root: sysctl kernel.perf_event_paranoid=1";
+  one.missing =
+      "the sites of page faults that read() and other system calls cause in fresh memory; such "
+      "faults count as not seen";
+  one.remedy = "profile as root, or run as root: sysctl kernel.perf_event_paranoid=1";
   return one;
 }
 
 facility paranoid_level() {
-  facility one{"paranoid", "kernel.perf_event_paranoid", standing::note, "not told", "", ""};
+  facility one{"paranoid", "kernel.perf_event_paranoid", standing::note, "unknown", "", ""};
   if (const auto level = number_in("/proc/sys/kernel/perf_event_paranoid")) {
     one.state = fmt::format("{} ({})", *level,
-                            *level > 2    ? "events for root only"
-                            : *level == 2 ? "events of own programs, user mode"
-                            : *level == 1 ? "events of own programs, kernel mode too"
+                            *level > 2    ? "events only for root"
+                            : *level == 2 ? "events of your own programs in user mode"
+                            : *level == 1 ? "events of your own programs in user and kernel mode"
                                           : "events of the whole machine");
   }
   return one;
@@ -129,8 +134,8 @@ facility paranoid_level() {
 facility hardware_counters() {
   facility one{"hardware_counters", "hardware counters", standing::note, "", "", ""};
   const int error = try_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false, false);
-  one.state = error == 0 ? "work; tarn does not need them"
-                         : "absent, as in most virtual machines; tarn does not need them";
+  one.state = error == 0 ? "available; tarn does not need them"
+                         : "not available, as in most virtual machines; tarn does not need them";
   return one;
 }
 
@@ -144,9 +149,9 @@ facility residency() {
   const bool asked = mincore(memory, 4 * page, states) == 0;
   if (!asked || (states[1] & 1) == 0 || (states[3] & 1) != 0) {
     one.how = standing::missing;
-    one.state =
-        asked ? "does not tell touched pages from others" : std::string("refused: ") + std::strerror(errno);
-    one.missing = "how much of large blocks was in memory when they were freed";
+    one.state = asked ? "does not distinguish touched pages from others"
+                      : std::string("refused: ") + std::strerror(errno);
+    one.missing = "how much of large blocks was resident when they were freed";
   }
   munmap(memory, 4 * page);
   return one;
@@ -155,7 +160,8 @@ facility residency() {
 facility page_map() {
   facility one{"pagemap", "/proc/PID/pagemap", standing::note, "readable", "", ""};
   const int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-  if (file < 0) one.state = std::string("not readable: ") + std::strerror(errno) + "; mincore serves instead";
+  if (file < 0)
+    one.state = std::string("not readable: ") + std::strerror(errno) + "; mincore is used instead";
   if (file >= 0) close(file);
   return one;
 }
@@ -169,7 +175,7 @@ facility shared_session() {
     one.how = standing::missing;
     one.state = file < 0 ? std::string("memfd_create: ") + std::strerror(errno)
                          : std::string("/proc/PID/fd: ") + std::strerror(errno);
-    one.missing = "modes full and sample; mode faults remains";
+    one.missing = "everything that modes full and sample record; mode faults still works";
     one.remedy = file < 0 ? "" : "mount /proc";
   }
   if (file >= 0) close(file);
@@ -184,7 +190,7 @@ facility recorder() {
   } catch (const cli_error& error) {
     one.how = standing::missing;
     one.state = error.what();
-    one.missing = "modes full and sample; mode faults remains";
+    one.missing = "everything that modes full and sample record; mode faults still works";
     one.remedy = error.advice();
   }
   return one;
@@ -194,8 +200,8 @@ facility huge_pages() {
   facility one{"thp", "transparent huge pages", standing::note, huge_page_setting(), "", ""};
   if (one.state.empty()) one.state = "not in this kernel";
   if (one.state == "always") {
-    one.state += ": one fault may give 2 MiB; then faults are fewer and dearer than pages";
-    one.missing = "pages per fault: a fault counts as one page";
+    one.state += ": one fault may back 2 MiB; then there are fewer faults than pages, and each costs more";
+    one.missing = "pages per fault; a fault counts as one page";
   }
   return one;
 }
@@ -217,7 +223,7 @@ facility memory_group() {
   if (limit == "max" || bytes <= 0 || bytes > 1e18) {
     one.state += ", no memory limit of its own";
   } else {
-    one.state += fmt::format(", memory limit {}: the recording's own memory counts against it",
+    one.state += fmt::format(", memory limit {}; the memory of the recording counts towards it",
                              format_byte_size(static_cast<std::uint64_t>(bytes)));
   }
   return one;
@@ -231,8 +237,9 @@ facility surroundings() {
   const bool machine = processors.find(" hypervisor") != std::string::npos;
   one.state = container.empty() ? "no container" : "container (" + container + ")";
   one.state +=
-      machine ? ", virtual machine: first touches of memory that its host has not backed cost many times more"
-              : ", no virtual machine that could be told";
+      machine ? ", virtual machine: the first touch of memory that the host has not backed yet costs many "
+                "times more"
+              : ", no virtual machine detected";
   return one;
 }
 
@@ -240,7 +247,7 @@ facility filters() {
   facility one{"seccomp", "system call filter", standing::note, "none", "", ""};
   const std::string mode = status_field("Seccomp");
   if (mode == "1" || mode == "2")
-    one.state = "active (seccomp mode " + mode + "); a refusal above may be its doing";
+    one.state = "active (seccomp mode " + mode + "); it may be the cause of a refusal above";
   return one;
 }
 
@@ -249,11 +256,11 @@ facility tracing() {
   const auto scope = number_in("/proc/sys/kernel/yama/ptrace_scope");
   one.state = scope ? std::to_string(*scope) : "not restricted";
   if (scope && *scope > 2) {
-    one.state += "; tarn attach is refused, tarn profile is not";
+    one.state += "; tarn attach is refused, tarn profile works";
   } else if (scope && *scope > 0) {
-    one.state += "; only root's tarn attach is allowed, or a start under tarn profile --paused";
+    one.state += "; tarn attach works only as root, or for programs started by tarn profile --paused";
   } else {
-    one.state += "; tarn attach is allowed to processes of the same user";
+    one.state += "; tarn attach works for processes of the same user";
   }
   return one;
 }
@@ -266,7 +273,7 @@ facility time_source() {
                "",
                ""};
   if (one.state != "tsc" && one.state != "kvm-clock" && one.state != "arch_sys_counter") {
-    one.state += ": a slow one; mode full costs more time";
+    one.state += ": slow; mode full takes more time";
   }
   return one;
 }
@@ -297,9 +304,9 @@ std::string privilege_name() {
   const bool sees_kernel = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, true, false) == 0;
   const bool sees_user = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, false, false) == 0;
   return fmt::format("{}, {}", geteuid() == 0 ? "root" : "user",
-                     sees_kernel ? "all page faults seen"
-                     : sees_user ? "page faults of user mode seen"
-                                 : "no page faults seen");
+                     sees_kernel ? "all page faults are recorded"
+                     : sees_user ? "page faults of user mode are recorded"
+                                 : "no page faults are recorded");
 }
 
 std::string kernel_name() {

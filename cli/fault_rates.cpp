@@ -70,8 +70,8 @@ std::string rates_line(double at_seconds, const fault_rates& rates, bool huge) {
 
 std::string rates_summary(double seconds, const fault_rates& rates) {
   return fmt::format(
-      "average over {:.{}f} s: {} faults/s, at most {}/s of fresh memory; about {} in page faults, of it at most {} "
-      "zeroing; system {}, user {}",
+      "average over {:.{}f} s: {} faults/s, at most {}/s of fresh memory; about {} in page "
+      "faults, at most {} of it for zeroing; system {}, user {}",
       seconds, seconds < 10 ? 1 : 0, rate(rates.faults), show_bytes(rates.fresh_bytes).text,
       milliseconds(rates.fault_share), milliseconds(rates.zeroing_share), percent(rates.system_share),
       percent(rates.user_share));
@@ -79,10 +79,11 @@ std::string rates_summary(double seconds, const fault_rates& rates) {
 
 std::string rates_judgement(const fault_rates& rates) {
   if (rates.fault_share < noticeable_share)
-    return "page faults take less than a hundredth of one processor: fine";
+    return "page faults take less than 1 % of one processor: nothing to do";
   return fmt::format(
-      "page faults take about {} of one processor; if that goes on all day, memory is given back and taken anew, which "
-      "recycled buffers, or an allocator that keeps them (tarn run), would save",
+      "page faults take about {} of one processor. If this lasts, the program returns memory to "
+      "the system and takes it again; recycled buffers, or an allocator that keeps memory (tarn "
+      "run), avoid that",
       percent(rates.fault_share));
 }
 

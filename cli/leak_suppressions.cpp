@@ -50,8 +50,8 @@ void leak_suppressions::add_line(const std::string& path, std::size_t number, st
   line.erase(0, std::min(line.find_first_not_of(" \t"), line.size()));
   if (line.empty() || line.front() == '#') return;
   if (!line.starts_with(leak_prefix) || line.size() == leak_prefix.size()) {
-    throw cli_error(exit_code::refused, fmt::format("{}:{}: '{}' is no suppression", path, number, line),
-                    "A line is leak:PATTERN, as for LeakSanitizer, or a comment that begins with '#'.");
+    throw cli_error(exit_code::refused, fmt::format("{}:{}: '{}' is not a suppression", path, number, line),
+                    "A line must be leak:PATTERN, as for LeakSanitizer, or a comment that begins with '#'.");
   }
   patterns_.push_back(line.substr(leak_prefix.size()));
 }
@@ -61,10 +61,12 @@ void leak_suppressions::add_file(const std::string& path) {
   std::string line;
   if (!file) {
     throw cli_error(exit_code::refused, fmt::format("{}: {}", path, std::strerror(errno)),
-                    "--suppressions names a file with a line leak:PATTERN for each place.");
+                    "Give a file with lines leak:PATTERN.");
   }
   for (std::size_t number = 1; std::getline(file, line); ++number) add_line(path, number, line);
-  if (file.bad()) throw cli_error(exit_code::refused, fmt::format("{}: it cannot be read", path));
+  if (file.bad())
+    throw cli_error(exit_code::refused, fmt::format("{} cannot be read", path),
+                    "Check the path and its permissions.");
 }
 
 std::string leak_suppressions::match(const profiler::profile& p, const profiler::site& one) const {

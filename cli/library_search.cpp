@@ -81,7 +81,7 @@ std::string own_executable() {
   std::error_code error;
   const fs::path path = fs::read_symlink("/proc/self/exe", error);
   if (error) {
-    throw cli_error(exit_code::refused, "cannot find out where this command lies: " + error.message(),
+    throw cli_error(exit_code::refused, "cannot find the path of this command: " + error.message(),
                     "Is /proc mounted?");
   }
   return path.string();
@@ -114,7 +114,7 @@ std::string find_own_library(const char* variable, const std::vector<const char*
   }
   throw cli_error(
       exit_code::refused, fmt::format("cannot find {} (looked in {})", names.front(), tried),
-      fmt::format("Build or install it there, or name it: {}=/path/to/{}", variable, names.front()));
+      fmt::format("Build or install it there, or give its path: {}=/path/to/{}", variable, names.front()));
 }
 
 }  // namespace
@@ -190,7 +190,7 @@ std::string resolve_named_library(const std::string& name) {
       return candidate.string();
     }
   }
-  throw cli_error(exit_code::usage, fmt::format("no library '{}' where the dynamic loader looks", name),
+  throw cli_error(exit_code::usage, fmt::format("no library '{}' in the folders of the dynamic loader", name),
                   "Give its path instead: --with NAME=/path/to/" + name);
 }
 
@@ -223,19 +223,22 @@ void require_usable_library(const std::string& path, const std::string& named_by
     throw cli_error(exit_code::refused, fmt::format("{} (named by {}) {}", path, named_by, problem), advice);
   };
   if (!is_preloadable_path(path)) {
-    refuse("cannot be preloaded: its path holds a blank, ':' or '$', which LD_PRELOAD cannot express",
-           "Move it, or make a symbolic link to it under a plain name.");
+    refuse(
+        "cannot be preloaded: its path contains a blank, ':' or '$', which LD_PRELOAD cannot "
+        "express",
+        "Move it, or make a symbolic link with a plain name to it.");
   }
   try {
     const mapped_file file(path);
     const elf_summary summary = summarize_file(file.data());
-    if (summary.kind != file_kind::elf) refuse("is not a shared library", "Name a .so file.");
+    if (summary.kind != file_kind::elf) refuse("is not a shared library", "Give the path of a .so file.");
     if (!is_native(summary)) {
       refuse("is for " + machine_name(summary.machine, summary.bits, summary.big_endian) +
                  ", not for this machine",
-             "Name one that was built for this machine.");
+             "Use a library that was built for this machine.");
     }
-    if (summary.type != ET_DYN || !summary.has_dynamic) refuse("is not a shared library", "Name a .so file.");
+    if (summary.type != ET_DYN || !summary.has_dynamic)
+      refuse("is not a shared library", "Give the path of a .so file.");
   } catch (const std::system_error& error) {
     refuse("cannot be read: " + error.code().message(), "Check the path and its permissions.");
   }

@@ -36,9 +36,9 @@ std::uint64_t session_of(pid_t process, std::string& reason) {
     std::uint64_t inode = 0;
     if (words >> range >> rights >> offset >> device >> inode) return inode;
   }
-  reason = any ? "it was not started under tarn profile, so which place pays is not known"
+  reason = any ? "it was not started under tarn profile, so its costs by call site are unknown"
            : fs::exists(fmt::format("/proc/{}", process))
-               ? "its memory map cannot be read: it is another user's"
+               ? "its memory map cannot be read, as it belongs to another user"
                : "there is no such process";
   return 0;
 }
@@ -69,7 +69,7 @@ pid_t collector_of(pid_t process, std::string& reason) {
     if (failure == std::errc() && last == name.data() + name.size() && holds_session(each->path(), inode))
       return number;
   }
-  reason = "its recording has ended, or is another user's";
+  reason = "its recording has ended, or belongs to another user";
   return 0;
 }
 
@@ -102,7 +102,7 @@ std::optional<std::string> find_recording_of(pid_t process, std::string& reason)
   std::error_code error;
   fs::directory_iterator descriptors(fmt::format("/proc/{}/fd", collector), error);
   if (error) {
-    reason = "its recording has ended, or is another user's";
+    reason = "its recording has ended, or belongs to another user";
     return std::nullopt;
   }
   std::set<std::string> tried;
@@ -113,7 +113,8 @@ std::optional<std::string> find_recording_of(pid_t process, std::string& reason)
     if (is_profile_of(path, process)) return path;
   }
   reason =
-      "its recording has written nothing yet: it does so some seconds after the start, and once enough was allocated";
+      "its recording has no data yet: the first are written some seconds after the start, once "
+      "the program has allocated enough";
   return std::nullopt;
 }
 

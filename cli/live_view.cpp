@@ -228,7 +228,7 @@ std::string render_places(const std::vector<live_place>& places, std::size_t mos
 std::string live_row_heading() {
   return pad_left("seconds", 8) + pad_left("visible", 13) + pad_left("hidden", 13) +
          pad_left("faults/s", 12) + pad_left("allocs/s", 13) + pad_left("resident", 11) +
-         pad_left("live", 11) + pad_left("untouched", 11) + "  costliest place";
+         pad_left("live", 11) + pad_left("untouched", 11) + "  most expensive site";
 }
 
 std::string live_row(double at_seconds, const live_rates& rates, const std::vector<live_place>& places) {

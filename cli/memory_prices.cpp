@@ -34,10 +34,10 @@ class mapping {
   explicit mapping(std::size_t size) : size_(size) {
     memory_ = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED) {
-      throw cli_error(
-          exit_code::refused,
-          fmt::format("cannot map {} to find the prices: {}", format_byte_size(size), std::strerror(errno)),
-          "Give the command more memory (ulimit -v, the control group's memory.max).");
+      throw cli_error(exit_code::refused,
+                      fmt::format("cannot map {} to measure the prices: {}", format_byte_size(size),
+                                  std::strerror(errno)),
+                      "Give the command more memory (ulimit -v, the control group's memory.max).");
     }
     // The price of small pages is measured, also if the system gives huge pages unasked.
     madvise(memory_, size, MADV_NOHUGEPAGE);
@@ -185,13 +185,14 @@ std::string describe_prices(const memory_prices& prices) {
 std::string describe_first_touch(const memory_prices& prices) {
   if (static_cast<double>(prices.costly_bytes) <
       smallest_costly_part * static_cast<double>(prices.first_bytes)) {
-    return fmt::format("first ever: {} per page over {}: the system had this memory at hand",
+    return fmt::format("first touch ever: {} per page over {}: the system had this memory ready",
                        show_short_time(prices.first_fault_seconds).text,
                        format_byte_size(prices.first_bytes));
   }
   return fmt::format(
-      "first ever: {} per page in {} of the {} touched first, {:.0f} times the usual: memory that the host of this "
-      "virtual machine had to supply, or other programs to give up; kept out of all other figures",
+      "first touch ever: {} per page in {} of the {} touched first, {:.0f} times the usual "
+      "price: memory that the host of this virtual machine had to provide, or other programs had "
+      "to release; not included in any other figure",
       show_short_time(prices.costly_fault_seconds).text, format_byte_size(prices.costly_bytes),
       format_byte_size(prices.first_bytes), prices.costly_fault_seconds / prices.fault_seconds);
 }

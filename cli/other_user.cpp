@@ -49,7 +49,7 @@ void become_user_of(pid_t process) {
     throw cli_error(
         exit_code::refused,
         fmt::format("tarn cannot become the user of process {}: {}", process, std::strerror(errno)),
-        "Run it as that user.");
+        "Run tarn as that user.");
   }
   has_kept_rights = true;
 }

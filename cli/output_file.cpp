@@ -18,8 +18,8 @@ namespace {
 [[noreturn]] void throw_not_written(const std::string& where, int error) {
   if (error == EPIPE) throw closed_pipe();
   throw cli_error(exit_code::refused,
-                  fmt::format("{}: cannot write all of it: {}", where, std::strerror(error)),
-                  "Make room, or name another file.");
+                  fmt::format("{}: the output cannot be written completely: {}", where, std::strerror(error)),
+                  "Make room, or give another file name.");
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ output_file::output_file(std::string option, const std::string& path)
   if (descriptor_ < 0) {
     throw cli_error(exit_code::usage,
                     fmt::format("{} {}: cannot write there: {}", option_, path_, std::strerror(errno)),
-                    "Name a file in a folder that you may write to. Nothing was done.");
+                    "Give a file in a folder that you may write to. Nothing was done.");
   }
 }
 

@@ -59,9 +59,13 @@ class paused_program {
     program_ = program;
     control_.emplace(program);
     if (!control_->is_open()) {
-      print_note(fmt::format("process {} cannot be asked for: another tarn has its name", program));
+      print_note(fmt::format(
+          "process {} cannot be controlled: another tarn process uses the name of its control socket",
+          program));
     } else if (!quiet_ && !json_) {
-      fmt::print(stderr, "tarn: process {} runs unrecorded; begin: tarn attach {}, end: tarn detach {}\n",
+      fmt::print(stderr,
+                 "tarn: process {} runs without recording; to begin: tarn attach {}, to end: tarn detach "
+                 "{}\n",
                  program, program, program);
     }
   }
@@ -72,7 +76,7 @@ class paused_program {
     if (verb == "attach") return attach();
     if (verb == "dump" && stretch_) return stretch_->dump(request.value("pid", 0));
     return {{"problem", fmt::format("process {} is paused", program_)},
-            {"advice", fmt::format("Begin to record: tarn attach {}", program_)}};
+            {"advice", fmt::format("Begin the recording: tarn attach {}", program_)}};
   }
 
   nlohmann::json attach() {
@@ -105,8 +109,8 @@ class paused_program {
 int profile_paused(const std::vector<std::string>& program, const profiler::recording_settings& settings,
                    bool quiet, bool json) {
   if (settings.mode == profiler::profile_mode::faults) {
-    throw cli_error(exit_code::refused, "--paused does not go with --mode faults",
-                    "Mode faults records from the start of a program.");
+    throw cli_error(exit_code::refused, "--paused cannot be used with --mode faults",
+                    "Mode faults always records from the start of a program; omit --paused.");
   }
   child_request request;
   request.arguments = program;

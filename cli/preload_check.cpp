@@ -73,7 +73,7 @@ loader_trace trace_program(const elf_program& program, const environment& variab
     throw cli_error(exit_code::refused,
                     fmt::format("the dynamic loader {} cannot load {}: {}", program.interpreter, program.path,
                                 answer.errors.empty() ? why : first_line(answer.errors)),
-                    "Does the program start without tarn?");
+                    "Check whether the program starts without tarn.");
   }
   return parse_loader_trace(answer.output, answer.errors);
 }
@@ -118,23 +118,22 @@ void require_preload_in_use(const program_target& target, const std::string& lib
     if (const std::optional<std::string> runtime = sanitizer_runtime(program, trace)) {
       throw cli_error(
           exit_code::refused,
-          fmt::format(
-              "{} is built with a sanitizer ({}), which sees nothing when another malloc is preloaded",
-              program.path, *runtime),
+          fmt::format("{} is built with a sanitizer ({}), which cannot work when another malloc is preloaded",
+                      program.path, *runtime),
           "Run it as it is, or build it without the sanitizer.");
     }
     const std::optional<std::string> provider = malloc_provider(program, trace);
     if (provider && same_file(*provider, library)) continue;
     if (provider && same_file(*provider, program.path)) {
-      throw cli_error(
-          exit_code::refused,
-          fmt::format("{} brings a malloc of its own, which goes before any preloaded one", program.path),
-          "Build it without its own allocator, or link it with tarn.");
+      throw cli_error(exit_code::refused,
+                      fmt::format("{} contains its own malloc, which takes precedence over a preloaded one",
+                                  program.path),
+                      "Build it without its own allocator, or link it with tarn.");
     }
     throw cli_error(exit_code::refused,
                     fmt::format("{} would take malloc from {}, not from {}", program.path,
                                 provider.value_or("nowhere"), library),
-                    "Is this library one that replaces malloc?");
+                    "Check that this library replaces malloc.");
   }
 }
 

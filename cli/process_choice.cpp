@@ -35,7 +35,7 @@ bool is_chosen(const process_summary& one, const std::string& choice) {
                          profiler::printable(all[index].command));
   }
   throw cli_error(exit_code::usage, fmt::format("--process {}: {} has no such process", choice, path),
-                  fmt::format("The costliest are {}.", known));
+                  fmt::format("The most expensive processes are {}.", known));
 }
 
 // Costs of page faults alone (mode faults) and costs of malloc's blocks must not be added up.
@@ -43,15 +43,15 @@ void require_same_kind(const profile& first, const profile& other, const std::st
   const auto sees_blocks = [](const profile& p) { return p.mode != profiler::profile_mode::faults; };
   if (sees_blocks(first) == sees_blocks(other)) return;
   throw cli_error(exit_code::refused,
-                  fmt::format("{}: of --mode {}, the files before it are not", path,
+                  fmt::format("{}: recorded with --mode {}, unlike the files before it", path,
                               sees_blocks(other) ? "sample or full" : "faults"),
-                  "Merge profiles of mode faults with their like.");
+                  "Merge profiles of mode faults only with one another.");
 }
 
 }  // namespace
 
 void add_process_option(CLI::App& app, std::string& choice) {
-  app.add_option("--process", choice, "Of a merged profile only this process, or all of this name")
+  app.add_option("--process", choice, "Of a merged profile, use only this process, or all with this name")
       ->option_text("PID|NAME");
 }
 
@@ -62,8 +62,8 @@ void require_each_once(const std::vector<std::string>& paths) {
     const std::string place = std::filesystem::weakly_canonical(path, error).string();
     const auto [at, is_new] = known.try_emplace(error ? path : place, path);
     if (!is_new) {
-      throw cli_error(exit_code::usage, fmt::format("{} is named twice (as {})", path, at->second),
-                      "Its figures would count twice.");
+      throw cli_error(exit_code::usage, fmt::format("{} is given twice (as {})", path, at->second),
+                      "Its figures would count twice; give each file once.");
     }
   }
 }
@@ -111,7 +111,7 @@ void require_events(const profile& p, const std::string& path) {
   if (!p.meta.is_object() || !p.meta.contains("processes")) return;
   throw cli_error(exit_code::refused,
                   fmt::format("{}: a merged profile has no single events to replay", path),
-                  "Replay the file of one process, as tarn profile wrote it.");
+                  "Use the file of one process, as written by tarn profile.");
 }
 
 }  // namespace tarn::cli

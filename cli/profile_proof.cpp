@@ -21,9 +21,9 @@ namespace tarn::cli {
 
 void require_provable(const profiler::recorded_command& command) {
   if (const std::string refusal = input_refusal(command); !refusal.empty()) {
-    throw cli_error(
-        exit_code::refused, "--prove: the runs cannot be repeated: " + refusal,
-        "Redirect it from a file or from /dev/null; or record alone, and then: tarn prove --stdin FILE");
+    throw cli_error(exit_code::refused, "--prove: the runs cannot be repeated: " + refusal,
+                    "Redirect standard input from a file or from /dev/null; or record without --prove, then "
+                    "run tarn prove --stdin FILE");
   }
 }
 

@@ -143,8 +143,8 @@ std::string render_verdict(const profiler::profile& p) {
                       margin_ns(all.whole_variance()), show_ns(profiler::processor_ns(p)));
   if (p.mode != profiler::profile_mode::faults) {
     text += fmt::format(
-        "  in malloc and free {} ({:.0f} %), which a timer around them sees; afterwards in the kernel {} of "
-        "page faults and {} of giving back ({:.0f} %), which it does not\n",
+        "  in malloc and free {} ({:.0f} %), which a timer around them sees; afterwards in the "
+        "kernel {} for page faults and {} for giving memory back ({:.0f} %), which it does not\n",
         show_ns(all.malloc_ns), percent(all.malloc_ns, all.total()), show_ns(all.fault_ns),
         show_ns(all.unmap_ns), percent(all.hidden(), all.total()));
   }

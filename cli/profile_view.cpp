@@ -106,10 +106,10 @@ const profiler::metric& metric_named(const std::string& option, const std::strin
   std::vector<std::string> names;
   for (const profiler::metric& each : profiler::metrics()) names.emplace_back(each.name);
   const std::string near = nearest_word(name, names);
-  throw cli_error(exit_code::usage, fmt::format("{}: there is no metric '{}'", option, name),
-                  near.empty()
-                      ? fmt::format("There are {}.", profiler::metric_names())
-                      : fmt::format("Did you mean '{}'? There are {}.", near, profiler::metric_names()));
+  throw cli_error(
+      exit_code::usage, fmt::format("{}: there is no metric '{}'", option, name),
+      near.empty() ? fmt::format("The metrics are {}.", profiler::metric_names())
+                   : fmt::format("Did you mean '{}'? The metrics are {}.", near, profiler::metric_names()));
 }
 
 std::string show_value(profiler::metric_unit unit, double value) {

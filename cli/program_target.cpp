@@ -48,7 +48,7 @@ std::string suggestion_for(const std::string& name, const std::vector<std::strin
   }
   std::error_code error;
   if (fs::is_regular_file(name, error)) {
-    return fmt::format("There is a file of that name here; to start it: ./{}", name);
+    return fmt::format("A file with this name is in the current folder; to start it: ./{}", name);
   }
   std::sort(known.begin(), known.end());
   const std::string near = nearest_word(name, known);
@@ -74,7 +74,8 @@ class target_finder {
 
   void follow(const std::string& path, int depth) {
     if (depth > script_depth_limit) {
-      refuse(path, "is started through too many scripts", "The system starts at most 5 nested interpreters.");
+      refuse(path, "is started through too many nested scripts",
+             "The system starts at most 5 nested interpreters.");
     }
     const elf_summary summary = summarize(path);
     switch (summary.kind) {
@@ -92,7 +93,7 @@ class target_finder {
     }
     throw cli_error(exit_code::not_executable,
                     fmt::format("{} is neither a program nor a script that begins with '#!'", path),
-                    "Put '#!/bin/sh' in its first line, or start it by its interpreter: sh " + path);
+                    "Write '#!/bin/sh' into its first line, or start it by its interpreter: sh " + path);
   }
 
   std::vector<elf_program> programs;
@@ -104,7 +105,8 @@ class target_finder {
       return summarize_file(file.data());
     } catch (const std::system_error& error) {
       refuse(path, "cannot be inspected: " + error.code().message(),
-             "tarn must read a program to make sure that its library will be used in it.");
+             "tarn must read a program to check that preloading takes effect in it; give yourself read "
+             "permission.");
     }
   }
 
@@ -116,7 +118,7 @@ class target_finder {
     if (interpreter.empty()) {
       throw cli_error(exit_code::not_executable,
                       fmt::format("the first line of {} names no interpreter", path),
-                      "Write one behind '#!', for example /bin/sh.");
+                      "Write one after '#!', for example /bin/sh.");
     }
     if (access(interpreter.c_str(), X_OK) != 0) {
       throw cli_error(exit_code::not_executable,
@@ -169,7 +171,7 @@ class target_finder {
              "tarn can be preloaded by glibc's loader only.");
     }
     if (access(summary.interpreter.c_str(), X_OK) != 0) {
-      refuse(path, "needs the dynamic loader " + summary.interpreter + ", which is not there",
+      refuse(path, "needs the dynamic loader " + summary.interpreter + ", which does not exist",
              "Install the C library that the program was built for.");
     }
     const bool known = std::any_of(programs.begin(), programs.end(),

@@ -53,11 +53,12 @@ proof_actions::proof_actions(const profiler::profile& p, const program_target& t
     if (const auto provider = verify_contender(unchanged(), target)) {
       is_glibc_ = false;
       notes.push_back(
-          fmt::format("the program's malloc comes from {}: glibc's tunables are left out", *provider));
+          fmt::format("the program's malloc comes from {}, so glibc's tunables are not measured", *provider));
     }
     add_mallocs(wishes.mallocs);
   } else {
-    notes.emplace_back("the program is static, or of another kind: no other malloc can be preloaded into it");
+    notes.emplace_back(
+        "the program is static or of another kind, so no other malloc can be preloaded into it");
   }
   const std::vector<advice> advised = profiler::advise(p);
   add_variables(p, advised);
@@ -116,7 +117,8 @@ void proof_actions::add_variables(const profiler::profile& p, const std::vector<
     who.keeps_preloads = true;
     add(std::move(who), kind, headline);
   };
-  add_tunables("keep-memory", tunable, "Let glibc keep memory that the program frees and takes again", keep);
+  add_tunables("keep-memory", tunable, "Let glibc keep memory that the program frees and allocates again",
+               keep);
   if (huge_page_setting() == "madvise" && glibc_minor() >= first_glibc_with_huge_pages) {
     add_tunables("huge-pages", profiler::kind_name(advice_kind::huge_pages), "Ask for huge pages",
                  "glibc.malloc.hugetlb=1");
@@ -147,7 +149,7 @@ void proof_actions::add_pools(const profiler::profile& p, const std::vector<advi
   plans_.emplace_back();
   plans_.back().on_tarn = true;
   applied_.emplace_back(plans_.back(), true);
-  add(applied_.back().as_contender(layer_name), layer_kind, "What the layer of tarn apply costs itself");
+  add(applied_.back().as_contender(layer_name), layer_kind, "What the layer of tarn apply itself costs");
   actions_.back().told.variables.clear();
 }
 
@@ -161,8 +163,8 @@ void proof_actions::keep_wanted(const std::vector<std::string>& names) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string near = nearest_word(name, known);
     throw cli_error(
-        exit_code::usage, fmt::format("--ways {}: there is no way of this name here", name),
-        near.empty() ? "There are: " + join(known, ", ") : fmt::format("Did you mean '{}'?", near));
+        exit_code::usage, fmt::format("--ways {}: no way has this name for this profile", name),
+        near.empty() ? "The ways are: " + join(known, ", ") : fmt::format("Did you mean '{}'?", near));
   }
   const bool pools = std::any_of(names.begin(), names.end(),
                                  [](const std::string& name) { return name.starts_with("pool-"); });

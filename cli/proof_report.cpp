@@ -80,7 +80,7 @@ class proof_table {
     for (const proof_way* way : ways_) text += row(*way, colour);
     const std::string left_out = left_out_columns();
     if (left_out.empty()) return text;
-    return text + paint(fmt::format("no room for {}: a wider terminal, --json, or | cat\n", left_out),
+    return text + paint(fmt::format("no room for {}: widen the terminal, or use --json or | cat\n", left_out),
                         style::faint, colour);
   }
 
@@ -163,9 +163,10 @@ std::string few_rounds(const profiler::proof& what) {
   const int needed = rounds_for_intervals(what.ways.size());
   if (what.rounds >= needed) return {};
   return fmt::format(
-      "{} for this: only differences of 3 % and more that are in every round show, and 95 % is not reached. More: "
-      "--rounds {}, or fewer ways: --ways",
-      what.rounds == 1 ? "1 round is few" : fmt::format("{} rounds are few", what.rounds), needed);
+      "{} for intervals of 95 %: only differences of at least 3 % in every round are shown as "
+      "such. Use more rounds: --rounds {}, or fewer ways: --ways",
+      what.rounds == 1 ? "1 round is not enough" : fmt::format("{} rounds are not enough", what.rounds),
+      needed);
 }
 
 void add_layer(const profiler::proof& what, std::vector<std::string>& lines) {
@@ -174,11 +175,12 @@ void add_layer(const profiler::proof& what, std::vector<std::string>& lines) {
     const proven_figure& cpu = way.of(proof_metric::cpu);
     if (way.layer_seconds <= 0) {
       lines.push_back(fmt::format(
-          "{}: what the layer of tarn apply takes is not beyond noise; nothing is taken off", way.name));
+          "{}: the cost of the layer of tarn apply is within noise; nothing is subtracted", way.name));
       continue;
     }
     lines.push_back(fmt::format(
-        "{}: CPU time {} % with the layer of tarn apply, {} % without; the layer itself takes {}, which is taken off",
+        "{}: CPU time {} % with the layer of tarn apply, {} % without; the layer itself takes {}, "
+        "which is subtracted",
         way.name, change(way.layered_ratio), change(cpu.ratio), profiler::say_time(1e9 * way.layer_seconds)));
   }
 }
@@ -198,13 +200,13 @@ std::string render_proof(const proof_result& result, bool colour, std::size_t wi
     text += proof_table(what, width).render(colour);
   }
   const int needed = rounds_for_intervals(what.ways.size());
-  text += paint(fmt::format("{} in random order; in brackets {}; *: beyond noise\n",
+  text += paint(fmt::format("{} in random order; in brackets: {}; *: beyond noise\n",
                             what.rounds == 1 ? "1 round" : fmt::format("{} rounds", what.rounds),
-                            what.rounds >= needed ? "intervals that hold together with 95 %"
-                                                  : "the extremes of the rounds"),
+                            what.rounds >= needed ? "intervals that are all correct in 95 of 100 cases"
+                                                  : "lowest and highest of the rounds"),
                 style::faint, colour);
   for (const proof_way& way : what.ways) text += paint("  " + headline_of(way), style::faint, colour) + "\n";
-  text += paint(fmt::format("it took {} in all; one run of the unchanged program takes {}\n",
+  text += paint(fmt::format("duration: {}; one run of the unchanged program takes {}\n",
                             show_short_time(what.seconds).text, show_short_time(result.program_seconds).text),
                 style::faint, colour);
   return text;
@@ -216,10 +218,9 @@ std::vector<std::string> render_proof_verdict(const profiler::proof& what) {
   const auto wall = gaining(what, proof_metric::wall);
   const bool any = std::any_of(what.ways.begin(), what.ways.end(), has_figures);
   if (!any) {
-    lines.emplace_back("Verdict: nothing was measured; no way works for this program.");
+    lines.emplace_back("Verdict: nothing was measured, as no way works for this program.");
   } else if (cpu.empty() && wall.empty()) {
-    lines.emplace_back(
-        "Verdict: none of them gains; no way takes less time than the unchanged program, beyond noise.");
+    lines.emplace_back("Verdict: no gain; no way takes less time than the unchanged program beyond noise.");
   } else if (!cpu.empty()) {
     lines.push_back("Verdict: " + say_saved(*cpu.front(), proof_metric::cpu) + " of CPU time" +
                     other_ways(cpu, proof_metric::cpu) + ".");

@@ -138,9 +138,9 @@ void require_unchanged_end(const comparison_outcome& outcome, bool is_server) {
   const contender_result& unchanged = outcome.results.front();
   if (unchanged.failure.empty()) return;
   throw cli_error(exit_code::program_fails,
-                  is_server ? "the server cannot be measured: " + unchanged.failure
-                            : "the program ended with status 0 when it was recorded, and now otherwise: " +
-                                  unchanged.failure,
+                  is_server
+                      ? "the server cannot be measured: " + unchanged.failure
+                      : "the program ended with status 0 when it was recorded, but now: " + unchanged.failure,
                   unchanged.error_tail);
 }
 
@@ -152,8 +152,9 @@ void compare_with_recording(const profiler::profile& p, const proof_result& resu
     if (std::max(recorded, now) < least_compared_seconds) return false;
     if (now <= factor * recorded && recorded <= factor * now) return false;
     notes.push_back(fmt::format(
-        "the program took {} of {} when it was recorded, and {} now: it may not do the same work (files that it made "
-        "or changed, a recorder that was busy, other processes)",
+        "the program took {} of {} when it was recorded, but {} now: it may not do the same work "
+        "(because of files that it created or changed), or the recorder or other processes slowed "
+        "it down",
         show_seconds(recorded).text, what, show_seconds(now).text));
     return true;
   };
@@ -175,7 +176,7 @@ proof evaluate_rounds(const comparison_outcome& outcome, const std::vector<proof
     const contender_result& measured = outcome.results[index + 1];
     proof_way way = actions[index].told;
     way.failure = measured.failure;
-    if (way.failure.empty() && measured.rounds.empty()) way.failure = "no round was whole";
+    if (way.failure.empty() && measured.rounds.empty()) way.failure = "no round was complete";
     for (const measured_metric& each : measured_metrics) {
       if (!way.failure.empty()) break;
       std::vector<double> values = round_values(measured, each.value);
@@ -215,8 +216,9 @@ proof_result prove_profile(const std::string& path, const profiler::profile& p, 
   if (result.outcome.results.front().rounds.empty()) {
     if (result.interrupted_by != 0) return result;
     throw cli_error(
-        exit_code::refused, "no round was whole within the limit",
-        "A round takes as long as the program under all ways together. Fewer ways: --ways; more time: --limit");
+        exit_code::refused, "no round was complete within the limit",
+        "A round runs the program once under each way. Measure fewer ways (--ways), or allow more "
+        "time (--limit).");
   }
   result.proven = evaluate_rounds(result.outcome, actions.all());
   result.proven.start = std::time(nullptr);

@@ -37,8 +37,8 @@ profile_mode mode_of(const std::string& name) {
 std::uint64_t sample_bytes_of(const std::string& text) {
   const std::uint64_t bytes = parse_byte_size(text);
   if (bytes >= least_sample_bytes && bytes <= most_sample_bytes) return bytes;
-  throw cli_error(exit_code::refused, fmt::format("--sample {}: from 1K to 1G", text),
-                  "512K costs little and sees what matters.");
+  throw cli_error(exit_code::refused, fmt::format("--sample {}: must be from 1K to 1G", text),
+                  "The default, 512K, costs little time and samples every important site.");
 }
 
 profiler::price_list find_prices(const std::string& allocator, std::vector<std::string>& notes) {
@@ -63,7 +63,8 @@ profiler::price_list find_prices(const std::string& allocator, std::vector<std::
   try {
     find_pair(who);
   } catch (const cli_error& error) {
-    notes.push_back(fmt::format("malloc and free are priced by the system's malloc: {}", error.what()));
+    notes.push_back(
+        fmt::format("the price of malloc and free is measured with the system's malloc: {}", error.what()));
     find_pair({system_name, ""});
   }
   return prices;
@@ -99,7 +100,7 @@ void tell_files(const recording& record) {
       fmt::print(stderr, "tarn: {} ({}, process {})\n", profiler::printable(file.path),
                  profiler::printable(file.program), file.process);
     }
-    if (!file.problem.empty()) print_note(fmt::format("it ends early: {}", file.problem));
+    if (!file.problem.empty()) print_note(fmt::format("it is incomplete: {}", file.problem));
   }
 }
 

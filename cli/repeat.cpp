@@ -30,7 +30,7 @@ using profiler::recorded_command;
 namespace {
 
 constexpr const char* how_to_name_input =
-    "Name what the repeats read: --stdin FILE (--stdin /dev/null: nothing)";
+    "Give the input of the repeated runs: --stdin FILE (for no input: --stdin /dev/null)";
 // Variables of a shell, terminal or session, which seldom change what a program does.
 constexpr const char* ignored_variables[] = {
     "_",   "PWD",      "OLDPWD",  "SHLVL",      "TERM",           "COLUMNS",       "LINES",  "WINDOWID",
@@ -75,33 +75,34 @@ void require_own_file(const std::string& path) {
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0) refuse(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   if (status.st_uid != geteuid() && status.st_uid != 0) {
-    refuse(fmt::format("{} is another user's file, and its command would run with your rights", path),
-           "Make a copy of your own once you trust it.");
+    refuse(fmt::format("{} belongs to another user, and the command in it would run with your rights", path),
+           "If you trust it, make your own copy of it.");
   }
   if ((status.st_mode & S_IWOTH) != 0) {
-    refuse(fmt::format("any user may write to {}, and its command would run with your rights", path),
-           "Once you trust it: chmod o-w");
+    refuse(fmt::format("any user may write to {}, and the command in it would run with your rights", path),
+           "If you trust it: chmod o-w");
   }
 }
 
 void require_same_program(const recorded_command& command) {
   struct stat status = {};
   if (stat(command.path.c_str(), &status) != 0) {
-    refuse(fmt::format("the program {} is gone: {}", printable(command.path), std::strerror(errno)),
-           "Record it anew: tarn profile");
+    refuse(fmt::format("the program {} does not exist any more: {}", printable(command.path),
+                       std::strerror(errno)),
+           "Record it again: tarn profile");
   }
   if (identity_of(status, command.path) == command.identity) return;
   refuse(fmt::format("the program {} has changed since it was recorded", printable(command.path)),
-         "Record it anew: tarn profile");
+         "Record it again: tarn profile");
 }
 
 void require_same_input(const recorded_command& command) {
   if (command.input != input_kind::file) return;
   struct stat status = {};
   if (stat(command.input_path.c_str(), &status) != 0) {
-    refuse(
-        fmt::format("its standard input {} is gone: {}", printable(command.input_path), std::strerror(errno)),
-        how_to_name_input);
+    refuse(fmt::format("its standard input {} does not exist any more: {}", printable(command.input_path),
+                       std::strerror(errno)),
+           how_to_name_input);
   }
   if (identity_of(status, "") == command.input_identity) return;
   refuse(
@@ -112,17 +113,19 @@ void require_same_input(const recorded_command& command) {
 void require_success(const nlohmann::json& meta) {
   const auto found = meta.is_object() ? meta.find("exit") : meta.end();
   if (found == meta.end() || !found->is_object()) {
-    refuse("the profile does not say how the program ended: it still runs, or the recording was cut off");
+    refuse(
+        "the profile does not say how the program ended: the program is still running, or the "
+        "recording was stopped early");
   }
   if (found->contains("signal")) {
     refuse(fmt::format("the program was ended by signal {} when it was recorded", (*found)["signal"].dump()),
-           "A proof needs a run that succeeds. Of a server: tarn prove --with LOAD-COMMAND");
+           "tarn prove needs a run that succeeds. For a server: tarn prove --with LOAD-COMMAND");
   }
   const auto status = found->find("status");
   if (status == found->end() || *status != 0) {
     refuse(fmt::format("the program ended with status {} when it was recorded",
                        status != found->end() ? status->dump() : "?"),
-           "A proof needs a run that succeeds. Of a server: tarn prove --with LOAD-COMMAND");
+           "tarn prove needs a run that succeeds. For a server: tarn prove --with LOAD-COMMAND");
   }
 }
 
@@ -191,11 +194,11 @@ recorded_command describe_start(const std::string& path, const std::vector<std::
 std::string input_refusal(const recorded_command& command) {
   switch (command.input) {
     case input_kind::terminal:
-      return "its standard input was a terminal, and what was typed is not known";
+      return "its standard input was a terminal, whose input is not recorded";
     case input_kind::pipe:
-      return "its standard input was a pipe, and what came through it is gone";
+      return "its standard input was a pipe, whose content is not recorded";
     case input_kind::device:
-      return "its standard input was a device, and what it gave is gone";
+      return "its standard input was a device, whose content is not recorded";
     case input_kind::nothing:
     case input_kind::file:
       break;
@@ -208,10 +211,9 @@ recorded_command load_repeatable(const std::string& path, const profiler::profil
   require_own_file(path);
   const auto command = profiler::load_command(path);
   if (!command) {
-    refuse(
-        fmt::format("{} does not say how its program was started", path),
-        "It is of a child process, of a process that ran already, or by an older tarn. Give the file of the program that "
-        "tarn profile started.");
+    refuse(fmt::format("{} does not say how its program was started", path),
+           "It is the profile of a child process or of a process that was already running, or an "
+           "older tarn wrote it. Give the file of the program that tarn profile started.");
   }
   if (!wishes.is_server) require_success(p.meta);
   require_same_program(*command);
@@ -239,9 +241,10 @@ run_settings restore_start(const recorded_command& command, const repeat_wishes&
   }
   const std::vector<std::string> changed = changed_variables(command);
   if (!changed.empty()) {
-    notes.push_back(printable(
-        "these variables are not as they were when the program was recorded; it runs with the present values: " +
-        join(changed, ", ")));
+    notes.push_back(
+        printable("these environment variables have changed since the recording; the program runs with their "
+                  "present values: " +
+                  join(changed, ", ")));
   }
   restore_variables(command);
   return settings;

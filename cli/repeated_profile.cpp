@@ -21,7 +21,7 @@ void require_repeatable_input() {
   struct stat input = {};
   if (fstat(STDIN_FILENO, &input) != 0 || (!S_ISFIFO(input.st_mode) && !S_ISSOCK(input.st_mode))) return;
   throw cli_error(exit_code::refused, "-n: the runs cannot be repeated: standard input is a pipe",
-                  "Redirect it from a file or from /dev/null.");
+                  "Redirect standard input from a file or from /dev/null.");
 }
 
 // False: tarn itself refused, or could not start the program. Any other exit status is the program's own.
@@ -41,8 +41,8 @@ std::string name_of_run(const std::string& output, int run) {
 
 void profile_repeatedly(const command_line& line, int runs, const std::string& output, bool tells) {
   if (output.empty()) {
-    throw cli_error(exit_code::refused, "-n: several recordings, and no name for their files",
-                    fmt::format("Name them: -o FILE.prof makes FILE-1.prof to FILE-{}.prof", runs));
+    throw cli_error(exit_code::refused, "-n: several recordings need a name for their files",
+                    fmt::format("Give it: -o FILE.prof; the files are FILE-1.prof to FILE-{}.prof", runs));
   }
   require_repeatable_input();
   const off_t input_begin = lseek(STDIN_FILENO, 0, SEEK_CUR);

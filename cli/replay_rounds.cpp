@@ -75,7 +75,7 @@ play_figures run_once(const replay_way& way, double timeout_seconds) {
   play_figures figures;
   for (const named_figure& each : named_figures) {
     if (!object.is_object() || !object.contains(each.key)) {
-      throw cli_error(exit_code::refused, "the player told no figures");
+      throw cli_error(exit_code::refused, "the replay process reported no figures");
     }
     figures.*each.value = object[each.key];
   }
@@ -246,7 +246,7 @@ int replay_worker(const std::vector<std::string>& words) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   int descriptor = -1;
   if (words.size() == 2) std::from_chars(words[0].data(), words[0].data() + words[0].size(), descriptor);
-  if (descriptor < 0) throw cli_error(exit_code::usage, "this word is for the command's own use");
+  if (descriptor < 0) throw cli_error(exit_code::usage, "this word is for tarn's own use");
   play_mode mode = play_mode::heap;
   for (const play_mode each : {play_mode::routes, play_mode::nothing}) {
     if (words[1] == mode_word(each)) mode = each;

@@ -56,8 +56,8 @@ class server_run {
 
   run_attempt run(const child_request& request) {
     if (load_.ready_port > 0 && port_answers(load_.ready_port)) {
-      return failed(
-          fmt::format("another process answers at port {} before the server is started", load_.ready_port));
+      return failed(fmt::format("another process already answers at port {} before the server is started",
+                                load_.ready_port));
     }
     running_child server(start_child(request, signals_.before()));
     if (auto problem = wait_until_ready(server); !problem.empty()) return failed(std::move(problem));
@@ -118,7 +118,8 @@ class server_run {
     if (load.wait_status() != 0) return failed("the load failed: " + format_exit(load.wait_status()));
     server.terminate();
     if (!wait_for_end(server, end_ + load_.seconds_to_terminate, signals_, each_second_)) {
-      return failed(fmt::format("the server still ran {:.0f} s after SIGTERM", load_.seconds_to_terminate));
+      return failed(
+          fmt::format("the server was still running {:.0f} s after SIGTERM", load_.seconds_to_terminate));
     }
     // A server without a handler for SIGTERM ends by the signal, which is no failure; one with a handler decides
     // about its exit status.
@@ -132,8 +133,8 @@ class server_run {
     end_ = monotonic_seconds();
     if (!server.has_ended()) return late();
     if (!wait_for_end(load, end_ + load_.seconds_to_terminate, signals_, each_second_)) {
-      return failed(
-          fmt::format("the load still ran {:.0f} s after the server's end", load_.seconds_to_terminate));
+      return failed(fmt::format("the load was still running {:.0f} s after the end of the server",
+                                load_.seconds_to_terminate));
     }
     run_attempt result;
     result.wait_status = server.wait_status();

@@ -139,10 +139,10 @@ void session_control::answer_late(const nlohmann::json& answer) {
 
 nlohmann::json already_recorded(pid_t program) {
   return {
-      {"problem", fmt::format("process {} is being recorded already", program)},
+      {"problem", fmt::format("process {} is already being recorded", program)},
       {"advice",
-       fmt::format("What there is so far: tarn dump {0}. What tarn attach has begun, tarn detach {0} ends; "
-                   "what was started under tarn profile is recorded until its end.",
+       fmt::format("To write its data so far: tarn dump {0}. To end a recording begun by tarn attach: tarn "
+                   "detach {0}. A recording by tarn profile lasts until the program ends.",
                    program)}};
 }
 
@@ -150,7 +150,7 @@ nlohmann::json ask_session(pid_t program, const nlohmann::json& request) {
   const int connection = connect_to_recorder_of(program);
   if (connection < 0) {
     throw cli_error(exit_code::refused, fmt::format("process {} is not being recorded by this user", program),
-                    fmt::format("Begin: tarn attach {}", program));
+                    fmt::format("Begin a recording: tarn attach {}", program));
   }
   // Root takes the rights of the user whose tarn it asks, as it is going to act on the answer.
   if (user_behind(connection) != 0) become_user_of(program);
@@ -160,7 +160,7 @@ nlohmann::json ask_session(pid_t program, const nlohmann::json& request) {
   if (answer.is_null()) {
     throw cli_error(exit_code::refused,
                     fmt::format("the tarn process that records process {} does not answer", program),
-                    "It may have ended just now; see whether its file is there.");
+                    "It may have just ended; check whether its file exists.");
   }
   if (answer.contains("problem")) {
     throw cli_error(exit_code::refused, answer.value("problem", ""), answer.value("advice", ""));

@@ -152,6 +152,26 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
   return best;
 }
 
+std::string wrap(std::string_view text, std::size_t width) {
+  std::string lines;
+  std::size_t column = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    const std::size_t needed = display_width(word);
+    if (column > 0 && column + 1 + needed > width) {
+      lines += '\n';
+      column = 0;
+    } else if (column > 0) {
+      lines += ' ';
+      ++column;
+    }
+    lines += word;
+    column += needed;
+  }
+  return lines;
+}
+
 std::string join(const std::vector<std::string>& words, std::string_view separator) {
   std::string all;
   for (const std::string& word : words) {

@@ -38,6 +38,9 @@ std::vector<std::string> columns_without_room(const std::vector<std::string>& na
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
 std::size_t edit_distance(std::string_view left, std::string_view right);
 
+// `text` with line breaks in place of blanks, so that lines have at most `width` columns where words allow it.
+std::string wrap(std::string_view text, std::size_t width);
+
 std::string join(const std::vector<std::string>& words, std::string_view separator);
 
 // True for a terminal, unless NO_COLOR is set or TERM is "dumb".

@@ -38,12 +38,13 @@ std::string render_tree(const std::vector<process_summary>& processes, double cp
                   sum.images, show_count(sum.allocations).text, show_bytes(sum.bytes).text,
                   tree_time(sum.charged.total()), tree_time(all_cpu));
   text += fmt::format(
-      "  in malloc and free {}; afterwards in the kernel {} of page faults and {} of giving back\n",
+      "  in malloc and free {}; afterwards in the kernel {} for page faults and {} for giving "
+      "memory back\n",
       tree_time(sum.charged.malloc_ns), tree_time(sum.charged.fault_ns), tree_time(sum.charged.unmap_ns));
   if (all_cpu - sum.cpu_ns > least_missing * all_cpu) {
     text += fmt::format(
-        "  not in the table: {} of processor time, of processes that were not recorded or were killed, and of what "
-        "programs did before their start was seen\n",
+        "  not in the table: {} of processor time: of processes that were not recorded or were "
+        "killed, and of programs before their recording began\n",
         tree_time(all_cpu - sum.cpu_ns));
   }
   return text + render_processes(processes, most_processes, true, width);
@@ -63,7 +64,7 @@ void print_tree_verdict(const profiler::recording& record, double cpu_ns) {
   const auto costliest = std::find_if(record.processes().begin(), record.processes().end(),
                                       [](const process_summary& one) { return one.has_own_file; });
   if (record.costliest_profile() == nullptr || costliest == record.processes().end()) return;
-  fmt::print(stderr, "tarn: the costliest with a file of its own is process {}, {}; it alone:\n",
+  fmt::print(stderr, "tarn: the most expensive process with its own file is {}, {}; only this process:\n",
              costliest->process, profiler::printable(costliest->command));
   print_verdict(*record.costliest_profile());
 }

@@ -194,8 +194,8 @@ std::optional<advice> advise_pool(const advice_facts& facts, const site_group& g
   one.headline = std::string(across ? "An object pool" : "A typed pool") + " for " + what;
   one.reason =
       across
-          ? "Many objects of one size are freed by other threads than those that take them; a pool hands "
-            "them back by whole arrays."
+          ? "Many objects of one size are freed by other threads than those that allocate them; a pool "
+            "passes them on in whole magazines."
           : "Many objects of one size come and go in the same thread; a pool's hit is three to six cycles.";
   one.change = pool_change(group, across);
   one.evidence = {say_count(f.allocations) + " allocations, " + say_share(share(most.count, f.allocations)) +
@@ -238,9 +238,10 @@ std::vector<advice> advise_arenas(const advice_facts& facts) {
     }
     one.memory_bytes = peak;
     set_saving(one, facts, saving, samples);
-    one.headline = "An arena for what is made and dies together at " + one.place;
+    one.headline = "An arena for objects that are created and freed together at " + one.place;
     one.reason =
-        "The blocks are freed one after another, as when a tree or a request ends; an arena frees them at once.";
+        "The blocks are freed one after another, as at the end of a tree or a request; an arena "
+        "frees all of them at once.";
     one.change =
         "#include <tarn/arena_resource.hpp>\n"
         "tarn::arena arena;  // one per tree or request; std::pmr containers take tarn::arena_resource(arena)\n"
@@ -270,15 +271,16 @@ std::optional<advice> advise_reserve(const advice_facts& facts, const site_group
       group.charged.malloc_ns * share(calls, f.allocations) + copy_ns + pages * facts.first_touch_ns();
   advice one = for_group(advice_kind::reserve, group);
   set_saving(one, facts, saving, f.samples);
-  one.headline = "Reserve what will be needed: this grows step by step";
+  one.headline = "Reserve the final size: this block grows step by step";
   one.reason =
-      by_realloc
-          ? "realloc makes the same blocks larger again and again."
-          : "Each growth takes a block of about twice the size, copies everything and frees the old one.";
+      by_realloc ? "realloc enlarges the same blocks again and again."
+                 : "Each growth allocates a block of about twice the size, copies the content and frees the "
+                   "old block.";
   one.change =
       by_realloc
           ? "ask for the final size at once, or double the size at each growth"
-          : "call reserve(n) before the loop that fills it; keep and clear() what is filled again and again";
+          : "call reserve(n) before the loop that fills the container; keep a container that is filled "
+            "again and clear() it";
   one.evidence = {
       by_realloc ? say_count(f.reallocs) + " growing reallocs of " + say_count(f.allocations) + " allocations"
                  : say_count(f.allocations) + " allocations for about " + say_count(grown.chains) +
@@ -312,18 +314,19 @@ std::vector<advice> advise_recyclers(const advice_facts& facts) {
     set_saving(next, facts, one.total_ns, one.samples);
     next.headline = "Recycle objects of " + name;
     next.reason =
-        "Its constructor allocates at several places, and the objects soon end: kept ones are ready at once.";
+        "Its constructor allocates at several places, and the objects are short-lived; kept "
+        "objects are ready at once.";
     next.change =
         "#include <tarn/recycler.hpp>\n"
         "static tarn::recycler<" +
         name +
         "> objects;\n"
         "auto one = objects.get();  // reset() in its hooks";
-    next.evidence = {
-        say_count(static_cast<double>(one.places.size())) + " places below its constructor, " +
-            say_count(one.made) + " objects at most, " + say_time(one.lifetime_ns / one.frees) +
-            " old on average",
-        say_time(one.total_ns) + " in malloc, free and page faults; the constructor's own time comes on top"};
+    next.evidence = {say_count(static_cast<double>(one.places.size())) + " places below its constructor, " +
+                         say_count(one.made) + " objects at most, " + say_time(one.lifetime_ns / one.frees) +
+                         " old on average",
+                     say_time(one.total_ns) +
+                         " in malloc, free and page faults; the constructor's own time is saved in addition"};
     found.push_back(std::move(next));
   }
   return found;
@@ -353,14 +356,15 @@ std::optional<advice> advise_allocator(const advice_facts& facts) {
   one.headline = "Run it on another malloc: no code changes";
   one.reason =
       largest < 0.5 * calls
-          ? "The time in malloc and free is spread over many places, so that no pool for one of them would help."
-          : "A faster malloc helps every place at once; a pool would help the first ones more.";
-  one.change = "tarn run -- PROGRAM ARG...       or, to know: tarn compare -- PROGRAM ARG...";
-  one.evidence = {
-      say_count(allocations) + " allocations, " + say_time(calls) + " in malloc and free (" +
-          say_of_cpu(facts, calls) + "); the costliest place has " + say_share(share(largest, calls)),
-      say_count(again) + " pages faulted in again, which tarn would keep for a second",
-      "how much another malloc saves depends on the program more than on any price: tarn prove FILE"};
+          ? "The time in malloc and free is spread over many places, so that a pool for one of them "
+            "would not help."
+          : "A faster malloc helps all places at once; pools would help the most expensive ones more.";
+  one.change = "tarn run -- PROGRAM ARG...       to measure it first: tarn compare -- PROGRAM ARG...";
+  one.evidence = {say_count(allocations) + " allocations, " + say_time(calls) + " in malloc and free (" +
+                      say_of_cpu(facts, calls) + "); the most expensive place has " +
+                      say_share(share(largest, calls)),
+                  say_count(again) + " pages faulted in again, which tarn would keep for a second",
+                  "how much another malloc saves depends on the program; to measure it: tarn prove FILE"};
   return one;
 }
 

@@ -43,18 +43,19 @@ std::optional<advice> advise_keeping_memory(const advice_facts& facts) {
   const double keep = round_up(std::max(2 * sum.peak_bytes, 0x1p26), 0x1p20);
   one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=" +
                                           std::to_string(static_cast<unsigned long long>(keep))}};
-  one.headline = "Let glibc keep memory that the program frees and takes again: no code changes";
+  one.headline = "Let glibc keep memory that the program frees and allocates again: no code changes";
   one.reason =
-      "glibc maps large blocks one by one and unmaps them when they are freed, and trims its heap; each time the "
-      "program takes the memory again, the kernel faults it in and zeroes it page by page.";
+      "glibc maps large blocks one by one and unmaps them when they are freed, and trims its "
+      "heap; each time the program allocates the memory again, the kernel maps and zeroes it "
+      "page by page.";
   one.change = one.variables[0].name + "=" + one.variables[0].value + " PROGRAM ARG...";
   one.evidence = {
       say_count(sum.pages) + " pages (" + say_bytes(sum.pages * facts.page_bytes) +
-          ") were faulted in beyond the " + say_bytes(sum.peak_bytes) + " that was ever held at once",
+          ") were faulted in beyond the " + say_bytes(sum.peak_bytes) + " that were in use at once",
       "a page costs " + say_time(facts.first_touch_ns()) + " to fault in and to give back" +
           (facts.kernel_part < 1
                ? ": the price list says " + say_time(facts.p.prices.fault + facts.p.prices.unmap_page) +
-                     ", but that would be more than the program's time in the kernel"
+                     ", but then the sum would exceed the program's time in the kernel"
                : std::string(" on this machine"))};
   return one;
 }
@@ -88,8 +89,7 @@ std::optional<advice> advise_huge_pages(const advice_facts& facts) {
   set_saving(one, facts, saving, samples);
   one.variables = {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
   one.headline = "Ask for huge pages: no code changes";
-  one.reason =
-      "Large blocks are faulted in by small pages, although this system gives huge ones to who asks.";
+  one.reason = "Large blocks are backed by small pages, although this system gives huge pages on request.";
   one.change = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 PROGRAM ARG...";
   one.evidence = {say_count(pages) + " small pages in blocks of " + say_bytes(2 * facts.huge_page_bytes) +
                       " and more, at " + say_time(facts.fault_ns()) + " each",
@@ -108,7 +108,8 @@ std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_g
   const std::string size = say_bytes(group.mean_bytes());
   one.headline = "Keep these " + size + " buffers in a buffer pool";
   one.reason =
-      "Every buffer is faulted in page by page, used and unmapped, and the next one begins anew; a pool keeps " +
+      "Every buffer is faulted in page by page, used and unmapped, and so is the next one; a "
+      "pool keeps " +
       say_bytes(f.peak_bytes) + " backed and hands it out again.";
   one.change = group.in_array_container()
                    ? "#include <tarn/buffer_allocator.hpp>\n"
@@ -123,7 +124,8 @@ std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_g
                   say_count(group.pages()) + " pages faulted in, " + say_count(again) +
                       " of them again, at " + say_time(facts.first_touch_ns()) + " a page",
                   "of its " + say_time(group.charged.total()) +
-                      ", a timer around malloc and free would see " + say_time(group.charged.malloc_ns)};
+                      ", of which a timer around malloc and free would see " +
+                      say_time(group.charged.malloc_ns)};
   return one;
 }
 
@@ -135,15 +137,15 @@ std::optional<advice> advise_asking_for_less(const advice_facts& facts, const si
   advice one = for_group(advice_kind::ask_for_less, group);
   // Untouched pages are never provided by the kernel: asking for less saves address space and overcommit, not time.
   set_saving(one, facts, 0, f.samples);
-  one.headline = "Ask for less: " + say_share(untouched) + " of these blocks is never touched";
+  one.headline = "Request less: " + say_share(untouched) + " of these blocks is never touched";
   one.reason =
       "Memory that is never touched costs no time and is not resident, but it counts against limits of address space "
       "and commit, and under malloc implementations that use huge pages it can become resident.";
   one.change =
-      "ask for about " + say_bytes(group.mean_bytes() * (1 - untouched)) + " at first, and grow on demand";
-  one.evidence = {say_bytes(f.checked_bytes) + " looked at when freed or at the end, " +
+      "request about " + say_bytes(group.mean_bytes() * (1 - untouched)) + " at first, and grow on demand";
+  one.evidence = {say_bytes(f.checked_bytes) + " examined when freed or at the end, " +
                   say_bytes(f.resident_bytes) + " of it in memory; " + say_bytes(f.peak_bytes) +
-                  " asked for at once"};
+                  " requested at once"};
   return one;
 }
 

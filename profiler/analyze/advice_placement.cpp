@@ -47,16 +47,17 @@ std::optional<advice> advise_proof_of_placement(const advice_facts& facts) {
   advice one;
   one.kind = advice_kind::placement;
   one.site = largest.sites.front();
-  one.headline = "Where blocks lie may matter: only running the program tells";
+  one.headline = "The placement of blocks may matter: only a run of the program can show it";
   one.reason =
-      "More small blocks live at once than the caches hold. In which order they lie, and on how many pages, decides how "
-      "often the program itself waits for memory; another malloc or pools change that, for better or worse, and no estimate "
-      "or replay shows it.";
+      "More small blocks are live at once than fit into the processor's caches. Their order and "
+      "the number of their pages decide how often the program itself waits for memory. Another "
+      "malloc or pools change that, for better or worse, and neither an estimate nor a replay "
+      "shows it.";
   one.change = "tarn prove FILE";
   one.evidence = {say_count(facts.small.count) + " blocks of at most " + say_bytes(largest_block) +
                       " on average live at the peak, " + say_bytes(facts.small.bytes) +
                       " in all; the most of them from " + say_place(largest.place),
-                  say_of_cpu(facts, facts.own_ns) + " is the program's own, in which it visits them"};
+                  say_of_cpu(facts, facts.own_ns) + " is the order in which the program visits them"};
   return one;
 }
 

@@ -97,7 +97,8 @@ void prove(const proof& all, advice& one, const proof_way& way) {
   if (way.layer_seconds > 0) {
     one.evidence.push_back(
         "from that CPU time " + say_time(1e9 * way.layer_seconds) +
-        " were taken off: what the layer of tarn apply costs, and an edited program does not pay");
+        " were subtracted: the cost of the layer of tarn apply, which an edited program does not "
+        "have");
   }
   const proof_verdict verdict = verdict_of(way);
   if (verdict == proof_verdict::open) return;
@@ -117,7 +118,7 @@ advice advice_from(const proof& all, const proof_way& way) {
   one.kind = kind_of(way);
   one.grade = advice_grade::proven;
   one.headline = way.headline + ": no code changes";
-  one.reason = "No rule advises it for this profile, but the program itself was measured with it.";
+  one.reason = "No rule advises it for this profile, but it was measured with the program itself.";
   one.change = change_of(way);
   one.library = way.name == "tarn" ? std::string() : way.library;
   for (const auto& [name, value] : way.variables) one.variables.push_back({name, value});

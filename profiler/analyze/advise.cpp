@@ -104,17 +104,17 @@ advice leave_everything(const advice_facts& facts, const std::vector<advice>& ca
                         const advice_settings& settings) {
   const cost all = cost_of_all(facts.p);
   advice one;
-  one.headline = "Leave it: no change to memory allocation is worth its while here";
+  one.headline = "Leave it: no change of memory allocation is worth the effort here";
   one.share = 0;
   if (candidates.empty()) {
     one.reason = facts.p.proven.rounds > 0
-                     ? "What could be tried without changing code was measured; none of it gains."
-                     : "No rule finds anything that would save time.";
+                     ? "Everything that needs no change of code was measured; none of it saves time."
+                     : "No rule finds a change that would save time.";
   } else {
     const advice& best = candidates.front();
-    one.reason = std::string("The best that could be had is ") + kind_name(best.kind) +
+    one.reason = std::string("The largest possible saving is ") + kind_name(best.kind) +
                  (best.place.empty() ? "" : " at " + best.place) + ": " + say_of_cpu(facts, best.saving_ns) +
-                 ", below the " + say_share(settings.least_share) + " from which on a change is advised.";
+                 ", below the " + say_share(settings.least_share) + " that a change must save to be advised.";
   }
   one.evidence = {say_total(facts, all)};
   return one;
@@ -137,14 +137,14 @@ advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& acti
     largest = std::max(largest, group.charged.total());
   }
   advice one;
-  one.headline = "Leave the rest as it is";
+  one.headline = "Leave all other places as they are";
   one.reason = places == 0 ? "There is no other place that allocates."
                            : "The other " + say_count(static_cast<double>(places)) + " places cost " +
-                                 say_of_cpu(facts, rest) + " together, the costliest of them " +
+                                 say_of_cpu(facts, rest) + " together, the most expensive of them " +
                                  say_share(largest / facts.cpu_ns) + ".";
   const cost all = cost_of_all(facts.p);
   one.evidence = {say_total(facts, all),
-                  "what is advised above, alternatives not counted twice, would save " +
+                  "the advice above, without counting alternatives twice, would save " +
                       say_share(std::min(1.0, saved_share)) + " of the program's CPU time"};
   return one;
 }

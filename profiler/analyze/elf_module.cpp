@@ -80,12 +80,12 @@ std::unique_ptr<elf_module> elf_module::open(const std::string& path, std::strin
                                              debug_files& debug, std::string& problem) {
   auto file = opened::at(path);
   if (!file) {
-    problem = errno == ENOENT ? "the file is no longer there" : std::strerror(errno);
+    problem = errno == ENOENT ? "the file does not exist any more" : std::strerror(errno);
     return nullptr;
   }
   std::unique_ptr<elf_module> result(new elf_module(path, std::move(file), debug));
   if (!build_id.empty() && result->build_id_ != build_id) {
-    problem = "the file is another one now (its build-id differs)";
+    problem = "the file has been replaced (its build-id differs)";
     return nullptr;
   }
   return result;

@@ -18,8 +18,8 @@ struct memory_kind {
 
 // The kinds in the order in which they are shown. Their sum is memory_row::sum().
 inline constexpr std::array memory_kinds = {
-    memory_kind{"live", "live blocks, as they were asked for", &memory_row::live},
-    memory_kind{"rounding", "of live blocks, beyond what was asked for", &memory_row::rounding},
+    memory_kind{"live", "live blocks, by requested size", &memory_row::live},
+    memory_kind{"rounding", "rounding loss of live blocks", &memory_row::rounding},
     memory_kind{"kept", "kept by malloc: free blocks, caches, its own data", &memory_row::kept},
     memory_kind{"mapped", "mapped by the program itself", &memory_row::mapped},
     memory_kind{"files", "code and data of files, in the page cache", &memory_row::files},

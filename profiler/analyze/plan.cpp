@@ -144,7 +144,7 @@ std::string hexadecimal(std::uint64_t value) {
 }
 
 [[noreturn]] void refuse(const std::string& name, const std::string& problem) {
-  throw profile_error(name + ": " + problem + "; make a plan anew: tarn advise FILE --plan " + name);
+  throw profile_error(name + ": " + problem + "; write a new plan: tarn advise FILE --plan " + name);
 }
 
 bool is_hexadecimal(const std::string& text) {
@@ -159,9 +159,9 @@ plan_frame read_frame(const nlohmann::json& json, const std::string& name) {
   const std::string offset = json.at("offset").get<std::string>();
   char* end = nullptr;
   frame.offset = std::strtoull(offset.c_str(), &end, 16);
-  if (end == offset.c_str() || *end != 0) refuse(name, "'" + offset + "' is no offset");
+  if (end == offset.c_str() || *end != 0) refuse(name, "'" + offset + "' is not an offset");
   if (!is_hexadecimal(frame.build_id) || frame.build_id.size() > 128) {
-    refuse(name, "'" + frame.build_id + "' is no build-id");
+    refuse(name, "'" + frame.build_id + "' is not a build-id");
   }
   return frame;
 }
@@ -187,7 +187,7 @@ plan_site read_site(const nlohmann::json& json, const std::string& name) {
 }
 
 plan read_object(const nlohmann::json& json, const std::string& name) {
-  if (!json.is_object() || !json.contains("tarn_plan")) refuse(name, "it is no plan");
+  if (!json.is_object() || !json.contains("tarn_plan")) refuse(name, "it is not a plan");
   if (json.at("tarn_plan") != plan_version) refuse(name, "it is a plan of another version");
   plan result;
   result.program = json.value("program", std::string());
@@ -197,7 +197,7 @@ plan read_object(const nlohmann::json& json, const std::string& name) {
   const nlohmann::json variables = json.value("variables", nlohmann::json::object());
   for (const auto& [key, value] : variables.items()) {
     if (key.empty() || key.find('=') != std::string::npos)
-      refuse(name, "'" + key + "' is no variable's name");
+      refuse(name, "'" + key + "' is not the name of a variable");
     result.variables.push_back({key, value.get<std::string>()});
   }
   const nlohmann::json sites = json.value("sites", nlohmann::json::array());
@@ -282,7 +282,7 @@ plan read_plan(const std::string& text, const std::string& name) {
   try {
     return read_object(json, name);
   } catch (const nlohmann::json::exception& error) {
-    refuse(name, std::string("it is no plan (") + error.what() + ")");
+    refuse(name, std::string("it is not a plan (") + error.what() + ")");
   }
 }
 

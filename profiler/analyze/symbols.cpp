@@ -81,7 +81,7 @@ class symboliser {
     source_module& source = at->second;
     if (!is_new) return source;
     if (!module.path.starts_with('/')) {
-      source.problem = "it is no file";
+      source.problem = "it is not a regular file";
       return source;
     }
     source.file = elf_module::open(module.path, module.build_id, debug_files_, source.problem);
@@ -247,8 +247,8 @@ class symboliser {
       } else if (source.file && !source.debug && program != p_.meta.end() && *program == path) {
         sentences.push_back(
             path +
-            " has no debugging information, so lines, inlined functions and types are not known; "
-            "compile it with -g");
+            " has no debugging information, so lines, inlined functions and types are unknown; compile "
+            "it with -g");
       }
     }
     if (!debug_files_.problem().empty()) sentences.push_back(debug_files_.problem());

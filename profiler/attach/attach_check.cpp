@@ -41,13 +41,20 @@ std::string link_of(pid_t process, const char* name) {
 }
 
 void require_living(pid_t process, const status_fields& status) {
+  if (status.empty() && !fs::exists("/proc/self/status"))
+    throw attach_error("/proc is not mounted here, and attaching needs it",
+                       "Mount it: mount -t proc proc /proc");
+  if (status.empty() && (kill(process, 0) == 0 || errno == EPERM)) {
+    throw attach_error(fmt::format("process {} is hidden in /proc (mount option hidepid)", process),
+                       "Run tarn as the user of the process, or as root.");
+  }
   if (status.empty() || field(status, "State").starts_with('Z') || field(status, "State").starts_with('X'))
     throw process_gone(process);
-  if (process == getpid()) throw attach_error("tarn cannot attach to itself", "Name another process.");
+  if (process == getpid())
+    throw attach_error("tarn cannot attach to itself", "Give the id of another process.");
   if (status.count("VmSize") == 0) {
-    throw attach_error(
-        fmt::format("process {} ({}) is a thread of the kernel's", process, field(status, "Name")),
-        "Only programs can be recorded.");
+    throw attach_error(fmt::format("process {} ({}) is a kernel thread", process, field(status, "Name")),
+                       "Only programs can be recorded.");
   }
 }
 
@@ -58,7 +65,8 @@ void require_same_namespaces(pid_t process) {
   if (there.empty() || (own == there && same_ids)) return;
   throw attach_error(
       fmt::format("process {} runs in another container (mount or process namespace)", process),
-      fmt::format("Run tarn in there, as by docker exec, or: nsenter -t {} -m -p tarn attach PID-IN-THERE",
+      fmt::format("Run tarn in that container, by docker exec or: nsenter -t {} -m -p tarn attach "
+                  "PID-IN-THERE",
                   process));
 }
 
@@ -67,7 +75,7 @@ void require_same_namespaces(pid_t process) {
 void require_segv_not_ignored(pid_t process, const status_fields& status) {
   const unsigned long long ignored = std::strtoull(field(status, "SigIgn").c_str(), nullptr, 16);
   if ((ignored & 1ULL << (SIGSEGV - 1)) == 0) return;
-  throw attach_error(fmt::format("process {} ignores SIGSEGV, which attaching needs", process),
+  throw attach_error(fmt::format("process {} ignores SIGSEGV, a signal that attaching needs", process),
                      "Start the program under tarn profile instead.");
 }
 
@@ -119,8 +127,8 @@ void require_untraced(pid_t process, const status_fields& status) {
   const long tracer = number(status, "TracerPid");
   if (tracer == 0) return;
   const std::string name = field(read_status(static_cast<pid_t>(tracer)), "Name");
-  throw attach_error(fmt::format("process {} is traced already, by process {} ({})", process, tracer, name),
-                     "A process has one tracer at a time: end that debugger or strace first.");
+  throw attach_error(fmt::format("process {} is already traced by process {} ({})", process, tracer, name),
+                     "A process can have only one tracer: end that debugger or strace first.");
 }
 
 void require_no_sandbox(pid_t process, const status_fields& status, const status_fields& own) {
@@ -130,11 +138,11 @@ void require_no_sandbox(pid_t process, const status_fields& status, const status
                               number(status, "Seccomp_filters") <= number(own, "Seccomp_filters");
   if (is_same_filter) return;
   throw attach_error(
-      fmt::format(
-          "process {} ({}) has closed itself in a sandbox (seccomp), which may end it for the calls that "
-          "recording begins with",
-          process, field(status, "Name")),
-      "Start it under tarn profile: the recorder makes those calls before the sandbox is closed.");
+      fmt::format("process {} ({}) runs in a sandbox (seccomp), which may kill it for the system calls at "
+                  "the start of a recording",
+                  process, field(status, "Name")),
+      "Start it under tarn profile: the recorder then makes those calls before the sandbox is in "
+      "effect.");
 }
 
 void require_recordable_modules(pid_t process, const std::vector<remote_module>& modules) {
@@ -148,21 +156,23 @@ void require_recordable_modules(pid_t process, const std::vector<remote_module>&
     if (musl) {
       throw attach_error(
           fmt::format("process {} is linked with musl, and the recorder is built for glibc", process),
-          "Its page faults alone: tarn profile --mode faults -- PROGRAM ARG...");
+          "Record only its page faults: tarn profile --mode faults -- PROGRAM ARG...");
     }
     throw attach_error(
         fmt::format("process {} is statically linked: no library can be loaded into it", process),
-        "Link it dynamically, or see its page faults alone: tarn profile --mode faults -- PROGRAM ARG...");
+        "Link it dynamically, or record only its page faults: tarn profile --mode faults -- "
+        "PROGRAM ARG...");
   }
   if (std::any_of(modules.begin(), modules.end(), defines("__sanitizer_get_allocated_size"))) {
     throw attach_error(
-        fmt::format("process {} is built with a sanitizer, whose malloc must not be stood in for", process),
+        fmt::format("process {} is built with a sanitizer, whose malloc must not be replaced", process),
         "Build it without the sanitizer.");
   }
   if (!modules.empty() && modules.front().address_of("malloc") != 0) {
     throw attach_error(
-        fmt::format("process {} has its malloc linked in, which its own code calls directly", process),
-        "Build it without its own allocator; or see its page faults alone: tarn profile --mode faults.");
+        fmt::format("process {} contains its own malloc, which its code calls directly", process),
+        "Build it without its own allocator, or record only its page faults: tarn profile --mode "
+        "faults -- PROGRAM ARG...");
   }
 }
 
@@ -180,7 +190,7 @@ attach_error refused_by_system(pid_t process, int scope) {
             fmt::format("As root: tarn attach {}, or sysctl kernel.yama.ptrace_scope=0.", process)};
   }
   if (scope == 3) {
-    return {problem + ": kernel.yama.ptrace_scope is 3, so nobody may trace until the next boot",
+    return {problem + ": kernel.yama.ptrace_scope is 3, so no process may be traced until the next boot",
             "Start the program under tarn profile."};
   }
   return {

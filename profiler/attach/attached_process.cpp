@@ -58,21 +58,22 @@ std::string text_at(pid_t process, std::uint64_t address) {
   switch (result) {
     case attach_result::already:
     case attach_result::left_over:
-      throw attach_error(fmt::format("process {} is being recorded already", process),
+      throw attach_error(fmt::format("process {} is already being recorded", process),
                          fmt::format("End that recording: tarn detach {}", process));
     case attach_result::preloaded:
       throw attach_error(
           fmt::format("process {} was started with the recorder preloaded", process),
-          fmt::format("It is recorded from its start: tarn dump {} writes what there is so far.", process));
+          fmt::format("It is recorded from its start. To write its data so far: tarn dump {}", process));
     case attach_result::no_session:
-      throw attach_error(fmt::format("process {} cannot open the memory of this recording", process),
-                         "It must see this process in /proc: run tarn as its user, in its container.");
+      throw attach_error(
+          fmt::format("process {} cannot open the shared memory of this recording", process),
+          "It must be able to see tarn's process in /proc: run tarn as its user, in its container.");
     case attach_result::no_file:
-      throw attach_error(fmt::format("process {} cannot make the memory that is recorded into", process),
+      throw attach_error(fmt::format("process {} cannot create the shared memory for its recording", process),
                          "Its limits on memory, address space or descriptors (ulimit) are too low.");
     case attach_result::no_slots:
-      throw attach_error(fmt::format("process {} does not let its calls of malloc be changed", process),
-                         "A security module may forbid mprotect. Start it under tarn profile.");
+      throw attach_error(fmt::format("the calls of malloc in process {} cannot be redirected", process),
+                         "A security module may forbid mprotect. Start the program under tarn profile.");
     case attach_result::recording:
     case attach_result::no_memory:
       break;
@@ -235,9 +236,11 @@ void attached_process::at_safe_point(pid_t process, const std::function<void(wor
     pause = std::min(0.01, 1.5 * pause);
   }
   throw attach_error(
-      fmt::format("no thread of process {} was seen outside of malloc and the dynamic linker for {:.0f} s",
-                  process, seconds_to_safe_point),
-      "Its threads may all sleep in the kernel, or wait for one another. Try again later.");
+      fmt::format(
+          "no thread of process {} was found outside of malloc and the dynamic linker within {:.0f} s",
+          process, seconds_to_safe_point),
+      "All of its threads may be sleeping in the kernel or waiting for one another. Try again "
+      "later.");
 }
 
 // False: the thread is at no safe point, or has ended.

@@ -84,7 +84,8 @@ constexpr int system_call_set = NT_ARM_SYSTEM_CALL;
 }  // namespace
 
 process_gone::process_gone(pid_t process)
-    : attach_error(fmt::format("process {} has ended", process), "Was its number right? See: ps -p") {}
+    : attach_error(fmt::format("process {} has ended, or does not exist", process),
+                   "List the processes: ps -e") {}
 
 struct remote_thread::state {
   register_set registers = {};
@@ -212,7 +213,7 @@ std::uint64_t remote_thread::call(std::uint64_t function, std::initializer_list<
   if (!prepare_call(process_, set, function, arguments, stack) ||
       !set_set(thread_, NT_PRSTATUS, &set, sizeof set)) {
     throw attach_error(fmt::format("process {}: the registers of thread {} cannot be set", process_, thread_),
-                       "tarn doctor says what this system allows.");
+                       "What this system allows: tarn doctor");
   }
 #if defined(__aarch64__)
   const int none = -1;
@@ -223,9 +224,10 @@ std::uint64_t remote_thread::call(std::uint64_t function, std::initializer_list<
   std::size_t bytes = sizeof set;
   if (!get_set(thread_, NT_PRSTATUS, &set, bytes)) throw process_gone(process_);
   if (WSTOPSIG(status) != SIGSEGV || program_counter(set) != no_function) {
-    throw attach_error(fmt::format("process {}: a function called in it was ended by {} at {:#x}", process_,
-                                   strsignal(WSTOPSIG(status)), program_counter(set)),
-                       "The process goes on as before. Please report this, with: tarn doctor --json");
+    throw attach_error(
+        fmt::format("process {}: a function called in it was ended by {} at {:#x}", process_,
+                    strsignal(WSTOPSIG(status)), program_counter(set)),
+        "The process continues as before. Please report this with the output of: tarn doctor --json");
   }
   return result_of(set);
 }

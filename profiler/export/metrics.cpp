@@ -27,8 +27,7 @@ double variance_of_part(const profile&, const site_figures& figures) {
 double malloc_bias(const profile& p, const site_figures& figures) { return cost_of(p, figures).malloc_bias; }
 
 constexpr std::array<metric, metric_count> all = {
-    metric{"cost", metric_unit::nanoseconds,
-           "true cost: malloc and free, and what the kernel does for their memory",
+    metric{"cost", metric_unit::nanoseconds, "malloc, free and the kernel's work for their memory",
            [](const profile& p, const site_figures& f) { return cost_of(p, f).total(); },
            [](const profile& p, const site_figures& f) { return cost_of(p, f).variance(); }, malloc_bias},
     metric{"malloc", metric_unit::nanoseconds, "time in malloc and free",
@@ -36,23 +35,22 @@ constexpr std::array<metric, metric_count> all = {
            [](const profile& p, const site_figures& f) { return cost_of(p, f).malloc_variance; },
            malloc_bias},
     metric{"hidden", metric_unit::nanoseconds,
-           "what a timer around malloc and free does not see: first touches, unmapping",
+           "time that a timer around malloc and free misses: first touches, unmapping",
            [](const profile& p, const site_figures& f) { return cost_of(p, f).hidden(); },
            [](const profile& p, const site_figures& f) { return cost_of(p, f).kernel_variance; }},
     metric{"faults", metric_unit::count, "page faults", figure<&site_figures::faults>,
            variance<&site_figures::faults_variance>},
-    metric{"allocations", metric_unit::count, "blocks asked for", figure<&site_figures::allocations>,
+    metric{"allocations", metric_unit::count, "blocks requested", figure<&site_figures::allocations>,
            variance<&site_figures::allocations_variance>},
-    metric{"bytes", metric_unit::bytes, "bytes asked for", figure<&site_figures::bytes>,
+    metric{"bytes", metric_unit::bytes, "bytes requested", figure<&site_figures::bytes>,
            variance<&site_figures::bytes_variance>},
-    metric{"live", metric_unit::count, "blocks alive at the end", figure<&site_figures::live>,
+    metric{"live", metric_unit::count, "live blocks at the end", figure<&site_figures::live>,
            variance_of_part<&site_figures::live, &site_figures::allocations,
                             &site_figures::allocations_variance>},
-    metric{"live_bytes", metric_unit::bytes, "bytes alive at the end", figure<&site_figures::live_bytes>,
+    metric{"live_bytes", metric_unit::bytes, "live bytes at the end", figure<&site_figures::live_bytes>,
            variance_of_part<&site_figures::live_bytes, &site_figures::bytes, &site_figures::bytes_variance>},
     metric{
-        "peak", metric_unit::bytes, "bytes alive when the program had most",
-        figure<&site_figures::bytes_at_peak>,
+        "peak", metric_unit::bytes, "live bytes at the program's peak", figure<&site_figures::bytes_at_peak>,
         variance_of_part<&site_figures::bytes_at_peak, &site_figures::bytes, &site_figures::bytes_variance>},
 };
 

@@ -38,7 +38,7 @@ class open_file {
     struct stat about;
     if (fstat(file_, &about) != 0 || !S_ISREG(about.st_mode)) {
       close(file_);
-      throw profile_error(path + " is no regular file; a profile is read from one: copy it to one first");
+      throw profile_error(path + " is not a regular file; copy the profile to a file first");
     }
     size_ = static_cast<std::uint64_t>(about.st_size);
   }
@@ -76,7 +76,7 @@ void check_file_header(const open_file& file, const std::string& path) {
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), bytes.size()));
   if (!file.read_at(0, std::span(bytes).first(size)) || size < bytes.size() ||
       !std::equal(file_magic.begin(), file_magic.end(), bytes.begin())) {
-    throw profile_error(path + " is no profile of tarn" + how_to_make);
+    throw profile_error(path + " is not a profile of tarn" + how_to_make);
   }
   const auto major = get_number<std::uint16_t>(bytes.data() + 8);
   const auto minor = get_number<std::uint16_t>(bytes.data() + 10);

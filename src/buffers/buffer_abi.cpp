@@ -59,11 +59,11 @@ template <class... Parts>
       s != nullptr ? static_cast<buffer_core*>(s->owner.load(std::memory_order_relaxed)) : nullptr;
   if (owner != nullptr && s->contains(address_of(buffer))) {
     if (state == span_state::buffer)
-      fatal(buffer, "give-back of a pointer into a buffer of the pool ", owner->name(), ", not to its begin");
+      fatal(buffer, "give-back of a pointer into a buffer of the pool ", owner->name(), ", not to its start");
     if (state == span_state::kept && s->start == address_of(buffer))
       fatal(buffer, "double give-back of a buffer of the pool ", owner->name());
   }
-  fatal(buffer, "give-back of a pointer that is no buffer, or none any more");
+  fatal(buffer, "give-back of a pointer that is not a buffer, or not any more");
 }
 
 }  // namespace

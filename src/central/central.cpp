@@ -38,7 +38,7 @@ std::size_t most_full_magazines(unsigned size_class) {
 }
 
 [[noreturn]] void report_freed_twice(const void* object) {
-  os::fatal("double free, seen when the block went back to its span", object);
+  os::fatal("double free, detected when the block returned to its span", object);
 }
 [[noreturn]] void report_no_block_of_grains(const void* object) {
   os::fatal("double free, or invalid free of a pointer into a block", object);

@@ -40,8 +40,8 @@ void put_plain(text_writer& line, const char* name) {
   line.put("tarn: ");
   put_plain(line, file);
   line.put(
-          " is opened with RTLD_DEEPBIND. Unless it is linked with tarn, it passes to libc's free what it has ")
-      .put("from tarn, by strdup for instance, and the process ends (docs/linking.md)\n");
+          " is opened with RTLD_DEEPBIND. Unless it is linked with tarn, it passes blocks of tarn (from strdup, ")
+      .put("for example) to libc's free, which ends the process (docs/linking.md)\n");
   os::write_line(line);
 }
 

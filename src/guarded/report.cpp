@@ -185,7 +185,7 @@ void end_with_bad_free(const guarded_slot& slot, const void* block) {
   const std::uintptr_t distance = address_of(block) - slot.start;
   const char* const what = distance == 0          ? "double free"
                            : distance < slot.size ? "invalid free of a pointer into a block"
-                                                  : "invalid free of a pointer that is no block";
+                                                  : "invalid free of a pointer that is not a block";
   text_writer line(line_text, sizeof line_text);
   line.put("tarn: ").put(what).put(": ").pointer(block).put(": ");
   put_place(line, slot, address_of(block));

@@ -7,7 +7,7 @@
 namespace tarn::hardened_block {
 namespace {
 
-constexpr const char* overflow_text = "a write past the end of a block, seen when it was freed";
+constexpr const char* overflow_text = "a write past the end of a block, detected when it was freed";
 constexpr const char* underflow_text = "a write before a block, or past the end of the one before it";
 constexpr const char* written_text = "a write to a block after it was freed";
 

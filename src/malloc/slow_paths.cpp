@@ -59,7 +59,7 @@ const char* fault_of(const void* block) {
   // time, which leave no bytes before the first object.
   const auto& info = class_info(static_cast<unsigned>(page.size_class()));
   if (info.objects != 0 && address_of(block) < page.owner()->end() - std::size_t{info.objects} * info.size) {
-    return "invalid free of a pointer that is no block";
+    return "invalid free of a pointer that is not a block";
   }
   if (!is_multiple(page.distance(address_of(block)), info.reciprocal)) {
     return "invalid free of a pointer into a block";
@@ -82,7 +82,7 @@ bool has_tag(const void* block) {
     const span_state state = s->state.load(std::memory_order_relaxed);
     if (state == span_state::large) os::fatal("invalid free of a pointer into a block", block);
     if (state == span_state::pooled) os::fatal("invalid free of an object of a typed pool", block);
-    if (state == span_state::arena) os::fatal("invalid free of a pointer that is no block", block);
+    if (state == span_state::arena) os::fatal("invalid free of a pointer that is not a block", block);
     if (state == span_state::buffer) os::fatal("invalid free of a buffer of a buffer pool", block);
     os::fatal("double free, or a pointer into memory that is free", block);
   }
@@ -183,7 +183,7 @@ std::size_t usable_size(const void* block) {
   const span* s = large_block::find(block);
   if (s != nullptr) return hardened_build ? hardened_large::usable_bytes(s) : s->bytes();
   const std::size_t guarded = engine::guards.contains(block) ? engine::guards.size_of(block) : 0;
-  if (guarded == 0) os::fatal("size asked of a pointer that is no block", block);
+  if (guarded == 0) os::fatal("size asked of a pointer that is not a block", block);
   return guarded;
 }
 
@@ -191,7 +191,7 @@ void* reallocate(void* block, std::size_t size) {
   const auto size_class = static_cast<unsigned>(engine::map.class_of(address_of(block)));
   if (size_class == 0 && !engine::guards.contains(block)) {
     span* s = large_block::find(block);
-    if (s == nullptr) os::fatal("realloc of a pointer that is no block", block);
+    if (s == nullptr) os::fatal("realloc of a pointer that is not a block", block);
     if (hardened_build && size <= hardened_large::usable_bytes(s) &&
         size > hardened_large::usable_bytes(s) / 2) {
       return block;

@@ -53,7 +53,7 @@ pool_core& checked_slots::check(pool_core* pool, const void* object, const char*
   const span* const s = engine::map.span_of(address_of(object));
   const slot_layout::position at = owner->layout_.find(s, address_of(object));
   const std::size_t book_words = owner->book_words(s);
-  if (!at.is_exact) fatal(object, what, " of a pointer into an object of ", name, ", not to its begin");
+  if (!at.is_exact) fatal(object, what, " of a pointer into an object of ", name, ", not to its start");
   bool known = false;
   bool live = false;
   {
@@ -85,7 +85,7 @@ void checked_slots::hand_out(pool_core& pool, void* object) {
   for (std::size_t i = 0; filled && i < size; ++i) {
     if (bytes[i] != pattern)
       fatal(object, "write after destroy of ", pool.shown_name(),
-            ", seen when its memory was handed out again");
+            ", detected when its memory was allocated again");
   }
   valgrind_marks::renew(object, size);
 }

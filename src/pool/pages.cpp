@@ -41,7 +41,7 @@ void tarn_pages_give(void* pages) noexcept {
   span_state expected = span_state::arena;
   if (s == nullptr || s->start != address_of(pages) ||
       !s->state.compare_exchange_strong(expected, span_state::purging, std::memory_order_relaxed)) {
-    os::fatal("pages given back that were not taken", pages);
+    os::fatal("pages returned that were not allocated", pages);
   }
   engine::heap.deallocate(s);
 }

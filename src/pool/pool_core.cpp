@@ -261,7 +261,7 @@ void pool_core::flush(void* const* freed, std::size_t count) {
   span* owners[largest_magazine];
   for (std::size_t i = 0; i < count; ++i) {
     span* const s = engine::map.span_of(address_of(freed[i]));
-    if (TARN_UNLIKELY(s == nullptr)) fatal("destroy of a pointer that is none of its objects", freed[i]);
+    if (TARN_UNLIKELY(s == nullptr)) fatal("destroy of a pointer that is not one of its objects", freed[i]);
     __builtin_prefetch(s, 1);
     owners[i] = s;
   }
@@ -270,7 +270,7 @@ void pool_core::flush(void* const* freed, std::size_t count) {
   while (count != 0) {
     auto* const shard = static_cast<pool_shard*>(owners[0]->owner.load(std::memory_order_relaxed));
     if (TARN_UNLIKELY(shard == nullptr || &shard->pool() != this)) {
-      fatal("destroy of a pointer that is none of its objects", freed[0]);
+      fatal("destroy of a pointer that is not one of its objects", freed[0]);
     }
     count = shard->put(freed, owners, count, others);
     freed = others;

@@ -116,8 +116,8 @@ std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count
       }
       const slot_layout::position at = layout.find(s, address_of(freed[i]));
       if (TARN_UNLIKELY(!at.is_exact || at.index >= s->capacity || !objects::set_free(s, at.index))) {
-        fault = at.is_exact ? "double destroy, seen when the object went back to its span"
-                            : "destroy of a pointer into an object, not to its begin";
+        fault = at.is_exact ? "double destroy, detected when the object returned to its span"
+                            : "destroy of a pointer into an object, not to its start";
         faulty = freed[i];
         continue;
       }

@@ -149,20 +149,21 @@ struct entry {
 };
 
 constexpr entry table[] = {
-    {"decay_ms", "1000", "milliseconds; 0 at once, -1 never",
-     "how long free memory stays backed before it goes back to the system", apply_decay},
+    {"decay_ms", "1000", "milliseconds; 0: at once, -1: never",
+     "how long free memory stays resident before it is returned to the system", apply_decay},
     {"cache_budget", "64M", "bytes, with K, M or G",
-     "what all thread caches together may hold before they stop growing", apply_cache_budget},
+     "how many bytes all thread caches together may hold before they stop growing", apply_cache_budget},
     {"large_cache", "256M", "bytes, with K, M or G",
-     "how much free memory may stay backed; what is beyond goes back at once", apply_large_cache},
+     "how much free memory may stay resident; memory beyond it is returned at once", apply_large_cache},
     {"huge_pages", "auto", "auto, always or never",
-     "whether to ask for 2 MiB pages; auto: ahead of a heap of 16 MiB and more", apply_huge_pages},
+     "whether to request 2 MiB pages; auto: for heaps of 16 MiB and more", apply_huge_pages},
     {"background", "auto", "auto, on or off",
-     "whether a thread of tarn's own, alive only while there is something to do, gives idle memory back; "
-     "auto: where it never outlives a change of rights",
+     "whether a background thread, which exists only while there is work, returns idle memory; "
+     "auto: unless it could outlive a change of the process's rights",
      apply_background},
     {"guarded", "65536", "a number N from 1 to 1073741824, or off",
-     "one in N allocations of each size and thread lies on pages of its own, where misuse is seen",
+     "one in N allocations of each size and thread is put on its own pages, where misuse is "
+     "detected",
      apply_guarded},
     {"stats", "off", "off, stderr or a file's path",
      "where each process writes its statistics as one line of JSON when it exits", apply_statistics},
@@ -199,7 +200,7 @@ void warn_unknown(const char* variable, std::size_t length) {
   text_buffer<512> line;
   line.put("tarn: ");
   for (std::size_t i = 0; i < length; ++i) line.put(variable[i]);
-  line.put(" is no option and is ignored; there are");
+  line.put(" is not an option and is ignored; the options are");
   for (const entry& e : table) {
     line.put(&e == &table[0] ? " TARN_" : ", TARN_");
     for (const char* c = e.name; *c != '\0'; ++c)

@@ -121,7 +121,7 @@ class advice(Base):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("Leave it", result.stdout)
         self.assertEqual(json.loads(tarn("advise", "--json", self.path("a.prof")).stdout)["advice"][0]["kind"], "leave it")
-        self.assert_refused(tarn("advise", self.path("a.prof"), "--plan", self.path("p.json")), 125, "nothing of this advice")
+        self.assert_refused(tarn("advise", self.path("a.prof"), "--plan", self.path("p.json")), 125, "none of this advice")
         self.assertFalse(os.path.exists(self.path("p.json")))
 
     def test_replay(self):
@@ -180,7 +180,7 @@ class advice(Base):
 
     def test_plans_that_cannot_be_used(self):
         self.assert_refused(tarn("apply", self.path("none.json"), "--", "true"), 2, "cannot read")
-        self.assert_refused(tarn("apply", self.write("p.json", "{}"), "--", "true"), 125, "no plan")
+        self.assert_refused(tarn("apply", self.write("p.json", "{}"), "--", "true"), 125, "not a plan")
         self.assert_refused(tarn("apply", self.write("q.json", '{"tarn_plan": 1}'), "--", "true"), 2, "changes nothing")
         self.assert_refused(tarn("apply", self.write("q.json", '{"tarn_plan": 1}')), 2)
         self.assert_refused(tarn("apply"), 2)
@@ -193,7 +193,7 @@ class advice(Base):
         result = tarn("apply", "-n", "1", "-w", "0", "--touch", "0",
                       self.write("p.json", json.dumps({"tarn_plan": 1, "sites": [site]})), "--", "true")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("built anew", result.stderr)
+        self.assertIn("built again", result.stderr)
         self.assertIn("0 blocks per run", result.stdout)
 
 

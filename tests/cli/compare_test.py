@@ -132,7 +132,7 @@ class compare(Base):
         result = self.compare("-n", "1", "--only", "system", "--show-output", "--", "sh", "-c",
                               "echo preload=${LD_PRELOAD-none}", variables={"LD_PRELOAD": settings.library})
         self.assertIn("preload=none", result.stdout)
-        self.assertIn("left out of all runs", result.stderr)
+        self.assertIn("removed from all runs", result.stderr)
 
     def test_a_program_with_a_linked_allocator_is_noted(self):
         library = self.compile("libown.so", '#include <cstddef>\nextern "C" void* __libc_malloc(size_t);'

@@ -107,7 +107,7 @@ class cost_command(Base):
     def test_table(self):
         result = quick("2M", "64K")
         self.assertEqual(result.returncode, 0, result.stderr)
-        for phrase in ("prices: ", "first ever: ", "2 MiB", "64 KiB", "1st write", "true", "medians of 2 rounds",
+        for phrase in ("prices: ", "first touch ever: ", "2 MiB", "64 KiB", "1st write", "true", "medians of 2 rounds",
                        "system, 2 MiB: ", "mmap, 2 MiB: a timer around mmap and munmap sees "):
             self.assertIn(phrase, result.stdout)
         for way in ("recycled", "system", "mmap"):
@@ -141,7 +141,7 @@ class cost_command(Base):
     def test_a_preloaded_malloc_takes_no_part(self):
         result = quick("--json", "-", "1M", variables={"LD_PRELOAD": settings.library})
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("left out of all runs", result.stderr)
+        self.assertIn("removed from all runs", result.stderr)
 
     def test_an_unloadable_allocator_is_left_out_and_named(self):
         plain = self.compile("libplain.so", "int plain() { return 1; }", "-shared", "-fPIC")
@@ -211,16 +211,16 @@ class cost_command(Base):
         refused = self.assert_refused
         refused(quick("eight"), 2, "'eight': not a size", "8MiB")
         refused(quick("0"), 2, "'0': too small", "64K")
-        refused(quick("99999999G"), 125, "99999999 GiB skipped", "none of the sizes", "tarn cost 8M")
-        refused(tarn("cost", "--only", "systm"), 2, "there is no way of this name", "'system'")
+        refused(quick("99999999G"), 125, "99999999 GiB skipped", "too small for all of the sizes", "tarn cost 8M")
+        refused(tarn("cost", "--only", "systm"), 2, "no way has this name", "'system'")
         refused(tarn("cost", "--only", "mmap-hug"), 2, "'mmap-huge'")
         refused(tarn("cost", "--with", "mmap=libx.so"), 2, "cannot be a library's name")
         refused(tarn("cost", "--svg", "/no/such/folder/x.svg"), 2, "--svg /no/such/folder/x.svg", "cannot write there")
-        refused(quick("--interval", "2"), 2, "--interval", "--watch only")
+        refused(quick("--interval", "2"), 2, "--interval", "requires --watch")
         refused(quick("-n", "0"), 2)
         refused(quick("--svg", "-", "--html", "-"), 2, "only one of --json, --svg and --html")
         refused(tarn("cost", "--wach"), 2, "--watch")
-        refused(tarn("cost", "8M", "--watch"), 2, "--watch goes before")
+        refused(tarn("cost", "8M", "--watch"), 2, "--watch must come before")
         self.assertEqual(tarn("--cost-worker").returncode, 2)
 
     def test_a_size_that_does_not_fit_is_skipped_and_told(self):
@@ -337,8 +337,8 @@ class watch(Base):
             self.assertEqual(seen.count("average over"), 1, seen)
 
     def test_bad_arguments(self):
-        self.assert_refused(tarn("cost", "--watch", "--svg", "x.svg"), 2, "--svg does not go with --watch")
-        self.assert_refused(tarn("cost", "--watch", "--for", "2", "--", "sleep", "1"), 2, "--for does not go")
+        self.assert_refused(tarn("cost", "--watch", "--svg", "x.svg"), 2, "--svg cannot be used with --watch")
+        self.assert_refused(tarn("cost", "--watch", "--for", "2", "--", "sleep", "1"), 2, "--for cannot be used")
         self.assert_refused(tarn("cost", "--watch", "--interval", "0"), 2)
         refused = tarn("cost", "--watch", "--json", "/no/such/x")
         self.assertEqual(refused.returncode, 2)

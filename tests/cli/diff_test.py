@@ -52,7 +52,7 @@ class diff(DiffBase):
         self.assertIn("1 recording before, 1 recording after", result.stdout)
         self.assertRegex(result.stdout, r"cost +[^\n]+ ± +[0-9.]+ %")
         self.assertRegex(result.stdout, r"allocations +[^\n]+ exact")
-        self.assertIn("tarn profile -n 5 records several", result.stderr)
+        self.assertIn("To record several: tarn profile -n 5", result.stderr)
 
     def test_sides_that_are_none(self):
         one, = self.record("x", 2, "churn", "5000")[:1]

@@ -93,7 +93,7 @@ class views(Profiles):
         path = self.make("a.tarn", 100, 50, 1, "sample", "nosymbols")
         result = self.run_tarn("sites", path)
         self.assertIn("?? (order_server+0x", result.stdout)
-        self.assertIn("/opt/exchange/bin/order_server: the file is no longer there", result.stderr)
+        self.assertIn("/opt/exchange/bin/order_server: the file does not exist any more", result.stderr)
 
     def test_differences(self):
         one, same, other = self.make("a.tarn"), self.make("b.tarn"), self.make("c.tarn", 100, 230)
@@ -188,7 +188,7 @@ class exports(Profiles):
         path = self.make("a.tarn")
         self.assert_refused(tarn("export", path), 2, "no format given", "--pprof")
         self.assert_refused(tarn("export", "--pprof", "--heaptrack", path), 2, "more than one format")
-        self.assert_refused(tarn("export", "--pprof", "--metric", "peak", path), 2, "--collapsed only")
+        self.assert_refused(tarn("export", "--pprof", "--metric", "peak", path), 2, "requires --collapsed")
         self.assert_refused(tarn("export", "--collapsed", "--metric", "peaks", path), 2, "Did you mean 'peak'?")
         self.assert_refused(tarn("export", "--pprof", path, "-o", "/nowhere/at/all"), 2, "cannot write there")
         self.assert_refused(tarn("sites", "--sort", "costt", path), 2, "Did you mean 'cost'?")

@@ -428,7 +428,7 @@ class profile_life(ProfileBase):
         known = self.dump(path)
         site = self.figures(known, "touch_all")
         self.assertEqual(site["allocations"], 2)
-        if "user mode seen" in known["meta"]["privilege"] and small_pages():
+        if "user mode are recorded" in known["meta"]["privilege"] and small_pages():
             self.assert_near(site["fault_pages"], 2 * (33 * MIB // PAGE + 1))
             self.assertGreaterEqual(known["unseen_faults"], 2 * 35 * MIB // PAGE * 0.99)
 

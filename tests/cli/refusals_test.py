@@ -70,7 +70,7 @@ class refusals(Base):
         program = self.compile("own", '#include <cstddef>\n'
                                'extern "C" void* malloc(size_t) noexcept { return nullptr; }\n'
                                "int main() { return malloc(1) != nullptr; }", "-rdynamic")
-        self.assert_refused(tarn("run", "--", program), 125, "malloc of its own")
+        self.assert_refused(tarn("run", "--", program), 125, "its own malloc")
 
     def test_program_with_a_sanitizer(self):
         for sanitizer in ("thread", "leak", "address"):

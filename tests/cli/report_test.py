@@ -50,7 +50,7 @@ class report(Base):
         self.assertEqual(tarn("report", self.profile).returncode, 0)
         self.assertEqual(tarn("report", self.profile).returncode, 0)
         self.write("server.html", "<p>my own page")
-        self.assert_refused(tarn("report", self.profile), 2, "is no report of tarn", "-o FILE")
+        self.assert_refused(tarn("report", self.profile), 2, "is not a report of tarn", "-o FILE")
         self.assertEqual(self.read(self.page), "<p>my own page")
         self.assertEqual(tarn("report", self.profile, "-o", self.page).returncode, 0)
         self.assert_page(self.read(self.page))
@@ -60,7 +60,7 @@ class report(Base):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_page(result.stdout)
         self.assertFalse(os.path.exists(self.page))
-        self.assertIn("cannot both be", tarn("report", self.profile, "-o", "-", "--json").stderr)
+        self.assertIn("cannot both go to", tarn("report", self.profile, "-o", "-", "--json").stderr)
 
     def test_json(self):
         result = tarn("report", self.profile, "--json")

@@ -47,7 +47,7 @@ class rss(ProfileBase):
         self.profile("exact", "1", mode="full")
         subprocess.run([settings.tarn, "merge", path, source, "-o", merged], check=True, capture_output=True)
         result = subprocess.run([settings.tarn, "rss", merged], capture_output=True, text=True, check=False)
-        self.assert_refused(result, 125, "does not tell what resident memory consisted of")
+        self.assert_refused(result, 125, "does not contain what the resident memory consisted of")
 
 
 class leaks(ProfileBase):

@@ -61,6 +61,12 @@ TEST(text, edit_distance_counts_a_swap_once) {
   EXPECT_EQ(edit_distance("rn", "run"), 1U);
 }
 
+TEST(text, wraps_at_blanks) {
+  EXPECT_EQ(wrap("one two three", 7), "one two\nthree");
+  EXPECT_EQ(wrap("a-word-that-is-too-long b", 7), "a-word-that-is-too-long\nb");
+  EXPECT_EQ(wrap("", 7), "");
+}
+
 TEST(text, nearest_word) {
   const std::vector<std::string> words = {"run", "compare", "options"};
   EXPECT_EQ(nearest_word("comapre", words), "compare");

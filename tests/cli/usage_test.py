@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import resource
 import subprocess
 
 from harness import Base, environment, settings, tarn
@@ -38,6 +39,23 @@ class usage(Base):
         for command in ("run", "compare", "cost", "options"):
             self.assertEqual(tarn("help", command).stdout, tarn(command, "--help").stdout)
             self.assertIn(f"Usage: tarn {command}", tarn("help", command).stdout)
+
+    def test_help_fits_a_terminal(self):
+        text = tarn("help").stdout
+        commands = [line.split()[0] for line in text.splitlines() if line.startswith("  ") and line[2].isalpha()]
+        pages = {"help": text} | {name: tarn(name, "--help").stdout for name in commands
+                                  if name not in ("help", "tarn")}
+        self.assertGreater(len(pages), 20)
+        wide = [f"{name}: {line}" for name, page in pages.items() for line in page.splitlines() if len(line) > 80]
+        self.assertEqual(wide, [])
+
+    def test_too_few_descriptors(self):
+        for command in ("run", "profile"):
+            result = subprocess.run([settings.tarn, command, "--", "true"], capture_output=True, text=True,
+                                    check=False, env=environment(), close_fds=True,
+                                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6)))
+            self.assert_refused(result, 125, "Too many open files", "ulimit -n")
+            self.assertNotIn("--mode", result.stderr)
 
     def test_version(self):
         self.assertRegex(tarn("--version").stdout, r"^tarn \d+\.\d+\.\d+\n$")

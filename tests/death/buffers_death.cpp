@@ -28,7 +28,7 @@ TEST_F(buffers_death, given_back_twice) {
   EXPECT_TARN_ABORT(std::thread([&] { frames_.give_back(data); }).join(),
                     "double give-back of a buffer of the pool frames", data);
   frames_.trim();
-  EXPECT_TARN_ABORT(frames_.give_back(data), "give-back of a pointer that is no buffer, or none any more",
+  EXPECT_TARN_ABORT(frames_.give_back(data), "give-back of a pointer that is not a buffer, or not any more",
                     data);
 }
 
@@ -44,7 +44,7 @@ TEST_F(buffers_death, given_back_twice_by_its_owner_and_by_hand) {
 }
 
 TEST_F(buffers_death, pointers_of_no_buffer) {
-  const char* const text = "give-back of a pointer that is no buffer, or none any more";
+  const char* const text = "give-back of a pointer that is not a buffer, or not any more";
   std::byte on_the_stack{};
   EXPECT_TARN_ABORT(frames_.give_back(&on_the_stack), text, &on_the_stack);
   void* const of_libc = std::malloc(1 << 20);
@@ -64,11 +64,11 @@ TEST_F(buffers_death, pointers_into_a_buffer) {
   // The page map knows of the first and the last page of a span.
   for (const std::size_t offset : {std::size_t{1}, std::size_t{4096}}) {
     EXPECT_TARN_ABORT(frames_.give_back(b.data() + offset),
-                      "give-back of a pointer into a buffer of the pool frames, not to its begin",
+                      "give-back of a pointer into a buffer of the pool frames, not to its start",
                       b.data() + offset);
   }
   EXPECT_TARN_ABORT(frames_.give_back(b.data() + 50000),
-                    "give-back of a pointer that is no buffer, or none any more", b.data() + 50000);
+                    "give-back of a pointer that is not a buffer, or not any more", b.data() + 50000);
 }
 
 TEST_F(buffers_death, after_the_pool_has_ended) {
@@ -80,7 +80,7 @@ TEST_F(buffers_death, after_the_pool_has_ended) {
         tarn_buffer_give(nullptr, data);
         tarn_buffer_give(nullptr, data);
       },
-      "give-back of a pointer that is no buffer, or none any more", data);
+      "give-back of a pointer that is not a buffer, or not any more", data);
   tarn_buffer_give(nullptr, data);
 }
 

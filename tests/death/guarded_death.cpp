@@ -127,7 +127,7 @@ TEST_F(guarded_death, invalid_free) {
       report("invalid free of a pointer into a block: " + hex(block_ + 16) + ": byte 16" + of_block(block_),
              false, "free called"));
   EXPECT_EXIT(tarn_free(hidden - 16), testing::KilledBySignal(SIGABRT),
-              report("invalid free of a pointer that is no block: " + hex(block_ - 16) +
+              report("invalid free of a pointer that is not a block: " + hex(block_ - 16) +
                          ": 16 bytes before the start" + of_block(block_),
                      false, "free called"));
 }
@@ -135,9 +135,9 @@ TEST_F(guarded_death, invalid_free) {
 TEST_F(guarded_death, realloc_and_size_of_a_freed_block) {
   tarn_free(block_);
   EXPECT_EXIT(tarn_realloc(hidden, 200), testing::KilledBySignal(SIGABRT),
-              "^tarn: size asked of a pointer that is no block: ");
+              "^tarn: size asked of a pointer that is not a block: ");
   EXPECT_EXIT(tarn_usable_size(hidden), testing::KilledBySignal(SIGABRT),
-              "^tarn: size asked of a pointer that is no block: ");
+              "^tarn: size asked of a pointer that is not a block: ");
 }
 
 }  // namespace

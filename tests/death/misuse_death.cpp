@@ -19,13 +19,13 @@ namespace tarn {
 namespace {
 
 const char* const double_free = "double free";
-const char* const late_double_free = "double free, seen when the block went back to its span";
+const char* const late_double_free = "double free, detected when the block returned to its span";
 const char* const interior = "invalid free of a pointer into a block";
-const char* const no_block = "invalid free of a pointer that is no block";
+const char* const no_block = "invalid free of a pointer that is not a block";
 const char* const foreign = "invalid free of a pointer that tarn did not allocate";
 const char* const freed_memory = "double free, or a pointer into memory that is free";
-const char* const size_of_none = "size asked of a pointer that is no block";
-const char* const realloc_of_none = "realloc of a pointer that is no block";
+const char* const size_of_none = "size asked of a pointer that is not a block";
+const char* const realloc_of_none = "realloc of a pointer that is not a block";
 
 // The compiler warns of most of what is done here.
 template <class T>
@@ -109,7 +109,7 @@ TEST_F(misuse_death, freed_by_two_threads) {
         tarn_trim(0);
       },
       testing::KilledBySignal(SIGABRT),
-      "^tarn: double free(, seen when the block went back to its span)?: 0x[0-9a-f]+\n" TARN_END_OF_OUTPUT);
+      "^tarn: double free(, detected when the block returned to its span)?: 0x[0-9a-f]+\n" TARN_END_OF_OUTPUT);
   release(block);
   release(keep);
 }

@@ -145,7 +145,7 @@ TEST_F(pools_death, pointers_into_an_object) {
   order* const object = orders.create();
   for (const std::size_t offset : {1U, 8U, 47U}) {
     EXPECT_TARN_ABORT(orders.destroy(at<order>(object, offset)),
-                      "destroy of a pointer into an object of order, not to its begin",
+                      "destroy of a pointer into an object of order, not to its start",
                       at<order>(object, offset));
   }
   orders.destroy(object);
@@ -159,7 +159,7 @@ TEST_F(pools_death, a_slot_that_was_never_handed_out) {
 }
 
 TEST_F(pools_death, written_to_after_destroy) {
-  const char* const text = "write after destroy of order, seen when its memory was handed out again";
+  const char* const text = "write after destroy of order, detected when its memory was allocated again";
   for (const std::size_t offset : {0U, 5U, 47U}) {
     order* const object = orders.create();
     orders.destroy(object);

@@ -34,8 +34,9 @@ T* hidden(T* p) {
 
 constexpr auto orders = pool_of<order>();
 constexpr auto invoices = pool_of<invoice>();
-const char* const none_of_its = "destroy of a pointer that is none of its objects, in the pool of order";
-const char* const twice = "double destroy, seen when the object went back to its span, in the pool of order";
+const char* const none_of_its = "destroy of a pointer that is not one of its objects, in the pool of order";
+const char* const twice =
+    "double destroy, detected when the object returned to its span, in the pool of order";
 const char* const into = "destroy of a pointer into an object, not to its begin, in the pool of order";
 
 template <class T>
@@ -95,7 +96,7 @@ TEST_F(unchecked_pools_death, objects_of_another_pool) {
         b.destroy(of_a);
         b.trim();
       },
-      "destroy of a pointer that is none of its objects, in the pool of b", of_a);
+      "destroy of a pointer that is not one of its objects, in the pool of b", of_a);
   a.destroy(of_a);
   invoices.destroy(object);
 }

@@ -118,17 +118,18 @@ void expect_line(const std::string& found, const std::string& expected) {
 
 void the_line() {
   tarn::set_leak_hook(nullptr);
-  expect_line(standard_error_of([] {
-                order_pool pool;
-                (void)pool.create(1U);
-              }),
-              "tarn: the pool of pools_test::order ends while 1 object is live; its memory stays\n");
+  expect_line(
+      standard_error_of([] {
+        order_pool pool;
+        (void)pool.create(1U);
+      }),
+      "tarn: the pool of pools_test::order ends while 1 object is live; its memory is not released\n");
   expect_line(standard_error_of([] {
                 order_pool pool({.name = "orders"});
                 (void)pool.create(1U);
                 (void)pool.create(1U);
               }),
-              "tarn: the pool of orders ends while 2 objects are live; its memory stays\n");
+              "tarn: the pool of orders ends while 2 objects are live; its memory is not released\n");
   expect_line(standard_error_of([] {
                 order_pool pool;
                 pool.destroy(pool.create(1U));

@@ -86,8 +86,8 @@ TEST(Plan, SaysWhatIsWrongWithAFile) {
     return "no error";
   };
   EXPECT_NE(problem("").find("not JSON"), std::string::npos);
-  EXPECT_NE(problem("{}").find("no plan"), std::string::npos);
-  EXPECT_NE(problem("[1]").find("no plan"), std::string::npos);
+  EXPECT_NE(problem("{}").find("not a plan"), std::string::npos);
+  EXPECT_NE(problem("[1]").find("not a plan"), std::string::npos);
   EXPECT_NE(problem(R"({"tarn_plan": 2})").find("another version"), std::string::npos);
   EXPECT_NE(problem(R"({"tarn_plan": 1, "sites": [{"use": "magic", "frames": []}]})").find("'magic'"),
             std::string::npos);
@@ -99,7 +99,7 @@ TEST(Plan, SaysWhatIsWrongWithAFile) {
   EXPECT_NE(
       problem(
           R"({"tarn_plan": 1, "sites": [{"use": "pool", "size": 8, "frames": [{"module": "a", "offset": "x y"}]}]})")
-          .find("no offset"),
+          .find("not an offset"),
       std::string::npos);
   EXPECT_NE(problem(R"({"tarn_plan": 1, "sites": 7})").find("plan.json"), std::string::npos);
   EXPECT_NE(problem(R"({"tarn_plan": 1, "variables": {"A=B": "c"}})").find("variable"), std::string::npos);

@@ -158,10 +158,10 @@ TEST(table_file, what_is_no_profile_is_refused_with_advice) {
   EXPECT_NE(message_of(file.path()).find("is empty"), std::string::npos);
   const std::string foreign = "heaptrack is another tool altogether\n";
   file.set(std::span(reinterpret_cast<const std::uint8_t*>(foreign.data()), foreign.size()));
-  EXPECT_NE(message_of(file.path()).find("is no profile of tarn; tarn profile -- PROGRAM makes one"),
+  EXPECT_NE(message_of(file.path()).find("is not a profile of tarn; tarn profile -- PROGRAM makes one"),
             std::string::npos);
   file.set(std::span(file_magic).first(7));
-  EXPECT_NE(message_of(file.path()).find("is no profile of tarn"), std::string::npos);
+  EXPECT_NE(message_of(file.path()).find("is not a profile of tarn"), std::string::npos);
   EXPECT_NE(message_of("/nowhere/at/all.tarn").find("/nowhere/at/all.tarn cannot be opened"),
             std::string::npos);
   EXPECT_NE(message_of("/").find("no regular file"), std::string::npos);

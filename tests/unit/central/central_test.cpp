@@ -140,7 +140,7 @@ TEST_F(central_test, an_object_that_is_in_its_span_is_not_taken_back) {
   auto objects = take(small, 3);
   give(small, {objects[1]});
   EXPECT_DEATH(give(small, {objects[0], objects[1]}),
-               "double free, seen when the block went back to its span");
+               "double free, detected when the block returned to its span");
 }
 
 // Whether a thread of this process, by the system's number, sleeps.
@@ -172,7 +172,7 @@ TEST_F(central_test, a_span_that_is_anothers_since_the_look_up_takes_nothing_bac
     lock.unlock();
     late.join();
   };
-  constexpr const char* text = "double free, seen when the block went back to its span";
+  constexpr const char* text = "double free, detected when the block returned to its span";
   EXPECT_DEATH(flush_while_the_span_changes([s] { s->start += s->bytes(); }), text);
   EXPECT_DEATH(flush_while_the_span_changes([s] { s->start -= s->bytes(); }), text);
   EXPECT_DEATH(flush_while_the_span_changes([s] { s->size_class = small + 1; }), text);

@@ -158,7 +158,7 @@ TEST(options, a_bad_value_in_the_environment_is_reported_and_ignored) {
   if (!system_probes::own_program_can_be_executed()) GTEST_SKIP() << system_probes::no_execution;
   const std::string text = in_environment("TARN_DECAY_MS=soon");
   EXPECT_NE(text.find("tarn: TARN_DECAY_MS=soon is not valid and is ignored; decay_ms takes "
-                      "milliseconds; 0 at once, -1 never, default 1000\n"),
+                      "milliseconds; 0: at once, -1: never, default 1000\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("decay_ms=1000 (default)"), std::string::npos) << text;
@@ -169,7 +169,7 @@ TEST(options, an_unknown_name_in_the_environment_is_reported_with_those_there_ar
   const std::string text = in_environment("TARN_DECAY=5 TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE=1");
   EXPECT_NE(
       text.find(
-          "tarn: TARN_DECAY is no option and is ignored; there are TARN_DECAY_MS, "
+          "tarn: TARN_DECAY is not an option and is ignored; the options are TARN_DECAY_MS, "
           "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_GUARDED, TARN_STATS\n"),
       std::string::npos)
       << text;
