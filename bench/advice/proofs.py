@@ -63,7 +63,7 @@ class Measurement:
                 # 1: the program ends differently under a way, which then has a failure and no figures.
                 return json.loads(self.run(words, program.variables, accepted=(0, 1)))
             except CannotMeasure as error:
-                absent = [way for way in ways if f"--ways {way}: there is no way" in str(error)]
+                absent = [way for way in ways if f"--ways {way}: no way has this name" in str(error)]
                 if not absent or len(ways) == 1:
                     raise
                 ways.remove(absent[0])

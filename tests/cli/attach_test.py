@@ -262,8 +262,8 @@ class attach(AttachBase):
         target.ask("burst 1 50")
         self.tarn("dump", "-o", "y.prof", child)
         self.assertEqual(self.count(self.dump(os.path.join(self.folder, "y.prof")), "burst_make"), (50, 50))
-        self.assertIn("recorded already", self.tarn("detach", child, code=125).stderr)
-        self.assertIn("recorded already", self.tarn("attach", child, code=125).stderr)
+        self.assertIn("already being recorded", self.tarn("detach", child, code=125).stderr)
+        self.assertIn("already being recorded", self.tarn("attach", child, code=125).stderr)
 
     def test_a_recorder_behind_another_library_is_preloaded(self):
         front = os.path.join(self.folder, "front.so")
@@ -302,7 +302,7 @@ class paused(AttachBase):
         for count in (20, 30):
             self.tarn("attach", child)
             target.ask(f"burst 1 {count}")
-            self.assertIn("recorded already", self.tarn("attach", child, code=125).stderr)
+            self.assertIn("already being recorded", self.tarn("attach", child, code=125).stderr)
             self.tarn("detach", child)
             target.ask("burst 1 1000")
         target.process.stdin.write("\n")
@@ -340,7 +340,7 @@ class refused(AttachBase):
         ended.wait()
         self.refuses(ended.pid, "has ended")
         if os.path.exists("/proc/2/status") and not os.path.exists("/proc/2/exe") and os.geteuid() == 0:
-            self.refuses(2, "of the kernel's")
+            self.refuses(2, "kernel thread")
 
     def test_static(self):
         static = self.compile("static", "#include <unistd.h>\nint main() { for (;;) pause(); }", "-static")
@@ -366,7 +366,7 @@ class refused(AttachBase):
     def test_recorded_already(self):
         target = Target(self)
         tarn = self.attached(target.pid)
-        self.refuses(target.pid, "recorded already", "tarn dump")
+        self.refuses(target.pid, "already being recorded", "tarn dump")
         self.detach(tarn, target.pid)
         self.assertIn("not being recorded", self.tarn("detach", str(target.pid), code=125).stderr)
 

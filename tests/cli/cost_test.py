@@ -160,7 +160,7 @@ class cost_command(Base):
         poor = self.compile("libpoor.so", source, "-shared", "-fPIC")
         result = tarn("cost", "-n", "2", "--only", "poor", "--with", f"poor={poor}", "2M", "4M")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("poor, 4 MiB: not measured: cannot get 4 MiB: Cannot allocate memory", result.stderr)
+        self.assertIn("poor, 4 MiB: not measured: cannot allocate 4 MiB: Cannot allocate memory", result.stderr)
         self.assertNotIn("poor, 2 MiB: not measured", result.stderr)
         self.assertIn("poor", result.stdout)
 

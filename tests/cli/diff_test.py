@@ -64,7 +64,7 @@ class diff(DiffBase):
     def test_a_recording_counts_once_on_its_side(self):
         first, second = self.record("x", 2, "churn", "5000")
         result = self.tarn("diff", first, f"{self.folder}/./{os.path.basename(first)}", "--", second)
-        self.assert_refused(result, 2, "named twice")
+        self.assert_refused(result, 2, "given twice")
         self.assertEqual(self.tarn("diff", first, first).returncode, 0)
 
     def test_input_begins_anew_and_a_run_that_ends_otherwise_is_the_last(self):
@@ -77,7 +77,7 @@ class diff(DiffBase):
         self.assertEqual(len(glob.glob(self.folder + "/once-?.prof")), 2)
 
     def test_what_cannot_be_repeated(self):
-        for words, phrase in ((("-n", "3"), "no name"), (("-n", "3", "-o", "x.prof", "--paused"), "exclude")):
+        for words, phrase in ((("-n", "3"), "need a name"), (("-n", "3", "-o", "x.prof", "--paused"), "cannot be")):
             result = self.tarn("profile", *words, "--", "true", stdin=subprocess.DEVNULL)
             self.assertEqual(result.returncode, 125)
             self.assertIn(phrase, result.stderr)

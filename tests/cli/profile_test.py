@@ -240,7 +240,7 @@ class profile(ProfileBase):
             return subprocess.run([settings.tarn, "profile", *words], capture_output=True, text=True, check=False,
                                   env=self.environment())
 
-        self.assert_refused(refused("--", static), 125, "statically linked", "dynamically. Or see its page faults")
+        self.assert_refused(refused("--", static), 125, "statically linked", "dynamically. Or record only its page faults")
         self.assert_refused(refused("--mode", "all", "--", target), 125, "--mode")
         self.assert_refused(refused("--sample", "1", "--", target), 125, "from 1K to 1G")
         self.assert_refused(refused("-o", "/no/such/x.prof", "--", target), 125, "cannot be written", "-o FILE")

@@ -195,7 +195,7 @@ class prove(Base):
         self.compile("buffers", BUFFERS.replace("33554432", "33554433"), "-O2", "-g")
         self.assert_refused(tarn("prove", "--stdin", "/dev/null", self.path("p.prof")), 125, "has changed since")
         os.remove(program)
-        self.assert_refused(tarn("prove", "--stdin", "/dev/null", self.path("p.prof")), 125, "is gone")
+        self.assert_refused(tarn("prove", "--stdin", "/dev/null", self.path("p.prof")), 125, "does not exist any more")
         made = self.path("made.prof")
         subprocess.run([settings.make_profile, made], check=True)
         self.assert_refused(tarn("prove", made), 125, "how its program was started")

@@ -136,7 +136,7 @@ class trees(ProfileBase):
 
     def test_merge_refuses(self):
         self.tree('"$TARGET" churn 100; true')
-        self.assertIn("named twice", self.tarn("merge", "x.prof", "./x.prof", "-o", "all.prof", status=2))
+        self.assertIn("given twice", self.tarn("merge", "x.prof", "./x.prof", "-o", "all.prof", status=2))
         self.assertIn("one of the files", self.tarn("merge", "x.prof", "-o", "./x.prof", status=2))
         self.assertIn("-o", self.tarn("merge", "x.prof", status=2))
         self.assertIn("no.prof", self.tarn("merge", "x.prof", "no.prof", "-o", "all.prof", status=125))

@@ -164,8 +164,8 @@ TEST(table_file, what_is_no_profile_is_refused_with_advice) {
   EXPECT_NE(message_of(file.path()).find("is not a profile of tarn"), std::string::npos);
   EXPECT_NE(message_of("/nowhere/at/all.tarn").find("/nowhere/at/all.tarn cannot be opened"),
             std::string::npos);
-  EXPECT_NE(message_of("/").find("no regular file"), std::string::npos);
-  EXPECT_NE(message_of("/dev/zero").find("no regular file"), std::string::npos);
+  EXPECT_NE(message_of("/").find("not a regular file"), std::string::npos);
+  EXPECT_NE(message_of("/dev/zero").find("not a regular file"), std::string::npos);
 }
 
 TEST(table_file, another_major_version_is_refused_a_minor_one_is_not) {
