@@ -37,7 +37,7 @@ constexpr auto invoices = pool_of<invoice>();
 const char* const none_of_its = "destroy of a pointer that is not one of its objects, in the pool of order";
 const char* const twice =
     "double destroy, detected when the object returned to its span, in the pool of order";
-const char* const into = "destroy of a pointer into an object, not to its begin, in the pool of order";
+const char* const into = "destroy of a pointer into an object, not to its start, in the pool of order";
 
 template <class T>
 void destroy_and_flush(T* wrong) {

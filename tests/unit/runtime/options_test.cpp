@@ -173,7 +173,7 @@ TEST(options, an_unknown_name_in_the_environment_is_reported_with_those_there_ar
           "TARN_CACHE_BUDGET, TARN_LARGE_CACHE, TARN_HUGE_PAGES, TARN_BACKGROUND, TARN_GUARDED, TARN_STATS\n"),
       std::string::npos)
       << text;
-  EXPECT_NE(text.find("tarn: TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE is no option"),
+  EXPECT_NE(text.find("tarn: TARN_A_NAME_LONGER_THAN_ANY_OPTION_COULD_EVER_BE is not an option"),
             std::string::npos)
       << text;
 }
