@@ -174,7 +174,7 @@ export function rows_details(m: model, rows: readonly number[]): HTMLElement {
   const set = new Set(rows);
   const path = rows.length === 1 && m.kind_of(first) === kind.site
     ? el("div", { class: "detail-path" }, el("h3", {}, "Call path, innermost first"), call_path(m, first))
-    : el("div", { class: "detail-path" }, el("h3", {}, "Call paths, dearest first"), call_paths(m, rows));
+    : el("div", { class: "detail-path" }, el("h3", {}, "Call paths, most expensive first"), call_paths(m, rows));
   // Rows that are shown together have one place, or none.
   const places = new Set(rows.map((row) => m.place(row)));
   const lines = places.size === 1 ? source(m, m.place(first)) : null;

@@ -36,6 +36,6 @@ try {
   start();
 } catch (error) {
   document.getElementById("program")!.append(el("p", { class: "notice", role: "alert" },
-    `This report cannot be shown: ${String(error)}. Is the file whole? tarn report makes it anew.`));
+    `This report cannot be shown: ${String(error)}. Is the file complete? Write it again: tarn report.`));
   throw error;
 }

@@ -22,7 +22,7 @@ export function show_memory(m: model): void {
     place.append(el("p", { class: "empty" }, is_merged
       ? "A merged profile does not tell: its processes had most memory at different moments, and share pages that each of them counts. " +
         "The report of each process's own file shows it."
-      : "This recording does not tell what resident memory consisted of."));
+      : "This recording does not contain what resident memory consisted of."));
     return;
   }
   const sum = memory.kinds.reduce((so_far, kind) => so_far + kind.bytes, 0);

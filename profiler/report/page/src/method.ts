@@ -58,7 +58,7 @@ function quality_rows(m: model): [string, string][] {
   if (m.data.mode === "sample") {
     rows.push(["Sampling", `every ${show_bytes(number_of(m, "sample_bytes"))} on average` +
       (number_of(m, "fault_period") > 1 ? `; one page fault in ${number_of(m, "fault_period")}` : "")]);
-    rows.push(["Events behind the figures", show_count(m.total("samples"))]);
+    rows.push(["Samples behind the figures", show_count(m.total("samples"))]);
   }
   rows.push(["Privilege", text_of(m, "privilege") || "not recorded"]);
   rows.push(["Events lost", quality.lost_events > 0 ? exact(quality.lost_events, "count") : "none"]);
@@ -67,7 +67,7 @@ function quality_rows(m: model): [string, string][] {
     : "not checked"]);
   rows.push(["Faults outside of blocks", `${show_count(quality.other_faults)} on stacks, images and the allocator's own data` +
     `, ${show_share(quality.other_faults, faults)} of all`]);
-  rows.push(["Faults that were not shown", `${show_count(quality.unseen_faults)}, ${show_share(quality.unseen_faults, faults)} of all: counted, but not ` +
+  rows.push(["Faults that were not seen", `${show_count(quality.unseen_faults)}, ${show_share(quality.unseen_faults, faults)} of all: counted, but not ` +
     "to be assigned"]);
   rows.push(["File", quality.damage ? `damaged: ${quality.damage}` : "whole"]);
   return rows;
@@ -75,7 +75,7 @@ function quality_rows(m: model): [string, string][] {
 
 function price_rows(m: model): [string, string][] {
   const names: [string, string][] = [["fault", "First touch of a page"], ["huge_fault", "First touch of a huge page"],
-    ["costly_fault", "First touch of memory the host must back"], ["unmap_page", "Giving back a page"],
+    ["costly_fault", "First touch of memory the host must back"], ["unmap_page", "Returning a page to the system"],
     ["zero_page", "Zeroing a page"], ["malloc_pair", "malloc and free of 64 bytes"]];
   return names.filter(([id]) => (m.data.prices[id] ?? 0) > 0).map(([id, name]) => [name, show_ns(m.data.prices[id]!)]);
 }
@@ -109,11 +109,11 @@ export function show_method(m: model): void {
   place.append(el("p", { class: "quiet" },
     named < all ? `${named.toLocaleString("en-US")} of ${all.toLocaleString("en-US")} sites are named one by one; the others are in the sums as one row. `
       : `All ${all.toLocaleString("en-US")} sites are named one by one. `,
-    detailed < named ? `Sizes, lifetimes and threads are there for the ${detailed.toLocaleString("en-US")} dearest.` : ""));
+    detailed < named ? `Sizes, lifetimes and threads are there for the ${detailed.toLocaleString("en-US")} most expensive ones.` : ""));
 }
 
 export function show_about(): void {
   const place = section("about", "About this page");
-  place.append(el("p", {}, "Made by tarn report. The page needs no network and asks for none; its own policy forbids it."),
+  place.append(el("p", {}, "Made by tarn report. The page needs no network; its content security policy forbids access to it."),
     el("details", {}, el("summary", {}, "Licences of what it contains"), el("pre", { class: "licences" }, third_party)));
 }

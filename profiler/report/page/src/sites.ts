@@ -169,7 +169,7 @@ export class sites_view {
   }
 
   private build(): void {
-    const place = section("sites", "Who pays", "Every place that allocates, with all its cost, wherever that is paid. Open a row for call " +
+    const place = section("sites", "Call sites", "Every place that allocates, with the full cost of its blocks, wherever it arises. Open a row for call " +
       "paths, sizes and lifetimes.");
     const modules = new Map<string, number>();
     for (let row = 0; row < this.m.rows; ++row) {

@@ -150,7 +150,7 @@ class timeline_view {
       ["Allocations", per_second(grown("allocations")), "allocations"],
       ["Frees", per_second(grown("frees")), "frees"],
       ["Page faults", per_second(grown("faults")), "faults"],
-      ["of them shown by fault events", show_share(grown("seen_faults"), grown("faults")), "seen_faults"],
+      ["of them seen by fault events", show_share(grown("seen_faults"), grown("faults")), "seen_faults"],
       ["Faults that read from disk", show_count(grown("major_faults")), "major_faults"],
       ["Resident, from – to – highest", [counters.resident_bytes![this.from]!, counters.resident_bytes![this.to]!, most("resident_bytes")].map(show_bytes).join(" – "), "resident"],
       ["Live heap, from – to – highest", [counters.live_bytes![this.from]!, counters.live_bytes![this.to]!, most("live_bytes")].map(show_bytes).join(" – "), "live"],

@@ -11,7 +11,7 @@ interface part { id: string; label: string; column: string }
 const parts: part[] = [
   { id: "malloc", label: "in malloc and free", column: "malloc_ns" },
   { id: "fault", label: "first touch of pages", column: "fault_ns" },
-  { id: "unmap", label: "giving pages back", column: "unmap_ns" },
+  { id: "unmap", label: "returning pages to the system", column: "unmap_ns" },
 ];
 
 function stacked_bar(label: string, shown: part[], m: model, whole: number): HTMLElement {
@@ -87,7 +87,7 @@ function action_item(one: action, cost: number): HTMLElement {
   const row = one.site;
   return el("li", {}, el("p", { class: "action-title" }, one.headline), one.leaves ? null : figures,
     one.reason ? el("p", {}, one.reason) : null, evidence(one),
-    row === null ? null : button(one.sites > 1 ? `Show the costliest of its ${one.sites} sites` : "Show the site",
+    row === null ? null : button(one.sites > 1 ? `Show the most expensive of its ${one.sites} sites` : "Show the site",
       () => state.reveal(row), { class: "link" }));
 }
 
@@ -95,7 +95,7 @@ function actions(m: model): HTMLElement {
   const cost = m.total_of(metric_of("cost"));
   const place = el("div", { class: "actions" }, el("h3", {}, "What to do"));
   if (m.data.actions.length === 0) {
-    place.append(el("p", {}, "Leave it: no change was found that would pay for itself."));
+    place.append(el("p", {}, "Leave it: no change was found that would be worth the effort."));
     return place;
   }
   const items = m.data.actions.map((one) => action_item(one, cost));
