@@ -34,7 +34,7 @@ std::size_t usable_size(const void* block);
 void* out_of_memory();
 
 // The bytes at the end of each object that the hardened build keeps for the canary.
-inline constexpr std::size_t kept_bytes = hardened_build ? hardened_block::canary_bytes : 0;
+inline constexpr std::size_t kept_bytes = hardened_build ? canary_bytes : 0;
 
 // The least object size that serves a request. Requires: size <= largest_class_size - kept_bytes.
 constexpr std::size_t object_size(std::size_t size) {

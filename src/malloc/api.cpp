@@ -35,8 +35,8 @@ size_t tarn_usable_size(const void* block) noexcept { return entry::usable_size(
 
 size_t tarn_good_size(size_t size) noexcept {
   if constexpr (hardened_build) {
-    if (size <= largest_class_size - hardened_block::canary_bytes) {
-      return class_info(class_of_size(hardened_block::padded(size))).size - hardened_block::canary_bytes;
+    if (size <= largest_class_size - canary_bytes) {
+      return class_info(class_of_size(hardened_block::padded(size))).size - canary_bytes;
     }
   } else if (size <= largest_class_size) {
     return class_info(class_of_size(size)).size;

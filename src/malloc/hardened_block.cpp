@@ -27,6 +27,10 @@ bool ends_are_zero(const void* object, std::size_t size) {
   return true;
 }
 
+void put_back(void* leaving) {
+  put_into_span({leaving, static_cast<unsigned>(engine::map.class_of(address_of(leaving)))});
+}
+
 }  // namespace
 
 void hand_out_any(void* object, std::size_t size) {
@@ -65,10 +69,10 @@ void take_back(page_map::entry page, void* block, thread_cache* cache) {
     if (!leaving.empty()) put_into_span(leaving);
     return;
   }
-  void* const leaving = hardened_large_quarantine::exchange(block, size);
-  if (leaving == nullptr) return;
-  put_into_span({leaving, static_cast<unsigned>(engine::map.class_of(address_of(leaving)))});
+  if (void* const leaving = hardened_large_quarantine::exchange(block, size)) put_back(leaving);
 }
+
+void release_quarantine() { hardened_large_quarantine::take_all(put_back); }
 
 void put_into_span(quarantined leaving) {
   void* object = leaving.object();

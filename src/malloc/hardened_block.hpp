@@ -25,9 +25,6 @@
 
 namespace tarn::hardened_block {
 
-// At the end of each object.
-inline constexpr std::size_t canary_bytes = 8;
-
 // The least object size that serves a request of `size` bytes. Requires: size <= largest_class_size - canary_bytes.
 constexpr std::size_t padded(std::size_t size) { return size + canary_bytes + (size == 0 ? 1 : 0); }
 
@@ -107,6 +104,9 @@ void take_back(page_map::entry page, void* block, thread_cache* cache);
 // Puts an object that leaves a quarantine into its span, because the magazine of its class is full or there is no
 // cache.
 void put_into_span(quarantined leaving);
+
+// Memory is short: puts all blocks of the process's quarantine (hardened_large_quarantine.hpp) into their spans.
+void release_quarantine();
 
 // ---- inline ----
 

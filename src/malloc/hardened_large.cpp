@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/hardened.hpp"
 #include "os/hardened_guard.hpp"
 #include "os/memory.hpp"
 #include "runtime/engine.hpp"
@@ -108,10 +109,7 @@ bool guard_all(const span* s) {
 
 }  // namespace
 
-// The least number of tarn's pages that always contain a whole page of the system, at whichever page they begin.
-std::size_t guard_pages() {
-  return os::system_page_size() <= page_size ? 1 : pages_for(2 * os::system_page_size() - page_size);
-}
+std::size_t guard_pages() { return guard_pages_for(os::system_page_size()); }
 
 std::size_t usable_bytes(const span* s) { return s->bytes() - (guard_pages() << page_shift); }
 
@@ -126,15 +124,26 @@ void retire(span* s) {
   const std::uintptr_t waits = address_of(s) | (guard_all(s) ? dropped : 0);
   const std::uint32_t place = next_place.fetch_add(1, std::memory_order_relaxed) % places;
   if (place == 0) retry_refused();
-  // acq_rel: partner of the same exchange in other threads and in release_retired(); the thread that takes the span
+  // acq_rel: partner of the same exchange in other threads and in release_one(); the thread that takes the span
   // out sees this thread's writes to it.
   let_go(waiting[place].exchange(waits, std::memory_order_acq_rel));
 }
 
-void release_retired() {
+// One at a time, so that of several threads that are short of memory none finds the quarantine empty while another one
+// holds all spans.
+bool release_one() {
   retry_refused();
-  // acq_rel: partner of the exchange in retire().
-  for (std::atomic<std::uintptr_t>& place : waiting) let_go(place.exchange(0, std::memory_order_acq_rel));
+  const std::uint32_t oldest = next_place.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < places; ++i) {
+    // acq_rel: partner of the exchange in retire().
+    if (const std::uintptr_t waited = waiting[(oldest + i) % places].exchange(0, std::memory_order_acq_rel)) {
+      let_go(waited);
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace tarn::hardened_large
+
+bool tarn::give_back_kept_span() { return hardened_large::release_one(); }

@@ -25,7 +25,7 @@ void guard_end(span* s);
 // has no memory. If the system does not remove the guard (the table of mappings is full), the span stays out of use,
 // and a later call tries again.
 void retire(span* s);
-// Gives all waiting spans back to the page heap now, because memory is short.
-void release_retired();
+// Memory is short: gives the oldest waiting span back to the page heap now. False: none waits.
+bool release_one();
 
 }  // namespace tarn::hardened_large

@@ -28,6 +28,14 @@ struct store {
     if (oldest == nullptr) return nullptr;
     return pool[random_number() % Length].exchange(oldest, std::memory_order_acq_rel);
   }
+
+  void take_all(void (*visit)(void* block)) {
+    const auto take = [visit](std::atomic<void*>& place) {
+      if (void* const block = place.exchange(nullptr, std::memory_order_acq_rel)) visit(block);
+    };
+    for (std::atomic<void*>& place : queue) take(place);
+    for (std::atomic<void*>& place : pool) take(place);
+  }
 };
 
 constexpr std::size_t most_medium = 16 * kib;
@@ -40,6 +48,11 @@ store<8> large_objects;    // up to 4 MiB
 void* exchange(void* block, std::size_t size) {
   if (size <= most_medium) return medium_blocks.exchange(block);
   return large_objects.exchange(block);
+}
+
+void take_all(void (*visit)(void* block)) {
+  medium_blocks.take_all(visit);
+  large_objects.take_all(visit);
 }
 
 }  // namespace tarn::hardened_large_quarantine

@@ -16,4 +16,7 @@ namespace tarn::hardened_large_quarantine {
 // Puts a block of `size` bytes in. Returns the block that leaves, of any size of the same kind, or null.
 void* exchange(void* block, std::size_t size);
 
+// Memory is short: takes all blocks out and calls visit() for each. `visit` may free blocks.
+void take_all(void (*visit)(void* block));
+
 }  // namespace tarn::hardened_large_quarantine

@@ -24,7 +24,7 @@ template <class Take>
 void* take_or_gather(Take take) {
   void* block = take();
   for (int tries = 0; TARN_UNLIKELY(block == nullptr) && tries < reclaim_tries; ++tries) {
-    if constexpr (hardened_build) hardened_large::release_retired();
+    if constexpr (hardened_build) hardened_block::release_quarantine();
     engine::reclaim();
     block = take();
   }

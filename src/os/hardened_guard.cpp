@@ -37,7 +37,7 @@ bool mark_guard(void* address, std::size_t bytes) {
 
 bool protect_guard(void* address, std::size_t bytes) {
   has_protected.store(true, std::memory_order_relaxed);
-  return purge(address, bytes) && succeeds(SYS_mprotect, address, bytes, PROT_NONE);
+  return purge_free(address, bytes) && succeeds(SYS_mprotect, address, bytes, PROT_NONE);
 }
 
 bool remove_guard(void* address, std::size_t bytes) {

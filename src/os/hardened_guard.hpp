@@ -15,7 +15,7 @@ namespace tarn::os {
 // result is false (no guard).
 // By markers, which need no mapping. False: before Linux 6.13, or the memory is locked.
 bool mark_guard(void* address, std::size_t bytes);
-// By mprotect, which may split a mapping into three; the system limits their number.
+// By mprotect, which may split a mapping into three; the system limits their number. Undoes the program's mlock.
 bool protect_guard(void* address, std::size_t bytes);
 
 // Makes the range readable, writable and zero again. False: some of it stays inaccessible; it must never be used again.

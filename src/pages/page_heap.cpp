@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 
+#include "base/hardened.hpp"
 #include "os/memory.hpp"
 
 namespace tarn {
@@ -250,10 +251,12 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
     if (span* s = take(pages, alignment, state, from, how)) return s;
     if (from == source::warm) return nullptr;
     if (grow(pages, alignment) || wait_for_purge(purges_waited)) continue;
-    // The system has no more memory. Search all free spans for a fit; then unmap idle mappings, or free parts of
-    // reservations, and try again.
+    // The system has no more memory. Search all free spans for a fit; then take spans out of quarantine, unmap idle
+    // mappings, or free parts of reservations, and try again. Parts of reservations come last: holes between spans in
+    // quarantine would leave reservations that are too short for most requests.
     if (span* s = take(pages, alignment, state, from, how, free_spans::all_spans)) return s;
-    if (unmap_idle() == 0 && unmap_free((pages + alignment - 1) << page_shift, purges_waited) == 0) {
+    if (!(hardened_build && give_back_kept_span()) && unmap_idle() == 0 &&
+        unmap_free((pages + alignment - 1) << page_shift, purges_waited) == 0) {
       return nullptr;
     }
     if (mapped) {

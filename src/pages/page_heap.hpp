@@ -55,6 +55,10 @@ class page_heap;
 // function.
 void free_memory_gathered(const page_heap& heap);
 
+// Called without a lock, by the hardened build only, when a request finds no memory: gives back one of the spans that the
+// layer above keeps from reuse. False: it keeps none. Defined in malloc/hardened_large.cpp.
+bool give_back_kept_span();
+
 class page_heap {
  public:
   enum class source : std::uint8_t {

@@ -3,10 +3,11 @@
 // ENOMEM, most of the space is usable, and is so again after free, for blocks of other sizes too; also where the writable
 // memory is what is limited (RLIMIT_DATA), and by realloc and aligned_alloc. Each setting runs in a child process with 256 MiB
 // above what it had at the start. Invariant: the filled blocks form a list through their own first words, so the test
-// itself takes nothing.
+// itself takes nothing. Under the hardened build each block counts with what that build keeps of it (kept_bytes.hpp).
 #include <iterator>
 
 #include "inject.hpp"
+#include "kept_bytes.hpp"
 
 namespace {
 
@@ -26,6 +27,9 @@ struct node {
 constexpr size_t no_single_size = 0;
 // One size after another, so that each round must reuse what another size left behind.
 constexpr size_t round_sizes[] = {64, 1000, 24 * kib, no_single_size, 300 * kib, 4 * mib};
+// Not the last one under the hardened build: objects in quarantine lie all over the heap when the round begins, and blocks of
+// 4 MiB are put between them, so no share is promised (docs/design/0015). exhaust_by_long_blocks() has long blocks for it.
+const int cycle = static_cast<int>(std::size(round_sizes)) - (library_is_hardened ? 1 : 0);
 // Longer blocks have mappings of their own, each round's longer than the last one's.
 constexpr size_t long_sizes[] = {20'000'000, 26'666'666, 33'333'333, 40'000'000};
 constexpr size_t long_rounds = 2 * std::size(long_sizes);
@@ -49,7 +53,7 @@ size_t fill(node** list, size_t single, random_numbers& random) {
     for (size_t page = 4096; page < size; page += 4096) reinterpret_cast<char*>(block)[page] = 1;
     *block = {*list, size, reinterpret_cast<uintptr_t>(block) ^ size};
     *list = block;
-    total += size;
+    total += size_with_kept_bytes(size);
   }
 }
 
@@ -70,8 +74,7 @@ void* work(void* argument) {
   for (int round = 0; round < rounds; ++round) {
     node* list = nullptr;
     pthread_barrier_wait(self->barrier);
-    self->bytes[round] =
-        fill(&list, round_sizes[static_cast<size_t>(round) % std::size(round_sizes)], random);
+    self->bytes[round] = fill(&list, round_sizes[round % cycle], random);
     pthread_barrier_wait(self->barrier);
     empty(list);
   }
@@ -133,7 +136,6 @@ int exhaust() {
   for (const worker& one : workers) {
     for (int round = 0; round < rounds; ++round) sums[round] += one.bytes[round];
   }
-  constexpr int cycle = static_cast<int>(std::size(round_sizes));
   double least = 1e9;
   for (int round = 0; round < rounds; ++round) {
     if (in_mib(sums[round]) < least) least = in_mib(sums[round]);

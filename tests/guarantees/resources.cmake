@@ -3,6 +3,9 @@
 tarn_guarantee(20_address_space_exhaustion)
 # Traps system calls by a signal, which the engine's own thread blocks.
 tarn_guarantee(20_free_in_pieces LONG ENVIRONMENT TARN_BACKGROUND=off)
+foreach(name 20_address_space_exhaustion 20_free_in_pieces) # for the engine's constants
+  target_include_directories(guarantee_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/../../src)
+endforeach()
 tarn_guarantee(21_small_address_space LONG)
 tarn_guarantee(22_failing_system_calls LONG TIMEOUT 300)
 set_tests_properties(guarantee.22_failing_system_calls PROPERTIES COST 30) # begun early: see tests/cli/CMakeLists.txt

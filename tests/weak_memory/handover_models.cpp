@@ -53,10 +53,10 @@ model counted_magazine() {
 }
 const registered counted("handover.counted_magazine", {"acquire"}, counted_magazine);
 
-// store::exchange() of hardened_large_quarantine, retire() and release_retired() of hardened_large: a thread puts a block in and
+// store::exchange() of hardened_large_quarantine, retire() and release_one() of hardened_large: a thread puts a block in and
 // takes out the one that waited there, which is then its own. Blocks are plain variables.
-// Covers: src/malloc/hardened_large_quarantine.cpp: pool.exchange acq_rel, queue.exchange acq_rel
-// Covers: src/malloc/hardened_large.cpp: waiting.exchange acq_rel, place.exchange acq_rel
+// Covers: src/malloc/hardened_large_quarantine.cpp: pool.exchange acq_rel, queue.exchange acq_rel, place.exchange acq_rel
+// Covers: src/malloc/hardened_large.cpp: waiting.exchange acq_rel
 model exchanged_blocks() {
   enum : unsigned { waiting };
   const auto user = [](int mine) {

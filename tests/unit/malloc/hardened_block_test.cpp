@@ -14,7 +14,7 @@
 
 namespace {
 
-using tarn::hardened_block::canary_bytes;
+using tarn::canary_bytes;
 
 constexpr std::size_t sizes[] = {1, 16, 24, 56, 100, 128, 500, 1000, 1016, 1017, 5000, 40'000, 200'000};
 using volatile_bytes = volatile unsigned char;
