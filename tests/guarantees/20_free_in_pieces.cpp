@@ -196,7 +196,7 @@ int where_nothing_is_unmapped() {
 int main() {
   start();
   need_address_space_limits();
-  const int seconds = long_run() ? 1200 : 60;
+  const unsigned seconds = long_run() ? 1200 : 60;
   for (const int resource : {RLIMIT_AS, RLIMIT_DATA}) {
     const size_t rounds = (resource == RLIMIT_AS ? 30 : 5) * (long_run() ? 50 : 1);
     expect_good(run_in_child(seconds, [=] { return exhaust<1>(resource, rounds); }), "1 thread");
