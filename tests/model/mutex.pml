@@ -3,44 +3,69 @@
  * The lock of src/os/mutex.hpp and how fork takes it (src/runtime/fork.cpp), explored in every interleaving by spin.
  *
  *   word:    0, or the holder's number with flags: contended, forking (held by fork), nested (locked again by the
- *            thread that forks)
+ *            thread that forks), awaited (a fork has waited for the holder and gone on without the lock)
  *   lock:    0 -> mine; held by my own fork: set nested, go on; else, until 0 -> mine|contended: set contended, sleep as
  *            long as the word is what it was
  *   unlock:  mine -> 0; nested: clear nested; else swap in 0, and wake one sleeper if it was contended
  *   fork:    0 -> mine|forking; mine: leave it; else as lock, but with a limit of time, after which it goes on without
- *            the lock if its thread holds another one in an interrupted section
+ *            the lock if its thread holds another one in an interrupted section. It marks the lock it goes on without as
+ *            awaited, and the one of that section as contended, so that the end of the section takes the slow path, which
+ *            forgets that the thread has waited. A further fork in the same section does not wait for a holder that has been
+ *            awaited, and waits again for each other one
  *   after:   release the lock if it is mine|forking
  *
  * Spin explores sequentially consistent interleavings, and that is the right model here: one word decides, and what the
  * lock guards is published by the release and the acquire of its changes.
  *
- * There are two locks, A and B. Two threads take A and then B, ROUNDS times. A third thread forks in the order A, B: from
- * its main program (then it locks both again inside, as fork handlers of other libraries do), or from a signal handler
- * that has interrupted its own section of B.
- * Checked at every step: nobody is in a section of a lock beside another thread; a fork from the main program has both
- * locks. And at the end: every process comes to its end, both locks are free.
+ * There are two locks, A and B. Two threads take A and then B, ROUNDS times. With THIRD_LOCK there is a lock C, which one of
+ * them takes instead. A third thread forks in the order A, B, C: from
+ * its main program (then it locks A and B again inside, as fork handlers of other libraries do), or twice from signal
+ * handlers that have interrupted its own section of B.
+ * Checked at every step: nobody is in a section of a lock beside another thread; a fork from the main program has all
+ * locks; a fork goes on without a lock only if its holder has been awaited, and for each holder it waits at most once in
+ * a section. And at the end: every process comes to its end, all locks are free, and no wait is remembered.
  *
  * Each of these macros takes a part away; the check must then fail (CMakeLists.txt):
  *   NO_CONTENDED_AFTER_SLEEP  who has slept takes the lock without the flag
  *   UNLOCK_FREES_NESTED       the inner unlock frees the lock that fork holds
  *   RELEASE_ALL               fork releases what its thread held before
  *   NEVER_GIVES_UP            fork in a signal handler waits for ever for A, whose holder waits for B
+ *   NEVER_AWAITED             fork leaves no mark and waits again for a holder that it has awaited
+ *   AWAITS_ONE                fork goes on without each lock that is taken once it has waited for one
  */
 
 #define ROUNDS 2
 #define CONTENDED 1
 #define FORKING 2
 #define NESTED 4
-#define MINE (8 * (_pid + 1))
-#define HOLDER(w) ((w) & 248)
+#define AWAITED 8
+#define MINE (16 * (_pid + 1))
+#define HOLDER(w) ((w) & 240)
+#define LOCKS 3
+#define THREADS 3
+#ifdef AWAITS_ONE
+#define THIRD_LOCK
+#endif
 
-byte word[2];
-bool asleep[3 * 2]; /* by thread, then lock */
+byte word[LOCKS];
+bool asleep[THREADS * LOCKS]; /* by thread, then lock */
 bool has_limit;     /* the forking thread sleeps for a limited time */
-byte inside[2];
+byte inside[LOCKS];
 byte done;
+bool waited; /* has_waited_for_section of the forking thread */
 
-#define ASLEEP(l) asleep[(_pid - 1) * 2 + (l)]
+/* For the checks only: how often each lock was taken, and which taking the forking thread has waited for in this section. */
+byte taken[LOCKS];
+byte awaited[LOCKS];
+
+#define HOLDER_WAITS(l) (HOLDER(word[l]) != 0 && asleep[(HOLDER(word[l]) / 16 - 2) * LOCKS + 1])
+/* The time is over only where nothing else can happen; with C, also where only the user of C can go on. */
+#ifdef THIRD_LOCK
+#define TIME_IS_OVER(l) HOLDER_WAITS(l)
+#else
+#define TIME_IS_OVER(l) timeout
+#endif
+#define ASLEEP(l) asleep[(_pid - 1) * LOCKS + (l)]
 
 inline come_in(l) { atomic { inside[l]++; assert(inside[l] == 1) } }
 inline go_out(l) { inside[l]-- }
@@ -49,8 +74,8 @@ inline wake_one(l) {
   atomic {
     if
     :: asleep[l] -> asleep[l] = false
-    :: asleep[2 + l] -> asleep[2 + l] = false
-    :: asleep[4 + l] -> asleep[4 + l] = false
+    :: asleep[LOCKS + l] -> asleep[LOCKS + l] = false
+    :: asleep[2 * LOCKS + l] -> asleep[2 * LOCKS + l] = false
     :: else -> skip
     fi
   }
@@ -83,8 +108,7 @@ inline sleep(l, may_time_out, timed_out) {
         };
         if
         :: !ASLEEP(l) -> skip
-        /* The time is over only where nothing else can happen. */
-        :: may_time_out && timeout -> ASLEEP(l) = false; timed_out = true
+        :: may_time_out && TIME_IS_OVER(l) -> ASLEEP(l) = false; timed_out = true
         fi;
         has_limit = has_limit && !may_time_out
      :: else -> skip
@@ -94,7 +118,7 @@ inline sleep(l, may_time_out, timed_out) {
 
 inline take(l, flags) {
   got = false;
-  atomic { if :: word[l] == 0 -> word[l] = MINE | flags; got = true :: else -> skip fi }
+  atomic { if :: word[l] == 0 -> word[l] = MINE | flags; taken[l]++; got = true :: else -> skip fi }
 }
 
 #ifdef NO_CONTENDED_AFTER_SLEEP
@@ -138,21 +162,54 @@ inline release(l) {
 #endif
 }
 
+#ifdef AWAITS_ONE
+#define GOES_ON_AT_ONCE(l) waited
+#else
+#define GOES_ON_AT_ONCE(l) (waited && (word[l] & AWAITED) != 0)
+#endif
+
+/* The end of its time, or none at all: marks the interrupted section of B, and the lock that fork goes on without. */
+inline give_up(l) {
+  atomic { word[1] = word[1] | CONTENDED };
+  waited = true;
+#ifndef NEVER_AWAITED
+  seen = word[l];
+  atomic {
+    if
+    :: seen != 0 && word[l] == seen -> word[l] = seen | AWAITED
+    :: else -> skip
+    fi
+  };
+#endif
+  assert(awaited[l] == taken[l]) /* nobody has waited for this holder */
+}
+
 inline take_for_fork(l) {
   take(l, FORKING);
   do
   :: got || HOLDER(word[l]) == MINE -> break
   :: else ->
-#ifdef NEVER_GIVES_UP
-     sleep(l, false, over);
-#else
-     sleep(l, interrupted, over);
-#endif
      if
-     :: over -> break
+     :: GOES_ON_AT_ONCE(l) -> over = true
+     :: else ->
+#ifdef NEVER_GIVES_UP
+        sleep(l, false, over);
+#else
+        sleep(l, interrupted, over);
+#endif
+        if
+        :: over ->
+           assert(awaited[l] != taken[l]); /* waits a second time for the same holder */
+           awaited[l] = taken[l]
+        :: else -> skip
+        fi
+     fi;
+     if
+     :: over -> give_up(l); break
      :: else -> take(l, FORKING | CONTENDED)
      fi
-  od
+  od;
+  over = false
 }
 
 inline release_for_fork(l) {
@@ -185,49 +242,92 @@ proctype user() {
   done++
 }
 
+proctype user_of_c() {
+  byte i = 0, seen = 0;
+  bool got, over;
+  do
+  :: i < ROUNDS ->
+     acquire(2);
+     come_in(2);
+     go_out(2);
+     release(2);
+     i++
+  :: else -> break
+  od;
+  done++
+}
+
+/* The end of the interrupted section: the fast path, which frees the word if it has no flag, or the slow path. */
+inline end_section(l) {
+  atomic { if :: word[l] == MINE -> word[l] = 0; got = true :: else -> got = false fi };
+  if
+  :: got -> skip
+  :: else -> release(l); waited = false
+  fi
+}
+
 proctype forker() {
-  byte seen = 0;
+  byte seen = 0, forks = 0;
   bool got, over, interrupted;
   if
-  :: interrupted = false
-  :: interrupted = true;
+  :: interrupted = false; forks = 1
+  :: interrupted = true; forks = 2;
      acquire(1);
      come_in(1)
   fi;
-  /* fork */
-  take_for_fork(0);
-  take_for_fork(1);
-  if
-  :: !interrupted ->
-     come_in(0);
-     come_in(1);
-     /* A fork handler of another library. */
-     acquire(0);
-     release(0);
-     acquire(1);
-     release(1);
-     go_out(1);
-     go_out(0)
-  :: else -> skip
-  fi;
-  release_for_fork(1);
-  release_for_fork(0);
+  do
+  :: forks > 0 ->
+     take_for_fork(0);
+     take_for_fork(1);
+#ifdef THIRD_LOCK
+     take_for_fork(2);
+#endif
+     if
+     :: !interrupted ->
+        come_in(0);
+        come_in(1);
+#ifdef THIRD_LOCK
+        come_in(2);
+        go_out(2);
+#endif
+        /* A fork handler of another library. */
+        acquire(0);
+        release(0);
+        acquire(1);
+        release(1);
+        go_out(1);
+        go_out(0)
+     :: else -> skip
+     fi;
+#ifdef THIRD_LOCK
+     release_for_fork(2);
+#endif
+     release_for_fork(1);
+     release_for_fork(0);
+     forks--
+  :: else -> break
+  od;
   /* The handler returns. */
   if
-  :: interrupted -> go_out(1); release(1)
+  :: interrupted -> go_out(1); end_section(1)
   :: else -> skip
   fi;
+  assert(!waited);
   done++
 }
 
 init {
   atomic {
     run user();
+#ifdef THIRD_LOCK
+    run user_of_c();
+#else
     run user();
+#endif
     run forker()
   };
   if
-  :: done == 3 -> assert(word[0] == 0 && word[1] == 0)
-  :: timeout && !has_limit -> assert(done == 3) /* somebody waits for ever */
+  :: done == THREADS -> assert(word[0] == 0 && word[1] == 0 && word[2] == 0)
+  :: timeout && !has_limit -> assert(done == THREADS) /* somebody waits for ever */
   fi
 }
