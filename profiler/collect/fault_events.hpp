@@ -69,6 +69,12 @@ struct fault_settings {
   std::uint64_t clock_ns = 0;
 };
 
+// The kernel counts dropped faults and dropped clock samples together; they are divided in the proportion of the
+// records that arrived.
+constexpr double lost_faults(double lost_records, double faults_told, double ticks_told) noexcept {
+  return faults_told > 0 ? lost_records * faults_told / (faults_told + ticks_told) : lost_records;
+}
+
 class fault_events {
  public:
   fault_events() = default;
@@ -89,9 +95,8 @@ class fault_events {
   // Appends all new records. Those of different processors are not in the order of their times.
   void take(std::vector<page_fault>& faults, std::vector<mapping_event>& mappings,
             std::vector<process_event>& processes, std::vector<clock_sample>& clock);
-  // Faults whose records the kernel dropped because a buffer was full. The kernel counts dropped faults and dropped
-  // clock samples together; they are divided in the proportion of the records that arrived.
-  double lost() const noexcept { return told_ > 0 ? lost_ * told_ / (told_ + ticks_told_) : lost_; }
+  // Faults whose records the kernel dropped because a buffer was full.
+  double lost() const noexcept { return lost_faults(lost_, told_, ticks_told_); }
   // Faults per reported fault; 1 at least.
   double period() const noexcept { return told_ > 0 ? seen_ / told_ : 1; }
 

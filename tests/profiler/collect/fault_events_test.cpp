@@ -12,16 +12,19 @@
 #include <cstdint>
 #include <vector>
 
+#include "profiler/collect/proc_status.hpp"
+
 namespace tarn::profiler {
 namespace {
 
 constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t pages = 50000;
 
-// A process that takes a fault for each page once it is told to, and waits for its end to be told, too.
+// A process that takes a fault for each page, each half of them once it is told to, and waits for its end to be told, too.
 class faulting_child {
  public:
-  faulting_child() {
+  // `work`: steps of a loop before each fault.
+  explicit faulting_child(int work = 0) : work_(work) {
     EXPECT_EQ(pipe(go_), 0);
     process_ = fork();
     if (process_ == 0) _exit(run());
@@ -35,7 +38,8 @@ class faulting_child {
   faulting_child& operator=(const faulting_child&) = delete;
 
   pid_t process() const { return process_; }
-  void go() { EXPECT_EQ(write(go_[1], "x", 1), 1); }
+  void go() { EXPECT_EQ(write(go_[1], "xx", 2), 2); }
+  void go_half() { EXPECT_EQ(write(go_[1], "x", 1), 1); }
   bool has_ended() {
     return waitid(P_PID, static_cast<id_t>(process_), &state_, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            state_.si_pid != 0;
@@ -43,18 +47,22 @@ class faulting_child {
 
  private:
   int run() const {
-    char letter = 0;
     close(go_[1]);
-    if (read(go_[0], &letter, 1) != 1) return 1;
     void* memory =
         mmap(nullptr, pages * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return 1;
     madvise(memory, pages * page_bytes, MADV_NOHUGEPAGE);
     auto* bytes = static_cast<volatile unsigned char*>(memory);
-    for (std::size_t page = 0; page < pages; ++page) bytes[page * page_bytes] = 1;
+    for (std::size_t page = 0; page < pages; ++page) {
+      char letter = 0;
+      if (page % (pages / 2) == 0 && read(go_[0], &letter, 1) != 1) return 1;
+      for (volatile int step = 0; step < work_;) step = step + 1;
+      bytes[page * page_bytes] = 1;
+    }
     return 0;
   }
 
+  int work_ = 0;
   int go_[2] = {-1, -1};
   pid_t process_ = -1;
   siginfo_t state_ = {};
@@ -198,6 +206,47 @@ clock_looked_at clock_of_spinning_child(bool& refused) {
   close(go[0]);
   close(go[1]);
   return result;
+}
+
+TEST(fault_events, lost_records_are_divided_as_those_that_arrived) {
+  EXPECT_EQ(lost_faults(0, 10, 30), 0);
+  EXPECT_EQ(lost_faults(100, 10, 30), 25);
+  EXPECT_EQ(lost_faults(100, 10, 0), 100);
+  EXPECT_EQ(lost_faults(100, 0, 30), 100) << "none arrived: nothing is known";
+}
+
+double faults_taken(const faulting_child& child) {
+  const auto status = read_process(static_cast<std::uint32_t>(child.process()));
+  return status ? status->minor_faults : static_cast<double>(pages);
+}
+
+// The records of the first half of the pages are more than the buffers hold. The kernel tells how many it has dropped
+// when there is room again.
+TEST(fault_events, faults_whose_records_are_lost_are_counted) {
+  constexpr int work_per_page = 300;
+  faulting_child child(work_per_page);
+  fault_settings settings;
+  settings.clock_ns = 100'000;
+  settings.process = static_cast<std::uint32_t>(child.process());
+  fault_events events;
+  if (!events.open(settings) || events.clock_ns() == 0) GTEST_SKIP() << "perf_event_open is refused";
+  std::vector<page_fault> faults;
+  std::vector<mapping_event> mappings;
+  std::vector<process_event> processes;
+  std::vector<clock_sample> clock;
+  const double before = faults_taken(child);
+  child.go_half();
+  while (faults_taken(child) < before + pages / 2.0) usleep(1000);
+  child.go_half();
+  while (!child.has_ended()) {
+    events.take(faults, mappings, processes, clock);
+    usleep(1000);
+  }
+  events.take(faults, mappings, processes, clock);
+  const double told = static_cast<double>(faults.size());
+  if (told > 0.9 * pages) GTEST_SKIP() << "the buffers hold all records";
+  EXPECT_GT(clock.size(), 0U);
+  EXPECT_NEAR(told + events.lost(), pages, 0.1 * pages);
 }
 
 TEST(fault_events, samples_of_the_clock_are_where_the_time_goes) {
