@@ -12,12 +12,12 @@
 #include <system_error>
 #include <vector>
 
-#include "cli_error.hpp"
-#include "commands.hpp"
-#include "cost_worker.hpp"
-#include "output_file.hpp"
-#include "replay_rounds.hpp"
-#include "text.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/compare/replay_rounds.hpp"
+#include "cli/cost/cost_worker.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/output_file.hpp"
+#include "cli/show/text.hpp"
 
 namespace tarn::cli {
 

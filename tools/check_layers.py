@@ -1,48 +1,118 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that no folder of src/ includes from one above it, and nothing from outside src/ and include/."""
+"""Checks that no folder of src/, profiler/ and cli/ includes from one above it, that the engine includes nothing else, and that
+no files include each other in a circle (a header and its source count as one)."""
 
 import sys
 
 from project_includes import ROOT, includes_of
 
-# Lowest first: each may include from itself and from what stands before it.
-ORDER = ["base", "os", "pages", "central", "thread", "guarded", "runtime", "pool", "recycler", "buffers", "malloc", "gates"]
+# Lowest first: each folder may include from itself and from what stands before it.
+ORDER = {
+    "src": ["base", "os", "pages", "central", "thread", "guarded", "runtime", "pool", "recycler", "buffers", "malloc", "gates"],
+    "profiler": ["format", "model", "record", "attach", "analyze", "collect", "replay", "export", "report", "apply"],
+    "cli": ["show", "launch", "compare", "cost", "recording", "commands"],
+}
+# Each may include from what stands before it.
+TREES = ["src", "profiler", "cli"]
+# Circles that are still to be cut: no further one may appear, and one that is cut is deleted here.
+KNOWN_CIRCLES = [
+    {"src/os/memory", "src/os/sandbox", "src/os/thread"},
+    {"src/guarded/guarded_blocks", "src/guarded/report"},
+    {"src/runtime/decay", "src/runtime/engine", "src/runtime/options"},
+    {"src/buffers/buffer_core", "src/buffers/buffer_registry"},
+    {"src/recycler/caretaker", "src/recycler/recycler_registry"},
+    {"src/pool/checked_slots", "src/pool/pool_bin", "src/pool/pool_core", "src/pool/pool_registry", "src/pool/pool_shard"},
+    {"profiler/attach/attach_check", "profiler/attach/remote_thread"},
+    {"profiler/record/recorder", "profiler/record/recorder_state"},
+    {"profiler/collect/recording", "profiler/collect/recording_process"},
+]
+
+
+def tree_and_folder(path):
+    parts = path.relative_to(ROOT).parts
+    return parts[0], parts[1] if len(parts) > 2 else None
 
 
 def problem_with(source, target):
     """What is wrong with `source` including `target`, or None."""
-    own = source.relative_to(ROOT / "src").parts[0]
-    if target.is_relative_to(ROOT / "include"):
+    tree, folder = tree_and_folder(source)
+    other_tree, other = tree_and_folder(target)
+    if other_tree == "include":
         return None
-    if not target.is_relative_to(ROOT / "src"):
+    if tree == "src" and other_tree != "src":
         return "the engine includes from src/ and include/ only"
-    other = target.relative_to(ROOT / "src").parts[0]
-    if ORDER.index(other) > ORDER.index(own):
-        return f"{own}/ stands below {other}/; pass what is needed as a parameter, or move the code down"
+    if other_tree not in TREES or TREES.index(other_tree) > TREES.index(tree):
+        return f"{tree}/ stands below {other_tree}/; pass what is needed as a parameter, or move the code down"
+    if tree == other_tree and folder and ORDER[tree].index(other) > ORDER[tree].index(folder):
+        return f"{folder}/ stands below {other}/; pass what is needed as a parameter, or move the code down"
     return None
 
 
+def circles_of(graph):
+    """The sets of nodes that reach each other: Tarjan's strongly connected components of more than one node."""
+    number, lowest, stack, found = {}, {}, [], []
+
+    def visit(node):
+        number[node] = lowest[node] = len(number)
+        stack.append(node)
+        for other in sorted(graph.get(node, ())):
+            if other not in number:
+                visit(other)
+                lowest[node] = min(lowest[node], lowest[other])
+            elif other in stack:
+                lowest[node] = min(lowest[node], number[other])
+        if lowest[node] == number[node]:
+            members = set(stack[stack.index(node):])
+            del stack[stack.index(node):]
+            if len(members) > 1:
+                found.append(members)
+
+    for node in sorted(graph):
+        if node not in number:
+            visit(node)
+    return found
+
+
+def circle_problems(graph):
+    circles = circles_of(graph)
+    for circle in circles:
+        if circle not in KNOWN_CIRCLES:
+            yield f"{min(circle)}.hpp:1: these include each other in a circle: {', '.join(sorted(circle))}"
+    for circle in KNOWN_CIRCLES:
+        if circle not in circles:
+            yield f"{sys.argv[0]}:1: KNOWN_CIRCLES has one that is no longer there: {', '.join(sorted(circle))}"
+
+
 def main():
-    sources = sorted(p for p in (ROOT / "src").rglob("*") if p.suffix in {".hpp", ".cpp", ".h"})
-    problems = []
+    sys.setrecursionlimit(10000)
+    sources = sorted(p for tree in TREES for p in (ROOT / tree).rglob("*") if p.suffix in {".hpp", ".cpp", ".h", ".c"})
+    problems, graph = [], {}
     for source in sources:
-        folder = source.relative_to(ROOT / "src").parts[0]
-        if folder not in ORDER:
-            problems.append(f"{source.relative_to(ROOT)}:1: src/{folder} is not a layer of ORDER in {sys.argv[0]}")
+        tree, folder = tree_and_folder(source)
+        if folder is not None and folder not in ORDER[tree]:
+            problems.append(f"{source.relative_to(ROOT)}:1: {tree}/{folder} is not a layer of ORDER in {sys.argv[0]}")
             continue
         for line, target in includes_of(source):
             problem = problem_with(source, target)
             if problem:
                 problems.append(f"{source.relative_to(ROOT)}:{line}: {target.relative_to(ROOT)}: {problem}")
+            names = [str(path.relative_to(ROOT).with_suffix("")) for path in (source, target)]
+            if names[0] != names[1]:
+                graph.setdefault(names[0], set()).add(names[1])
+    problems += circle_problems(graph)
     for header in sorted((ROOT / "include").rglob("*.h*")):
         for line, target in includes_of(header):
             if not target.is_relative_to(ROOT / "include"):
                 problems.append(f"{header.relative_to(ROOT)}:{line}: a public header includes {target.relative_to(ROOT)}")
     print("\n".join(problems), end="\n" if problems else "")
     if not problems:
-        print(f"{len(sources)} files keep the order {' <- '.join(ORDER)}")
+        print("\n".join(f"{tree}: {len(sources_of(sources, tree))} files keep the order {' <- '.join(ORDER[tree])}" for tree in TREES))
     return 1 if problems else 0
+
+
+def sources_of(sources, tree):
+    return [source for source in sources if tree_and_folder(source)[0] == tree]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// tarn attach, detach, dump: records a program that runs already; ends such a recording; writes a recording's data
+// so far.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <filesystem>
+
+#include "cli/commands/commands.hpp"
+#include "cli/compare/progress_line.hpp"
+#include "cli/launch/child_process.hpp"
+#include "cli/launch/command_line.hpp"
+#include "cli/launch/other_user.hpp"
+#include "cli/recording/attached_recording.hpp"
+#include "cli/recording/profile_copy.hpp"
+#include "cli/recording/recording_setup.hpp"
+#include "cli/recording/session_control.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/profile_verdict.hpp"
+#include "profiler/format/printable.hpp"
+
+namespace fs = std::filesystem;
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* attach_footer =
+    "Examples:\n"
+    "  tarn attach 4711                 until ^C, tarn detach 4711, or the program's\n"
+    "                                   end; writes tarn-PROGRAM-4711.prof\n"
+    "  tarn attach --duration 60 4711   for a minute\n"
+    "  tarn attach -m full 4711         every call from now on\n"
+    "\n"
+    "The program continues to run. Only one of its threads is stopped, for some\n"
+    "milliseconds, to load the recorder, and again to restore the calls at the end.\n"
+    "Blocks that were allocated before are unknown; their frees are not counted.\n"
+    "'tarn attach' also begins to record a program started by tarn profile --paused.\n"
+    "Exit codes: 0; 125 tarn refuses, with the reason.\n"
+    "How it works and what it cannot do: docs/profiling.md\n";
+
+struct attach_arguments {
+  std::string process;
+  std::string mode = "sample";
+  std::string output;
+  std::string sample = "512K";
+  double duration = 0;
+  double checkpoint = 5;
+  bool no_events = false;
+  bool quiet = false;
+  bool json = false;
+};
+
+pid_t process_of(const std::string& text) {
+  pid_t process = 0;
+  const char* end = text.data() + text.size();
+  if (std::from_chars(text.data(), end, process).ptr == end && process > 0) return process;
+  throw cli_error(exit_code::refused, fmt::format("'{}' is not a process id", text),
+                  "Find the id by the program's name: pgrep NAME");
+}
+
+profiler::recording_settings settings_of(const attach_arguments& arguments) {
+  profiler::recording_settings settings;
+  settings.mode = mode_of(arguments.mode);
+  settings.output = arguments.output;
+  settings.keep_events = !arguments.no_events;
+  settings.checkpoint_seconds = arguments.checkpoint;
+  settings.sample_bytes = sample_bytes_of(arguments.sample);
+  return settings;
+}
+
+nlohmann::json attached_summary(const attached_recording& attached) {
+  nlohmann::json summary = summary_of(attached.record());
+  summary["longest_stop_ms"] = 1e3 * attached.longest_stop_seconds();
+  summary["notes"] = attached.notes();
+  return summary;
+}
+
+void tell(const attached_recording& attached, const attach_arguments& arguments) {
+  if (arguments.json) {
+    fmt::print(stderr, "{}\n",
+               attached_summary(attached).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  for (const std::string& note : attached.notes()) print_note(note);
+  if (arguments.quiet) return;
+  if (attached.record().main_profile() != nullptr) print_verdict(*attached.record().main_profile());
+  tell_files(attached.record());
+  fmt::print(stderr, "tarn: the longest stop of the program took {:.1f} ms\n",
+             1e3 * attached.longest_stop_seconds());
+}
+
+// Records until a signal, a request to detach, the given time, or the end of the program.
+void follow(attached_recording& attached, pid_t program, session_control& control,
+            const held_signals& signals, const attach_arguments& arguments) {
+  progress_line line(!arguments.quiet && !arguments.json && isatty(STDERR_FILENO) == 1);
+  const double begin = monotonic_seconds();
+  double next_line = begin + seconds_between_progress;
+  bool asked = false;
+  while (attached.is_there() && !asked) {
+    const double now = monotonic_seconds();
+    if (arguments.duration > 0 && now - begin >= arguments.duration) return;
+    const double wait = attached.look();
+    control.serve([&](const nlohmann::json& request) -> nlohmann::json {
+      if (request.value("verb", "") == "dump") return attached.dump(request.value("pid", 0));
+      if (request.value("verb", "") == "detach") asked = true;
+      if (asked) return nlohmann::json::object();
+      return already_recorded(program);
+    });
+    if (now >= next_line) {
+      next_line = now + seconds_between_progress;
+      line.show(attached.record().status_line());
+    }
+    const timespec time = to_timespec(wait);
+    if (sigtimedwait(&signals.held(), nullptr, &time) > 0) return;
+  }
+}
+
+// Another tarn controls the program, possibly started with --paused: asks it to record.
+int begin_paused(pid_t program, const attach_arguments& arguments) {
+  const nlohmann::json answer = ask_session(program, {{"verb", "attach"}});
+  if (arguments.json) {
+    fmt::print("{}\n", answer.dump());
+  } else if (!arguments.quiet) {
+    fmt::print(stderr, "tarn: the tarn that started process {} records it now; to end: tarn detach {}\n",
+               program, program);
+  }
+  return exit_code::success;
+}
+
+int attach(pid_t program, const attach_arguments& arguments) {
+  const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  session_control control(program);
+  if (!control.is_open()) return begin_paused(program, arguments);
+  attached_recording attached(program, settings_of(arguments));
+  if (!arguments.quiet && !arguments.json) {
+    fmt::print(stderr,
+               "tarn: recording process {}; ^C or 'tarn detach {}' ends the recording, the program "
+               "continues\n",
+               program, program);
+  }
+  follow(attached, program, control, signals, arguments);
+  attached.end();
+  control.answer_late(attached_summary(attached));
+  tell(attached, arguments);
+  return exit_code::success;
+}
+
+}  // namespace
+
+int cmd_attach(const std::vector<std::string>& words) {
+  CLI::App app{"Record a program that is already running.", "attach"};
+  attach_arguments arguments;
+  set_usage(app, "tarn attach [OPTIONS] PID");
+  app.add_option("pid", arguments.process, "Process id")->required()->option_text("PID");
+  app.add_option("-m,--mode", arguments.mode, "sample (the default) or full (every call)")
+      ->check(CLI::IsMember({"sample", "full"}))
+      ->option_text("MODE");
+  app.add_option("-o,--output", arguments.output, "Name of the profile")->option_text("FILE");
+  app.add_option("-d,--duration", arguments.duration, "Detach after this time")
+      ->check(CLI::Range(0.01, 1e9))
+      ->option_text("SECONDS");
+  app.add_option("--sample", arguments.sample, "Mode sample: average number of bytes between samples (512K)")
+      ->option_text("SIZE");
+  app.add_option("--checkpoint", arguments.checkpoint, "Seconds between updates of the file (5)")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->option_text("SECONDS");
+  app.add_flag("--no-events", arguments.no_events,
+               "Omit single events: the file is smaller, and replay is impossible");
+  app.add_flag("-q,--quiet", arguments.quiet, "Print neither progress nor a summary");
+  app.add_flag("--json", arguments.json, "Print the summary as one JSON object on stderr");
+  app.footer(attach_footer);
+  if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
+  const pid_t program = process_of(arguments.process);
+  become_user_of(program);
+  return attach(program, arguments);
+}
+
+int cmd_detach(const std::vector<std::string>& words) {
+  CLI::App app{"End a recording begun by tarn attach; the program continues.", "detach"};
+  std::string process;
+  bool json = false;
+  set_usage(app, "tarn detach [--json] PID");
+  app.add_option("pid", process, "Process id")->required()->option_text("PID");
+  app.add_flag("--json", json, "Print the files' names as one JSON object");
+  app.footer(
+      "The recording tarn process writes its files and ends.\n"
+      "Exit codes: 0; 125 tarn refuses.\n");
+  if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
+  const nlohmann::json answer = ask_session(process_of(process), {{"verb", "detach"}});
+  if (json) {
+    fmt::print("{}\n", answer.dump());
+    return exit_code::success;
+  }
+  for (const nlohmann::json& file : answer.value("files", nlohmann::json::array()))
+    fmt::print("{}\n", profiler::printable(file.value("path", "")));
+  return exit_code::success;
+}
+
+int cmd_dump(const std::vector<std::string>& words) {
+  CLI::App app{"Write the data of a recording so far; the recording continues.", "dump"};
+  std::string process;
+  std::string output;
+  bool json = false;
+  set_usage(app, "tarn dump [-o FILE] [--json] PID");
+  app.add_option("pid", process, "Id of a process recorded by tarn profile or tarn attach")
+      ->required()
+      ->option_text("PID");
+  app.add_option("-o,--output", output, "Name of the file (the profile's name with -dump-N)")
+      ->option_text("FILE");
+  app.add_flag("--json", json, "Print the file's name as one JSON object");
+  app.footer("Exit codes: 0; 125 tarn refuses.\n");
+  if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
+  const pid_t program = process_of(process);
+  const nlohmann::json answer = ask_session(program, {{"verb", "dump"}, {"pid", program}});
+  try {
+    const std::string path = copy_profile(answer.value("path", ""), output);
+    json ? fmt::print("{}\n", nlohmann::json({{"path", profiler::printable(path)}}).dump())
+         : fmt::print("{}\n", profiler::printable(path));
+  } catch (const profiler::profile_error& error) {
+    throw cli_error(exit_code::refused, error.what(), "Name another file: -o FILE");
+  }
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

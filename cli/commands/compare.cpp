@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+// tarn compare: measures a program under the system's malloc, tarn and the other allocators.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <random>
+
+#include "cli/commands/commands.hpp"
+#include "cli/compare/comparison.hpp"
+#include "cli/compare/comparison_report.hpp"
+#include "cli/compare/contender.hpp"
+#include "cli/compare/statistics.hpp"
+#include "cli/launch/child_process.hpp"
+#include "cli/launch/command_line.hpp"
+#include "cli/launch/memory_conditioner.hpp"
+#include "cli/launch/program_target.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/output_file.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/format/printable.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* compare_footer =
+    "Examples:\n"
+    "  tarn compare -- ./my_program input.dat\n"
+    "  tarn compare -n 20 --only system,tarn -- g++ -O2 -c big.cpp -o /dev/null\n"
+    "  tarn compare --with snmalloc=/opt/lib/libsnmallocshim.so -- ./my_program\n"
+    "  tarn compare -- sh -c 'sort <words.txt | uniq -c'\n"
+    "\n"
+    "Exit codes: 0 measured; 1 the program ends differently under different\n"
+    "allocators; 2 usage; 3 it fails under all of them alike; 125 tarn refuses;\n"
+    "126 not executable; 127 not found. Method and columns: docs/commands.md\n";
+
+struct compare_arguments {
+  comparison_settings settings;
+  std::vector<std::string> with;
+  std::vector<std::string> only;
+  std::int64_t touch_mib = -1;
+  int rounds = 0;
+  bool json = false;
+  bool quiet_output = false;
+};
+
+void declare_options(CLI::App& app, compare_arguments& arguments) {
+  comparison_settings& settings = arguments.settings;
+  set_usage(app, "tarn compare [OPTIONS] -- PROGRAM ARG...");
+  app.add_option("-n,--runs", arguments.rounds,
+                 "Number of timed rounds (3 to 10, as many as fit into about a minute)")
+      ->check(CLI::Range(1, most_rounds))
+      ->option_text("N");
+  app.add_option("-w,--warmup", settings.warmup_rounds, "Rounds before the timed ones, not counted (1)")
+      ->check(CLI::Range(0, 100))
+      ->option_text("N");
+  app.add_option("--with", arguments.with, "Add an allocator, or use another file for a known one")
+      ->option_text("NAME=LIBRARY ...");
+  app.add_option("--only", arguments.only,
+                 "Measure only these (of system, tarn, jemalloc, mimalloc, tcmalloc, ...)")
+      ->delimiter(',')
+      ->option_text("NAME,...");
+  app.add_option("--timeout", settings.timeout_seconds,
+                 "Seconds after which a run is killed and counts as failed")
+      ->check(CLI::PositiveNumber)
+      ->option_text("SECONDS");
+  app.add_option("--input", settings.input, "The program's standard input (/dev/null)")->option_text("FILE");
+  app.add_option("--touch", arguments.touch_mib, "Memory to touch and release before each run; 0: none (256)")
+      ->check(CLI::Range(0, 1 << 20))
+      ->option_text("MIB");
+  app.add_option("--seed", settings.seed, "Seed for the order of the runs, to repeat that order")
+      ->option_text("N");
+  app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Count every exit status as success");
+  CLI::Option* quiet =
+      app.add_flag("--quiet-output", arguments.quiet_output, "Discard the program's output (the default)");
+  app.add_flag("--show-output", settings.show_output, "Show the program's output")->excludes(quiet);
+  app.add_flag("--json", arguments.json, "Print all figures of all runs as one JSON object on stdout");
+  app.footer(compare_footer);
+}
+
+// Leaves out contenders that cannot take effect in this program, with the reason in `notes`; if it is tarn, that is
+// an error.
+std::vector<contender> keep_verified(const std::vector<contender>& all, const program_target& target,
+                                     std::vector<std::string>& notes) {
+  std::vector<contender> kept;
+  for (const contender& who : all) {
+    try {
+      const auto other_malloc = verify_contender(who, target);
+      if (other_malloc) {
+        notes.push_back(
+            fmt::format("'system' is the program as it is: its malloc comes from {}", *other_malloc));
+      }
+      kept.push_back(who);
+    } catch (const cli_error& error) {
+      if (who.name == tarn_name || who.library.empty()) throw;
+      notes.push_back(fmt::format("{} left out: {}", who.name, error.what()));
+    }
+  }
+  return kept;
+}
+
+void note_python(const program_target& target, std::vector<std::string>& notes) {
+  const environment variables = environment::current();
+  const std::string name = std::filesystem::path(target.programs.back().path).filename().string();
+  if (name.starts_with("python") && !variables.get("PYTHONMALLOC")) {
+    notes.emplace_back(
+        "python allocates small objects from its own pools; with PYTHONMALLOC=malloc they come "
+        "from malloc");
+  }
+}
+
+void print_report(const comparison_outcome& outcome) {
+  const bool colour = wants_colour(STDOUT_FILENO);
+  fmt::print("{}", render_table(outcome, colour));
+  bool first = true;
+  for (const std::string& line : render_verdict(outcome)) {
+    fmt::print("{}\n", first ? "\n" + paint(line, style::bold, colour) : line);
+    first = false;
+  }
+  flush_standard_output();
+  fmt::print(stderr, "{}", render_failures(outcome));
+}
+
+std::string one_line(const std::vector<std::string>& words) {
+  const std::string all = profiler::printable(join(words, " "));
+  return all.size() > 80 ? all.substr(0, 77) + "..." : all;
+}
+
+}  // namespace
+
+int cmd_compare(const std::vector<std::string>& words) {
+  const command_line line = split_command_line(
+      words, {"-n", "--runs", "-w", "--warmup", "--only", "--timeout", "--input", "--touch", "--seed"});
+  compare_arguments arguments;
+  comparison_settings& settings = arguments.settings;
+  settings.seed = std::random_device{}();
+  CLI::App app{"Measure a program under the system's malloc, tarn and the other allocators.", "compare"};
+  declare_options(app, arguments);
+  if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
+  require_program(line, "compare", exit_code::usage);
+  if (arguments.rounds > 0) settings.rounds = arguments.rounds;
+  settings.conditioning_bytes = arguments.touch_mib < 0
+                                    ? default_conditioning_bytes()
+                                    : static_cast<std::uint64_t>(arguments.touch_mib) << 20;
+
+  std::vector<std::string> notes;
+  const program_target target = find_program(line.program.front(), environment::current());
+  for (const std::string& library : preloaded_allocators()) {
+    notes.push_back(fmt::format("{} in LD_PRELOAD is a malloc, too; it is removed from all runs", library));
+  }
+  const std::vector<contender> contenders =
+      keep_verified(choose_contenders(arguments.with, arguments.only), target, notes);
+  note_python(target, notes);
+  for (const std::string& note : notes) print_note(note);
+  if (!arguments.json) {
+    std::vector<std::string> names;
+    for (const contender& who : contenders) names.push_back(who.name);
+    print_note(fmt::format("{} under {}", one_line(line.program), join(names, ", ")));
+  }
+  try {
+    const comparison_outcome outcome = comparison(contenders, target, line.program, settings).run();
+    if (arguments.json) {
+      nlohmann::json object = as_json(outcome);
+      object["program"] = line.program;
+      object["notes"] = notes;
+      object["seed"] = settings.seed;
+      object["touched_bytes"] = settings.conditioning_bytes;
+      fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else {
+      print_report(outcome);
+    }
+    return exit_code_of(outcome, settings.ignore_failure);
+  } catch (const interrupted& stop) {
+    print_note("interrupted; no figures");
+    end_like(W_EXITCODE(0, stop.signal));
+  }
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+// tarn cost: the cost of large buffers on this machine by every way to get one, and the part of it that a timer
+// around the calls sees; and, live, the cost of page faults for a machine, a process or a program.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "cli/commands/commands.hpp"
+#include "cli/compare/comparison.hpp"
+#include "cli/compare/statistics.hpp"
+#include "cli/cost/cost_chart.hpp"
+#include "cli/cost/cost_experiment.hpp"
+#include "cli/cost/cost_report.hpp"
+#include "cli/cost/cost_watch.hpp"
+#include "cli/cost/memory_prices.hpp"
+#include "cli/launch/child_process.hpp"
+#include "cli/launch/command_line.hpp"
+#include "cli/launch/library_search.hpp"
+#include "cli/launch/memory_conditioner.hpp"
+#include "cli/launch/program_target.hpp"
+#include "cli/show/byte_size.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/output_file.hpp"
+#include "cli/show/text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* cost_footer =
+    "Examples:\n"
+    "  tarn cost                                  8, 16 and 32 MiB, in every way that\n"
+    "                                             is installed\n"
+    "  tarn cost 4M 256M --only system,tarn,mmap  only these sizes and ways (and the\n"
+    "                                             recycled buffer, for comparison)\n"
+    "  tarn cost --html cost.html --json cost.json\n"
+    "                                             table and chart; all figures\n"
+    "  tarn cost --watch                          page faults of the whole machine\n"
+    "  tarn cost --watch 4711                     page faults of a process\n"
+    "  tarn cost --watch -- ./server --port 80    of a program and its descendants\n"
+    "\n"
+    "Ways: malloc of each allocator (system, tarn, jemalloc, ...), mmap, mmap-huge,\n"
+    "mmap-populate, recycled. Sizes: bytes, or with K, M, G (KiB, MiB, GiB); at least\n"
+    "64K. Exit codes: 0 measured; 2 usage; 125 tarn refuses; with --watch PROGRAM,\n"
+    "the program's. Method and columns: docs/cost.md\n";
+
+constexpr std::uint64_t smallest_size = std::uint64_t{64} << 10;
+constexpr const char* default_sizes[] = {"8M", "16M", "32M"};
+
+struct cost_arguments {
+  std::vector<std::string> sizes;
+  std::vector<std::string> with;
+  std::vector<std::string> only;
+  std::string svg;
+  std::string html;
+  std::string json;
+  cost_settings settings;
+  bool watch = false;
+  double interval = 1;
+  double duration = 0;
+};
+
+// The options that only one of the two uses (measuring, watching) accepts.
+struct exclusive_options {
+  std::vector<CLI::Option*> measuring;
+  std::vector<CLI::Option*> watching;
+};
+
+exclusive_options declare_options(CLI::App& app, cost_arguments& arguments) {
+  exclusive_options options;
+  set_usage(app,
+            "tarn cost [OPTIONS] [SIZE...]\n"
+            "       tarn cost --watch [OPTIONS] [PID | [--] PROGRAM ARG...]");
+  options.measuring = {
+      app.add_option("size", arguments.sizes, "Sizes of the buffer (8M 16M 32M)")->option_text("SIZE ..."),
+      app.add_option("--only", arguments.only,
+                     "Measure only these ways (of system, tarn, ..., mmap, mmap-huge, ...)")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->option_text("NAME,..."),
+      app.add_option("--with", arguments.with, "Add an allocator, or use another file for a known one")
+          ->allow_extra_args(false)
+          ->option_text("NAME=LIBRARY"),
+      app.add_option("-n,--rounds", arguments.settings.rounds,
+                     "Number of rounds; each measures all ways and sizes (5)")
+          ->check(CLI::Range(1, most_rounds))
+          ->option_text("N"),
+      app.add_option("--svg", arguments.svg, "Write a bar chart as SVG; -: standard output")
+          ->option_text("FILE"),
+      app.add_option("--html", arguments.html, "Write chart and table as one page; -: standard output")
+          ->option_text("FILE"),
+      app.add_option("--seed", arguments.settings.seed,
+                     "Seed for the order of measurements, to repeat that order")
+          ->option_text("N"),
+  };
+  app.add_option("--json", arguments.json, "Write all figures as JSON; -: standard output")
+      ->option_text("FILE");
+  app.add_flag("-w,--watch", arguments.watch, "Watch page faults live instead of measuring");
+  options.watching = {
+      app.add_option("--interval", arguments.interval, "With --watch: seconds between lines (1)")
+          ->check(CLI::Range(0.05, 3600.0))
+          ->option_text("SECONDS"),
+      app.add_option("--for", arguments.duration, "With --watch: end after this time")
+          ->check(CLI::Range(0.05, 1e9))
+          ->option_text("SECONDS"),
+  };
+  app.footer(cost_footer);
+  return options;
+}
+
+void refuse_given(const std::vector<CLI::Option*>& options, const char* problem) {
+  for (const CLI::Option* option : options) {
+    if (option->count() > 0) {
+      throw cli_error(exit_code::usage, fmt::format("{} {}", option->get_name(), problem),
+                      "See: tarn cost --help");
+    }
+  }
+}
+
+// Whether one of the files is written to standard output instead of the table.
+bool takes_standard_output(const cost_arguments& arguments) {
+  const auto count = (arguments.json == "-") + (arguments.svg == "-") + (arguments.html == "-");
+  if (count > 1) {
+    throw cli_error(exit_code::usage, "only one of --json, --svg and --html can go to standard output",
+                    "Give file names for the others.");
+  }
+  return count == 1;
+}
+
+std::unique_ptr<output_file> open_output(const char* option, const std::string& path) {
+  return path.empty() ? nullptr : std::make_unique<output_file>(option, path);
+}
+
+std::vector<std::uint64_t> sizes_of(std::vector<std::string> words) {
+  if (words.empty()) words.assign(std::begin(default_sizes), std::end(default_sizes));
+  std::vector<std::uint64_t> sizes;
+  for (const std::string& word : words) {
+    const std::uint64_t size = parse_byte_size(word);
+    if (size < smallest_size) {
+      throw cli_error(
+          exit_code::usage, fmt::format("'{}': too small for this experiment", word),
+          "Use at least 64K. Smaller blocks come from the allocator's caches, whose cost this method "
+          "cannot see.");
+    }
+    if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+// Leaves out sizes that do not fit into memory, and reports them in `notes`.
+std::vector<std::uint64_t> sizes_that_fit(const std::vector<std::uint64_t>& sizes,
+                                          std::vector<std::string>& notes) {
+  const std::uint64_t available = available_bytes();
+  std::vector<std::uint64_t> kept;
+  for (const std::uint64_t size : sizes) {
+    if (size <= available / 2) {
+      kept.push_back(size);
+      continue;
+    }
+    notes.push_back(
+        fmt::format("{} skipped: some allocators need memory for two such buffers, and only {} are available",
+                    format_byte_size(size), show_bytes(static_cast<double>(available)).text));
+  }
+  if (kept.empty()) {
+    for (const std::string& note : notes) print_note(note);
+    throw cli_error(exit_code::refused, "the available memory is too small for all of the sizes",
+                    "Use smaller sizes, for example: tarn cost 8M");
+  }
+  return kept;
+}
+
+// Leaves out allocators under which this command cannot be started, with the reason in `notes`; if it is tarn, that
+// is an error.
+std::vector<buffer_way> ways_that_work(const cost_arguments& arguments, std::vector<std::string>& notes) {
+  const program_target self = find_program(own_executable(), environment::current());
+  std::vector<buffer_way> kept;
+  for (buffer_way& way : choose_ways(arguments.with, arguments.only)) {
+    try {
+      if (way.source == buffer_source::heap) verify_contender(way.who, self);
+      kept.push_back(std::move(way));
+    } catch (const cli_error& error) {
+      if (way.name == tarn_name) throw;
+      notes.push_back(fmt::format("{} left out: {}", way.name, error.what()));
+    }
+  }
+  return kept;
+}
+
+void print_report(const cost_outcome& outcome, const memory_prices& prices) {
+  const bool colour = wants_colour(STDOUT_FILENO);
+  fmt::print("{}\n{}\n\n", describe_prices(prices), describe_first_touch(prices));
+  fmt::print("{}\n", render_cost_table(outcome, colour));
+  for (const std::string& line : render_cost_sentences(outcome)) fmt::print("{}\n", line);
+  flush_standard_output();
+}
+
+int measure(cost_arguments& arguments) {
+  cost_settings& settings = arguments.settings;
+  std::vector<std::string> notes;
+  settings.sizes = sizes_of(arguments.sizes);
+  const bool table = !takes_standard_output(arguments);
+  // From here on a signal must not end the process directly, as new files may have to be removed; the experiment
+  // checks for pending signals.
+  const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  const auto svg = open_output("--svg", arguments.svg);
+  const auto html = open_output("--html", arguments.html);
+  const auto json = open_output("--json", arguments.json);
+  settings.sizes = sizes_that_fit(settings.sizes, notes);
+  std::vector<buffer_way> ways = ways_that_work(arguments, notes);
+  for (const std::string& library : preloaded_allocators()) {
+    notes.push_back(fmt::format("{} in LD_PRELOAD is a malloc, too; it is removed from all runs", library));
+  }
+  for (const std::string& note : notes) print_note(note);
+  const memory_prices prices = calibrate_prices();
+  const cost_outcome outcome = cost_experiment(std::move(ways), settings).run();
+  const std::vector<std::string> remarks = cost_remarks(outcome);
+  for (const std::string& remark : remarks) print_note(remark);
+  notes.insert(notes.end(), remarks.begin(), remarks.end());
+  if (table) print_report(outcome, prices);
+  if (json) {
+    nlohmann::json object = as_json(outcome);
+    object["prices"] = as_json(prices);
+    object["notes"] = notes;
+    object["seed"] = settings.seed;
+    json->write(object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  }
+  if (svg) svg->write(render_cost_svg(outcome));
+  if (html) {
+    notes.insert(notes.begin(), {describe_prices(prices), describe_first_touch(prices)});
+    html->write(render_cost_html(outcome, notes));
+  }
+  const bool any = std::any_of(outcome.results.begin(), outcome.results.end(),
+                               [](const cost_result& result) { return result.failure.empty(); });
+  return any ? exit_code::success : exit_code::refused;
+}
+
+// A word of digits is a process id; a program with such a name can be given as ./4711.
+bool is_process(const std::string& word) { return word.find_first_not_of("0123456789") == std::string::npos; }
+
+pid_t to_process(const std::string& word) {
+  pid_t process = 0;
+  const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), process);
+  if (error != std::errc() || process == 0) {
+    throw cli_error(exit_code::refused, fmt::format("there is no process {}", word),
+                    "List the processes: ps -e");
+  }
+  return process;
+}
+
+int watch(const cost_arguments& arguments, const std::vector<std::string>& words) {
+  const auto json = open_output("--json", arguments.json);
+  watch_settings settings;
+  settings.interval_seconds = arguments.interval;
+  if (arguments.duration > 0) settings.duration_seconds = arguments.duration;
+  settings.json = json.get();
+  if (arguments.json == "-") settings.text = stderr;
+  const bool is_program = !words.empty() && !is_process(words.front());
+  std::optional<pid_t> process;
+  if (!words.empty() && !is_program) process = to_process(words.front());
+  if (is_program && settings.duration_seconds) {
+    throw cli_error(exit_code::usage, "--for cannot be used with a program, which is watched until it ends",
+                    "For example: tarn cost --watch -- timeout 10 PROGRAM ARG...");
+  }
+  // Reports a missing program before the measurement of the prices.
+  if (is_program) locate_program(words.front(), environment::current());
+  const memory_prices prices = calibrate_prices();
+  print_note(describe_prices(prices));
+  print_note(describe_first_touch(prices));
+  if (words.empty()) {
+    watch_machine(prices, settings);
+  } else if (process) {
+    watch_process(*process, prices, settings);
+  } else {
+    end_like(watch_program(words, prices, settings));
+  }
+  return exit_code::success;
+}
+
+}  // namespace
+
+int cmd_cost(const std::vector<std::string>& words) {
+  cost_arguments arguments;
+  arguments.settings.seed = std::random_device{}();
+  CLI::App app{"Measure what large buffers cost, and how much of it a timer shows.", "cost"};
+  const exclusive_options options = declare_options(app, arguments);
+  command_line line = split_command_line(
+      words, {"--only", "-n", "--rounds", "--svg", "--html", "--json", "--seed", "--interval", "--for"});
+  const bool watching = std::any_of(line.options.begin(), line.options.end(), [](const std::string& word) {
+    return word == "--watch" || word == "-w";
+  });
+  // After a process id all words are tarn's options.
+  if (watching && !line.program.empty() && is_process(line.program.front())) {
+    line.options.insert(line.options.end(), line.program.begin() + 1, line.program.end());
+    line.program.resize(1);
+  }
+  // When measuring, options may also follow the sizes.
+  if (!parse_options(app, watching ? line.options : words, exit_code::usage)) return exit_code::success;
+  if (watching) {
+    refuse_given(options.measuring, "cannot be used with --watch");
+    return watch(arguments, line.program);
+  }
+  if (arguments.watch) {
+    throw cli_error(exit_code::usage, "--watch must come before the process or program",
+                    "For example: tarn cost --watch 4711, tarn cost --watch -- ./server");
+  }
+  refuse_given(options.watching, "requires --watch");
+  try {
+    return measure(arguments);
+  } catch (const interrupted& stop) {
+    print_note("interrupted; no figures");
+    end_like(W_EXITCODE(0, stop.signal));
+  }
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+// tarn diff: what changed between one or several recordings and others, how certain that is, and whether it exceeds
+// given limits.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <vector>
+
+#include "cli/commands/commands.hpp"
+#include "cli/launch/command_line.hpp"
+#include "cli/recording/process_choice.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/json_rows.hpp"
+#include "cli/show/profile_view.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/export/difference.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+using profiler::change;
+using profiler::change_limit;
+using profiler::difference_builder;
+using profiler::metric;
+using profiler::site_change;
+
+constexpr const char* diff_footer =
+    "Examples:\n"
+    "  tarn diff before.prof after.prof\n"
+    "  tarn profile -n 5 -o before.prof -- PROGRAM ...  and the same for after.prof\n"
+    "  tarn diff --fail-if 'cost>+3%' before-?.prof -- after-?.prof\n"
+    "  tarn diff a.prof b.prof --fail-if 'cost>+5%' --fail-if 'peak>+64M'\n"
+    "  tarn diff a.prof b.prof --fail-if 'site.bytes>+20%'  the change of any site\n"
+    "\n"
+    "EXPR: [site.]METRIC followed by > or < and a CHANGE in percent, or in K, M, G,\n"
+    "or in ns, us, ms, s. Metrics: cost, malloc, hidden, faults, allocations, bytes,\n"
+    "live, live_bytes, peak. Limits do not apply to sites below 1 % of the total.\n"
+    "A change whose interval (±, 95 of 100 cases) includes zero exceeds no limit, as\n"
+    "it may be chance.\n"
+    "Exit codes: 0 within all limits; 1 a limit is exceeded; 2 usage; 125 a file\n"
+    "cannot be read.\n";
+
+std::string show_share(const change& value) {
+  if (std::isinf(value.share())) return "new";
+  if (value.after <= 0 && value.before > 0) return "gone";
+  return fmt::format("{:+.1f} %", 100 * value.share());
+}
+
+// Half the width of the interval, in percent of the earlier value.
+std::string show_margin(const change& value) {
+  if (value.before <= 0) return "";
+  return value.margin <= 0 ? "exact" : fmt::format("± {:.1f} %", 100 * value.margin / value.before);
+}
+
+style style_of(const change& value) {
+  if (!value.is_significant()) return style::faint;
+  return value.amount() > 0 ? style::bad : style::good;
+}
+
+std::string show_amount(const metric& what, const change& value) {
+  const std::string sign = value.amount() < 0 ? "-" : "+";
+  return sign + show_value(what.unit, std::abs(value.amount()));
+}
+
+void print_totals(const profiler::difference& changes, bool colour) {
+  const auto recordings = [](std::size_t count) {
+    return count == 1 ? "1 recording" : fmt::format("{} recordings", count);
+  };
+  fmt::print("{} before, {} after\n", recordings(changes.recordings_before),
+             recordings(changes.recordings_after));
+  fmt::print("{}\n", paint(fmt::format("{:12}  {:>10}  {:>10}  {:>10}  {:>10}", "", "before", "after",
+                                       "change", "interval"),
+                           style::bold, colour));
+  for (std::size_t index = 0; index < changes.totals.size(); ++index) {
+    const metric& what = profiler::metrics()[index];
+    const change& total = changes.totals[index];
+    fmt::print("{:12}  {:>10}  {:>10}  {}  {:>10}\n", what.name, show_value(what.unit, total.before),
+               show_value(what.unit, total.after),
+               paint(fmt::format("{:>10}", show_share(total)), style_of(total), colour), show_margin(total));
+  }
+}
+
+// Significant changes first.
+std::vector<const site_change*> by_change(const profiler::difference& changes, std::size_t metric_index,
+                                          std::size_t most) {
+  std::vector<const site_change*> sites;
+  for (const site_change& one : changes.sites) {
+    if (one.values[metric_index].amount() != 0) sites.push_back(&one);
+  }
+  std::stable_sort(sites.begin(), sites.end(), [metric_index](const site_change* a, const site_change* b) {
+    const change &left = a->values[metric_index], &right = b->values[metric_index];
+    if (left.is_significant() != right.is_significant()) return left.is_significant();
+    return std::abs(left.amount()) > std::abs(right.amount());
+  });
+  if (most != 0 && sites.size() > most) sites.resize(most);
+  return sites;
+}
+
+void print_sites(const profiler::difference& changes, std::size_t metric_index, std::size_t most,
+                 bool colour) {
+  const metric& what = profiler::metrics()[metric_index];
+  const auto sites = by_change(changes, metric_index, most);
+  if (sites.empty()) return;
+  constexpr std::size_t columns = 10 + 2 + 10 + 2 + 10 + 2 + 9 + 2 + 10 + 2;
+  const std::size_t width = terminal_width(STDOUT_FILENO);
+  const std::size_t left = width == 0 ? 0 : std::max<std::size_t>(width > columns ? width - columns : 0, 30);
+  const std::string heading = fmt::format("{:>10}  {:>10}  {:>10}  {:>9}  {:>10}  {}", what.name, "before",
+                                          "after", "change", "interval", "where");
+  fmt::print("\n{}\n", paint(heading, style::bold, colour));
+  for (const site_change* one : sites) {
+    const change& value = one->values[metric_index];
+    const std::string amount = fmt::format("{:>10}", show_amount(what, value));
+    const std::string type =
+        changes.type_of(*one).empty() ? "" : "  " + cut_to_width(changes.type_of(*one), 40);
+    fmt::print("{}  {:>10}  {:>10}  {:>9}  {:>10}  {}\n", paint(amount, style_of(value), colour),
+               show_value(what.unit, value.before), show_value(what.unit, value.after), show_share(value),
+               show_margin(value), show_frame(changes.place_of(*one), left) + type);
+  }
+}
+
+nlohmann::json as_json(const change& value) {
+  nlohmann::json object = {{"before", value.before},
+                           {"after", value.after},
+                           {"change", value.amount()},
+                           {"low", value.amount() - value.margin},
+                           {"high", value.amount() + value.margin},
+                           {"significant", value.is_significant()}};
+  // JSON has no infinity: null if there was nothing before.
+  object["share"] = std::isinf(value.share()) ? nlohmann::json() : nlohmann::json(value.share());
+  return object;
+}
+
+nlohmann::json row_json(const profiler::difference& changes, const site_change& one) {
+  const profiler::source_frame& where = changes.place_of(one);
+  nlohmann::json row = {{"function", where.function},
+                        {"file", where.file},
+                        {"line", where.line},
+                        {"type", changes.type_of(one)}};
+  for (std::size_t index = 0; index < one.values.size(); ++index)
+    row[std::string(profiler::metrics()[index].name)] = as_json(one.values[index]);
+  return row;
+}
+
+void print_json(const profiler::difference& changes, std::size_t metric_index, std::size_t most,
+                const std::vector<std::string>& failures) {
+  nlohmann::json totals;
+  for (std::size_t index = 0; index < changes.totals.size(); ++index) {
+    totals[std::string(profiler::metrics()[index].name)] = as_json(changes.totals[index]);
+  }
+  const nlohmann::json recordings = {{"before", changes.recordings_before},
+                                     {"after", changes.recordings_after}};
+  const nlohmann::json head = {{"recordings", recordings},
+                               {"confidence", profiler::difference_confidence},
+                               {"totals", totals},
+                               {"exceeded", failures}};
+  const auto sites = by_change(changes, metric_index, most);
+  print_json_rows(head, "sites", sites.size(),
+                  [&](std::size_t index) { return row_json(changes, *sites[index]); });
+}
+
+std::string program_of(const profiler::profile& p) {
+  if (!p.meta.is_object()) return {};
+  const auto found = p.meta.find("program");
+  return found != p.meta.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// The compared files, loaded one after the other, as a large profile takes much memory.
+class compared_files {
+ public:
+  compared_files(std::size_t before, std::size_t after) : builder_(before, after) {}
+
+  void add(const std::string& path, difference_builder::side side) {
+    profiler::profile p = load_for_command(path, profiler::profile_detail::figures);
+    const std::string program = program_of(p);
+    if (!seen_) {
+      program_ = program;
+      mode_ = p.mode;
+      fault_ns_ = p.prices.fault;
+    }
+    seen_ = true;
+    if (program != program_) other_program_ = program;
+    has_other_mode_ = has_other_mode_ || p.mode != mode_;
+    const double fault_ns = p.prices.fault;
+    if (fault_ns > 0 && fault_ns_ > 0 && std::abs(std::log(fault_ns / fault_ns_)) > std::log(1.25))
+      other_fault_ns_ = fault_ns;
+    builder_.add(side, p);
+  }
+
+  profiler::difference take() {
+    note_what_differs();
+    profiler::difference changes = builder_.take();
+    if (changes.recordings_before + changes.recordings_after == 2) {
+      print_note(fmt::format(
+          "with one recording per side the variation between runs is unknown; {:.0f} % is assumed "
+          "for times. To record several: tarn profile -n 5",
+          100 * profiler::usual_spread_of_time));
+    }
+    return changes;
+  }
+
+ private:
+  // Notes differences of the measurement that are not differences of the program.
+  void note_what_differs() const {
+    if (!other_program_.empty())
+      print_note(
+          fmt::format("these are profiles of different programs: {} and {}", program_, other_program_));
+    if (has_other_mode_)
+      print_note(
+          "the profiles were recorded in different modes; their figures are based on different "
+          "samples");
+    if (other_fault_ns_ > 0) {
+      print_note(
+          fmt::format("the price of a page fault was {:.0f} ns in one recording and {:.0f} ns in another "
+                      "(another machine, or another load); {:.0f} ns is used for all",
+                      fault_ns_, other_fault_ns_, fault_ns_));
+    }
+  }
+
+  difference_builder builder_;
+  bool seen_ = false;
+  std::string program_, other_program_;
+  profiler::profile_mode mode_ = profiler::profile_mode::sample;
+  bool has_other_mode_ = false;
+  double fault_ns_ = 0, other_fault_ns_ = 0;
+};
+
+// Files after the first "--" belong to the second side; without "--" there are two files, one per side.
+std::size_t count_of_first_side(const std::vector<std::string>& words,
+                                const std::vector<std::string>& files) {
+  const auto mark = std::find(words.begin(), words.end(), "--");
+  const auto second = mark == words.end() ? std::size_t{1} : static_cast<std::size_t>(words.end() - mark - 1);
+  if (mark == words.end() ? files.size() == 2 : second > 0 && second < files.size())
+    return files.size() - second;
+  throw cli_error(
+      exit_code::usage,
+      fmt::format("diff needs two files, or two groups of files separated by --; {} files are given",
+                  files.size()),
+      "One file each: tarn diff BEFORE AFTER. Several: tarn diff [OPTIONS] BEFORE... -- AFTER...");
+}
+
+std::vector<change_limit> parse_limits(const std::vector<std::string>& expressions) {
+  std::vector<change_limit> limits;
+  for (const std::string& expression : expressions) {
+    try {
+      limits.push_back(change_limit::parse(expression));
+    } catch (const std::invalid_argument& error) {
+      throw cli_error(
+          exit_code::usage, fmt::format("--fail-if {}", error.what()),
+          "For example: --fail-if 'cost>+5%', --fail-if 'peak>+64M', --fail-if 'site.bytes>+20%'");
+    }
+  }
+  return limits;
+}
+
+}  // namespace
+
+int cmd_diff(const std::vector<std::string>& words) {
+  CLI::App app{"Compare profiles from before and after a change.", "diff"};
+  set_usage(app, "tarn diff [OPTIONS] BEFORE AFTER\n  tarn diff [OPTIONS] BEFORE... -- AFTER...");
+  std::string metric_name = "cost";
+  std::vector<std::string> files, expressions;
+  std::size_t most = 20;
+  bool json = false;
+  app.add_option("files", files, "Profiles; per side, one or several recordings of the same command")
+      ->required()
+      ->option_text("PROFILE...");
+  app.add_option("--fail-if", expressions, "Exit with status 1 if this is true; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("EXPR");
+  app.add_option("-m,--metric", metric_name, "Metric to sort the sites by (cost)")->option_text("METRIC");
+  app.add_option("-n", most, "Show at most N sites (20); 0: all")->option_text("N");
+  app.add_flag("--json", json, "Print JSON");
+  app.footer(diff_footer);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  const auto metric_index =
+      static_cast<std::size_t>(&metric_named("--metric", metric_name) - profiler::metrics().data());
+  const std::vector<change_limit> limits = parse_limits(expressions);
+  const std::size_t first_side = count_of_first_side(words, files);
+  const auto second_side = files.begin() + static_cast<std::ptrdiff_t>(first_side);
+  require_each_once({files.begin(), second_side});
+  require_each_once({second_side, files.end()});
+  compared_files compared(first_side, files.size() - first_side);
+  for (std::size_t index = 0; index < files.size(); ++index) {
+    compared.add(files[index],
+                 index < first_side ? difference_builder::side::before : difference_builder::side::after);
+  }
+  const profiler::difference changes = compared.take();
+  std::vector<std::string> failures;
+  for (const change_limit& limit : limits) {
+    for (std::string& sentence : profiler::exceeded(changes, limit)) failures.push_back(std::move(sentence));
+  }
+  if (json) {
+    print_json(changes, metric_index, most, failures);
+  } else {
+    const bool colour = wants_colour(STDOUT_FILENO);
+    print_totals(changes, colour);
+    print_sites(changes, metric_index, most, colour);
+    if (!failures.empty()) fmt::print("\n");
+    for (const std::string& sentence : failures)
+      fmt::print("{}\n", paint("beyond " + sentence, style::bad, colour));
+  }
+  return failures.empty() ? exit_code::success : exit_code::results_differ;
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+// tarn leaks: the blocks that a program had not freed at its end, and which of them were unreachable.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/commands/commands.hpp"
+#include "cli/launch/command_line.hpp"
+#include "cli/recording/leak_suppressions.hpp"
+#include "cli/recording/process_choice.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/json_rows.hpp"
+#include "cli/show/profile_view.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/analyze/site_label.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+using profiler::metric_unit;
+using profiler::profile;
+using profiler::site;
+using profiler::site_figures;
+using profiler::source_frame;
+
+constexpr int leaks_found = 1;
+
+constexpr const char* leaks_footer =
+    "Examples:\n"
+    "  tarn profile --mode full -o x.prof -- ./program; tarn leaks x.prof\n"
+    "  tarn leaks --suppressions known.supp x.prof    only unknown leaks\n"
+    "  tarn leaks --reachable x.prof                  also reachable blocks\n"
+    "\n"
+    "A block is lost if no register, stack, static data or reachable block holds an\n"
+    "address within it; it is indirectly lost if only lost blocks hold one. This is\n"
+    "known for profiles of mode full whose program ended by exit.\n"
+    "Suppressions: lines leak:PATTERN, as in LeakSanitizer.\n"
+    "Exit codes: 0 nothing is lost; 1 something is lost; 2 usage; 125 the profile\n"
+    "does not contain it, or the file cannot be read.\n";
+
+struct leak_line {
+  const site* who;
+  std::string suppressed_by;
+};
+
+struct leak_sums {
+  site_figures shown;
+  site_figures suppressed;
+};
+
+void add(site_figures& sum, const site_figures& more) {
+  for (double site_figures::*member :
+       {&site_figures::live, &site_figures::live_bytes, &site_figures::lost, &site_figures::lost_bytes,
+        &site_figures::indirect, &site_figures::indirect_bytes}) {
+    sum.*member += more.*member;
+  }
+}
+
+std::vector<leak_line> lines_of(const profile& p, const leak_suppressions& suppressions, bool with_reachable,
+                                leak_sums& sums) {
+  std::vector<leak_line> lines;
+  for (const site& one : p.sites) {
+    const site_figures& figures = one.figures;
+    const bool is_lost = figures.lost > 0 || figures.indirect > 0;
+    leak_line line{&one, is_lost ? suppressions.match(p, one) : ""};
+    add(line.suppressed_by.empty() ? sums.shown : sums.suppressed, figures);
+    if (!line.suppressed_by.empty() || !(is_lost || (with_reachable && figures.live > 0))) continue;
+    lines.push_back(std::move(line));
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const leak_line& left, const leak_line& right) {
+    const site_figures& a = left.who->figures;
+    const site_figures& b = right.who->figures;
+    if (a.lost_bytes != b.lost_bytes) return a.lost_bytes > b.lost_bytes;
+    if (a.indirect_bytes != b.indirect_bytes) return a.indirect_bytes > b.indirect_bytes;
+    return a.live_bytes > b.live_bytes;
+  });
+  return lines;
+}
+
+std::vector<source_frame> frames_of(const profile& p, const leak_line& line) {
+  std::vector<source_frame> frames = profiler::frames_of(p, line.who->stack);
+  if (frames.empty()) frames.push_back(profiler::site_label(p, *line.who));
+  return frames;
+}
+
+std::string show_blocks(double blocks, double bytes) {
+  return fmt::format("{} block{} of {}", show_value(metric_unit::count, blocks), blocks == 1 ? "" : "s",
+                     show_value(metric_unit::bytes, bytes));
+}
+
+void print_lines(const profile& p, const std::vector<leak_line>& lines, bool known, bool colour) {
+  std::vector<std::vector<std::string>> cells;
+  cells.push_back(known ? std::vector<std::string>{"lost", "bytes", "indirect", "bytes", "reachable", "bytes"}
+                        : std::vector<std::string>{"live", "bytes"});
+  for (const leak_line& line : lines) {
+    const site_figures& f = line.who->figures;
+    auto& row = cells.emplace_back();
+    const auto put = [&row](double blocks, double bytes) {
+      row.push_back(blocks > 0 ? show_value(metric_unit::count, blocks) : "-");
+      row.push_back(blocks > 0 ? show_value(metric_unit::bytes, bytes) : "-");
+    };
+    if (known) {
+      put(f.lost, f.lost_bytes);
+      put(f.indirect, f.indirect_bytes);
+      put(std::max(0.0, f.live - f.lost - f.indirect),
+          std::max(0.0, f.live_bytes - f.lost_bytes - f.indirect_bytes));
+    } else {
+      put(f.live, f.live_bytes);
+    }
+  }
+  std::vector<std::size_t> widths(cells[0].size());
+  std::size_t used = 0;
+  for (std::size_t column = 0; column < widths.size(); ++column) {
+    for (const auto& row : cells) widths[column] = std::max(widths[column], row[column].size());
+    used += widths[column] + 2;
+  }
+  const std::size_t terminal = terminal_width(STDOUT_FILENO);
+  const std::size_t left =
+      terminal == 0 ? 0 : std::max<std::size_t>(terminal > used ? terminal - used : 0, 30);
+  const std::vector<std::string> places = show_paths(
+      lines.size(), [&](std::size_t index) { return frames_of(p, lines[index]); }, left);
+  for (std::size_t index = 0; index < cells.size(); ++index) {
+    std::string text;
+    for (std::size_t column = 0; column < widths.size(); ++column)
+      text += pad_left(cells[index][column], widths[column]) + "  ";
+    text += index == 0 ? "where" : places[index - 1];
+    fmt::print("{}\n", index == 0 ? paint(text, style::bold, colour) : text);
+  }
+}
+
+nlohmann::json blocks_json(double blocks, double bytes) { return {{"blocks", blocks}, {"bytes", bytes}}; }
+
+nlohmann::json row_json(const profile& p, const leak_line& line, bool known) {
+  const std::vector<source_frame> path = frames_of(p, line);
+  const source_frame& where = path[profiler::own_frame(path)];
+  const site_figures& f = line.who->figures;
+  nlohmann::json frames = nlohmann::json::array();
+  for (const source_frame& frame : path)
+    frames.push_back({{"function", frame.function}, {"file", frame.file}, {"line", frame.line}});
+  nlohmann::json row = {{"function", where.function},
+                        {"file", where.file},
+                        {"line", where.line},
+                        {"type", line.who->type},
+                        {"live", f.live},
+                        {"live_bytes", f.live_bytes},
+                        {"frames", frames}};
+  row["lost"] = known ? nlohmann::json(f.lost) : nullptr;
+  row["lost_bytes"] = known ? nlohmann::json(f.lost_bytes) : nullptr;
+  row["indirect"] = known ? nlohmann::json(f.indirect) : nullptr;
+  row["indirect_bytes"] = known ? nlohmann::json(f.indirect_bytes) : nullptr;
+  return row;
+}
+
+void print_json(const profile& p, const std::vector<leak_line>& lines, const leak_sums& sums, bool known,
+                const std::string& reason) {
+  nlohmann::json head = {{"known", known},
+                         {"reason", reason},
+                         {"mode", p.meta.value("mode", nlohmann::json())},
+                         {"live", blocks_json(sums.shown.live + sums.suppressed.live,
+                                              sums.shown.live_bytes + sums.suppressed.live_bytes)}};
+  if (known) {
+    head["lost"] = blocks_json(sums.shown.lost, sums.shown.lost_bytes);
+    head["indirect"] = blocks_json(sums.shown.indirect, sums.shown.indirect_bytes);
+    head["suppressed"] = blocks_json(sums.suppressed.lost + sums.suppressed.indirect,
+                                     sums.suppressed.lost_bytes + sums.suppressed.indirect_bytes);
+  }
+  print_json_rows(head, "sites", lines.size(),
+                  [&](std::size_t index) { return row_json(p, lines[index], known); });
+}
+
+void print_summary(const profile& p, const leak_sums& sums, bool known, bool colour) {
+  const double live = sums.shown.live + sums.suppressed.live;
+  const double live_bytes = sums.shown.live_bytes + sums.suppressed.live_bytes;
+  if (!known) {
+    fmt::print("{}\n",
+               paint(fmt::format("{} live at the end", show_blocks(live, live_bytes)), style::bold, colour));
+    return;
+  }
+  std::string text = sums.shown.lost > 0
+                         ? fmt::format("lost: {}", show_blocks(sums.shown.lost, sums.shown.lost_bytes))
+                         : "nothing is lost";
+  if (sums.shown.indirect > 0)
+    text += fmt::format("; through them {}", show_blocks(sums.shown.indirect, sums.shown.indirect_bytes));
+  const double suppressed = sums.suppressed.lost + sums.suppressed.indirect;
+  if (suppressed > 0) {
+    text += fmt::format("; suppressed: {}",
+                        show_blocks(suppressed, sums.suppressed.lost_bytes + sums.suppressed.indirect_bytes));
+  }
+  text += fmt::format("; in all {} live at the end", show_blocks(live, live_bytes));
+  fmt::print("{}\n", paint(text, style::bold, colour));
+  const nlohmann::json leaks = p.meta.value("leaks", nlohmann::json::object());
+  const auto threads = leaks.find("threads");
+  if (threads != leaks.end() && threads->is_number() && threads->get<double>() > 0) {
+    print_note(
+        fmt::format("{:.0f} other thread(s) ran at the end: the blocks that they used count as reachable",
+                    threads->get<double>()));
+  }
+}
+
+// Why it is not known which blocks were reachable; empty: it is known.
+std::string reason_in(const profile& p) {
+  const auto leaks = p.meta.find("leaks");
+  if (leaks == p.meta.end() || !leaks->is_object())
+    return "the file was written by a version of tarn that did not search for lost blocks";
+  const auto known = leaks->find("known");
+  if (known != leaks->end() && known->is_boolean() && known->get<bool>()) return "";
+  const auto reason = leaks->find("reason");
+  return reason != leaks->end() && reason->is_string() && !reason->get<std::string>().empty()
+             ? reason->get<std::string>()
+             : "the file does not contain the reason";
+}
+
+}  // namespace
+
+int cmd_leaks(const std::vector<std::string>& words) {
+  CLI::App app{"Show the blocks that a program had not freed at its end, and which were lost.", "leaks"};
+  set_usage(app, "tarn leaks [OPTIONS] FILE");
+  std::string path, process;
+  std::vector<std::string> suppression_files;
+  std::size_t most = 20;
+  bool json = false, reachable = false;
+  app.add_option("file", path, "A profile that tarn profile wrote")->required()->option_text("FILE");
+  app.add_option("--suppressions", suppression_files,
+                 "File of known leaks, with lines leak:PATTERN; may be repeated")
+      ->option_text("FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--reachable", reachable, "Show reachable blocks, too");
+  add_process_option(app, process);
+  app.add_option("-n", most, "Show at most N places (20); 0: all")->option_text("N");
+  app.add_flag("--json", json, "Print JSON");
+  app.footer(leaks_footer);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  leak_suppressions suppressions;
+  for (const std::string& file : suppression_files) suppressions.add_file(file);
+  const profile p = load_for_command(path, process, profiler::profile_detail::figures);
+  const std::string reason = reason_in(p);
+  const bool known = reason.empty();
+  leak_sums sums;
+  std::vector<leak_line> lines = lines_of(p, suppressions, reachable || !known, sums);
+  const std::size_t found = lines.size();
+  if (most != 0 && lines.size() > most) lines.resize(most);
+  if (json) {
+    print_json(p, lines, sums, known, reason);
+  } else {
+    const bool colour = wants_colour(STDOUT_FILENO);
+    print_summary(p, sums, known, colour);
+    if (!lines.empty()) print_lines(p, lines, known, colour);
+    if (lines.size() < found)
+      fmt::print("{}\n",
+                 paint(fmt::format("{} of {} places (-n)", lines.size(), found), style::faint, colour));
+  }
+  if (!known) {
+    print_note(fmt::format("which of these blocks were reachable is not known: {}", reason));
+    return exit_code::refused;
+  }
+  return sums.shown.lost > 0 ? leaks_found : exit_code::success;
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// tarn merge: the profiles of several processes, or of several runs, as one file.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/launch/command_line.hpp"
+#include "cli/recording/process_choice.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/process_table.hpp"
+#include "cli/show/profile_view.hpp"
+#include "profiler/format/printable.hpp"
+#include "profiler/format/table_file.hpp"
+#include "profiler/model/store_profile.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* merge_footer =
+    "Examples:\n"
+    "  tarn profile -o build.prof -- make -j2; tarn merge build*.prof -o all.prof\n"
+    "  tarn sites all.prof                     call sites of all processes\n"
+    "  tarn sites all.prof --process cc1plus   of the processes with this name;\n"
+    "                                          flame, export and advise take it, too\n"
+    "  tarn report all.prof                    a page with a menu to select a process\n"
+    "\n"
+    "Sites are joined by file and offset, or by function and line if the file is\n"
+    "another build. Threads, and the figures of each process, stay separate. Single\n"
+    "events (for tarn replay) stay in the files of the processes.\n"
+    "Exit codes: 0 merged; 2 usage; 125 a file cannot be read, or the output cannot\n"
+    "be written.\n";
+
+constexpr std::size_t most_shown = 40;
+
+void require_other_output(const std::string& output, const std::vector<std::string>& inputs) {
+  for (const std::string& each : inputs) {
+    std::error_code error;
+    if (fs::equivalent(output, each, error)) {
+      throw cli_error(exit_code::usage, fmt::format("-o {}: this is one of the files to merge", output),
+                      "Give another file name.");
+    }
+  }
+}
+
+void store(const profiler::profile& parts, const std::string& output) {
+  std::error_code ignored;
+  const bool is_new = !fs::exists(output, ignored);
+  try {
+    profiler::table_writer file(output);
+    profiler::store_profile(file, parts);
+  } catch (const profiler::profile_error& error) {
+    if (is_new) fs::remove(output, ignored);  // an incomplete merged profile is useless
+    throw cli_error(exit_code::refused, error.what(), "Give another file name: -o FILE");
+  }
+}
+
+}  // namespace
+
+int cmd_merge(const std::vector<std::string>& words) {
+  CLI::App app{"Merge the profiles of several processes, or of several runs, into one file.", "merge"};
+  set_usage(app, "tarn merge [--json] FILE... -o OUT");
+  std::vector<std::string> inputs;
+  std::string output;
+  bool json = false;
+  app.add_option("files", inputs, "Profiles that tarn profile or tarn merge wrote")
+      ->required()
+      ->option_text("FILE...");
+  app.add_option("-o,--output", output, "The merged profile")->required()->option_text("OUT");
+  app.add_flag("--json", json, "Print the result as one JSON object");
+  app.footer(merge_footer);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  require_other_output(output, inputs);
+  const profiler::profile parts = merge_files(inputs);
+  store(parts, output);
+  const auto processes = processes_in(parts);
+  const auto sum = sum_of(processes);
+  if (json) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const auto& each : processes) {
+      rows.push_back(as_json(each));
+      rows.back().erase("file");
+    }
+    const nlohmann::json whole = {{"output", profiler::printable(output)},
+                                  {"files", inputs.size()},
+                                  {"cost_ns", sum.charged.total()},
+                                  {"cpu_ns", sum.cpu_ns},
+                                  {"processes", rows}};
+    fmt::print("{}\n", whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return exit_code::success;
+  }
+  fmt::print("{}: {:.0f} processes of {} files; memory truly cost {} of {} processor time\n{}",
+             profiler::printable(output), sum.images, inputs.size(),
+             show_value(profiler::metric_unit::nanoseconds, sum.charged.total()),
+             show_value(profiler::metric_unit::nanoseconds, sum.cpu_ns),
+             render_processes(processes, most_shown, false, terminal_width(STDOUT_FILENO)));
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

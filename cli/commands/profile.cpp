@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+// tarn profile: starts a program under the recorder, follows it and its descendants, and writes the cost of memory
+// allocation, by call path, into a file for each of them.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/commands/commands.hpp"
+#include "cli/compare/profile_proof.hpp"
+#include "cli/compare/progress_line.hpp"
+#include "cli/compare/repeat.hpp"
+#include "cli/launch/child_process.hpp"
+#include "cli/launch/command_line.hpp"
+#include "cli/launch/foreground.hpp"
+#include "cli/launch/library_search.hpp"
+#include "cli/launch/preload_check.hpp"
+#include "cli/launch/program_target.hpp"
+#include "cli/recording/attached_recording.hpp"
+#include "cli/recording/paused_profile.hpp"
+#include "cli/recording/recording_setup.hpp"
+#include "cli/recording/repeated_profile.hpp"
+#include "cli/recording/session_control.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/profile_verdict.hpp"
+#include "cli/show/text.hpp"
+#include "cli/show/tree_verdict.hpp"
+#include "profiler/collect/recording.hpp"
+#include "profiler/format/printable.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+using profiler::profile_error;
+using profiler::profile_mode;
+using profiler::recording;
+using profiler::recording_settings;
+
+constexpr const char* profile_footer =
+    "Examples:\n"
+    "  tarn profile -- ./server --port 80          sampled: adds about 5 % of time;\n"
+    "                                              writes tarn-server-PID.prof\n"
+    "  tarn profile --mode full -- ./batch in.dat  every call: exact counts, peak and\n"
+    "                                              leaks; 1.1 to 4 times the time\n"
+    "  tarn profile --mode faults -- ./go-program  only page faults; works for static\n"
+    "                                              programs and other runtimes, too\n"
+    "  tarn report tarn-server-4711.prof           write the profile as one page\n"
+    "\n"
+    "The program keeps its input, output, signals and exit status; tarn's messages go\n"
+    "to stderr. Each process that allocates much gets its own file; the others share\n"
+    "one. tarn sends no data anywhere; if DEBUGINFOD_URLS names servers, it requests\n"
+    "debugging information from them by build-id.\n"
+    "Exit codes: the program's; 125 tarn refuses; 126 not executable; 127 not found.\n"
+    "What a profile can record on this system: tarn doctor\n"
+    "Modes, privileges, method: docs/profiling.md\n";
+
+struct profile_arguments {
+  std::string mode = "sample";
+  std::string output;
+  std::string sample = "512K";
+  bool no_events = false;
+  double checkpoint = 5;
+  bool paused = false;
+  int runs = 1;
+  std::vector<std::string> debug_paths;
+  bool prove = false;
+  bool quiet = false;
+  bool json = false;
+};
+
+// If preloading is impossible, reports why as `tarn run` does, and suggests mode faults, which needs no preloading.
+[[noreturn]] void suggest_faults(const cli_error& error) {
+  if (error.code() != exit_code::refused) throw error;
+  throw cli_error(
+      error.code(), error.what(),
+      (error.advice().empty() ? "" : error.advice() + " ") +
+          std::string("Or record only its page faults: tarn profile --mode faults -- PROGRAM ARG..."));
+}
+
+struct start_request {
+  child_request child;
+  std::string allocator;  // the file of the program's malloc; empty: not known
+};
+
+start_request prepare(const std::vector<std::string>& words, profile_mode mode) {
+  start_request request;
+  request.child.arguments = words;
+  request.child.variables = environment::current();
+  if (mode == profile_mode::faults) {
+    request.child.path = locate_program(words.front(), request.child.variables);
+    return request;
+  }
+  try {
+    const std::string library = find_recorder();
+    const program_target target = find_program(words.front(), request.child.variables);
+    request.child.path = target.path;
+    if (!target.programs.empty()) {
+      const loader_trace trace = trace_program(target.programs.back(), request.child.variables);
+      request.allocator = malloc_provider(target.programs.back(), trace).value_or("");
+    }
+    request.child.variables.prepend_preload(library);
+    request.child.variables.unset("TARN_RECORDER");
+    require_preload_in_use(target, library, "tarn's recorder", request.child.variables);
+  } catch (const resource_error&) {
+    throw;
+  } catch (const cli_error& error) {
+    suggest_faults(error);
+  }
+  return request;
+}
+
+foreground_result follow(recording& record, const child_request& request, bool quiet, std::string& failure) {
+  progress_line line(!quiet && isatty(STDERR_FILENO) == 1);
+  double next_line = monotonic_seconds() + seconds_between_progress;
+  foreground_look each;
+  each.interval_seconds = busy_seconds;
+  bool started = false;
+  std::optional<session_control> control;
+  each.look = [&](pid_t program) {
+    if (!failure.empty()) return;
+    try {
+      if (!std::exchange(started, true)) {
+        record.program_started(static_cast<std::uint32_t>(program));
+        control.emplace(program);
+      }
+      control->serve([&](const nlohmann::json& question) -> nlohmann::json {
+        if (question.value("verb", "") == "dump") return dump_answer(record, question.value("pid", 0));
+        return already_recorded(program);
+      });
+      const bool much = record.drain();
+      each.interval_seconds = much ? busy_seconds : std::min(idle_seconds, 2 * each.interval_seconds);
+      if (monotonic_seconds() < next_line) return;
+      next_line = monotonic_seconds() + seconds_between_progress;
+      line.show(record.status_line());
+    } catch (const std::exception& error) {
+      failure = error.what();  // the program goes on without being recorded
+    }
+  };
+  each.ended = [&](int wait_status) {
+    if (!failure.empty()) return;
+    try {
+      record.program_ended(wait_status);
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+  };
+  return run_in_foreground(request, &each);
+}
+
+// Processor time of the program and of all descendants that were waited for, recorded or not.
+double cpu_ns_of(const foreground_result& result) {
+  const auto ns = [](const timeval& time) {
+    return 1e9 * static_cast<double>(time.tv_sec) + 1e3 * static_cast<double>(time.tv_usec);
+  };
+  return ns(result.usage.ru_utime) + ns(result.usage.ru_stime);
+}
+
+void add_end(nlohmann::json& summary, const foreground_result& result) {
+  const int wait_status = result.wait_status;
+  summary["exit_status"] = WIFEXITED(wait_status) ? nlohmann::json(WEXITSTATUS(wait_status)) : nullptr;
+  summary["signal"] = WIFSIGNALED(wait_status) ? nlohmann::json(WTERMSIG(wait_status)) : nullptr;
+  summary["tree"]["system_cpu_ns"] = cpu_ns_of(result);
+}
+
+// Progress is shown, as a debuginfod server may take a while.
+profiler::symbol_settings symbol_settings_of(const profile_arguments& arguments) {
+  profiler::symbol_settings settings;
+  settings.debug_paths = arguments.debug_paths;
+  const bool is_shown = !arguments.quiet && !arguments.json && isatty(STDERR_FILENO) == 1;
+  settings.progress = [line = std::make_shared<progress_line>(is_shown)](const std::string& text) {
+    text.empty() ? line->clear() : line->show(text);
+  };
+  return settings;
+}
+
+void declare_recording_options(CLI::App& app, profile_arguments& arguments) {
+  app.add_option("-m,--mode", arguments.mode,
+                 "sample (the default), full (every call) or faults (only page faults)")
+      ->check(CLI::IsMember({"sample", "full", "faults"}))
+      ->option_text("MODE");
+  app.add_option("-o,--output", arguments.output,
+                 "Name of the profile; for child processes, their ids are added")
+      ->take_last()
+      ->option_text("FILE");
+  app.add_option("-n", arguments.runs,
+                 "Record the command this often (1), to FILE-1.prof and so on; tarn diff needs several "
+                 "recordings")
+      ->check(CLI::Range(1, 200))
+      ->take_last()
+      ->option_text("RUNS");
+  app.add_option("--sample", arguments.sample, "Mode sample: average number of bytes between samples (512K)")
+      ->option_text("SIZE");
+  app.add_option("--checkpoint", arguments.checkpoint, "Seconds between updates of the file (5)")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->option_text("SECONDS");
+  app.add_option("--debug-path", arguments.debug_paths,
+                 "Folder with debugging information of stripped files, laid out like /usr/lib/debug; may be "
+                 "repeated")
+      ->option_text("FOLDER");
+  app.add_flag("--no-events", arguments.no_events,
+               "Omit single events: the file is smaller, and replay is impossible");
+}
+
+void declare_options(CLI::App& app, profile_arguments& arguments) {
+  set_usage(app, "tarn profile [OPTIONS] -- PROGRAM ARG...");
+  declare_recording_options(app, arguments);
+  CLI::Option* paused =
+      app.add_flag("--paused", arguments.paused,
+                   "Start the program without recording it; 'tarn attach PID' begins a recording, 'tarn "
+                   "detach PID' ends it. Not with --prove");
+  CLI::Option* prove = app.add_flag("--prove", arguments.prove,
+                                    "Then run tarn prove on the profile. Not with --paused or --json")
+                           ->excludes(paused);
+  app.add_flag("-q,--quiet", arguments.quiet, "Print neither progress nor a summary");
+  app.add_flag("--json", arguments.json, "Print the summary as one JSON object on stderr")->excludes(prove);
+  app.footer(profile_footer);
+}
+
+recording_settings settings_of(const profile_arguments& arguments) {
+  recording_settings settings;
+  settings.mode = mode_of(arguments.mode);
+  settings.output = arguments.output;
+  settings.keep_events = !arguments.no_events;
+  settings.checkpoint_seconds = arguments.checkpoint;
+  settings.symbols = symbol_settings_of(arguments);
+  settings.sample_bytes = sample_bytes_of(arguments.sample);
+  return settings;
+}
+
+void tell_result(const recording& record, const profile_arguments& arguments,
+                 const foreground_result& result) {
+  if (arguments.json) {
+    nlohmann::json summary = summary_of(record);
+    add_end(summary, result);
+    fmt::print(stderr, "{}\n", summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  if (!arguments.quiet) {
+    if (is_tree(record)) {
+      print_tree_verdict(record, cpu_ns_of(result));
+    } else if (record.main_profile() != nullptr) {
+      print_verdict(*record.main_profile());
+    }
+    tell_files(record);
+  }
+  if (record.main_profile() == nullptr) {
+    print_note(
+        "the program was not recorded: it ended before its first allocation, removed the "
+        "recorder's environment variables, or has limits (ulimit -f, -v) that are too low for the "
+        "recorder's memory");
+  }
+}
+
+struct recorded_run {
+  foreground_result result;
+  std::string failure;                       // why the recording ended early; empty: it did not
+  std::optional<recorded_profile> provable;  // with --prove
+};
+
+recorded_run record_program(const recording_settings& settings, child_request& request,
+                            const profile_arguments& arguments) {
+  recorded_run run;
+  try {
+    recording record(settings);
+    if (settings.mode != profile_mode::faults) {
+      request.variables.set(profiler::session_variable, record.place());
+    } else if (!record.faults().is_open()) {
+      throw cli_error(exit_code::refused, record.faults().refusal(),
+                      "What works on this system: tarn doctor");
+    }
+    run.result = follow(record, request, arguments.quiet || arguments.json, run.failure);
+    record.finish();
+    tell_result(record, arguments, run.result);
+    if (arguments.prove && run.failure.empty()) run.provable = main_file(record);
+  } catch (const profile_error& error) {
+    throw cli_error(exit_code::refused, error.what());
+  }
+  return run;
+}
+
+}  // namespace
+
+int cmd_profile(const std::vector<std::string>& words) {
+  const command_line line = split_command_line(
+      words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint", "--debug-path", "-n"});
+  CLI::App app{"Record what memory allocation costs a program, and at which call sites.", "profile"};
+  profile_arguments arguments;
+  declare_options(app, arguments);
+  if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
+  require_program(line, "profile", exit_code::refused);
+  if (arguments.runs > 1) {
+    if (arguments.paused || arguments.prove)
+      throw cli_error(exit_code::refused, "-n cannot be used with --paused or --prove",
+                      "Omit -n, or the other option.");
+    profile_repeatedly(line, arguments.runs, arguments.output, !arguments.quiet && !arguments.json);
+  }
+  recording_settings settings = settings_of(arguments);
+  if (arguments.paused) return profile_paused(line.program, settings, arguments.quiet, arguments.json);
+  start_request request = prepare(line.program, settings.mode);
+  settings.command = describe_start(request.child.path, line.program);
+  if (arguments.prove) require_provable(*settings.command);
+  std::vector<std::string> notes;
+  settings.prices = find_prices(request.allocator, notes);
+  settings.meta = describe_place(notes);
+  settings.meta["arguments"] = line.program;
+  const recorded_run run = record_program(settings, request.child, arguments);
+  if (!run.failure.empty()) print_note(fmt::format("the recording ended early: {}", run.failure));
+  if (run.provable) prove_recorded(*run.provable, arguments.quiet);
+  end_like(run.result.wait_status);
+}
+
+}  // namespace tarn::cli

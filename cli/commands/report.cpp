@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// tarn report: a profile as one HTML file that needs no network.
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/launch/command_line.hpp"
+#include "cli/recording/process_choice.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/output_file.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/analyze/advice.hpp"
+#include "profiler/format/printable.hpp"
+#include "profiler/model/profile.hpp"
+#include "profiler/report/report_file.hpp"
+#include "profiler/report/source_lines.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* report_footer =
+    "Examples:\n"
+    "  tarn report tarn-server-4711.prof      write tarn-server-4711.html beside it\n"
+    "  tarn report tarn-server-4711.prof -o report.html\n"
+    "  tarn report build*.prof -o build.html  several processes, and a menu of them\n"
+    "\n"
+    "The page is one file and needs no network. It contains names of functions and\n"
+    "files, source lines where they are found, and the program's arguments: read it\n"
+    "before you pass it on.\n";
+
+struct report_arguments {
+  std::vector<std::string> profiles;
+  std::string output;
+  bool json = false;
+  bool no_source = false;
+};
+
+// NAME.html beside the profile. An existing file is overwritten only if it is a report.
+std::string usual_output(const std::string& profile) {
+  std::string path = std::filesystem::path(profile).replace_extension(".html").string();
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return path;
+  std::string beginning(256, '\0');
+  file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  beginning.resize(static_cast<std::size_t>(file.gcount()));
+  if (beginning.empty() || profiler::begins_like_report(beginning)) return path;
+  throw cli_error(exit_code::usage, fmt::format("{} exists and is not a report of tarn", path),
+                  "Give another name, or this name to overwrite it: -o FILE");
+}
+
+void tell(const report_arguments& arguments, const profiler::report_file& made, const std::string& damage) {
+  if (arguments.json) {
+    const nlohmann::json outcome = {{"report", arguments.output},
+                                    {"bytes", made.html.size()},
+                                    {"sites", made.all_sites},
+                                    {"named_sites", made.named_sites},
+                                    {"damage", damage}};
+    fmt::print("{}\n", outcome.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  if (!damage.empty())
+    print_note(fmt::format("the profile is damaged: {}; the report contains what could be read", damage));
+  fmt::print("{}: {}, {} of {} call sites named one by one. Open it in a browser.\n",
+             profiler::printable(arguments.output), show_bytes(static_cast<double>(made.html.size())).text,
+             made.named_sites, made.all_sites);
+}
+
+}  // namespace
+
+int cmd_report(const std::vector<std::string>& words) {
+  report_arguments arguments;
+  CLI::App app{"Write a profile as one HTML file that needs no network.", "report"};
+  set_usage(app, "tarn report [-o FILE] [--no-source] [--json] PROFILE...");
+  app.add_option("profiles", arguments.profiles, "Profiles of tarn profile or tarn merge; several are merged")
+      ->required()
+      ->option_text("PROFILE...");
+  app.add_option("-o,--output", arguments.output, "Name of the page (PROFILE with .html); -: standard output")
+      ->option_text("FILE");
+  app.add_flag("--no-source", arguments.no_source,
+               "Omit the source lines of each site, which are read from this system's files");
+  app.add_flag("--json", arguments.json, "Print the file's name and size as one JSON object");
+  app.footer(report_footer);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (arguments.profiles.size() > 1 && arguments.output.empty()) {
+    throw cli_error(exit_code::usage, "several profiles are given, but no name for the page",
+                    "Give it: -o FILE");
+  }
+  if (arguments.json && arguments.output == "-") {
+    throw cli_error(exit_code::usage, "--json and -o - cannot both go to standard output",
+                    "Give a file name for the page: -o FILE");
+  }
+  // Loaded before the output is opened, so that an unreadable profile changes no file.
+  const profiler::profile loaded = arguments.profiles.size() > 1
+                                       ? merge_files(arguments.profiles)
+                                       : profiler::load_parts(arguments.profiles.front());
+  if (arguments.output.empty()) arguments.output = usual_output(arguments.profiles.front());
+  output_file output("-o", arguments.output);
+  profiler::report_size size;
+  if (!arguments.no_source) size.most_source_bytes = profiler::source_limits().most_bytes;
+  const profiler::report_file made = loaded.processes.empty()
+                                         ? profiler::render_report(loaded, profiler::advise(loaded), size)
+                                         : profiler::render_report_of_processes(loaded, size);
+  output.write(made.html);
+  if (arguments.output != "-") tell(arguments, made, loaded.damage);
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+// tarn rss: what the resident memory of a whole process consisted of: malloc's blocks by site, memory that malloc
+// kept, the program's own mappings, files, stacks and others; the parts add up to the whole.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/commands/commands.hpp"
+#include "cli/launch/command_line.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/profile_view.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/analyze/memory_kinds.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+using profiler::memory_kind;
+using profiler::memory_kinds;
+using profiler::memory_row;
+using profiler::metric_unit;
+using profiler::placed_memory;
+using profiler::profile;
+
+constexpr const char* rss_footer =
+    "Examples:\n"
+    "  tarn rss server.tarn              at the reading with the most memory\n"
+    "  tarn rss --at end -n 10 x.prof    at the last reading, ten parts of each kind\n"
+    "  tarn rss --over-time x.prof       one row per reading\n"
+    "\n"
+    "Resident memory is the kernel's count for the process (VmRSS). The parts add up\n"
+    "to it; the peak is the kernel's own figure.\n"
+    "Exit codes: 0 shown; 2 usage; 125 the file cannot be read, or has no readings.\n";
+
+std::string show(double bytes) { return show_value(metric_unit::bytes, bytes); }
+
+std::string margin(double variance, double bytes) {
+  const double half = profiler::margin_of(variance);
+  return half < 0.005 * bytes || half < 1 ? "" : fmt::format(" ± {}", show(half));
+}
+
+double peak_of(const profile& p) {
+  double peak = 0;
+  const auto told = p.meta.find("peak_resident_bytes");
+  if (told != p.meta.end() && told->is_number()) peak = told->get<double>();
+  for (const auto& row : p.counters) peak = std::max(peak, row.resident_bytes);
+  return peak;
+}
+
+bool is_peak_exact(const profile& p) {
+  const auto told = p.meta.find("peak_resident_exact");
+  return told != p.meta.end() && told->is_boolean() && told->get<bool>();
+}
+
+void print_split(const profile& p, const memory_row& row, std::size_t most, bool colour) {
+  fmt::print("{}\n", paint(fmt::format("resident {} at {}; {} {} at the peak", show(row.resident_bytes),
+                                       show_value(metric_unit::nanoseconds, static_cast<double>(row.time_ns)),
+                                       is_peak_exact(p) ? "exactly" : "at least", show(peak_of(p))),
+                           style::bold, colour));
+  // The columns other than the name.
+  constexpr std::size_t other_columns = 12 + 10 + 2 + 11;
+  const std::size_t terminal = terminal_width(STDOUT_FILENO);
+  const std::size_t left =
+      terminal == 0 ? 0 : std::max<std::size_t>(terminal, other_columns + 30) - other_columns;
+  for (const memory_kind& kind : memory_kinds) {
+    const double bytes = row.*kind.member;
+    if (bytes <= 0) continue;
+    const std::string error = kind.member == &memory_row::live ? margin(row.live_variance, bytes) : "";
+    fmt::print("{}  {}  {}{}\n", pad_left(show(bytes), 10), pad_left(show_percent(bytes, row.sum()), 7),
+               paint(kind.text, style::bold, colour), error);
+    const std::vector<placed_memory> parts = placed_parts(p, row, kind);
+    for (std::size_t index = 0; index < parts.size() && index < most; ++index) {
+      fmt::print("{}{}  {}{}\n", std::string(12, ' '), pad_left(show(parts[index].bytes), 10),
+                 show_frame(parts[index].where, left), margin(parts[index].variance, parts[index].bytes));
+    }
+  }
+  fmt::print("{}  {}  sum of all mappings\n", pad_left(show(row.sum()), 10), pad_left("100.0 %", 7));
+}
+
+void print_over_time(const profile& p, bool colour) {
+  std::vector<std::vector<std::string>> cells(1);
+  cells[0] = {"time", "resident"};
+  for (const memory_kind& kind : memory_kinds) cells[0].emplace_back(kind.name);
+  for (const memory_row& row : p.memory.rows) {
+    auto& line = cells.emplace_back();
+    line.push_back(show_value(metric_unit::nanoseconds, static_cast<double>(row.time_ns)));
+    line.push_back(show(row.resident_bytes));
+    for (const memory_kind& kind : memory_kinds) line.push_back(show(row.*kind.member));
+  }
+  std::vector<std::size_t> widths, by_priority;
+  for (std::size_t column = 0; column < cells[0].size(); ++column) {
+    std::size_t widest = 0;
+    for (const auto& line : cells) widest = std::max(widest, line[column].size());
+    widths.push_back(widest + 2);
+    by_priority.push_back(column);
+  }
+  const std::vector<bool> stays = fitting_columns(widths, by_priority, terminal_width(STDOUT_FILENO));
+  for (std::size_t index = 0; index < cells.size(); ++index) {
+    std::string text;
+    for (std::size_t column = 0; column < widths.size(); ++column) {
+      if (stays[column]) text += pad_left(cells[index][column], widths[column]);
+    }
+    fmt::print("{}\n", index == 0 ? paint(text, style::bold, colour) : text);
+  }
+  const std::string left_out = join(columns_without_room(cells[0], stays), ", ");
+  if (!left_out.empty())
+    fmt::print("{}\n",
+               paint(fmt::format("no room for {} (--json, or | less -S)", left_out), style::faint, colour));
+}
+
+nlohmann::json row_json(const memory_row& row) {
+  nlohmann::json one = {{"time_ns", row.time_ns},
+                        {"resident_bytes", row.resident_bytes},
+                        {"sum", row.sum()},
+                        {"live_margin", profiler::margin_of(row.live_variance)}};
+  for (const memory_kind& kind : memory_kinds) one[kind.name] = row.*kind.member;
+  return one;
+}
+
+void print_json(const profile& p, const memory_row& row, std::size_t most) {
+  nlohmann::json all = {{"peak_resident_bytes", peak_of(p)}, {"peak_exact", is_peak_exact(p)}};
+  all["at"] = row_json(row);
+  all["parts"] = nlohmann::json::object();
+  for (const memory_kind& kind : memory_kinds) {
+    nlohmann::json parts = nlohmann::json::array();
+    for (const placed_memory& part : placed_parts(p, row, kind)) {
+      if (parts.size() == most) break;
+      parts.push_back({{"name", show_frame(part.where, 0)},
+                       {"bytes", part.bytes},
+                       {"margin", profiler::margin_of(part.variance)}});
+    }
+    if (!parts.empty()) all["parts"][kind.name] = std::move(parts);
+  }
+  all["over_time"] = nlohmann::json::array();
+  for (const memory_row& each : p.memory.rows) all["over_time"].push_back(row_json(each));
+  fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void require_memory(const profile& p, const std::string& path) {
+  if (!p.memory.rows.empty()) return;
+  const std::string problem = path + ": it does not contain what the resident memory consisted of";
+  if (p.meta.contains("processes")) {
+    throw cli_error(
+        exit_code::refused, problem,
+        "It is a merged profile. Its processes had their peaks at different times and count shared "
+        "pages several times, so their parts cannot be added. Use tarn rss with the file of one "
+        "process.");
+  }
+  throw cli_error(exit_code::refused, problem,
+                  "The program ended at once, or tarn was not allowed to read its /proc/PID/smaps. Record it "
+                  "again, as the program's user.");
+}
+
+}  // namespace
+
+int cmd_rss(const std::vector<std::string>& words) {
+  CLI::App app{"Show what the resident memory of a process consisted of.", "rss"};
+  set_usage(app, "tarn rss [OPTIONS] FILE");
+  std::string path, at = "peak";
+  std::size_t most = 5;
+  bool json = false, over_time = false;
+  app.add_option("file", path, "A profile that tarn profile wrote, of one process")
+      ->required()
+      ->option_text("FILE");
+  app.add_option("--at", at, "Time: peak (the reading with the most memory) or end (the last one)")
+      ->check(CLI::IsMember({"peak", "end"}))
+      ->option_text("WHEN");
+  app.add_flag("--over-time", over_time, "Show one row per reading");
+  app.add_option("-n", most, "Show at most N sites or files of each kind (5); 0: all")->option_text("N");
+  app.add_flag("--json", json, "Print JSON");
+  app.footer(rss_footer);
+  if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
+  if (most == 0) most = SIZE_MAX;
+  const profile p = load_for_command(path, profiler::profile_detail::figures);
+  require_memory(p, path);
+  const memory_row& row = at == "end" ? p.memory.rows.back() : *p.memory.highest();
+  if (json) {
+    print_json(p, row, most);
+  } else if (over_time) {
+    print_over_time(p, wants_colour(STDOUT_FILENO));
+  } else {
+    print_split(p, row, most, wants_colour(STDOUT_FILENO));
+  }
+  return exit_code::success;
+}
+
+}  // namespace tarn::cli

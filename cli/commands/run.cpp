@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// tarn run: starts a program on tarn, after making sure that it will really use it.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/launch/child_process.hpp"
+#include "cli/launch/command_line.hpp"
+#include "cli/launch/exit_statistics.hpp"
+#include "cli/launch/foreground.hpp"
+#include "cli/launch/library_search.hpp"
+#include "cli/launch/preload_check.hpp"
+#include "cli/launch/program_target.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* run_footer =
+    "Examples:\n"
+    "  tarn run -- python3 script.py    start it on tarn; exit status is its own\n"
+    "  tarn run --stats -- make -j2     print time, memory and page faults at the end\n"
+    "  tarn run --json -- ./server      the same figures as one JSON object on stderr\n"
+    "\n"
+    "Refuses with a reason if tarn would have no effect: static, setuid, setgid and\n"
+    "foreign programs, programs with a malloc of their own or with a sanitizer.\n"
+    "Exit codes: the program's; 125 tarn refuses; 126 not executable; 127 not found.\n";
+
+// Replaces this process: the program gets its signals, terminal and parent as if started directly.
+[[noreturn]] void replace_by(const program_target& target, const std::vector<std::string>& words,
+                             environment variables) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const std::vector<char*> pointers = variables.pointers();
+  std::fflush(nullptr);
+  execve(target.path.c_str(), arguments.data(), pointers.data());
+  const int error = errno;
+  throw cli_error(
+      error == ENOENT ? exit_code::not_found : exit_code::not_executable,
+      fmt::format("cannot start {}: {}", target.path, std::strerror(error)),
+      error == E2BIG ? "The arguments and the environment together are too long; shorten one of them." : "");
+}
+
+nlohmann::json figures_as_json(const std::vector<std::string>& words, const foreground_result& result,
+                               const exit_statistics& statistics) {
+  nlohmann::json figures = {
+      {"program", words},
+      {"exit_status",
+       WIFEXITED(result.wait_status) ? nlohmann::json(WEXITSTATUS(result.wait_status)) : nullptr},
+      {"signal", WIFSIGNALED(result.wait_status) ? nlohmann::json(WTERMSIG(result.wait_status)) : nullptr},
+      {"wall_seconds", result.wall_seconds},
+      {"user_seconds", seconds_of(result.usage.ru_utime)},
+      {"system_seconds", seconds_of(result.usage.ru_stime)},
+      {"peak_rss_bytes", result.usage.ru_maxrss * 1024},
+      {"minor_faults", result.usage.ru_minflt},
+      {"major_faults", result.usage.ru_majflt},
+      {"returned_bytes", statistics.processes > 0 ? nlohmann::json(statistics.returned) : nullptr},
+      {"processes_reporting", statistics.processes}};
+  return figures;
+}
+
+void print_figures(const foreground_result& result, const exit_statistics& statistics) {
+  std::string returned = "not reported (the program ended without running exit handlers)";
+  if (statistics.processes > 0) {
+    returned = fmt::format("{} by {} process{}", show_bytes(static_cast<double>(statistics.returned)).text,
+                           statistics.processes, statistics.processes == 1 ? "" : "es");
+  }
+  const bool colour = wants_colour(STDERR_FILENO);
+  const auto line = [colour](const char* label, const std::string& value) {
+    fmt::print(stderr, "  {}  {}\n", paint(pad_right(label, 12), style::faint, colour), value);
+  };
+  fmt::print(stderr, "tarn: {}\n", format_exit(result.wait_status));
+  line("wall", show_seconds(result.wall_seconds).text);
+  line("user", show_seconds(seconds_of(result.usage.ru_utime)).text);
+  line("system", show_seconds(seconds_of(result.usage.ru_stime)).text);
+  line("peak RSS", show_bytes(static_cast<double>(result.usage.ru_maxrss) * 1024).text);
+  line("page faults", fmt::format("{} minor, {} major", result.usage.ru_minflt, result.usage.ru_majflt));
+  line("returned", returned);
+}
+
+int run_with_statistics(const program_target& target, const std::vector<std::string>& words,
+                        environment variables, bool json) {
+  if (variables.get("TARN_STATS")) {
+    print_note("--stats replaces TARN_STATS for this run");
+  }
+  foreground_result result;
+  {
+    const statistics_file file;
+    variables.set("TARN_STATS", file.path());
+    child_request request;
+    request.path = target.path;
+    request.arguments = words;
+    request.variables = std::move(variables);
+    result = run_in_foreground(request);
+    const exit_statistics statistics = read_exit_statistics(file.path());
+    if (json) {
+      const nlohmann::json object = figures_as_json(words, result, statistics);
+      fmt::print(stderr, "{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else {
+      print_figures(result, statistics);
+    }
+  }
+  end_like(result.wait_status);
+}
+
+}  // namespace
+
+int cmd_run(const std::vector<std::string>& words) {
+  const command_line line = split_command_line(words, {});
+  CLI::App app{"Start a program on tarn.", "run"};
+  bool statistics = false;
+  bool json = false;
+  set_usage(app, "tarn run [--stats] [--json] -- PROGRAM ARG...");
+  app.add_flag("-s,--stats", statistics, "Print time, peak memory and page faults on stderr at the end");
+  app.add_flag("--json", json, "Print the same figures as one JSON object on stderr");
+  app.footer(run_footer);
+  if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
+  require_program(line, "run", exit_code::refused);
+
+  environment variables = environment::current();
+  const std::string library = find_tarn_library();
+  const program_target target = find_program(line.program.front(), variables);
+  variables.prepend_preload(library);
+  // A variable for this command only; the library would warn about an unknown option.
+  variables.unset("TARN_LIBRARY");
+  require_preload_in_use(target, library, "tarn", variables);
+  if (statistics || json) return run_with_statistics(target, line.program, std::move(variables), json);
+  replace_by(target, line.program, std::move(variables));
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT
+// tarn top: the cost of memory allocation of a running program, by place: as a view of the whole terminal, or as
+// rows.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "cli/commands/commands.hpp"
+#include "cli/cost/cost_watch.hpp"
+#include "cli/cost/cost_worker.hpp"
+#include "cli/cost/memory_prices.hpp"
+#include "cli/launch/child_process.hpp"
+#include "cli/launch/command_line.hpp"
+#include "cli/launch/library_search.hpp"
+#include "cli/recording/live_source.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/live_view.hpp"
+#include "cli/show/output_file.hpp"
+#include "cli/show/profile_view.hpp"
+#include "cli/show/terminal.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/format/printable.hpp"
+#include "profiler/model/store_profile.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* top_footer =
+    "Examples:\n"
+    "  tarn top -- ./server --port 80    start it under tarn profile; show figures\n"
+    "  tarn top 4711                     a process started under tarn profile; of any\n"
+    "                                    other process, only its page faults\n"
+    "  tarn top --once 4711              print one row, for scripts\n"
+    "\n"
+    "To a pipe it prints a row per update.\n"
+    "Keys: c cost, h hidden, f faults, a allocations, b bytes, l live bytes: sort by\n"
+    "it; space: freeze; m: figures since now, again m: per update; w: write a profile\n"
+    "for tarn report; q: quit; ^Z: suspend.\n"
+    "Exit codes: the program's; 0 for a process; 2 usage; 125 tarn refuses;\n"
+    "126 not executable; 127 not found.\n";
+
+constexpr double seconds_between_keys = 0.05;
+constexpr double least_interval = 0.2;
+constexpr int lines_per_heading = 20;
+
+struct top_arguments {
+  double interval = 1;
+  double duration = 0;
+  std::string output;
+  std::string profile_file;
+  std::string mode = "sample";
+  bool once = false;
+  bool json = false;
+};
+
+// The program, started by `tarn profile` in a process of its own, so that drawing never delays the recording.
+class profiled_program {
+ public:
+  profiled_program(const std::vector<std::string>& words, const top_arguments& arguments) {
+    keeps_file_ = !arguments.profile_file.empty();
+    folder_ = make_folder();
+    path_ = keeps_file_ ? arguments.profile_file : folder_ + "/profile";
+    child_request request;
+    request.path = own_executable();
+    request.arguments = {"tarn",
+                         "profile",
+                         "-q",
+                         "--mode",
+                         arguments.mode,
+                         "--no-events",
+                         "--checkpoint",
+                         fmt::format("{:.3f}", arguments.interval),
+                         "-o",
+                         path_,
+                         "--"};
+    request.arguments.insert(request.arguments.end(), words.begin(), words.end());
+    request.variables = environment::current();
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int output = open(arguments.output.empty() ? "/dev/null" : arguments.output.c_str(),
+                            O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (output < 0)
+      throw cli_error(exit_code::usage,
+                      fmt::format("--output {}: it cannot be written to", arguments.output));
+    request.standard_input = nothing;
+    request.standard_output = output;
+    // `tarn profile` reports on stderr why a program cannot start. On the screen that would be overwritten, so it
+    // goes to a file.
+    errors_path_ = folder_ + "/errors";
+    const int errors = open(errors_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    request.standard_error = arguments.output.empty() ? errors : output;
+    request.own_group = true;  // ^C is a key of the view and must not reach the program
+    const held_signals signals{};
+    child_ = start_child(request, signals.before());
+    for (const int each : {nothing, output, errors}) {
+      if (each >= 0) close(each);
+    }
+  }
+  ~profiled_program() {
+    if (!ended()) {
+      kill(-child_, SIGTERM);
+      const double give_up = monotonic_seconds() + 5;
+      while (!ended() && monotonic_seconds() < give_up) usleep(20000);
+      if (!ended()) kill(-child_, SIGKILL);
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  profiled_program(const profiled_program&) = delete;
+  profiled_program& operator=(const profiled_program&) = delete;
+
+  bool ended() {
+    if (!status_) {
+      int status = 0;
+      if (waitpid(child_, &status, WNOHANG) == child_) status_ = status;
+    }
+    return status_.has_value();
+  }
+  int status() const { return status_.value_or(0); }
+  const std::string& path() const { return path_; }
+  // The last part of the program's standard error, if it was kept.
+  std::string errors() const {
+    std::string text;
+    if (std::FILE* file = std::fopen(errors_path_.c_str(), "r")) {
+      char buffer[2000];
+      text.assign(buffer, std::fread(buffer, 1, sizeof buffer, file));
+      std::fclose(file);
+    }
+    return text;
+  }
+
+ private:
+  // A directory that only this user can read and write.
+  static std::string make_folder() {
+    std::string path = "/tmp/tarn-top-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr)
+      throw cli_error(exit_code::refused,
+                      fmt::format("cannot make a folder in /tmp: {}", std::strerror(errno)),
+                      "Make room in /tmp, or mount it writable.");
+    return path;
+  }
+
+  std::string folder_;
+  std::string path_;
+  std::string errors_path_;
+  bool keeps_file_ = false;
+  pid_t child_ = 0;
+  std::optional<int> status_;
+};
+
+// The state of the view, and the keys that change it.
+class top_state {
+ public:
+  explicit top_state(std::string title) : title_(std::move(title)) {}
+
+  void add(profiler::profile&& p) {
+    ++snapshots_;
+    previous_ = std::move(latest_);
+    latest_ = std::make_unique<profiler::profile>(std::move(p));
+    if (!frozen_) refresh();
+  }
+  bool has_figures() const { return latest_ != nullptr; }
+  int snapshots() const { return snapshots_; }
+  const live_rates& rates() const { return rates_; }
+  const std::vector<live_place>& places() const { return places_; }
+  double seconds() const {
+    return latest_ && latest_->meta.is_object() ? latest_->meta.value("duration_ns", 0.0) * 1e-9 : 0;
+  }
+
+  // False: quit.
+  bool take_key(char key) {
+    constexpr std::pair<char, live_order> orders[] = {
+        {'c', live_order::cost},        {'h', live_order::hidden}, {'f', live_order::faults},
+        {'a', live_order::allocations}, {'b', live_order::bytes},  {'l', live_order::live}};
+    for (const auto& [letter, order] : orders) {
+      if (key == letter) order_ = order;
+    }
+    message_.clear();
+    if (key == ' ') frozen_ = !frozen_;
+    if (key == 'm') toggle_mark();
+    if (key == 'w') write();
+    if (has_figures() && !(frozen_ && key == ' ')) refresh();
+    return key != 'q' && key != 3;  // ^C
+  }
+
+  std::string render(int rows, std::size_t width, bool colour) const {
+    const std::string standing = fmt::format("  {:.0f} s{}{}", seconds(), frozen_ ? "  frozen" : "",
+                                             marked_ ? "  since the mark" : "");
+    const std::size_t left = width > standing.size() + 20 ? width - standing.size() : 20;
+    std::string text =
+        paint(cut_to_width("tarn top  " + title_, left) + standing, style::bold, colour) + "\n";
+    if (!has_figures()) return text + "waiting for the program's first allocations ...\n" + help(width);
+    text += render_rates(rates_, width, colour);
+    const int most = std::max(1, rows - 6);
+    text += "\n" + render_places(places_, static_cast<std::size_t>(most), order_, width, colour);
+    return text + (message_.empty() ? help(width) : cut_to_width(message_, width));
+  }
+
+ private:
+  static std::string help(std::size_t width) {
+    const std::string all =
+        "sort: c cost  h hidden  f faults  a allocations  b bytes  l live   space freeze  m mark  w write  q quit";
+    return all.size() <= width ? all : "sort: c h f a b l   space freeze  m mark  w write  q quit";
+  }
+
+  void refresh() {
+    const profiler::profile none;
+    const profiler::profile& before = marked_ ? *marked_ : (previous_ ? *previous_ : none);
+    rates_ = rates_between(before, *latest_);
+    places_ = places_between(before, *latest_, order_);
+  }
+
+  void toggle_mark() {
+    if (marked_ || !latest_) {
+      marked_.reset();
+    } else {
+      marked_ = std::make_unique<profiler::profile>(*latest_);
+    }
+  }
+
+  void write() {
+    if (!latest_) return;
+    const std::string path = fmt::format("tarn-top-{}-{:.0f}s.prof", getpid(), seconds());
+    try {
+      profiler::table_writer file(path);
+      profiler::store_profile(file, *latest_);
+      message_ = fmt::format("written: {}   tarn report {}", path, path);
+    } catch (const profiler::profile_error& error) {
+      message_ = error.what();
+    }
+  }
+
+  std::string title_;
+  std::string message_;
+  std::unique_ptr<profiler::profile> previous_;
+  std::unique_ptr<profiler::profile> latest_;
+  std::unique_ptr<profiler::profile> marked_;
+  live_rates rates_;
+  std::vector<live_place> places_;
+  live_order order_ = live_order::cost;
+  bool frozen_ = false;
+  int snapshots_ = 0;
+};
+
+// Draws, or prints rows, until `over` says that the program has ended. Returns the signal that ended it earlier, 0
+// if none: the caller cleans up before this process ends by that signal.
+template <class Over>
+int follow(live_source& source, top_state& state, const top_arguments& arguments, Over over) {
+  const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  const timespec pause = to_timespec(seconds_between_keys);
+  const bool drawn = terminal::is_there() && !arguments.once && !arguments.json;
+  std::unique_ptr<terminal> screen = drawn ? std::make_unique<terminal>() : nullptr;
+  const bool colour = wants_colour(STDOUT_FILENO);
+  const auto draw = [&] {
+    screen->draw(state.render(screen->rows(), static_cast<std::size_t>(screen->columns()), colour));
+  };
+  const double begin = monotonic_seconds();
+  double next_look = begin;
+  int lines = 0;
+  bool last = false;
+  if (drawn) draw();
+  while (true) {
+    bool changed = false;
+    if (monotonic_seconds() >= next_look || last) {
+      next_look = monotonic_seconds() + arguments.interval;
+      if (auto p = source.next()) {
+        state.add(std::move(*p));
+        changed = true;
+      }
+    }
+    if (drawn) {
+      while (const auto key = screen->key()) {
+        if (!state.take_key(*key)) return 0;
+        changed = true;
+      }
+      if (changed) draw();
+    } else if (changed) {
+      if (arguments.json) {
+        fmt::print("{}\n", as_json(state.seconds(), state.rates(), state.places()).dump());
+      } else {
+        if (lines++ % lines_per_heading == 0) fmt::print("{}\n", live_row_heading());
+        fmt::print("{}\n", live_row(state.seconds(), state.rates(), state.places()));
+      }
+      flush_standard_output();
+      if (arguments.once) return 0;
+    }
+    if (last) return 0;
+    last = over() || (arguments.duration > 0 && monotonic_seconds() - begin >= arguments.duration);
+    if (last) continue;
+    if (const int number = sigtimedwait(&signals.held(), nullptr, &pause); number > 0) return number;
+  }
+}
+
+int top_program(const std::vector<std::string>& words, const top_arguments& arguments) {
+  int status = 0;
+  std::string errors;
+  bool nothing = false;
+  int told = 0;
+  {
+    profiled_program program(words, arguments);
+    live_source source(program.path());
+    top_state state(profiler::printable(join(words, " ")));
+    told = follow(source, state, arguments, [&program] { return program.ended(); });
+    nothing = !state.has_figures();
+    // Ended by key or time: the destructor ends the program, too.
+    if (told == 0 && !program.ended()) return exit_code::success;
+    status = program.status();
+    errors = program.errors();
+  }
+  if (told != 0) end_like(W_EXITCODE(0, told));
+  if (!errors.empty() && (nothing || status != 0)) fmt::print(stderr, "{}", errors);
+  if (nothing && status == 0) print_note("the program ended before it had allocated enough to show");
+  end_like(status);
+}
+
+bool is_alive(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
+
+int top_process(pid_t process, const top_arguments& arguments) {
+  std::string reason;
+  const auto path = find_recording_of(process, reason);
+  if (!path) {
+    if (!is_alive(process))
+      throw cli_error(exit_code::refused, fmt::format("there is no process {}", process),
+                      "List the processes: ps -e");
+    print_note(fmt::format("process {}: {}; its page faults:", process, reason));
+    watch_settings settings;
+    std::optional<output_file> json;
+    if (arguments.json) {
+      settings.json = &json.emplace("--json", "-");
+      settings.text = stderr;
+    }
+    settings.interval_seconds = arguments.interval;
+    if (arguments.duration > 0) settings.duration_seconds = arguments.duration;
+    if (arguments.once) settings.duration_seconds = arguments.interval;
+    watch_process(process, calibrate_prices(), settings);
+    return exit_code::success;
+  }
+  live_source source(*path);
+  top_state state(fmt::format("process {}", process));
+  const int told = follow(source, state, arguments, [process] { return !is_alive(process); });
+  if (told != 0) end_like(W_EXITCODE(0, told));
+  return exit_code::success;
+}
+
+std::optional<pid_t> process_in(const std::vector<std::string>& words) {
+  if (words.size() != 1) return std::nullopt;
+  pid_t process = 0;
+  const std::string& word = words.front();
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), process);
+  if (error != std::errc() || end != word.data() + word.size() || process <= 0) return std::nullopt;
+  return process;
+}
+
+}  // namespace
+
+int cmd_top(const std::vector<std::string>& words) {
+  const command_line line = split_command_line(words, {"--interval", "--for", "--output", "-o", "--mode"});
+  top_arguments arguments;
+  CLI::App app{"Show what memory allocation costs a program while it runs, and at which sites.", "top"};
+  set_usage(app, "tarn top [OPTIONS] [PID | [--] PROGRAM ARG...]");
+  app.add_option("--interval", arguments.interval, "Seconds between updates (1)")
+      ->check(CLI::Range(least_interval, 3600.0))
+      ->option_text("SECONDS");
+  app.add_option("--for", arguments.duration, "End after this time")
+      ->check(CLI::Range(0.1, 1e9))
+      ->option_text("SECONDS");
+  app.add_option("--mode", arguments.mode, "Mode of the recording: sample (the default), full or faults")
+      ->check(CLI::IsMember({"sample", "full", "faults"}))
+      ->option_text("MODE");
+  app.add_option("--output", arguments.output, "Write the program's output and errors here (discarded)")
+      ->option_text("FILE");
+  app.add_option("-o", arguments.profile_file, "Keep the program's profile")->option_text("FILE");
+  app.add_flag("--once", arguments.once, "Print one row, then end");
+  app.add_flag("--json", arguments.json, "Print one JSON object per update");
+  app.footer(top_footer);
+  if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
+  require_program(line, "top", exit_code::usage);
+  const bool separated = std::find(words.begin(), words.end(), "--") != words.end();
+  const auto process = separated ? std::nullopt : process_in(line.program);
+  return process ? top_process(*process, arguments) : top_program(line.program, arguments);
+}
+
+}  // namespace tarn::cli

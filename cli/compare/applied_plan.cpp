@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "cli/compare/applied_plan.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/launch/library_search.hpp"
+#include "cli/show/cli_error.hpp"
+#include "profiler/apply/apply_format.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr const char* apply_library = "libtarn_apply.so";
+
+std::string find_apply_library() {
+  const std::filesystem::path tarn = find_tarn_library();
+  const std::filesystem::path path = tarn.parent_path() / apply_library;
+  if (!std::filesystem::exists(path)) {
+    throw cli_error(exit_code::refused,
+                    fmt::format("{} is not in the folder of {}", apply_library, tarn.string()),
+                    "Install both into one folder, or set TARN_LIBRARY to the path of another libtarn.");
+  }
+  return path.string();
+}
+
+std::string frame_text(const profiler::plan_frame& frame) {
+  if (!frame.build_id.empty()) return fmt::format("b{}:{:x}", frame.build_id, frame.offset);
+  std::string name;
+  for (const char letter : frame.module.substr(frame.module.rfind('/') + 1)) {
+    name += fmt::format("{:02x}", static_cast<unsigned char>(letter));
+  }
+  return fmt::format("n{}:{:x}", name, frame.offset);
+}
+
+// The plan in the format of apply_format.hpp. Throws cli_error for more groups than the library takes.
+std::string library_text(const profiler::plan& plan) {
+  std::map<std::uint32_t, std::size_t> groups;
+  std::string text;
+  for (const profiler::plan_site& site : plan.sites) {
+    const std::size_t group = groups.try_emplace(site.group, groups.size()).first->second;
+    if (group >= profiler::most_apply_groups) {
+      throw cli_error(exit_code::refused,
+                      fmt::format("the plan has more than {} groups of sites", profiler::most_apply_groups),
+                      "Remove the groups that save least, or select one: tarn advise FILE --plan PLAN --only "
+                      "NUMBER");
+    }
+    text +=
+        fmt::format("{} {} {}", site.use == profiler::plan_use::pool ? "pool" : "buffers", group, site.size);
+    for (const profiler::plan_frame& frame : site.frames) text += " " + frame_text(frame);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+scratch_file::scratch_file(const std::string& text) : path_("/tmp/tarn-apply-XXXXXX") {
+  const int file = mkstemp(path_.data());
+  const bool written =
+      file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int error = errno;
+  if (file >= 0) close(file);
+  if (!written) {
+    if (file >= 0) unlink(path_.c_str());
+    throw cli_error(exit_code::refused, fmt::format("cannot write to /tmp: {}", std::strerror(error)),
+                    "Make room in /tmp, or mount it writable.");
+  }
+}
+
+scratch_file::~scratch_file() { unlink(path_.c_str()); }
+
+applied_plan::applied_plan(const profiler::plan& plan, bool with_layer)
+    : plan_(plan), with_layer_(with_layer || !plan.sites.empty()), sites_(library_text(plan)), report_("") {}
+
+contender applied_plan::as_contender(const std::string& name) const {
+  contender applied{name, "", {}};
+  for (const profiler::environment_variable& each : plan_.variables)
+    applied.variables.emplace_back(each.name, each.value);
+  if (with_layer_) {
+    applied.library = find_apply_library();
+    applied.variables.emplace_back(profiler::apply_variable, sites_.path());
+    applied.variables.emplace_back(profiler::apply_report_variable, report_.path());
+  } else if (plan_.on_tarn) {
+    applied.library = find_tarn_library();
+  } else if (!plan_.library.empty()) {
+    applied.library = resolve_named_library(plan_.library);
+  }
+  return applied;
+}
+
+site_report applied_plan::report() const {
+  site_report report;
+  std::ifstream file(report_.path());
+  std::string word;
+  while (file >> word) {
+    double first = 0;
+    double second = 0;
+    if (!(file >> first >> second)) break;
+    if (word == "sites") {
+      report.processes += 1;
+      report.found = std::max(report.found, first);
+      report.all = second;
+    } else if (word == "group") {
+      report.blocks[static_cast<std::size_t>(first)] += second;
+    }
+  }
+  return report;
+}
+
+void applied_plan::remove_files() const {
+  unlink(sites_.path().c_str());
+  unlink(report_.path().c_str());
+}
+
+}  // namespace tarn::cli

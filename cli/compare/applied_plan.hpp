@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// applied_plan: a plan as a contender: the variables, the malloc and the pools that a program is started with, and
+// what the pools reported at its end. For a process with one thread. Failures are cli_error.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "cli/compare/contender.hpp"
+#include "profiler/analyze/plan.hpp"
+
+namespace tarn::cli {
+
+// A temporary file that is removed with this object.
+class scratch_file {
+ public:
+  explicit scratch_file(const std::string& text);
+  ~scratch_file();
+  scratch_file(const scratch_file&) = delete;
+  scratch_file& operator=(const scratch_file&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct site_report {
+  double processes = 0;
+  double found = 0;  // sites of the plan that were found, in the process that had most of their modules
+  double all = 0;
+  std::map<std::size_t, double> blocks;  // by group, over all runs
+};
+
+class applied_plan {
+ public:
+  // `with_layer`: preload libtarn_apply even for a plan without sites, to measure the overhead of the layer itself.
+  explicit applied_plan(const profiler::plan& plan, bool with_layer = false);
+
+  contender as_contender(const std::string& name) const;
+  site_report report() const;
+  // Removes the files; to be called before this process ends without running destructors.
+  void remove_files() const;
+
+ private:
+  const profiler::plan& plan_;
+  bool with_layer_;
+  scratch_file sites_;
+  scratch_file report_;
+};
+
+}  // namespace tarn::cli

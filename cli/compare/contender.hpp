@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// contender: an allocator that `tarn compare` measures, and how the list of them is made.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/launch/environment.hpp"
+#include "cli/launch/program_target.hpp"
+
+namespace tarn::cli {
+
+struct contender {
+  std::string name;
+  std::string library;  // empty: the program as it is, on the system's malloc
+  std::vector<std::pair<std::string, std::string>> variables = {};  // additional environment variables
+  bool keeps_preloads = false;  // keep a malloc that LD_PRELOAD already names
+};
+
+inline constexpr const char* system_name = "system";
+inline constexpr const char* tarn_name = "tarn";
+
+// The system's malloc, tarn, each known allocator that is installed, and those of `with` ("NAME=LIB"; replaces a
+// known name). `only` keeps the named ones, in the usual order. Throws cli_error for a malformed or unknown name, a
+// bad library, or if tarn is wanted and not found. `others` are further names that `only` may contain and that no
+// library may have: those of what the caller compares allocators with.
+std::vector<contender> choose_contenders(const std::vector<std::string>& with,
+                                         const std::vector<std::string>& only,
+                                         const std::vector<std::string>& others = {});
+
+// The environment in which the program is started under `who`. A malloc that LD_PRELOAD already names is removed
+// for all contenders that do not keep it, so that "system" is the system's.
+environment environment_for(const contender& who);
+
+// The libraries in LD_PRELOAD that replace malloc.
+std::vector<std::string> preloaded_allocators();
+
+// Checks that the program will use its library; for "system", returns the library that supplies
+// malloc when that is not the C library. Throws cli_error.
+std::optional<std::string> verify_contender(const contender& who, const program_target& target);
+
+}  // namespace tarn::cli

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+#include "cli/compare/proof_report.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/compare/comparison_report.hpp"
+#include "cli/show/profile_view.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/analyze/advice_proof.hpp"
+#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/printable.hpp"
+
+namespace tarn::cli {
+
+using profiler::proof_metric;
+using profiler::proof_outcome;
+using profiler::proof_way;
+using profiler::proven_figure;
+
+namespace {
+
+struct told_metric {
+  proof_metric metric;
+  const char* name;
+  shown (*show)(double);
+};
+constexpr told_metric told_metrics[] = {{proof_metric::cpu, "CPU time", show_seconds},
+                                        {proof_metric::wall, "wall time", show_seconds},
+                                        {proof_metric::rss, "peak RSS", show_bytes},
+                                        {proof_metric::faults, "page faults", show_count}};
+
+// Percent ("-12.3") below twice the value, otherwise the factor ("x 3.10").
+std::string change(double ratio) {
+  if (ratio >= 2) return fmt::format("x {:.2f}", ratio);
+  return fmt::format("{:+.1f}", 100 * (ratio - 1));
+}
+
+std::string change_cell(const proven_figure& figure) {
+  return fmt::format("{} ({} to {})", change(figure.ratio), change(figure.low), change(figure.high));
+}
+
+style style_of(const proven_figure& figure) {
+  if (figure.outcome == proof_outcome::none) return style::faint;
+  return figure.outcome == proof_outcome::less ? style::good : style::bad;
+}
+
+bool has_figures(const proof_way& way) { return way.failure.empty(); }
+
+std::string marked_cell(const proven_figure& figure) {
+  return change_cell(figure) + (figure.outcome == proof_outcome::none ? " " : "*");
+}
+
+// The ways that have figures, one row each, with as many columns as fit into `width`.
+class proof_table {
+ public:
+  proof_table(const profiler::proof& what, std::size_t width) {
+    for (const proof_way& way : what.ways) {
+      if (has_figures(way)) ways_.push_back(&way);
+    }
+    name_columns_ = display_width(heading);
+    for (const proof_way* way : ways_) name_columns_ = std::max(name_columns_, display_width(way->name));
+    for (const told_metric& each : told_metrics) {
+      std::size_t widest = display_width(each.name) + 1;
+      for (const proof_way* way : ways_)
+        widest = std::max(widest, display_width(marked_cell(way->of(each.metric))));
+      widths_.push_back(widest + 2);
+    }
+    choose_columns(width);
+  }
+
+  std::string render(bool colour) const {
+    std::string header = pad_right(heading, name_columns_);
+    for (std::size_t column = 0; column < widths_.size(); ++column) {
+      if (stays_[column]) header += pad_left(std::string(told_metrics[column].name) + " ", widths_[column]);
+    }
+    std::string text = paint(header, style::bold, colour) + "\n";
+    for (const proof_way* way : ways_) text += row(*way, colour);
+    const std::string left_out = left_out_columns();
+    if (left_out.empty()) return text;
+    return text + paint(fmt::format("no room for {}: widen the terminal, or use --json or | cat\n", left_out),
+                        style::faint, colour);
+  }
+
+ private:
+  static constexpr const char* heading = "change in %";
+  static constexpr std::size_t least_name_columns = 16;
+
+  // Names are shortened before a column is left out; CPU time and peak memory are left out last.
+  void choose_columns(std::size_t width) {
+    const std::vector<std::size_t> by_priority = {0, 2, 1, 3};
+    const std::size_t least = std::min(name_columns_, least_name_columns);
+    stays_ = fitting_columns(widths_, by_priority, width > least ? width - least : width);
+    if (width == 0) return;
+    std::size_t used = 0;
+    for (std::size_t column = 0; column < widths_.size(); ++column)
+      used += stays_[column] ? widths_[column] : 0;
+    name_columns_ = std::min(name_columns_, std::max(least, width > used ? width - used : 0));
+  }
+
+  std::string row(const proof_way& way, bool colour) const {
+    std::string text = pad_right(cut_in_middle(way.name, name_columns_), name_columns_);
+    for (std::size_t column = 0; column < widths_.size(); ++column) {
+      const proven_figure& figure = way.of(told_metrics[column].metric);
+      if (stays_[column])
+        text += paint(pad_left(marked_cell(figure), widths_[column]), style_of(figure), colour);
+    }
+    return text + "\n";
+  }
+
+  std::string left_out_columns() const {
+    std::vector<std::string> names;
+    for (const told_metric& each : told_metrics) names.emplace_back(each.name);
+    return join(columns_without_room(names, stays_), ", ");
+  }
+
+  std::vector<const proof_way*> ways_;
+  std::size_t name_columns_ = 0;
+  std::vector<std::size_t> widths_;
+  std::vector<bool> stays_;
+};
+
+std::string headline_of(const proof_way& way) {
+  std::string text = fmt::format("{}: {}", way.name, way.headline);
+  for (const auto& [name, value] : way.variables) text += fmt::format(" ({}={})", name, value);
+  return text;
+}
+
+// The advised ways that save significantly in `metric`, largest saving first.
+std::vector<const proof_way*> gaining(const profiler::proof& what, proof_metric metric) {
+  std::vector<const proof_way*> ways;
+  for (const proof_way& way : what.ways) {
+    if (has_figures(way) && way.kind != layer_kind && way.of(metric).outcome == proof_outcome::less)
+      ways.push_back(&way);
+  }
+  std::stable_sort(ways.begin(), ways.end(), [metric](const proof_way* a, const proof_way* b) {
+    return a->of(metric).ratio < b->of(metric).ratio;
+  });
+  return ways;
+}
+
+std::string say_saved(const proof_way& way, proof_metric metric) {
+  const proven_figure& figure = way.of(metric);
+  const auto saved = [&figure](double ratio) {
+    return profiler::say_time(1e9 * figure.before * (1 - ratio));
+  };
+  return fmt::format("{} saves {} ({} to {}), {}", way.name, saved(figure.ratio), saved(figure.high),
+                     saved(figure.low), profiler::say_share(1 - figure.ratio));
+}
+
+std::string other_ways(const std::vector<const proof_way*>& ways, proof_metric metric) {
+  std::string text;
+  for (std::size_t index = 1; index < ways.size(); ++index) {
+    text += fmt::format("{}{} {}", index == 1 ? "; also " : ", ", ways[index]->name,
+                        profiler::say_share(1 - ways[index]->of(metric).ratio));
+  }
+  return text;
+}
+
+std::string few_rounds(const profiler::proof& what) {
+  const int needed = rounds_for_intervals(what.ways.size());
+  if (what.rounds >= needed) return {};
+  return fmt::format(
+      "{} for intervals of 95 %: only differences of at least 3 % in every round are shown as "
+      "such. Use more rounds: --rounds {}, or fewer ways: --ways",
+      what.rounds == 1 ? "1 round is not enough" : fmt::format("{} rounds are not enough", what.rounds),
+      needed);
+}
+
+void add_layer(const profiler::proof& what, std::vector<std::string>& lines) {
+  for (const proof_way& way : what.ways) {
+    if (way.layered_ratio <= 0 || !has_figures(way)) continue;
+    const proven_figure& cpu = way.of(proof_metric::cpu);
+    if (way.layer_seconds <= 0) {
+      lines.push_back(fmt::format(
+          "{}: the cost of the layer of tarn apply is within noise; nothing is subtracted", way.name));
+      continue;
+    }
+    lines.push_back(fmt::format(
+        "{}: CPU time {} % with the layer of tarn apply, {} % without; the layer itself takes {}, "
+        "which is subtracted",
+        way.name, change(way.layered_ratio), change(cpu.ratio), profiler::say_time(1e9 * way.layer_seconds)));
+  }
+}
+
+}  // namespace
+
+std::string render_proof(const proof_result& result, bool colour, std::size_t width) {
+  const profiler::proof& what = result.proven;
+  const auto unchanged = std::find_if(what.ways.begin(), what.ways.end(), has_figures);
+  std::string text;
+  if (unchanged != what.ways.end()) {
+    text = "unchanged:";
+    for (const told_metric& each : told_metrics) {
+      text += fmt::format(" {} {}{}", each.show(unchanged->of(each.metric).before).text, each.name,
+                          each.metric == proof_metric::faults ? "\n\n" : ",");
+    }
+    text += proof_table(what, width).render(colour);
+  }
+  const int needed = rounds_for_intervals(what.ways.size());
+  text += paint(fmt::format("{} in random order; in brackets: {}; *: beyond noise\n",
+                            what.rounds == 1 ? "1 round" : fmt::format("{} rounds", what.rounds),
+                            what.rounds >= needed ? "intervals that are all correct in 95 of 100 cases"
+                                                  : "lowest and highest of the rounds"),
+                style::faint, colour);
+  for (const proof_way& way : what.ways) text += paint("  " + headline_of(way), style::faint, colour) + "\n";
+  text += paint(fmt::format("duration: {}; one run of the unchanged program takes {}\n",
+                            show_short_time(what.seconds).text, show_short_time(result.program_seconds).text),
+                style::faint, colour);
+  return text;
+}
+
+std::vector<std::string> render_proof_verdict(const profiler::proof& what) {
+  std::vector<std::string> lines;
+  const auto cpu = gaining(what, proof_metric::cpu);
+  const auto wall = gaining(what, proof_metric::wall);
+  const bool any = std::any_of(what.ways.begin(), what.ways.end(), has_figures);
+  if (!any) {
+    lines.emplace_back("Verdict: nothing was measured, as no way works for this program.");
+  } else if (cpu.empty() && wall.empty()) {
+    lines.emplace_back("Verdict: no gain; no way takes less time than the unchanged program beyond noise.");
+  } else if (!cpu.empty()) {
+    lines.push_back("Verdict: " + say_saved(*cpu.front(), proof_metric::cpu) + " of CPU time" +
+                    other_ways(cpu, proof_metric::cpu) + ".");
+  } else {
+    lines.emplace_back("Verdict: no way takes less CPU time beyond noise.");
+  }
+  if (!wall.empty())
+    lines.push_back(say_saved(*wall.front(), proof_metric::wall) + " of wall time" +
+                    other_ways(wall, proof_metric::wall) + ".");
+  const auto rss = gaining(what, proof_metric::rss);
+  if (!rss.empty()) {
+    const proven_figure& figure = rss.front()->of(proof_metric::rss);
+    lines.push_back(fmt::format("{} takes {} less memory at its peak, {}{}.", rss.front()->name,
+                                profiler::say_bytes(figure.before * (1 - figure.ratio)),
+                                profiler::say_share(1 - figure.ratio), other_ways(rss, proof_metric::rss)));
+  }
+  add_layer(what, lines);
+  if (any) {
+    if (const std::string few = few_rounds(what); !few.empty()) lines.push_back(few);
+  }
+  return lines;
+}
+
+std::string render_proven_advice(const std::vector<profiler::advice>& advised) {
+  std::string text;
+  for (std::size_t index = 0; index < advised.size(); ++index) {
+    const profiler::advice& one = advised[index];
+    if (one.grade != profiler::advice_grade::proven && one.grade != profiler::advice_grade::disproved)
+      continue;
+    text += fmt::format("advice {}, {}: {}\n", index + 1, profiler::grade_name(one.grade), one.headline);
+  }
+  return text;
+}
+
+nlohmann::json as_json(const proof_result& result) {
+  nlohmann::json object = profiler::as_json(result.proven);
+  nlohmann::json words = nlohmann::json::array();
+  for (const std::string& word : result.command.words) words.push_back(word);
+  object["command"] = std::move(words);
+  object["directory"] = result.command.directory;
+  object["program_seconds"] = result.program_seconds;
+  object["notes"] = result.notes;
+  object["verdict"] = render_proof_verdict(result.proven);
+  object["runs"] = as_json(result.outcome)["contenders"];
+  return object;
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// proof_rounds: runs a recorded program repeatedly, unchanged and under every action that needs no change of its
+// code, and stores the results in the profile's file. Used by `tarn prove` and `tarn profile --prove`. For a
+// process with one thread. Failures are cli_error and profile_error.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/compare/comparison.hpp"
+#include "cli/compare/proof_actions.hpp"
+#include "cli/compare/repeat.hpp"
+#include "profiler/model/profile.hpp"
+
+namespace tarn::cli {
+
+struct proof_wishes {
+  action_wishes actions;
+  repeat_wishes repeat;
+  std::optional<server_load> load;
+  int rounds = 0;              // 0: 3 to 10, as many as fit into ten minutes or the limit
+  double limit_seconds = 0;    // 0: none
+  double timeout_seconds = 0;  // of one run; 0: far longer than the recorded run took
+  std::uint64_t seed = 0;
+  bool keep = true;  // store the results in the profile's file
+  bool progress = true;
+};
+
+struct proof_result {
+  profiler::recorded_command command;
+  profiler::proof proven;
+  comparison_outcome outcome;  // the unchanged program first, then the ways in the order of `proven`
+  std::vector<std::string> notes;
+  double program_seconds = 0;  // wall time of the unchanged program, the median
+  int interrupted_by = 0;      // a signal; the results are those of the rounds completed before it
+};
+
+// `p` is the profile at `path`. Throws cli_error if the command cannot be repeated, or if the unchanged program
+// does not end as it did when it was recorded.
+proof_result prove_profile(const std::string& path, const profiler::profile& p, const proof_wishes& wishes);
+
+// The results of the rounds: figures of each action relative to those of the unchanged program, which is the first
+// result.
+profiler::proof evaluate_rounds(const comparison_outcome& outcome, const std::vector<proof_action>& actions);
+
+}  // namespace tarn::cli

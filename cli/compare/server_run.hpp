@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// server_run: one run of a server under a load. For a process with one thread.
+#pragma once
+
+#include <functional>
+
+#include "cli/compare/run_attempt.hpp"
+#include "cli/launch/child_process.hpp"
+
+namespace tarn::cli {
+
+// Starts the server as `server` says, waits until it is ready, runs the load, and ends the server. `load` is the
+// request that starts the load: its variables and descriptors. The figures are those of the server; the wall time
+// is that of the load. Throws as run_program() does.
+run_attempt run_server(const child_request& server, child_request load, const run_settings& settings,
+                       const held_signals& signals, const std::function<void()>& each_second);
+
+}  // namespace tarn::cli

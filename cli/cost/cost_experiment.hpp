@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// cost_experiment: measures every way to get a buffer at every size, round after round. The order is shuffled in
+// every round, and memory is touched and released before every measurement, so that no way gains from its position.
+// For a process with one thread.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cli/compare/progress_line.hpp"
+#include "cli/cost/buffer_way.hpp"
+#include "cli/cost/cost_worker.hpp"
+
+namespace tarn::cli {
+
+struct cost_settings {
+  std::vector<std::uint64_t> sizes;
+  int rounds = 5;
+  double seconds = 0.08;  // duration of one measurement, which takes at least a few cycles
+  std::uint64_t seed = 0;
+};
+
+// One way at one size.
+struct cost_result {
+  std::size_t way = 0;  // index in the outcome's ways
+  std::uint64_t size = 0;
+  std::vector<cost_figures> rounds;
+  std::string failure;  // why the way takes no further part; empty: it does
+};
+
+struct cost_outcome {
+  std::vector<buffer_way> ways;
+  std::vector<std::uint64_t> sizes;
+  std::vector<cost_result> results;  // size by size; within a size in the order of the ways
+  int rounds = 0;
+};
+
+class cost_experiment {
+ public:
+  cost_experiment(std::vector<buffer_way> ways, const cost_settings& settings);
+  // Throws `interrupted` (comparison.hpp) when this process is told to end.
+  cost_outcome run();
+
+ private:
+  void measure(cost_result& result);
+  std::string describe(const cost_result& result, int round) const;
+
+  cost_settings settings_;
+  cost_outcome outcome_;
+  progress_line progress_;
+  std::mt19937_64 random_;
+  double begin_ = 0;
+  std::size_t done_ = 0;
+};
+
+}  // namespace tarn::cli

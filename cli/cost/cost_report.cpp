@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+#include "cli/cost/cost_report.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/compare/statistics.hpp"
+#include "cli/show/byte_size.hpp"
+#include "cli/show/text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+struct metric {
+  const char* key;
+  double cost_figures::*value;
+};
+
+constexpr std::array<metric, 9> metrics = {{
+    {"allocate_seconds", &cost_figures::allocate_seconds},
+    {"first_write_seconds", &cost_figures::first_write_seconds},
+    {"second_write_seconds", &cost_figures::second_write_seconds},
+    {"free_seconds", &cost_figures::free_seconds},
+    {"faults", &cost_figures::faults},
+    {"system_seconds", &cost_figures::system_seconds},
+    {"kept_bytes", &cost_figures::kept_bytes},
+    {"opening_seconds", &cost_figures::opening_seconds},
+    {"cycles", &cost_figures::cycles},
+}};
+
+std::vector<double> values_of(const cost_result& result, double cost_figures::*value) {
+  std::vector<double> values;
+  for (const cost_figures& round : result.rounds) values.push_back(round.*value);
+  return values;
+}
+
+bool has_figures(const cost_result& result) { return result.failure.empty() && !result.rounds.empty(); }
+
+std::optional<double> reference_seconds(const cost_outcome& outcome, std::uint64_t size) {
+  for (const cost_result& result : outcome.results) {
+    const bool is_reference = outcome.ways[result.way].source == buffer_source::recycled;
+    if (result.size != size || !is_reference || !has_figures(result)) continue;
+    std::vector<double> writes;
+    for (const cost_figures& round : result.rounds) {
+      writes.push_back(round.first_write_seconds + round.second_write_seconds);
+    }
+    return median(writes);
+  }
+  return std::nullopt;
+}
+
+cost_row row_of(const cost_result& result, const buffer_way& way, double reference) {
+  cost_row row;
+  row.result = &result;
+  row.way = &way;
+  row.is_reference = way.source == buffer_source::recycled;
+  for (const metric& one : metrics) row.middle.*one.value = median(values_of(result, one.value));
+  std::vector<double> totals;
+  std::vector<double> timed;
+  for (const cost_figures& round : result.rounds) {
+    totals.push_back(round.cycle_seconds() - reference);
+    timed.push_back(round.timed_seconds());
+  }
+  row.timed_seconds = median(timed);
+  row.total_seconds = median(totals);
+  row.lowest_total = *std::min_element(totals.begin(), totals.end());
+  row.highest_total = *std::max_element(totals.begin(), totals.end());
+  if (!row.is_reference && row.total_seconds >= smallest_total * reference) {
+    row.seen_share = row.timed_seconds / row.total_seconds;
+  }
+  return row;
+}
+
+// "15.9 to 18.2 ms", or "-965 ns to 38.2 us".
+std::string show_range(const cost_row& row) {
+  std::string low = show_short_time(row.lowest_total).text;
+  const std::string high = show_short_time(row.highest_total).text;
+  const std::size_t unit = low.find(' ');
+  if (high.ends_with(low.substr(unit))) low.resize(unit);
+  return fmt::format("{} to {}", low, high);
+}
+
+const std::vector<cost_column> columns = {
+    {"", "allocate", [](const cost_row& row) { return show_short_time(row.middle.allocate_seconds).text; }},
+    {"", "free", [](const cost_row& row) { return show_short_time(row.middle.free_seconds).text; }},
+    {"1st write", "per MiB",
+     [](const cost_row& row) {
+       return show_short_time(row.middle.first_write_seconds / row.size_mib()).text;
+     }},
+    {"2nd write", "per MiB",
+     [](const cost_row& row) {
+       return show_short_time(row.middle.second_write_seconds / row.size_mib()).text;
+     }},
+    {"page", "faults", [](const cost_row& row) { return show_count(row.middle.faults).text; }},
+    {"system", "time", [](const cost_row& row) { return show_short_time(row.middle.system_seconds).text; }},
+    {"keeps", "after free", [](const cost_row& row) { return show_bytes(row.middle.kept_bytes).text; }},
+    {"a timer", "sees",
+     [](const cost_row& row) { return row.seen_share ? show_share(*row.seen_share) : std::string("-"); }},
+    {"true", "total",
+     [](const cost_row& row) {
+       return row.is_reference ? std::string("-") : show_short_time(row.total_seconds).text;
+     }},
+    {"lowest to", "highest",
+     [](const cost_row& row) { return row.is_reference ? std::string("-") : show_range(row); }},
+};
+
+std::string render_size(const cost_outcome& outcome, std::uint64_t size, bool colour) {
+  const std::vector<cost_row> rows = rows_of(outcome, size);
+  if (rows.empty()) return {};
+  std::size_t width = format_byte_size(size).size() + 2;
+  for (const cost_row& row : rows) width = std::max(width, row.way->name.size() + 2);
+  std::vector<std::size_t> widths(columns.size());
+  for (std::size_t index = 0; index < columns.size(); ++index) {
+    widths[index] = 2 + std::max(std::string_view(columns[index].first).size(),
+                                 std::string_view(columns[index].second).size());
+    for (const cost_row& row : rows) {
+      widths[index] = std::max(widths[index], 2 + display_width(columns[index].show(row)));
+    }
+  }
+  std::string first = pad_right(format_byte_size(size), width);
+  std::string second = pad_right("", width);
+  for (std::size_t index = 0; index < columns.size(); ++index) {
+    first += pad_left(columns[index].first, widths[index]);
+    second += pad_left(columns[index].second, widths[index]);
+  }
+  std::string text = paint(first, style::bold, colour) + "\n" + paint(second, style::bold, colour) + "\n";
+  for (const cost_row& row : rows) {
+    std::string line = pad_right(row.way->name, width);
+    for (std::size_t index = 0; index < columns.size(); ++index) {
+      line += pad_left(columns[index].show(row), widths[index]);
+    }
+    text += paint(line, row.is_reference ? style::faint : style::plain, colour) + "\n";
+  }
+  return text;
+}
+
+std::string sentence(const cost_row& row) {
+  const bool heap = row.way->source == buffer_source::heap;
+  const std::string who = fmt::format("{}, {}", row.way->name, format_byte_size(row.result->size));
+  const std::string kept = kept_in_words(row);
+  const std::string end = kept.empty() ? "" : "; " + kept;
+  if (!row.seen_share) return fmt::format("{}: next to nothing{}", who, end);
+  return fmt::format("{}: a timer around {} sees {} ({}); the true total is {}, {} per MiB{}", who,
+                     heap ? "malloc and free" : "mmap and munmap", show_share(*row.seen_share),
+                     show_short_time(row.timed_seconds).text, show_short_time(row.total_seconds).text,
+                     show_short_time(row.total_seconds / row.size_mib()).text, end);
+}
+
+nlohmann::json figures_of(const cost_row& row) {
+  nlohmann::json figures;
+  for (const metric& one : metrics) {
+    const std::vector<double> values = values_of(*row.result, one.value);
+    figures[one.key] = {{"median", row.middle.*one.value},
+                        {"lowest", *std::min_element(values.begin(), values.end())},
+                        {"highest", *std::max_element(values.begin(), values.end())},
+                        {"runs", values}};
+  }
+  return figures;
+}
+
+}  // namespace
+
+std::string kept_in_words(const cost_row& row) {
+  if (row.middle.kept_bytes < static_cast<double>(row.result->size) / 16) return {};
+  return fmt::format("keeps {} after free", show_bytes(row.middle.kept_bytes).text);
+}
+
+std::string show_share(double share) {
+  const double percent = 100 * share;
+  if (percent >= 10) return fmt::format("{:.0f} %", percent);
+  return fmt::format("{:.{}f} %", percent, percent >= 1 ? 1 : 2);
+}
+
+std::vector<cost_row> rows_of(const cost_outcome& outcome, std::uint64_t size) {
+  const std::optional<double> reference = reference_seconds(outcome, size);
+  std::vector<cost_row> rows;
+  if (!reference) return rows;
+  for (const cost_result& result : outcome.results) {
+    if (result.size == size && has_figures(result)) {
+      rows.push_back(row_of(result, outcome.ways[result.way], *reference));
+    }
+  }
+  return rows;
+}
+
+const std::vector<cost_column>& cost_columns() { return columns; }
+
+std::string render_cost_table(const cost_outcome& outcome, bool colour) {
+  std::string text;
+  for (const std::uint64_t size : outcome.sizes) {
+    const std::string part = render_size(outcome, size, colour);
+    if (!part.empty()) text += part + "\n";
+  }
+  text += paint(
+      fmt::format("medians of {} round{}, per cycle of allocate, write, write again, free; true total: what "
+                  "that takes more\nthan the two writes alone on a recycled buffer\n",
+                  outcome.rounds, outcome.rounds == 1 ? "" : "s"),
+      style::faint, colour);
+  return text;
+}
+
+std::vector<std::string> render_cost_sentences(const cost_outcome& outcome) {
+  std::vector<std::string> lines;
+  std::vector<std::uint64_t> sizes = outcome.sizes;
+  std::sort(sizes.rbegin(), sizes.rend());
+  for (const std::uint64_t size : sizes) {
+    for (const cost_row& row : rows_of(outcome, size)) {
+      if (!row.is_reference) lines.push_back(sentence(row));
+    }
+    if (!lines.empty()) break;
+  }
+  return lines;
+}
+
+std::vector<std::string> cost_remarks(const cost_outcome& outcome) {
+  std::vector<std::string> remarks;
+  for (const cost_result& result : outcome.results) {
+    if (!result.failure.empty()) {
+      remarks.push_back(fmt::format("{}, {}: not measured: {}", outcome.ways[result.way].name,
+                                    format_byte_size(result.size), result.failure));
+    }
+  }
+  std::map<std::string, std::vector<std::string>> small_pages;
+  for (const std::uint64_t size : outcome.sizes) {
+    for (const cost_row& row : rows_of(outcome, size)) {
+      const double huge = static_cast<double>(huge_page_size());
+      const bool too_many = huge <= 0 || row.middle.faults > 4 + 4 * static_cast<double>(size) / huge;
+      if (row.way->source == buffer_source::huge && too_many) {
+        small_pages[row.way->name].push_back(format_byte_size(size));
+      }
+    }
+  }
+  for (const auto& [name, sizes] : small_pages) {
+    remarks.push_back(
+        fmt::format("{}, {}: the system used small pages, so this is ordinary mmap (whether it may use huge "
+                    "pages: /sys/kernel/mm/transparent_hugepage/enabled)",
+                    name, join(sizes, ", ")));
+  }
+  return remarks;
+}
+
+nlohmann::json as_json(const cost_outcome& outcome) {
+  nlohmann::json results = nlohmann::json::array();
+  for (const std::uint64_t size : outcome.sizes) {
+    for (const cost_row& row : rows_of(outcome, size)) {
+      results.push_back({{"way", row.way->name},
+                         {"library", row.way->who.library.empty() ? nlohmann::json()
+                                                                  : nlohmann::json(row.way->who.library)},
+                         {"size_bytes", size},
+                         {"true_total_seconds", row.total_seconds},
+                         {"true_total_lowest_seconds", row.lowest_total},
+                         {"true_total_highest_seconds", row.highest_total},
+                         {"timer_seconds", row.timed_seconds},
+                         {"timer_share", row.seen_share ? nlohmann::json(*row.seen_share) : nlohmann::json()},
+                         {"metrics", figures_of(row)}});
+    }
+  }
+  nlohmann::json failures = nlohmann::json::array();
+  for (const cost_result& result : outcome.results) {
+    if (result.failure.empty()) continue;
+    failures.push_back(
+        {{"way", outcome.ways[result.way].name}, {"size_bytes", result.size}, {"failure", result.failure}});
+  }
+  return {{"rounds", outcome.rounds}, {"sizes", outcome.sizes}, {"results", results}, {"failures", failures}};
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+#include "cli/cost/cost_worker.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "cli/launch/child_process.hpp"
+#include "cli/launch/library_search.hpp"
+#include "cli/launch/memory_conditioner.hpp"
+#include "cli/show/byte_size.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/collect/ticks.hpp"
+#include "profiler/record/session.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+// After its first free, an allocator may treat blocks of that size differently.
+constexpr int warmup_cycles = 2;
+constexpr int fewest_cycles = 3;
+constexpr int most_cycles = 10000;
+
+// Time to start a process, and 100 ms per cycle of 1 GiB, which memory takes that the host of a virtual machine has
+// to provide.
+constexpr double timeout_base_seconds = 60;
+constexpr double timeout_seconds_per_gib = 60;
+
+void run_cycle(buffer_supply& supply, std::size_t size, cost_figures& sums) {
+  const double start = monotonic_seconds();
+  void* buffer = supply.take();
+  const double taken = monotonic_seconds();
+  if (buffer == nullptr) {
+    throw cli_error(exit_code::refused,
+                    fmt::format("cannot allocate {}: {}", format_byte_size(size), std::strerror(errno)));
+  }
+  std::memset(buffer, 1, size);
+  keep_writes(buffer);
+  const double written = monotonic_seconds();
+  std::memset(buffer, 2, size);
+  keep_writes(buffer);
+  const double rewritten = monotonic_seconds();
+  supply.give_back(buffer);
+  const double end = monotonic_seconds();
+  sums.allocate_seconds += taken - start;
+  sums.first_write_seconds += written - taken;
+  sums.second_write_seconds += rewritten - written;
+  sums.free_seconds += end - rewritten;
+}
+
+// Resident bytes without pages of files, such as this command's code. Read without stdio, whose buffers would add
+// memory.
+double resident_bytes() {
+  std::array<char, 128> text{};
+  const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  const ssize_t size = read(file, text.data(), text.size() - 1);
+  close(file);
+  unsigned long pages = 0;
+  unsigned long of_files = 0;
+  if (size <= 0 || std::sscanf(text.data(), "%*u %lu %lu", &pages, &of_files) != 2) return 0;
+  return static_cast<double>(pages - std::min(pages, of_files)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+void divide(cost_figures& sums) {
+  for (double* value : {&sums.allocate_seconds, &sums.first_write_seconds, &sums.second_write_seconds,
+                        &sums.free_seconds, &sums.faults, &sums.system_seconds}) {
+    *value /= sums.cycles;
+  }
+}
+
+struct named_figure {
+  const char* key;
+  double cost_figures::*value;
+};
+
+constexpr std::array<named_figure, 9> named_figures = {{
+    {"allocate_seconds", &cost_figures::allocate_seconds},
+    {"first_write_seconds", &cost_figures::first_write_seconds},
+    {"second_write_seconds", &cost_figures::second_write_seconds},
+    {"free_seconds", &cost_figures::free_seconds},
+    {"faults", &cost_figures::faults},
+    {"system_seconds", &cost_figures::system_seconds},
+    {"kept_bytes", &cost_figures::kept_bytes},
+    {"opening_seconds", &cost_figures::opening_seconds},
+    {"cycles", &cost_figures::cycles},
+}};
+
+std::string first_line_of(const captured_output& result) {
+  std::string line = result.errors.substr(0, result.errors.find('\n'));
+  if (line.starts_with("tarn: ")) line.erase(0, 6);
+  return line.empty() ? format_exit(result.wait_status) : line;
+}
+
+double seconds_in(const std::string& word) {
+  double seconds = 0;
+  const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), seconds);
+  if (error != std::errc() || *rest != '\0') {
+    throw cli_error(exit_code::usage, fmt::format("'{}': not a number of seconds", word));
+  }
+  return seconds;
+}
+
+}  // namespace
+
+cost_figures measure_cycles(buffer_source source, std::size_t size, double seconds) {
+  const double resident_before = resident_bytes();
+  buffer_supply supply(source, size);
+  cost_figures figures;
+  cost_figures ignored;
+  const double begin = monotonic_seconds();
+  run_cycle(supply, size, ignored);
+  figures.opening_seconds = monotonic_seconds() - begin;
+  for (int cycle = 1; cycle < warmup_cycles; ++cycle) run_cycle(supply, size, ignored);
+  rusage before = {};
+  rusage after = {};
+  getrusage(RUSAGE_SELF, &before);
+  const double start = monotonic_seconds();
+  while (figures.cycles < fewest_cycles ||
+         (figures.cycles < most_cycles && monotonic_seconds() - start < seconds)) {
+    run_cycle(supply, size, figures);
+    figures.cycles += 1;
+  }
+  getrusage(RUSAGE_SELF, &after);
+  figures.kept_bytes = std::max(0.0, resident_bytes() - resident_before);
+  figures.faults =
+      static_cast<double>(after.ru_minflt - before.ru_minflt + after.ru_majflt - before.ru_majflt);
+  figures.system_seconds = seconds_of(after.ru_stime) - seconds_of(before.ru_stime);
+  divide(figures);
+  return figures;
+}
+
+malloc_pair measure_malloc_pair() {
+  constexpr std::size_t blocks = 64;
+  constexpr int passes = 15;
+  constexpr int rounds = 1000;
+  constexpr double pairs = blocks * rounds;
+  const profiler::tick_source ticks = profiler::best_tick_source();
+  profiler::tick_clock clock(ticks);
+  std::array<void*, blocks> all{};
+  malloc_pair least{1, 1};
+  for (int pass = 0; pass < passes; ++pass) {
+    const double start = thread_seconds();
+    for (int round = 0; round < rounds; ++round) {
+      for (void*& block : all) {
+        block = std::malloc(64);
+        keep_writes(&block);
+      }
+      for (void* block : all) std::free(block);
+    }
+    least.seconds = std::min(least.seconds, (thread_seconds() - start) / pairs);
+    std::uint64_t timed = 0;
+    for (int round = 0; round < rounds; ++round) {
+      for (void*& block : all) {
+        const std::uint64_t before = profiler::read_ticks(ticks);
+        block = std::malloc(64);
+        timed += profiler::read_ticks(ticks) - before;
+        keep_writes(&block);
+      }
+      for (void* block : all) {
+        const std::uint64_t before = profiler::read_ticks(ticks);
+        std::free(block);
+        timed += profiler::read_ticks(ticks) - before;
+      }
+    }
+    // This clock also runs while another process has the processor, which can only make a pass longer.
+    clock.learn();
+    least.timed_seconds = std::min(least.timed_seconds, clock.duration_ns(timed) * 1e-9 / pairs);
+  }
+  return least;
+}
+
+int cost_worker(const std::vector<std::string>& words) {
+  // The worker must not outlive the command.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (words.size() == 2 && words[0] == prices_word) {
+    fmt::print("{}\n", as_json(measure_prices(parse_byte_size(words[1]))).dump());
+    return exit_code::success;
+  }
+  if (words.size() == 1 && words[0] == pair_word) {
+    const malloc_pair pair = measure_malloc_pair();
+    fmt::print("{}\n",
+               nlohmann::json{{"seconds", pair.seconds}, {"timed_seconds", pair.timed_seconds}}.dump());
+    return exit_code::success;
+  }
+  if (words.size() != 3) {
+    throw cli_error(exit_code::usage, fmt::format("{} is for tarn's own use", cost_worker_word),
+                    "See: tarn cost --help");
+  }
+  const cost_figures figures =
+      measure_cycles(source_of(words[0]), parse_byte_size(words[1]), seconds_in(words[2]));
+  nlohmann::json object;
+  for (const named_figure& one : named_figures) object[one.key] = figures.*one.value;
+  fmt::print("{}\n", object.dump());
+  return exit_code::success;
+}
+
+std::string run_cost_worker(const contender& who, const std::vector<std::string>& words,
+                            double timeout_seconds) {
+  child_request request;
+  request.path = own_executable();
+  request.arguments = {"tarn", cost_worker_word};
+  request.arguments.insert(request.arguments.end(), words.begin(), words.end());
+  request.variables = environment_for(who);
+  const captured_output result = run_captured(std::move(request), timeout_seconds);
+  if (result.timed_out) {
+    throw cli_error(exit_code::refused, fmt::format("no answer within {:.0f} s", timeout_seconds));
+  }
+  if (result.wait_status != 0) throw cli_error(exit_code::refused, first_line_of(result));
+  return result.output;
+}
+
+memory_prices calibrate_prices() {
+  const std::string bytes = std::to_string(default_conditioning_bytes());
+  const std::string answer = run_cost_worker({system_name, ""}, {prices_word, bytes}, 120);
+  return prices_from_json(nlohmann::json::parse(answer));
+}
+
+cost_figures run_cycles(const buffer_way& way, std::size_t size, double seconds) {
+  const double gib = static_cast<double>(size) / static_cast<double>(1U << 30);
+  const std::vector<std::string> words = {std::string(word_of(way.source)), std::to_string(size),
+                                          fmt::format("{:.3f}", seconds)};
+  const std::string answer =
+      run_cost_worker(way.who, words, timeout_base_seconds + gib * timeout_seconds_per_gib);
+  const nlohmann::json object = nlohmann::json::parse(answer, nullptr, false);
+  cost_figures figures;
+  for (const named_figure& one : named_figures) {
+    if (!object.is_object() || !object.contains(one.key) || !object[one.key].is_number()) {
+      throw cli_error(exit_code::refused, "the measuring process gave a damaged answer");
+    }
+    figures.*one.value = object[one.key].get<double>();
+  }
+  return figures;
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "cli/cost/fault_rates.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/show/text.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr double bytes_per_mib = 1 << 20;
+// From this share on, page faults deserve attention: a hundredth of one processor.
+constexpr double noticeable_share = 0.01;
+
+std::string milliseconds(double share) {
+  const double value = 1000 * share;
+  return fmt::format("{:.{}f} ms/s", value, value < 9.95 ? 1 : 0);
+}
+
+std::string percent(double share) {
+  const double value = 100 * share;
+  return fmt::format("{:.{}f} %", value, value < 9.95 ? 1 : 0);
+}
+
+std::string rate(double value) {
+  return value > 0 && value < 1 ? fmt::format("{:.1f}", value) : show_count(value).text;
+}
+
+}  // namespace
+
+fault_rates rates_of(const fault_counters& difference, double seconds, const memory_prices& prices) {
+  fault_rates rates;
+  if (seconds <= 0) return rates;
+  const auto per_second = [seconds](double amount) { return std::max(0.0, amount) / seconds; };
+  rates.faults = per_second(difference.faults);
+  rates.major_faults = per_second(difference.major_faults);
+  rates.huge_faults = per_second(difference.huge_faults);
+  const double small = std::max(0.0, rates.faults - rates.huge_faults);
+  const double huge_price =
+      prices.huge_fault_seconds > 0
+          ? prices.huge_fault_seconds
+          : prices.zeroing_per_mib * static_cast<double>(prices.huge_page_bytes) / bytes_per_mib;
+  rates.fault_share = small * prices.fault_seconds + rates.huge_faults * huge_price;
+  rates.fresh_bytes = small * static_cast<double>(prices.page_bytes) +
+                      rates.huge_faults * static_cast<double>(prices.huge_page_bytes);
+  rates.zeroing_share = rates.fresh_bytes / bytes_per_mib * prices.zeroing_per_mib;
+  const double whole = difference.all_seconds > 0 ? difference.all_seconds : seconds;
+  rates.user_share = std::max(0.0, difference.user_seconds) / whole;
+  rates.system_share = std::max(0.0, difference.system_seconds) / whole;
+  return rates;
+}
+
+std::string rates_heading(bool huge) {
+  std::string line = fmt::format("{:>8} {:>10} {:>9}", "time", "faults/s", "major/s");
+  if (huge) line += fmt::format(" {:>8}", "huge/s");
+  return line + fmt::format(" {:>12} {:>12} {:>8} {:>8}", "in faults", "zeroing", "system", "user");
+}
+
+std::string rates_line(double at_seconds, const fault_rates& rates, bool huge) {
+  std::string line =
+      fmt::format("{:>6.0f} s {:>10} {:>9}", at_seconds, rate(rates.faults), rate(rates.major_faults));
+  if (huge) line += fmt::format(" {:>8}", rate(rates.huge_faults));
+  return line + fmt::format(" {:>12} {:>12} {:>8} {:>8}", milliseconds(rates.fault_share),
+                            milliseconds(rates.zeroing_share), percent(rates.system_share),
+                            percent(rates.user_share));
+}
+
+std::string rates_summary(double seconds, const fault_rates& rates) {
+  return fmt::format(
+      "average over {:.{}f} s: {} faults/s, at most {}/s of fresh memory; about {} in page "
+      "faults, at most {} of it for zeroing; system {}, user {}",
+      seconds, seconds < 10 ? 1 : 0, rate(rates.faults), show_bytes(rates.fresh_bytes).text,
+      milliseconds(rates.fault_share), milliseconds(rates.zeroing_share), percent(rates.system_share),
+      percent(rates.user_share));
+}
+
+std::string rates_judgement(const fault_rates& rates) {
+  if (rates.fault_share < noticeable_share)
+    return "page faults take less than 1 % of one processor: nothing to do";
+  return fmt::format(
+      "page faults take about {} of one processor. If this lasts, the program returns memory to "
+      "the system and takes it again; recycled buffers, or an allocator that keeps memory (tarn "
+      "run), avoid that",
+      percent(rates.fault_share));
+}
+
+nlohmann::json as_json(const fault_rates& rates) {
+  return {{"faults_per_second", rates.faults},
+          {"major_faults_per_second", rates.major_faults},
+          {"huge_faults_per_second", rates.huge_faults},
+          {"fault_milliseconds_per_second", 1000 * rates.fault_share},
+          {"zeroing_milliseconds_per_second", 1000 * rates.zeroing_share},
+          {"fresh_bytes_per_second", rates.fresh_bytes},
+          {"user_share", rates.user_share},
+          {"system_share", rates.system_share}};
+}
+
+}  // namespace tarn::cli

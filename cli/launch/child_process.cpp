@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+#include "cli/launch/child_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "cli/show/cli_error.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+class pipe_pair {
+ public:
+  pipe_pair() {
+    if (pipe2(ends_.data(), O_CLOEXEC) != 0) {
+      throw resource_error("cannot make a pipe", errno);
+    }
+  }
+  ~pipe_pair() {
+    close_end(0);
+    close_end(1);
+  }
+  pipe_pair(const pipe_pair&) = delete;
+  pipe_pair& operator=(const pipe_pair&) = delete;
+
+  int reader() const { return ends_[0]; }
+  int writer() const { return ends_[1]; }
+  void close_reader() { close_end(0); }
+  void close_writer() { close_end(1); }
+
+ private:
+  void close_end(std::size_t end) {
+    if (ends_[end] >= 0) close(ends_[end]);
+    ends_[end] = -1;
+  }
+  std::array<int, 2> ends_{-1, -1};
+};
+
+bool redirect(int from, int to) {
+  // dup2 onto itself would leave close-on-exec set.
+  if (from == to) return fcntl(to, F_SETFD, 0) == 0;
+  return from < 0 || dup2(from, to) >= 0;
+}
+
+// Runs in the child: redirects, then calls exec. Reports errno through `error_pipe`, which a successful exec
+// closes.
+[[noreturn]] void become(const child_request& request, char* const* arguments, char* const* variables,
+                         const sigset_t& mask, int error_pipe) {
+  bool ready = !request.own_group || setpgid(0, 0) == 0;
+  ready = ready && redirect(request.standard_input, STDIN_FILENO) &&
+          redirect(request.standard_output, STDOUT_FILENO) && redirect(request.standard_error, STDERR_FILENO);
+  if (ready) {
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    execve(request.path.c_str(), arguments, variables);
+  }
+  const int error = errno;
+  const ssize_t written = write(error_pipe, &error, sizeof error);
+  _exit(written == sizeof error ? exit_code::not_executable : exit_code::refused);
+}
+
+int reap(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+// Appends what can be read; false at the end of the stream.
+bool drain(int descriptor, std::string& text) {
+  std::array<char, 65536> buffer;
+  const ssize_t size = read(descriptor, buffer.data(), buffer.size());
+  if (size > 0) text.append(buffer.data(), static_cast<std::size_t>(size));
+  return size > 0 || (size < 0 && (errno == EINTR || errno == EAGAIN));
+}
+
+}  // namespace
+
+held_signals::held_signals(std::initializer_list<int> numbers) {
+  sigemptyset(&held_);
+  for (const int number : numbers) sigaddset(&held_, number);
+  sigprocmask(SIG_BLOCK, &held_, &before_);
+  // If SIGCHLD were ignored, which is inherited, the kernel would discard the child's exit status.
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &standard, &child_action_before_);
+}
+
+held_signals::~held_signals() {
+  sigaction(SIGCHLD, &child_action_before_, nullptr);
+  sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+pid_t start_child(const child_request& request, const sigset_t& mask) {
+  environment variables = request.variables;
+  const std::vector<char*> variable_pointers = variables.pointers();
+  std::vector<char*> arguments;
+  arguments.reserve(request.arguments.size() + 1);
+  for (const std::string& argument : request.arguments)
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  pipe_pair errors;
+  const pid_t child = fork();
+  if (child < 0) {
+    throw resource_error("cannot start another process", errno);
+  }
+  if (child == 0) become(request, arguments.data(), variable_pointers.data(), mask, errors.writer());
+  errors.close_writer();
+  int error = 0;
+  ssize_t size = 0;
+  while ((size = read(errors.reader(), &error, sizeof error)) < 0 && errno == EINTR) {
+  }
+  if (size == 0) return child;
+  reap(child);
+  const int code = error == ENOENT ? exit_code::not_found : exit_code::not_executable;
+  throw cli_error(code, fmt::format("cannot start {}: {}", request.path, std::strerror(error)));
+}
+
+captured_output run_captured(child_request request, double timeout_seconds) {
+  pipe_pair output;
+  pipe_pair errors;
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  request.standard_input = nothing;
+  request.standard_output = output.writer();
+  request.standard_error = errors.writer();
+  request.own_group = true;
+  const held_signals signals{};
+  captured_output result;
+  const pid_t child = start_child(request, signals.before());
+  if (nothing >= 0) close(nothing);
+  output.close_writer();
+  errors.close_writer();
+  const double deadline = monotonic_seconds() + timeout_seconds;
+  std::array<pollfd, 2> streams{pollfd{output.reader(), POLLIN, 0}, pollfd{errors.reader(), POLLIN, 0}};
+  while (streams[0].fd >= 0 || streams[1].fd >= 0) {
+    const double left = deadline - monotonic_seconds();
+    if (left <= 0) {
+      result.timed_out = true;
+      kill(-child, SIGKILL);
+      break;
+    }
+    if (poll(streams.data(), streams.size(), static_cast<int>(left * 1000) + 1) <= 0) continue;
+    if (streams[0].revents != 0 && !drain(streams[0].fd, result.output)) streams[0].fd = -1;
+    if (streams[1].revents != 0 && !drain(streams[1].fd, result.errors)) streams[1].fd = -1;
+  }
+  result.wait_status = reap(child);
+  return result;
+}
+
+double monotonic_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+double thread_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
+timespec to_timespec(double seconds) {
+  const double whole = std::floor(seconds);
+  timespec time = {};
+  time.tv_sec = static_cast<time_t>(whole);
+  time.tv_nsec = static_cast<long>((seconds - whole) * 1e9);
+  return time;
+}
+
+void end_like(int wait_status) {
+  std::fflush(nullptr);
+  if (WIFSIGNALED(wait_status)) {
+    const int number = WTERMSIG(wait_status);
+    // The program has already dumped its core if it was to; a core dump of this process would overwrite it.
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    signal(number, SIG_DFL);
+    sigset_t only = {};
+    sigemptyset(&only);
+    sigaddset(&only, number);
+    sigprocmask(SIG_UNBLOCK, &only, nullptr);
+    raise(number);
+    _exit(128 + number);
+  }
+  std::exit(WEXITSTATUS(wait_status));
+}
+
+}  // namespace tarn::cli

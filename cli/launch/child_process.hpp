@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// child_process: starts programs and waits for them; the only place that forks. It uses fork, not vfork: the kernel
+// counts the memory of the process that calls exec into the program's peak RSS, which after vfork would be the peak
+// of this command. A forked copy of this small command stays below 1 MiB. For a process with one thread.
+#pragma once
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/launch/environment.hpp"
+
+namespace tarn::cli {
+
+struct child_request {
+  std::string path;
+  std::vector<std::string> arguments;  // argv, the program's name first
+  environment variables;
+  int standard_input = -1;  // descriptors; -1 inherits
+  int standard_output = -1;
+  int standard_error = -1;
+  bool own_group = false;  // a process group of its own, so that it can be killed as a whole
+};
+
+// Blocks the given signals, so that sigtimedwait takes them and none is lost; children get the mask from before.
+// Restores the mask at the end.
+class held_signals {
+ public:
+  explicit held_signals(std::initializer_list<int> numbers);
+  ~held_signals();
+  held_signals(const held_signals&) = delete;
+  held_signals& operator=(const held_signals&) = delete;
+
+  const sigset_t& held() const noexcept { return held_; }
+  const sigset_t& before() const noexcept { return before_; }
+
+ private:
+  sigset_t held_ = {};
+  sigset_t before_ = {};
+  struct sigaction child_action_before_ = {};
+};
+
+// Thrown when this process is told to end (SIGINT …); the program has been killed by then.
+struct interrupted {
+  int signal;
+};
+
+// Returns once the program has been executed; throws cli_error (126, 127) when it cannot be.
+pid_t start_child(const child_request& request, const sigset_t& mask);
+
+struct captured_output {
+  int wait_status = 0;
+  bool timed_out = false;
+  std::string output;
+  std::string errors;
+};
+
+// Runs to the end with stdin empty and both outputs collected; kills after `timeout_seconds`.
+captured_output run_captured(child_request request, double timeout_seconds);
+
+double monotonic_seconds();
+// Processor time of the calling thread, which other programs do not influence.
+double thread_seconds();
+double seconds_of(const timeval& time);
+timespec to_timespec(double seconds);
+
+// Ends this process as the child ended: by the same signal, without a second core dump, or with
+// the same status. The caller has released its resources.
+[[noreturn]] void end_like(int wait_status);
+
+}  // namespace tarn::cli

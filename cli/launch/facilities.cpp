@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT
+#include "cli/launch/facilities.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <linux/perf_event.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "cli/launch/library_search.hpp"
+#include "cli/show/byte_size.hpp"
+#include "cli/show/cli_error.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+std::string text_of(const char* path) {
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+std::optional<long> number_in(const char* path) {
+  std::ifstream file(path);
+  long value = 0;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+// The word in brackets: "always [madvise] never".
+std::string chosen_word(const std::string& text) {
+  const std::size_t begin = text.find('[');
+  const std::size_t end = text.find(']');
+  return begin == std::string::npos || end == std::string::npos ? ""
+                                                                : text.substr(begin + 1, end - begin - 1);
+}
+
+std::string status_field(const char* name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(name)) continue;
+    const std::size_t value = line.find_first_not_of(" \t", std::strlen(name) + 1);
+    return value == std::string::npos ? "" : line.substr(value);
+  }
+  return "";
+}
+
+// Tries to open a perf event. Returns 0, or the errno value.
+int try_event(std::uint32_t type, std::uint64_t config, bool with_kernel, bool whole_machine) {
+  perf_event_attr attributes = {};
+  attributes.size = sizeof attributes;
+  attributes.type = type;
+  attributes.config = config;
+  attributes.disabled = 1;
+  attributes.exclude_kernel = with_kernel ? 0 : 1;
+  attributes.exclude_hv = 1;
+  const long file = syscall(SYS_perf_event_open, &attributes, whole_machine ? -1 : 0, whole_machine ? 0 : -1,
+                            -1, PERF_FLAG_FD_CLOEXEC);
+  if (file < 0) return errno;
+  close(static_cast<int>(file));
+  return 0;
+}
+
+std::string answer(int error) {
+  return error == 0 ? "works" : std::string("refused: ") + std::strerror(error);
+}
+
+std::string container_kind() {
+  if (access("/.dockerenv", F_OK) == 0) return "docker";
+  if (access("/run/.containerenv", F_OK) == 0) return "podman";
+  if (std::string name = text_of("/run/systemd/container"); !name.empty()) return name;
+  if (const std::string group = text_of("/proc/1/cgroup"); group.find("kubepods") != std::string::npos)
+    return "kubernetes";
+  return "";
+}
+
+facility page_faults() {
+  facility one{"page_faults", "page faults of a program", standing::works, "", "", ""};
+  const int user = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, false, false);
+  one.state = answer(user);
+  if (user == 0) return one;
+  one.how = standing::missing;
+  one.missing =
+      "the site to which each page fault belongs; totals, and how much of large blocks was "
+      "resident, are still recorded";
+  const auto paranoid = number_in("/proc/sys/kernel/perf_event_paranoid");
+  if (paranoid && *paranoid > 2) {
+    one.remedy = "run as root: sysctl kernel.perf_event_paranoid=2";
+  } else if (!container_kind().empty() || status_field("Seccomp") == "2") {
+    one.remedy =
+        "start the container with --cap-add PERFMON or --security-opt seccomp=unconfined, or "
+        "profile outside of it";
+  }
+  return one;
+}
+
+facility kernel_faults() {
+  facility one{"kernel_faults", "page faults inside system calls", standing::works, "", "", ""};
+  const int error = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, true, false);
+  one.state = answer(error);
+  if (error == 0) return one;
+  one.how = standing::partly;
+  one.missing =
+      "the sites of page faults that read() and other system calls cause in fresh memory; such "
+      "faults count as not seen";
+  one.remedy = "profile as root, or run as root: sysctl kernel.perf_event_paranoid=1";
+  return one;
+}
+
+facility paranoid_level() {
+  facility one{"paranoid", "kernel.perf_event_paranoid", standing::note, "unknown", "", ""};
+  if (const auto level = number_in("/proc/sys/kernel/perf_event_paranoid")) {
+    one.state = fmt::format("{} ({})", *level,
+                            *level > 2    ? "events only for root"
+                            : *level == 2 ? "events of your own programs in user mode"
+                            : *level == 1 ? "events of your own programs in user and kernel mode"
+                                          : "events of the whole machine");
+  }
+  return one;
+}
+
+facility hardware_counters() {
+  facility one{"hardware_counters", "hardware counters", standing::note, "", "", ""};
+  const int error = try_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false, false);
+  one.state = error == 0 ? "available; tarn does not need them"
+                         : "not available, as in most virtual machines; tarn does not need them";
+  return one;
+}
+
+facility residency() {
+  facility one{"residency", "residency of memory (mincore)", standing::works, "works", "", ""};
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  void* memory = mmap(nullptr, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return one;
+  static_cast<volatile unsigned char*>(memory)[page] = 1;
+  unsigned char states[4] = {9, 9, 9, 9};
+  const bool asked = mincore(memory, 4 * page, states) == 0;
+  if (!asked || (states[1] & 1) == 0 || (states[3] & 1) != 0) {
+    one.how = standing::missing;
+    one.state = asked ? "does not distinguish touched pages from others"
+                      : std::string("refused: ") + std::strerror(errno);
+    one.missing = "how much of large blocks was resident when they were freed";
+  }
+  munmap(memory, 4 * page);
+  return one;
+}
+
+facility page_map() {
+  facility one{"pagemap", "/proc/PID/pagemap", standing::note, "readable", "", ""};
+  const int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    one.state = std::string("not readable: ") + std::strerror(errno) + "; mincore is used instead";
+  if (file >= 0) close(file);
+  return one;
+}
+
+facility shared_session() {
+  facility one{"session", "shared memory for the recorder", standing::works, "works", "", ""};
+  const int file = memfd_create("tarn-doctor", MFD_CLOEXEC);
+  const std::string path = fmt::format("/proc/{}/fd/{}", getpid(), file);
+  const int again = file >= 0 ? open(path.c_str(), O_RDWR | O_CLOEXEC) : -1;
+  if (file < 0 || again < 0) {
+    one.how = standing::missing;
+    one.state = file < 0 ? std::string("memfd_create: ") + std::strerror(errno)
+                         : std::string("/proc/PID/fd: ") + std::strerror(errno);
+    one.missing = "everything that modes full and sample record; mode faults still works";
+    one.remedy = file < 0 ? "" : "mount /proc";
+  }
+  if (file >= 0) close(file);
+  if (again >= 0) close(again);
+  return one;
+}
+
+facility recorder() {
+  facility one{"recorder", "the recorder's library", standing::works, "", "", ""};
+  try {
+    one.state = find_recorder();
+  } catch (const cli_error& error) {
+    one.how = standing::missing;
+    one.state = error.what();
+    one.missing = "everything that modes full and sample record; mode faults still works";
+    one.remedy = error.advice();
+  }
+  return one;
+}
+
+facility huge_pages() {
+  facility one{"thp", "transparent huge pages", standing::note, huge_page_setting(), "", ""};
+  if (one.state.empty()) one.state = "not in this kernel";
+  if (one.state == "always") {
+    one.state += ": one fault may back 2 MiB; then there are fewer faults than pages, and each costs more";
+    one.missing = "pages per fault; a fault counts as one page";
+  }
+  return one;
+}
+
+facility memory_group() {
+  facility one{"cgroup", "control group", standing::note, "", "", ""};
+  const bool second = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
+  one.state = second ? "version 2" : access("/sys/fs/cgroup/memory", F_OK) == 0 ? "version 1" : "not mounted";
+  const std::string group = text_of("/proc/self/cgroup");
+  const std::size_t path = group.rfind("::");
+  std::string limit;
+  if (second && path != std::string::npos) {
+    const std::string own = group.substr(path + 2, group.find('\n', path) - path - 2);
+    limit = text_of(("/sys/fs/cgroup" + own + "/memory.max").c_str());
+  } else {
+    limit = text_of("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+  }
+  const double bytes = std::strtod(limit.c_str(), nullptr);
+  if (limit == "max" || bytes <= 0 || bytes > 1e18) {
+    one.state += ", no memory limit of its own";
+  } else {
+    one.state += fmt::format(", memory limit {}; the memory of the recording counts towards it",
+                             format_byte_size(static_cast<std::uint64_t>(bytes)));
+  }
+  return one;
+}
+
+facility surroundings() {
+  facility one{"surroundings", "surroundings", standing::note, "", "", ""};
+  const std::string container = container_kind();
+  std::ifstream file("/proc/cpuinfo");
+  const std::string processors{std::istreambuf_iterator<char>(file), {}};
+  const bool machine = processors.find(" hypervisor") != std::string::npos;
+  one.state = container.empty() ? "no container" : "container (" + container + ")";
+  one.state +=
+      machine ? ", virtual machine: the first touch of memory that the host has not backed yet costs many "
+                "times more"
+              : ", no virtual machine detected";
+  return one;
+}
+
+facility filters() {
+  facility one{"seccomp", "system call filter", standing::note, "none", "", ""};
+  const std::string mode = status_field("Seccomp");
+  if (mode == "1" || mode == "2")
+    one.state = "active (seccomp mode " + mode + "); it may be the cause of a refusal above";
+  return one;
+}
+
+facility tracing() {
+  facility one{"ptrace", "ptrace scope", standing::note, "", "", ""};
+  const auto scope = number_in("/proc/sys/kernel/yama/ptrace_scope");
+  one.state = scope ? std::to_string(*scope) : "not restricted";
+  if (scope && *scope > 2) {
+    one.state += "; tarn attach is refused, tarn profile works";
+  } else if (scope && *scope > 0) {
+    one.state += "; tarn attach works only as root, or for programs started by tarn profile --paused";
+  } else {
+    one.state += "; tarn attach works for processes of the same user";
+  }
+  return one;
+}
+
+facility time_source() {
+  facility one{"clock",
+               "clock",
+               standing::note,
+               text_of("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+               "",
+               ""};
+  if (one.state != "tsc" && one.state != "kvm-clock" && one.state != "arch_sys_counter") {
+    one.state += ": slow; mode full takes more time";
+  }
+  return one;
+}
+
+}  // namespace
+
+std::vector<facility> look_at_facilities() {
+  return {recorder(),          shared_session(), page_faults(),  kernel_faults(), residency(),
+          paranoid_level(),    surroundings(),   memory_group(), huge_pages(),    page_map(),
+          hardware_counters(), filters(),        tracing(),      time_source()};
+}
+
+nlohmann::json as_json(const std::vector<facility>& all) {
+  constexpr const char* names[] = {"works", "partly", "missing", "note"};
+  nlohmann::json list = nlohmann::json::array();
+  for (const facility& one : all) {
+    list.push_back({{"key", one.key},
+                    {"name", one.name},
+                    {"standing", names[static_cast<int>(one.how)]},
+                    {"state", one.state},
+                    {"missing", one.missing},
+                    {"remedy", one.remedy}});
+  }
+  return list;
+}
+
+std::string privilege_name() {
+  const bool sees_kernel = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, true, false) == 0;
+  const bool sees_user = try_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, false, false) == 0;
+  return fmt::format("{}, {}", geteuid() == 0 ? "root" : "user",
+                     sees_kernel ? "all page faults are recorded"
+                     : sees_user ? "page faults of user mode are recorded"
+                                 : "no page faults are recorded");
+}
+
+std::string kernel_name() {
+  utsname names = {};
+  uname(&names);
+  return fmt::format("{} {} {}", names.sysname, names.release, names.machine);
+}
+
+std::string huge_page_setting() {
+  return chosen_word(text_of("/sys/kernel/mm/transparent_hugepage/enabled"));
+}
+
+}  // namespace tarn::cli

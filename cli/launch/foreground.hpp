@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// foreground: runs a program in the foreground in place of this process, and measures it. Signals sent to this
+// process are passed on to the program; those of the terminal reach it directly, as it stays in the same process
+// group. Stopping and continuing work as usual. For a process with one thread.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <functional>
+
+#include "cli/launch/child_process.hpp"
+
+namespace tarn::cli {
+
+struct foreground_result {
+  int wait_status = 0;
+  double wall_seconds = 0;
+  rusage usage = {};  // of the program and of all descendants that were waited for
+};
+
+// Callbacks during the run of the program.
+struct foreground_look {
+  double interval_seconds = 1;
+  std::function<void(pid_t program)> look;  // must not throw
+  std::function<void(int wait_status)>
+      ended;  // while /proc still has the program; likewise. Empty: nobody asks
+};
+
+foreground_result run_in_foreground(const child_request& request, const foreground_look* each = nullptr);
+
+}  // namespace tarn::cli

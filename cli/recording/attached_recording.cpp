@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "cli/recording/attached_recording.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/launch/child_process.hpp"
+#include "cli/launch/library_search.hpp"
+#include "cli/recording/recording_setup.hpp"
+#include "cli/show/cli_error.hpp"
+#include "profiler/attach/attach_check.hpp"
+
+namespace fs = std::filesystem;
+
+namespace tarn::cli {
+
+namespace {
+
+using profiler::attach_error;
+using profiler::recording;
+
+// The file of the program's malloc: another library's malloc takes precedence over libc's.
+std::string allocator_of(pid_t program) {
+  std::string found;
+  for (const profiler::remote_module& module : profiler::modules_of_process(program)) {
+    if (module.address_of("malloc") == 0 || profiler::is_dynamic_linker(module)) continue;
+    if (found.empty() || !profiler::is_libc(module)) found = module.path;
+  }
+  return found;
+}
+
+}  // namespace
+
+attached_recording::attached_recording(pid_t program, profiler::recording_settings settings)
+    : program_(program) {
+  try {
+    profiler::require_attachable(program);
+    const std::string library = fs::canonical(find_recorder()).string();
+    settings.prices = find_prices(allocator_of(program), notes_);
+    settings.meta = describe_place(notes_);
+    settings.meta["attached"] = true;
+    settings.program = static_cast<std::uint32_t>(program);
+    record_ = std::make_unique<recording>(settings);
+    record_->program_started(static_cast<std::uint32_t>(program));
+    copy_ = std::make_unique<plain_copy>();
+    const std::string own = record_->place();
+    const std::string place = std::to_string(copy_->process()) + own.substr(own.find(':'));
+    there_ =
+        std::make_unique<profiler::attached_process>(program, library, place, [this] { record_->drain(); });
+  } catch (const attach_error& error) {
+    throw cli_error(exit_code::refused, error.what(), error.advice());
+  } catch (const profiler::profile_error& error) {
+    throw cli_error(exit_code::refused, error.what());
+  }
+  if (there_->refused_slots() != 0) {
+    notes_.push_back(fmt::format(
+        "{} pointers to malloc and its relatives could not be replaced; calls through them are not "
+        "recorded",
+        there_->refused_slots()));
+  }
+}
+
+double attached_recording::look() {
+  const bool much = record_->drain();
+  wait_ = much ? busy_seconds : std::min(idle_seconds, 2 * std::max(busy_seconds, wait_));
+  is_there_ = there_->is_there();
+  if (!is_there_) return wait_;
+  try {
+    there_->look_for_libraries();
+  } catch (const profiler::process_gone&) {
+    is_there_ = false;
+  } catch (const attach_error& error) {
+    notes_.emplace_back(
+        fmt::format("calls from libraries that were loaded later are not recorded: {}", error.what()));
+  }
+  return wait_;
+}
+
+nlohmann::json attached_recording::dump(pid_t process) { return dump_answer(*record_, process); }
+
+// Children forked meanwhile contain the recorder as well.
+void attached_recording::detach_all() {
+  for (const std::uint32_t process : record_->running()) {
+    try {
+      there_->detach(static_cast<pid_t>(process));
+    } catch (const profiler::process_gone&) {
+    } catch (const attach_error& error) {
+      notes_.emplace_back(
+          fmt::format("the recorder stays loaded in process {}, but is inactive: {}", process, error.what()));
+    }
+  }
+}
+
+void attached_recording::end() {
+  detach_all();
+  record_->program_ended(-1);
+  record_->finish();
+}
+
+nlohmann::json dump_answer(recording& record, pid_t process) {
+  std::string problem;
+  const std::string path = record.store_now(static_cast<std::uint32_t>(process), problem);
+  if (problem.empty()) return {{"path", fs::absolute(path).string()}};
+  return {{"problem", fmt::format("process {}: {}", process, problem)},
+          {"advice", "The recording continues. Try again later."}};
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// attached_recording: records a program that runs already: it attaches to it, takes its events, and detaches. For
+// one thread, whose signals are blocked.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/launch/other_user.hpp"
+#include "profiler/attach/attached_process.hpp"
+#include "profiler/collect/recording.hpp"
+
+namespace tarn::cli {
+
+class attached_recording {
+ public:
+  // `settings` need no prices and meta. Throws cli_error if the program cannot be recorded.
+  attached_recording(pid_t program, profiler::recording_settings settings);
+
+  // Takes new events; to be called often. Returns the seconds until it should be called again.
+  double look();
+  // False: the program has ended, or has executed another one.
+  [[nodiscard]] bool is_there() const noexcept { return is_there_; }
+  // Writes the file of a process as of now; returns an answer for session_control.
+  nlohmann::json dump(pid_t process);
+  // Detaches and writes all files.
+  void end();
+
+  [[nodiscard]] const profiler::recording& record() const { return *record_; }
+  [[nodiscard]] double longest_stop_seconds() const { return there_->longest_stop_seconds(); }
+  // Remarks about anything that limits the recording.
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  void detach_all();
+
+  pid_t program_;
+  std::vector<std::string> notes_;
+  std::unique_ptr<profiler::recording> record_;
+  // A process whose descriptors the program can open in /proc: see other_user.hpp.
+  std::unique_ptr<plain_copy> copy_;
+  std::unique_ptr<profiler::attached_process> there_;
+  bool is_there_ = true;
+  double wait_ = 0;
+};
+
+// An answer of session_control to `dump`, by the recording that has the process.
+nlohmann::json dump_answer(profiler::recording& record, pid_t process);
+
+}  // namespace tarn::cli

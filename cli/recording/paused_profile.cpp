@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+#include "cli/recording/paused_profile.hpp"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "cli/launch/foreground.hpp"
+#include "cli/launch/program_target.hpp"
+#include "cli/recording/attached_recording.hpp"
+#include "cli/recording/recording_setup.hpp"
+#include "cli/recording/session_control.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/profile_verdict.hpp"
+
+namespace fs = std::filesystem;
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr double look_seconds = 0.05;  // between looks for requests while nothing is recorded
+
+class paused_program {
+ public:
+  paused_program(const profiler::recording_settings& settings, bool quiet, bool json)
+      : settings_(settings), quiet_(quiet), json_(json) {}
+
+  // Serves requests and the recording, if any. Returns the seconds until it should be called again.
+  double look(pid_t program) {
+    if (!control_) begin(program);
+    control_->serve([this](const nlohmann::json& request) { return answer(request); });
+    if (!stretch_) return look_seconds;
+    const double wait = stretch_->look();
+    if (!stretch_->is_there()) end_stretch();
+    return stretch_ ? wait : look_seconds;
+  }
+
+  nlohmann::json end_stretch() {
+    if (!stretch_) return {{"files", nlohmann::json::array()}};
+    stretch_->end();
+    for (const std::string& note : stretch_->notes()) print_note(note);
+    nlohmann::json summary = summary_of(stretch_->record());
+    summary["longest_stop_ms"] = 1e3 * stretch_->longest_stop_seconds();
+    if (json_) {
+      fmt::print(stderr, "{}\n", summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else if (!quiet_) {
+      if (stretch_->record().main_profile() != nullptr) print_verdict(*stretch_->record().main_profile());
+      tell_files(stretch_->record());
+    }
+    stretch_.reset();
+    return summary;
+  }
+
+ private:
+  void begin(pid_t program) {
+    program_ = program;
+    control_.emplace(program);
+    if (!control_->is_open()) {
+      print_note(fmt::format(
+          "process {} cannot be controlled: another tarn process uses the name of its control socket",
+          program));
+    } else if (!quiet_ && !json_) {
+      fmt::print(stderr,
+                 "tarn: process {} runs without recording; to begin: tarn attach {}, to end: tarn detach "
+                 "{}\n",
+                 program, program, program);
+    }
+  }
+
+  nlohmann::json answer(const nlohmann::json& request) {
+    const std::string verb = request.value("verb", "");
+    if (verb == "detach") return end_stretch();
+    if (verb == "attach") return attach();
+    if (verb == "dump" && stretch_) return stretch_->dump(request.value("pid", 0));
+    return {{"problem", fmt::format("process {} is paused", program_)},
+            {"advice", fmt::format("Begin the recording: tarn attach {}", program_)}};
+  }
+
+  nlohmann::json attach() {
+    if (stretch_) return already_recorded(program_);
+    profiler::recording_settings settings = settings_;
+    if (!settings.output.empty() && ++stretches_ > 1) {
+      const fs::path file = settings.output;
+      settings.output = fmt::format("{}-{}{}", fs::path(file).replace_extension().string(), stretches_,
+                                    file.extension().string());
+    }
+    try {
+      stretch_ = std::make_unique<attached_recording>(program_, settings);
+      return {{"recording", program_}};
+    } catch (const cli_error& error) {
+      return {{"problem", error.what()}, {"advice", error.advice()}};
+    }
+  }
+
+  profiler::recording_settings settings_;
+  bool quiet_;
+  bool json_;
+  pid_t program_ = 0;
+  int stretches_ = 0;
+  std::optional<session_control> control_;
+  std::unique_ptr<attached_recording> stretch_;
+};
+
+}  // namespace
+
+int profile_paused(const std::vector<std::string>& program, const profiler::recording_settings& settings,
+                   bool quiet, bool json) {
+  if (settings.mode == profiler::profile_mode::faults) {
+    throw cli_error(exit_code::refused, "--paused cannot be used with --mode faults",
+                    "Mode faults always records from the start of a program; omit --paused.");
+  }
+  child_request request;
+  request.arguments = program;
+  request.variables = environment::current();
+  request.path = find_program(program.front(), request.variables).path;
+  foreground_result result;
+  {
+    paused_program paused(settings, quiet, json);
+    foreground_look each;
+    std::string failure;
+    const auto guarded = [&failure](const auto& work) {
+      try {
+        if (failure.empty()) work();
+      } catch (const std::exception& error) {
+        failure = error.what();
+        print_note(fmt::format("the recording ended early: {}", failure));
+      }
+    };
+    each.interval_seconds = look_seconds;
+    each.look = [&](pid_t child) { guarded([&] { each.interval_seconds = paused.look(child); }); };
+    each.ended = [&](int) { guarded([&] { paused.end_stretch(); }); };
+    result = run_in_foreground(request, &each);
+  }
+  end_like(result.wait_status);
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "cli/recording/process_choice.hpp"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "cli/show/cli_error.hpp"
+#include "cli/show/process_table.hpp"
+#include "cli/show/profile_view.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/format/printable.hpp"
+#include "profiler/model/merge.hpp"
+
+namespace tarn::cli {
+
+using profiler::process_summary;
+using profiler::profile;
+
+namespace {
+
+bool is_chosen(const process_summary& one, const std::string& choice) {
+  return std::to_string(one.process) == choice || profiler::printable(one.command) == choice;
+}
+
+[[noreturn]] void refuse_choice(const std::string& path, const std::string& choice,
+                                const std::vector<process_summary>& all) {
+  constexpr std::size_t most_named = 8;
+  std::string known;
+  for (std::size_t index = 0; index < std::min(most_named, all.size()); ++index) {
+    known += fmt::format("{}{} ({})", index == 0 ? "" : ", ", all[index].process,
+                         profiler::printable(all[index].command));
+  }
+  throw cli_error(exit_code::usage, fmt::format("--process {}: {} has no such process", choice, path),
+                  fmt::format("The most expensive processes are {}.", known));
+}
+
+// Costs of page faults alone (mode faults) and costs of malloc's blocks must not be added up.
+void require_same_kind(const profile& first, const profile& other, const std::string& path) {
+  const auto sees_blocks = [](const profile& p) { return p.mode != profiler::profile_mode::faults; };
+  if (sees_blocks(first) == sees_blocks(other)) return;
+  throw cli_error(exit_code::refused,
+                  fmt::format("{}: recorded with --mode {}, unlike the files before it", path,
+                              sees_blocks(other) ? "sample or full" : "faults"),
+                  "Merge profiles of mode faults only with one another.");
+}
+
+}  // namespace
+
+void add_process_option(CLI::App& app, std::string& choice) {
+  app.add_option("--process", choice, "Of a merged profile, use only this process, or all with this name")
+      ->option_text("PID|NAME");
+}
+
+void require_each_once(const std::vector<std::string>& paths) {
+  std::map<std::string, std::string> known;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const std::string place = std::filesystem::weakly_canonical(path, error).string();
+    const auto [at, is_new] = known.try_emplace(error ? path : place, path);
+    if (!is_new) {
+      throw cli_error(exit_code::usage, fmt::format("{} is given twice (as {})", path, at->second),
+                      "Its figures would count twice; give each file once.");
+    }
+  }
+}
+
+profile merge_files(const std::vector<std::string>& paths) {
+  require_each_once(paths);
+  profiler::profile_merger merger;
+  std::optional<profile> first;
+  for (const std::string& path : paths) {
+    profile p = load_parts_for_command(path);
+    if (first) require_same_kind(*first, p, path);
+    if (!first) {
+      first.emplace();
+      first->mode = p.mode;
+    }
+    merger.add(std::move(p));
+  }
+  return merger.take();
+}
+
+profile load_for_command(const std::string& path, const std::string& choice,
+                         profiler::profile_detail detail) {
+  profile parts = load_parts_for_command(path, detail);
+  if (parts.processes.empty()) {
+    if (!choice.empty() && !is_chosen(profiler::summary_of(parts), choice)) {
+      refuse_choice(path, choice, {profiler::summary_of(parts)});
+    }
+    return parts;
+  }
+  if (!choice.empty()) {
+    const std::vector<profile> figures = profiler::figures_by_process(parts);
+    profiler::profile_merger chosen;
+    for (std::size_t index = 0; index < figures.size(); ++index) {
+      if (is_chosen(profiler::summary_of(figures[index]), choice))
+        chosen.add(profiler::process_of(parts, index));
+    }
+    if (chosen.processes() == 0) refuse_choice(path, choice, processes_in(parts));
+    parts = chosen.take();
+  }
+  profiler::join_sites(parts);
+  return parts;
+}
+
+void require_events(const profile& p, const std::string& path) {
+  if (!p.meta.is_object() || !p.meta.contains("processes")) return;
+  throw cli_error(exit_code::refused,
+                  fmt::format("{}: a merged profile has no single events to replay", path),
+                  "Use the file of one process, as written by tarn profile.");
+}
+
+}  // namespace tarn::cli

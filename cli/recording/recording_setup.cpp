@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include "cli/recording/recording_setup.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/compare/comparison_report.hpp"
+#include "cli/compare/contender.hpp"
+#include "cli/cost/cost_worker.hpp"
+#include "cli/cost/memory_prices.hpp"
+#include "cli/launch/facilities.hpp"
+#include "cli/launch/preload_check.hpp"
+#include "cli/show/byte_size.hpp"
+#include "cli/show/cli_error.hpp"
+#include "cli/show/profile_verdict.hpp"
+#include "cli/show/tree_verdict.hpp"
+#include "profiler/format/printable.hpp"
+
+namespace tarn::cli {
+
+using profiler::profile_mode;
+using profiler::recording;
+
+namespace {
+
+constexpr std::uint64_t least_sample_bytes = 1024;
+constexpr std::uint64_t most_sample_bytes = std::uint64_t{1} << 30;
+
+}  // namespace
+
+profile_mode mode_of(const std::string& name) {
+  if (name == "full") return profile_mode::full;
+  return name == "faults" ? profile_mode::faults : profile_mode::sample;
+}
+
+std::uint64_t sample_bytes_of(const std::string& text) {
+  const std::uint64_t bytes = parse_byte_size(text);
+  if (bytes >= least_sample_bytes && bytes <= most_sample_bytes) return bytes;
+  throw cli_error(exit_code::refused, fmt::format("--sample {}: must be from 1K to 1G", text),
+                  "The default, 512K, costs little time and samples every important site.");
+}
+
+profiler::price_list find_prices(const std::string& allocator, std::vector<std::string>& notes) {
+  const memory_prices measured = calibrate_prices();
+  const double pages_per_mib = static_cast<double>(1 << 20) / static_cast<double>(measured.page_bytes);
+  profiler::price_list prices;
+  prices.fault = 1e9 * measured.fault_seconds;
+  prices.huge_fault = 1e9 * measured.huge_fault_seconds;
+  if (static_cast<double>(measured.costly_bytes) >=
+      smallest_costly_part * static_cast<double>(measured.first_bytes)) {
+    prices.costly_fault = 1e9 * measured.costly_fault_seconds;
+  }
+  prices.unmap_page = 1e9 * measured.unmapping_per_mib / pages_per_mib;
+  prices.zero_page = 1e9 * measured.zeroing_per_mib / pages_per_mib;
+  const contender who{"the program's malloc", is_system_libc(allocator) ? "" : allocator};
+  const auto find_pair = [&prices](const contender& one) {
+    const nlohmann::json pair = nlohmann::json::parse(run_cost_worker(one, {pair_word}, 60));
+    prices.malloc_pair = 1e9 * pair.at("seconds").get<double>();
+    // Malloc and free are timed separately, so the difference is that of two timed calls.
+    prices.timed_call = std::max(0.0, 1e9 * pair.at("timed_seconds").get<double>() - prices.malloc_pair) / 2;
+  };
+  try {
+    find_pair(who);
+  } catch (const cli_error& error) {
+    notes.push_back(
+        fmt::format("the price of malloc and free is measured with the system's malloc: {}", error.what()));
+    find_pair({system_name, ""});
+  }
+  return prices;
+}
+
+nlohmann::json describe_place(const std::vector<std::string>& notes) {
+  return {{"kernel", kernel_name()},
+          {"thp", huge_page_setting()},
+          {"privilege", privilege_name()},
+          {"refused", notes},
+          {"tarn_version", TARN_CLI_VERSION}};
+}
+
+nlohmann::json summary_of(const recording& record) {
+  nlohmann::json files = nlohmann::json::array();
+  for (const auto& file : record.files()) {
+    files.push_back({{"path", profiler::printable(file.path)},
+                     {"program", profiler::printable(file.program)},
+                     {"pid", file.process},
+                     {"problem", profiler::printable(file.problem)}});
+  }
+  nlohmann::json summary = {{"files", files}};
+  if (record.main_profile() != nullptr) summary["program"] = verdict_as_json(*record.main_profile());
+  summary["tree"] = tree_as_json(record.processes());
+  return summary;
+}
+
+void tell_files(const recording& record) {
+  for (const auto& file : record.files()) {
+    if (file.process == 0) {
+      fmt::print(stderr, "tarn: {} ({})\n", profiler::printable(file.path), file.program);
+    } else {
+      fmt::print(stderr, "tarn: {} ({}, process {})\n", profiler::printable(file.path),
+                 profiler::printable(file.program), file.process);
+    }
+    if (!file.problem.empty()) print_note(fmt::format("it is incomplete: {}", file.problem));
+  }
+}
+
+}  // namespace tarn::cli

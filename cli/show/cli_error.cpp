@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#include "cli/show/cli_error.hpp"
+
+#include <fmt/core.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "profiler/format/printable.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+const char* advice_for(int error) {
+  switch (error) {
+    case EMFILE:
+      return "Raise the limit on open files: ulimit -n 1024";
+    case ENFILE:
+      return "Too many files are open on this system: end programs, or raise sysctl fs.file-max.";
+    case EAGAIN:
+      return "Raise the limit on processes (ulimit -u, the control group's pids.max), or end some.";
+    case ENOMEM:
+      return "Raise the limit on memory (ulimit -v, the control group's memory.max), or end programs.";
+    default:
+      return "What works on this system: tarn doctor";
+  }
+}
+
+}  // namespace
+
+resource_error::resource_error(const std::string& problem, int error)
+    : cli_error(exit_code::refused, fmt::format("{}: {}", problem, std::strerror(error)), advice_for(error)) {
+}
+
+void print_error(const cli_error& error, bool json) {
+  if (json) {
+    const nlohmann::json object = {{"error",
+                                    {{"problem", profiler::printable(error.what())},
+                                     {"advice", profiler::printable(error.advice())},
+                                     {"exit_code", error.code()}}}};
+    fmt::print(stderr, "{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  fmt::print(stderr, "tarn: {}\n", profiler::printable(error.what()));
+  if (!error.advice().empty()) {
+    fmt::print(stderr, "      {}\n", profiler::printable(error.advice()));
+  }
+}
+
+void print_note(const std::string& text) { fmt::print(stderr, "tarn: {}\n", profiler::printable(text)); }
+
+}  // namespace tarn::cli

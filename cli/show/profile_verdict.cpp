@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+#include "cli/show/profile_verdict.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "cli/show/text.hpp"
+#include "profiler/analyze/advice.hpp"
+#include "profiler/analyze/site_label.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+constexpr std::size_t most_sites = 5;
+constexpr std::size_t most_advice = 5;
+
+std::string show_ns(double ns) { return show_short_time(ns / 1e9).text; }
+
+double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+// " ± 12 ms", to follow a figure; empty if the figure is exact, or the margin too small to show.
+std::string margin_ns(double variance) {
+  const double margin = profiler::margin_of(variance);
+  return margin < 1 ? "" : fmt::format(" ± {}", show_ns(margin));
+}
+
+std::string margin_percent(double variance, double value) {
+  const double margin = profiler::margin_of(variance);
+  if (value <= 0 || margin < 0.005 * value) return "";
+  // With few samples the margin is many times the figure; beyond this limit its size says nothing more.
+  constexpr double most = 999;
+  const double part = percent(margin, value);
+  return part > most ? fmt::format(" ± >{:.0f} %", most) : fmt::format(" ± {:.0f} %", part);
+}
+
+struct paying_place {
+  std::string name;       // shown: with the base name of the file
+  std::string full_name;  // the key: with the whole path of the file
+  double cost = 0;
+  double cost_variance = 0;
+  double malloc_bias = 0;
+  profiler::site_figures figures;  // counts and bytes only
+};
+
+void set_names(paying_place& place, const profiler::profile& p, const profiler::source_frame& frame) {
+  const std::string file = profiler::file_of(p, frame);
+  const std::string line = frame.line != 0 ? fmt::format(":{}", frame.line) : "";
+  place.full_name = file.empty() ? frame.function : fmt::format("{} ({}{})", frame.function, file, line);
+  place.name = frame.file.empty() ? frame.function
+                                  : fmt::format("{} ({}{})", frame.function,
+                                                frame.file.substr(frame.file.rfind('/') + 1), line);
+}
+
+// Places that would look alike are shown with the whole path of the file.
+void tell_apart(std::vector<paying_place>& places) {
+  std::map<std::string, int> alike;
+  for (const paying_place& place : places) ++alike[place.name];
+  for (paying_place& place : places) {
+    if (alike[place.name] > 1) place.name = place.full_name;
+  }
+}
+
+// The costs by place in the program, summed over all call paths that lead there; costliest first.
+std::vector<paying_place> paying_places(const profiler::profile& p) {
+  std::map<std::string, paying_place> by_full_name;
+  for (const profiler::site& site : p.sites) {
+    const profiler::cost one = profiler::cost_of(p, site.figures);
+    const double cost = one.total();
+    if (cost <= 0) continue;
+    paying_place named;
+    set_names(named, p, profiler::site_label(p, site));
+    paying_place& place = by_full_name.try_emplace(named.full_name, named).first->second;
+    place.cost += cost;
+    place.cost_variance += one.variance();
+    place.malloc_bias += one.malloc_bias;
+    place.figures.allocations += site.figures.allocations + site.figures.maps;
+    place.figures.faults += site.figures.faults;
+    place.figures.bytes += site.figures.bytes + site.figures.mapped_bytes;
+  }
+  std::vector<paying_place> places;
+  for (auto& [name, place] : by_full_name) {
+    place.cost_variance += place.malloc_bias * place.malloc_bias;
+    places.push_back(std::move(place));
+  }
+  tell_apart(places);
+  std::sort(places.begin(), places.end(),
+            [](const paying_place& left, const paying_place& right) { return left.cost > right.cost; });
+  return places;
+}
+
+// The advice that saves most, and whether the rest is better left unchanged.
+std::string render_advice(const profiler::profile& p) {
+  std::string text = "  what would help, estimated (all of it, with the reasons: tarn advise FILE):\n";
+  std::size_t shown = 0;
+  for (const profiler::advice& one : profiler::advise(p)) {
+    if (one.instead_of >= 0) continue;
+    if (one.kind == profiler::advice_kind::leave_it) {
+      text += fmt::format("    {}\n", one.headline);
+      continue;
+    }
+    if (++shown > most_advice) continue;
+    if (is_remark(one)) {
+      text += fmt::format("    {}\n", one.headline);
+      continue;
+    }
+    text += fmt::format("    {}: saves {} ({} to {})", one.headline, show_ns(one.saving_ns),
+                        show_ns(one.low_ns), show_ns(one.high_ns));
+    if (one.memory_bytes > 0) text += fmt::format(", keeps up to {}", show_bytes(one.memory_bytes).text);
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string render_verdict(const profiler::profile& p) {
+  const profiler::cost all = profiler::cost_of_all(p);
+  double allocations = 0;
+  double bytes = 0;
+  double joined = 0;
+  double allocations_variance = 0;
+  double bytes_variance = 0;
+  for (const profiler::site& site : p.sites) {
+    allocations += site.figures.allocations;
+    bytes += site.figures.bytes;
+    joined += site.figures.faults;
+    allocations_variance += site.figures.allocations_variance;
+    bytes_variance += site.figures.bytes_variance;
+  }
+  std::string text = p.mode == profiler::profile_mode::faults
+                         ? fmt::format("{} page faults", show_count(joined).text)
+                         : fmt::format("{}{} allocations of {}{}", show_count(allocations).text,
+                                       margin_percent(allocations_variance, allocations),
+                                       show_bytes(bytes).text, margin_percent(bytes_variance, bytes));
+  text += fmt::format("; memory truly cost {}{} of {} processor time\n", show_ns(all.total()),
+                      margin_ns(all.whole_variance()), show_ns(profiler::processor_ns(p)));
+  if (p.mode != profiler::profile_mode::faults) {
+    text += fmt::format(
+        "  in malloc and free {} ({:.0f} %), which a timer around them sees; afterwards in the "
+        "kernel {} for page faults and {} for giving memory back ({:.0f} %), which it does not\n",
+        show_ns(all.malloc_ns), percent(all.malloc_ns, all.total()), show_ns(all.fault_ns),
+        show_ns(all.unmap_ns), percent(all.hidden(), all.total()));
+  }
+  text += fmt::format(
+      "  page faults: {} on blocks of a known site, {} elsewhere (images, stacks, the allocator's own), {} not "
+      "seen\n",
+      show_count(joined).text, show_count(p.other_faults).text, show_count(p.unseen_faults).text);
+  std::vector<paying_place> places = paying_places(p);
+  if (places.size() > most_sites) places.resize(most_sites);
+  for (const paying_place& place : places) {
+    if (place.figures.allocations == 0) {
+      text +=
+          fmt::format("  {:>9} {:>4.0f} %  {:>8} page faults  {}\n", show_ns(place.cost),
+                      percent(place.cost, all.total()), show_count(place.figures.faults).text, place.name);
+      continue;
+    }
+    text += fmt::format("  {:>9} {:>4.0f} %  {:>8} x {:>10}  {}{}\n", show_ns(place.cost),
+                        percent(place.cost, all.total()), show_count(place.figures.allocations).text,
+                        show_bytes(place.figures.bytes / std::max(1.0, place.figures.allocations)).text,
+                        place.name, margin_percent(place.cost_variance, place.cost));
+  }
+  if (p.mode != profiler::profile_mode::faults) text += render_advice(p);
+  if (p.lost_events > 0) text += fmt::format("  {:.0f} events were lost\n", p.lost_events);
+  return text;
+}
+
+nlohmann::json verdict_as_json(const profiler::profile& p) {
+  const profiler::cost all = profiler::cost_of_all(p);
+  double allocations = 0;
+  double bytes = 0;
+  for (const profiler::site& site : p.sites) {
+    allocations += site.figures.allocations;
+    bytes += site.figures.bytes;
+  }
+  nlohmann::json advice = nlohmann::json::array();
+  if (p.mode != profiler::profile_mode::faults) {
+    for (const profiler::advice& one : profiler::advise(p)) advice.push_back(profiler::as_json(one));
+  }
+  nlohmann::json places = nlohmann::json::array();
+  for (const paying_place& place : paying_places(p)) {
+    if (places.size() == most_sites) break;
+    places.push_back({{"where", place.name},
+                      {"ns", place.cost},
+                      {"margin_ns", profiler::margin_of(place.cost_variance)},
+                      {"allocations", place.figures.allocations}});
+  }
+  return {{"allocations", allocations},
+          {"bytes", bytes},
+          {"malloc_ns", all.malloc_ns},
+          {"margin_ns", profiler::margin_of(all.whole_variance())},
+          {"processor_ns", profiler::processor_ns(p)},
+          {"recorder_ns", p.recorder_ns},
+          {"fault_ns", all.fault_ns},
+          {"unmap_ns", all.unmap_ns},
+          {"user_ns", p.counters.empty() ? 0 : p.counters.back().user_ns},
+          {"system_ns", p.counters.empty() ? 0 : p.counters.back().system_ns},
+          {"other_faults", p.other_faults},
+          {"unseen_faults", p.unseen_faults},
+          {"lost_events", p.lost_events},
+          {"places", places},
+          {"advice", advice},
+          {"meta", p.meta}};
+}
+
+void print_verdict(const profiler::profile& p) {
+  fmt::print(stderr, "tarn: {}", render_verdict(p));
+  if (!p.meta.contains("refused")) return;
+  for (const auto& sentence : p.meta["refused"]) {
+    if (sentence.is_string()) fmt::print(stderr, "  not seen: {}\n", sentence.get<std::string>());
+  }
+}
+
+}  // namespace tarn::cli

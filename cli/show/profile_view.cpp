@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+#include "cli/show/profile_view.hpp"
+
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cmath>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "cli/show/cli_error.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/analyze/function_name.hpp"
+#include "profiler/analyze/site_label.hpp"
+#include "profiler/analyze/symbols.hpp"
+#include "profiler/format/table_file.hpp"
+
+namespace tarn::cli {
+
+namespace {
+
+// Splits "what is wrong; what to do" into the problem and the advice.
+cli_error as_cli_error(const profiler::profile_error& error) {
+  const std::string text = error.what();
+  const std::size_t split = text.find("; ");
+  if (split == std::string::npos) return {exit_code::refused, text};
+  std::string advice = text.substr(split + 2) + ".";
+  // Capitalise the advice, unless it begins with a command's name.
+  if (!advice.starts_with("tarn "))
+    advice[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(advice[0])));
+  return {exit_code::refused, text.substr(0, split), advice};
+}
+
+std::string with_digits(double value, const char* const* units, std::size_t count, double step) {
+  std::size_t unit = 0;
+  while (unit + 1 < count && std::abs(value) >= 0.9995 * step) {
+    value /= step;
+    ++unit;
+  }
+  const double size = std::abs(value);
+  const int digits = unit == 0 && value == std::floor(value) ? 0 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f}{}", value, digits, units[unit]);
+}
+
+constexpr std::size_t most_callers = 3;
+
+std::string show_function(const profiler::source_frame& frame, name_form form) {
+  const bool is_plain = frame.function.starts_with('[') || frame.function.starts_with("??") ||
+                        frame.kind == profiler::frame_kind::script;
+  return is_plain || form == name_form::whole ? frame.function : profiler::short_name(frame.function);
+}
+
+// For each text, whether it occurs more than once.
+std::vector<bool> find_alike(const std::vector<std::string>& texts) {
+  std::unordered_map<std::string_view, std::size_t> counts;
+  for (const std::string& text : texts) ++counts[text];
+  std::vector<bool> alike;
+  for (const std::string& text : texts) alike.push_back(counts[text] > 1);
+  return alike;
+}
+
+// The frame `steps` further out, not counting the interpreter's frames between Python functions.
+std::size_t caller_of(const std::vector<profiler::source_frame>& path, std::size_t frame, std::size_t steps) {
+  while (steps > 0 && frame < path.size()) {
+    ++frame;
+    if (frame == path.size() || path[frame].kind != profiler::frame_kind::interpreter) --steps;
+  }
+  return frame;
+}
+
+}  // namespace
+
+namespace {
+
+profiler::profile load_with_names(const std::string& path, profiler::profile_detail detail,
+                                  profiler::profile (*load)(const std::string& path,
+                                                            profiler::profile_detail detail)) {
+  try {
+    profiler::profile p = load(path, detail);
+    if (!p.damage.empty()) print_note(fmt::format("{}: {}", path, p.damage));
+    if (!profiler::has_native_symbols(p) && p.stacks.size() > 1) {
+      for (const std::string& sentence : profiler::add_symbols(p)) print_note(sentence);
+    }
+    return p;
+  } catch (const profiler::profile_error& error) {
+    throw as_cli_error(error);
+  }
+}
+
+}  // namespace
+
+profiler::profile load_for_command(const std::string& path, profiler::profile_detail detail) {
+  return load_with_names(path, detail, profiler::load_profile);
+}
+
+profiler::profile load_parts_for_command(const std::string& path, profiler::profile_detail detail) {
+  return load_with_names(path, detail, profiler::load_parts);
+}
+
+const profiler::metric& metric_named(const std::string& option, const std::string& name) {
+  const profiler::metric* found = profiler::find_metric(name);
+  if (found != nullptr) return *found;
+  std::vector<std::string> names;
+  for (const profiler::metric& each : profiler::metrics()) names.emplace_back(each.name);
+  const std::string near = nearest_word(name, names);
+  throw cli_error(
+      exit_code::usage, fmt::format("{}: there is no metric '{}'", option, name),
+      near.empty() ? fmt::format("The metrics are {}.", profiler::metric_names())
+                   : fmt::format("Did you mean '{}'? The metrics are {}.", near, profiler::metric_names()));
+}
+
+std::string show_value(profiler::metric_unit unit, double value) {
+  constexpr const char* times[] = {" ns", " us", " ms", " s"};
+  constexpr const char* sizes[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  constexpr const char* counts[] = {"", "k", "M", "G", "T"};
+  switch (unit) {
+    case profiler::metric_unit::nanoseconds:
+      return with_digits(std::round(value), times, std::size(times), 1000);
+    case profiler::metric_unit::bytes:
+      return with_digits(std::round(value), sizes, std::size(sizes), 1024);
+    case profiler::metric_unit::count:
+      break;
+  }
+  return with_digits(std::round(value), counts, std::size(counts), 1000);
+}
+
+std::string show_margin(double margin, double value) {
+  if (value <= 0 || margin < 0.005 * value) return "";
+  const double percent = 100 * margin / value;
+  return percent > 999 ? "±>999%" : fmt::format("±{:.0f}%", percent);
+}
+
+std::string show_percent(double part, double whole) {
+  return fmt::format("{:.1f} %", whole > 0 ? 100 * part / whole : 0.0);
+}
+
+std::string cut_to_width(const std::string& text, std::size_t width) {
+  if (width == 0 || display_width(text) <= width) return text;
+  if (width <= 3) return text.substr(0, width);
+  std::size_t end = 0;
+  for (std::size_t columns = 0; end < text.size(); ++end) {
+    // Never cut within a multi-byte character.
+    if ((static_cast<unsigned char>(text[end]) & 0xc0U) != 0x80 && ++columns > width - 3) break;
+  }
+  return text.substr(0, end) + "...";
+}
+
+std::string cut_in_middle(const std::string& text, std::size_t width) {
+  if (width == 0 || display_width(text) <= width) return text;
+  if (width <= 3) return cut_to_width(text, width);
+  const auto begins_character = [&text](std::size_t at) {
+    return (static_cast<unsigned char>(text[at]) & 0xc0U) != 0x80;
+  };
+  const std::size_t tail_columns = (width - 1) / 2;
+  std::size_t head = 0;
+  for (std::size_t columns = 0; head < text.size(); ++head) {
+    if (begins_character(head) && ++columns > width - 1 - tail_columns) break;
+  }
+  std::size_t tail = text.size();
+  for (std::size_t columns = 0; columns < tail_columns && tail > 0;) {
+    if (begins_character(--tail)) ++columns;
+  }
+  return text.substr(0, head) + "…" + text.substr(tail);
+}
+
+std::string show_frame(const profiler::source_frame& frame, std::size_t width, name_form form) {
+  std::string place;
+  if (!frame.file.empty()) {
+    place = frame.file.substr(frame.file.rfind('/') + 1);
+    if (frame.line != 0) place += fmt::format(":{}", frame.line);
+  }
+  const std::string function = show_function(frame, form);
+  if (place.empty()) return cut_in_middle(function, width);
+  const std::size_t left = width > place.size() + 12 ? width - place.size() - 2 : 0;
+  return cut_in_middle(function, width == 0 ? 0 : std::max<std::size_t>(left, 10)) + "  " + place;
+}
+
+std::vector<std::string> show_paths(std::size_t count, const path_source& path, std::size_t width,
+                                    name_form form) {
+  std::vector<std::string> shown;
+  for (std::size_t index = 0; index < count; ++index) {
+    const auto frames = path(index);
+    shown.push_back(show_frame(frames[profiler::own_frame(frames)], 0, form));
+  }
+  std::vector<bool> has_callers(count);
+  for (std::size_t callers = 1; callers <= most_callers; ++callers) {
+    const std::vector<bool> is_alike = find_alike(shown);
+    for (std::size_t index = 0; index < count; ++index) {
+      if (!is_alike[index]) continue;
+      const auto frames = path(index);
+      const std::size_t caller = caller_of(frames, profiler::own_frame(frames), callers);
+      if (caller >= frames.size()) continue;
+      shown[index] += " < " + show_function(frames[caller], form);
+      has_callers[index] = true;
+    }
+  }
+  if (width == 0) return shown;
+  for (std::size_t index = 0; index < count; ++index) {
+    if (display_width(shown[index]) <= width) continue;
+    if (has_callers[index]) {
+      shown[index] = cut_to_width(shown[index], width);
+    } else {
+      const auto frames = path(index);
+      shown[index] = show_frame(frames[profiler::own_frame(frames)], width, form);
+    }
+  }
+  return shown;
+}
+
+std::string place_key(const profiler::profile& p, const std::vector<profiler::source_frame>& path) {
+  std::string key;
+  const std::size_t own = profiler::own_frame(path);
+  for (std::size_t callers = 0; callers <= most_callers; ++callers) {
+    const std::size_t at = caller_of(path, own, callers);
+    if (at >= path.size()) break;
+    key += path[at].function + '\n';
+    if (callers == 0) key += fmt::format("{}:{}\n", file_of(p, path[at]), path[at].line);
+  }
+  return key;
+}
+
+std::size_t terminal_width(int descriptor) {
+  struct winsize size {};
+  if (isatty(descriptor) == 0 || ioctl(descriptor, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+#include "cli/show/text.hpp"
+
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+
+namespace tarn::cli {
+
+namespace {
+
+struct unit {
+  double from;  // smallest quantity shown in this unit; the last unit is for all others
+  double size;
+  const char* name;
+  bool whole = false;  // without decimals
+};
+
+constexpr double kib = 1024;
+constexpr double mib = kib * 1024;
+constexpr double gib = mib * 1024;
+constexpr unit time_units[] = {{1, 1, " s"}, {1e-3, 1e-3, " ms"}, {0, 1e-6, " us", true}};
+constexpr unit short_time_units[] = {
+    {1, 1, " s"}, {1e-3, 1e-3, " ms"}, {1e-6, 1e-6, " us"}, {0, 1e-9, " ns", true}};
+constexpr unit byte_units[] = {
+    {gib, gib, " GiB"}, {mib, mib, " MiB"}, {kib, kib, " KiB", true}, {0, 1, " B", true}};
+constexpr unit count_units[] = {{1e6, 1e6, "M"}, {1e4, 1e3, "k"}, {0, 1, "", true}};
+
+// Four significant digits for figures below 10000: as many as repeated runs can support.
+constexpr int most_digits = 4;
+
+int decimals_of(double value, int digits) {
+  int before = 1;
+  for (double bound = 10; before < most_digits && value >= bound; bound *= 10) ++before;
+  return std::max(0, digits - before);
+}
+
+template <std::size_t count>
+shown show(double quantity, const unit (&units)[count], int digits = most_digits) {
+  const unit* chosen = std::find_if(std::begin(units), std::end(units) - 1,
+                                    [quantity](const unit& one) { return quantity >= one.from; });
+  const double value = quantity / chosen->size;
+  const int decimals = chosen->whole ? 0 : decimals_of(value, digits);
+  const double scale = std::pow(10, decimals);
+  const double rounded = std::round(value * scale) / scale;
+  return {fmt::format("{:.{}f}{}", rounded, decimals, chosen->name), rounded * chosen->size};
+}
+
+}  // namespace
+
+shown show_seconds(double seconds) { return show(seconds, time_units); }
+shown show_short_time(double seconds) {
+  if (seconds < 0) {
+    const shown positive = show_short_time(-seconds);
+    return {"-" + positive.text, -positive.value};
+  }
+  constexpr int digits = 3;
+  if (seconds == 0) return show(0, short_time_units, digits);
+  // Round before choosing the unit: 999.96 us are 1.00 ms.
+  const double last_digit = std::pow(10, std::floor(std::log10(seconds)) - digits + 1);
+  return show(std::round(seconds / last_digit) * last_digit, short_time_units, digits);
+}
+shown show_bytes(double bytes) { return show(bytes, byte_units); }
+shown show_count(double count) { return show(count, count_units); }
+
+std::string format_exit(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int number = WTERMSIG(wait_status);
+    const char* meaning = sigdescr_np(number);
+    return fmt::format("killed by signal {} ({})", number, meaning != nullptr ? meaning : "unknown");
+  }
+  return fmt::format("exit status {}", WEXITSTATUS(wait_status));
+}
+
+std::size_t display_width(std::string_view text) {
+  // Continuation bytes of UTF-8 take no column of their own.
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char unit) {
+    return (static_cast<unsigned char>(unit) & 0xC0U) != 0x80U;
+  }));
+}
+
+std::string pad_left(std::string_view text, std::size_t width) {
+  const std::size_t columns = display_width(text);
+  return std::string(columns < width ? width - columns : 0, ' ').append(text);
+}
+
+std::vector<bool> fitting_columns(const std::vector<std::size_t>& widths,
+                                  const std::vector<std::size_t>& by_priority, std::size_t room) {
+  std::vector<bool> stays(widths.size(), room == 0);
+  std::size_t used = 0;
+  for (std::size_t index = 0; index < by_priority.size() && room != 0; ++index) {
+    const std::size_t column = by_priority[index];
+    if (index > 0 && used + widths[column] > room) break;
+    used += widths[column];
+    stays[column] = true;
+  }
+  return stays;
+}
+
+std::vector<std::string> columns_without_room(const std::vector<std::string>& names,
+                                              const std::vector<bool>& stays) {
+  std::vector<std::string> left_out;
+  for (std::size_t column = 0; column < names.size(); ++column) {
+    if (!stays[column]) left_out.push_back(names[column]);
+  }
+  return left_out;
+}
+
+std::string pad_right(std::string_view text, std::size_t width) {
+  const std::size_t columns = display_width(text);
+  return std::string(text).append(columns < width ? width - columns : 0, ' ');
+}
+
+std::size_t edit_distance(std::string_view left, std::string_view right) {
+  std::vector<std::size_t> before(right.size() + 1);
+  std::iota(before.begin(), before.end(), std::size_t{0});
+  std::vector<std::size_t> two_before;
+  for (std::size_t i = 1; i <= left.size(); ++i) {
+    std::vector<std::size_t> current(right.size() + 1);
+    current[0] = i;
+    for (std::size_t j = 1; j <= right.size(); ++j) {
+      const std::size_t substitution = before[j - 1] + (left[i - 1] == right[j - 1] ? 0U : 1U);
+      current[j] = std::min({before[j] + 1, current[j - 1] + 1, substitution});
+      // Two swapped neighbouring letters count as one edit, not two.
+      if (i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1]) {
+        current[j] = std::min(current[j], two_before[j - 2] + 1);
+      }
+    }
+    two_before = std::move(before);
+    before = std::move(current);
+  }
+  return before.back();
+}
+
+std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const bool is_prefix = word.size() >= 2 && candidate.starts_with(word);
+    const std::size_t distance = is_prefix ? 1 : edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string wrap(std::string_view text, std::size_t width) {
+  std::string lines;
+  std::size_t column = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    const std::size_t needed = display_width(word);
+    if (column > 0 && column + 1 + needed > width) {
+      lines += '\n';
+      column = 0;
+    } else if (column > 0) {
+      lines += ' ';
+      ++column;
+    }
+    lines += word;
+    column += needed;
+  }
+  return lines;
+}
+
+std::string join(const std::vector<std::string>& words, std::string_view separator) {
+  std::string all;
+  for (const std::string& word : words) {
+    if (!all.empty()) all += separator;
+    all += word;
+  }
+  return all;
+}
+
+bool wants_colour(int descriptor) {
+  const char* no_colour = std::getenv("NO_COLOR");
+  if (no_colour != nullptr && *no_colour != '\0') return false;
+  const char* terminal = std::getenv("TERM");
+  if (terminal == nullptr || std::strcmp(terminal, "dumb") == 0) return false;
+  return isatty(descriptor) == 1;
+}
+
+std::string paint(std::string_view text, style wanted, bool colour) {
+  if (!colour || wanted == style::plain) return std::string(text);
+  const char* code = "1";
+  if (wanted == style::good) code = "32";
+  if (wanted == style::bad) code = "31";
+  if (wanted == style::faint) code = "2";
+  return fmt::format("\033[{}m{}\033[0m", code, text);
+}
+
+}  // namespace tarn::cli

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "cli/compare/proof_report.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cli/show/text.hpp"
+
+namespace tarn::cli {
+namespace {
+
+proof_result measured(std::size_t ways) {
+  proof_result result;
+  result.proven.rounds = 10;
+  for (std::size_t index = 0; index < ways; ++index) {
+    profiler::proof_way way;
+    way.name = index == 0 ? "an-allocator-with-quite-a-long-name-1" : "way-" + std::to_string(index);
+    way.headline = "what is done";
+    for (profiler::proven_figure& figure : way.figures) figure = {1.5, 0.877, 0.86, 0.899, 0.99, {}};
+    way.of(profiler::proof_metric::faults).ratio = 31.4;
+    result.proven.ways.push_back(way);
+  }
+  return result;
+}
+
+// The heading and the rows.
+std::vector<std::string> table_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream all(text);
+  for (std::string line; std::getline(all, line);) {
+    if (!lines.empty() || line.starts_with("change in %")) lines.push_back(line);
+    if (lines.size() == 4) break;
+  }
+  return lines;
+}
+
+TEST(proof_report, the_table_fits_on_the_terminal_and_names_what_does_not) {
+  for (const std::size_t width : {80U, 100U, 60U}) {
+    const std::string text = render_proof(measured(3), false, width);
+    for (const std::string& line : table_of(text)) EXPECT_LE(display_width(line), width) << line;
+    EXPECT_NE(text.find("CPU time"), std::string::npos);
+    EXPECT_NE(text.find("no room for "), std::string::npos) << text;
+    EXPECT_NE(text.find("page faults: widen the terminal"), std::string::npos) << text;
+  }
+  // The name is shortened in its middle, where both ends of it stay.
+  const std::string text = render_proof(measured(3), false, 80);
+  EXPECT_NE(text.find("an-"), std::string::npos);
+  EXPECT_NE(text.find("…"), std::string::npos);
+  EXPECT_NE(text.find("-1 "), std::string::npos);
+}
+
+TEST(proof_report, where_there_is_no_terminal_everything_is_told) {
+  for (const std::size_t width : {0U, 200U}) {
+    const std::string text = render_proof(measured(3), false, width);
+    const std::vector<std::string> table = table_of(text);
+    ASSERT_EQ(table.size(), 4U);
+    for (const char* name : {"CPU time", "wall time", "peak RSS", "page faults"})
+      EXPECT_NE(table[0].find(name), std::string::npos);
+    EXPECT_TRUE(table[1].starts_with("an-allocator-with-quite-a-long-name-1 "));
+    EXPECT_EQ(text.find("no room"), std::string::npos);
+  }
+}
+
+TEST(proof_report, columns_stay_by_their_priority) {
+  const std::vector<std::size_t> widths = {10, 20, 10};
+  EXPECT_EQ(fitting_columns(widths, {1, 2, 0}, 0), (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(fitting_columns(widths, {1, 2, 0}, 40), (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(fitting_columns(widths, {1, 2, 0}, 39), (std::vector<bool>{false, true, true}));
+  EXPECT_EQ(fitting_columns(widths, {1, 2, 0}, 5), (std::vector<bool>{false, true, false}));
+}
+
+}  // namespace
+}  // namespace tarn::cli

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#include "cli/compare/statistics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace tarn::cli {
+namespace {
+
+// As a report does that rounds nothing.
+judgement judge_by_medians(const std::vector<double>& subject, const std::vector<double>& reference,
+                           double confidence, double smallest) {
+  return judge(subject, reference, median(subject) / median(reference), confidence, smallest);
+}
+
+TEST(statistics, median_of_odd_and_even_counts) {
+  EXPECT_DOUBLE_EQ(median({3, 1, 2}), 2);
+  EXPECT_DOUBLE_EQ(median({4, 1, 3, 2}), 2.5);
+  EXPECT_DOUBLE_EQ(median({7}), 7);
+}
+
+TEST(statistics, quantiles_interpolate) {
+  EXPECT_DOUBLE_EQ(quantile({1, 2, 3, 4}, 0.25), 1.75);
+  EXPECT_DOUBLE_EQ(quantile({1, 2, 3, 4}, 1), 4);
+  EXPECT_DOUBLE_EQ(half_quartile_range({1, 2, 3, 4}), 0.75);
+}
+
+TEST(statistics, signed_rank_interval_matches_published_critical_values) {
+  // Tables of the signed-rank test: at 0.05 two-sided the critical sums are 0 for 6, 8 for 10 and
+  // 52 for 20 differences; the attained confidences are 0.96875, 0.951171875, 0.9516….
+  const auto interval_of = [](int count) {
+    std::vector<double> values;
+    for (int index = 0; index < count; ++index) values.push_back(index);
+    return signed_rank_interval(values, 0.95);
+  };
+  EXPECT_FALSE(interval_of(5).has_value());
+  ASSERT_TRUE(interval_of(6).has_value());
+  EXPECT_DOUBLE_EQ(interval_of(6)->confidence, 0.96875);
+  EXPECT_DOUBLE_EQ(interval_of(6)->low, 0);
+  EXPECT_DOUBLE_EQ(interval_of(6)->high, 5);
+  EXPECT_NEAR(interval_of(10)->confidence, 0.951171875, 1e-12);
+  EXPECT_NEAR(interval_of(20)->confidence, 0.9516, 1e-4);
+  // The 9th smallest of the 55 means of pairs of 0 … 9, in halves: 0 .5 1 1 1.5 1.5 2 2 2.
+  EXPECT_DOUBLE_EQ(interval_of(10)->low, 2);
+  EXPECT_DOUBLE_EQ(interval_of(10)->high, 7);
+}
+
+TEST(statistics, intervals_hold_as_often_as_they_say) {
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> noise(0, 1);
+  int outside = 0;
+  constexpr int trials = 4000;
+  for (int trial = 0; trial < trials; ++trial) {
+    std::vector<double> values(10);
+    for (double& value : values) value = noise(random);
+    const auto interval = signed_rank_interval(values, 0.95);
+    outside += interval->low > 0 || interval->high < 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(static_cast<double>(outside) / trials, 0.0488, 0.012);
+}
+
+TEST(statistics, a_clear_difference_is_seen_and_sized) {
+  std::vector<double> reference;
+  std::vector<double> subject;
+  for (int round = 0; round < 10; ++round) {
+    // Rounds differ among themselves by much more than the contenders: pairing must cancel that.
+    reference.push_back(1.0 + 0.3 * round);
+    subject.push_back(0.9 * reference.back() * (1 + 0.002 * (round % 3 - 1)));
+  }
+  const judgement judged = judge_by_medians(subject, reference, 0.95, 0.01);
+  EXPECT_EQ(judged.outcome, difference::less);
+  EXPECT_NEAR(judged.ratio, 0.9, 0.003);
+  EXPECT_LT(judged.high, 0.91);
+  const judgement mirrored = judge_by_medians(reference, subject, 0.95, 0.01);
+  EXPECT_EQ(mirrored.outcome, difference::more);
+  EXPECT_NEAR(mirrored.ratio, 1 / 0.9, 0.004);
+}
+
+TEST(statistics, noise_is_no_difference) {
+  const std::vector<double> left = {1.00, 1.05, 0.97, 1.02, 0.99, 1.04, 0.96, 1.01};
+  const std::vector<double> right = {1.01, 1.00, 1.02, 0.98, 1.03, 0.97, 1.00, 1.02};
+  EXPECT_EQ(judge_by_medians(left, right, 0.95, 0.01).outcome, difference::none);
+  EXPECT_EQ(judge_by_medians(left, left, 0.95, 0.01).outcome, difference::none);
+}
+
+TEST(statistics, one_wild_run_decides_nothing) {
+  std::vector<double> left(10, 1.0);
+  const std::vector<double> right(10, 1.0);
+  left[3] = 50;
+  EXPECT_EQ(judge_by_medians(left, right, 0.95, 0.01).outcome, difference::none);
+}
+
+TEST(statistics, consistent_but_tiny_is_no_difference) {
+  const std::vector<double> left(10, 1.004);
+  const std::vector<double> right(10, 1.0);
+  EXPECT_EQ(judge_by_medians(left, right, 0.95, 0.01).outcome, difference::none);
+  EXPECT_EQ(judge_by_medians(left, right, 0.95, 0.001).outcome, difference::more);
+}
+
+TEST(statistics, few_rounds_need_complete_separation) {
+  EXPECT_EQ(judge_by_medians({1.00, 1.01, 1.02}, {1.20, 1.21, 1.30}, 0.95, 0.01).outcome, difference::less);
+  EXPECT_EQ(judge_by_medians({1.00, 1.01, 1.25}, {1.20, 1.21, 1.30}, 0.95, 0.01).outcome, difference::none);
+  EXPECT_EQ(judge_by_medians({1.00, 1.00, 1.00}, {1.02, 1.02, 1.02}, 0.95, 0.01).outcome, difference::none);
+  EXPECT_EQ(judge_by_medians({1.0, 1.0}, {2.0, 2.0}, 0.95, 0.01).outcome, difference::none);
+  EXPECT_EQ(judge_by_medians({1.0, 1.0, 1.0}, {2.0, 2.0, 2.0}, 0.95, 0.01).confidence, 0);
+}
+
+TEST(statistics, what_is_told_is_the_ratio_given_and_the_interval_holds_it) {
+  const std::vector<double> left(10, 0.9);
+  const std::vector<double> right(10, 1.0);
+  const judgement judged = judge(left, right, 0.85, 0.95, 0.01);
+  EXPECT_EQ(judged.outcome, difference::less);
+  EXPECT_EQ(judged.ratio, 0.85);
+  EXPECT_EQ(judged.low, 0.85);
+  EXPECT_NEAR(judged.high, 0.9, 1e-12);
+  EXPECT_EQ(judge(left, right, 1.1, 0.95, 0.01).outcome, difference::none) << "medians and rounds disagree";
+  EXPECT_EQ(judge({0.8, 0.8, 0.8}, {1, 1, 1}, 0.85, 0.95, 0.01).ratio, 0.85);
+}
+
+TEST(statistics, zeros_are_never_judged) {
+  EXPECT_EQ(judge({1e-9, 1e-9, 1e-9}, {1, 1, 1}, 0, 0.95, 0.01).outcome, difference::none) << "rounded to 0";
+  EXPECT_EQ(judge_by_medians({0, 0, 0}, {1, 1, 1}, 0.95, 0.01).outcome, difference::none);
+}
+
+}  // namespace
+}  // namespace tarn::cli

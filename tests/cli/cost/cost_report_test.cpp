@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+#include "cli/cost/cost_report.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/cost/cost_chart.hpp"
+#include "cli/cost/memory_prices.hpp"
+
+namespace tarn::cli {
+namespace {
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+
+cost_figures figures(double allocate, double first, double second, double free) {
+  cost_figures made;
+  made.allocate_seconds = allocate;
+  made.first_write_seconds = first;
+  made.second_write_seconds = second;
+  made.free_seconds = free;
+  made.cycles = 5;
+  return made;
+}
+
+// Writing 10 MiB takes 1 ms twice; "system" takes 10 ms more, of which a timer sees 1 ms; "keeper" keeps its memory.
+cost_outcome some_outcome() {
+  cost_outcome outcome;
+  outcome.ways = {{recycled_name, buffer_source::recycled, {system_name, ""}},
+                  {"system", buffer_source::heap, {system_name, ""}},
+                  {"keeper", buffer_source::heap, {"keeper", "/lib/k<eep>er.so"}},
+                  {"mmap-huge", buffer_source::huge, {system_name, ""}}};
+  outcome.sizes = {10 * mib};
+  outcome.rounds = 3;
+  outcome.results.resize(4);
+  for (std::size_t way = 0; way < 4; ++way) {
+    outcome.results[way].way = way;
+    outcome.results[way].size = 10 * mib;
+  }
+  for (const double noise : {0.0, 1e-4, -2e-4}) {
+    outcome.results[0].rounds.push_back(figures(30e-9, 1e-3, 1e-3, 30e-9));
+    outcome.results[1].rounds.push_back(figures(20e-6, 10e-3 + noise, 1e-3, 980e-6));
+    outcome.results[2].rounds.push_back(figures(50e-9, 1e-3, 1e-3, 50e-9));
+    outcome.results[2].rounds.back().kept_bytes = 10 * mib;
+    outcome.results[3].rounds.push_back(figures(5e-6, 2e-3, 1e-3, 20e-6));
+    outcome.results[3].rounds.back().faults = 5;
+  }
+  return outcome;
+}
+
+TEST(cost_report, true_total_is_what_a_recycled_buffer_saves) {
+  const cost_outcome outcome = some_outcome();
+  const std::vector<cost_row> rows = rows_of(outcome, 10 * mib);
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_TRUE(rows[0].is_reference);
+  EXPECT_FALSE(rows[0].seen_share);
+  EXPECT_NEAR(rows[1].total_seconds, 10e-3, 1e-9);
+  EXPECT_NEAR(rows[1].lowest_total, 9.8e-3, 1e-9);
+  EXPECT_NEAR(rows[1].highest_total, 10.1e-3, 1e-9);
+  ASSERT_TRUE(rows[1].seen_share);
+  EXPECT_NEAR(*rows[1].seen_share, 0.1, 1e-6);
+  EXPECT_FALSE(rows[2].seen_share);
+}
+
+TEST(cost_report, table) {
+  const std::string table = render_cost_table(some_outcome(), false);
+  for (const char* word : {"10 MiB", "recycled", "system", "keeper", "20.0 us", "980 us", "1.00 ms", "10 %",
+                           "10.0 ms", "9.80 to 10.1 ms", "10.00 MiB", "medians of 3 rounds"}) {
+    EXPECT_NE(table.find(word), std::string::npos) << word << "\n" << table;
+  }
+  EXPECT_EQ(table.find('\033'), std::string::npos);
+  // All lines of a size are equally long.
+  std::size_t width = 0;
+  std::size_t begin = 0;
+  for (int line = 0; line < 6; ++line) {
+    const std::size_t end = table.find('\n', begin);
+    if (line == 0) width = end - begin;
+    EXPECT_EQ(end - begin, width) << table;
+    begin = end + 1;
+  }
+}
+
+TEST(cost_report, sentences) {
+  const std::vector<std::string> lines = render_cost_sentences(some_outcome());
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0],
+            "system, 10 MiB: a timer around malloc and free sees 10 % (1.00 ms); the true total is 10.0 ms, "
+            "1.00 ms per MiB");
+  EXPECT_EQ(lines[1], "keeper, 10 MiB: next to nothing; keeps 10.00 MiB after free");
+  EXPECT_NE(lines[2].find("around mmap and munmap"), std::string::npos);
+}
+
+TEST(cost_report, shares) {
+  EXPECT_EQ(show_share(0.0912), "9.1 %");
+  EXPECT_EQ(show_share(0.9951), "100 %");
+  EXPECT_EQ(show_share(0.00041), "0.04 %");
+}
+
+TEST(cost_report, what_failed_is_told_and_left_out) {
+  cost_outcome outcome = some_outcome();
+  outcome.results[1].failure = "cannot get 10 MiB: Cannot allocate memory";
+  outcome.results[1].rounds.clear();
+  EXPECT_EQ(rows_of(outcome, 10 * mib).size(), 3U);
+  const std::vector<std::string> remarks = cost_remarks(outcome);
+  ASSERT_FALSE(remarks.empty());
+  EXPECT_EQ(remarks[0], "system, 10 MiB: not measured: cannot get 10 MiB: Cannot allocate memory");
+  EXPECT_EQ(as_json(outcome)["failures"].size(), 1U);
+  EXPECT_EQ(as_json(outcome)["results"].size(), 3U);
+  // Without the reference there is nothing to tell.
+  outcome.results[0].rounds.clear();
+  outcome.results[0].failure = "killed";
+  EXPECT_TRUE(rows_of(outcome, 10 * mib).empty());
+  EXPECT_TRUE(render_cost_sentences(outcome).empty());
+}
+
+TEST(cost_report, huge_pages_that_were_not_given_are_told) {
+  cost_outcome outcome = some_outcome();
+  if (huge_page_size() > 0) {
+    EXPECT_TRUE(cost_remarks(outcome).empty());
+  }
+  for (cost_figures& round : outcome.results[3].rounds) round.faults = 2560;
+  const std::vector<std::string> remarks = cost_remarks(outcome);
+  ASSERT_EQ(remarks.size(), 1U);
+  EXPECT_NE(remarks[0].find("the system used small pages"), std::string::npos);
+}
+
+TEST(cost_report, json_has_every_run) {
+  const nlohmann::json object = as_json(some_outcome());
+  const nlohmann::json& system = object["results"][1];
+  EXPECT_EQ(system["way"], "system");
+  EXPECT_EQ(system["size_bytes"], 10 * mib);
+  EXPECT_EQ(system["metrics"]["first_write_seconds"]["runs"].size(), 3U);
+  EXPECT_NEAR(system["true_total_seconds"].get<double>(), 10e-3, 1e-9);
+  EXPECT_NEAR(system["timer_share"].get<double>(), 0.1, 1e-6);
+  EXPECT_TRUE(object["results"][0]["timer_share"].is_null());
+}
+
+std::size_t count_of(const std::string& text, const std::string& word) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
+TEST(cost_chart, one_bar_for_each_way_and_nothing_from_elsewhere) {
+  const std::string svg = render_cost_svg(some_outcome());
+  EXPECT_EQ(svg.rfind("<svg ", 0), 0U);
+  EXPECT_EQ(count_of(svg, "class=\"range\""), 3U);
+  EXPECT_EQ(count_of(svg, "http"), 1U) << "only the name of the format";
+  EXPECT_EQ(count_of(svg, "nan"), 0U);
+  EXPECT_EQ(count_of(svg, "inf"), 0U);
+  EXPECT_NE(svg.find("1.00 ms per MiB, a timer sees 10 %"), std::string::npos);
+  EXPECT_NE(svg.find("next to nothing; keeps 10.00 MiB after free"), std::string::npos);
+  EXPECT_NE(svg.find("class=\"seen\""), std::string::npos);
+  EXPECT_NE(svg.find("class=\"hidden\""), std::string::npos);
+}
+
+TEST(cost_chart, names_cannot_break_the_markup) {
+  cost_outcome outcome = some_outcome();
+  outcome.ways[1].name = "a<b>&\"c\"\x01";
+  for (const std::string& text : {render_cost_svg(outcome), render_cost_html(outcome, {"x < y"})}) {
+    EXPECT_EQ(text.find("a<b"), std::string::npos);
+    EXPECT_NE(text.find("a&lt;b&gt;&amp;&quot;c&quot;?"), std::string::npos);
+  }
+}
+
+TEST(cost_chart, page_has_the_table_too) {
+  const std::string page = render_cost_html(some_outcome(), {"a note"});
+  EXPECT_EQ(page.rfind("<!DOCTYPE html>", 0), 0U);
+  for (const char* word : {"<svg ", "<table>", "9.80 to 10.1 ms", "a note.", "</html>"}) {
+    EXPECT_NE(page.find(word), std::string::npos) << word;
+  }
+}
+
+TEST(cost_chart, an_outcome_without_figures_is_an_empty_chart) {
+  cost_outcome outcome = some_outcome();
+  for (cost_result& result : outcome.results) result.rounds.clear();
+  const std::string svg = render_cost_svg(outcome);
+  EXPECT_EQ(count_of(svg, "nan") + count_of(svg, "inf"), 0U);
+  EXPECT_NE(svg.find("</svg>"), std::string::npos);
+}
+
+TEST(cost_worker, faults_are_those_of_the_buffer) {
+  constexpr std::size_t size = 2 * mib + 4096;
+  const cost_figures mapped = measure_cycles(buffer_source::mapped, size, 0);
+  const cost_figures recycled = measure_cycles(buffer_source::recycled, size, 0);
+  const cost_figures populated = measure_cycles(buffer_source::populated, size, 0);
+  EXPECT_GE(mapped.cycles, 3);
+  // Where huge pages come unasked, there is at least one.
+  EXPECT_GE(mapped.faults, 1);
+  EXPECT_LT(recycled.faults, 1);
+  EXPECT_GE(recycled.kept_bytes, 2 * mib);
+  EXPECT_GT(populated.allocate_seconds, mapped.allocate_seconds);
+  EXPECT_GT(mapped.first_write_seconds, 0);
+}
+
+TEST(memory_prices, are_those_of_a_machine) {
+  const memory_prices prices = measure_prices(8 * mib);
+  EXPECT_GT(prices.fault_seconds, 20e-9);
+  EXPECT_LT(prices.fault_seconds, 1e-3);
+  EXPECT_GT(prices.zeroing_per_mib, 1e-6);
+  EXPECT_GT(prices.writing_per_mib, 1e-6);
+  EXPECT_EQ(prices.first_bytes, 8 * mib);
+  // A fault zeroes its page: all of them cost more than zeroing alone.
+  const double pages = static_cast<double>(mib) / static_cast<double>(prices.page_bytes);
+  EXPECT_GT(prices.fault_seconds * pages, prices.zeroing_per_mib);
+  const memory_prices again = prices_from_json(as_json(prices));
+  EXPECT_DOUBLE_EQ(again.fault_seconds, prices.fault_seconds);
+  EXPECT_EQ(again.costly_bytes, prices.costly_bytes);
+  EXPECT_NE(describe_prices(prices).find("per MiB"), std::string::npos);
+}
+
+TEST(memory_prices, dear_memory_is_told_apart) {
+  memory_prices prices;
+  prices.page_bytes = 4096;
+  prices.fault_seconds = 1e-6;
+  prices.first_bytes = 256 * mib;
+  prices.first_fault_seconds = 1.1e-6;
+  EXPECT_NE(describe_first_touch(prices).find("ready"), std::string::npos);
+  // A few may be those where the program was interrupted.
+  prices.costly_bytes = 2 * mib;
+  EXPECT_NE(describe_first_touch(prices).find("ready"), std::string::npos);
+  prices.costly_bytes = 64 * mib;
+  prices.costly_fault_seconds = 9e-6;
+  const std::string text = describe_first_touch(prices);
+  EXPECT_NE(text.find("9.00 us per page in 64 MiB of the 256 MiB touched first, 9 times the usual"),
+            std::string::npos)
+      << text;
+}
+
+}  // namespace
+}  // namespace tarn::cli

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+#include "cli/cost/fault_counters.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cost/fault_rates.hpp"
+
+namespace tarn::cli {
+namespace {
+
+constexpr const char* vmstat =
+    "nr_free_pages 100\npgfault_x 7\npgfault 5000\npgmajfault 20\nthp_fault_alloc 3\nthp_fault_fallback 9\n";
+constexpr const char* stat =
+    "cpu  100 10 50 800 20 3 2 15 40 0\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 12345\nbtime 1\n";
+
+TEST(fault_counters, machine) {
+  const auto counters = parse_machine_counters(vmstat, stat, 100);
+  ASSERT_TRUE(counters);
+  EXPECT_EQ(counters->faults, 5000);
+  EXPECT_EQ(counters->major_faults, 20);
+  EXPECT_EQ(counters->huge_faults, 3);
+  EXPECT_DOUBLE_EQ(counters->user_seconds, 1.1);
+  EXPECT_DOUBLE_EQ(counters->system_seconds, 0.55);
+  // Guests' time (40) is in the users' already.
+  EXPECT_DOUBLE_EQ(counters->all_seconds, 10.0);
+}
+
+TEST(fault_counters, machine_without_what_is_needed) {
+  EXPECT_FALSE(parse_machine_counters("", stat, 100));
+  EXPECT_FALSE(parse_machine_counters("pgfault\n", stat, 100));
+  EXPECT_FALSE(parse_machine_counters("pgfault x\n", stat, 100));
+  EXPECT_FALSE(parse_machine_counters(vmstat, "", 100));
+  EXPECT_FALSE(parse_machine_counters(vmstat, "cpu 1 2\n", 100));
+  EXPECT_FALSE(parse_machine_counters(vmstat, "cpu 1 2 3 - 5\n", 100));
+  // Old kernels have fewer columns, and some no huge pages.
+  const auto counters = parse_machine_counters("pgfault 5", "cpu 1 2 3 4", 1);
+  ASSERT_TRUE(counters);
+  EXPECT_EQ(counters->huge_faults, 0);
+  EXPECT_EQ(counters->system_seconds, 3);
+}
+
+TEST(fault_counters, process_with_a_difficult_name) {
+  const auto status = parse_process_status(
+      "4711 (a) (b c) S 1 2 3 4 5 6 100 200 3 4 50 60 7 8 20 0 1 0 999 123456 77 18446744073709551615\n", 10);
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->id, 4711);
+  EXPECT_EQ(status->name, "a) (b c");
+  EXPECT_EQ(status->state, 'S');
+  EXPECT_FALSE(status->has_ended());
+  EXPECT_EQ(status->start_ticks, 999U);
+  EXPECT_EQ(status->own.faults, 103);
+  EXPECT_EQ(status->own.major_faults, 3);
+  EXPECT_DOUBLE_EQ(status->own.user_seconds, 5);
+  EXPECT_DOUBLE_EQ(status->own.system_seconds, 6);
+  EXPECT_EQ(status->with_ended_children.faults, 307);
+  EXPECT_EQ(status->with_ended_children.major_faults, 7);
+  EXPECT_DOUBLE_EQ(status->with_ended_children.user_seconds, 5.7);
+  EXPECT_DOUBLE_EQ(status->with_ended_children.system_seconds, 6.8);
+}
+
+TEST(fault_counters, process_texts_that_are_none) {
+  for (const char* text :
+       {"", "4711", "4711 (x)", "4711 (x) S 1 2 3", "(x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19",
+        "4711 )x( S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19",
+        "4711 (x) S 1 2 3 4 5 6 - 8 9 10 11 12 13 14 15 16 17 18 19 20"}) {
+    EXPECT_FALSE(parse_process_status(text, 100)) << text;
+  }
+}
+
+TEST(fault_counters, no_such_process) {
+  EXPECT_FALSE(read_process_status(0x7fffffff));
+  EXPECT_FALSE(read_family_counters(0x7fffffff));
+}
+
+// Touches memory, and waits to be killed.
+void touch_and_wait(std::size_t pages, int ready) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  void* memory = mmap(nullptr, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  madvise(memory, pages * page, MADV_NOHUGEPAGE);
+  for (std::size_t index = 0; index < pages; ++index) static_cast<volatile char*>(memory)[index * page] = 1;
+  if (write(ready, "x", 1) == 1) pause();
+  _exit(0);
+}
+
+TEST(fault_counters, a_family_holds_the_living_and_the_ended) {
+  constexpr std::size_t pages = 3000;
+  const auto before = read_family_counters(getpid());
+  const auto own_before = read_process_status(getpid());
+  ASSERT_TRUE(before && own_before);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) touch_and_wait(pages, ends[1]);
+  char ready = 0;
+  ASSERT_EQ(read(ends[0], &ready, 1), 1);
+  const auto living = read_family_counters(getpid());
+  kill(child, SIGKILL);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  const auto ended = read_family_counters(getpid());
+  const auto own_after = read_process_status(getpid());
+  close(ends[0]);
+  close(ends[1]);
+  ASSERT_TRUE(living && ended && own_after);
+  EXPECT_GE((*living - *before).faults, pages);
+  EXPECT_GE((*ended - *before).faults, pages);
+  EXPECT_LT((own_after->own - own_before->own).faults, pages);
+}
+
+memory_prices some_prices() {
+  memory_prices prices;
+  prices.page_bytes = 4096;
+  prices.huge_page_bytes = 2 << 20;
+  prices.fault_seconds = 1e-6;
+  prices.huge_fault_seconds = 100e-6;
+  prices.zeroing_per_mib = 40e-6;
+  return prices;
+}
+
+TEST(fault_rates, prices_times_counts) {
+  fault_counters difference;
+  difference.faults = 25610;
+  difference.huge_faults = 10;
+  difference.system_seconds = 0.5;
+  difference.user_seconds = 1;
+  const fault_rates rates = rates_of(difference, 2, some_prices());
+  EXPECT_DOUBLE_EQ(rates.faults, 12805);
+  EXPECT_DOUBLE_EQ(rates.huge_faults, 5);
+  EXPECT_DOUBLE_EQ(rates.fresh_bytes, 12800 * 4096.0 + 5 * 2097152.0);
+  EXPECT_NEAR(rates.fault_share, 0.0133, 1e-9);
+  EXPECT_NEAR(rates.zeroing_share, (50 + 10) * 40e-6, 1e-9);
+  // Of one processor, unless the time of all is known.
+  EXPECT_DOUBLE_EQ(rates.system_share, 0.25);
+  difference.all_seconds = 10;
+  EXPECT_DOUBLE_EQ(rates_of(difference, 2, some_prices()).system_share, 0.05);
+}
+
+TEST(fault_rates, counters_that_went_back_count_as_unchanged) {
+  fault_counters difference;
+  difference.faults = -100;
+  difference.user_seconds = -1;
+  const fault_rates rates = rates_of(difference, 1, some_prices());
+  EXPECT_EQ(rates.faults, 0);
+  EXPECT_EQ(rates.fault_share, 0);
+  EXPECT_EQ(rates.user_share, 0);
+  EXPECT_EQ(rates_of(difference, 0, some_prices()).faults, 0);
+}
+
+TEST(fault_rates, lines) {
+  fault_rates rates;
+  rates.faults = 12345;
+  rates.fault_share = 0.0123;
+  rates.zeroing_share = 0.002;
+  rates.system_share = 0.034;
+  for (const bool huge : {false, true}) {
+    EXPECT_EQ(rates_heading(huge).size(), rates_line(3, rates, huge).size());
+  }
+  const std::string line = rates_line(3, rates, false);
+  for (const char* word : {"3 s", "12.35k", "12 ms/s", "2.0 ms/s", "3.4 %"}) {
+    EXPECT_NE(line.find(word), std::string::npos) << line;
+  }
+  EXPECT_NE(rates_summary(12, rates).find("average over 12 s: 12.35k faults/s"), std::string::npos);
+  EXPECT_NE(rates_judgement(rates).find("about 1.2 % of one processor"), std::string::npos);
+  rates.fault_share = 0.009;
+  EXPECT_NE(rates_judgement(rates).find("nothing to do"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tarn::cli

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "cli/launch/library_search.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/launch/elf_file.hpp"
+#include "cli/show/cli_error.hpp"
+
+namespace fs = std::filesystem;
+
+namespace tarn::cli {
+namespace {
+
+class library_search : public testing::Test {
+ protected:
+  library_search() {
+    std::string name = testing::TempDir() + "/tarn-search-XXXXXX";
+    folder_ = mkdtemp(name.data());
+    // Any shared library of this machine will do: the loader itself is one.
+    const mapped_file own("/proc/self/exe");
+    loader_ = summarize_file(own.data()).interpreter;
+  }
+  ~library_search() override { fs::remove_all(folder_); }
+
+  std::string add_library(const std::string& name) {
+    fs::copy_file(loader_, folder_ / name);
+    return (folder_ / name).string();
+  }
+
+  fs::path folder_;
+  std::string loader_;
+};
+
+TEST_F(library_search, versions_compare_as_numbers) {
+  EXPECT_TRUE(version_less("libx.so.2.9", "libx.so.2.10"));
+  EXPECT_FALSE(version_less("libx.so.2.10", "libx.so.2.9"));
+  EXPECT_TRUE(version_less("libx.so", "libx.so.1"));
+  EXPECT_TRUE(version_less("libx.so.9", "libx.so.09.1"));
+  EXPECT_FALSE(version_less("libx.so.4", "libx.so.4"));
+}
+
+TEST_F(library_search, takes_the_newest_and_only_libraries) {
+  add_library("libthing.so.2.9");
+  const std::string newest = add_library("libthing.so.2.10");
+  add_library("libthing.so.bak");
+  add_library("libthing_debug.so.9");
+  std::ofstream(folder_ / "libthing.so.99") << "not a library";
+  EXPECT_EQ(find_newest_library("thing", {folder_.string()}), fs::canonical(newest).string());
+  EXPECT_FALSE(find_newest_library("other", {folder_.string()}).has_value());
+  EXPECT_FALSE(find_newest_library("thing", {"/nonexistent"}).has_value());
+}
+
+TEST_F(library_search, unusable_libraries_are_explained) {
+  std::ofstream(folder_ / "text.so") << "text";
+  EXPECT_THROW(require_usable_library((folder_ / "text.so").string(), "x"), cli_error);
+  EXPECT_THROW(require_usable_library((folder_ / "absent.so").string(), "x"), cli_error);
+  const std::string blank = add_library("with blank.so");
+  EXPECT_THROW(require_usable_library(blank, "x"), cli_error);
+  EXPECT_NO_THROW(require_usable_library(add_library("good.so"), "x"));
+  EXPECT_THROW(resolve_named_library("libno-such-library-at-all.so"), cli_error);
+}
+
+TEST_F(library_search, the_loader_looks_somewhere) {
+  const auto directories = loader_directories();
+  EXPECT_NE(std::find(directories.begin(), directories.end(), "/usr/lib"), directories.end());
+  EXPECT_TRUE(find_newest_library("c", directories).has_value());
+}
+
+}  // namespace
+}  // namespace tarn::cli

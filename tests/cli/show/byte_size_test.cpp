@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "cli/show/byte_size.hpp"
+
+#include <gtest/gtest.h>
+
+#include "cli/show/cli_error.hpp"
+
+namespace tarn::cli {
+namespace {
+
+TEST(byte_size, as_people_write_them) {
+  EXPECT_EQ(parse_byte_size("8388608"), 8388608U);
+  EXPECT_EQ(parse_byte_size("8388608b"), 8388608U);
+  EXPECT_EQ(parse_byte_size("8M"), 8388608U);
+  EXPECT_EQ(parse_byte_size("8m"), 8388608U);
+  EXPECT_EQ(parse_byte_size("8MiB"), 8388608U);
+  EXPECT_EQ(parse_byte_size("8mib"), 8388608U);
+  EXPECT_EQ(parse_byte_size("64K"), 65536U);
+  EXPECT_EQ(parse_byte_size("2G"), std::uint64_t{1} << 31);
+  EXPECT_EQ(parse_byte_size("0"), 0U);
+}
+
+TEST(byte_size, nonsense_is_refused_with_what_is_accepted) {
+  for (const char* word : {"", "M", "8X", "8MB", "8 M", "-8M", "+8", "1.5G", "8M8", "0x10", " 8", "8MiBs"}) {
+    try {
+      parse_byte_size(word);
+      ADD_FAILURE() << "accepted: '" << word << "'";
+    } catch (const cli_error& error) {
+      EXPECT_EQ(error.code(), exit_code::usage);
+      EXPECT_NE(std::string(error.what()).find("not a size"), std::string::npos) << error.what();
+      EXPECT_NE(error.advice().find("8MiB"), std::string::npos) << error.advice();
+    }
+  }
+}
+
+TEST(byte_size, what_no_machine_has_is_refused) {
+  for (const char* word :
+       {"9223372036854775808", "99999999999999999999999", "8589934592G", "9007199254740992M"}) {
+    try {
+      parse_byte_size(word);
+      ADD_FAILURE() << "accepted: '" << word << "'";
+    } catch (const cli_error& error) {
+      EXPECT_NE(std::string(error.what()).find("too large"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(parse_byte_size("9223372036854775807"), std::uint64_t{9223372036854775807U});
+}
+
+TEST(byte_size, the_largest_unit_that_divides) {
+  EXPECT_EQ(format_byte_size(8 << 20), "8 MiB");
+  EXPECT_EQ(format_byte_size(1536 << 10), "1536 KiB");
+  EXPECT_EQ(format_byte_size(std::uint64_t{1} << 31), "2 GiB");
+  EXPECT_EQ(format_byte_size(1000000), "1000000 bytes");
+  EXPECT_EQ(format_byte_size(0), "0 bytes");
+}
+
+}  // namespace
+}  // namespace tarn::cli

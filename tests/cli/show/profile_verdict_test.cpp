@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "cli/show/profile_verdict.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+namespace tarn::cli {
+namespace {
+
+using profiler::profile;
+
+// Two functions of one name, each of which allocates as much as the other; the module of the second one is another.
+profile two_places(const profiler::source_frame& first, const profiler::source_frame& second) {
+  profile p;
+  p.meta = {{"program", "/bin/p"}, {"duration_ns", 1e9}};
+  p.mode = profiler::profile_mode::full;
+  p.modules = {{"/opt/a/plugin.so", "", 0x1000, 0x2000, 0}, {"/opt/b/plugin.so", "", 0x2000, 0x3000, 0}};
+  p.stacks = {{}, {0, 0x1800}, {0, 0x2800}};
+  p.symbols[0x1800] = {first};
+  p.symbols[0x2800] = {second};
+  for (std::uint32_t stack = 1; stack <= 2; ++stack) {
+    profiler::site one;
+    one.stack = stack;
+    one.figures.samples = one.figures.allocations = 1000;
+    one.figures.bytes = 64000;
+    one.figures.malloc_ns = 1e6;
+    p.sites.push_back(one);
+  }
+  return p;
+}
+
+std::multiset<std::string> places_of(const profile& p) {
+  const nlohmann::json places = verdict_as_json(p)["places"];
+  std::multiset<std::string> names;
+  for (const nlohmann::json& one : places) names.insert(one["where"].get<std::string>());
+  return names;
+}
+
+TEST(profile_verdict, files_of_one_base_name_are_two_places) {
+  const profile p =
+      two_places({"make", "/src/a/list.cpp", 10, false}, {"make", "/src/b/list.cpp", 10, false});
+  EXPECT_EQ(places_of(p),
+            (std::multiset<std::string>{"make (/src/a/list.cpp:10)", "make (/src/b/list.cpp:10)"}));
+}
+
+TEST(profile_verdict, functions_of_one_name_in_two_modules_are_two_places) {
+  const profile p = two_places({"make", {}, 0, false}, {"make", {}, 0, false});
+  EXPECT_EQ(places_of(p), (std::multiset<std::string>{"make (/opt/a/plugin.so)", "make (/opt/b/plugin.so)"}));
+}
+
+TEST(profile_verdict, paths_to_one_place_are_added_up) {
+  const profile p =
+      two_places({"make", "/src/a/list.cpp", 10, false}, {"make", "/src/a/list.cpp", 10, false});
+  EXPECT_EQ(places_of(p), std::multiset<std::string>{"make (list.cpp:10)"});
+}
+
+}  // namespace
+}  // namespace tarn::cli
