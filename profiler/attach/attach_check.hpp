@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "profiler/attach/attach_error.hpp"
 #include "profiler/attach/remote_module.hpp"
-#include "profiler/attach/remote_thread.hpp"
 
 namespace tarn::profiler {
 

@@ -83,10 +83,6 @@ constexpr int system_call_set = NT_ARM_SYSTEM_CALL;
 
 }  // namespace
 
-process_gone::process_gone(pid_t process)
-    : attach_error(fmt::format("process {} has ended, or does not exist", process),
-                   "List the processes: ps -e") {}
-
 struct remote_thread::state {
   register_set registers = {};
   std::vector<std::pair<int, std::vector<unsigned char>>> vectors;

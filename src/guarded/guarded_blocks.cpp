@@ -7,8 +7,6 @@
 #include "guarded/report.hpp"
 #include "os/guarded_memory.hpp"
 #include "os/memory.hpp"
-#include "os/stack_walk.hpp"
-#include "os/thread_number.hpp"
 
 namespace tarn {
 
@@ -28,12 +26,6 @@ bool is_filled(std::uintptr_t start, std::size_t bytes, unsigned char value) {
 }
 
 }  // namespace
-
-TARN_NOINLINE void call_stack::record() {
-  const unwind::frame_origin origin = unwind::here();
-  count = unwind::walk(origin, frames, most);
-  thread = os::thread_number();
-}
 
 // ---- the region ----
 

@@ -26,36 +26,10 @@
 #include <cstdint>
 
 #include "base/units.hpp"
+#include "guarded/guarded_slot.hpp"
 #include "os/mutex.hpp"
 
 namespace tarn {
-
-// A call path, innermost frame first, as unwind::walk() gives it.
-struct call_stack {
-  static constexpr std::size_t most = 24;
-  std::uintptr_t frames[most] = {};
-  std::size_t count = 0;
-  long thread = 0;  // the kernel's thread id
-
-  void record();
-};
-
-enum class guarded_state : std::uint8_t {
-  unused,
-  live,
-  freed,
-};
-
-struct guarded_slot {
-  std::atomic<guarded_state> state{guarded_state::unused};
-  std::uint8_t size_class = 0;
-  // Whether the slot's last page ([0]) and its first page ([1]) are separate mappings: see open().
-  bool apart[2] = {};
-  std::uintptr_t start = 0;  // of the block
-  std::size_t size = 0;
-  call_stack allocated;
-  call_stack freed;
-};
 
 class guarded_blocks {
  public:

@@ -5,6 +5,7 @@
 #include <link.h>
 
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "guarded/symbol.hpp"
 #include "os/futex.hpp"
 #include "os/report.hpp"

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "guarded/guarded_blocks.hpp"
+#include "guarded/guarded_slot.hpp"
 #include "os/stack_walk.hpp"
 
 namespace tarn::guarded_report {

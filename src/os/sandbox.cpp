@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "os/syscall.hpp"
-#include "os/thread.hpp"
 
 namespace tarn::os {
 namespace {
@@ -74,10 +73,10 @@ bool has_entered_sandbox() { return entered.load(std::memory_order_relaxed); }
 
 void note_sandbox() { entered.store(true, std::memory_order_relaxed); }
 
-void note_threads_allowed() {
-  if (threads_allowed.load(std::memory_order_relaxed)) return;
+bool allow_thread_calls() {
+  if (threads_allowed.load(std::memory_order_relaxed)) return false;
   threads_allowed.store(true, std::memory_order_relaxed);
-  note_own_process();
+  return true;
 }
 
 }  // namespace tarn::os

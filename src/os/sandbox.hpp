@@ -22,8 +22,9 @@ bool has_entered_sandbox();
 // Called by the gates when a filter has been installed.
 void note_sandbox();
 
-// Called when the program has a second thread or has made a child, or when an option demands a thread.
-void note_threads_allowed();
+// The program has shown that no filter from before its start forbids system calls for threads. False: this is known
+// already. Called by note_threads_allowed().
+bool allow_thread_calls();
 
 #pragma GCC visibility pop
 

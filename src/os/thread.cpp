@@ -352,6 +352,10 @@ void await_end_of_thread(long thread) {
   }
 }
 
+void note_threads_allowed() {
+  if (allow_thread_calls()) note_own_process();
+}
+
 void note_own_process() {
   thread_control* const c = at_load->control;
   if (c != nullptr && c->process.load(std::memory_order_relaxed) == 0) note_process(c);

@@ -63,6 +63,9 @@ bool stay_in_background_thread();
 // Records the process id. Called at load; if a filter might forbid the system call there, as soon as the program is
 // known to be allowed threads.
 void note_own_process();
+// Called when the program has a second thread or has made a child, or when an option demands a thread: no filter from
+// before the program's start forbids the engine a thread.
+void note_threads_allowed();
 // Called by fork's handler in the child, whose control page is zeroed.
 void note_forked_child();
 // Whether the calling process shares its parent's memory: a thread started here would end with it, and holds are its

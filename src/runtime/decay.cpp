@@ -6,7 +6,6 @@
 
 #include "base/compiler.hpp"
 #include "os/clock.hpp"
-#include "os/sandbox.hpp"
 #include "os/thread.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/extension.hpp"

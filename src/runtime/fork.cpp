@@ -17,7 +17,6 @@
 #include <signal.h>
 
 #include "os/report.hpp"
-#include "os/sandbox.hpp"
 #include "os/syscall.hpp"
 #include "os/thread.hpp"
 #include "runtime/engine.hpp"

@@ -5,6 +5,7 @@
 
 #include "os/sandbox.hpp"
 #include "os/syscall.hpp"
+#include "os/thread.hpp"
 
 namespace tarn {
 
