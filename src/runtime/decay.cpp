@@ -7,8 +7,8 @@
 #include "base/compiler.hpp"
 #include "os/clock.hpp"
 #include "os/thread.hpp"
-#include "runtime/engine.hpp"
 #include "runtime/extension.hpp"
+#include "runtime/instance.hpp"
 #include "runtime/options.hpp"
 
 namespace tarn::decay {

@@ -12,7 +12,7 @@
 #include "base/units.hpp"
 #include "os/mutex.hpp"
 #include "os/report.hpp"
-#include "runtime/engine.hpp"
+#include "runtime/instance.hpp"
 
 extern char** environ;
 

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/instance.hpp"
+
+namespace tarn::engine {
+
+constinit page_map map;
+constinit metadata_arena metadata;
+constinit first_touch touch;
+constinit page_heap heap{metadata, map, touch};
+constinit central central_tier{metadata, map, heap};
+constinit cache_budget budget;
+constinit thread_cache_registry registry{central_tier, budget};
+constinit guarded_blocks guards;
+constinit sample_windows guard_windows;
+constinit std::atomic<std::size_t> large_bytes{0};
+constinit thread_cache no_cache{thread_cache::empty_tag{}};
+
+thread_local constinit thread_cache* local_cache = &no_cache;
+
+}  // namespace tarn::engine

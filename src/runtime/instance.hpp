@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// instance: the one instance of every tier, and the calling thread's cache.
+//
+// Everything is constant-initialised, so it works before any constructor has run. Nothing is ever destroyed, so objects
+// of any storage duration may be freed at any time. Thread safety: that of each tier.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "base/compiler.hpp"
+#include "central/central.hpp"
+#include "guarded/guarded_blocks.hpp"
+#include "pages/first_touch.hpp"
+#include "pages/metadata_arena.hpp"
+#include "pages/page_heap.hpp"
+#include "pages/page_map.hpp"
+#include "thread/registry.hpp"
+#include "thread/sample_windows.hpp"
+#include "thread/thread_cache.hpp"
+
+namespace tarn::engine {
+
+// Hidden visibility: accesses need no global offset table.
+#pragma GCC visibility push(hidden)
+
+extern page_map map;
+extern metadata_arena metadata;
+extern first_touch touch;
+extern page_heap heap;
+extern central central_tier;
+extern cache_budget budget;
+extern thread_cache_registry registry;
+extern guarded_blocks guards;
+extern sample_windows guard_windows;
+
+// Bytes of live large blocks.
+extern std::atomic<std::size_t> large_bytes;
+
+// The cache of a thread that has none of its own: every access misses.
+extern thread_cache no_cache;
+
+// The calling thread's cache, or &no_cache.
+extern thread_local constinit thread_cache* local_cache;
+
+#pragma GCC visibility pop
+
+}  // namespace tarn::engine
