@@ -126,7 +126,11 @@ class plain_mutex {
   // The flag goes when the holder releases the lock.
   void mark_awaited() {
     word_type word = word_.load(std::memory_order_relaxed);
-    if (word != 0) word_.compare_exchange_strong(word, word | awaited, std::memory_order_relaxed);
+    const word_type holder = word & ~flags;
+    // Repeated: another thread that begins to wait may change a flag meanwhile.
+    while (word != 0 && (word & ~flags) == holder &&
+           !word_.compare_exchange_weak(word, word | awaited, std::memory_order_relaxed)) {
+    }
   }
 
   static word_type self() { return reinterpret_cast<word_type>(__builtin_thread_pointer()) & ~flags; }

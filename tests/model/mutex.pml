@@ -173,10 +173,10 @@ inline give_up(l) {
   atomic { word[1] = word[1] | CONTENDED };
   waited = true;
 #ifndef NEVER_AWAITED
-  seen = word[l];
+  seen = HOLDER(word[l]);
   atomic {
     if
-    :: seen != 0 && word[l] == seen -> word[l] = seen | AWAITED
+    :: seen != 0 && HOLDER(word[l]) == seen -> word[l] = word[l] | AWAITED
     :: else -> skip
     fi
   };
