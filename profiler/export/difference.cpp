@@ -173,6 +173,12 @@ void difference_builder::add(side which, profile& p) {
     }
     add_values(changes_.sites[site].values, knows_scatter() ? &site_squares_[site] : nullptr, which, values);
   }
+  // The errors of the sites' times are not independent.
+  const site_figures sum = sum_with_variances(p);
+  for (std::size_t index = 0; index < total.size(); ++index) {
+    if (metrics()[index].unit == metric_unit::nanoseconds)
+      total[index].variance = metrics()[index].variance(p, sum);
+  }
   add_values(changes_.totals, &total_squares_, which, total);
   const auto middle = static_cast<std::ptrdiff_t>(known_.size());
   known_.insert(known_.end(), new_.begin(), new_.end());

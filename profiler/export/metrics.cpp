@@ -115,17 +115,7 @@ double margin_of(const profile& p, const metric& what, const site_figures& figur
 }
 
 double margin_of_sum(const profile& p, const metric& what) {
-  site_figures sum;
-  for (const site& each : p.sites) {
-    sum.allocations_variance += each.figures.allocations_variance;
-    sum.bytes_variance += each.figures.bytes_variance;
-    sum.faults_variance += each.figures.faults_variance;
-    sum.malloc_variance += each.figures.malloc_variance;
-    sum.malloc_ns += each.figures.malloc_ns;  // these share a systematic error
-  }
-  // The number of all faults is exact; samples only divide them between the sites and the others.
-  if (p.other_faults + p.unseen_faults > 0) sum.faults_variance = 0;
-  return margin_of(p, what, sum);
+  return margin_of(p, what, sum_with_variances(p));
 }
 
 }  // namespace tarn::profiler

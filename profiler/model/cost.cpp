@@ -59,6 +59,25 @@ cost cost_of(const profile& p, const site_figures& figures) {
   return result;
 }
 
+site_figures sum_with_variances(const profile& p) {
+  // The sites' times were multiplied by `factor`, so that their sum is the mean of the clock's figure, weighted with
+  // clock_part, and of the timed calls' sum. Only the latter varies with the timed calls.
+  const double clock_part = std::clamp(p.malloc_time.clock_part, 0.0, 1.0);
+  const double factor = p.malloc_time.factor > 0 ? p.malloc_time.factor : 1;
+  const double timed_part = clock_part > 0 ? square((1 - clock_part) / factor) : 1;
+  site_figures sum;
+  for (const site& each : p.sites) {
+    sum.allocations_variance += each.figures.allocations_variance;
+    sum.bytes_variance += each.figures.bytes_variance;
+    sum.faults_variance += each.figures.faults_variance;
+    sum.malloc_variance += timed_part * each.figures.malloc_variance;
+    sum.malloc_ns += each.figures.malloc_ns;  // the clock's error and the systematic error are shares of it
+  }
+  // The number of all faults is exact; samples only divide them between the sites and the others.
+  if (p.other_faults + p.unseen_faults > 0) sum.faults_variance = 0;
+  return sum;
+}
+
 cost cost_of_all(const profile& p) {
   cost sum;
   for (const site& each : p.sites) {
@@ -66,18 +85,14 @@ cost cost_of_all(const profile& p) {
     sum.malloc_ns += one.malloc_ns;
     sum.fault_ns += one.fault_ns;
     sum.unmap_ns += one.unmap_ns;
-    sum.malloc_variance += p.fit.malloc * p.fit.malloc * each.figures.malloc_variance;
-    sum.malloc_bias += one.malloc_bias;
-    sum.kernel_variance += one.kernel_variance;
   }
-  // The clock's error is common to all sites, so it is not added up site by site.
-  sum.malloc_variance += square(p.malloc_time.clock_error * sum.malloc_ns);
+  const cost of_sum = cost_of(p, sum_with_variances(p));
+  sum.malloc_variance = of_sum.malloc_variance;
+  sum.malloc_bias = of_sum.malloc_bias;
+  sum.kernel_variance = of_sum.kernel_variance;
   const double others = p.other_faults + p.unseen_faults;
   sum.fault_ns += p.fit.kernel * fault_price(p, others, others);
   sum.unmap_ns += p.fit.kernel * others * p.prices.unmap_page;
-  // The total number of faults is known exactly. It depends on samples only if no faults are left for outside of
-  // the sites.
-  if (others > 0) sum.kernel_variance = 0;
   return sum;
 }
 

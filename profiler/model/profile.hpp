@@ -272,6 +272,9 @@ struct cost {
 };
 cost cost_of(const profile& p, const site_figures& figures);
 cost cost_of_all(const profile& p);  // all sites, and other and unseen faults
+// Figures for all sites together of which only the variances and malloc_ns are set. The variances of the sum are not
+// the sums of the sites' variances: cost_of() and the metrics turn these figures into those of the sum.
+site_figures sum_with_variances(const profile& p);
 // Variance of the number of faults outside of sites: all faults are counted exactly, so their remainder is as
 // uncertain as the sum of the sites.
 double other_faults_variance(const profile& p);

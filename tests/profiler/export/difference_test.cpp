@@ -154,6 +154,26 @@ TEST(difference, equal_recordings_are_as_unsure_as_their_samples) {
   EXPECT_FALSE(total.is_significant());
 }
 
+TEST(difference, where_the_clock_knows_the_sum_the_calls_of_sites_leave_it_sure) {
+  std::mt19937 random(5);
+  profile before = recording_of(random, 1e9, 1e12);
+  before.malloc_time.clock_part = 0.9;
+  before.malloc_time.clock_error = 0.01;
+  difference_builder builder(4, 4);
+  for (int index = 0; index < 4; ++index) {
+    profile first = before, second = before;
+    builder.add(side::before, first);
+    builder.add(side::after, second);
+  }
+  const change total = builder.take().totals[1];
+  ASSERT_EQ(metrics()[1].name, "malloc");
+  double sum = 0;
+  for (const site& each : before.sites) sum += each.figures.malloc_ns;
+  // A tenth of the sum is that of the timed calls of ten sites; the clock's error is one for all of them.
+  const double variance = 0.1 * 0.1 * 10 * 1e12 + 0.01 * 0.01 * sum * sum;
+  EXPECT_NEAR(total.margin, 1.96 * std::sqrt(2 * variance / 4), 1e4);
+}
+
 TEST(difference, all_recordings_are_counted_at_the_first_ones_prices) {
   profile before, after;
   before.other_faults = after.other_faults = 1000;

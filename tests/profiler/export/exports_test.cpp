@@ -91,6 +91,11 @@ TEST(metrics, margins_are_those_of_the_sampling) {
   // The kernel has counted all faults: how many there are in all does not depend on samples.
   p.other_faults = 1;
   EXPECT_EQ(margin_of_sum(p, *find_metric("faults")), 0);
+  // Where the clock gives three quarters of the sum, the timed calls that vary give one quarter of it.
+  p.malloc_time.clock_part = 0.75;
+  p.malloc_time.factor = 0.5;
+  EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("malloc")), 1.96 * 0.5 * std::sqrt(3200.0 / 4));
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("malloc"), one), 1.96 * 20);
   // What is left is as uncertain as what the sites take.
   p.sites[0].figures.faults = 4;
   const metric_row others = metric_rows(p).back();
