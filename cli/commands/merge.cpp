@@ -14,6 +14,8 @@
 #include "cli/show/profile_view.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/format/table_file.hpp"
+#include "profiler/model/merge.hpp"
+#include "profiler/model/packed_sites.hpp"
 #include "profiler/model/store_profile.hpp"
 
 namespace tarn::cli {
@@ -48,14 +50,38 @@ void require_other_output(const std::string& output, const std::vector<std::stri
   }
 }
 
-void store(const profiler::profile& parts, const std::string& output) {
+// The sites of one file at a time are in memory; those of the files before it are held packed.
+struct merged_files {
+  profiler::profile without_sites;
+  profiler::packed_sites sites{true};
+  profiler::figure_sums figures;
+};
+
+merged_files merge_in_turn(const std::vector<std::string>& inputs) {
+  merged_files merged;
+  profiler::profile_merger merger;
+  add_files(merger, inputs, [&] {
+    const std::vector<profiler::site> sites = merger.take_sites();
+    merged.figures.add(sites);
+    try {
+      merged.sites.add(sites);
+    } catch (const profiler::profile_error& error) {
+      throw cli_error(exit_code::refused, error.what(), "Merge fewer files.");
+    }
+  });
+  merged.without_sites = merger.take();
+  return merged;
+}
+
+void store(merged_files& merged, const std::string& output) {
   std::error_code ignored;
-  const bool is_new = !fs::exists(output, ignored);
+  bool is_ours = !fs::exists(output, ignored);
   try {
     profiler::table_writer file(output);
-    profiler::store_profile(file, parts);
+    is_ours = is_ours || fs::is_regular_file(output, ignored);  // its content is replaced by now
+    profiler::store_profile(file, merged.without_sites, merged.sites);
   } catch (const profiler::profile_error& error) {
-    if (is_new) fs::remove(output, ignored);  // an incomplete merged profile is useless
+    if (is_ours) fs::remove(fs::canonical(output, ignored), ignored);  // an incomplete profile is useless
     throw cli_error(exit_code::refused, error.what(), "Give another file name: -o FILE");
   }
 }
@@ -76,9 +102,9 @@ int cmd_merge(const std::vector<std::string>& words) {
   app.footer(merge_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   require_other_output(output, inputs);
-  const profiler::profile parts = merge_files(inputs);
-  store(parts, output);
-  const auto processes = processes_in(parts);
+  merged_files merged = merge_in_turn(inputs);
+  store(merged, output);
+  const auto processes = processes_in(merged.figures.by_process(merged.without_sites.processes));
   const auto sum = sum_of(processes);
   if (json) {
     nlohmann::json rows = nlohmann::json::array();

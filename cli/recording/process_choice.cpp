@@ -68,9 +68,9 @@ void require_each_once(const std::vector<std::string>& paths) {
   }
 }
 
-profile merge_files(const std::vector<std::string>& paths) {
+void add_files(profiler::profile_merger& merger, const std::vector<std::string>& paths,
+               const std::function<void()>& added) {
   require_each_once(paths);
-  profiler::profile_merger merger;
   std::optional<profile> first;
   for (const std::string& path : paths) {
     profile p = load_parts_for_command(path);
@@ -80,7 +80,13 @@ profile merge_files(const std::vector<std::string>& paths) {
       first->mode = p.mode;
     }
     merger.add(std::move(p));
+    if (added) added();
   }
+}
+
+profile merge_files(const std::vector<std::string>& paths) {
+  profiler::profile_merger merger;
+  add_files(merger, paths);
   return merger.take();
 }
 
@@ -100,7 +106,7 @@ profile load_for_command(const std::string& path, const std::string& choice,
       if (is_chosen(profiler::summary_of(figures[index]), choice))
         chosen.add(profiler::process_of(parts, index));
     }
-    if (chosen.processes() == 0) refuse_choice(path, choice, processes_in(parts));
+    if (chosen.processes() == 0) refuse_choice(path, choice, processes_in(figures));
     parts = chosen.take();
   }
   profiler::join_sites(parts);

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "profiler/model/merge.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::cli {
@@ -16,6 +18,10 @@ void add_process_option(CLI::App& app, std::string& choice);
 
 // Throws cli_error (usage) if two paths name the same file, whose figures would count twice.
 void require_each_once(const std::vector<std::string>& paths);
+
+// Adds the parts of all files, and calls `added` after each file. Throws as merge_files does.
+void add_files(profiler::profile_merger& merger, const std::vector<std::string>& paths,
+               const std::function<void()>& added = {});
 
 // The parts of all files together. Throws cli_error: usage if a file is named twice; refused if one cannot be read,
 // or if they cannot be combined.

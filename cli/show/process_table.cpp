@@ -8,7 +8,6 @@
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/format/printable.hpp"
-#include "profiler/model/merge.hpp"
 
 namespace tarn::cli {
 
@@ -48,10 +47,9 @@ std::vector<std::string> cells_of(const process_summary& one, double whole, bool
 
 }  // namespace
 
-std::vector<process_summary> processes_in(const profiler::profile& parts) {
+std::vector<process_summary> processes_in(const std::vector<profiler::profile>& figures) {
   std::vector<process_summary> all;
-  for (const profiler::profile& each : profiler::figures_by_process(parts))
-    all.push_back(profiler::summary_of(each));
+  for (const profiler::profile& each : figures) all.push_back(profiler::summary_of(each));
   for (process_summary& each : all) {
     const bool is_group = each.images > 1 && each.process != 0;
     if (is_group && each.arguments.empty()) each.process = 0;

@@ -12,8 +12,8 @@
 
 namespace tarn::cli {
 
-// The processes of a merged profile, the costliest first. `parts`: as load_parts gives it.
-std::vector<profiler::process_summary> processes_in(const profiler::profile& parts);
+// The processes of a merged profile, the costliest first. `figures`: of figures_by_process.
+std::vector<profiler::process_summary> processes_in(const std::vector<profiler::profile>& figures);
 
 profiler::process_summary sum_of(const std::vector<profiler::process_summary>& processes);
 

@@ -63,6 +63,11 @@ Number get_number(const std::uint8_t* at) {
 inline constexpr std::size_t number_bytes = sizeof(std::uint64_t);
 inline constexpr std::size_t text_bytes = 32;
 
+// Memory of all values of a table.
+std::size_t memory_of(const table& contents);
+// Adds the rows of `more`; false: its columns differ.
+bool add_rows(table& whole, table&& more);
+
 // `header` and `name` as bytes, the check included.
 std::array<std::uint8_t, chunk_header_bytes> pack_header(const chunk_header& header, std::string_view name);
 // False: the magic does not match. `check` is the value in the file.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
-#include "profiler/format/table_file.hpp"
+#include "profiler/format/chunk.hpp"
 
 namespace tarn::profiler {
 
@@ -39,8 +41,46 @@ const texts& table::text(std::string_view column_name) const {
   return values_of<texts>(*this, column_name, "texts");
 }
 
+reals table::take_real(std::string_view column_name) {
+  const reals& values = real(column_name);
+  for (column& each : columns) {
+    auto* found = std::get_if<reals>(&each.values);
+    if (found == &values) return std::move(*found);
+  }
+  return {};
+}
+
 bool table::has(std::string_view column_name) const noexcept {
   return find_column(*this, column_name) != nullptr;
+}
+
+std::size_t memory_of(const table& contents) {
+  std::size_t bytes = 0;
+  for (const column& each : contents.columns) {
+    bytes += contents.rows * number_bytes;
+    if (const auto* values = std::get_if<texts>(&each.values)) {
+      for (const std::string& value : *values) bytes += text_bytes - number_bytes + value.size();
+    }
+  }
+  return bytes;
+}
+
+bool add_rows(table& whole, table&& more) {
+  if (whole.name != more.name || whole.columns.size() != more.columns.size()) return false;
+  for (std::size_t index = 0; index < whole.columns.size(); ++index) {
+    column& into = whole.columns[index];
+    column& from = more.columns[index];
+    if (into.name != from.name || into.values.index() != from.values.index()) return false;
+    std::visit(
+        [&from](auto& values) {
+          auto& added = std::get<std::decay_t<decltype(values)>>(from.values);
+          values.insert(values.end(), std::make_move_iterator(added.begin()),
+                        std::make_move_iterator(added.end()));
+        },
+        into.values);
+  }
+  whole.rows += more.rows;
+  return true;
 }
 
 }  // namespace tarn::profiler

@@ -87,36 +87,6 @@ void check_file_header(const open_file& file, const std::string& path) {
   }
 }
 
-std::size_t memory_of(const table& contents) {
-  std::size_t bytes = 0;
-  for (const column& each : contents.columns) {
-    bytes += contents.rows * number_bytes;
-    if (const auto* values = std::get_if<texts>(&each.values)) {
-      for (const std::string& value : *values) bytes += text_bytes - number_bytes + value.size();
-    }
-  }
-  return bytes;
-}
-
-// Adds the rows of `more`; false: its columns differ.
-bool add_rows(table& whole, table&& more) {
-  if (whole.name != more.name || whole.columns.size() != more.columns.size()) return false;
-  for (std::size_t index = 0; index < whole.columns.size(); ++index) {
-    column& into = whole.columns[index];
-    column& from = more.columns[index];
-    if (into.name != from.name || into.values.index() != from.values.index()) return false;
-    std::visit(
-        [&from](auto& values) {
-          auto& added = std::get<std::decay_t<decltype(values)>>(from.values);
-          values.insert(values.end(), std::make_move_iterator(added.begin()),
-                        std::make_move_iterator(added.end()));
-        },
-        into.values);
-  }
-  whole.rows += more.rows;
-  return true;
-}
-
 // One pass over the chunks. Each step returns what is wrong, in a few words, or nothing.
 class chunk_reader {
  public:
@@ -215,9 +185,9 @@ class chunk_reader {
     }
     if (unfinished) return {};
     table whole = *std::exchange(unfinished_, std::nullopt);
-    // Releases the buffers, as the receiver makes something as large from the table.
-    packed_ = {};
-    plain_ = {};
+    // Releases the buffers (`= {}` would keep their memory), as the receiver makes something as large from the table.
+    packed_ = byte_vector();
+    plain_ = byte_vector();
     take_(std::move(whole));
     return {};
   }

@@ -9,25 +9,25 @@
 
 namespace tarn::profiler {
 
-std::vector<memory_row> read_memory_rows(const table& rows) {
+std::vector<memory_row> read_memory_rows(table& rows) {
   const auto& time = rows.whole("time_ns");
   std::vector<memory_row> read(rows.rows);
   for (std::size_t row = 0; row < rows.rows; ++row) read[row].time_ns = time[row];
   for (const memory_column& each : memory_columns) {
-    const reals values = figures_in(rows, each.name);
+    const reals values = take_figures(rows, each.name);
     for (std::size_t row = 0; row < rows.rows; ++row) read[row].*each.member = values[row];
   }
   return read;
 }
 
-std::vector<memory_part> read_memory_parts(const table& rows) {
+std::vector<memory_part> read_memory_parts(table& rows) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
   const auto& time = rows.whole("time_ns");
   const auto& kind = rows.text("kind");
   const auto& name = rows.text("name");
   const auto& site = rows.whole("site");
-  const reals bytes = figures_in(rows, "bytes");
-  const reals variance = figures_in(rows, "variance", variance_of);
+  const reals bytes = take_figures(rows, "bytes");
+  const reals variance = take_figures(rows, "variance", variance_of);
   std::vector<memory_part> read;
   for (std::size_t row = 0; row < rows.rows; ++row) {
     const auto at = static_cast<std::uint32_t>(std::min(site[row], most));

@@ -11,8 +11,8 @@
 
 namespace tarn::profiler {
 
-std::vector<memory_row> read_memory_rows(const table& rows);
-std::vector<memory_part> read_memory_parts(const table& rows);
+std::vector<memory_row> read_memory_rows(table& rows);
+std::vector<memory_part> read_memory_parts(table& rows);
 
 // Renumbers the sites of the parts after sites with stays[site] == false were removed. Returns the number of parts
 // whose site was removed; they keep their bytes.

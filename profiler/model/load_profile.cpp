@@ -3,6 +3,7 @@
 // program) is left out and described in `damage`; only a file that is no profile at all is an error.
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <map>
@@ -232,11 +233,10 @@ class loader {
         sites_[row].evidence = static_cast<type_evidence>(evidence[row]);
       }
     }
-    // Each column is released once it was read: a table of many sites is as large as the sites themselves.
+    // take_figures releases each column: a table of many sites is as large as the sites themselves.
     for (const figure_column& each : figure_columns) {
-      const reals values = figures_in(rows, each.name, is_variance(each) ? variance_of : figure_of);
+      const reals values = take_figures(rows, each.name, is_variance(each) ? variance_of : figure_of);
       for (std::size_t row = 0; row < rows.rows; ++row) sites_[row].figures.*each.member = values[row];
-      std::erase_if(rows.columns, [&each](const column& one) { return one.name == each.name; });
     }
   }
 
@@ -252,10 +252,9 @@ class loader {
   void take_sizes(table& rows) {
     const auto& at = rows.whole("site");
     const auto& size = rows.whole("size");
-    const reals count = figures_in(rows, "count");
+    const reals count = take_figures(rows, "count");
     const auto& exact = rows.whole("exact");
     sizes_.clear();
-    sizes_.reserve(rows.rows);
     for (std::size_t row = 0; row < rows.rows; ++row) {
       sizes_.push_back({at[row], {size[row], count[row], exact[row] != 0}});
     }
@@ -265,10 +264,9 @@ class loader {
     const auto& at = rows.whole("site");
     const auto& lifetime = rows.whole("lifetime");
     const auto& size = rows.whole("size");
-    const reals count = figures_in(rows, "count");
-    const reals bytes = figures_in(rows, "bytes");
+    const reals count = take_figures(rows, "count");
+    const reals bytes = take_figures(rows, "bytes");
     lifetimes_.clear();
-    lifetimes_.reserve(rows.rows);
     for (std::size_t row = 0; row < rows.rows; ++row) {
       if (lifetime[row] > 63 || size[row] > 63) {
         ++bad_rows_;
@@ -284,11 +282,10 @@ class loader {
     const auto& at = rows.whole("site");
     const auto& from = rows.whole("from");
     const auto& to = rows.whole("to");
-    const reals count = figures_in(rows, "count");
-    const reals bytes = figures_in(rows, "bytes");
+    const reals count = take_figures(rows, "count");
+    const reals bytes = take_figures(rows, "bytes");
     constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
     pairs_.clear();
-    pairs_.reserve(rows.rows);
     for (std::size_t row = 0; row < rows.rows; ++row) {
       pairs_.push_back({at[row],
                         {static_cast<std::uint32_t>(std::min(from[row], most)),
@@ -305,12 +302,12 @@ class loader {
   void take_memory(table& rows) { p_.memory.rows = read_memory_rows(rows); }
   void take_memory_parts(table& rows) { p_.memory.parts = read_memory_parts(rows); }
 
-  static std::vector<counter_row> counters_in(const table& rows) {
+  static std::vector<counter_row> counters_in(table& rows) {
     const auto& time = rows.whole("time_ns");
     std::vector<counter_row> counters(rows.rows);
     for (std::size_t row = 0; row < rows.rows; ++row) counters[row].time_ns = time[row];
     for (const counter_column& each : counter_columns) {
-      const reals values = figures_in(rows, each.name);
+      const reals values = take_figures(rows, each.name);
       for (std::size_t row = 0; row < rows.rows; ++row) counters[row].*each.member = values[row];
     }
     return counters;
@@ -333,21 +330,22 @@ class loader {
 
   // Moves each item to its site. `fits` tells whether the item is valid there.
   template <typename Item, typename Fits>
-  void hand_out(std::vector<std::pair<std::uint64_t, Item>>& list_of_all, std::vector<Item> site::*list,
-                Fits fits) {
-    // Released at the end of this function, as there may be many sites.
-    const auto items = std::move(list_of_all);
+  void hand_out(std::deque<std::pair<std::uint64_t, Item>>& items, std::vector<Item> site::*list, Fits fits) {
     std::vector<std::uint32_t> counts(sites_.size());
     for (const auto& [at, item] : items) {
       if (at < counts.size()) ++counts[at];
     }
-    for (std::size_t at = 0; at < counts.size(); ++at) (sites_[at].*list).reserve(counts[at]);
-    for (const auto& [at, item] : items) {
-      if (at < sites_.size() && fits(item)) {
-        (sites_[at].*list).push_back(item);
-      } else {
+    // Each item is released once it has its place, and a site's list is allocated when its first item comes: there
+    // may be many sites.
+    for (; !items.empty(); items.pop_front()) {
+      const auto& [at, item] = items.front();
+      if (at >= sites_.size() || !fits(item)) {
         ++bad_rows_;
+        continue;
       }
+      std::vector<Item>& of_site = sites_[at].*list;
+      if (of_site.empty()) of_site.reserve(counts[at]);
+      of_site.push_back(item);
     }
   }
 
@@ -402,9 +400,9 @@ class loader {
   // Tables may come in any order: rows that refer to other tables are kept here until all tables are read.
   std::vector<site> sites_;
   integers site_stacks_;
-  std::vector<std::pair<std::uint64_t, size_count>> sizes_;
-  std::vector<std::pair<std::uint64_t, lifetime_count>> lifetimes_;
-  std::vector<std::pair<std::uint64_t, thread_pair>> pairs_;
+  std::deque<std::pair<std::uint64_t, size_count>> sizes_;
+  std::deque<std::pair<std::uint64_t, lifetime_count>> lifetimes_;
+  std::deque<std::pair<std::uint64_t, thread_pair>> pairs_;
   std::vector<std::pair<std::uint64_t, counter_row>> process_counters_;
   std::size_t bad_stacks_ = 0;
   std::size_t bad_rows_ = 0;

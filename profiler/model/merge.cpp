@@ -2,6 +2,9 @@
 #include "profiler/model/merge.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "profiler/model/figure_columns.hpp"
@@ -28,40 +31,70 @@ void add_last_counters(std::vector<counter_row>& into, const profile& p) {
   sum.time_ns = std::max(sum.time_ns, p.counters.back().time_ns);
 }
 
+std::size_t hash_of(const stack_node& node) { return node.address * 0xff51afd7ed558ccdU + node.parent; }
+
+std::size_t hash_of(const site& one) {
+  return std::hash<std::string_view>()(one.type) + one.stack * 0xff51afd7ed558ccdU + one.process;
+}
+
+bool is_same_place(const site& one, const site& other) {
+  return one.process == other.process && one.stack == other.stack && one.type == other.type;
+}
+
 }  // namespace
 
 std::vector<std::uint32_t> profile_merger::take_stacks(const profile& p) {
-  if (result_.stacks.empty()) result_.stacks.emplace_back();
+  std::vector<stack_node>& all = result_.stacks;
+  if (all.empty()) all.emplace_back();
   const std::vector<std::uint64_t> addresses = addresses_.take_in(p);
   std::vector<std::uint32_t> nodes(std::max<std::size_t>(1, p.stacks.size()));
   for (std::size_t index = 1; index < p.stacks.size(); ++index) {
-    const std::uint32_t parent = nodes[p.stacks[index].parent];
-    const auto next = static_cast<std::uint32_t>(result_.stacks.size());
-    const auto [at, is_new] = nodes_.try_emplace({parent, addresses[index]}, next);
-    if (is_new) result_.stacks.push_back({parent, addresses[index]});
-    nodes[index] = at->second;
+    const stack_node node = {nodes[p.stacks[index].parent], addresses[index]};
+    const auto next = static_cast<std::uint32_t>(all.size());
+    nodes[index] = nodes_.find_or_add(
+        hash_of(node), next,
+        [&](std::uint32_t at) { return all[at].parent == node.parent && all[at].address == node.address; },
+        [&](std::uint32_t at) { return hash_of(all[at]); });
+    if (nodes[index] == next) all.push_back(node);
   }
   return nodes;
 }
 
 void profile_merger::take_sites(std::vector<site> sites, const std::vector<std::uint32_t>& nodes,
-                                std::size_t first_process, std::size_t first_thread, bool with_threads) {
-  for (site& one : sites) {
-    const auto process = static_cast<std::uint32_t>(first_process + one.process);
+                                std::size_t first_process, std::size_t first_thread) {
+  std::vector<site>& all = result_.sites;
+  // In place, as there may be many sites: a joined site's index is never above the index that it comes from.
+  std::size_t joined = all.size();
+  if (all.empty()) {
+    all = std::move(sites);
+  } else {
+    all.insert(all.end(), std::make_move_iterator(sites.begin()), std::make_move_iterator(sites.end()));
+  }
+  for (std::size_t index = joined; index < all.size(); ++index) {
+    site& one = all[index];
     one.stack = nodes[one.stack];
-    one.process = process;
-    if (!with_threads) one.threads.clear();
+    one.process += static_cast<std::uint32_t>(first_process);
     for (thread_pair& pair : one.threads) {
       pair.from += static_cast<std::uint32_t>(first_thread);
       pair.to += static_cast<std::uint32_t>(first_thread);
     }
-    const auto [at, is_new] = sites_.try_emplace({process, one.stack, one.type}, result_.sites.size());
-    if (is_new) {
-      result_.sites.push_back(std::move(one));
+    const std::uint32_t at = sites_.find_or_add(
+        hash_of(one), static_cast<std::uint32_t>(joined),
+        [&](std::uint32_t other) { return is_same_place(all[other], one); },
+        [&](std::uint32_t other) { return hash_of(all[other]); });
+    if (at != joined) {
+      add_site(all[at], one);
     } else {
-      add_site(result_.sites[at->second], one);
+      if (index != joined) all[joined] = std::move(one);
+      ++joined;
     }
   }
+  all.resize(joined);
+}
+
+std::vector<site> profile_merger::take_sites() {
+  sites_.clear();
+  return std::exchange(result_.sites, {});
 }
 
 void profile_merger::add(profile p) {
@@ -77,9 +110,9 @@ void profile_merger::add(profile p) {
     result_.threads.push_back(std::move(one));
   }
   const std::vector<std::uint32_t> nodes = take_stacks(p);
-  p.stacks = {};
-  p.symbols = {};
-  take_sites(std::move(p.sites), nodes, first_process, first_thread, true);
+  p.stacks = std::vector<stack_node>();  // `= {}` would keep its memory
+  p.symbols.clear();
+  take_sites(std::move(p.sites), nodes, first_process, first_thread);
 }
 
 void profile_merger::add_to(std::size_t process, const profile& p) {
@@ -93,7 +126,9 @@ void profile_merger::add_to(std::size_t process, const profile& p) {
     many.meta = joined_meta(both);
     add_last_counters(many.counters, p);
   }
-  take_sites(p.sites, take_stacks(p), process, 0, false);
+  std::vector<site> sites = p.sites;
+  for (site& each : sites) each.threads.clear();
+  take_sites(std::move(sites), take_stacks(p), process, 0);
 }
 
 profile profile_merger::take() {

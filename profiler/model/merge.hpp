@@ -9,13 +9,11 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <tuple>
-#include <unordered_map>
 #include <vector>
 
+#include "profiler/model/index_set.hpp"
 #include "profiler/model/joined_addresses.hpp"
 #include "profiler/model/profile.hpp"
 
@@ -31,18 +29,22 @@ class profile_merger {
   void add_to(std::size_t process, const profile& p);
   std::size_t processes() const noexcept { return result_.processes.size(); }
 
+  // Moves out the sites of the processes that add() has added, so that the sites of a few processes at a time are in
+  // memory. Later calls and take() do not have them any more.
+  std::vector<site> take_sites();
+
   // Returns the parts of all processes. Requires that something was added; the merger is empty afterwards.
   profile take();
 
  private:
   std::vector<std::uint32_t> take_stacks(const profile& p);
   void take_sites(std::vector<site> sites, const std::vector<std::uint32_t>& nodes, std::size_t first_process,
-                  std::size_t first_thread, bool with_threads);
+                  std::size_t first_thread);
 
   profile result_;
   joined_addresses addresses_;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> nodes_;  // by parent and address
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, std::size_t> sites_;
+  index_set nodes_;  // of result_.stacks, by parent and address
+  index_set sites_;  // of result_.sites, by process, path and type
 };
 
 // Joins the sites of all processes by call path and type, as load_profile returns them.
@@ -51,7 +53,15 @@ void join_sites(profile& parts);
 // One of the processes, as its own file would have it. Requires: process < parts.processes.size().
 profile process_of(const profile& parts, std::size_t process);
 
-// The figures of each process, without call paths, names and threads.
+// The figures of each process, without call paths, names and threads: one site has the sums of all.
+class figure_sums {
+ public:
+  void add(const std::vector<site>& sites);
+  std::vector<profile> by_process(const std::vector<process_part>& processes) const;
+
+ private:
+  std::vector<site_figures> sums_;
+};
 std::vector<profile> figures_by_process(const profile& parts);
 
 // The whole's meta and counters, from those of the processes.

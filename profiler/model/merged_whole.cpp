@@ -306,18 +306,32 @@ void join_sites(profile& parts) {
   }
 }
 
-std::vector<profile> figures_by_process(const profile& parts) {
-  std::vector<profile> all(parts.processes.size());
+void figure_sums::add(const std::vector<site>& sites) {
+  for (const site& each : sites) {
+    if (sums_.size() <= each.process) sums_.resize(each.process + std::size_t{1});
+    site_figures figures = each.figures;
+    // A fault provides at least one page (cost_of). This holds for each site by itself, so it comes before the sum.
+    figures.fault_pages = std::max(figures.faults, figures.fault_pages);
+    add_figures(sums_[each.process], figures);
+  }
+}
+
+std::vector<profile> figure_sums::by_process(const std::vector<process_part>& processes) const {
+  std::vector<profile> all(processes.size());
   for (std::size_t process = 0; process < all.size(); ++process) {
-    set_meta(all[process], parts.processes[process].meta);
-    all[process].counters = parts.processes[process].counters;
+    profile& one = all[process];
+    set_meta(one, processes[process].meta);
+    one.counters = processes[process].counters;
+    if (process < sums_.size()) one.sites.emplace_back().figures = sums_[process];
+    fit_costs(one);
   }
-  for (const site& each : parts.sites) {
-    site& one = all[each.process].sites.emplace_back();
-    one.figures = each.figures;
-  }
-  for (profile& one : all) fit_costs(one);
   return all;
+}
+
+std::vector<profile> figures_by_process(const profile& parts) {
+  figure_sums sums;
+  sums.add(parts.sites);
+  return sums.by_process(parts.processes);
 }
 
 namespace {

@@ -19,9 +19,10 @@ inline double variance_of(double value) {
   return value >= 0 && value <= most_figure * most_figure ? value : 0;
 }
 
-// The values of a column; zeros if the file of an older version does not have it. `sane`: figure_of or variance_of.
-inline reals figures_in(const table& rows, std::string_view name, double (*sane)(double) = figure_of) {
-  reals values = rows.has(name) ? rows.real(name) : reals(rows.rows);
+// Moves the values of a column out of the table, as there may be many; zeros if the file of an older version does
+// not have the column. `sane`: figure_of or variance_of.
+inline reals take_figures(table& rows, std::string_view name, double (*sane)(double) = figure_of) {
+  reals values = rows.has(name) ? rows.take_real(name) : reals(rows.rows);
   for (double& value : values) value = sane(value);
   return values;
 }

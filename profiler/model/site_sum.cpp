@@ -64,12 +64,16 @@ bool is_running_total(double counter_row::*member) {
          member != &counter_row::live;
 }
 
-void add_site(site& into, const site& from) {
+void add_figures(site_figures& into, const site_figures& from) {
   for (const figure_column& each : figure_columns) {
-    double& sum = into.figures.*each.member;
-    const double more = from.figures.*each.member;
+    double& sum = into.*each.member;
+    const double more = from.*each.member;
     sum = is_peak(each.member) ? std::max(sum, more) : sum + more;
   }
+}
+
+void add_site(site& into, const site& from) {
+  add_figures(into.figures, from.figures);
   if (into.evidence == type_evidence::none ||
       (from.evidence != type_evidence::none && from.evidence < into.evidence)) {
     into.evidence = from.evidence;

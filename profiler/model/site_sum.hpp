@@ -9,6 +9,8 @@ namespace tarn::profiler {
 // Adds figures, sizes, lifetimes and thread pairs; of peaks the larger one stays. The thread pairs of `from` are
 // appended, as they are assumed to be of other threads than those in `into`.
 void add_site(site& into, const site& from);
+// The figures alone.
+void add_figures(site_figures& into, const site_figures& from);
 
 // Whether the figure is a peak, which must not be added up.
 bool is_peak(double site_figures::*member);

@@ -6,31 +6,9 @@
 #include <utility>
 
 #include "profiler/model/figure_columns.hpp"
+#include "profiler/model/table_columns.hpp"
 
 namespace tarn::profiler {
-
-namespace {
-
-table new_table(const char* name, std::size_t rows, bool replaces) {
-  table result;
-  result.name = name;
-  result.rows = rows;
-  result.replaces = replaces;
-  return result;
-}
-
-// Adds a column with value(row) for the rows [first, first + rows).
-template <typename Values, typename Value>
-void add_column(table& into, const char* name, std::size_t first, Value value) {
-  Values values;
-  values.reserve(into.rows);
-  for (std::size_t row = first; row < first + into.rows; ++row) {
-    values.push_back(static_cast<typename Values::value_type>(value(row)));
-  }
-  into.columns.push_back({name, std::move(values)});
-}
-
-}  // namespace
 
 nlohmann::json stored_meta(const profile& p) {
   nlohmann::json meta = p.meta.is_object() ? p.meta : nlohmann::json::object();
@@ -101,67 +79,6 @@ void store_threads(table_writer& out, const profile& p) {
   add_column<integers>(rows, "start_ns", 0, [&](std::size_t row) { return p.threads[row].start_ns; });
   add_column<integers>(rows, "end_ns", 0, [&](std::size_t row) { return p.threads[row].end_ns; });
   add_process_column(rows, p, [&](std::size_t row) { return p.threads[row].process; });
-  out.append(rows);
-}
-
-void store_sites(table_writer& out, const profile& p) {
-  table rows = new_table("sites", p.sites.size(), true);
-  add_column<integers>(rows, "stack", 0, [&](std::size_t row) { return p.sites[row].stack; });
-  add_column<texts>(rows, "type", 0, [&](std::size_t row) { return p.sites[row].type; });
-  add_column<integers>(rows, "evidence", 0, [&](std::size_t row) { return p.sites[row].evidence; });
-  add_process_column(rows, p, [&](std::size_t row) { return p.sites[row].process; });
-  for (const figure_column& each : figure_columns) {
-    add_column<reals>(rows, each.name, 0, [&](std::size_t row) { return p.sites[row].figures.*each.member; });
-  }
-  out.append(rows);
-}
-
-// A list that each site has, as one table; `of` chooses the list.
-template <typename Item>
-struct site_list {
-  std::vector<std::pair<std::uint32_t, const Item*>> items;
-
-  site_list(const profile& p, std::vector<Item> site::*of) {
-    for (std::size_t index = 0; index < p.sites.size(); ++index) {
-      for (const Item& item : p.sites[index].*of)
-        items.emplace_back(static_cast<std::uint32_t>(index), &item);
-    }
-  }
-
-  table start(const char* name) const {
-    table rows = new_table(name, items.size(), true);
-    add_column<integers>(rows, "site", 0, [&](std::size_t row) { return items[row].first; });
-    return rows;
-  }
-
-  template <typename Values, typename Member>
-  void add(table& rows, const char* name, Member Item::*member) const {
-    add_column<Values>(rows, name, 0, [&](std::size_t row) { return items[row].second->*member; });
-  }
-};
-
-void store_site_lists(table_writer& out, const profile& p) {
-  const site_list<size_count> sizes(p, &site::sizes);
-  table rows = sizes.start("site_sizes");
-  sizes.add<integers>(rows, "size", &size_count::size);
-  sizes.add<reals>(rows, "count", &size_count::count);
-  sizes.add<integers>(rows, "exact", &size_count::exact);
-  out.append(rows);
-
-  const site_list<lifetime_count> lifetimes(p, &site::lifetimes);
-  rows = lifetimes.start("site_lifetimes");
-  lifetimes.add<integers>(rows, "lifetime", &lifetime_count::lifetime);
-  lifetimes.add<integers>(rows, "size", &lifetime_count::size);
-  lifetimes.add<reals>(rows, "count", &lifetime_count::count);
-  lifetimes.add<reals>(rows, "bytes", &lifetime_count::bytes);
-  out.append(rows);
-
-  const site_list<thread_pair> threads(p, &site::threads);
-  rows = threads.start("site_threads");
-  threads.add<integers>(rows, "from", &thread_pair::from);
-  threads.add<integers>(rows, "to", &thread_pair::to);
-  threads.add<reals>(rows, "count", &thread_pair::count);
-  threads.add<reals>(rows, "bytes", &thread_pair::bytes);
   out.append(rows);
 }
 
@@ -251,13 +168,14 @@ void store_symbols(table_writer& out, const profile& p) {
   out.append(rows);
 }
 
-void store_profile(table_writer& out, const profile& p, stored_rows& already) {
+namespace {
+
+void store_all(table_writer& out, const profile& p, packed_sites& sites, stored_rows& already) {
   // Tables that others refer to come first: so a file that is cut off anywhere has no dangling references.
   store_modules(out, p, already.modules);
   store_stacks(out, p, already.stacks);
   store_threads(out, p);
-  store_sites(out, p);
-  store_site_lists(out, p);
+  sites.write(out);
   store_counters(out, p, already.counters);
   store_memory(out, p.memory);
   store_processes(out, p);
@@ -268,9 +186,22 @@ void store_profile(table_writer& out, const profile& p, stored_rows& already) {
   already.counters = p.counters.size();
 }
 
+}  // namespace
+
+void store_profile(table_writer& out, const profile& p, stored_rows& already) {
+  packed_sites sites(!p.processes.empty());
+  sites.add(p.sites);
+  store_all(out, p, sites, already);
+}
+
 void store_profile(table_writer& out, const profile& p) {
   stored_rows none;
   store_profile(out, p, none);
+}
+
+void store_profile(table_writer& out, const profile& p, packed_sites& sites) {
+  stored_rows none;
+  store_all(out, p, sites, none);
 }
 
 }  // namespace tarn::profiler

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "profiler/format/table_file.hpp"
+#include "profiler/model/packed_sites.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
@@ -23,6 +24,8 @@ struct stored_rows {
 void store_profile(table_writer& out, const profile& p, stored_rows& already);
 // For a profile that is written once.
 void store_profile(table_writer& out, const profile& p);
+// Likewise, with these sites in place of p.sites.
+void store_profile(table_writer& out, const profile& p, packed_sites& sites);
 
 // Writes the table of symbols, the only one that is made after the run.
 void store_symbols(table_writer& out, const profile& p);

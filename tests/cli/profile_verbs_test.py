@@ -201,10 +201,10 @@ class memory(Profiles):
     def test_every_command(self):
         for mode in ("full", "sample"):
             a, b = (self.make(f"{seed}.prof", 1000, 250000, seed, mode, "deep") for seed in (1, 2))
-            # Two halves make one profile of 250,000 paths.
+            # The report holds the sites of all its profiles: two halves make 250,000.
             halves = [self.make(f"{seed}.half.prof", 1000, 125000, seed, mode, "deep") for seed in (1, 2)]
             work = [(status, text, a, b) for status, text in PRINTING]
-            work += [(0, text, *(halves if " A B" in text else (a, b))) for text in WRITING]
+            work += [(0, text, *(halves if text.startswith("report") and " A B" in text else (a, b))) for text in WRITING]
             work += [(None, text, a, b) for text in RUNNING]
             for status, text, first, second in work:
                 with self.subTest(words=text, mode=mode):
@@ -213,6 +213,17 @@ class memory(Profiles):
                     if status is not None:
                         self.assertEqual(code, status)
                     self.assertLessEqual(peak, self.MOST)
+
+    def test_merging_many_takes_no_more_than_merging_two(self):
+        many = [self.make(f"{seed}.prof", 1000, 60000, seed, "full", "deep") for seed in range(1, 9)]
+        alike = [self.make(f"{copy}.same.prof", 1000, 250000, 1, "full", "deep") for copy in (1, 2)]
+        out = os.path.join(self.folder, "out")
+        for what, files in (("8 of 60,000 paths", many), ("2 of the same 250,000 paths", alike)):
+            with self.subTest(files=what):
+                code, peak = self.peak(["merge", "-o", out, *files])
+                print(f"{peak >> 10:5} MiB  merge {what}", flush=True)
+                self.assertEqual(code, 0)
+                self.assertLessEqual(peak, self.MOST)
 
 
 def main():

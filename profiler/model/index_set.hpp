@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// index_set: finds the items of a list by their content. It holds only their indexes, 8 to 16 bytes for each. The
+// list belongs to the caller, who tells an item's hash and whether an item is the one sought. Not thread-safe.
+//
+// Invariant: at most half of the places are taken, so that a search ends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tarn::profiler {
+
+class index_set {
+ public:
+  // Returns the index for which is_it(index) is true; or adds `next` and returns it. `hash`: of the item sought;
+  // hash_of(index): of an item that was added before. Requires: next < 2^32 - 1.
+  template <typename IsIt, typename HashOf>
+  std::uint32_t find_or_add(std::size_t hash, std::uint32_t next, IsIt is_it, HashOf hash_of) {
+    if (2 * (count_ + 1) > places_.size()) grow(hash_of);
+    std::uint32_t& place = places_[find(hash, is_it)];
+    if (place == 0) {
+      place = next + 1;
+      ++count_;
+    }
+    return place - 1;
+  }
+
+  void clear() { *this = {}; }
+
+ private:
+  // The place of the item sought, or the free one that it would have.
+  template <typename IsIt>
+  std::size_t find(std::size_t hash, IsIt is_it) const {
+    const std::size_t mask = places_.size() - 1;
+    std::size_t at = (hash * 0x9e3779b97f4a7c15U >> 20) & mask;
+    while (places_[at] != 0 && !is_it(places_[at] - 1)) at = (at + 1) & mask;
+    return at;
+  }
+
+  template <typename HashOf>
+  void grow(HashOf hash_of) {
+    constexpr std::size_t least = 64;
+    std::vector<std::uint32_t> old(places_.empty() ? least : 2 * places_.size());
+    old.swap(places_);
+    for (const std::uint32_t each : old) {
+      if (each != 0) places_[find(hash_of(each - 1), [](std::uint32_t) { return false; })] = each;
+    }
+  }
+
+  std::vector<std::uint32_t> places_;  // 0: free; otherwise the index + 1
+  std::size_t count_ = 0;
+};
+
+}  // namespace tarn::profiler
