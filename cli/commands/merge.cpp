@@ -74,15 +74,17 @@ merged_files merge_in_turn(const std::vector<std::string>& inputs) {
 }
 
 void store(merged_files& merged, const std::string& output) {
-  std::error_code ignored;
-  bool is_ours = !fs::exists(output, ignored);
+  constexpr const char* advice = "Give another file name: -o FILE";
   try {
     profiler::table_writer file(output);
-    is_ours = is_ours || fs::is_regular_file(output, ignored);  // its content is replaced by now
     profiler::store_profile(file, merged.without_sites, merged.sites);
+  } catch (const profiler::file_not_opened& error) {
+    throw cli_error(exit_code::refused, error.what(), advice);
   } catch (const profiler::profile_error& error) {
-    if (is_ours) fs::remove(fs::canonical(output, ignored), ignored);  // an incomplete profile is useless
-    throw cli_error(exit_code::refused, error.what(), "Give another file name: -o FILE");
+    // An incomplete profile is useless, and what OUT held before is lost by now.
+    std::error_code ignored;
+    if (fs::is_regular_file(output, ignored)) fs::remove(fs::canonical(output, ignored), ignored);
+    throw cli_error(exit_code::refused, error.what(), advice);
   }
 }
 

@@ -26,10 +26,15 @@ class profile_error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A file that was to be created exists already.
-class file_exists : public profile_error {
+// A file could not be opened for writing: what was there before is unchanged.
+class file_not_opened : public profile_error {
  public:
   using profile_error::profile_error;
+};
+// A file that was to be created exists already.
+class file_exists : public file_not_opened {
+ public:
+  using file_not_opened::file_not_opened;
 };
 
 inline constexpr std::uint16_t format_major = 1;  // a reader refuses any other
@@ -99,7 +104,7 @@ class table_writer {
  public:
   enum class start : std::uint8_t { replace, fresh, go_on };
   // replace: creates the file, or replaces its content; fresh: only creates it; go_on: appends to a profile, which must be
-  // whole. Throws file_exists (fresh alone), profile_error.
+  // whole. Throws file_exists (fresh alone), file_not_opened, profile_error.
   explicit table_writer(const std::string& path, start how = start::replace);
   ~table_writer();
   table_writer(const table_writer&) = delete;

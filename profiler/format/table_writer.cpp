@@ -70,8 +70,8 @@ void table_writer::begin(start how) {
   file_ = open_for_writing(path_, fresh ? O_EXCL : O_TRUNC);
   if (file_ < 0 && fresh && errno == EEXIST) throw file_exists("the profile " + path_ + " exists already");
   if (file_ < 0) {
-    throw profile_error("the profile " + path_ + " cannot be created: " + std::strerror(errno) +
-                        "; name a file in a folder that you may write to");
+    throw file_not_opened("the profile " + path_ + " cannot be created: " + std::strerror(errno) +
+                          "; name a file in a folder that you may write to");
   }
   byte_vector header(file_header_bytes);
   std::copy(file_magic.begin(), file_magic.end(), header.begin());

@@ -70,7 +70,7 @@ class failures(Profiles):
 
     def test_standard_output_is_full_or_closed(self):
         a, b = self.make("a.prof"), self.make("b.prof", 100, 230)
-        for _, text in PRINTING:
+        for text in [text for _, text in PRINTING] + ["merge -o OUT A B", "merge --json -o OUT A B"]:
             words = self.words(text, a, b)
             with self.subTest(words=text), open("/dev/full", "wb") as full:
                 result = self.run_into(words, full)
@@ -104,6 +104,27 @@ class failures(Profiles):
                 self.assertIn(result.returncode, (2, 125), result.stderr)
                 self.assert_readable(result.stderr)
 
+    def test_a_merged_profile_that_cannot_be_written_leaves_no_older_one_either(self):
+        # What OUT held is replaced when it is opened: neither the start of the merged profile nor the old content may stay,
+        # not even where the first bytes cannot be written. An OUT that cannot be opened is left alone.
+        a, b = self.make("a.prof"), self.make("b.prof", 100, 230)
+        words = self.words("merge -o OUT A B", a, b)
+        out = words[2]
+        for most in (0, 100):
+            with self.subTest(most=most):
+                self.make("out", 100, 50)
+                result = self.run_into(words, subprocess.DEVNULL,
+                                       preexec_fn=lambda most=most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
+                self.assertEqual(result.returncode, 125, result.stderr)
+                self.assert_readable(result.stderr)
+                self.assertFalse(os.path.exists(out))
+        os.mkdir(out)
+        result = self.run_into(words, subprocess.DEVNULL)
+        self.assertEqual(result.returncode, 125, result.stderr)
+        self.assert_readable(result.stderr)
+        self.assertTrue(os.path.isdir(out))
+        os.rmdir(out)
+
     def damaged(self, path):
         """Files that say what is wrong, and whether anything of them can be shown."""
         with open(path, "rb") as file:
@@ -117,6 +138,20 @@ class failures(Profiles):
             yield f"a bit at {share}", whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1:]
         yield "text", b"no profile\n" * 100
 
+    def second_is_damaged(self, words, name):
+        """The merger holds the sites of the first file packed when it meets the second one."""
+        out = self.words("OUT", "")[0]
+        with self.subTest(words="merge, second file", damage=name):
+            result = self.run_into(words, subprocess.DEVNULL)
+            self.assertEqual(result.returncode == 0, os.path.exists(out), result.stderr)
+            if result.returncode != 0 or "cut" in name:
+                self.assert_readable(result.stderr)
+                self.assertIn(words[-1], result.stderr)
+            if result.returncode != 0:
+                self.assertEqual(result.returncode, 125)
+            if os.path.exists(out):
+                os.unlink(out)
+
     def test_damaged_files(self):
         a = self.make("a.prof", 3000)
         bad = os.path.join(self.folder, "bad.prof")
@@ -125,6 +160,8 @@ class failures(Profiles):
                 file.write(content)
             for text in [text for _, text in PRINTING if "-n 0" not in text] + WRITING + RUNNING:
                 words = self.words(text, bad, a)
+                if text == "merge -o OUT A B":
+                    self.second_is_damaged(self.words(text, a, bad), name)
                 with self.subTest(words=text, damage=name):
                     result = self.run_into(words, subprocess.DEVNULL)
                     self.assertIn(result.returncode, (0, 125) if text not in RUNNING else (2, 125), result.stderr)
