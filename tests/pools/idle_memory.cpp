@@ -68,7 +68,7 @@ void run(const char* what, bool stay, bool trim) {
   const tarn::pool_stats stats = pool.stats();
   std::size_t kept = guarantee::growth(before, guarantee::rss_bytes());
   // What the background thread has in its hands while trim() runs it gives back itself.
-  for (int i = 0; trim && kept > payload / 10 && i < 20 * guarantee::slowness(); ++i) {
+  for (unsigned i = 0; trim && kept > payload / 10 && i < 20 * guarantee::slowness(); ++i) {
     guarantee::sleep_ms(10);
     kept = guarantee::growth(before, guarantee::rss_bytes());
   }
