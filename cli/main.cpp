@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The `tarn` command: picks the command by its first word and turns failures into messages.
+#include <dlfcn.h>
 #include <fmt/core.h>
 #include <malloc.h>
 
@@ -97,6 +98,15 @@ const command& find_command(const std::string& name) {
                   near.empty() ? "All commands: tarn help" : fmt::format("Did you mean 'tarn {}'?", near));
 }
 
+// A freed block of at least this size is returned to the system at once. By default glibc raises this threshold to
+// the size of the largest freed block, and the memory of columns that were read would stay resident.
+constexpr int least_returned_bytes = 256 << 10;
+
+// Not for workers, which measure the malloc that programs have, and not where tarn is preloaded: it has no such option.
+void return_freed_memory() {
+  if (dlsym(RTLD_DEFAULT, "tarn_version") == nullptr) mallopt(M_MMAP_THRESHOLD, least_returned_bytes);
+}
+
 int dispatch(std::vector<std::string> words) {
   if (words.empty()) {
     fmt::print(stderr, "{}", help_text);
@@ -111,6 +121,7 @@ int dispatch(std::vector<std::string> words) {
     fmt::print("tarn {}\n", TARN_CLI_VERSION);
     return exit_code::success;
   }
+  return_freed_memory();
   const bool wants_help = first == "help" || first == "--help" || first == "-h";
   if (wants_help && (words.empty() || words.front() == "help")) {
     fmt::print("{}", help_text);
@@ -126,17 +137,12 @@ bool wants_json(const std::vector<std::string>& words) {
   return std::find(words.begin(), end, "--json") != end;
 }
 
-// A freed block of at least this size is returned to the system at once. By default glibc raises this threshold to
-// the size of the largest freed block, and the memory of columns that were read would stay resident.
-constexpr int least_returned_bytes = 256 << 10;
-
 }  // namespace
 
 }  // namespace tarn::cli
 
 int main(int count, char** values) {
   using namespace tarn::cli;
-  mallopt(M_MMAP_THRESHOLD, least_returned_bytes);
   // A file beyond RLIMIT_FSIZE is reported as an error instead of ending the process. Exec restores the default for
   // started programs.
   std::signal(SIGXFSZ, [](int) {});

@@ -32,12 +32,25 @@ int wait_for_signal(const held_signals& signals, const double* until, siginfo_t&
   return sigtimedwait(&signals.held(), &signal, &wait);
 }
 
-void tell_of_end(pid_t child, const std::function<void(int)>& ended) {
+// What has happened to the program, which stays to be waited for; false: nothing.
+bool has_changed(pid_t child, siginfo_t& state) {
+  return waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+         state.si_pid == child;
+}
+
+bool is_end(const siginfo_t& state) {
+  return state.si_code == CLD_EXITED || state.si_code == CLD_KILLED || state.si_code == CLD_DUMPED;
+}
+
+int wait_status_of(const siginfo_t& end) {
+  return end.si_code == CLD_EXITED ? W_EXITCODE(end.si_status, 0) : W_EXITCODE(0, end.si_status);
+}
+
+// Waits for a stop alone: the program may have been killed since.
+void take_stop(pid_t child) {
   siginfo_t state = {};
-  if (waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-      state.si_pid != child)
-    return;
-  ended(state.si_code == CLD_EXITED ? W_EXITCODE(state.si_status, 0) : W_EXITCODE(0, state.si_status));
+  if (waitid(P_PID, static_cast<id_t>(child), &state, WSTOPPED | WNOHANG) == 0 && state.si_pid == child)
+    stop_along(state.si_status & 0xff, child);
 }
 
 }  // namespace
@@ -61,20 +74,16 @@ foreground_result run_in_foreground(const child_request& request, const foregrou
       if (must_be_forwarded(signal, child)) kill(child, signal.si_signo);
       continue;
     }
-    if (each != nullptr && each->ended) tell_of_end(child, each->ended);
     // One SIGCHLD may stand for several changes of state.
-    for (;;) {
-      int status = 0;
-      rusage usage = {};
-      const pid_t changed = wait4(child, &status, WNOHANG | WUNTRACED, &usage);
-      if (changed != child) break;
-      if (WIFSTOPPED(status)) {
-        stop_along(WSTOPSIG(status), child);
+    for (siginfo_t state = {}; has_changed(child, state); state = {}) {
+      if (!is_end(state)) {
+        take_stop(child);
         continue;
       }
+      // Each end is found here before it is waited for, so `ended` is called for each.
+      if (each != nullptr && each->ended) each->ended(wait_status_of(state));
       result.wall_seconds = monotonic_seconds() - begin;
-      result.wait_status = status;
-      result.usage = usage;
+      wait4(child, &result.wait_status, 0, &result.usage);
       return result;
     }
   }
