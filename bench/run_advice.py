@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Whether what `tarn advise` says comes true: real programs, recorded, advised and proven.
+"""Measures whether the advice of `tarn advise` holds: real programs are recorded, advised and proven.
 
 Usage: ./dev bench --advice [--half fit|test] [--only NAME,...] [--rounds N] [--fresh] [--results FILE]
-       ./dev bench --advice --show       prints the table of what is in the results file, and measures nothing
+       ./dev bench --advice --show       measures nothing and prints the table of the results file
        ./dev bench --advice --fit        writes profiler/analyze/experience_table.inc from the results of the half "fit"
 
-Each program (bench/advice/programs.py) is recorded as root and as an ordinary user, both files are advised with a replay, and
-`tarn prove` runs the program under each way that needs no edit. The results file has a line of JSON per program; programs that it
-has are not measured again, so an interrupted run goes on where it was (--fresh: all anew; --only: these anew).
+Each program (bench/advice/programs.py) is recorded as root and as an ordinary user, both recordings are advised with a
+replay, and `tarn prove` runs the program with each piece of advice that needs no edit of its source. The results file
+has one line of JSON per program. Programs that it has are not measured again, so an interrupted run can be continued
+(--fresh measures all again, --only the named ones).
 
-The table has, of the first advice that can be tried without an edit: what was said, in percent of CPU time, and its interval; what
-was measured, and its interval; whether that lies inside (yes; noise: within 3 % of CPU time of it; NO); the interval's width;
-whether the direction is right; whether it was right to advise something or to leave it; and whether the ordinary user gets the
-same top advice. Root is needed to run a program as that user.
+The table shows, for the first piece of advice that can be tried without an edit: the prediction in percent of CPU time
+and its interval; the measurement and its interval; whether that lies inside (yes; noise: at most 3 % of CPU time
+outside; NO); the interval's width; whether the direction is right; whether it was right to advise something or nothing;
+and whether the ordinary user gets the same first advice. Root is needed to run a program as that user.
 """
 import argparse
 import os
@@ -59,7 +60,7 @@ def show(known, wanted):
 
 
 def measure_all(settings, known, wanted):
-    """How many could not be measured."""
+    """Measures the programs and returns how many of them failed."""
     failed = 0
     with tempfile.TemporaryDirectory(prefix="tarn-advice-") as folder:
         os.chmod(folder, 0o755)

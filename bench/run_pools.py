@@ -122,7 +122,7 @@ def show_list(todo: list[pools.Cell], notices: list[str]) -> int:
 
 
 def measure(options: argparse.Namespace, todo: list[pools.Cell], results: PoolResults) -> bool:
-    """Fills `results`. False after an interrupt, which leaves in it what was measured so far."""
+    """Fills `results`. Returns False after an interrupt; `results` then has the runs that were measured until then."""
     for notice in results.notices:
         print(f"note: {notice}", file=sys.stderr)
     progress = Progress(options.rounds * sum(len(cell.contenders) for cell in todo))
@@ -172,7 +172,7 @@ def main(words: list[str]) -> int:
             if options.list:
                 return show_list(todo, notices)
             if options.svg:
-                pyplot()  # a missing library shows now, not after the session
+                pyplot()  # fails now if a library is missing, not after the session
             results = describe(options, todo, notices)
             complete = measure(options, todo, results)
         deliver(options, results, complete)

@@ -136,7 +136,7 @@ def show_list(todo: list[recyclers.Cell], notices: list[str]) -> int:
 
 
 def measure(options: argparse.Namespace, todo: list[recyclers.Cell], results: RecyclerResults) -> bool:
-    """Fills `results`. False after an interrupt, which leaves in it what was measured so far."""
+    """Fills `results`. Returns False after an interrupt; `results` then has the runs that were measured until then."""
     for notice in results.notices:
         say(f"note: {notice}")
     progress = Progress(options.rounds * sum(len(cell.tasks) for cell in todo))
@@ -154,7 +154,7 @@ def measure(options: argparse.Namespace, todo: list[recyclers.Cell], results: Re
 
 
 def page_of(options: argparse.Namespace, results: RecyclerResults) -> Path | None:
-    """Where the tables go. Without one of the peers, or with failures, they do not replace those of a whole session."""
+    """The file for the tables, or None: without a peer, or with failures, the published tables are not replaced."""
     if options.markdown or not options.whole:
         return options.markdown
     if results.notices or results.failures:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Toolchain file: cross-compiles for aarch64 on another Debian machine, with its cross compiler (g++-aarch64-linux-gnu). Tests
-# run under qemu-user (qemu-user-static). Its default processor has scalable vectors, with which its mremap fails now and then;
-# the processor named here has none.
+# Toolchain file: cross-compiles for aarch64 on a Debian machine of another architecture (g++-aarch64-linux-gnu). Tests
+# run under qemu-user (qemu-user-static). qemu's default processor has scalable vectors, with which its mremap sometimes
+# fails; the processor named here has none.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
@@ -10,7 +10,7 @@ set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static -cpu cortex-a72 -L /usr/aa
 
 set(CMAKE_FIND_ROOT_PATH /usr/aarch64-linux-gnu)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
-# Packages of headers alone serve every architecture.
+# Packages that consist of headers serve every architecture.
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE BOTH)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE BOTH)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# The compiler flags, as INTERFACE targets: tarn_warnings (all of the project's code), tarn_sanitizers (all of
-# it in the sanitizer presets, nothing elsewhere), tarn_internal (engine, and tests that look inside),
-# tarn_engine_options (engine only).
+# The compiler flags, as INTERFACE targets: tarn_warnings (for all code of the project), tarn_sanitizers (for all code
+# in the sanitizer presets, empty elsewhere), tarn_internal (for the engine and for tests that include its headers),
+# tarn_engine_options (for the engine only).
 
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(PROJECT_IS_TOP_LEVEL)
@@ -28,10 +28,10 @@ endif()
 
 add_library(tarn_sanitizers INTERFACE)
 if(TARN_SANITIZE)
-  # Recovery is off, so that the first finding fails the test that met it.
+  # No recovery: the first finding fails the test.
   set(sanitize -fsanitize=${TARN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   if(TARN_SANITIZE MATCHES "undefined")
-    # A third of the compilation, for what ends the program anyway.
+    # These two take a third of the compilation time and find what ends the program anyway.
     list(APPEND sanitize -fno-sanitize=null,vptr)
   endif()
   target_compile_options(tarn_sanitizers INTERFACE ${sanitize})
@@ -52,12 +52,12 @@ target_compile_options(tarn_engine_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
   -fvisibility=hidden
   $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>
-  # Thread-local data without a call to __tls_get_addr, which may itself allocate.
+  # Access to thread-local data without a call of __tls_get_addr, which may itself allocate.
   -ftls-model=initial-exec
   -fno-plt
   -fno-semantic-interposition
-  # The compiler must not reason about malloc in the code that is malloc (a malloc and memset pair inside
-  # calloc would become a call of calloc).
+  # The compiler must not optimise by what it knows of malloc in the code that implements it: in calloc it would turn
+  # malloc and memset into a call of calloc.
   -fno-builtin-malloc -fno-builtin-free -fno-builtin-calloc -fno-builtin-realloc)
 if(NOT TARN_SANITIZE)
   target_compile_options(tarn_engine_options INTERFACE -fomit-frame-pointer)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cmake --install: headers, libraries, the CMake package (tarn::malloc, tarn::tarn, …) and pkg-config files.
+# What cmake --install installs: headers, libraries, the CMake package (tarn::malloc, tarn::tarn, …) and pkg-config
+# files.
 include(CMakePackageConfigHelpers)
 
 get_property(libraries GLOBAL PROPERTY TARN_LIBRARIES)
@@ -19,7 +20,7 @@ if(NOT TARN_SANITIZE)
   install(FILES ${PROJECT_BINARY_DIR}/package/tarn-config.cmake
     ${PROJECT_BINARY_DIR}/package/tarn-config-version.cmake DESTINATION ${package_dir})
 
-  # Relative, so that an installation may be moved, and cmake --install --prefix be used.
+  # A relative path, so that an installation can be moved and cmake --install --prefix works.
   file(RELATIVE_PATH tarn_prefix_from_pkgconfig
     ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
   foreach(name tarn tarn-api)

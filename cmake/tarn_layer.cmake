@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # tarn_layer(NAME [DEPENDS LAYER…] [MATCH GLOB…] [EXCLUDE GLOB…])
-# Makes the target tarn_NAME from the current folder: an OBJECT library of its sources (*.cpp, or those that
-# MATCH, without those that EXCLUDE names), or an INTERFACE library where the layer is headers only. DEPENDS
-# names the layers whose headers it may include; tools/check_layers.py holds the includes to the same order.
+# Makes the target tarn_NAME from the current folder: an OBJECT library of its sources (*.cpp, or those that match
+# MATCH, without those that match EXCLUDE), or an INTERFACE library if the layer has only headers. DEPENDS names the
+# layers whose headers it may include; tools/check_layers.py enforces the same order.
 function(tarn_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;MATCH;EXCLUDE")
   if(arg_UNPARSED_ARGUMENTS)
@@ -17,7 +17,7 @@ function(tarn_layer name)
     list(REMOVE_ITEM sources ${excluded})
   endif()
 
-  # What only the hardened build has.
+  # Files of the hardened build only.
   set(all_sources ${sources})
   list(FILTER sources EXCLUDE REGEX "/hardened_[^/]*$")
 
@@ -25,9 +25,9 @@ function(tarn_layer name)
   if(sources)
     add_library(tarn_${name} OBJECT ${sources})
     target_link_libraries(tarn_${name} PUBLIC tarn_engine_options ${arg_DEPENDS})
-    # What a file sees of the engine is what it includes, in every preset.
+    # No unity build: each file sees only what it includes, in every preset.
     set_target_properties(tarn_${name} PROPERTIES UNITY_BUILD OFF)
-    # The same once more for the hardened build.
+    # The same sources, compiled for the hardened build.
     if(NOT TARN_SANITIZE)
       add_library(tarn_${name}_hardened OBJECT EXCLUDE_FROM_ALL ${all_sources})
       target_link_libraries(tarn_${name}_hardened PRIVATE tarn_engine_options)
@@ -40,8 +40,7 @@ function(tarn_layer name)
   endif()
 endfunction()
 
-# tarn_layer_objects(OUT SUFFIX LAYER…): the object files of the layers, for a library made of them. SUFFIX: _hardened,
-# or empty.
+# tarn_layer_objects(OUT SUFFIX LAYER…) sets OUT to the object files of the layers. SUFFIX is _hardened or empty.
 function(tarn_layer_objects out suffix)
   set(objects)
   foreach(layer IN LISTS ARGN)

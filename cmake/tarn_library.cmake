@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # tarn_library(TARGET OUTPUT NAME EXPORTED NAME LAYERS LAYER… [EXPORTS MAP] [HARDENED])
-# A library of the layers' objects: shared where EXPORTS gives its version script, static elsewhere. OUTPUT is
-# its file's name without lib; EXPORTED its name behind tarn:: for users of the package and in this build. HARDENED: of
+# Makes a library of the layers' objects: a shared one if EXPORTS names its version script, else a static one. OUTPUT is
+# its file name without "lib"; EXPORTED is its name after tarn:: in the CMake package and in this build. HARDENED takes
 # the objects that are compiled with TARN_HARDENED=1.
 function(tarn_library target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "HARDENED" "OUTPUT;EXPORTED;EXPORTS" "LAYERS")
@@ -13,8 +13,8 @@ function(tarn_library target)
   if(arg_EXPORTS)
     add_library(${target} SHARED ${objects})
     tarn_link_without_libstdcxx(${target} ${arg_EXPORTS})
-    # The engine's fork handlers are the first ones: they run last before a fork, and first after it. One library of a
-    # process can have this flag, so no other of tarn's has it.
+    # With initfirst the engine's fork handlers are registered first: they run last before a fork, and first after it.
+    # Only one library of a process can have this flag, so no other library of tarn has it.
     target_link_options(${target} PRIVATE LINKER:-z,initfirst)
   else()
     add_library(${target} STATIC ${objects})
@@ -28,16 +28,16 @@ function(tarn_library target)
   set_property(GLOBAL APPEND PROPERTY TARN_LIBRARIES ${target})
 endfunction()
 
-# The engine needs libc alone, so that it can be preloaded into any program: whatever else it would need makes
-# the link fail.
+# The engine needs only libc, so that it can be preloaded into any program. Any other dependency makes the link fail.
 function(tarn_link_without_libstdcxx target map)
   set_target_properties(${target} PROPERTIES SOVERSION 1 LINK_DEPENDS ${map})
   target_link_options(${target} PRIVATE
     -nodefaultlibs
     LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack
-    LINKER:-z,nodelete # threads end and fork handlers run after a dlclose
+    LINKER:-z,nodelete # after a dlclose, threads still end and fork handlers still run
     LINKER:-Bsymbolic-functions LINKER:--no-undefined
     LINKER:--version-script=${map})
-  # Last on the line: the objects come first. libgcc has the helpers that some processors' atomics call.
+  # The libraries come after the objects on the command line. libgcc has the helpers that atomics need on some
+  # processors.
   target_link_libraries(${target} PRIVATE c gcc)
 endfunction()

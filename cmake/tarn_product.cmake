@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# tarn_product(TARGET INSTALL-ARGUMENT…): installs TARGET and makes it a part of tarn_products, the target that `./dev build`
-# builds. Every target that is installed goes through here: what cmake --install copies has then been built.
+# tarn_product(TARGET INSTALL-ARGUMENT…) installs TARGET and adds it to tarn_products, the target that `./dev build`
+# builds. Every installed target goes through this function, so cmake --install finds everything built.
 add_custom_target(tarn_products)
 
 function(tarn_product target)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# How many times longer than on a real machine tests may take: TARN_SLOWNESS; and TARN_SLOWNESS_ENV, which tells them.
-# tarn_limit(VARIABLE SECONDS) sets a test's limit of time.
+# TARN_SLOWNESS: how many times longer than on a real machine tests may take. TARN_SLOWNESS_ENV passes that number to
+# the tests. tarn_limit(VARIABLE SECONDS) sets a test's time limit.
 if(CMAKE_CROSSCOMPILING_EMULATOR)
   set(TARN_SLOWNESS 10)
   set(TARN_SLOWNESS_ENV GUARANTEE_SLOWNESS=${TARN_SLOWNESS})
@@ -9,7 +9,7 @@ else()
   set(TARN_SLOWNESS_ENV)
 endif()
 
-# A limit ends what hangs; it does not judge speed. A sanitizer alone takes several times as long.
+# The limit is for tests that hang; it does not judge speed. Under a sanitizer tests take several times as long.
 function(tarn_limit variable seconds)
   math(EXPR limit "${seconds} * ${TARN_SLOWNESS}")
   if(TARN_SANITIZE)

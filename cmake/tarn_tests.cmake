@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: MIT
-# How tests are declared. All take SOURCES (the word may be left out), LABELS (further ones, "long" for what
-# runs only on request), TIMEOUT in seconds, ENV (NAME=VALUE…), SERIAL (no other test beside it) and
-# LIBRARY, the target to link in place of tarn_api_static.
+# How tests are declared. All functions take SOURCES (the word may be left out), LABELS (additional ones; "long" for
+# tests that run only on request), TIMEOUT in seconds, ENV (NAME=VALUE…), SERIAL (CTest runs no other test beside it)
+# and LIBRARY, the target to link instead of tarn_api_static.
 #
 #   tarn_unit_test(NAME SOURCE…)    GoogleTest; links libtarn-api.a and sees the engine's headers. Label unit.
 #   tarn_stress_test(NAME SOURCE…)  the same for tests with many threads or many rounds. Label stress.
 #   tarn_death_test(NAME SOURCE…)   the same for tests that expect an abort; not under sanitizers. Label death.
 #
-# UNOPTIMISED: compiled with -O0, a third less of the compilation's time: for tests whose subject is a library that is
-# compiled apart. Under a sanitizer, where it is nearly half, all unit tests are. Never without one for tests of the public
-# headers' templates, which users compile with optimisation.
+# UNOPTIMISED: compiles with -O0, which saves a third of the compilation time; for tests of a library that is compiled
+# separately. Under a sanitizer all unit tests are compiled so, which saves nearly half. Without a sanitizer never use
+# it for tests of the public headers' templates, which users compile with optimisation.
 #
 # HARDENED: the program sees the engine's headers with TARN_HARDENED=1 and links the hardened build's objects. With the
-# option TARN_TEST_HARDENED (preset hardened) that is so of all of them, and they have the label hardened, too; programs
-# that link the other build's archive are left out.
+# option TARN_TEST_HARDENED (preset hardened) all programs do so and have the label hardened as well, except programs
+# that link the other build's archive, which are left out.
 #
-# They run without guarded allocations, which are rare and at random places; ENV TARN_GUARDED=N asks for them.
+# The tests run without guarded allocations, which are rare and at random places; ENV TARN_GUARDED=N enables them.
 #
 # Programs that run with libtarn preloaded are declared in tests/guarantees/.
 #
-# Under an emulator all limits of time are ten times as long, and the programs are told so (GUARANTEE_SLOWNESS).
+# Under an emulator all time limits are ten times as long, and the programs are told so (GUARANTEE_SLOWNESS).
 include(${CMAKE_CURRENT_LIST_DIR}/tarn_slowness.cmake)
 
 function(tarn_unit_test name)
@@ -36,7 +36,7 @@ function(tarn_death_test name)
   endif()
 endfunction()
 
-# Sets arg_… in the caller, TIMEOUT to the default given first where the arguments have none.
+# Sets arg_… in the caller. `timeout` is the TIMEOUT if the arguments have none.
 macro(tarn_parse_test timeout)
   cmake_parse_arguments(arg "SERIAL;HARDENED;UNOPTIMISED" "TIMEOUT;LIBRARY" "SOURCES;LABELS;ENV" ${ARGN})
   list(APPEND arg_SOURCES ${arg_UNPARSED_ARGUMENTS})
@@ -64,7 +64,7 @@ function(tarn_gtest_program name label timeout)
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})
-  foreach(all engine_tests ${label}_tests) # targets: all of these programs, and those of the label
+  foreach(all engine_tests ${label}_tests) # targets that build all these programs, and those of the label
     if(NOT TARGET ${all})
       add_custom_target(${all})
     endif()
@@ -83,7 +83,7 @@ function(tarn_gtest_program name label timeout)
   set_tests_properties(${label}.${name} PROPERTIES
     ENVIRONMENT "${TARN_SANITIZER_ENV};${TARN_SLOWNESS_ENV};TARN_GUARDED=off;${arg_ENV}" LABELS "${label};${arg_LABELS}"
     TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
-  if(label STREQUAL "stress") # threads that compute all the time
+  if(label STREQUAL "stress") # its threads compute all the time
     set_tests_properties(${label}.${name} PROPERTIES PROCESSORS 2)
   endif()
 endfunction()

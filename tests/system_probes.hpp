@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// system_probes: whether this system does what some tests rest on. Emulators of the system call interface (qemu-user) answer
-// success to calls that they do not carry out; there such a test says so and is skipped.
+// system_probes: functions that check whether the system does what a test depends on, each with the reason to print
+// when the test is skipped. An emulator of system calls (qemu-user) reports success for some calls that it does not
+// carry out.
 //
-// Owner: whoever includes it, unit tests and guarantee programs alike. Thread safety: every function may be called by any
-// thread; none allocates, but libc may where one starts threads. Invariant: a probe asks the system for the very thing that a test needs, never for its name.
+// Used by unit tests and by guarantee programs. Thread safety: every function may be called by any thread. None
+// allocates, but libc may when one starts threads. Invariant: a probe tries what the test needs; it never asks for the
+// system's name.
 #pragma once
 
 #include <fcntl.h>
@@ -20,8 +22,8 @@
 
 namespace system_probes {
 
-// madvise on memory that is not mapped must fail. qemu-user answers success and does nothing, whatever the advice but
-// MADV_DONTNEED.
+// madvise on memory that is not mapped must fail. qemu-user carries out MADV_DONTNEED only, and reports success for all
+// other advice.
 inline bool advice_is_carried_out() {
   constexpr int advice = 23;  // MADV_POPULATE_WRITE, Linux 5.14; older kernels refuse it
   const auto length = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -33,7 +35,7 @@ inline bool advice_is_carried_out() {
 inline constexpr const char* no_advice =
     "madvise answers success on memory that is not mapped, and does nothing";
 
-// What a forked child finds in a page with MADV_WIPEONFORK must be zero.
+// In a forked child, a page with MADV_WIPEONFORK must be zero.
 inline bool children_find_wiped_memory() {
   const auto length = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   void* const memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -50,7 +52,7 @@ inline bool children_find_wiped_memory() {
 }
 inline constexpr const char* no_wiping = "a forked child finds the content of a page with MADV_WIPEONFORK";
 
-// A child of vfork must share its parent's memory; qemu-user makes it by fork.
+// A child of vfork must share its parent's memory; qemu-user uses fork instead.
 inline bool vfork_shares_memory() {
   static volatile bool seen;
   seen = false;
@@ -65,8 +67,8 @@ inline bool vfork_shares_memory() {
 }
 inline constexpr const char* no_vfork = "a child of vfork does not share its parent's memory";
 
-// A program of this architecture must be executable: under qemu-user it is for the emulator only, unless the kernel knows
-// the emulator (binfmt_misc).
+// execve of a program of this architecture must succeed. Under qemu-user it fails unless the kernel knows the emulator
+// (binfmt_misc).
 inline bool own_program_can_be_executed() {
   char path[4096] = {};
   int ends[2];
@@ -81,7 +83,7 @@ inline bool own_program_can_be_executed() {
   }
   close(ends[1]);
   char failed = 0;
-  const bool executed = read(ends[0], &failed, 1) == 0;  // nothing: the execution has closed the pipe
+  const bool executed = read(ends[0], &failed, 1) == 0;  // end of file: execve has closed the pipe
   close(ends[0]);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
@@ -89,7 +91,7 @@ inline bool own_program_can_be_executed() {
 }
 inline constexpr const char* no_execution = "the kernel does not execute programs of this architecture";
 
-// RLIMIT_AS must refuse a mapping above it. qemu-user remembers the limit and does not apply it.
+// mmap must refuse a mapping that exceeds RLIMIT_AS. qemu-user stores the limit and does not apply it.
 inline bool address_space_is_limited() {
   const pid_t child = fork();
   if (child == 0) {
@@ -107,7 +109,7 @@ inline bool address_space_is_limited() {
 }
 inline constexpr const char* no_limit = "RLIMIT_AS is not applied";
 
-// mremap with MREMAP_DONTUNMAP must move a page to the free place that it is given as a hint; qemu-user takes another one.
+// mremap with MREMAP_DONTUNMAP must move a page to the address given as a hint; qemu-user chooses another one.
 inline bool moved_pages_go_where_asked() {
   constexpr int dont_unmap = 4;  // MREMAP_DONTUNMAP, Linux 5.7
   const auto length = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -122,7 +124,7 @@ inline bool moved_pages_go_where_asked() {
 }
 inline constexpr const char* no_moving = "mremap with MREMAP_DONTUNMAP ignores the place that it is given";
 
-// Resident memory of this process, in bytes; 0 when the system does not tell.
+// Resident memory of this process, in bytes; 0 if /proc is not readable.
 inline std::size_t resident_set() {
   char text[128] = {};
   const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -133,8 +135,8 @@ inline std::size_t resident_set() {
   return strtoul(resident, nullptr, 10) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// The resident set must be the program's alone. qemu-user's tables count too: they grow with address space that nobody
-// touches, and with threads.
+// The resident set must contain the program's memory only. Under qemu-user it also contains the emulator's tables,
+// which grow with mapped address space, touched or not, and with threads.
 inline bool memory_figures_are_own() {
   constexpr std::size_t length = std::size_t{1} << 30;
   const std::size_t before = resident_set();
@@ -148,8 +150,8 @@ inline bool memory_figures_are_own() {
 inline constexpr const char* foreign_memory =
     "a mapping of 1 GiB that nobody touches makes more than 1 MiB resident";
 
-// A signal that a thread sends itself with the facts of a fault must reach it, as where a handler passes a fault on.
-// qemu-user takes it for a fault of its own and fails an assertion.
+// A signal that a thread sends itself with the siginfo of a fault must be delivered, as when a handler passes a fault
+// on to the default action. qemu-user takes it for a fault of its own and fails an assertion.
 inline bool faults_can_be_sent_again() {
   const pid_t child = fork();
   if (child == 0) {
@@ -172,8 +174,8 @@ inline bool faults_can_be_sent_again() {
 inline constexpr const char* no_sending =
     "a signal that a thread sends itself with the facts of a fault does not arrive";
 
-// A child that is made while another thread of its parent starts or ends must be able to start threads. In qemu-user such a
-// thread may hold a lock of the emulator, which then stays locked in the child; only SIGKILL ends the child.
+// A child that is forked while another thread of its parent starts or ends must be able to start threads. In qemu-user
+// that thread may hold a lock of the emulator, which then stays locked in the child; only SIGKILL ends the child.
 inline bool children_beside_ending_threads_start_threads() {
   constexpr int forks = 10;
   constexpr int limit_ms = 20'000;
@@ -205,7 +207,8 @@ inline bool children_beside_ending_threads_start_threads() {
 inline constexpr const char* no_threads_in_children =
     "a child that is made while a thread starts or ends cannot start threads";
 
-// How many times slower than a real machine this one is: an emulator's tests are told so in GUARANTEE_SLOWNESS.
+// The factor by which this machine is slower than a real one. For emulators the environment variable GUARANTEE_SLOWNESS
+// sets it; the default is 1.
 inline unsigned slowness() {
   const char* const told = getenv("GUARANTEE_SLOWNESS");
   const int times = told != nullptr ? atoi(told) : 1;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks of the text itself: the licence line, no tabs, no blanks at line ends, a line feed at the end."""
+"""Checks the text of all source files: the licence line, no tabs, no blanks at line ends, a line feed at the end."""
 
 import subprocess
 import sys

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs clang-tidy over src/, cli/ and profiler/; what was clean and has not changed since is not read again.
+"""Runs clang-tidy on src/, cli/ and profiler/, except on files that were clean before and have not changed.
 
 Usage: tidy.py CLANG_TIDY BUILD_FOLDER [COMMIT]
-With COMMIT, only what differs from it in more than comments is read: each source that changed, and for each header that
-changed one source that includes it; everything, where a .clang-tidy changed. BUILD_FOLDER holds compile_commands.json. What was clean is
-kept in BUILD_FOLDER/tidy/, one empty file named by the hash of all that decides the outcome: the sources, the project's
-headers they include, .clang-tidy, the compiler's command and clang-tidy's version.
+With COMMIT it checks only what differs from that commit in more than comments: each changed source, and for each
+changed header one source that includes it; or everything if a .clang-tidy changed. BUILD_FOLDER must have
+compile_commands.json. Each clean batch leaves an empty file in BUILD_FOLDER/tidy/, whose name is the hash of all that
+decides the outcome: the sources, the project's headers that they include, .clang-tidy, the compiler's command and
+clang-tidy's version.
 
-clang-tidy looks through every header anew for every file, which is where its time goes. So the files of one folder
-are read several at a time, as one source that includes them; their names do not clash, since the presets that users
-build compile them together, too. The engine's are read one by one: the static analyzer enters only the file it is
-given.
+Most of clang-tidy's time is for reading every header again for every file. Therefore several files of a folder are
+checked as one source that includes them; their names do not clash, because the presets for users also compile them
+together. The engine's files are checked one by one, because the static analyzer enters only the functions of the file
+that it is given.
 """
 
 import concurrent.futures
@@ -31,13 +32,13 @@ ALONE = [ROOT / "src"]
 TOGETHER = [ROOT / "cli", ROOT / "profiler"]
 FILES_PER_BATCH = 8
 SECONDS_PER_BATCH = 600
-# A third of the static analyzer's own limit for a function: half of its time.
+# A third of the static analyzer's default limit for one function; it halves the analyzer's time.
 ANALYZER_NODES = 75000
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sources that are read together, with the compiler's arguments for them."""
+    """Sources that are checked together, with the compiler's arguments for them."""
     sources: tuple
     arguments: tuple
 
@@ -68,7 +69,7 @@ def arguments_of(entry):
 
 
 def code_of(text):
-    """The words of a C++ file's text without its comments, and the lines that tell clang-tidy something; None: not known."""
+    """The words of a C++ file's text without comments, and its lines with NOLINT; None if the preprocessor fails."""
     command = ["c++", "-fpreprocessed", "-dD", "-E", "-P", "-x", "c++", "-"]
     try:
         code = subprocess.run(command, input=text, capture_output=True, check=True).stdout
@@ -78,7 +79,7 @@ def code_of(text):
 
 
 def differs_in_code(path, commit):
-    """Whether a file differs from the commit in more than comments, as far as is known."""
+    """Whether a file differs from the commit in more than comments; True if that cannot be decided."""
     if path.suffix not in (".cpp", ".hpp"):
         return True
     name = f"{commit}:{path.relative_to(ROOT)}"
@@ -88,7 +89,7 @@ def differs_in_code(path, commit):
 
 
 def changed_since(commit):
-    """The project's files that differ in more than comments from the commit, those that git does not know yet among them."""
+    """The project's files that differ from the commit in more than comments, untracked files included."""
     words = (["diff", "--name-only", "--diff-filter=d", commit], ["ls-files", "--others", "--exclude-standard"])
     lists = [subprocess.run(["git", *each], cwd=ROOT, capture_output=True, text=True, check=True).stdout for each in words]
     files = {ROOT / name for each in lists for name in each.splitlines()}
@@ -97,7 +98,7 @@ def changed_since(commit):
 
 
 def sources_that_show(changed, sources):
-    """The sources whose findings cover the changed files; None: all of them."""
+    """Sources that together include all changed files; None: all sources must be checked."""
     if any(path.name == ".clang-tidy" for path in changed):
         return None
     closures = {source: closure_of(source) for source in sources}
@@ -148,7 +149,7 @@ def run_tidy(tidy, build, batch, name):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=SECONDS_PER_BATCH)
     except subprocess.TimeoutExpired:
         return 1, f"clang-tidy gave no answer in {SECONDS_PER_BATCH} s; --enable-check-profile shows which check is slow"
-    # Standard error counts the warnings that were held back; it matters only where nothing else is said.
+    # Standard error has the number of suppressed warnings; it matters only if standard output is empty.
     return result.returncode, result.stdout.strip() or result.stderr.strip()
 
 
@@ -165,7 +166,7 @@ def main():
         unknown = [source for batch, mark in marks.items() if not mark.exists() for source in batch.sources]
         shown = sources_that_show(changed_since(sys.argv[3]), unknown)
         marks = {batch: clean / batch.fingerprint(version) for batch in batches_of(build, shown)}
-    # The largest first: the last one to end is then a short one.
+    # The largest batches first, so that a short one ends last.
     pending = sorted((batch for batch, mark in marks.items() if not mark.exists()),
                      key=lambda batch: -len(batch.sources))
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// loops: a buffer is taken, written from end to end, and given back, again and again.
+// loops: takes a buffer, writes all of it and gives it back, again and again.
 // Models: decoders, image and tensor code, and query engines that take a scratch buffer per call.
-// Contenders, in turn within each round, so that all meet the same machine: one buffer that is only written (what
-//   cannot be beaten), a buffer pool, a zeroed one, malloc (whichever the process has), and mmap with munmap.
-// Known to favour: whoever keeps memory backed. Buffers of other lengths, and of other threads, do not interfere here.
-// Output: one JSON object: medians in µs, and page faults per round after the first. One size per process: memory that
-//   another size has left warm would serve it.
+// Contenders, in turn within each round, so that all run under the same conditions: one buffer that is only written
+// (the lower bound), a buffer pool, a pool of zeroed buffers, the process's malloc, and mmap with munmap.
+// Known to favour: allocators that keep memory backed. Buffers of other lengths, or of other threads, do not interfere
+// here.
+// Output: one JSON object: medians in µs, and page faults per round after the first. Each process measures one size:
+// memory that another size has left warm would serve it.
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -31,7 +32,7 @@ void* map(std::size_t bytes) {
   return memory;
 }
 
-// What one contender has cost, round by round.
+// The time and the page faults of one contender, round by round.
 struct account {
   const char* name;
   std::vector<double> us;
@@ -80,7 +81,7 @@ void run(std::size_t bytes, std::size_t rounds) {
     }
   };
   for (std::size_t round = 0; round < rounds; ++round) {
-    // Each begins in turn: who comes after munmap finds other caches than who comes after a pool.
+    // Each contender goes first in turn: after munmap the caches are in another state than after a pool.
     for (std::size_t i = 0; i < std::size(accounts); ++i) {
       const std::size_t which = (i + round) % std::size(accounts);
       accounts[which].measure(round, [&] { turn(which, round); });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// free_state_owner: who owns the state of a span's free objects? One mini-allocator, the same but for its
-// span
-//   tier, in seven variants; see docs/design/0001-free-state-ownership.md.
+// free_state_owner: which tier should own the state of a span's free objects? One small allocator in seven variants
+// that differ only in their span tier; see docs/design/0001-free-state-ownership.md.
 // Prints tables: median [min..max] over the rounds; variants run in random order within each round.
 #include <functional>
 
@@ -42,7 +41,7 @@ void run_one(const options& how, tables& to, const std::string& row) {
     to.cpu.add(row, name, result.cpu_ns);
     to.wall.add(row, name, result.wall_ns);
   } else if (!tier<64>::shares) {
-    return;  // an array per thread piles up whatever one thread only frees
+    return;  // with an array per thread, the objects that one thread only frees would pile up
   } else if (row.starts_with("ring")) {
     const ring_result result = ring<tier<64>>(row == "ring" ? 8 : 0, how.scale);
     to.cpu.add(row + ": allocate", name, result.allocate_ns);

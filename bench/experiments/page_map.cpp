@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// page_map: what does free() pay to learn an object's size class and span? See docs/design/0002-page-map.md.
-// Prints the processor time per simulated free, median [min..max], each variant in a process of its own, in
-// random order; then what each map costs in address space and memory, and what becomes of it under limits.
+// page_map: what does it cost free() to find an object's size class and span? See docs/design/0002-page-map.md.
+// Prints the processor time per simulated free, median [min..max], each variant in a process of its own and in random
+// order; then the address space and memory that each map takes, and whether it works under limits.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,11 +28,11 @@ struct figures {
 struct footprint {
   double address_mb;
   double resident_mb;
-  int lock_error;    // errno of mlockall, 0: it went through
-  double locked_mb;  // resident after it
+  int lock_error;    // errno of mlockall; 0: success
+  double locked_mb;  // resident after mlockall
 };
 
-// Address space of the heap only: a free touches the map, not the object.
+// Reserves only address space for the heap: a free touches the map, not the object.
 char* heap_of(std::size_t bytes) {
   void* raw = mmap(nullptr, bytes + (std::size_t{1} << page_shift), PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -56,7 +56,7 @@ bool fill(const char* heap, std::size_t bytes) {
   return true;
 }
 
-// A free as far as the map is concerned: class, then a push to that class's magazine.
+// What a free does with the map: finds the class, then pushes to that class's magazine.
 template <typename map_type, bool with_span>
 double simulate(const std::vector<char*>& objects) {
   struct bin {
@@ -92,7 +92,7 @@ figures time_lookups(std::size_t heap_bytes) {
   return best;
 }
 
-// Runs work in a child, whose maps, limits and privileges are then its own; false if it did not get through.
+// Runs `work` in a child, which has its own maps, limits and privileges. Returns false if `work` or the child failed.
 template <typename result_type, typename work_type>
 bool in_child(work_type work, result_type& result) {
   int ends[2];
@@ -127,7 +127,7 @@ struct usage_now {
   }
 };
 
-// mlockall makes resident whatever is mapped writable. Not tried where that exceeds any machine's sense.
+// mlockall makes all writable mappings resident. Not tried above 4 GB.
 void lock_everything(footprint& result) {
   constexpr double largest_mb = 4000;
   result.lock_error = E2BIG;
@@ -147,7 +147,7 @@ bool measure_footprint(std::size_t heap_bytes, footprint& result) {
   return true;
 }
 
-// What mlockall makes resident in this program without any map.
+// What mlockall makes resident in this program without a map.
 double locked_without_map() {
   footprint result{};
   const auto work = [](footprint& out) {

@@ -3,8 +3,8 @@
 //   1,000.
 // Owner: the benchmark runner, which starts many short processes of it under each allocator in random order.
 // Thread safety: one thread. No library but the C library is used between two readings of the counter.
-// Invariant: a reading covers one block of work; the median over all blocks is reported, so that interrupts
-//   do not count. Ticks are those of the counter (TSC on x86-64, CNTVCT on aarch64), not of the core's clock.
+// Invariant: a reading covers one block of work. The median of all readings is reported, so that interrupts do not
+// count. Ticks are those of the time counter (TSC on x86-64, CNTVCT on aarch64), not the core's clock cycles.
 // Output: one JSON object.
 #include "ticks.hpp"
 

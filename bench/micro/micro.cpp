@@ -3,7 +3,7 @@
 //   aligned blocks, hand-over to another thread, operator new and delete.
 // Owner: the benchmark runner, which starts many short processes of it under each allocator in random order.
 // Thread safety: each benchmark owns what it uses; hand_over starts one thread of its own.
-// Invariant: every block is escaped before it is freed, or the compiler would remove the pair.
+// Invariant: every block is escaped before it is freed; otherwise the compiler would remove the pair.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -107,12 +107,12 @@ void new_delete(benchmark::State& state) {
   count_pairs(state, 1);
 }
 
-// Batches of 64-byte blocks for another thread to free: one pair of atomics per batch.
+// Frees batches of 64-byte blocks that another thread has allocated: two atomic stores per batch.
 class freeing_thread {
  public:
   freeing_thread() : thread_([this] { work(); }) {}
   ~freeing_thread() {
-    // release: pairs with work's acquire; nothing is pending when the owner ends.
+    // release: pairs with work's acquire. No batch is pending when the owner ends.
     state_.store(stopping, std::memory_order_release);
     thread_.join();
   }
@@ -121,10 +121,11 @@ class freeing_thread {
 
   // Waits until the batch given before has been freed; then `blocks` may be filled again.
   void wait() const {
-    // acquire: pairs with work's release after it has read the array.
+    // acquire: pairs with work's release store of `idle`, which follows the frees.
     while (state_.load(std::memory_order_acquire) != idle) std::this_thread::yield();
   }
 
+  // release: pairs with work's acquire, which sees the pointers.
   void hand_over() { state_.store(full, std::memory_order_release); }
 
   void* blocks[batch_length] = {};

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// containers: node containers of ints: insert N, erase all of them one by one in random order, insert them again.
-// Idea: the scene by which per-type memory pools are usually introduced: random ints (mt19937 with its default seed,
-//   all values of int) in an unordered_set. There the same ints come again in every container; here each has new ones.
-// Known to favour: in the first two phases, allocators that only bump; in the third, those that hand memory out in
-//   address order again. monotonic resources gain by never taking anything back; the last column shows at what price.
-//   boost::fast_pool_allocator takes longer for arrays with every container made, so for the buckets of a set.
-// Method: up to 100,000 elements the figures are medians over 41 containers, built one after the other in the same process,
-//   so that memory is warm, beside the sum of the first one; where neighbours disturb, of up to 200 the quiet ones count
-//   (micro/quiet_core.hpp). Above, the figures are those of a single one.
+// containers: node containers of ints: insert N, erase all one by one in random order, insert them again.
+// Idea: the usual benchmark for per-type memory pools: random ints (mt19937 with its default seed, all values of int)
+// in an unordered_set. That one uses the same ints for every container; here each container gets new ones.
+// Known to favour: in the first two phases, allocators that only bump a pointer; in the third, allocators that hand
+// memory out in address order again. Monotonic resources gain because they never take memory back; the last column
+// shows what that costs. boost::fast_pool_allocator needs longer for arrays (the buckets of a set) with every
+// container.
+// Method: up to 100,000 elements the figures are medians over 41 containers, made one after the other in the same
+// process so that memory is warm; "first" is the sum of the first container. Where other programs disturb, up to 200
+// are made and the quiet ones count (micro/quiet_core.hpp). Above 100,000 the figures are those of one container.
 // Output: one JSON object: ticks per operation of the three phases, and by how many bytes the process grew.
 #include <list>
 #include <map>
@@ -33,8 +34,8 @@ struct phases {
   double again;
 };
 
-// What goes in, in order, and in which order it leaves. Each container gets its own: a processor learns the branches of a
-// few thousand keys that come again and again, and how well it does depends on what code happens to stand between them.
+// The keys in the order of insertion, and the order in which they are erased. Each container gets new ones: a processor
+// learns the branches for a few thousand keys that repeat, and how well depends on unrelated code between them.
 struct plan {
   std::vector<int> keys;
   std::vector<std::uint32_t> leaving;
@@ -73,8 +74,8 @@ container_type make(source_type& source) {
 template <class T, class source_type>
 using allocator_of = decltype(std::declval<source_type&>().template get<T>());
 
-// Each filler owns what its container's scene needs beside the container, made before memory is counted. Its run is a
-// function of its own: the registers that one contender's loop gets must not depend on all the others'.
+// Each filler has what its container's benchmark needs beside the container, allocated before memory is counted. Its
+// run() is a separate function, so that the register allocation of one contender's loop does not depend on the others.
 template <class source_type>
 struct set_filler {
   using container_type =

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// memory: what 16 threads with 100,000 objects of 64 bytes each hold of the machine's memory: while all are live, two
-//   seconds after all were returned (the threads still there, and idle), and after the threads have ended.
+// memory: how much resident memory 16 threads with 100,000 objects of 64 bytes each take: while all are live, two
+// seconds after all were returned (the threads still exist and are idle), and after the threads have ended.
 // Models: a service after its peak.
-// Known to favour: whoever gives memory back by time, without being called.
-// Method: resident bytes, less those from before the first object, when the threads and all that the test itself needs
-//   were there. The objects are returned in a shuffled order.
+// Known to favour: allocators that give memory back after a time without being called.
+// Method: resident bytes, minus those before the first object, when the threads and all data of the benchmark itself
+// exist. The objects are returned in random order.
 // Output: one JSON object, in bytes: the objects themselves ("payload"), "live", "idle" and "ended".
 #include <unistd.h>
 

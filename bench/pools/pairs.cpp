@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // pairs: ticks per new and delete of a class of 1 byte and of one of 64, one thread: each object deleted at once
 //   ("pair"), and 5,000 made, then all deleted in the same order ("batch").
-// Idea: the benchmark that per-type pools are usually shown with.
-// Known to favour: pools whose state lies in one place known at compile time. It shows the cost of the fast path and
-//   nothing of what else memory costs a program.
-// Invariant: a reading of the counter covers one block of work; the median over all quiet blocks is the figure.
+// Idea: the usual benchmark of per-type pools.
+// Known to favour: pools whose state is at an address known at compile time. It shows the cost of the fast path only,
+// nothing of the other costs of memory.
+// Invariant: a reading covers one block of work; the figure is the median over all quiet blocks.
 // Output: one JSON object, ticks per pair.
 #include "../micro/quiet_core.hpp"
 #include "pools.hpp"
@@ -46,7 +46,7 @@ void batch_block(pool_type& pool, std::type_identity<T> /*type*/) {
   }
 }
 
-// No more blocks than the time holds, so that a contender that is a thousand times slower ends as soon as the others.
+// Measures only as many blocks as the time allows, so that a very slow contender takes no longer than the others.
 template <class work_type>
 double median_ticks(const bench::scene_arguments& arguments, std::size_t pairs, work_type work) {
   work();

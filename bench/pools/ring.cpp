@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// ring: one producer makes objects of 64 bytes, one consumer deletes them; between them a bounded ring of batches of
-//   256 pointers.
+// ring: one producer makes objects of 64 bytes, one consumer deletes them; a bounded ring of batches of 256 pointers
+// connects them.
 // Models: a thread that receives messages and one that works on them.
-// Known to favour: pools that hand whole arrays of free slots from thread to thread. What is freed by one thread and
-//   never finds its way back to the other piles up: see the peak of memory.
-// Method: 10 million objects, or as many as two seconds allow. Each object's first word is written and read.
+// Known to favour: pools that move whole arrays of free slots between threads. Where freed objects do not return to the
+// producer, memory piles up: see its peak.
+// Method: 10 million objects, or as many as two seconds allow. The first word of each object is written and checked.
 // Output: one JSON object: million objects per second, how many millions, and by how many bytes the process grew.
 #include "pools.hpp"
 #include "resident.hpp"
@@ -23,12 +23,12 @@ struct batch {
   bench::item* items[batch_length];
 };
 
-// `written` is only stored by the producer, `read` only by the consumer.
+// Only the producer stores `written`, only the consumer stores `read`.
 struct pipeline {
   batch ring[ring_length];
   alignas(64) std::atomic<std::size_t> written{0};
   alignas(64) std::atomic<std::size_t> read{0};
-  alignas(64) std::atomic<std::size_t> last{SIZE_MAX};  // how many batches there will be, once that is known
+  alignas(64) std::atomic<std::size_t> last{SIZE_MAX};  // the number of batches, once the producer has ended
 };
 
 template <class pool_type>
@@ -36,7 +36,7 @@ void produce(pipeline& line, pool_type& pool, std::size_t batches) {
   const bench::stopwatch clock;
   std::size_t at = 0;
   for (; at < batches && clock.seconds() < limit_seconds; ++at) {
-    // acquire: pairs with consume's release; the place is free again.
+    // acquire: pairs with consume's release store of `read`; the place is free again.
     while (at - line.read.load(std::memory_order_acquire) >= ring_length) std::this_thread::yield();
     std::uint64_t serial = at * batch_length;
     for (bench::item*& each : line.ring[at % ring_length].items) {
@@ -45,7 +45,7 @@ void produce(pipeline& line, pool_type& pool, std::size_t batches) {
       bench::obscure(each);
       ++serial;
     }
-    // release: the consumer sees the pointers and what they point to.
+    // release: pairs with consume's acquire; the consumer sees the pointers and what they point to.
     line.written.store(at + 1, std::memory_order_release);
   }
   line.last.store(at, std::memory_order_relaxed);
@@ -54,7 +54,7 @@ void produce(pipeline& line, pool_type& pool, std::size_t batches) {
 template <class pool_type>
 void consume(pipeline& line, pool_type& pool) {
   for (std::size_t at = 0;; ++at) {
-    // acquire: pairs with produce's release.
+    // acquire: pairs with produce's release store of `written`.
     while (line.written.load(std::memory_order_acquire) == at) {
       if (line.last.load(std::memory_order_relaxed) == at) return;
       std::this_thread::yield();
@@ -65,7 +65,7 @@ void consume(pipeline& line, pool_type& pool) {
       pool.give(each);
       ++expected;
     }
-    // release: the place may be written again.
+    // release: pairs with produce's acquire; the place may be written again.
     line.read.store(at + 1, std::memory_order_release);
   }
 }

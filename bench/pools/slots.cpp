@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// slots: exchange through 16,384 shared places. Each operation makes an object of 64 bytes, exchanges it atomically
-//   with what lies in a random place, and frees what was there. With T threads (T-1)/T of all frees are of other
-//   threads' objects, singly and in random order.
+// slots: threads exchange objects through 16,384 shared places. Each operation makes an object of 64 bytes, exchanges
+// it atomically with the content of a random place, and frees the object that was there. With T threads, (T-1)/T of all
+// frees are of other threads' objects, one by one and in random order.
 // Idea: the "MT random" exchange of malloc torture tests, for one type.
 // Known to favour: pools that free into the freeing thread's own cache.
-// Method: each thread runs for the same time; a thread looks at the clock once in 1,024 operations.
+// Method: each thread runs for the same time and reads the clock once in 1,024 operations.
 // Output: one JSON object: million operations per second of all threads together.
 #include "pools.hpp"
 #include "worker.hpp"
@@ -28,7 +28,8 @@ void exchange_many(pool_type& pool, bench::rng& random) {
     std::memcpy(fresh->bytes, &value, sizeof value);
     std::memcpy(fresh->bytes + 8, &value, sizeof value);
     bench::obscure(fresh);
-    // acquire/release: whoever takes the object out must see what its maker wrote.
+    // acquire/release, paired with the same exchange in other threads: the thread that takes an object out sees its
+    // content.
     bench::item* const old = places[(value >> 32U) % place_count].exchange(fresh, std::memory_order_acq_rel);
     if (old == nullptr) continue;
     if (std::memcmp(old->bytes, old->bytes + 8, 8) != 0) bench::fail("an object was overwritten");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Large buffers that are filled, read and given back: the work of a program whose allocation costs page faults.
+// Fills, reads and frees large buffers: a program in which allocation costs page faults.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Small blocks as fast as they come, with a little work for each: about 8 million a second. What recording costs at worst.
+// Replaces small blocks as fast as possible, with a little work on each: about 8 million per second. The worst case for
+// the cost of recording.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

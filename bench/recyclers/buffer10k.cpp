@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// buffer10k: a string is made, 10,000 bytes are copied into it, and it ends; against one that its user keeps, and one from
-//   a recycler.
-// Models: the body of a message. The copy is the work; the rest is what getting the memory costs.
+// buffer10k: makes a string, copies 10,000 bytes into it and destroys it; compared with a string that the caller keeps,
+// and with one from a recycler.
+// Models: the body of a message. The copy is the work; all other time is the price of getting the memory.
 // Output: one JSON object: ns, allocations and allocated bytes per string.
 #include <string>
 

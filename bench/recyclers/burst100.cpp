@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// burst100: one thread gets 100 objects of 64 bytes, writes to each, then gives all back in the order in which they came.
-// Idea: a request that needs many objects of one kind. Go's pool has one place for the short way; the rest goes over
-//   its chain.
-// Known to favour: arrays.
+// burst100: one thread gets 100 objects of 64 bytes, writes to each, then gives all back in the same order.
+// Idea: a request that needs many objects of one kind. Go's pool has a private place for one object; the others go
+// through its chain.
+// Known to favour: recyclers that keep free objects in arrays.
 // Output: one JSON object, ns per object.
 #include "variants.hpp"
 
@@ -14,7 +14,7 @@ constexpr std::size_t bursts_per_call = 100;
 using variants = bench::contender_list<bench::fresh, bench::recycled, bench::recycled_bare>;
 using message_recycler = tarn::recycler<bench::message>;
 
-// What is out. Static, so that the compiler cannot keep it in registers.
+// The objects in use. Static, so that the compiler cannot keep them in registers.
 bench::message* out[burst_length];
 message_recycler::handle handles[burst_length];
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// cross: one thread takes objects of 64 bytes, another gives them back; between them a bounded ring of batches.
+// cross: one thread takes objects of 64 bytes, another gives them back; a bounded ring of batches connects them.
 // Models: a thread that receives messages and one that works on them.
-// Known to favour: recyclers whose objects pass from thread to thread by the array. Go's steals one object at a time
-//   from the other processor's chain; Netty's sends each back to the thread that it came from.
-// Method: the ring and its lengths are the same in Go and in Java (bench/peers/go/ring.go, bench/peers/netty/…/Ring.java):
-//   1,024 objects at most are on their way; who has to wait yields. The consumer checks each object's number.
-// Pointers travel, not handles: by take() and give_back().
+// Known to favour: recyclers that move arrays of objects between threads. Go's steals one object at a time from the
+// other processor's chain; Netty's sends each object back to the thread that it came from.
+// Method: the ring and its lengths are the same in Go and in Java (bench/peers/go/ring.go,
+// bench/peers/netty/…/Ring.java): at most 1,024 objects are in transit, and a side that must wait yields. The consumer
+// checks each object's number.
+// The ring carries pointers, by take() and give_back(), not handles.
 // Output: one JSON object, ns per object.
 #include "variants.hpp"
 
@@ -22,12 +23,12 @@ struct batch {
   bench::message* messages[batch_length];
 };
 
-// `written` is only stored by the producer, `read` only by the consumer.
+// Only the producer stores `written`, only the consumer stores `read`.
 struct pipeline {
   batch ring[ring_length];
   alignas(64) std::atomic<std::size_t> written{0};
   alignas(64) std::atomic<std::size_t> read{0};
-  alignas(64) std::atomic<std::size_t> last{SIZE_MAX};  // how many batches there will be, once that is known
+  alignas(64) std::atomic<std::size_t> last{SIZE_MAX};  // the number of batches, once the producer has ended
 };
 
 bench::message* take(bench::fresh /*variant*/, message_recycler& /*pool*/) { return new bench::message; }
@@ -40,7 +41,7 @@ void produce(pipeline& line, message_recycler& pool, double limit) {
   const bench::stopwatch clock;
   std::size_t at = 0;
   for (; at % batches_per_look != 0 || clock.seconds() < limit; ++at) {
-    // acquire: pairs with consume's release; the place is free again.
+    // acquire: pairs with consume's release store of `read`; the place is free again.
     while (at - line.read.load(std::memory_order_acquire) >= ring_length) std::this_thread::yield();
     std::uint64_t serial = at * batch_length;
     for (bench::message*& each : line.ring[at % ring_length].messages) {
@@ -48,7 +49,7 @@ void produce(pipeline& line, message_recycler& pool, double limit) {
       bench::obscure(each);
       each->words[0] = serial++;
     }
-    // release: the consumer sees the pointers and what they point to.
+    // release: pairs with consume's acquire; the consumer sees the pointers and what they point to.
     line.written.store(at + 1, std::memory_order_release);
   }
   line.last.store(at, std::memory_order_relaxed);
@@ -57,7 +58,7 @@ void produce(pipeline& line, message_recycler& pool, double limit) {
 template <class Variant>
 void consume(pipeline& line, message_recycler& pool) {
   for (std::size_t at = 0;; ++at) {
-    // acquire: pairs with produce's release.
+    // acquire: pairs with produce's release store of `written`.
     while (line.written.load(std::memory_order_acquire) == at) {
       if (line.last.load(std::memory_order_relaxed) == at) return;
       std::this_thread::yield();
@@ -68,7 +69,7 @@ void consume(pipeline& line, message_recycler& pool) {
       bench::obscure(each);
       give(Variant(), pool, each);
     }
-    // release: the place may be written again.
+    // release: pairs with produce's acquire; the place may be written again.
     line.read.store(at + 1, std::memory_order_release);
   }
 }

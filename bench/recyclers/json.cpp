@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// json: an order of some 1,000 bytes is parsed, its items are counted and its prices summed; with a new parser each time,
-//   with one that its user keeps, and with one from a recycler.
-// Models: a service that reads requests. simdjson's parser is a natural case: it keeps what it has grown to, and its
-//   documentation asks users to reuse it.
+// json: parses an order of about 1,000 bytes, counts its items and adds up their prices; with a new parser each time,
+// with one that the caller keeps, and with one from a recycler.
+// Models: a service that reads requests. simdjson's parser suits a recycler: it keeps the memory to which it has grown,
+// and its documentation asks users to reuse it.
 // Output: one JSON object: ns, allocations and allocated bytes per document.
 #include <simdjson.h>
 
@@ -16,7 +16,7 @@ constexpr std::size_t items_of_order = 8;
 using variants = bench::contender_list<bench::fresh, bench::by_hand, bench::recycled>;
 using parser = simdjson::dom::parser;
 
-// A parser holds, for each byte of the longest document, a word of its tape, a position and up to two bytes of text.
+// For each byte of the longest document a parser keeps a word of its tape, a position and up to two bytes of text.
 constexpr std::size_t bytes_per_character = 14;
 
 struct parser_hooks {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // parallel: two threads at once get an object of 64 bytes from one recycler, write to it, and give it back.
-// Idea: what threads that share a recycler cost each other: nothing, where each has a place of its own.
-// Method: each thread works for the same time. As in Go's RunParallel the figure is the wall time over all operations of
-//   both, so that two idle processors halve what get_release shows.
+// Idea: what threads that share a recycler cost each other: nothing, if each has a place of its own.
+// Method: each thread works for the same time. As in Go's RunParallel, the figure is the wall time divided by the
+// operations of both threads; on two idle processors it is half of that of get_release.
 // Output: one JSON object, ns per get and give.
 #include "variants.hpp"
 

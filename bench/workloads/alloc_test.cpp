@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // alloc_test: random replacement in a large array of blocks, sizes as programs ask for them.
-// Models: a program with a steady live set of mixed small objects and random lifetimes; no block changes
-//   threads.
+// Models: a program with a steady live set of mixed small objects and random lifetimes; each thread frees its own
+// blocks.
 // Idea: node.js/ITHare "alloc-test" (S. Ignatchenko et al.): size octaves of geometric probability, random
 //   slots.
-// Known to favour: allocators whose free touches little beside the block itself; cache misses take most of
-//   the time.
+// Known to favour: allocators whose free touches little memory beside the block; most of the time goes to cache misses.
 #include "support.hpp"
 
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// glibc_thread: each thread churns a small working set of blocks of random sizes.
-// Models: independent worker threads with some hundred to a thousand live blocks each, sizes 16 bytes to 1
-//   KiB, rarer the longer; the working set fits the caches, so the cost of malloc and free themselves shows.
-// Idea: the malloc-thread benchmark of the GNU C library (benchtests, bench-malloc-thread), its size
-//   distribution (probability falling with the square of the size) rebuilt from its description.
-// Known to favour: short fast paths; says nothing about memory that changes threads.
+// glibc_thread: each thread replaces random blocks of a small working set.
+// Models: independent worker threads with about a thousand live blocks each, of 16 bytes to 1 KiB, longer ones rarer.
+// The working set fits the processor's caches, so the benchmark shows the cost of malloc and free themselves.
+// Idea: the malloc-thread benchmark of the GNU C library (benchtests, bench-malloc-thread). Its size distribution
+// (probability inverse to the square of the size) is rebuilt from its description.
+// Known to favour: short fast paths; shows nothing about blocks that another thread frees.
 #include "support.hpp"
 
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // large_buffers: a temporary buffer of 8–64 MiB, allocated, filled and freed again and again.
-// Models: query engines, decoders and numeric code that allocate a scratch buffer per call. All bytes are
-//   written and a sample is read, so the cost of first touch appears where the program pays it.
+// Models: query engines, decoders and numeric code that allocate a scratch buffer per call. The program writes all
+// bytes and reads some, so the cost of page faults is included.
 // Idea: public reports of query engines that spend a tenth of their time in page faults of such buffers.
-// Known to favour: a warm cache of large blocks; punishes munmap on every free.
+// Known to favour: allocators that keep freed large blocks backed; penalises munmap on every free.
 #include "support.hpp"
 
 namespace {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// large_set: several dozen long-lived large blocks, replaced at random.
-// Models: image or column stores that keep blocks of 5–25 MiB and replace one after the other; one byte per
-//   page is written, so page faults and returned memory decide, not memset.
+// large_set: 20 long-lived large blocks, replaced at random.
+// Models: image or column stores that keep blocks of 5–25 MiB and replace them one at a time. The program writes one
+// byte per page, so the time goes to page faults and returned memory, not to memset.
 // Idea: the malloc-large benchmark of the mimalloc-bench suite (D. Leijen), rebuilt from its description.
-// Known to favour: allocators that keep large blocks mapped and cut them to size; punishes one mmap per
-//   block.
+// Known to favour: allocators that keep large blocks mapped and cut them to size; penalises one mmap per block.
 #include "support.hpp"
 
 namespace {

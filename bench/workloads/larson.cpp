@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// larson: a server in which requests outlive the thread that took them.
-// Models: each worker holds an array of live blocks and replaces a random one per step; after a generation it
-//   ends and hands its whole array to a fresh thread, so most blocks are freed by a thread that did not
-//   allocate them.
+// larson: a server in which the blocks of a request outlive the thread that allocated them.
+// Models: each worker has an array of live blocks and replaces a random one per step. After a generation the worker
+// ends and hands its array to a new thread, so most blocks are freed by a thread that did not allocate them.
 // Idea: P. Larson and M. Krishnan, "Memory allocation for long-running server applications", ISMM 1998.
-// Known to favour: allocators that free remote blocks without a lock and adopt what an ended thread left.
+// Known to favour: allocators that free other threads' blocks without a lock and reuse the memory of ended threads.
 #include "support.hpp"
 
 namespace {
@@ -29,7 +28,7 @@ void serve(worker& self, std::uint64_t seed, std::size_t steps) {
   }
 }
 
-// One chain of generations; each is a thread that starts the next one's work by ending.
+// Runs one chain of generations, each in a new thread, which starts after the one before has ended.
 void serve_generations(worker& self, unsigned index, std::size_t steps) {
   for (unsigned generation = 0; generation < generations; ++generation) {
     std::thread(serve, std::ref(self), std::uint64_t{index} * generations + generation, steps).join();
@@ -43,7 +42,7 @@ int main(int count, char** words) {
   const std::size_t steps = options.scaled(17'000'000) / options.threads / generations + 1;
   std::vector<worker> workers(options.threads);
   for (worker& each : workers) each.slots.assign(slots_per_worker, nullptr);
-  // Workers exchange their slots half way, so blocks wander between chains too.
+  // Workers exchange their arrays half way, so that blocks also pass between chains.
   double seconds = bench::run_threads(
       options.threads, [&](unsigned index) { serve_generations(workers[index], index, steps / 2 + 1); });
   for (unsigned index = 1; index < options.threads; ++index) workers[0].slots.swap(workers[index].slots);

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: MIT
-// mstress: rounds of growing and shrinking, with a part of the objects handed to whoever comes next.
-// Models: in each round every thread builds arrays of blocks of mixed sizes, keeps some over the round, frees
-//   the rest in mixed order, and swaps some with a shared table; between rounds the threads end and new ones
-//   start.
+// mstress: rounds in which the live set grows and shrinks, while threads exchange some of the blocks.
+// Models: in each round every thread builds arrays of blocks of mixed sizes, frees about half of them in random order
+// whenever there are many, and exchanges some through a shared table. Between rounds the threads end and new ones
+// start.
 // Idea: D. Leijen's mimalloc stress test (mimalloc, test/test-stress), rewritten from its description.
-// Known to favour: allocators that reclaim the pages of ended threads quickly; punishes arenas bound to
-//   threads.
+// Known to favour: allocators that quickly reuse the memory of ended threads; penalises arenas that belong to threads.
 #include "support.hpp"
 
 namespace {
 
 constexpr unsigned rounds = 10;
 constexpr std::size_t table_size = 4096;
-constexpr std::size_t cookie_interval = 5;  // one block of so many goes through the shared table
+constexpr std::size_t cookie_interval = 5;  // one block in 5 goes through the shared table
 
 using table = std::vector<std::atomic<bench::tagged_block*>>;
 
 std::size_t stress_size(bench::rng& random) {
-  // Mostly small, one in a hundred of some KiB, one in several thousand of up to 256 KiB.
+  // Mostly small; one in a hundred of some KiB, one in 8,192 of up to 256 KiB.
   const std::size_t dice = random.below(8192);
   if (dice == 0) return random.between(32 * 1024, 256 * 1024);
   if (dice < 80) return random.between(1024, 16 * 1024);
@@ -41,14 +40,16 @@ void thin_out(std::vector<bench::tagged_block*>& live, bench::rng& random, bench
 
 bench::ledger stress_round(table& shared, std::uint64_t seed, std::size_t operations) {
   bench::rng random(seed);
-  bench::rng victims(~seed);  // its use depends on the schedule, so it must not feed sizes and tags
+  // A second generator for what to free: how often that happens depends on the schedule, and sizes and tags must not.
+  bench::rng victims(~seed);
   bench::ledger account;
   std::vector<bench::tagged_block*> live;
   for (std::size_t step = 0; step < operations; ++step) {
     live.push_back(make(random, account));
     if (step % cookie_interval == 0) {
       auto& slot = shared[random.below(table_size)];
-      // acquire/release: the taker reads a header that another thread wrote.
+      // acquire/release, paired with the same exchange in other threads: the taker reads a header that another thread
+      // wrote.
       live.back() = slot.exchange(live.back(), std::memory_order_acq_rel);
       if (live.back() == nullptr) live.pop_back();
     }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 // rbtree: one thread, a balanced tree of small nodes with payloads of their own.
-// Models: an index that grows to some hundred thousand entries, then changes in random places for long: every
-//   step removes one node with its payload and inserts another; lookups in between read the nodes.
-// Idea: the red-black tree tests of the Koka and Lean runtimes and mimalloc's rbstress; std::map is the tree.
-// Known to favour: dense small size classes (cache misses decide, not cycles per malloc); hides slow fast
-//   paths.
+// Models: an index that grows to 150,000 entries and then changes at random places for a long time: each step finds the
+// node at a random key, removes it with its payload and inserts another one.
 #include <map>
 #include <memory>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // reinsert: fill a container, erase it in random order, fill it again.
-// Models: the second life of a container. After erasing in random order a free list holds the nodes in that
-//   order; if the next fill takes them so, neighbours in the container are strangers in memory and every step
-//   misses the cache.
+// Models: a container that is filled again. After erasing in random order, a free list has the nodes in that order. If
+// the next fill takes them in that order, neighbours in the container are far apart in memory, and every step misses
+// the cache.
 // Idea: the container tests of typed-pool libraries (insert all, erase in random order, insert again), here
 //   for std::unordered_set and std::list with the default allocator.
-// Known to favour: allocators that keep free blocks per page and so restore address order; punishes one LIFO
-//   list.
+// Known to favour: allocators that keep free blocks per page and so restore address order; penalises a single LIFO
+// list.
 #include <list>
 #include <unordered_set>
 

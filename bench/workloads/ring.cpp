@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 // ring: pipelines of one producer and one consumer; 64-byte objects flow one way.
-// Models: a decoder or network thread that allocates every message and a worker that frees it. THREADS/2
-//   pipelines (one thread does both ends if THREADS is 1), each with a bounded ring of batches of 256
-//   pointers.
-// Idea: the producer/consumer test of many suites (Hoard's passive false sharing, mimalloc-bench's xmalloc),
-//   reduced to one size and a lock-free ring, so nothing but the allocator is shared.
-// Known to favour: allocators whose remote free is one message per batch; the consumer's cache only fills,
-//   the producer's only drains.
+// Models: a decoder or network thread that allocates every message and a worker that frees it. There are THREADS/2
+// pipelines (with THREADS 1, one thread does both), each with a bounded ring of batches of 256 pointers.
+// Idea: the producer/consumer test of many suites (Hoard's passive false sharing, mimalloc-bench's xmalloc), reduced to
+// one size and a lock-free ring, so that the threads share only the ring and the allocator.
+// Known to favour: allocators that hand freed blocks over in batches: the consumer's cache is only filled, the
+// producer's only emptied.
 #include <memory>
 
 #include "support.hpp"
@@ -25,7 +24,7 @@ struct batch {
   message* messages[batch_length];
 };
 
-// Single producer, single consumer. `written` is only stored by the producer, `read` only by the consumer.
+// Single producer, single consumer: only the producer stores `written`, only the consumer stores `read`.
 struct pipeline {
   batch ring[ring_length];
   alignas(64) std::atomic<std::size_t> written{0};
@@ -53,20 +52,20 @@ std::uint64_t drain(const batch& source) {
 
 void produce(pipeline& line, std::size_t batches) {
   for (std::size_t at = 0; at < batches; ++at) {
-    // acquire: pairs with consume's release; the slot is free again.
+    // acquire: pairs with consume's release store of `read`; the slot is free again.
     while (at - line.read.load(std::memory_order_acquire) >= ring_length) std::this_thread::yield();
     fill(line.ring[at % ring_length], at * batch_length);
-    // release: the consumer sees the pointers and the messages.
+    // release: pairs with consume's acquire; the consumer sees the pointers and the messages.
     line.written.store(at + 1, std::memory_order_release);
   }
 }
 
 void consume(pipeline& line, std::size_t batches) {
   for (std::size_t at = 0; at < batches; ++at) {
-    // acquire: pairs with produce's release.
+    // acquire: pairs with produce's release store of `written`.
     while (line.written.load(std::memory_order_acquire) == at) std::this_thread::yield();
     line.sum += drain(line.ring[at % ring_length]);
-    // release: the slot may be written again.
+    // release: pairs with produce's acquire; the slot may be written again.
     line.read.store(at + 1, std::memory_order_release);
   }
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-// rptest: mixed sizes up to 16 KiB on every thread, a share of them freed by the neighbour.
-// Models: threads that each hold some hundred to a thousand live blocks, free and replace them in scattered
-//   order, and in every loop pass a share of their blocks to the next thread through a mailbox, which frees
-//   them.
-// Idea: M. Jansson's rpmalloc-benchmark (random sizes with linear and exponential falloff, cross-thread
-//   option), rebuilt from its description.
-// Known to favour: many size classes at low cost and caches bounded in bytes: the sizes are long, so cached
-//   memory shows in peak RSS.
+// rptest: mixed sizes up to 16 KiB in every thread; neighbour threads free a share of the blocks.
+// Models: threads that each have 1,000 live blocks, free and replace them in scattered order, and in every loop pass
+// 100 new blocks through a mailbox to the next thread, which frees them.
+// Idea: M. Jansson's rpmalloc-benchmark (random sizes with linear and exponential falloff, cross-thread option),
+// rebuilt from its description.
+// Known to favour: many size classes at low cost, and caches bounded in bytes: the blocks are long, so cached memory
+// shows in the peak RSS.
 #include "support.hpp"
 
 namespace {
@@ -59,7 +58,8 @@ int main(int count, char** words) {
         slot = make(random, account);
         outgoing->blocks[item] = make(random, account);
       }
-      // acq_rel: the taker reads the blocks' headers. A parcel that nobody has read comes back to its sender.
+      // acq_rel, paired with the neighbour's exchange: the taker reads the blocks' headers. A parcel that the neighbour
+      // has not taken comes back here and is freed.
       free_parcel(neighbour.waiting.exchange(outgoing, std::memory_order_acq_rel), account);
       free_parcel(boxes[index].waiting.exchange(nullptr, std::memory_order_acq_rel), account);
     }

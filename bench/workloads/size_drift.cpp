@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// size_drift: the live set stays as large as it was, its sizes move.
-// Models: a cache whose typical object slowly grows and then shrinks: in each phase blocks of the next size
-//   replace the oldest ones; one in 64 of every phase stays to the end, in runs of 512, because objects that
-//   live long are often born together.
-// Idea: the fragmentation studies of M. Johnstone and P. Wilson (ISMM 1998) and jemalloc's early
-//   fragmentation tests; peak RSS is the figure that counts here.
-// Known to favour: allocators that return empty runs of one size class to all others (coalescing); punishes
-//   slabs that are never given back.
+// size_drift: the number of live bytes stays constant while the sizes of the blocks drift.
+// Models: a cache whose typical object slowly grows and then shrinks: in each phase blocks of the next size replace the
+// oldest ones. One in 64 blocks of every phase stays to the end, in runs of 512, because objects that live long are
+// often allocated together.
+// Idea: the fragmentation studies of M. Johnstone and P. Wilson (ISMM 1998) and jemalloc's early fragmentation tests;
+// the figure that matters is the peak RSS.
+// Known to favour: allocators that make free memory of one size class available to all others (coalescing); penalises
+// slabs that are never given back.
 #include <deque>
 
 #include "support.hpp"
@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t live_bytes = 24U << 20U;
 constexpr std::size_t first_size = 40;
 constexpr std::size_t phases = 24;
-constexpr std::size_t pin_interval = 32768;  // of so many blocks in a row …
-constexpr std::size_t pin_length = 512;      // … the first few stay to the end
+constexpr std::size_t pin_interval = 32768;  // of each run of 32,768 blocks ...
+constexpr std::size_t pin_length = 512;      // ... the first 512 stay to the end
 
 // Grows by about a quarter per phase for the first half, then shrinks again.
 std::size_t phase_size(std::size_t phase) {
@@ -31,7 +31,7 @@ class drifting_cache {
  public:
   drifting_cache(std::uint64_t seed, std::size_t budget) : random_(seed), budget_(budget) {}
 
-  // Replaces about the whole live set by blocks of this phase's size.
+  // Replaces about all of the live set by blocks of this phase's size.
   void turn_over(std::size_t size) {
     for (std::size_t turned = 0; turned < budget_;) {
       const std::size_t wanted = size + random_.below(size / 4 + 1);
@@ -47,7 +47,7 @@ class drifting_cache {
     }
   }
 
-  // Frees everything; returns the account.
+  // Frees all blocks and returns the account.
   bench::ledger clear() {
     while (!live_.empty()) evict();
     for (bench::tagged_block* block : pinned_) account_.release(block);
@@ -55,7 +55,7 @@ class drifting_cache {
   }
 
  private:
-  // One of the oldest eighth, at random: nearly first in, first out, as in a cache under steady load.
+  // Frees a random block of the oldest eighth: nearly first in, first out, as in a cache under steady load.
   void evict() {
     const std::size_t chosen = random_.below(live_.size() / 8 + 1);
     std::swap(live_[chosen], live_.front());

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-// slots: exchange through shared slots, without any queue or lock of its own.
-// Models: 16,384 shared slots; each thread allocates a block, swaps it into a random slot and frees what it
-//   found there. With T threads (T-1)/T of all frees are of other threads' blocks, singly and in random
-//   order.
+// slots: threads exchange blocks through shared slots, without a queue or a lock.
+// Models: 16,384 shared slots; each thread allocates a block, swaps it into a random slot and frees the block that it
+// finds there. With T threads, (T-1)/T of all frees are of other threads' blocks, one by one and in random order.
 // Idea: the "MT random" exchange of malloc torture tests (ptmalloc's t-test, SuperMalloc's suite), reduced to
 //   one atomic exchange per operation.
-// Known to favour: allocators that free into the freeing thread's own cache; owners' remote lists pay a cache
-//   miss each.
+// Known to favour: allocators that free into the freeing thread's own cache; a list of remote frees per owner costs a
+// cache miss each.
 #include "support.hpp"
 
 namespace {
@@ -29,7 +28,8 @@ int main(int count, char** words) {
       const std::uint64_t tag = random.next();
       bench::tagged_block* fresh =
           account.make(smallest_size + (tag >> 40U) % (largest_size - smallest_size), tag);
-      // acquire/release: whoever takes the block out must see its header as its maker wrote it.
+      // acquire/release, paired with the same exchange in other threads: the thread that takes a block out sees its
+      // header.
       bench::tagged_block* old = slots[random.below(slot_count)].exchange(fresh, std::memory_order_acq_rel);
       account.release(old);
     }

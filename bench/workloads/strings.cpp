@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // strings: text processing with short-lived strings, vectors and hash maps.
-// Models: a tool that splits generated text into words, counts them in a hash map of strings, builds small
-//   vectors of cubes and joins and discards them: very many allocations of 16–200 bytes that die young.
-// Idea: the single-threaded programs of the Zorn and Grunwald suite (espresso, gawk, perl), which the
-//   mimalloc-bench suite still runs; a C++ program of the same habits.
+// Models: a tool that splits generated text into words, counts them in a hash map of strings, and builds, joins and
+// discards small vectors of cubes: very many short-lived allocations of 16–200 bytes.
+// Idea: the single-threaded programs of the Zorn and Grunwald suite (espresso, gawk, perl), which the mimalloc-bench
+// suite still runs; here a C++ program that allocates like them.
 // Known to favour: short fast paths for LIFO-like lifetimes.
 #include <string>
 #include <unordered_map>
@@ -38,7 +38,7 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
-// Pairs of words become vectors that are merged and thrown away, as cubes in a logic minimizer.
+// Words become vectors, which are merged in pairs and thrown away, like cubes in a logic minimizer.
 std::uint64_t merge_cubes(const std::vector<std::string>& words) {
   std::uint64_t sum = 0;
   std::vector<std::vector<unsigned>> cubes;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // thread_churn: threads that start, allocate a little, and end.
-// Models: a program that starts a thread per request: each allocates some hundred small blocks, frees most of
-//   them and leaves the rest to the next thread, which frees them; up to THREADS of them live at once.
-// Idea: the thread test of Hoard ("threadtest", Berger et al., ASPLOS 2000), with the threads made short-
-//   lived.
-// Known to favour: a cheap first allocation and a cheap thread exit; punishes large per-thread set-up.
+// Models: a program that starts a thread per request: each allocates 300 small blocks, frees most of them and leaves
+// the others to the next thread, which frees them. Up to THREADS of these threads live at the same time.
+// Idea: the thread test of Hoard ("threadtest", Berger et al., ASPLOS 2000), with short-lived threads.
+// Known to favour: a cheap first allocation and a cheap thread exit; penalises a large set-up per thread.
 #include "support.hpp"
 
 namespace {
@@ -14,7 +13,7 @@ constexpr std::size_t left_behind = 20;
 
 using legacy = std::vector<bench::tagged_block*>;
 
-// Frees what the thread before left in `inheritance` and leaves its own last blocks there.
+// Frees the blocks that the thread before has left in `inheritance` and leaves 20 of its own there.
 std::uint64_t short_life(legacy& inheritance, std::uint64_t seed) {
   bench::rng random(seed);
   std::uint64_t released = 0;

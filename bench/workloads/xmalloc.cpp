@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// xmalloc: every block is freed by another thread than the one that allocated it.
-// Models: each thread allocates batches and leaves them in a shared queue, then takes a batch that anybody
-//   left and frees it; blocks flow one way between threads all the time.
+// xmalloc: with several threads, most blocks are freed by another thread than the one that allocated them.
+// Models: each thread allocates batches of blocks and puts them into a shared queue; when the queue is full, it takes
+// the oldest batch, of whichever thread, and frees it.
 // Idea: C. Lever and D. Boreham, "malloc() performance in a multithreaded Linux environment", USENIX 2000,
 //   and the xmalloc test of the Hoard and mimalloc suites.
-// Known to favour: hand-over in batches (snmalloc's messages); breaks allocators with a lock per class or
-//   arena.
+// Known to favour: hand-over in batches (snmalloc's messages); penalises a lock per class or arena.
 #include <mutex>
 
 #include "support.hpp"
@@ -23,7 +22,7 @@ struct batch {
 // First in, first out, bounded. The ring itself is allocated once.
 class batch_queue {
  public:
-  // Takes the oldest batch when the queue is full, else none: then the caller frees instead of waiting.
+  // Adds a batch. If the queue was full, returns the oldest batch, which the caller frees; else null. No thread waits.
   batch* exchange(batch* fresh) {
     const std::lock_guard<std::mutex> guard(mutex_);
     batch* oldest = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // tarn apply: runs an unmodified program with a plan's changes in effect, side by side with the program as it is,
-// and tells whether they save what was predicted.
+// and reports whether they save what was predicted.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// replay_rounds: replays a recorded trace, for each way in a child process of its own, round after round in random
-// order, and collects the figures. A way is a malloc, or tarn's pools for the sites that have a route. For a
+// replay_rounds: replays a recorded trace, for each way in a child process of its own, in interleaved rounds, and collects
+// the figures. A way is a malloc, or tarn's pools for the sites that have a route. For a
 // process with one thread.
 #pragma once
 
@@ -29,8 +29,8 @@ struct replay_way {
 
 struct replay_result {
   replay_way way;
-  std::vector<profiler::play_figures>
-      rounds;  // without the cost of the replay itself; the n-th entries of all ways are of the same round
+  // Without the cost of the replay itself. The n-th entries of all ways are of the same round.
+  std::vector<profiler::play_figures> rounds;
   std::string failure;  // why there are no figures; empty: there are
 };
 

@@ -181,7 +181,7 @@ void watch_process(pid_t process, const memory_prices& prices, const watch_setti
   bool ended = false;
   const watch_end end = follow(log, settings, [&]() -> std::optional<fault_counters> {
     const auto status = read_process_status(process);
-    // Another process may have got the id meanwhile.
+    // Another process may have got the id since.
     if (ended || !status || status->start_ticks != begin->start_ticks) return std::nullopt;
     // A zombie: its final counts can still be read.
     ended = status->has_ended();

@@ -44,7 +44,7 @@ class held_signals {
   struct sigaction child_action_before_ = {};
 };
 
-// Thrown when this process is told to end (SIGINT …); the program has been killed by then.
+// Thrown when this process gets a signal to end (SIGINT …); the program has been killed by then.
 struct interrupted {
   int signal;
 };

@@ -22,8 +22,8 @@ struct foreground_result {
 struct foreground_look {
   double interval_seconds = 1;
   std::function<void(pid_t program)> look;  // must not throw
-  std::function<void(int wait_status)>
-      ended;  // while /proc still has the program; likewise. Empty: nobody asks
+  // Called while /proc still has the ended program; must not throw. May be empty.
+  std::function<void(int wait_status)> ended;
 };
 
 foreground_result run_in_foreground(const child_request& request, const foreground_look* each = nullptr);

@@ -13,7 +13,7 @@ namespace tarn::cli {
 // The path of libtarn: TARN_LIBRARY when set, else beside this executable (../lib). Throws
 // cli_error when there is none, or when it is not a library for this machine.
 std::string find_tarn_library();
-// Likewise the path of libtarn_record; its variable is TARN_RECORDER.
+// The path of libtarn_record, found in the same way; its variable is TARN_RECORDER.
 std::string find_recorder();
 
 // The directories in which the loader looks: LD_LIBRARY_PATH, ld.so.conf, the built-in ones.

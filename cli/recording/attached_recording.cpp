@@ -80,7 +80,7 @@ double attached_recording::look() {
 
 nlohmann::json attached_recording::dump(pid_t process) { return dump_answer(*record_, process); }
 
-// Children forked meanwhile contain the recorder as well.
+// Children that were forked during the recording contain the recorder as well.
 void attached_recording::detach_all() {
   for (const std::uint32_t process : record_->running()) {
     try {

@@ -94,7 +94,7 @@ std::vector<paying_place> paying_places(const profiler::profile& p) {
   return places;
 }
 
-// The advice that saves most, and whether the rest is better left unchanged.
+// The advice that saves most, and what is better left unchanged.
 std::string render_advice(const profiler::profile& p) {
   std::string text = "  what would help, estimated (all of it, with the reasons: tarn advise FILE):\n";
   std::size_t shown = 0;

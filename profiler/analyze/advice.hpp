@@ -16,7 +16,7 @@ namespace tarn::profiler {
 enum class advice_kind : std::uint8_t {
   leave_it,     // no change is worth it here
   tunable,      // start the program with a variable set; no code changes
-  huge_pages,   // likewise, for huge pages
+  huge_pages,   // as tunable, for huge pages
   allocator,    // start the program on another allocator
   buffer_pool,  // tarn/buffer_pool.hpp
   typed_pool,   // tarn/pooled.hpp, local_pool.hpp, pooled_allocator.hpp: one thread at a time

@@ -38,7 +38,7 @@ judged_program judged_program_of(const profile& p);
 // Sets the three figures of `one`, whose kind and grade are set, from the saving by the rule or the replay,
 // `raw_ns`. The interval contains [least_ns, most_ns], the range of a replay's rounds, and `error` * raw_ns to
 // either side. All figures are limited to the program's CPU time. `fault_ns` is the part of raw_ns in page faults,
-// which the kernel counts: experience with another malloc corrects only the rest, malloc's own part; experience
+// which the kernel counts: experience with another malloc corrects only malloc's own part; experience
 // with glibc's tunables corrects the page faults.
 struct raw_saving {
   double raw_ns = 0;

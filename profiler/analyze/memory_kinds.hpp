@@ -32,8 +32,8 @@ inline constexpr std::array memory_kinds = {
 
 // A site's place or a file, with the sum of its parts.
 struct placed_memory {
-  source_frame
-      where;  // of a file: its name as the function; where a profile tells neither: "[all smaller ones]"
+  // Of a file: its name as the function. If the profile has neither place nor file: "[all smaller ones]".
+  source_frame where;
   double bytes = 0;
   double variance = 0;
 };

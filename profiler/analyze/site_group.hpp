@@ -18,8 +18,8 @@ struct site_group {
   std::vector<std::uint32_t> sites;  // the costliest first
   std::string type;
   source_frame place;  // the innermost frame that is neither a library's template nor a wrapper of malloc
-  std::vector<std::string>
-      functions;  // of the costliest site's frames, from the innermost to the place and its caller
+  // Functions of the costliest site's frames, from the innermost to the place and its caller.
+  std::vector<std::string> functions;
   site_figures sum;
   std::vector<size_count> sizes;  // by count, descending
   cost charged;

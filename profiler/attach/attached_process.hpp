@@ -31,7 +31,7 @@ class attached_process {
 
   // False: the process has ended, or has executed another program.
   [[nodiscard]] bool is_there() const;
-  // Makes the hooks take effect in libraries that were loaded meanwhile. To be called often: it acts only after a
+  // Makes the hooks take effect in libraries that were loaded since. To be called often: it acts only after a
   // call of dlopen. Throws as the constructor.
   void look_for_libraries();
   // Ends the recording in this process, or in a child that it forked, and restores all import slots. Throws as the

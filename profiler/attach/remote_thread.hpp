@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // remote_thread: a thread of another process that is stopped for a moment to call functions there. Afterwards its
 // registers, floating-point registers, signal mask and errno are as before; an interrupted system call is resumed.
-// For one thread of this process, whose signals are blocked: if this process were killed meanwhile, the other would
+// For one thread of this process, whose signals are blocked: if this process were killed during a call, the other would
 // crash. Invariant: between a stop and let_go() the thread runs only within call().
 #pragma once
 

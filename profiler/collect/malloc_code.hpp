@@ -38,7 +38,7 @@ struct exported_function {
 
 // The ranges of malloc's code. `functions`: all that a library exports, in any order.
 std::vector<code_range> malloc_ranges(std::vector<exported_function> functions);
-// The ranges of operator new and delete, likewise.
+// The ranges of operator new and delete, from the same list.
 std::vector<code_range> operator_ranges(const std::vector<exported_function>& functions);
 
 class malloc_code {

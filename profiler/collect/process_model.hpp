@@ -55,7 +55,7 @@ enum class event_kind : std::uint8_t {
 // The duration of a call, as far as it is known.
 struct call_duration {
   bool is_timed = false;
-  bool is_known = false;     // false: the kernel interrupted the thread meanwhile
+  bool is_known = false;     // false: the kernel interrupted the call
   bool is_doubtful = false;  // it is not known whether the kernel interrupted the thread
   double ns = 0;
 };
@@ -228,7 +228,7 @@ class process_model {
     double large_calls = 0;
 
     void add(const site_times& more) noexcept;
-    // The mean time of calls for small blocks, of gets and gives together; `otherwise` if none was timed.
+    // The mean time of calls for small blocks, allocations and frees together; `otherwise` if none was timed.
     double small_mean(double otherwise) const noexcept;
   };
   static constexpr std::size_t stack_depth = 32;

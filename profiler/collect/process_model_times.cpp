@@ -126,7 +126,7 @@ void process_model::fill_timed(profile& into) const {
     site_figures& to = into.sites[index].figures;
     const estimate gets = time_of_calls(times[index].gets, to.allocations, get_ns);
     const estimate gives = time_of_calls(times[index].gives, sites_[index].free_calls, give_ns);
-    // The number of small blocks is uncertain; a block is allocated, and freed as often as others of the site.
+    // The number of small blocks is uncertain. Each is allocated once, and freed with the site's frequency.
     const double calls_each = 1 + (to.allocations > 0 ? sites_[index].free_calls / to.allocations : 0);
     const double one_small = calls_each * times[index].small_mean(small_ns);
     to.malloc_ns = gets.value + gives.value;

@@ -66,8 +66,8 @@ recording::~recording() = default;
 
 std::string recording::place() const { return session_ ? session_->place() : std::string(); }
 
-// From a single reading of the wall clock, so that setting the clock meanwhile cannot shift processes against each
-// other.
+// From a single reading of the wall clock, so that setting the clock during the recording cannot shift processes
+// against each other.
 double recording::seconds_since_1970(std::uint64_t raw_ns) const {
   return begin_seconds_ + (static_cast<double>(raw_ns) - static_cast<double>(begin_ns_)) / 1e9;
 }

@@ -66,7 +66,7 @@ void recording::ask_to_wait(process_entry& process) {
 
 void recording::look_at_end(process_entry& process) {
   if (!process.memory || process.looked_at_end || !process.memory->waits_at_end()) return;
-  // Another process may have got the same id meanwhile.
+  // Another process may have got the same id since.
   const auto status = read_process(process.pid);
   if (!status || status->start_ticks != process.start_ticks) return;
   process.looked_at_end = true;

@@ -21,7 +21,7 @@ namespace tarn::profiler {
 // A process that begins to record.
 struct arrival {
   std::unique_ptr<process_memory> memory;
-  // As told by the kernel, in the collector's namespaces.
+  // From the kernel, in the collector's namespaces.
   std::uint32_t process = 0;
   uid_t user = 0;
 };

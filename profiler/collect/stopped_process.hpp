@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // stopped_process: a process whose threads are all stopped (ptrace) while this object lives, and their registers.
-// Afterwards they go on as if nothing had happened: signals that arrived meanwhile are delivered then. For one
+// Afterwards they go on as if nothing had happened: signals that arrived during the stop are delivered then. For one
 // thread. The kernel must allow this process to trace the other.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // index_set: finds the items of a list by their content. It holds only their indexes, 8 to 16 bytes for each. The
-// list belongs to the caller, who tells an item's hash and whether an item is the one sought. Not thread-safe.
+// list belongs to the caller, which gives an item's hash and whether an item is the one sought. Not thread-safe.
 //
 // Invariant: at most half of the places are taken, so that a search ends.
 #pragma once

@@ -18,7 +18,7 @@ struct memory_row {
   double live = 0;            // requested bytes of living blocks, as far as they are resident
   double live_variance = 0;   // variance of `live` due to sampling
   double rounding = 0;        // bytes that malloc gave to the same blocks beyond the requested ones
-  double kept = 0;            // the rest of malloc's memory: free blocks, caches, its own data
+  double kept = 0;            // malloc's other memory: free blocks, caches, its own data
   double mapped = 0;          // memory that the program or a library maps itself
   double files = 0;           // code and data of files as they are in the page cache
   double written = 0;         // static data: pages of files that were written to, and .bss

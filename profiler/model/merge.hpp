@@ -24,8 +24,8 @@ class profile_merger {
   // Adds each process of `p`: one, or the parts of several (load_parts). Code that its files do not identify is
   // joined by symbols.
   void add(profile p);
-  // Adds `p` to one process of the result, row `process`: so many similar processes become one. The meta of a new
-  // row is that of the first profile added.
+  // Adds `p` to one process of the result, row `process`: in this way many similar processes become one. The meta of a
+  // new row is that of the first profile added.
   void add_to(std::size_t process, const profile& p);
   std::size_t processes() const noexcept { return result_.processes.size(); }
 

@@ -72,7 +72,7 @@ struct site_figures {
   double allocations = 0;  // successful calls that allocate
   double frees = 0;
   double bytes = 0;         // requested, over the whole run
-  double usable_bytes = 0;  // usable according to malloc_usable_size, likewise
+  double usable_bytes = 0;  // usable according to malloc_usable_size, over the whole run
   double freed_bytes = 0;
   double peak_bytes = 0;     // highest live bytes of this site alone
   double bytes_at_peak = 0;  // live bytes when the whole program's live bytes were highest
@@ -161,7 +161,7 @@ struct counter_row {
 // Prices of memory operations on this machine, in ns; measured before the run.
 struct price_list {
   double fault = 0;       // first write to a page, including its zeroing
-  double huge_fault = 0;  // likewise for a huge page; 0: the system gave none
+  double huge_fault = 0;  // first write to a huge page; 0: the system gave none
   // First write to memory that the host of a virtual machine has to provide first; 0: none was seen.
   double costly_fault = 0;
   double unmap_page = 0;

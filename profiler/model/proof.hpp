@@ -31,12 +31,12 @@ inline constexpr std::array<const char*, 4> proof_metric_names = {"wall_time", "
 // The results of one action.
 struct proof_way {
   std::string name;  // "jemalloc"
-  std::string
-      kind;  // kind_name() of the advice that it carries out; "layer": the overhead of `tarn apply` itself
+  // kind_name() of the advice that it carries out; "layer": the overhead of `tarn apply` itself.
+  std::string kind;
   std::string headline;  // what the action does, in words
   std::string library;   // preloaded; empty: none
-  std::string place;     // place of that advice; `type` likewise
-  std::string type;
+  std::string place;     // of that advice
+  std::string type;      // of that advice
   std::vector<std::pair<std::string, std::string>> variables;
   std::string failure;                   // why there are no figures; empty: there are
   std::array<proven_figure, 4> figures;  // by proof_metric; for pools, CPU time excludes the layer's overhead

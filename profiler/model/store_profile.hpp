@@ -24,7 +24,7 @@ struct stored_rows {
 void store_profile(table_writer& out, const profile& p, stored_rows& already);
 // For a profile that is written once.
 void store_profile(table_writer& out, const profile& p);
-// Likewise, with these sites in place of p.sites.
+// For a profile that is written once, with these sites in place of p.sites.
 void store_profile(table_writer& out, const profile& p, packed_sites& sites);
 
 // Writes the table of symbols, the only one that is made after the run.

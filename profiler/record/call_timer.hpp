@@ -4,7 +4,7 @@
 // When the kernel preempts, migrates or signals a thread outside of the critical section that its rseq_cs pointer
 // names, it sets that pointer to null (rseq(2), Linux 4.18). So a pointer to an empty section, set before and read
 // afterwards, reveals every interruption at the price of two stores and a load. libc registers the rseq area (glibc
-// 2.35). Where it has not, or another user of rseq (a per-CPU allocator) has set the pointer meanwhile, the result
+// 2.35). Where it has not, or another user of rseq (a per-CPU allocator) has set the pointer since, the result
 // is `doubtful`, and the collector decides by the duration.
 //
 // Signal-safe, and needs no initialisation. An exception that leaves the timed call leaves the pointer set: harmless, as

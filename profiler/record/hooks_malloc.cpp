@@ -21,7 +21,7 @@ void* early(std::size_t size, std::size_t alignment) {
   return block;
 }
 
-// Lets the program's malloc serve the call, and tells of the block if it is to be recorded.
+// Lets the program's malloc serve the call, and records the block if it is to be recorded.
 template <typename call>
 [[gnu::always_inline]] inline void* told(word_kind kind, call forward, std::size_t size,
                                          std::size_t alignment) {

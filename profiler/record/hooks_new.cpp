@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Hooks of every form of operator new and delete, in front of those of the program's C++ library or allocator. A
-// call is told under its own kind, and what it calls in turn (malloc, or another form) is not told a second time.
+// call is recorded under its own kind; its inner call of malloc or of another form is not recorded a second time.
 //
 // A C program may load C++ libraries later; symbol lookup then finds this library's operators first (find_next
 // explains how the program's own operators are found).
@@ -40,7 +40,7 @@ struct operators {
 operators known;
 std::atomic<bool> looked{false};
 
-// What serves where there is no C++ library. Nobody there could throw.
+// Serves programs without a C++ library, which cannot throw: aborts if there is no memory.
 void* plain_new(std::size_t size) {
   void* block = real.malloc(size != 0 ? size : 1);
   if (block == nullptr) std::abort();
@@ -101,7 +101,7 @@ const operators& all() {
   return known;
 }
 
-// What it calls in turn, and what in_new says, is not told a second time.
+// Sets in_new during `forward`, so that an inner call of malloc or operator new is not recorded a second time.
 template <typename call>
 [[gnu::always_inline]] inline void* inside_new(call forward) {
   self.in_new = 1;

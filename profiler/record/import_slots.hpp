@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// import_slots: makes the hooks take effect in a process whose symbols are already bound. An import slot is a word
-// of a loaded module (in its global offset table or its data) that holds the address of a function in another
-// module, as a relocation says. Slots that hold the address of a function that the recorder hooks are changed to
-// the hook, and later changed back. Thread safety: one caller at a time. Other threads may call through the slots
-// and load libraries meanwhile: each slot changes atomically, and a module that is still being loaded is left alone
-// until the next call. Invariant: for each slot that holds a hook's address, its previous word is known.
+// import_slots: makes the hooks take effect in a process whose symbols are already bound. An import slot is a word of a
+// loaded module (in its global offset table or its data) that holds the address of a function in another module, as a
+// relocation says. Slots that hold the address of a function that the recorder hooks are changed to the hook, and later
+// changed back. Thread safety: one caller at a time. Other threads may call through the slots and load libraries at the
+// same time: each slot changes atomically, and a module that is still being loaded is left alone until the next call.
+// Invariant: for each slot that holds a hook's address, its previous word is known.
 #pragma once
 
 #include <cstddef>

@@ -5,8 +5,8 @@
 //
 // Why that is safe: a thread's frames are changed by that thread only, which is executing this code. While it is
 // attached to the interpreter (it holds the GIL), everything that its frames refer to stays alive. Otherwise the
-// interpreter may be shutting down in another thread, and may have freed even the thread's state: then every page
-// is checked before it is read (guarded_reader). The first looks of a process are checked likewise, as they prove
+// interpreter may be shutting down in another thread, and may have freed even the thread's state: then every page is
+// checked before it is read (guarded_reader). The first reads of a process are checked in the same way, as they prove
 // whether the structures have the layout of this version.
 //
 // One for each thread, in zeroed memory.
@@ -41,7 +41,7 @@ class python_frames {
   std::uint32_t frames(script_frame* out, std::uint32_t most);
   std::uint64_t address_of(const script_frame& frame);
   void describe(const script_frame& frame, script_place& out) const;
-  // Whether the line has not been told to the collector yet (some are forgotten and told again); marks it as told.
+  // Whether the line has not been sent to the collector yet (some are forgotten and sent again); marks it as sent.
   bool is_new(std::uint64_t address);
 
  private:

@@ -42,7 +42,7 @@ class line_table {
   line_table(guarded_reader& from, std::uintptr_t at, std::size_t bytes)
       : from_(from), at_(at), end_(at + bytes) {}
 
-  // The line of the instruction at `offset`, in code units; 0: none is told.
+  // The line of the instruction at `offset`, in code units; 0: it has none.
   std::uint32_t line_at(std::size_t offset, std::uint32_t first_line) {
     std::int64_t line = first_line;
     std::size_t begin = 0;

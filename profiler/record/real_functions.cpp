@@ -122,8 +122,7 @@ void* find_next(const char* name) {
 bool find_real_functions() {
   // acquire, pairs with the release below: `real` is filled
   if (functions_found.load(std::memory_order_acquire) == 2) return true;
-  // The thread that looks them up may itself be called for memory by dlsym: it, and other threads meanwhile, are
-  // served by the early store.
+  // dlsym may itself allocate: until the functions are known, the early store serves this thread and all others.
   if (functions_found.exchange(1, std::memory_order_acquire) != 0) return false;
   const std::uint8_t before = self.busy;
   self.busy = calling;

@@ -17,17 +17,17 @@ constinit thread_local thread_local_part self __attribute__((tls_model("initial-
 namespace {
 
 constexpr block_filter no_blocks = {0, 0};
-// Events between two checks of a call path; powers of two, this one and the next.
+// One in this many events, each a power of two: verifies its call path; records its block's usable size.
 constexpr std::uint32_t verify_every = 256;
 constexpr std::uint32_t usable_every = 64;
 constexpr std::size_t always_checked_bytes = std::size_t{1} << 20;
-constexpr std::uint32_t check_every = 8;  // one in so many of the large blocks below that size
-// Mode full: times a call that does nothing beside one in so many timed calls; a power of two.
+constexpr std::uint32_t check_every = 8;  // one in this many of the large blocks below that size
+// Mode full: after one in this many timed calls, times a call that does nothing; a power of two.
 constexpr std::uint32_t nothing_every = 8;
-// Mode full: measures the recorder's own time in one of so many sections; a power of two.
+// Mode full: measures the recorder's own time in one of this many sections; a power of two.
 constexpr std::uint32_t own_every = 16;
 
-// The address told for the new block of a realloc that is not recorded (mode sample).
+// The address in the event of a realloc whose new block is not recorded (mode sample).
 constexpr std::uintptr_t unrecorded_block = 8;
 
 // ---- rules and nodes ----
@@ -301,7 +301,7 @@ bool wants_usable(const thread_state& thread, std::size_t size) {
   return !is_full() || size >= large_block_bytes || (thread.events & (usable_every - 1)) == 1;
 }
 
-// Tells how many pages of a block are resident, before it is freed.
+// Records how many pages of a block are resident, before it is freed.
 void put_residency(thread_state& thread, void* block, std::size_t size) {
   if (size < large_block_bytes) return;
   if (size < always_checked_bytes && (next_random(thread) & (check_every - 1)) != 0) return;
@@ -339,7 +339,7 @@ bool is_to_be_timed(thread_state& thread, std::size_t size) {
   return true;
 }
 
-// Whether `block`, which is about to be freed, was recorded; if so, tells how much of it is resident.
+// Whether `block`, which is about to be freed, was recorded; if so, records how much of it is resident.
 bool leaves(thread_state& thread, void* block, std::size_t& size) {
   if (!is_full()) {
     if (!process->samples.take(block, size)) return false;

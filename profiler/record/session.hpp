@@ -53,7 +53,7 @@ enum class tick_source : std::uint32_t { counter, system_clock };
 // Blocks of at least this size are always recorded, and their residency is checked when they are freed.
 inline constexpr std::size_t large_block_bytes = std::size_t{64} << 10;
 
-// Mode full: one call in so many is timed, on average; calls for large blocks always are.
+// Mode full: one call in this many is timed, on average; calls for large blocks always are.
 inline constexpr std::uint32_t full_timed_every = 16;
 
 // ---- words ----
@@ -62,10 +62,10 @@ inline constexpr std::uint32_t full_timed_every = 16;
 enum class word_kind : std::uint8_t {
   padding = 0,
   malloc = 1,         // word 1: bits 0..31 node, 32..63 size; size all ones: it is in a note before
-  calloc = 2,         // likewise
-  aligned = 3,        // likewise; the alignment is in a note before
-  operator_new = 4,   // likewise
-  free = 5,           //
+  calloc = 2,         // as malloc
+  aligned = 3,        // as malloc; the alignment is in a note before
+  operator_new = 4,   // as malloc
+  free = 5,           // one word
   realloc_begin = 6,  // the old block; the next event of this ring is the end of the same call
   realloc_end = 7,    // the new block, as malloc; address 0: realloc failed, and the old block stays
   time = 8,           // bits 4..63: absolute ticks; the following events count from here
@@ -82,8 +82,8 @@ enum class text_kind : std::uint8_t {
   thread_name = 1,
   // Words after the path: load base, then start and end of the segment that a call path leads through.
   module = 2,
-  script_line =
-      3,  // function and file; then its script_address, and bits 0..31 the line, 32..63 the function's bytes
+  // Function and file; then its script_address, and bits 0..31 the line, 32..63 the function's bytes.
+  script_line = 3,
 };
 enum class note_kind : std::uint8_t {
   size = 1,
@@ -91,13 +91,13 @@ enum class note_kind : std::uint8_t {
   usable = 3,
   checked_pages = 4,
   resident_pages = 5,
-  call_ticks =
-      6,  // duration of the call in ticks of the source, not shifted; bit 0 of the figure: doubtful (ticks_figure)
+  // Duration of the call in ticks of the source, not shifted; bit 0 of the figure: doubtful (ticks_figure).
+  call_ticks = 6,
   untimed_call = 7,  // the call was timed, but the kernel interrupted it
-  // The same two for the last free or delete of the ring, told after it.
+  // The same two for the last free or delete of the ring, written after it.
   free_ticks = 8,
   untimed_free = 9,
-  // The stack of the ring's thread, told in this order when the thread begins.
+  // The stack of the ring's thread, written in this order when the thread begins.
   stack_low = 10,
   stack_high = 11,
   // The measured duration of a call that does nothing, timed right after another call.
@@ -178,7 +178,7 @@ struct process_page {
   std::uint64_t allocator_start = 0;  // where the code of the process's malloc lies
   std::uint64_t allocator_end = 0;
   char program[path_room] = {};  // /proc/self/exe; of one that is too long, its end
-  // Likewise the name it was started by, which /proc does not have after its end.
+  // The name that it was started by, cut in the same way. /proc does not have it after the process's end.
   char command[path_room] = {};
   char allocator[path_room] = {};  // the file of the process's malloc
 };

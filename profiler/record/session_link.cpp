@@ -108,7 +108,7 @@ bool set_length(long file, std::uint64_t bytes, const rlimit& limit) {
   return done;
 }
 
-// MAP_FAILED: no room for so many rings, or no way to keep them from a forked child.
+// MAP_FAILED: no address space for the file, or no way to keep it from a forked child.
 void* map_private(long file, std::uint64_t bytes) {
   const auto length = static_cast<long>(bytes);
   const long memory =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // session_link: how a process joins its session: it maps the header that the collector has made, and makes the
 // process file, sends it to the collector and keeps it mapped (session.hpp describes both). Thread safety:
-// open_session is called by one thread, before all others; make_process_file likewise in each process image.
+// open_session is called by one thread, before all others; so is make_process_file, in each process image.
 // Invariant: nothing here allocates, and no descriptor is left open. After the first allocation of a process none
 // of the system calls here is needed any more, so a seccomp filter that the program installs later does no harm.
 #pragma once

@@ -332,7 +332,7 @@ class compiler {
     live_block& block = found->second;
     replay_op& allocation = out_.lanes[block.lane].ops[block.op];
     if (!block.touched && allocation.kind != replay_kind::reallocate)
-      allocation.other = 0;  // it is told exactly
+      allocation.other = 0;  // its touch event states the exact number of pages
     block.touched = true;
     add(replay_kind::touch, block.place, block.size).other =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(e.extra, pages_in(block.size)));

@@ -91,7 +91,7 @@ sites_json describe_rows(const profile& p, const std::vector<site_row>& rows, pa
   return made;
 }
 
-// ---- what the dearest sites consist of ----
+// ---- the costliest sites in detail ----
 
 template <typename Row>
 std::vector<Row> most_of(std::vector<Row> rows, std::size_t most) {

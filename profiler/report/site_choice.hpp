@@ -13,7 +13,7 @@ namespace tarn::profiler {
 
 struct choice_limits {
   double cost_share = 0.999;  // share of the cost that named sites must cover
-  double other_share = 0.99;  // likewise of bytes, calls, memory at the peak, at the end, and untouched
+  double other_share = 0.99;  // share of bytes, calls, memory at the peak, at the end, and untouched
   std::size_t least = 2000;   // up to this many sites, all are named
   std::size_t most = 20'000;  // largest number of named sites
 };

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
-// A program to attach to, which does what the lines of its standard input say and answers each with a line:
-//   burst THREADS COUNT   each thread allocates and frees COUNT blocks of 100 bytes, in burst_make
-//   keep COUNT, drop      allocates blocks in keep_make; frees all of them
-//   busy THREADS, calm    threads that allocate and check what they have until `calm`
-//   slots                 a sum over the words by which its modules are bound to one another
-//   load PATH             opens a library; call COUNT: lets it allocate so often
-//   fork COUNT            a child that allocates, and ends
-//   exec                  executes this program anew
-//   sleep                 sleeps 0.3 s in nanosleep, and tells whether it was as long and not interrupted
+// A program to attach to. It reads commands from its standard input, one per line, and answers each with one line:
+//   burst THREADS COUNT   each thread allocates and frees COUNT blocks of 100 bytes in burst_make()
+//   keep COUNT; drop      allocates COUNT blocks of 200 bytes in keep_make(); drop frees all of them
+//   busy THREADS; calm    starts threads that allocate blocks and verify their content; calm ends them and answers with
+//                         the number of damaged blocks
+//   slots                 answers with a hash of the RELRO words (among them the import slots) of all modules except
+//                         the recorder
+//   load PATH; call COUNT opens a library; call makes it allocate COUNT blocks
+//   fork COUNT            forks a child that allocates COUNT blocks in burst_make(); answers with its exit status, 3
+//   exec                  executes this program again
+//   sleep                 sleeps 0.3 s in nanosleep; answers "whole", or "interrupted" if the call failed or was short
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -153,7 +155,7 @@ int main(int, char** arguments) {
   std::printf("ready\n");
   std::fflush(stdout);
   char line[512];
-  // No libc buffer between this and the test: what exec leaves unread is not lost.
+  // Read byte by byte, without libc's buffer: exec would discard commands that are in a buffer already.
   for (;;) {
     std::size_t length = 0;
     while (length < sizeof line - 1 && read(0, line + length, 1) == 1 && line[length] != '\n') ++length;

@@ -34,7 +34,7 @@ class compare(Base):
 
     def test_a_real_difference_is_found(self):
         script = self.write("biased", '#!/bin/sh\n[ -n "$LD_PRELOAD" ] && sleep 0.15\nsleep 0.01\n')
-        # Enough rounds that two of them may be disturbed by whatever else the machine does.
+        # With 12 rounds the verdict stands even if other load disturbs two of them.
         report = json.loads(self.compare("-n", "12", "--only", "system,tarn", "--json", "--", script).stdout)
         wall = [one for one in report["verdicts"] if one["metric"] == "wall time"]
         self.assertEqual([one["outcome"] for one in wall], ["more"])
@@ -105,7 +105,7 @@ class compare(Base):
             try:
                 while part := os.read(ours, 4096):
                     shown += part
-            except OSError:  # how a terminal ends
+            except OSError:  # EIO: the other end of the terminal is closed
                 pass
             os.close(ours)
         self.assertEqual(process.returncode, 0, shown)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Measures what a buffer costs without looking inside: the wall time of a loop that allocates a buffer, writes it twice
-// and frees it, minus that of the same loop over one buffer. The test of `tarn cost` holds its true total against this.
-// Usage: cost_loop malloc|mmap BYTES CYCLES ROUNDS; prints the median of the rounds, seconds per cycle.
+// Measures what a buffer costs from outside: the wall time of a loop that allocates a buffer, writes it twice and frees
+// it, minus that of a loop that writes one kept buffer. The test of `tarn cost` compares the command's true total with
+// it. Usage: cost_loop malloc|mmap BYTES CYCLES ROUNDS; prints the median of the rounds, seconds per cycle.
 #include <sys/mman.h>
 #include <time.h>
 
@@ -75,7 +75,7 @@ int main(int count, char** words) {
   loop_with(heap, size, 2);
   std::vector<double> differences;
   for (int round = 0; round < rounds; ++round) {
-    // The order changes, so that neither gains from its place.
+    // The order alternates, so that neither loop gains from running first.
     const double first = round % 2 == 0 ? loop_with(heap, size, cycles) : loop_without(kept, size, cycles);
     const double second = round % 2 == 0 ? loop_without(kept, size, cycles) : loop_with(heap, size, cycles);
     differences.push_back((round % 2 == 0 ? first - second : second - first) / cycles);

@@ -49,7 +49,7 @@ def main():
     if not arguments.library and not arguments.stand_in:
         parser.error("one of --library and --stand-in is needed")
     settings.tarn = os.path.abspath(arguments.tarn)
-    # With --library the real one is meant, whatever stands in elsewhere.
+    # --library wins over --stand-in.
     settings.stand_in = None if arguments.library else arguments.stand_in
     settings.library = os.path.abspath(arguments.library or arguments.stand_in)
     settings.compiler = arguments.compiler

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the end-to-end tests of the `tarn` command share: starting it, and making small programs."""
+"""Shared by the end-to-end tests of the `tarn` command: running it, and compiling small programs."""
 import os
 import shutil
 import subprocess

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// A program for the tests of `tarn profile`: one of its processes works against the others and against the collector, by
-// way of all that the recorder has given it.
+// A program for the tests of `tarn profile`: one of its processes attacks the others and the collector through the
+// memory, files and addresses that the recorder has given to it.
 //
-// Usage: hostile_session UID. The first process makes 20,000 allocations of 100 bytes and starts a child, which finds the
-// session's mappings in its own memory (/proc/self/maps), takes the rights of UID, and goes through what it may do: write
-// every word, publish events without end, cut the files' length, make holes in them; send the collector files that would
-// end it, and files that claim to be the first process's. Meanwhile the first process makes 40,000 allocations more from a
-// second thread, then 20,000 from new threads. A second child takes the rights of UID before it is recorded, and makes
-// 3,000 allocations. So the first process's profile must hold 20,000, 40,000 and 20,000 allocations at three places, and
-// no more. Ends with status 0; 1 where the child could take memory away or write what is not for it to write.
+// Usage: hostile_session UID
+//   1. The first process makes 20,000 allocations of 100 bytes and forks a child.
+//   2. The child finds the session's mappings in /proc/self/maps, truncates their files and punches holes into them,
+//      changes to user UID, sends files to the collector that are malformed or claim to be the first process's, and
+//      overwrites all writable mappings. During this a second thread of the first process makes 40,000 allocations.
+//   3. A second child changes to user UID before its recording begins, and makes 3,000 allocations.
+//   4. New threads of the first process make 20,000 allocations.
+// The first process's profile must hold 20,000, 40,000 and 20,000 allocations at three places, and no more. Exit
+// status: 0; 1: the child could truncate a file or make a read-only mapping writable; 77: the child found no session or
+// may not change its user.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -61,7 +64,7 @@ std::vector<mapping> session_mappings() {
   }
 }
 
-// The files themselves, by the names that the kernel gives to mappings.
+// Opens a mapping's file by its name in /proc/self/map_files; true: the file could be truncated.
 bool cut_off(const mapping& one) {
   char path[96];
   std::snprintf(path, sizeof path, "/proc/self/map_files/%zx-%zx", one.start, one.end);
@@ -126,7 +129,7 @@ int make_file(unsigned flags, std::uint64_t bytes, int seals) {
   return file;
 }
 
-// A process file that says to be the first process's, and tells of allocations.
+// A process file that claims to be that of the first process, or of a child of it, with made-up allocations.
 int make_false_file(const session::session_header& header, std::uint64_t bytes, std::uint32_t ring_words,
                     std::uint64_t serial, std::uint64_t parent_serial) {
   const int file = make_file(0, bytes, 0);
@@ -148,7 +151,7 @@ int make_false_file(const session::session_header& header, std::uint64_t bytes, 
   }
   for (std::uint32_t ring = 0; ring < 2; ++ring) {
     auto* of_ring = reinterpret_cast<session::ring_header*>(start + session::rings_offset) + ring;
-    // As a child it must seem small: what small children did is added to their parent's figures.
+    // A child must seem small, as only small children are added to their parent's figures.
     of_ring->head = ring != 0 ? ~std::uint64_t{0} : parent_serial != 0 ? 2001 : ring_words - 1;
   }
   munmap(memory, bytes);
@@ -159,7 +162,7 @@ int make_false_file(const session::session_header& header, std::uint64_t bytes, 
 void send_false_files(const session::session_header& header, std::uint64_t parent_serial) {
   collector_address to;
   if (!find_collector(to)) return;
-  for (const std::uint32_t ring_words : {1U << 13, 1U << 16}) {  // of the two modes
+  for (const std::uint32_t ring_words : {1U << 13, 1U << 16}) {  // the two modes' ring sizes
     const std::uint64_t bytes = session::process_file_bytes(4, ring_words);
     const int unsealed = make_file(0, bytes, 0);
     const int on_disk = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -191,9 +194,10 @@ void send_false_files(const session::session_header& header, std::uint64_t paren
   }
 }
 
-// ---- what it has mapped ----
+// ---- the session's mappings ----
 
-// What begins a mapping word by word, then a word of every page, as all of it would take a gigabyte of memory.
+// Writes each pattern to the first 4 MiB, and to one word in each 256 KiB of the whole mapping: writing all of it would
+// take a gigabyte of memory. Then random words to the first 4 MiB.
 void overwrite(const mapping& one) {
   auto* words = reinterpret_cast<volatile std::uint64_t*>(one.start);
   const std::size_t count = (one.end - one.start) / 8;
@@ -215,7 +219,7 @@ int work_against_others(uid_t user) {
   const std::vector<mapping> mappings = session_mappings();
   if (mappings.empty()) return 77;
   bool harmed = false;
-  for (const mapping& one : mappings) harmed = cut_off(one) || harmed;  // while the rights last
+  for (const mapping& one : mappings) harmed = cut_off(one) || harmed;  // still with the first user's rights
   if (setresuid(user, user, user) != 0) return 77;
   std::uint64_t parent_serial = 0;
   const session::session_header* header = nullptr;
@@ -237,7 +241,7 @@ int work_against_others(uid_t user) {
   return harmed ? 1 : 0;
 }
 
-// Its recording begins with its first allocation.
+// This child is recorded from its first allocation on, which it makes as the other user.
 [[gnu::noinline]] int work_with_lesser_rights(uid_t user) {
   if (setresuid(user, user, user) != 0) return 77;
   for (int index = 0; index < 3000; ++index) {
@@ -252,7 +256,7 @@ int work_against_others(uid_t user) {
 int main(int count, char** words) {
   if (count < 2) return 2;
   allocate(20000);
-  usleep(500000);  // what has been told so far is with the collector
+  usleep(500000);  // by now the collector has read these events
   const pid_t child = fork();
   if (child == 0) _exit(work_against_others(static_cast<uid_t>(std::atoi(words[1]))));
   std::thread beside([] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Programs whose leaks are known, by the first word: what the tests of `tarn leaks` and LeakSanitizer have to agree on.
+// A program with known leaks, which its first argument chooses. `tarn leaks` and LeakSanitizer must both find them.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ pthread_barrier_t both;
 
 SITE void keep(void* memory) { asm volatile("" : : "r"(memory) : "memory"); }
 
-// No address stays where earlier calls had their frames.
+// Overwrites the stack below the caller, so that no address of a block stays in the frames of earlier calls.
 SITE void scrub() {
   char frames[32768];
   std::memset(frames, 0, sizeof frames);
@@ -93,7 +93,7 @@ SITE void* end_at_once(void* /*unused*/) {
   return nullptr;
 }
 
-// Threads that nobody joins: what the dynamic linker holds for them stays with their stacks.
+// Detached threads: their stacks, and the dynamic linker's memory for them, stay allocated and are no leaks.
 SITE void detached() {
   constexpr unsigned count = 8;
   pthread_attr_t attributes;

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: results that cannot be written are a failure of every command, and a closed pipe ends it silently."""
+"""End-to-end: a command that cannot write its results fails with a message; a closed pipe ends it silently.
+
+profile_verbs_test.py has the same for the other commands that read profiles."""
 import json
 import os
 import signal
@@ -7,7 +9,7 @@ import subprocess
 
 from harness import Base, environment, settings, tarn
 
-# Every command that prints results, with words that make it print them.
+# Commands whose --help is printed; printing() has the words that make some of them print results.
 COMMANDS = ("run", "compare", "cost", "profile", "doctor", "report", "advise", "apply", "replay", "top", "sites", "flame",
             "diff", "export", "options")
 
@@ -51,7 +53,8 @@ class output(Base):
                 with self.subTest(words=words[:2], ignored=ignored):
                     reading, writing = os.pipe()
                     os.close(reading)
-                    # Python ignores SIGPIPE and gives the program the usual disposition, unless it is told not to.
+                    # Python ignores SIGPIPE, and restores the default action in children unless restore_signals is
+                    # false.
                     result = self.run_into(words, writing, restore_signals=not ignored)
                     os.close(writing)
                     self.assertEqual(result.returncode, 141 if ignored else -signal.SIGPIPE, result.stderr)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""End-to-end tests of what reads profiles: `tarn sites`, `flame`, `diff` and `export`, on synthetic files.
+"""End-to-end tests of `tarn sites`, `flame`, `diff` and `export` on synthetic profiles.
 
 Usage: profile_files_test.py --tarn BIN --make-profile BIN
 """
@@ -42,7 +42,7 @@ class views(Profiles):
         totals = whole["totals"]
         self.assertEqual(sorted(totals), sorted(METRICS))
         by_site = sum(site["cost_ns"]["total"] for site in whole["sites"])
-        self.assertLess(by_site, totals["cost"])  # the faults of no site are in it
+        self.assertLess(by_site, totals["cost"])  # the total includes the faults of no site
         self.assertGreater(by_site, 0.9 * totals["cost"])
         for metric in METRICS:
             sites = json.loads(self.run_tarn("sites", "-n", "0", "--sort", metric, "--json", path).stdout)
@@ -101,7 +101,7 @@ class views(Profiles):
         self.assertNotIn("where", result.stdout)
         self.run_tarn("diff", one, other, "--fail-if", "cost>+5%", "--fail-if", "bytes>+10%",
                       "--fail-if", "peak > 100G")
-        # Costs of two runs differ by as much anyway.
+        # Two runs of one command differ by as much: the limit is not exceeded.
         self.run_tarn("diff", one, other, "--fail-if", "cost>+0%")
         result = self.run_tarn("diff", one, other, "--fail-if", "allocations>+0%", code=1)
         self.assertRegex(result.stdout, r"beyond allocations>\+0%: allocations changed by \+\d")
@@ -170,7 +170,7 @@ class exports(Profiles):
             if len(words) > 1:
                 self.check_sums(path, text)
 
-    # Made up, but with the profile's peak and what is left at the end.
+    # A profile without events is exported with made-up ones, whose peak and leaks must be the profile's.
     def check_sums(self, path, text):
         totals = self.totals(path)
         units = {"B": 1, "K": 1e3, "M": 1e6, "G": 1e9}
@@ -216,7 +216,7 @@ class damage(Profiles):
             file.write(whole[:-200])
         result = self.run_tarn("sites", path)
         self.assertIn("the file ends within a chunk", result.stderr)
-        self.assertIn("20 of 202 sites", result.stdout)  # the names alone are lost
+        self.assertIn("20 of 202 sites", result.stdout)  # only names are lost
 
     def test_help(self):
         for command in ("sites", "flame", "diff", "export"):

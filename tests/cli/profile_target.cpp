@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A program whose allocations are known: what the tests of `tarn profile` hold a profile against. The first word says
-// what it does, the second how often; every function that allocates is a site of its own. It ends with status 7.
+// A program whose allocations are known; the tests of `tarn profile` compare profiles with them. The first argument
+// says what it does, the second how often. Every function that allocates is a site of its own. Exit status: 7.
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -100,7 +100,7 @@ SITE void every_entry() {
   std::free(valloc(10));
   std::free(pvalloc(10));
   std::free(reallocarray(nullptr, 4, 25));
-  // A pair of new and delete that nobody looks between the compiler may leave out.
+  // keep() between new and delete: otherwise the compiler may remove both.
   const auto kept = [](auto* made) {
     keep(made);
     return made;
@@ -162,7 +162,7 @@ void small_stack() {
   pthread_join(thread, nullptr);
 }
 
-// Every other block is freed by another thread than the one that allocated it.
+// Each block is allocated in one thread and freed in another.
 void hand_over(std::size_t count) {
   std::vector<void*> blocks(count);
   std::thread producer([&] {
@@ -224,7 +224,7 @@ SITE std::size_t deep(std::size_t depth) {
   return result;
 }
 
-// Memory of each kind, of known size; all is there for a tenth of a second.
+// Resident memory of each kind, of known size. All of it exists together for 0.4 s.
 char static_data[6 * mib];
 
 SITE void* split_large() {
@@ -264,7 +264,8 @@ SITE void parts() {
   std::thread(split_stack).join();
 }
 
-// A block that is there for a few milliseconds; prints how much was resident at most, in KiB, by the kernel's count.
+// Allocates a large block for a few milliseconds, and prints the kernel's figure of the highest resident memory, in
+// KiB.
 SITE void spike() {
   usleep(105000);
   char* block = static_cast<char*>(std::malloc(200 * mib));

@@ -56,7 +56,7 @@ class refusals(Base):
         if subprocess.run(set_them, capture_output=True, check=False).returncode != 0:
             self.skipTest("this file system keeps no capabilities")
         os.chmod(self.folder, 0o755)
-        # Root is not put into secure mode by them; others are.
+        # File capabilities put other users' programs into secure mode, but not root's.
         self.assertEqual(tarn("run", "--", program).returncode, 0)
         copies = {name: os.path.join(self.folder, name) for name in ("tarn", "lib.so")}
         shutil.copy(settings.tarn, copies["tarn"])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// stand_in: a small library with libtarn's outside, for tests of the command alone: it replaces
-// malloc (passing on to the C library's), has options, and reports at exit to TARN_STATS.
+// stand_in: a small library with libtarn's interface, for tests of the command without the engine. It replaces malloc
+// by one that calls the C library's, answers for options, and reports to TARN_STATS at exit.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

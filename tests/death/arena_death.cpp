@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What arenas of checked programs notice, and what all of them do.
+// Misuse that arenas detect when pools are checked (TARN_CHECKED_POOLS), what these checks cost in memory, and that
+// rewound memory is filled.
 #define TARN_CHECKED_POOLS 1
 #include <gtest/gtest.h>
 
@@ -62,7 +63,7 @@ TEST_F(arena_death, an_alignment_that_is_no_power_of_two) {
   }
 }
 
-// In checked programs a mark takes memory; that must not add up.
+// A checked marker takes memory of the arena; a loop of markers must not accumulate it.
 TEST_F(arena_death, markers_in_loops_take_no_memory_for_good) {
   arena a;
   (void)a.allocate(100);
@@ -93,7 +94,7 @@ TEST_F(arena_death, rewound_memory_is_filled) {
   auto* const memory = static_cast<unsigned char*>(a.allocate(5000));
   std::memset(memory, 0, 5000);
   a.rewind(mark);
-  // The marker's record lies above `memory`.
+  // The marker's own record lies elsewhere, so the whole of `memory` is filled.
   for (int i = 0; i < 5000; ++i) ASSERT_EQ(memory[i], 0xdd);
 }
 

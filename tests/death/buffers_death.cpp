@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Misuse of buffer pools: each kind ends the process with a line that says what, of which pool, and where. Compiled a second
-// time with checked pools, which see more.
+// Misuse of buffer pools: each kind ends the process with a line that names the error, the pool and the address.
+// Compiled a second time with checked pools, which detect more.
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -61,7 +61,7 @@ TEST_F(buffers_death, pointers_of_no_buffer) {
 
 TEST_F(buffers_death, pointers_into_a_buffer) {
   const buffer b = frames_.get(100000);
-  // The page map knows of the first and the last page of a span.
+  // The page map has entries for the first and the last page of a span only.
   for (const std::size_t offset : {std::size_t{1}, std::size_t{4096}}) {
     EXPECT_TARN_ABORT(frames_.give_back(b.data() + offset),
                       "give-back of a pointer into a buffer of the pool frames, not to its start",
@@ -112,7 +112,7 @@ TEST_F(buffers_death, written_past_the_end) {
 
 #else
 
-// Nothing is compared: it goes home.
+// Without checks the buffer goes to the pool that it came from, whichever pool it is given to.
 TEST_F(buffers_death, to_another_pool) {
   std::byte* const data = frames_.get(100000).release();
   others_.give_back(data);

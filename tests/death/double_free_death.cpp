@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A second free of an object is seen wherever the first one has put it: every class, and every place that a free
-// object can be in.
+// A double free is detected for every size class and wherever the first free has put the object: magazines, depot,
+// span, page heap.
 //
-// The statements run in a forked child with the parent's heap. Of the objects in one place two are freed again, each
-// in a child of its own; of all others it is asked whether free() would see it.
+// For each place, the first and the last object there are freed again, each in a forked child that has a copy of the
+// parent's heap. For the others the test repeats the check that free() makes.
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -42,7 +42,7 @@ enum class place { own_magazine, own_spare, other_cache, depot, span, page_heap 
 using places = std::map<place, std::vector<void*>>;
 
 const char* const double_free = "double free";
-// Which line depends on what has become of the pages.
+// The line depends on what the pages are used for now.
 const char* const freed_memory = "[a-z ,]*free[a-z ,]*";
 
 template <class Visit>
@@ -50,7 +50,7 @@ void for_each_in(magazine* m, Visit visit) {
   for (std::size_t slot = 1; m != nullptr && slot <= m->count; ++slot) visit(m->slots[slot]);
 }
 
-// Where each of the objects is; of those in no place, which would be lost, none is in the answer.
+// The place of each object. Lost objects, which are in no place, are not in the result.
 places find(unsigned c, const std::vector<void*>& objects) {
   std::map<void*, place> known;
   engine::registry.for_each([c, &known](thread_cache& cache) {
@@ -66,7 +66,7 @@ places find(unsigned c, const std::vector<void*>& objects) {
   places out;
   for (void* p : objects) {
     const page_map::entry page = engine::map.find(address_of(p));
-    // Its pages may have been cut anew, for the same class too.
+    // The page may belong to a new span by now, even one of the same class.
     if (page.size_class() != c || address_of(p) < objects::first_of(page.owner()) ||
         !is_multiple(page.distance(address_of(p)), class_info(c).reciprocal)) {
       out[place::page_heap].push_back(p);
@@ -84,7 +84,7 @@ void release(void* p) {
   tarn_free(hidden);
 }
 
-// A class has a place in a thread's cache only after some misses, 67 for the largest objects.
+// A thread gets a magazine for a class only after some misses, 67 for the largest objects. Each pair makes two.
 void open_class(unsigned c) {
   constexpr int pairs = 40;
   for (int i = 0; i < pairs; ++i) release(tarn_malloc(class_info(c).size));
@@ -99,7 +99,7 @@ bool is_seen(void* p) {
          free_mark::is_set(p);
 }
 
-// All of them have been freed. Returns in which places they are.
+// Expects that a second free of each of these free objects is detected. Returns the places where they are.
 std::set<place> expect_all_seen(unsigned c, const std::vector<void*>& objects) {
   std::set<place> out;
   std::size_t found = 0;
@@ -137,7 +137,7 @@ class double_free_death : public testing::Test {
   static void release_all(const std::vector<void*>& objects) {
     for (void* p : objects) tarn_free(p);
   }
-  // Takes every eighth out: live, so that some of the spans stay.
+  // Moves every eighth object to the result. The caller keeps them live, so that some of the spans stay.
   static std::vector<void*> keep_some(std::vector<void*>& objects) {
     std::vector<void*> kept;
     std::vector<void*> others;
@@ -149,8 +149,9 @@ class double_free_death : public testing::Test {
   static void for_each_class(Body body) {
     for (unsigned c = 1; c < size_classes::count; ++c) body(c);
   }
-  // Of each class, many objects that others of their spans outlive: steps(objects, look) frees them and calls look()
-  // wherever a second free has to be seen. Returns in which places they were then; look() those of its own call.
+  // For each class, makes many objects, of whose spans other objects stay live. steps(objects, look) frees the objects
+  // and calls look() whenever a second free must be detected. look() returns the places where the objects are at that
+  // moment; places_of_freed the places of all calls.
   template <class Steps>
   static std::set<place> places_of_freed(Steps steps) {
     std::set<place> all;
@@ -233,7 +234,8 @@ TEST_F(double_free_death, after_periods_of_decay) {
   EXPECT_EQ(all.count(place::page_heap), 1U);
 }
 
-// The memory is still there, marks and all, so a second free is seen whatever the new objects' places are.
+// The pages become a span of the same or another class. Their contents, with the marks of the old objects, stay, so a
+// second free of an old object is detected.
 TEST_F(double_free_death, after_its_span_was_cut_anew) {
   std::size_t seen_in_new_spans = 0;
   for_each_class([&seen_in_new_spans](unsigned c) {
@@ -248,7 +250,7 @@ TEST_F(double_free_death, after_its_span_was_cut_anew) {
       void* const live = tarn_malloc(size);
       for (void* p : objects) {
         const page_map::entry page = engine::map.find(address_of(p));
-        // What is in the magazine behind the live one is as good as what is in the span.
+        // `live` may be at the address of an old object, whose free would then be correct.
         if (p == live || page.size_class() != other) continue;
         EXPECT_TRUE(is_seen(p)) << class_info(c).size << " in a span of " << size;
         ++seen_in_new_spans;
@@ -260,7 +262,7 @@ TEST_F(double_free_death, after_its_span_was_cut_anew) {
   EXPECT_GT(seen_in_new_spans, 1000U);
 }
 
-// ---- a thread that is about to end has no cache any more ----
+// ---- a thread in its last round of key destructors has no cache any more ----
 
 pthread_key_t ending;
 std::atomic<bool> had_no_cache{false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// EXPECT_TARN_ABORT(statement, text, pointer): the statement ends the process with SIGABRT after the line
-// "tarn: <text>: <pointer>" on standard error, and nothing else of ours: TARN_END_OF_OUTPUT is the end of such an expression.
+// EXPECT_TARN_ABORT(statement, text, pointer): the statement ends the process with SIGABRT, and standard error is
+// exactly the line "tarn: <text>: <pointer>". TARN_END_OF_OUTPUT is the end of a regular expression for all of it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// os::fatal ends the process whatever the program has done about signals and standard error; and the checked
-// build traps when locks are taken in the wrong order.
+// os::fatal prints one line and ends the process, also if the program ignores, blocks or handles SIGABRT. In a build
+// with TARN_CHECKS, taking locks in the wrong order ends the process.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

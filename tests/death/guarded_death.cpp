@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is told of misuse of a guarded block, line by line. Every allocation of this program is a guarded one, as long as
-// there are slots.
+// The reports on misuse of a guarded block, line by line. With TARN_GUARDED=1 every allocation of this program is
+// guarded as long as slots are free.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -24,7 +24,7 @@ std::string hex(const void* p) {
   return text;
 }
 
-// "tarn: TITLE[ by thread N]:" and at least two frames; the first line ends a line.
+// A regular expression for "tarn: TITLE by thread N:" and at least two lines with frames.
 std::string stack(const std::string& title) {
   return "tarn: " + title +
          " by thread [0-9]+:\n(tarn:   #[0-9]+ +0x[0-9a-f]+( [^ \n]+\\+0x[0-9a-f]+)?( [^ \n]+)?\n){2,}";
@@ -43,7 +43,8 @@ char* volatile hidden = nullptr;
 void write_to(volatile char* at) { *at = 1; }
 char read_from(const volatile char* at) { return *at; }
 
-// A guarded block that ends where its pages end. The first allocations of a class begin no window.
+// A guarded block that ends where its page ends. The first allocations of a class are not guarded, and some guarded
+// blocks begin where their page begins; so it tries several times.
 char* guarded() {
   for (int i = 0; i < 20; ++i) {
     auto* const block = static_cast<char*>(tarn_malloc(size));

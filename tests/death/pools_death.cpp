@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Misuse of checked pools: each kind ends the process at once with a line that says what, of which type, and where.
+// Misuse of checked pools: each kind ends the process at once, with a line that names error, type and address.
 //
-// The statements run in a forked child with the parent's heap, so the pointers are known before.
+// Each statement runs in a forked child with a copy of the parent's heap, so the parent knows the pointer to expect.
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -15,7 +15,7 @@
 
 static_assert(TARN_CHECKED_POOLS == 1);
 
-// Of no namespace, so that their names have no characters with a meaning in regular expressions.
+// In the global namespace, so that their names contain no characters that are special in regular expressions.
 struct order {
   std::uint64_t words[6] = {1, 2, 3, 4, 5, 6};
 };
@@ -33,7 +33,7 @@ struct noticed {
 namespace tarn {
 namespace {
 
-// The compiler warns of most of what is done here.
+// Hides a pointer's origin from the compiler, which would warn of most of these errors.
 template <class T>
 T* hidden(T* p) {
   T* volatile v = p;
@@ -117,7 +117,7 @@ TEST_F(pools_death, objects_of_another_pool) {
   EXPECT_TARN_ABORT(invoices.destroy(at<invoice>(object)), text, object);
   invoices.destroy(invoices.create());
   EXPECT_TARN_ABORT(invoices.destroy(at<invoice>(object)), text, object);
-  // In a thread that knows neither pool.
+  // In a thread that has used neither pool.
   EXPECT_TARN_ABORT(std::thread([&] { invoices.destroy(at<invoice>(object)); }).join(), text, object);
   EXPECT_TARN_ABORT(std::thread([&] { invoices.deallocate(at<invoice>(object)); }).join(), text, object);
 
@@ -166,7 +166,7 @@ TEST_F(pools_death, written_to_after_destroy) {
     EXPECT_TARN_ABORT(
         {
           *at<char>(object, offset) = 'x';
-          // The last one given back comes first.
+          // The pool hands out the object that was destroyed last.
           (void)orders.create();
         },
         text, object);

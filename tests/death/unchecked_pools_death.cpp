@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What pools see of misuse without being checked: wrong pointers and double destroys, when the object goes back to its
-// span. The line says which pool, and the process ends.
+// Misuse that pools detect without TARN_CHECKED_POOLS: wrong pointers and double destroys, at the moment when the
+// object goes back to its span. A line names the pool, and the process ends.
 //
-// The statements run in a forked child with the parent's heap, so the pointers are known before.
+// Each statement runs in a forked child with a copy of the parent's heap, so the parent knows the pointer to expect.
 #include <cstdlib>
 #include <memory>
 #include <thread>
@@ -14,7 +14,7 @@
 
 static_assert(TARN_CHECKED_POOLS == 0);
 
-// Of no namespace, so that their names have no characters with a meaning in regular expressions.
+// In the global namespace, so that their names contain no characters that are special in regular expressions.
 struct order {
   std::uint64_t words[6] = {1, 2, 3, 4, 5, 6};
 };
@@ -25,7 +25,7 @@ struct invoice {
 namespace tarn {
 namespace {
 
-// The compiler warns of most of what is done here.
+// Hides a pointer's origin from the compiler, which would warn of most of these errors.
 template <class T>
 T* hidden(T* p) {
   T* volatile v = p;
@@ -51,7 +51,7 @@ class unchecked_pools_death : public testing::Test {
 };
 
 TEST_F(unchecked_pools_death, destroyed_twice) {
-  order* const keep = orders.create();  // so that the span stays
+  order* const keep = orders.create();  // keeps the span in use
   order* const object = orders.create();
   orders.destroy(object);
   EXPECT_TARN_ABORT(destroy_and_flush(object), twice, object);
@@ -85,7 +85,7 @@ TEST_F(unchecked_pools_death, pointers_of_no_pool) {
 TEST_F(unchecked_pools_death, objects_of_another_pool) {
   invoice* const object = invoices.create();
   EXPECT_TARN_ABORT(destroy_and_flush(object), none_of_its, object);
-  // In a thread that has taken none of either.
+  // In a thread that has used neither pool.
   EXPECT_TARN_ABORT(std::thread([&] { orders.destroy(reinterpret_cast<order*>(hidden(object))); }).join(),
                     none_of_its, object);
   object_pool<order> a({.name = "a"});

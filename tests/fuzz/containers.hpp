@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// containers: strings and vectors whose memory comes from an arena, from pools and from buffers by the adapters for the
-// standard library. Each has a twin in std::string, which tells what it must hold.
+// containers: strings and vectors whose memory comes from an arena, from pools and from buffers, through the adapters
+// for the standard library. For each, a std::string (its twin) holds the expected contents.
 //
 // Thread safety: none; any thread may call, one at a time.
 #pragma once
@@ -64,7 +64,7 @@ class containers {
   }
   void clear(unsigned which) {
     if (which == 0) {
-      in_arena_ = std::pmr::vector<char>(&resource_);  // the old buffer goes before the arena's memory does
+      in_arena_ = std::pmr::vector<char>(&resource_);  // frees its elements before the arena is reset
       arena_.reset();
     }
     if (which == 1) in_pools_ = std::pmr::string(&fuzz::resource());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// crowd: threads that run at the same time. Each allocates, hands its blocks to the others, frees what they hand to it, and
-// ends while the others still run. The calling thread forks meanwhile; each child must find every block whole.
+// crowd: four threads that run at the same time. Each allocates blocks, hands them to the others, frees the blocks that
+// it gets from them, and ends while others still run. The calling thread forks at the same time; in each child every
+// block must be intact.
 //
-// What the threads do is decided by the seed; when, by the scheduler: this is the one operation whose course an input does
-// not decide alone.
+// The seed decides what the threads do, the scheduler decides when. This is the only operation that the input does not
+// determine completely.
 #pragma once
 
 #include <array>
@@ -39,7 +40,7 @@ class crowd {
 
  private:
   static constexpr unsigned count = 4;
-  struct label {  // what a block begins with
+  struct label {  // at the start of each block
     std::size_t size;
     std::uint64_t number;
   };
@@ -54,7 +55,7 @@ class crowd {
       const label text{size, seed};
       std::memcpy(block, &text, sizeof text);
       body(block).stamp();
-      // acq_rel, pairs with itself: the thread that takes the block finds its label and its stamps.
+      // acq_rel, pairs with itself: the thread that takes the block sees its label and its stamps.
       give_back(slots_[random >> 20 & (slots_.size() - 1)].exchange(block, std::memory_order_acq_rel));
     }
   }

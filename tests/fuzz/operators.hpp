@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// operator_blocks: memory from every form of operator new, given back by every form of operator delete that fits it. These
+// operator_blocks: memory from every form of operator new, freed by every matching form of operator delete. The
 // operators are tarn's in the builds that replace malloc, and the sanitizer's under AddressSanitizer.
 //
 // Invariant: shapes_[i] says how memory_[i] was allocated.
@@ -47,7 +47,7 @@ class operator_blocks {
 
   struct shape {
     bool array = false;
-    std::size_t alignment = 0;  // 0: of the forms without std::align_val_t
+    std::size_t alignment = 0;  // 0: the forms without std::align_val_t
   };
 
   static void* allocate(const shape& how, std::size_t size) {
@@ -63,7 +63,7 @@ class operator_blocks {
     return how.array ? ::operator new[](size, to, std::nothrow) : ::operator new(size, to, std::nothrow);
   }
 
-  // form: 0 plain, 1 with the size, 2 the one for constructors that throw.
+  // form: 0 plain, 1 with the size, 2 with std::nothrow (called if a constructor throws).
   static void release(const shape& how, const held& one, unsigned form) {
     if (how.array) return release_array(how, one, form);
     release_object(how, one, form);

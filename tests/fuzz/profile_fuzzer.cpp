@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// libFuzzer's way into what reads profiles. An input whose first byte is odd is a file as it is; of an even one, the rest is a
-// list of chunks (see chunks_of), which is put together to a file whose checksums fit, so that mutation is met behind the
-// reader: in the loader, every export, the report, the difference, the advice, its plan, and the trace for replay.
+// libFuzzer over the code that reads profiles. If the first byte of an input is odd, the bytes after it are the file.
+// If it is even, they are a list of chunks (see chunks_of), of which a file with correct checksums is made. So
+// mutations get past the reader's checks, into the loader, every export, the report, the difference, the advice, its
+// plan, and the trace for replay.
 //
-// What a view writes goes nowhere; more than 256 MiB of it, and any exception but profile_error, is a finding.
+// The output of exports is dropped. More than 256 MiB of it, and any exception except profile_error, is a defect.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +31,7 @@ namespace {
 
 using namespace tarn::profiler;
 
-struct enough {};  // has been written
+struct enough {};  // thrown when enough has been written
 
 class drop {
  public:
@@ -46,7 +47,7 @@ class drop {
   std::size_t written_ = 0;
 };
 
-// One input in 32 is exported as a whole: heaptrack's form makes up millions of lines of some profiles.
+// Writes 1 MiB, and everything for one input size in 32: some profiles become millions of lines in heaptrack's format.
 void export_heaptrack_part(const profile& p, const std::string& path, std::size_t size) {
   try {
     export_heaptrack(p, path, drop(size % 32 == 0 ? SIZE_MAX : std::size_t{1} << 20));
@@ -84,7 +85,7 @@ void view(const profile& p, const std::string& path, std::size_t size) {
   load_trace(path, p, settings);
 }
 
-// A chunk: its name's number, flags, rows (two bytes), length (two bytes), and so much of a payload.
+// In an input, a chunk is: the number of its name (1 byte), flags (1), rows (2), length (2), and the payload.
 constexpr const char* names[] = {"meta",     "modules",    "stacks",         "threads",
                                  "sites",    "site_sizes", "site_lifetimes", "site_threads",
                                  "counters", "symbols",    "events",         "unknown"};

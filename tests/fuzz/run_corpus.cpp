@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// run_corpus CORPUS: a fuzzer's known inputs (one per line, in base64), each once, without libFuzzer: in the tests that every
-// change must pass, by any compiler. An input that takes more than 10 seconds of processor time, or more than 1 GiB of
+// run_corpus CORPUS: runs a fuzzer's function on its known inputs (one per line, in base64), without libFuzzer, so that
+// any compiler can build this test. An input that takes more than 10 seconds of processor time, or more than 1 GiB of
 // memory, fails.
 #include <sys/resource.h>
 
@@ -14,7 +14,7 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-// What mutators call: they are not called here.
+// The fuzzers' mutators refer to it, but are not called here.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* /*data*/, std::size_t size, std::size_t /*most*/) {
   return size;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// libFuzzer's way into what the collector reads of recorded processes: the words of their rings, which any of them may
-// overwrite while they are read, and the ELF files that they say they have loaded. The first byte chooses: 0 of 4, the rest
-// is an ELF file; else the rest is a ring's words, drained in pieces, some of which change between the look at an event and
-// its end. What the model has taken must make a profile that can be stored and loaded.
+// libFuzzer over the code by which the collector reads recorded processes: the words of their rings, which a process
+// may overwrite while they are read, and the ELF files that a process claims to have loaded. If the first byte is a
+// multiple of 4, the bytes after it are an ELF file. Otherwise they are the words of a ring, which the collector takes
+// in pieces; some words change after the collector has looked at an event and before it takes the event. The model that
+// results must make a profile that can be stored and loaded.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -83,7 +84,7 @@ void read_ring(unsigned choice, const std::uint8_t* data, std::size_t size) {
   std::uint64_t time = 0;
   unsigned events = 0;
   for (std::size_t at = 0; at + 8 <= size;) {
-    // As much as a ring takes, or a few words.
+    // A whole ring, or seven words at a time.
     const std::uint64_t room = choice % 3 == 0 ? ring_words : 7;
     for (std::uint64_t count = 0; count < room && at + 8 <= size; ++count, at += 8) {
       std::memcpy(&words[head++ % ring_words], data + at, 8);

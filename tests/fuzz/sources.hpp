@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where the fuzzer's memory comes from besides malloc: one of each source, for the life of the process, so that inputs find
-// what earlier ones have left in caches. And the threads.
+// The fuzzer's sources of memory besides malloc, and its threads: one of each for the whole process, so that caches
+// keep their contents from one input to the next.
 //
 // Thread safety: any thread may ask for them and use them.
 #pragma once
@@ -54,7 +54,7 @@ inline buffer_pool& buffers(bool zeroed) {
   return zeroed ? *zero : *plain;
 }
 
-// The engine's own invariants; where its symbols are not visible, as in the hardened library, only what statistics tell.
+// Checks the engine's invariants; in the hardened library, whose symbols are hidden, only that its statistics add up.
 inline void validate_heap() {
 #if TARN_FUZZ_SHARED
   tarn_stats stats;

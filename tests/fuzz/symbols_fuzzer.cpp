@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// libFuzzer's way into the names of addresses: the input is the ELF file, with DWARF, a build-id and the name of a file with
-// debugging information, of a module that a profile names. A mutation changes the content of one section, mostly, so that
-// the damage is met behind the section table.
+// libFuzzer over the code that finds the names of addresses. The input is the ELF file of a module in a profile; the
+// known inputs have DWARF and a build-id, or a link to a file with debugging information. Most mutations change the
+// content of one section and leave the section table intact, so that the code that reads sections is reached.
 #include <elf.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-// The size of a section stays.
+// Mutates a section in place: its size stays.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most,
                                                unsigned seed) {
   tarn::profiler::mutator random(seed + 1);

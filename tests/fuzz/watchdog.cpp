@@ -30,7 +30,7 @@ using clock = std::chrono::steady_clock;
 constexpr double patience_seconds = 20;
 constexpr int stack_signal = SIGUSR2;
 
-std::atomic<std::int64_t> began_ms{0};  // 0: nothing runs; relaxed: a moment more or less does not matter
+std::atomic<std::int64_t> began_ms{0};  // 0: no input runs; relaxed: the watchdog may see it late
 std::atomic<std::int64_t> processor_ms_then{0};
 
 std::int64_t now_ms() {
@@ -44,7 +44,7 @@ std::int64_t processor_ms() {
          (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
 }
 
-// In a signal handler: backtrace has been called before, so that it loads nothing now.
+// A signal handler. start() has called backtrace before, which loads a library at its first call.
 void print_stack(int /*signal*/) {
   const int before = errno;
   std::array<void*, 64> frames;
@@ -54,7 +54,7 @@ void print_stack(int /*signal*/) {
   errno = before;
 }
 
-// A line of /proc/self/task/THREAD/FILE.
+// Prints /proc/self/task/THREAD/FILE.
 void print_file(const char* thread, const char* file) {
   std::array<char, 96> path;
   std::snprintf(path.data(), path.size(), "/proc/self/task/%s/%s", thread, file);
@@ -132,7 +132,7 @@ void run_in_child(const std::function<void()>& what) {
     _exit(0);
   }
   int status = 0;
-  // libFuzzer's clock interrupts.
+  // libFuzzer's timer signal interrupts waitpid.
   while (waitpid(child, &status, 0) != child) require(errno == EINTR, "fork or waitpid fails");
   require(status == 0, "a forked child has failed");
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// watchdog: tells where all threads are when an input, or a forked child, takes longer than 20 seconds, and how much
-// processor time it had in them. Little processor time: the machine was busy with other programs. Much, or none while
-// nothing else runs: a defect.
+// watchdog: if an input takes longer than 20 seconds, prints the stack of every thread and how much processor time the
+// process used. Little processor time on a busy machine means that other programs took it; much of it, or none on an
+// idle machine, means a defect. A forked child that takes longer than 20 seconds prints its stack.
 //
-// Thread safety: begin and end are for the fuzzer's thread, one input at a time; run_in_child for any thread.
+// Thread safety: watched_run is for the fuzzer's thread, one input at a time; any thread may call run_in_child.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Threads that run one function at a time, handed to them by the fuzzer's thread, which waits for it: which thread does
-// what is decided by the input alone.
+// workers: threads that execute functions for the fuzzer's thread, which waits for each one. So only the input decides
+// which thread does what.
 #pragma once
 
 #include <array>
@@ -60,7 +60,7 @@ class workers {
     if (one == nullptr) one = std::make_unique<worker>();
     one->run(&function);
   }
-  // The thread ends, and what it has in its caches goes back; the next function finds a new one.
+  // Ends the thread, which empties its caches. The next function for it runs in a new thread.
   void end(unsigned who) {
     if (who % count != 0) others_[who % count - 1].reset();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 1: one library owns every allocation function, so that no block of one heap can reach the free of
-// another. Each name must resolve to the library that provides malloc, and blocks may be freed by any
-// matching function, whoever in libc or libstdc++ allocated them.
+// Line 1: one library owns all allocation functions, so that no block of one heap can reach the free of another. Each
+// name must resolve to the library that provides malloc, and a block may be freed by any matching function, no matter
+// which function of libc or libstdc++ allocated it.
 #include <malloc.h>
 
 #include <new>
@@ -26,7 +26,7 @@ constexpr const char* c_names[] = {
     "malloc_info",    "mallopt",
 };
 
-// Every replaceable form of operator new and delete (size_t is unsigned long on all of tarn's platforms).
+// All replaceable forms of operator new and delete (size_t is unsigned long on all platforms of tarn).
 constexpr const char* operator_names[] = {
     "_Znwm",                                // new(size)
     "_ZnwmRKSt9nothrow_t",                  // new(size, nothrow)
@@ -57,7 +57,7 @@ size_t check_owner(const char* name, const char* owner) {
   return 1;
 }
 
-// A block that the heap does not own has no size that this library could tell, and crashes its free.
+// For a block of another heap, malloc_usable_size has no right answer and realloc or free crash.
 void check_and_free(void* block, size_t size, const char* source) {
   TARN_CHECK(block != nullptr, "%s: no block", source);
   TARN_CHECK(malloc_usable_size(block) >= size, "%s: usable size %zu of a block of %zu", source,
@@ -83,7 +83,7 @@ void check_c_blocks(size_t size) {
   TARN_CHECK(malloc_usable_size(whole_pages) >= (size + page - 1) / page * page, "pvalloc: not whole pages");
   check_and_free(whole_pages, size, "pvalloc");
 
-  // The C23 and the historical forms are not declared by every libc.
+  // Not every libc declares the C23 functions and cfree.
   const auto free_sized = reinterpret_cast<void (*)(void*, size_t)>(dlsym(RTLD_DEFAULT, "free_sized"));
   const auto free_aligned_sized =
       reinterpret_cast<void (*)(void*, size_t, size_t)>(dlsym(RTLD_DEFAULT, "free_aligned_sized"));
@@ -120,7 +120,8 @@ void check_operators(size_t size) {
   ::operator delete[](hide(memalign(64, size)), wide, std::nothrow);
 }
 
-// Freed as they come, so that each may be what the one before has left: nothing in it may speak against its free.
+// Frees each block without writing to it, so the next one may reuse its memory with what the free has left there: no
+// content may make the library take the block for a freed one.
 void check_unwritten_blocks(size_t size) {
   constexpr auto wide = static_cast<std::align_val_t>(64);
   for (int i = 0; i < 3; ++i) {
@@ -137,7 +138,7 @@ void check_unwritten_blocks(size_t size) {
   }
 }
 
-// Memory that libc and libstdc++ allocate for the program to free.
+// Blocks that libc and libstdc++ allocate for the program to free.
 void check_library_blocks() {
   check_and_free(strdup("a string that libc copies"), 20, "strdup");
   char* line = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 2: alignment and usable size of every block: 16 bytes from 16 bytes up, 8 below, as asked from 8 B to
-// 64 MiB; every byte up to malloc_usable_size may be written without touching a neighbour.
+// Line 2: alignment and usable size of every block. Blocks from 16 bytes up are aligned to 16, smaller ones to 8;
+// requested alignments go from 8 B to 64 MiB. Every byte up to malloc_usable_size may be written without changing a
+// neighbour.
 #include <malloc.h>
 
 #include <new>
@@ -11,7 +12,7 @@ using namespace guarantee;
 
 namespace {
 
-constexpr size_t fully_stamped = 2 * mib;  // above it, only the two ends of a block
+constexpr size_t fully_stamped = 2 * mib;  // in longer blocks only the two ends are stamped
 constexpr size_t end_bytes = 8 * kib;
 size_t blocks_checked = 0;
 
@@ -21,7 +22,7 @@ struct block {
   uint64_t seed;
 };
 
-// Blocks that are alive together.
+// The blocks that are live at the same time: none may overlap another.
 class live_blocks {
  public:
   void add(void* memory, size_t size, size_t alignment, const char* source) {
@@ -45,7 +46,7 @@ class live_blocks {
 
   void check_and_free_all() {
     for (size_t i = 0; i < count_; ++i) check(blocks_[i]);
-    // Every second block first: neighbours of a free block must keep their content.
+    // Frees every second block first: freeing a block must not change its neighbours.
     for (size_t i = 0; i < count_; i += 2) free(blocks_[i].start);
     for (size_t i = 1; i < count_; i += 2) check(blocks_[i]);
     for (size_t i = 1; i < count_; i += 2) free(blocks_[i].start);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 3: a bad alignment is EINVAL and changes nothing, in posix_memalign (which leaves the pointer alone),
-// and in aligned_alloc and memalign, which return null; success leaves errno alone.
+// Line 3: posix_memalign returns EINVAL for a bad alignment and does not change the pointer; aligned_alloc and memalign
+// return null with errno EINVAL. Calls that succeed do not change errno.
 #include <errno.h>
 #include <malloc.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 4, C++: the new-handler is called by every form of operator new, again and again until memory can be
-// had, the handler throws, or none is installed.
+// Line 4, C++: each form of operator new calls the new-handler until memory is available, the handler throws, or no
+// handler is installed.
 #include <new>
 
 #include "check.hpp"
@@ -55,7 +55,7 @@ void expect_failure(const form& f, std::new_handler handler, int calls) {
              calls);
 }
 
-// A handler that gives memory back makes the same call succeed.
+// A handler that makes memory available (here: lifts the limit of address space) makes the same call succeed.
 rlimit old_limit;
 
 void raise_limit() {
@@ -66,7 +66,7 @@ void raise_limit() {
 int expect_recovery(const form& f) {
   handler_calls = 0;
   getrlimit(RLIMIT_AS, &old_limit);
-  free(malloc(64 * mib));  // whatever the allocator needs at first
+  free(malloc(64 * mib));  // the allocator maps what it needs for its first use
   rlimit tight = old_limit;
   tight.rlim_cur = gib;
   if (setrlimit(RLIMIT_AS, &tight) != 0) skip("setrlimit(RLIMIT_AS) failed");

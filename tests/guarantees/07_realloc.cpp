@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 7: realloc in random steps from 16 B to 512 MiB keeps every byte, also of aligned blocks and of the
-// neighbours.
+// Line 7: realloc in random steps from 16 B to 512 MiB keeps every byte of the block, also of blocks from memalign, and
+// of the neighbours.
 #include <malloc.h>
 
 #include "check.hpp"
@@ -15,7 +15,7 @@ struct slot {
   uint64_t seed;
 };
 
-// Resizes and checks every byte that must have survived, then stamps the new ones.
+// Resizes the block, checks every byte that must have survived, and stamps the new ones.
 void resize(slot& s, size_t size) {
   void* const moved = realloc(s.start, size);
   TARN_CHECK(moved != nullptr, "realloc from %zu to %zu fails", s.size, size);
@@ -49,7 +49,7 @@ size_t random_steps(size_t slot_count, unsigned bits, size_t steps) {
     if (choice == 0 && bits <= 22) {
       replace_by_aligned(s, random);
     } else if (choice < 5 && s.size > 64) {
-      resize(s, s.size + random.below(s.size / 8 + 1));  // creeps
+      resize(s, s.size + random.below(s.size / 8 + 1));  // a small step
       if (s.size > size_t{1} << bits) resize(s, 16);
     } else {
       resize(s, random.size_up_to_bits(bits) + 15);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 10: threads that come and go leave nothing behind: 100,000 threads, 64 alive at a time, grow by less
-// than 16 MiB and 256 mappings after the first tenth. Threads hand blocks over, so that some are freed after
-// their owner is gone.
+// Line 10: ended threads leave no memory behind. 100,000 threads (40,000 in a quick run), 64 at a time: after the first
+// tenth, memory grows by less than 16 MiB and the table of mappings by less than 256. Threads leave blocks to each
+// other, so that some are freed after the thread that allocated them has ended.
 #include <atomic>
 
 #include "check.hpp"
@@ -27,7 +27,7 @@ void* live_and_die(void* argument) {
   for (size_t i = 0; i < blocks_per_thread; ++i) {
     if (i % 8 != 0)
       free(blocks[i]);
-    else
+    else  // frees a block that another thread has left
       free(left_behind[random.below(256)].exchange(blocks[i], std::memory_order_acq_rel));
   }
   return nullptr;

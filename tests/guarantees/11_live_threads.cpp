@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 11: 4,000 live threads that have each used the heap cost less than 256 KiB of resident memory each,
-// stack included.
+// Line 11: 4,000 live threads that have all used the heap take less than 256 KiB of resident memory each, stack
+// included.
 #include <errno.h>
 
 #include "check.hpp"
@@ -13,7 +13,7 @@ constexpr size_t thread_count = 4000;
 pthread_barrier_t all_ready;
 pthread_barrier_t all_measured;
 
-// Uses many size classes, keeps a little.
+// Uses many size classes and keeps 10 of 100 blocks.
 void* use_and_wait(void* argument) {
   random_numbers random(reinterpret_cast<uintptr_t>(argument));
   void* blocks[100];

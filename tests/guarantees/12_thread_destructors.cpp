@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 12: allocation in the destructors of pthread keys (all four rounds, keys made before and after the
-// allocator's own) and of C++ thread_locals works and leaks nothing: 3,000 threads lose less than 8 MiB.
+// Line 12: allocation works in the destructors of pthread keys (all four rounds, keys made before and after the
+// allocator's first use) and of thread_local objects, and leaks nothing: 3,000 threads lose less than 8 MiB.
 #include <limits.h>
 
 #include <atomic>
@@ -24,7 +24,7 @@ std::atomic<size_t> destructor_calls{0};
 struct key_value {
   size_t key;
   int round;
-  void* kept;  // from one round to the next
+  void* kept;  // a block that the next round checks and frees
 };
 
 void churn(uint64_t seed) {
@@ -39,7 +39,7 @@ void churn(uint64_t seed) {
   for (void* block : blocks) free(block);
 }
 
-// Sets its key again until the last round, so that it is called in every one.
+// Sets its key again in all rounds except the last, so that the destructor runs in every round.
 void destroy_key(void* argument) {
   key_value* const value = static_cast<key_value*>(argument);
   destructor_calls.fetch_add(1, std::memory_order_relaxed);
@@ -79,7 +79,7 @@ void* live_and_die(void*) {
   return nullptr;
 }
 
-// A thread whose first use of the heap is a destructor.
+// A thread that uses the heap for the first time in a destructor.
 pthread_key_t first_use_key;
 void first_use(void*) { churn(77); }
 void* use_heap_only_at_the_end(void* argument) {
@@ -87,7 +87,7 @@ void* use_heap_only_at_the_end(void* argument) {
   return nullptr;
 }
 
-// Half the keys are made before main and thus before most lazy initialisation.
+// Half of the keys are made before main, when few allocators have made their own.
 [[gnu::constructor]] void make_early_keys() {
   for (size_t i = 0; i < key_count / 2; ++i) pthread_key_create(&keys[i], destroy_key);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Line 15: fork while other threads allocate leaves the child a working heap: it frees the parent's blocks,
+// Line 15: after a fork while other threads allocate, the child has a working heap: it frees the parent's blocks,
 // starts threads and forks again.
 #include <atomic>
 
@@ -41,7 +41,7 @@ void* churn_a_while(void* argument) {
   return nullptr;
 }
 
-// Every block that some thread of the parent had put away.
+// Frees all blocks that the parent's threads have put into `places`.
 void free_inherited() {
   for (auto& place : places) free(place.exchange(nullptr, std::memory_order_acq_rel));
 }
@@ -58,7 +58,7 @@ int be_a_child(int generation) {
   free_inherited();
   use_threads();
   if (generation > 0) {
-    // This fork, too, happens while other threads allocate.
+    // Other threads allocate during this fork as well.
     pthread_t threads[2];
     for (uintptr_t i = 0; i < 2; ++i)
       threads[i] = start_thread(churn_until_stopped, reinterpret_cast<void*>(i + 9));
@@ -77,7 +77,7 @@ int be_a_child(int generation) {
 
 int main() {
   start();
-  // The engine's own thread ends before a fork and starts after it.
+  // tarn's background thread ends before a fork and starts again after it.
   if (!system_probes::children_beside_ending_threads_start_threads())
     skip("%s", system_probes::no_threads_in_children);
   const int forks = static_cast<int>((long_run() ? 5000 : 150) / slowness());
@@ -86,7 +86,7 @@ int main() {
     threads[i] = start_thread(churn_until_stopped, reinterpret_cast<void*>(i));
   for (int i = 0; i < forks; ++i) {
     const int generation = i % 10 == 0 ? 1 : 0;
-    alarm(100 * slowness());  // a hang in the parent's own fork; each child has its own limit
+    alarm(100 * slowness());  // ends a hang in the parent's own fork; each child has its own limit
     expect_good(run_in_child(20, [generation] { return be_a_child(generation); }), "a child of fork");
   }
   stop.store(true);

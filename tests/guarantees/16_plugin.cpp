@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The library that 16_dlopen opens and closes: it uses the heap in constructors, in calls from several
-// threads, in thread-local and static destructors. Thread safety: plugin_work may be called by any thread.
+// The library that 16_dlopen opens and closes. It uses the heap in constructors, in calls from several threads, and in
+// thread_local and static destructors. Thread safety: any thread may call plugin_work.
 #include <map>
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 17: cancellation never acts inside malloc or free. A thread with a cancellation pending makes every
-// kind of call, the first of its life included: a cancellation point inside the allocator would end it there.
-// Then threads are cancelled at random moments.
+// Line 17: no allocation function is a cancellation point. A thread with a pending cancellation makes calls of every
+// kind, the first allocation of its life included; a cancellation point inside the allocator would end the thread
+// there. After that, threads are cancelled at random moments.
 #include <malloc.h>
 
 #include <atomic>
@@ -15,14 +15,15 @@ namespace {
 
 std::atomic<void*> exchange_place[64];
 std::atomic<size_t> calls{0};
-bool owns_trim = false;  // otherwise malloc_trim is libc's, of a heap that nobody uses
+// Whether malloc_trim belongs to the allocator under test and not to libc's unused heap.
+bool owns_trim = false;
 
 void acted_inside(void* where) {
   const char* const call = *static_cast<const char**>(where);
   TARN_CHECK(call == nullptr, "cancellation acts inside %s", call);
 }
 
-// Names the call around it, for the cleanup handler.
+// Makes the call, and names it for the cleanup handler until it has returned.
 template <typename function>
 auto inside(const char* volatile& where, const char* name, function call) {
   where = name;

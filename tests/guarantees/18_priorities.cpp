@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 18: SCHED_FIFO threads of three priorities and a normal one share one processor and the heap without a
-// livelock. A lock that spins, or yields, keeps its preempted owner of lower priority from running: the
-// machine-wide brake on real-time threads would then let the owner go on only after most of a second.
+// Line 18: SCHED_FIFO threads of three priorities and a normal one share one processor and the heap without a livelock.
+// With a lock that spins or yields, a waiting thread keeps the preempted holder of lower priority from running, until
+// real-time throttling stops all real-time threads for the rest of the second.
 #include <errno.h>
 #include <sched.h>
 
@@ -14,14 +14,15 @@ using namespace guarantee;
 namespace {
 
 constexpr size_t place_count = 4096;
-constexpr double longest_allowed = 0.3;  // seconds for a batch of the highest priority; the brake takes 0.95
+// Seconds for a batch at the highest priority; throttling begins after 0.95.
+constexpr double longest_allowed = 0.3;
 constexpr double run_seconds = 4;
 std::atomic<void*> places[place_count];
 std::atomic<bool> stop{false};
 std::atomic<size_t> batches[4];
 double longest[4];
 
-// Frees mostly what other threads allocated, and empties the caches again and again.
+// Frees mostly blocks of other threads, and empties the thread's cache again and again.
 void batch(random_numbers& random) {
   for (int i = 0; i < 400; ++i) {
     const size_t size = i == 0 ? random.below(512 * kib) + 1 : random.below(1200) + 1;
@@ -41,7 +42,7 @@ void* work(void* argument) {
     const double took = wall_seconds() - began;
     if (took > longest[rank]) longest[rank] = took;
     batches[rank].fetch_add(1, std::memory_order_relaxed);
-    // The real-time threads leave time to those below, at moments that do not repeat.
+    // The real-time threads leave time to the lower ones, at irregular moments.
     if (rank > 0) {
       const timespec pause{0, static_cast<long>(100'000 + random.below(700'000))};
       nanosleep(&pause, nullptr);
@@ -76,7 +77,7 @@ int share_one_processor() {
   while (!CPU_ISSET(processor, &allowed)) ++processor;
   CPU_SET(processor, &one);
   if (sched_setaffinity(0, sizeof one, &one) != 0) skip("sched_setaffinity failed");
-  // The real-time ones first: where they are not permitted, nothing is running yet.
+  // Starts the real-time threads first: where they are not permitted, no thread is running yet.
   pthread_t threads[4];
   for (uintptr_t rank = 4; rank-- > 0;) threads[rank] = start_at(rank);
   sleep_ms(static_cast<long>(run_seconds * 1000));

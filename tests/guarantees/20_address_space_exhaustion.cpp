@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 20: with RLIMIT_AS exhausted over and over by 1 and by 4 threads, malloc answers NULL with
-// ENOMEM, most of the space is usable, and is so again after free, for blocks of other sizes too; also where the writable
-// memory is what is limited (RLIMIT_DATA), and by realloc and aligned_alloc. Each setting runs in a child process with 256 MiB
-// above what it had at the start. Invariant: the filled blocks form a list through their own first words, so the test
-// itself takes nothing. Under the hardened build each block counts with what that build keeps of it (kept_bytes.hpp).
+// Guarantee 20: 1 and 4 threads exhaust RLIMIT_AS again and again. malloc then returns NULL with ENOMEM, most of the
+// space is usable, and after free it is usable again, also for blocks of other sizes. The same with a limit of writable
+// memory (RLIMIT_DATA), and for realloc and aligned_alloc. Each setting runs in a child process that may grow by 256
+// MiB.
+// Invariant: the blocks form a list through their own first words, so the test itself allocates nothing. Under the
+// hardened build the bytes that this build adds to each block count as used (kept_bytes.hpp).
 #include <iterator>
 
 #include "inject.hpp"
@@ -25,12 +26,14 @@ struct node {
 };
 
 constexpr size_t no_single_size = 0;
-// One size after another, so that each round must reuse what another size left behind.
+// Each round uses one of these sizes, so it must reuse what the round before has left behind.
 constexpr size_t round_sizes[] = {64, 1000, 24 * kib, no_single_size, 300 * kib, 4 * mib};
-// Not the last one under the hardened build: objects in quarantine lie all over the heap when the round begins, and blocks of
-// 4 MiB are put between them, so no share is promised (docs/design/0015). exhaust_by_long_blocks() has long blocks for it.
+// The hardened build leaves out the last size: its quarantined objects lie all over the heap when a round begins,
+// blocks of 4 MiB must fit between them, and no share is promised (docs/design/0015). exhaust_by_long_blocks() covers
+// long blocks.
 const int cycle = static_cast<int>(std::size(round_sizes)) - (library_is_hardened ? 1 : 0);
-// Longer blocks have mappings of their own, each round's longer than the last one's.
+// Blocks of these sizes have mappings of their own. Each round asks for longer blocks than the one before, then the
+// cycle starts again.
 constexpr size_t long_sizes[] = {20'000'000, 26'666'666, 33'333'333, 40'000'000};
 constexpr size_t long_rounds = 2 * std::size(long_sizes);
 
@@ -103,7 +106,8 @@ int exhaust_by_long_blocks(int resource) {
   return holds;
 }
 
-// All memory is free; each way to a block that is longer than all free pieces must find it.
+// All memory is free, in pieces. malloc, aligned_alloc and realloc must each find room for a block that is longer than
+// every piece.
 int take_one_longer(int resource) {
   limit_growth(resource);
   for (size_t size = 90 * mib; size <= 165 * mib; size += 25 * mib) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 21: a process started under RLIMIT_AS of 1,024, 256 or 64 MiB works with 64, 16 or 4 MiB live in
-// 4 threads: every request succeeds, no byte is lost.
-// The program runs itself again under each limit, so that the limit holds from the loader on.
+// Guarantee 21: a process started under RLIMIT_AS of 1,024, 256 or 64 MiB works with 64, 16 or 4 MiB live in 4 threads:
+// every request succeeds and no block loses a byte.
+// The program executes itself again under each limit, so that the limit also holds for the loader.
 #include "inject.hpp"
 
 namespace {
@@ -28,7 +28,7 @@ void* work(void* argument) {
     const size_t size = size_between_bits(random, 4, largest);
     live -= one.size;
     one.clear("under the limit");
-    // At the limit of what may live the slot stays empty, so that the live set keeps its size.
+    // A block that would exceed the live bytes is not allocated; the slot stays empty.
     if (live + size > self->live_bytes) continue;
     TARN_CHECK(one.fill(size), "malloc(%zu) failed with %.1f MiB live in each thread", size, in_mib(live));
     live += size;

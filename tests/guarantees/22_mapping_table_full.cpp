@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 22, second half: the process's table of mappings (vm.max_map_count) is full or all but full. The
-// workload then meets ENOMEM from mmap, munmap, mprotect and mremap alike; once there is room all works
-// again.
+// Guarantee 22, second half: the process's table of mappings (vm.max_map_count) is full, or nearly full. mmap, munmap,
+// mprotect and mremap then fail with ENOMEM. As soon as there is room, everything works again.
 #include "failure_workload.hpp"
 
 namespace {
@@ -11,7 +10,7 @@ using namespace guarantee;
 constexpr size_t page = 4096;
 constexpr size_t largest_table = 400'000;
 
-// Neighbouring pages of different protection cannot share an entry.
+// Fills the table: neighbouring pages of different protection cannot share an entry.
 class filler {
  public:
   explicit filler(size_t entries) : bytes_((entries + 2) * page) {
@@ -29,7 +28,7 @@ class filler {
     }
   }
   bool full() const { return full_; }
-  // Gives back about `entries` of the table, two per page that again equals its neighbours.
+  // Makes about `entries` of the table free: each page that gets its neighbours' protection again frees two.
   void leave(size_t entries) {
     for (size_t freed = 0; freed + 1 < entries && edge_ > 2 * page; freed += 2) {
       edge_ -= 2 * page;
@@ -45,8 +44,8 @@ class filler {
   bool full_ = false;
 };
 
-// Blocks large enough to be mappings of their own in most allocators: giving back every second one splits
-// what the kernel had merged, and needs entries that a full table does not have.
+// Blocks that most allocators map one by one. Freeing every second one splits mappings that the kernel has merged, and
+// needs entries that a full table does not have.
 class neighbours {
  public:
   explicit neighbours(size_t size) {
@@ -79,7 +78,8 @@ int with_entries_left(size_t limit, size_t entries, figures* out) {
   filler table(2 * limit);
   table.fill();
   if (!table.full()) skip("the table of mappings does not fill up at vm.max_map_count = %zu", limit);
-  // Under qemu-user the table is the emulator's, too, which overflows its stack when it has no memory left.
+  // Under qemu-user the emulator's own mappings fill the table, too, and the emulator overflows its stack when it gets
+  // no memory.
   const size_t own = vma_count();
   if (own + 16 < limit) skip("the full table of %zu mappings has only %zu of this process", limit, own);
   table.leave(entries);

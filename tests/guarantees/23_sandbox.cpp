@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 23: tarn works in a seccomp sandbox that allows only memory and thread calls, write and exit. Any
-// other call ends the program, and its number is told. Three ways in: the allocator in use by several threads
-// before the sandbox closes; never used before, by the program's first thread; never used before, by a new
-// one. Built with --as-needed: without libstdc++, whose start-up allocates, nothing uses malloc before main.
+// Guarantee 23: tarn works in a seccomp sandbox that allows only memory and thread calls, write and exit. Any other
+// call ends the program with a line that names its number. Three cases: several threads have used the allocator before
+// the sandbox closes; the first allocation is made in the sandbox by the first thread; or by a new thread. Linked with
+// --as-needed: without libstdc++, which allocates at start-up, no malloc comes before main.
 #include "failure_workload.hpp"
 #include "sandbox.hpp"
 
@@ -10,7 +10,7 @@ namespace {
 
 using namespace guarantee;
 
-// Thread start and end in glibc take the signal mask, robust lists and rseq along with clone.
+// To start and end threads, glibc needs clone, the signal mask, robust lists and rseq.
 constexpr long allowed[] = {SYS_mmap,  SYS_munmap,       SYS_mremap,          SYS_madvise,     SYS_mprotect,
                             SYS_brk,   SYS_futex,        SYS_sched_yield,     SYS_clone,       SYS_clone3,
                             SYS_rseq,  SYS_gettid,       SYS_set_robust_list, SYS_exit,        SYS_exit_group,
@@ -21,7 +21,7 @@ void* in_first_new_thread(void*) {
   return nullptr;
 }
 
-// A child's heap is its parent's, so each way in needs a process of its own.
+// A forked child inherits a used heap, so each case is a newly executed program.
 int inside(const char* way) {
   const bool used_before = strcmp(way, "used") == 0;
   const bool new_thread = strcmp(way, "thread") == 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 26: after mlockall(MCL_CURRENT | MCL_FUTURE), which backs every later mapping with memory at
-// once, a process with 10 MiB live in 4 threads stays under 512 MiB resident.
+// Guarantee 26: after mlockall(MCL_CURRENT | MCL_FUTURE), which makes the kernel back every later mapping at once, a
+// process with 10 MiB live in 4 threads stays below 512 MiB resident.
 #include <sys/mman.h>
 
 #include "inject.hpp"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 27: one thread allocates 20 million blocks of 64 bytes, another frees them, at most 256 KiB are
-// live: the resident set grows by less than 2 MiB.
-// The two share a ring of 4,096 places, each handed over by release and acquire.
+// Guarantee 27: one thread allocates 20 million blocks of 64 bytes and another frees them; at most 256 KiB are live:
+// the resident set grows by less than 2 MiB.
+// The threads share a ring of 4,096 places. Each place passes from one to the other by a release store and an acquire
+// load.
 #include <sched.h>
 
 #include "inject.hpp"

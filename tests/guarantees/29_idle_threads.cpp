@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 29: 100 threads that each allocated 8 MiB at the same time, freed it and went idle keep at most
-// 1 MiB of memory each.
+// Guarantee 29: 100 threads that have each allocated 8 MiB at the same time, freed it and gone to sleep keep at most 1
+// MiB of memory each.
 #include "idle_threads.hpp"
 
 int main() {

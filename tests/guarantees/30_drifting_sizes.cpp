@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 30, second half: 100 MiB stay live while the sizes of new blocks drift slowly from 512 to 768
-// bytes and random older blocks make room for them: the peak stays within 1.4 times the live bytes. What is
-// hard: spans of sizes gone by stay in use for as long as one of their blocks lives.
+// Guarantee 30, second part: 100 MiB stay live while the sizes of new blocks drift slowly from 512 to 768 bytes and
+// random older blocks are freed for them. The peak stays within 1.4 times the live bytes. The difficulty: spans of
+// earlier sizes stay in use as long as one of their blocks is live.
 #include "inject.hpp"
 
 namespace {
@@ -48,7 +48,7 @@ int main() {
   random_numbers random(30);
   peak_sampler sampler(20);
   for (size_t centre = smallest; centre < largest; centre += centre / 128) {
-    // Each step replaces as much as is live by sizes from 0.75 to 1.25 of its centre.
+    // Each step allocates as many bytes as are live, in sizes from 0.75 to 1.25 of its centre.
     for (size_t replaced = 0; replaced < live_bytes;) {
       const size_t size = centre * 3 / 4 + random.below(centre / 2);
       while (live.bytes + size > live_bytes) live.drop(random.below(live.count));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 30: large blocks that no freed one is long enough for do not pile the freed ones up: with one live block, each a
-// little longer than the last, and with four of random lengths, the peak of the resident set stays at or below 1.5 times
-// the live bytes and 32 MiB. Each pattern runs in a child process.
+// Guarantee 30: where each new large block is longer than the freed ones, freed blocks do not accumulate. With one live
+// block that is replaced by ever longer ones, and with four of random lengths, the resident set peaks at 1.5 times the
+// live bytes plus 32 MiB at most. Each pattern runs in a child process.
 #include "inject.hpp"
 
 namespace {

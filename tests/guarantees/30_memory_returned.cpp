@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 30: a process that frees 1 GiB and then does nothing, not even call the allocator, has at most 25
-// % of its peak resident set within 5 seconds. Three ways: small blocks freed in random order, blocks of 64
-// KiB to 1 MiB, and small blocks of four threads that stay alive, idle.
+// Guarantee 30: a process that frees 1 GiB and then does nothing, not even call the allocator, has at most 25 % of its
+// peak resident set within 5 seconds. Three cases: small blocks freed in random order; blocks of 64 KiB to 1 MiB; small
+// blocks of four threads that stay alive and idle.
 #include "inject.hpp"
 
 namespace {
@@ -21,7 +21,7 @@ struct worker {
   size_t* peak;
 };
 
-// Frees in an order unrelated to the addresses.
+// Frees the blocks in random order.
 void free_shuffled(void** blocks, size_t count, random_numbers& random) {
   for (size_t left = count; left > 0; --left) {
     const size_t chosen = random.below(left);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 32: a program that changes its user by libc's own function, which it has taken from a handle of libc as Python's
-// ctypes does, has no thread of the allocator's with the old user for longer than half of the time of decay.
+// Guarantee 32: a program may change its user by libc's own function, which tarn's gates do not see, for example found
+// by dlsym in a handle of libc as Python's ctypes does. After two periods (half a decay time each) no thread of the
+// allocator has the old user.
 #include <dlfcn.h>
 
 #include "tasks.hpp"
@@ -17,7 +18,7 @@ int change_user_past_gates() {
   auto* const change = reinterpret_cast<int (*)(uid_t, uid_t, uid_t)>(dlsym(libc, "setresuid"));
   free_megabytes_and_expect_thread();
   if (change == nullptr || change(nobody, nobody, nobody) != 0) return not_checkable;
-  sleep_ms(1000);  // two periods; the thread has work for more
+  sleep_ms(1000);  // two periods; the background thread has work for more
   expect_one_set_of_rights("setresuid from a handle of libc");
   free_megabytes();
   expect_one_set_of_rights("setresuid from a handle of libc");

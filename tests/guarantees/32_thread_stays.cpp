@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 32: what a vfork child gives up before it executes another program is the child's alone, and a moment in which
-// the system refuses a thread passes: in both cases the program's freed memory goes back to the system while the program
-// sleeps.
+// Guarantee 32: the background thread is still there after a vfork child has given up rights, which are the child's
+// alone, and it starts later if the system has refused it once. In both cases the memory that the program frees goes
+// back while the program sleeps.
 #include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -61,7 +61,7 @@ int after_vfork(const char* what) {
   return holds;
 }
 
-// The program is process 1 of a namespace, and its child, which shares its memory, process 1 of another one.
+// This process is process 1 of a namespace, and its child, which shares its memory, is process 1 of another one.
 int after_vfork_of_first() {
   if (unshare(CLONE_NEWPID) != 0) return not_checkable;
   const child_result result = run_in_child(30, [] {
@@ -77,7 +77,7 @@ int after_vfork_of_first() {
   return result.exited ? result.code : broken;
 }
 
-// Root is not refused.
+// RLIMIT_NPROC does not hold for root, so root changes its user first.
 int after_refusal() {
   constexpr unsigned nobody = 65534;
   if (getuid() == 0 && (setgroups(0, nullptr) != 0 || setgid(nobody) != 0 || setuid(nobody) != 0))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 33: a program that is executed under a filter that somebody else has installed, as launchers, judges of
-// programs and service managers do, ends by it only where it ends under libc's malloc, too. Each filter ends the process at one
-// system call. The program has one thread, frees memory, rests and frees memory again. With a filter that allows everything, a
-// program that has made threads of its own has its memory returned while it sleeps.
+// Guarantee 33: a program that is executed under a seccomp filter of its launcher (a service manager, an online judge)
+// is killed by it only where it would be killed under libc's malloc, too. Each filter kills the process at one system
+// call. The program has one thread, frees memory, sleeps and frees memory again. Under a filter that allows everything,
+// the memory of a program that has started threads goes back while it sleeps.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ struct system_call_name {
   const char* name;
 };
 
-// None of them is made by a process of one thread with libc's malloc.
+// A process of one thread makes none of these calls under libc's malloc.
 constexpr system_call_name forbidden[] = {
     {SYS_clone, "clone"},
     {SYS_getpid, "getpid"},
@@ -39,7 +39,7 @@ constexpr system_call_name forbidden[] = {
     {SYS_sched_getscheduler, "sched_getscheduler"},
 };
 
-// Ends the process at the call `number`; -1: at none.
+// Installs a filter that kills the process at the call `number`; -1: at none.
 void install_filter(long number) {
   sock_filter program[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(number), 0, 1),

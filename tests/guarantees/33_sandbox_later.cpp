@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 33: a sandbox that allows only what libc's malloc needs may be closed at any time, also after the program has
-// freed memory and rested. The filter ends the process at any other call. Closed by prctl and by the number of seccomp.
+// Guarantee 33: a program may at any time enter a sandbox that allows only what libc's malloc needs, also after it has
+// freed memory and slept. The filter ends the process at any other call. It is installed by prctl and by the system
+// call seccomp.
 #include <linux/futex.h>
 
 #include "sandbox.hpp"
@@ -13,14 +14,14 @@ using namespace guarantee;
 constexpr long allowed[] = {SYS_mmap,  SYS_munmap, SYS_mremap, SYS_mprotect,   SYS_madvise,     SYS_brk,
                             SYS_futex, SYS_write,  SYS_exit,   SYS_exit_group, SYS_rt_sigreturn};
 
-// Sleeps with an allowed call.
+// Sleeps by a call that the sandbox allows.
 void rest(long milliseconds) {
   unsigned word = 0;
   const timespec limit{milliseconds / 1000, milliseconds % 1000 * 1000000};
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &limit);
 }
 
-// Small blocks and large ones, grown, shrunk and freed.
+// Allocates, grows and frees small and large blocks.
 void use_memory() {
   constexpr size_t count = 400;
   void* blocks[count] = {};
@@ -40,7 +41,7 @@ void use_memory() {
 int inside(const char* way) {
   use_memory();
   free_megabytes();
-  rest(500);  // with the periods of decay that main() sets: long enough for a thread to come and go
+  rest(500);  // with the decay time that main() sets, long enough for the background thread to start and end
   if (strcmp(way, "busy") == 0) free_megabytes_and_expect_thread();
   close_sandbox(allowed, strcmp(way, "number") == 0 ? sandbox_call::seccomp_call : sandbox_call::prctl_call);
   for (int round = 0; round < 5; ++round) {

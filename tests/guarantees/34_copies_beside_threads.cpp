@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 34: copies of the process that run no fork handlers (_Fork, clone, the system call) have a whole heap, although
-// other threads were allocating at that moment.
+// Line 34: children made without fork handlers (_Fork, clone, the system call) while other threads allocate have an
+// intact heap.
 #include <sched.h>
 #include <sys/syscall.h>
 

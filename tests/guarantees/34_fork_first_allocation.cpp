@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 34: a fork while another thread makes the first allocation of the process leaves the child a heap that it can use.
-// The first allocation makes a pthread key. This program defines pthread_key_create, so that it takes long.
+// Line 34: after a fork while another thread makes the first allocation of the process, the child can use the heap. The
+// first allocation makes a pthread key; this program defines a slow pthread_key_create and forks during that call.
 #include <atomic>
 
 #include "check.hpp"

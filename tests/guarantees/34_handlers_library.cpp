@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A library that registers fork handlers in its constructor, which runs before that of a preloaded library unless that
-// library asks to be first. The handlers do what the program has set in *fork_handlers().
+// one is linked with -z initfirst. The handlers do what the program has set in *fork_handlers().
 #include "34_handlers_library.hpp"
 
 #include <pthread.h>

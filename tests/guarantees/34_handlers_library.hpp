@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What 34_fork_handlers and the libraries that it uses have in common. Written by the program's main thread, outside fork.
+// The interface between 34_fork_handlers and the libraries that it uses. Only the program's main thread writes it,
+// outside fork.
 #pragma once
 
 struct handlers {
@@ -8,5 +9,5 @@ struct handlers {
   void (*child)();
 };
 
-// What the library's fork handlers do. Null: nothing.
+// What the library's fork handlers do; a null member does nothing.
 extern "C" [[gnu::visibility("default")]] handlers* fork_handlers();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 34: idle memory goes back in children, too, however they were made: by fork, by _Fork and by clone, which run no
-// fork handlers, in their children, and what a vfork child frees in its parent. The parent's background thread is awake
-// at that moment.
+// Line 34: idle memory goes back in children of fork, _Fork and clone (the last two run no fork handlers) and in their
+// children, and memory that a vfork child frees goes back in its parent. The parent's background thread is running when
+// the child is made.
 #include <sched.h>
 #include <sys/syscall.h>
 
@@ -30,9 +30,9 @@ void give() {
   for (void* block : blocks) free(block);
 }
 
-size_t at_start;  // what the program had resident before it took memory
+size_t at_start;  // the resident set before the program has allocated memory
 
-// Waits until the memory is gone, at most 5 s. Returns how much is left.
+// Waits at most 5 s until the memory has gone back. Returns how much is left.
 size_t left_over() {
   for (int i = 0; i < 50 && growth(at_start, rss_bytes()) > bytes / 8; ++i) sleep_ms(100);
   return growth(at_start, rss_bytes());
@@ -56,7 +56,7 @@ int be_a_child(const way& made_by, int generation) {
   TARN_CHECK(left <= bytes / 8, "%.0f of %.0f MiB stay in a child of %s, generation %d", in_mib(left),
              in_mib(bytes), made_by.name, generation);
   if (generation == 2) return holds;
-  // Something to do for the background thread while the next child is made.
+  // Gives the background thread work while the next child is made.
   take();
   give();
   sleep_ms(5);
@@ -72,7 +72,7 @@ int be_a_child(const way& made_by, int generation) {
   return holds;
 }
 
-// The child shares its parent's memory.
+// A child of vfork shares its parent's memory.
 void free_in_vfork_child() {
   take();
   const pid_t child = vfork();
@@ -84,7 +84,7 @@ void free_in_vfork_child() {
   const size_t left = left_over();
   TARN_CHECK(left <= bytes / 8, "%.0f of %.0f MiB that a child of vfork has freed stay", in_mib(left),
              in_mib(bytes));
-  // And what the parent frees later.
+  // What the parent frees later goes back as well.
   take();
   give();
   const size_t later = left_over();
@@ -99,7 +99,7 @@ int main() {
   at_start = rss_bytes();
   const bool wiped = system_probes::children_find_wiped_memory();
   for (const way& each : ways) {
-    // Without a fork handler a child knows by MADV_WIPEONFORK alone that it is one.
+    // Without a fork handler, only memory with MADV_WIPEONFORK shows a child that it is one.
     if (&each != ways && !wiped) skip("%s; fork was checked", system_probes::no_wiping);
     const child_result result = run_in_child(60, [&each] { return be_a_child(each, 0); });
     expect_good(result, each.name);

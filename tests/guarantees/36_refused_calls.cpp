@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 36: a sandbox may refuse any memory call with EPERM, from any moment on, or once. For mmap, mremap, munmap and
-// madvise in turn, the n-th such call of a workload is refused, and then the n-th and all after it, for every n until a
-// run is through: requests may fail, no block loses a byte.
+// Guarantee 36: a sandbox may refuse any memory call with EPERM, once or from any moment on. For each of mmap, mremap,
+// munmap and madvise the n-th call of a workload is refused, and in other runs the n-th and all after it, for every n
+// (in a quick run every seventh) up to the number of calls. Requests may fail, but no block loses a byte.
 #include "failure_workload.hpp"
 #include "kernel_emulator.hpp"
 
@@ -20,7 +20,7 @@ long refuse(const kernel::call& c) {
   return seen == first_refused || (all_after && seen > first_refused) ? -EPERM : kernel::pass(c);
 }
 
-// Blocks that grow until they have mappings of their own, then move.
+// Grows blocks until they have mappings of their own and move.
 void grow_blocks() {
   slot blocks[3] = {};
   for (size_t size = 700 * kib; size < 12 * mib; size += size / 2) {
@@ -40,7 +40,7 @@ void grow_blocks() {
   for (slot& one : blocks) one.clear("at the end");
 }
 
-// Returns in `calls` how many calls of this kind the workload makes.
+// Stores in `calls` how many calls of this kind the workload makes.
 int run_refusing(size_t* calls) {
   kernel::emulate(refuse);
   failure_workload(9, refusals::accepted).run(1);

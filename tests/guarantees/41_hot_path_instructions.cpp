@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 41: malloc(64) and free of its block, where the thread's magazine serves both, take as many instructions as
-// recorded here for the compiler at hand. Counted by single steps of a traced child, so exactly; no other tool is
-// needed. A change that lowers a number records the new one; one that raises it is to be thought about again.
+// Guarantee 41: malloc(64) and the free of its block, where the thread's magazine serves both, take as many
+// instructions as recorded here for this compiler. Counted exactly, by single-stepping a traced child; no other tool is
+// needed. A change that lowers a number records the new one; a change that raises it needs a reason.
 #include <sys/ptrace.h>
 #include <sys/user.h>
 
@@ -32,10 +32,10 @@ constexpr int gcc_major = __GNUC__;
 
 #if defined(__x86_64__)
 
-// The traced child stops at each of these.
+// The traced child stops at each breakpoint.
 inline void breakpoint() { asm volatile("int3" ::: "memory"); }
 
-// return nullptr is an xor and a ret; an empty body is a ret.
+// The instructions of the empty functions: an xor and a ret; a ret.
 constexpr long no_malloc_steps = 2;
 constexpr long no_free_steps = 1;
 [[gnu::noinline]] void* no_malloc(size_t) { return nullptr; }
@@ -44,7 +44,7 @@ void* (*volatile allocate)(size_t) = nullptr;
 void (*volatile release)(void*) = nullptr;
 void* volatile block = nullptr;
 
-// Four sections between two stops each: an empty function and malloc, an empty function and free. The calls before
+// Four sections, each between two breakpoints: an empty function, malloc, an empty function, free. The calls before
 // them fill the magazine.
 int traced() {
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return not_checkable;
@@ -69,14 +69,14 @@ int traced() {
   return holds;
 }
 
-// Runs the child to its next breakpoint; false when it has ended.
+// Lets the child run to its next breakpoint. Returns false if it has ended.
 bool run_to_breakpoint(pid_t child) {
   int status = 0;
   if (ptrace(PTRACE_CONT, child, nullptr, nullptr) != 0 || waitpid(child, &status, 0) != child) return false;
   return WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
 }
 
-// The instruction that the child executes next.
+// The first byte of the instruction that the child executes next.
 unsigned char next_byte(pid_t child) {
   user_regs_struct registers{};
   ptrace(PTRACE_GETREGS, child, nullptr, &registers);
@@ -84,7 +84,7 @@ unsigned char next_byte(pid_t child) {
       ptrace(PTRACE_PEEKTEXT, child, reinterpret_cast<void*>(registers.rip), nullptr) & 0xff);
 }
 
-// From one breakpoint to the next one, by single steps.
+// Single-steps the child from one breakpoint to the next. Returns the number of steps, -1 on an error.
 long steps_in_section(pid_t child) {
   constexpr unsigned char int3 = 0xcc;
   constexpr long most = 100'000;
@@ -117,7 +117,7 @@ counts count_steps() {
   for (const long section : steps) {
     if (section <= 0) skip("a process cannot be traced step by step here");
   }
-  // What prepares a call and stores its result is the same for the empty functions.
+  // The instructions around the call are the same for the empty function, so the difference leaves them out.
   return {steps[1] - steps[0] + no_malloc_steps, steps[3] - steps[2] + no_free_steps};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 43: errno after a failed call is what the GNU C library sets: ENOMEM when there is no memory, by every entry
-// point, posix_memalign included, which also returns it (programs print errno); a bad alignment leaves errno alone in
-// posix_memalign. Holds under the C library's own malloc as well.
+// Guarantee 43: a failed call sets errno as the GNU C library does: ENOMEM by all functions, also by posix_memalign,
+// which returns it as well (programs print errno). A bad alignment does not change errno in posix_memalign. The test
+// also passes under the C library's own malloc.
 #include <errno.h>
 #include <malloc.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 44: as 29, for blocks of every size from 16 bytes to 256 KiB: 100 threads that each allocated 8 MiB at the same
-// time, freed it and sleep keep at most 0.5 MiB of memory each, what lies in their loaded magazines included.
+// Guarantee 44: like 29, for blocks of every size from 16 bytes to 256 KiB: 100 threads that have each allocated 8 MiB
+// at the same time, freed it and gone to sleep keep at most 0.5 MiB of memory each, including the objects in their
+// loaded magazines.
 #include "idle_threads.hpp"
 
 int main() {

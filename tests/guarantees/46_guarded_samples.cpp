@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 46: at default options, a program that misuses every block of a size ends within 100,000 allocations of that
-// size with a report that names the misuse: in each of 10 processes, for overflows and underflows of 1 to 4,096 bytes and
-// uses after free, of sizes up to the largest that is sampled. A program without misuse goes on.
+// Guarantee 46: with default options, a program that misuses every block of a size is ended within 100,000 allocations
+// of that size, with a report that names the misuse. Checked in 10 processes each, for overflows and underflows at
+// distances of 1 to 4,096 bytes and uses after free, with sizes up to the largest that is sampled. A program without
+// misuse is not ended.
 //
-// A misuse is a write that lasts until the block is freed, or a read. A read is found where it leaves the pages of the block:
-// from 16 bytes behind it on. Not found are reads of up to 15 bytes behind it, where alignment leaves them, and reads before
-// the block in its first page; only each fourth block of a class begins at a guard.
+// A misuse is a write whose effect lasts until the block is freed, or a read. A read is found if it leaves the pages of
+// the block, that is, from 16 bytes after its end. Not found are reads of the up to 15 bytes after it that alignment
+// leaves, and reads before the block in its first page: only every fourth block of a class begins at a guard.
 #include "../system_probes.hpp"
 #include "check.hpp"
 
@@ -22,7 +23,7 @@ enum class access { write, read };
 struct planted {
   const char* name;
   misuse what;
-  size_t distance;  // late_use_after_free: how many blocks have been freed since
+  size_t distance;  // overflow, underflow: which byte after or before the block; late use: blocks freed since
   access how = access::write;
 };
 
@@ -47,14 +48,14 @@ constexpr planted all[] = {
 };
 constexpr size_t sizes[] = {8, 24, 64, 100, 1000, 4096, 10000, 16384};
 
-// Where the program reads and writes, of a block that it has just allocated or freed.
+// The address that the program reads or writes, in or near a block that it has just allocated or freed.
 volatile char* place_of(const planted& plan, char* block, size_t size) {
   if (plan.what == misuse::overflow) return block + size - 1 + plan.distance;
   if (plan.what == misuse::underflow) return block - plan.distance;
   return plan.what == misuse::use_after_free ? block + size / 2 : block + size - 1;
 }
 
-// What is written is later replaced by what was there before, so that blocks that are not guarded come to no harm.
+// Restores what it has overwritten, so that misuse of a block without guards does no harm.
 int misuse_every_block(const planted& plan, size_t size) {
   constexpr int late = 1000;
   static char* freed[late];
@@ -111,7 +112,7 @@ void expect_report(const planted& plan, size_t size) {
 int main() {
   start();
   if (!system_probes::faults_can_be_sent_again()) skip("%s", system_probes::no_sending);
-  // The heap's first pages: what lies before them faults by itself.
+  // Fills the first pages of the heap: a write before the heap faults even without a guard.
   for (int i = 0; i < 8; ++i) static_cast<void>(malloc(2000));
   int cases = 0;
   for (const size_t size : sizes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A library with one function, allocate_in_frame(allocate, bytes), which returns allocate(bytes) and has a frame of
-// FRAME_BYTES bytes for that. Libraries that are built with different FRAME_BYTES differ in this number and in their
-// unwind tables alone: their functions lie at the same offsets. The code of the function may be copied.
+// A library with one function, allocate_in_frame(allocate, bytes), which returns allocate(bytes) and has a stack frame
+// of FRAME_BYTES bytes. Libraries built with different FRAME_BYTES differ only in this number and in their unwind
+// tables: their functions have the same offset. The code of the function may be copied elsewhere.
 // Thread safety: any thread.
 #define TEXT(number) TEXT_OF(number)
 #define TEXT_OF(number) #number

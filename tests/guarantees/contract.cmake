@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Lines 1-9 of docs/guarantees.md: the contract of every entry point.
+# Lines 1-9 of docs/guarantees.md: the contract of all allocation functions.
 tarn_guarantee(01_ownership)
 tarn_guarantee(02_alignment)
 tarn_guarantee(03_alignment_errors)

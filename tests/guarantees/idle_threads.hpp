@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// idle_threads: how much memory threads keep that allocated, freed and went to sleep. For the guarantees on idle threads
-// (lines 29 and 44). Idle means idle: nobody calls the allocator while the test waits, at most 5 seconds.
-// Owner: each program includes it once. Thread safety: keeps_little_when_idle() is called by main.
+// idle_threads: how much memory threads keep after they have allocated, freed everything and gone to sleep, for the
+// guarantees on idle threads (29 and 44). While the test waits, at most 5 seconds, no thread calls the allocator.
+// Owner: each program includes this header once. Thread safety: main calls keeps_little_when_idle().
 #pragma once
 
 #include "inject.hpp"
@@ -9,7 +9,7 @@
 namespace guarantee {
 
 struct idle_scene {
-  int least_bits, most_bits;  // sizes are from 2^least_bits to 2^most_bits bytes
+  int least_bits, most_bits;  // sizes are log-uniform over [2^least_bits, 2^most_bits) bytes
   size_t bound;               // bytes that each idle thread may keep
   uint64_t seed;
 };
@@ -68,7 +68,7 @@ inline void* watch_idle(void* result) {
   return nullptr;
 }
 
-// Fails the test when a thread keeps more than the bound.
+// Fails the test if the threads keep more than `chosen.bound` bytes each on average, stacks included.
 inline void keeps_little_when_idle(const idle_scene& chosen) {
   need_own_memory_figures();
   if (proc_bytes("/proc/meminfo", "MemAvailable:") < 2 * gib) skip("less than 2 GiB of memory available");

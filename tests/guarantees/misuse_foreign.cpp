@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Misuse, fast build: free, realloc or delete of a pointer that never came from the heap does no harm: stack,
-// static data, code, mapped memory of the program, unmapped and non-canonical addresses, small integers,
-// memory between the allocator's blocks.
+// Misuse, fast build: free, realloc or delete of a pointer that is not from the heap does no harm: to the stack, static
+// data, code, memory that the program has mapped, unmapped and non-canonical addresses, small integers, memory between
+// the allocator's blocks.
 #include <new>
 
 #include "misuse.hpp"

@@ -32,7 +32,8 @@ constexpr way ways[] = {
     {"sized delete", [](void* pointer, size_t size) { ::operator delete(misused(pointer), size); }},
 };
 
-// The offsets that matter: barely inside, misaligned, a class step, the middle, page borders, the end.
+// The offsets to try: just inside, misaligned, 16 bytes, the middle, the end, page borders. 0: none of this kind for
+// this size.
 size_t offset_of(size_t kind, size_t size) {
   const size_t page = 4096;
   switch (kind) {

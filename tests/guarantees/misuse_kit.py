@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the misuse programs of this folder under several allocators and prints one table of what happened.
+"""Runs the misuse programs of this folder under several allocators and prints a table of the outcomes.
 
 `cmake --build build/release --target misuse_kit` builds what is needed and runs this script for both builds of tarn,
 libc's malloc, and jemalloc and mimalloc where they are installed.
 
 A case is one wrong use of the heap in a process of its own. It ends in one of these ways:
-  detected   the process ends by SIGABRT, with a message of the allocator, or by a fault at the wrong write itself
+  detected   the process ends by SIGABRT, as allocators do with a message, or by a fault of the wrong write itself
   no effect  the process goes on, and no block of another owner, no result of malloc and no foreign memory is wrong
-  harm       the process goes on, and one of those is wrong; or it hangs
-  crash      the process ends by another signal inside the allocator, which has used what the program had overwritten
+  harm       the process goes on, and one of these is wrong; or it hangs
+  crash      the process ends by another signal, inside the allocator, which has used overwritten data
 
---bound: exit status 1 if `fast` has not fewer cases of harm and crash together than `glibc`, or `hardened` has any.
+--bound: exit status 1 unless `fast` has fewer cases of harm and crash together than `glibc`, and `hardened` has none.
 """
 import argparse
 import concurrent.futures
@@ -22,7 +22,7 @@ import subprocess
 import sys
 
 PROGRAMS = {
-    "misuse_overrun": None,  # tells overflow, underflow and use after free apart
+    "misuse_overrun": None,  # prints one line each for overflow, underflow and use after free
     "misuse_double_free": "double free",
     "misuse_interior": "free of a pointer into a block",
     "misuse_foreign": "free of a foreign pointer",
@@ -45,7 +45,7 @@ def counts_of(match):
 
 
 def run(folder, program, library):
-    """{kind: counts} of one program under one allocator."""
+    """Runs one program under one allocator; returns {kind: counts}."""
     environment = dict(os.environ, TARN_GUARDED="off")
     environment.pop("TARN_LIB", None)
     environment.pop("LD_PRELOAD", None)

@@ -19,9 +19,9 @@ class Test:
 
 
 def read(build, labels, wanted, unwanted):
-    """The built tests that have one of `labels`, whose name contains `wanted` and not `unwanted` (regular expressions).
+    """The built tests that have one of `labels` and a name that matches `wanted` and not `unwanted` (regular expressions).
 
-    Those that took the least time when ctest ran them last come first, then those that it has not run."""
+    In the order of the time that they took when ctest ran them last; tests that it has not run come last."""
     listing = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, stdout=subprocess.PIPE)
     root = str(pathlib.Path(build).resolve())
     tests = []
@@ -35,8 +35,9 @@ def read(build, labels, wanted, unwanted):
         command = entry["command"]
         environment = [e for e in properties.get("ENVIRONMENT", []) if e]
         emulated = [int(e.split("=")[1]) for e in environment if e.startswith("GUARANTEE_SLOWNESS=")]
-        timeout = properties.get("TIMEOUT", 60) / (emulated[0] if emulated else 1)  # the guest has a slowness of its own
-        if "qemu-" in command[0]:  # a cross build's emulator and its options; the guest needs none
+        # Without the slowness of a cross build's emulator; run.py applies that of the guest.
+        timeout = properties.get("TIMEOUT", 60) / (emulated[0] if emulated else 1)
+        if "qemu-" in command[0]:  # a cross build's commands begin with an emulator; the guest needs none
             command = command[next(i for i, word in enumerate(command) if word.startswith(root)):]
         tests.append(Test(name, command, environment, timeout, properties.get("SKIP_RETURN_CODE"),
                           properties.get("WORKING_DIRECTORY", build)))
@@ -45,7 +46,7 @@ def read(build, labels, wanted, unwanted):
 
 
 def costs(build):
-    """The seconds that each test took when ctest ran it here last."""
+    """{test name: seconds that the test took when ctest last ran it in this build folder}."""
     file = pathlib.Path(build) / "Testing/Temporary/CTestCostData.txt"
     lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
     return {words[0]: float(words[2]) for words in lines if len(words) == 3}

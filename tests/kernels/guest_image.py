@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The initial file system of a guest: busybox, the kernel's modules, and the two scripts of the guest.
 
-The guest mounts the host's root folder read-only by 9p, lays a file system in memory over it, and changes into it. So every
-test program lies at the same path as on the host and finds the same libraries. A guest of another architecture gets the
-cross compiler's C library at the places where its programs look for it.
+The guest mounts the host's root folder read-only (by 9p, or hostfs under User Mode Linux), overlays it with a file
+system in memory, and makes that its root. So every test program has the same path as on the host and finds the same
+libraries. In a guest of another architecture the cross compiler's C library is where its programs look for it.
 """
 import shlex
 import stat
@@ -44,7 +44,7 @@ MOUNT_HOST = {
 }
 CGROUP = "/busybox mount -t cgroup2 cgroup /root/sys/fs/cgroup"
 
-# Where programs for another architecture look for their loader, their libraries and their shell.
+# Makes the loader, libraries and shell of another architecture available where its programs look for them.
 FOREIGN = """/busybox mkdir -p /root/usr/lib/{triple}
 /busybox mount --bind /root{libraries} /root/usr/lib/{triple}
 /busybox ln -sfn {libraries}/{loader} /root/usr/lib/{loader}
@@ -54,7 +54,8 @@ for tool in sh true false cat sleep; do
 done
 """
 
-# run NAME LIMIT USER FOLDER COMMAND: one test. Its output appears only if it fails or is skipped, and at most its last lines.
+# run NAME LIMIT USER FOLDER COMMAND runs one test. Its output, the last 40 lines, appears if it fails, is skipped, or
+# the guest is verbose.
 TESTS = """b=/run/guest/busybox
 run() {
   echo "@@ begin $1"
@@ -73,7 +74,7 @@ run() {
 
 
 def tests_script(tests, user, scale, verbose):
-    """What the guest does: all tests in order, their limits of time multiplied by `scale`."""
+    """The script that the guest runs: all tests in order, with their time limits multiplied by `scale`."""
     lines = [f"verbose={'yes' if verbose else 'no'}", TESTS]
     for test in tests:
         environment = [*test.environment, f"GUARANTEE_SLOWNESS={max(1, round(scale))}"]
@@ -86,7 +87,7 @@ def tests_script(tests, user, scale, verbose):
 
 
 def initrd(modules, busybox, script, host="qemu", foreign=None):
-    """The bytes of an initial file system; `host` is a key of MOUNT_HOST, `foreign` names libraries, triple and loader of another architecture."""
+    """The bytes of an initial file system. `host`: a key of MOUNT_HOST; `foreign`: the values for FOREIGN, or None."""
     init = INIT.format(modules=" ".join(name for name, _ in modules), cgroup=CGROUP, mount_host=MOUNT_HOST[host],
                        foreign=FOREIGN.format(**foreign) if foreign else "")
     archive = _Archive()
@@ -100,7 +101,7 @@ def initrd(modules, busybox, script, host="qemu", foreign=None):
 
 
 class _Archive:
-    """Writes the "newc" form of cpio, which the kernel unpacks."""
+    """Writes a cpio archive of the format "newc", which the kernel unpacks."""
 
     def __init__(self):
         self.bytes = bytearray()

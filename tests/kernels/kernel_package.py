@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Debian's kernels and busybox for a guest: finds the newest package of a version, downloads it by apt and unpacks it.
 
-Everything lies in one folder of the build tree and is kept there, so that a second run needs no network. apt gets its own
-lists there, for the guest's architecture, and needs neither root nor a change of the system's configuration.
+All files are kept in one folder, so that a second run needs no network. apt has its own package lists there, for the
+guest's architecture; it needs neither root nor a change of the system's configuration.
 """
 import lzma
 import os
@@ -10,10 +10,10 @@ import pathlib
 import re
 import subprocess
 
-# What a guest needs to reach the host's files; a kernel may have some of these built in.
+# The modules that a guest needs to reach the host's files; a kernel may have some of them built in.
 MODULES = ["virtio_pci", "virtio_mmio", "9pnet_virtio", "9p", "overlay"]
 
-# Kernels that the system's own sources no longer have, and the release of Debian that has them.
+# The releases of Debian that have kernels which the system's own package sources no longer have.
 OLDER_RELEASES = {"5.10": "bullseye"}
 SOURCES = """deb [signed-by={key}] http://deb.debian.org/debian-security {release}-security main
 deb [signed-by={key}] http://deb.debian.org/debian {release} main
@@ -31,21 +31,21 @@ class Packages:
     """Debian's packages of one architecture (Debian's name for it: amd64, arm64)."""
 
     def __init__(self, folder, architecture, release=""):
-        """`release`: of Debian, such as bullseye; none: what the system's own sources have."""
+        """`release`: a release of Debian, such as bullseye; empty: the system's own package sources."""
         self.folder = pathlib.Path(folder).resolve() / architecture / release
         self.architecture = architecture
         self.release = release
-        self.known = []  # what apt calls its packages, asked for once
+        self.known = []  # the names of all packages, which apt is asked for once
 
     def kernel(self, version):
-        """The unpacked folder of the newest kernel package of `version` ("6.1", "6.12"), fetched if it is not there."""
+        """The folder of the newest kernel package of `version` ("6.1", "6.12"); fetches and unpacks it if missing."""
         if not self.release and version in OLDER_RELEASES:
             return Packages(self.folder.parent, self.architecture, OLDER_RELEASES[version]).kernel(version)
         pattern = re.compile(rf"linux-image-{re.escape(version)}\.[0-9.+~a-z-]*-{self.architecture}$")
         return self._unpacked(pattern, lambda name: "cloud" not in name and "-rt-" not in name)
 
     def user_mode_kernel(self):
-        """The unpacked folder of the kernel that is an ordinary program (User Mode Linux, one processor)."""
+        """The folder of User Mode Linux, a kernel that is an ordinary program, with one processor."""
         return self._unpacked(re.compile(r"user-mode-linux$"), lambda name: True)
 
     def busybox(self):
@@ -100,7 +100,7 @@ class Packages:
 
 
     def _sources(self, state):
-        """The lines of apt's configuration that name the sources."""
+        """The lines of apt's configuration that name the package sources."""
         if not self.release:
             return ""
         (state / "sources.list").write_text(SOURCES.format(key=KEY, release=self.release))
@@ -108,22 +108,22 @@ class Packages:
 
 
 def version_key(path):
-    """Orders 6.12.9 before 6.12.10."""
+    """A sort key that orders 6.12.9 before 6.12.10."""
     return [int(number) for number in re.findall(r"\d+", path.name)]
 
 
 def image(kernel):
-    """The bootable file of an unpacked kernel package."""
+    """The bootable file in the folder of a kernel package."""
     return next(path for pattern in ("boot/vmlinu[xz]-*", "usr/bin/linux.uml") for path in kernel.glob(pattern))
 
 
 def release(kernel):
-    """What uname -r says in the guest."""
+    """What uname -r prints in the guest."""
     return next(path.name for folder in MODULE_FOLDERS for path in kernel.glob(folder + "/*/"))
 
 
 def modules(kernel):
-    """(name, bytes) of the modules in MODULES and of those they depend on, in the order in which they can be loaded."""
+    """(name, bytes) of the modules in MODULES and of their dependencies, in the order in which they can be loaded."""
     files = {}
     for folder in MODULE_FOLDERS:
         for path in (kernel / folder).rglob("*.ko*"):

@@ -13,7 +13,8 @@ import sys
 ALLOCATION = """
     malloc free calloc realloc reallocarray cfree free_sized free_aligned_sized posix_memalign aligned_alloc
     memalign valloc pvalloc malloc_usable_size malloc_trim mallinfo2 malloc_stats malloc_info mallopt""".split()
-# new, new[]: plain, nothrow, aligned, both. delete, delete[]: plain, nothrow, sized, aligned, and together.
+# new, new[]: plain, nothrow, aligned, aligned and nothrow. delete, delete[]: plain, nothrow, sized, aligned, and the
+# standard's combinations.
 OPERATORS = [
     f"_Z{operator}{arguments}"
     for operators, forms in (
@@ -21,12 +22,12 @@ OPERATORS = [
         (("dlPv", "daPv"), ("", "RKSt9nothrow_t", "m", "St11align_val_t", "mSt11align_val_t",
                             "St11align_val_tRKSt9nothrow_t")))
     for operator in operators for arguments in forms]
-# src/gates: calls that change the rights of a thread, which the engine's background thread must not outlive.
+# src/gates: the calls that change a thread's rights. The engine's background thread must end before they take effect.
 GATES = """
     setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups setfsuid setfsgid capset prctl unshare
     setns close_range clone _Fork syscall""".split()
-# What the engine takes from libc. The background thread has no thread-local data of libc's, and a library of the program
-# may replace any of these: that thread may reach only the names of the first line.
+# The functions that the engine may import from libc. The background thread has none of libc's thread-local data, and a
+# library of the program may replace any of these functions, so that thread may call only those of the first line.
 IMPORTS = """
     memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp getauxval sched_yield
     __errno_location __environ environ __progname_full program_invocation_name secure_getenv fprintf
@@ -44,7 +45,7 @@ def readelf(option, library):
 
 
 def symbols_of(library):
-    """(exported names, names it needs that are not weak)."""
+    """(names that the library exports, names that it imports and that are not weak)."""
     exported, needed = set(), set()
     for line in readelf("--dyn-syms", library).splitlines():
         fields = line.split()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Uses every public template of include/tarn once: explicit instantiations compile each member that does not depend on
-// arguments of its own, and main() calls the others. tools/check_headers.sh compiles it with each compiler and mode and
-// fails when a template of include/tarn is not named here; tests/package runs it. Ends with status 0, or aborts.
+// Uses every public template of include/tarn once. Explicit instantiations compile all members that are not templates
+// themselves; main() calls the others. tools/check_headers.sh compiles this file with each compiler and mode and fails
+// if it does not name a template of include/tarn; tests/package runs it. Ends with status 0, or aborts.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -113,7 +113,7 @@ void use_pools() {
 void use_pooled() {
   delete new named("new");
   delete new (std::nothrow) named("nothrow");
-  delete new derived;  // of another size: from operator new
+  delete new derived;  // of another size than `named`, so it comes from operator new
   std::map<int, point, std::less<>, tarn::pooled_allocator<std::pair<const int, point>>> places;
   places[1] = point{1, 2};
   std::list<named, tarn::pooled_allocator<named>> names;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A process forks while its threads take and give back buffers and the background thread gets some ready: each child has a
-// whole pool: gives back what the parent had, takes its own, trims, forks again.
+// A process forks while its threads take and give back buffers and the background thread prefaults some. The pool works
+// in each child, which gives back a buffer of the parent, takes its own, trims and forks again.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -44,7 +44,7 @@ int in_child(int depth) {
   of_parent.reset();
   const std::jthread thread([] { fill(pool.get(size), 3); });
   tarn::trim();
-  // At most what the three threads of the parent held when it forked, and what the thread here gives back just now.
+  // At most those that the parent's three threads held at the fork, and the one that the thread here gives back.
   TARN_CHECK(pool.stats().kept <= 4, "%zu buffers are kept after a trim", pool.stats().kept);
   if (depth == 0) {
     of_parent = pool.get(size);
@@ -59,7 +59,7 @@ int in_child(int depth) {
 int main() {
   guarantee::start();
   if (pools_test::under_tsan) guarantee::skip("ThreadSanitizer does not allow threads in forked children");
-  // Where the system wipes nothing, only the other buffers are checked.
+  // Where the system does not support MADV_WIPEONFORK, only the other buffers are checked.
   const bool wiped = system_probes::children_find_wiped_memory();
   std::atomic<bool> done{false};
   std::vector<std::jthread> threads;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Buffers over a program's whole life: before any constructor has run, after main, in destructors of thread-local data, and
-// of globals that end before or after their pool.
+// Buffers before any constructor has run, after main, in destructors of thread-local objects, and in global objects
+// that are destroyed before or after their pool.
 #include <optional>
 #include <thread>
 #include <vector>
@@ -21,7 +21,7 @@ void check(const tarn::buffer& b, int value, const char* when) {
   }
 }
 
-// Ends last: it was made first. Its buffers come from a pool that has ended by then.
+// Constructed first, so destroyed last, when the pool of its buffers no longer exists.
 struct ends_late {
   tarn::buffer held;
   bytes vector;
@@ -36,7 +36,7 @@ struct ends_late {
 
 tarn::buffer_pool pool({.name = "global"});
 
-// Ends before its pool.
+// Destroyed before its pool.
 struct ends_early {
   tarn::buffer held = pool.get(size);
   ~ends_early() { check(held, 8, "before its pool ends"); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A thread of real-time priority that ends pools and recyclers does not spin for a thread of normal priority that works
-// on them on the same processor: it sleeps until that thread has finished. The kernel's limit on real-time threads would
-// let the other thread go on only after most of a second of spinning. What counts is the processor time of the real-time
-// thread: how long it sleeps depends on the other programs of the machine, which the normal thread shares it with.
+// A thread of real-time priority destroys pools and recyclers while a thread of normal priority works on them on the
+// same processor. It must sleep, not spin, until that thread has finished: a spinning real-time thread would run until
+// the kernel throttles it after 0.95 s. The test measures the processor time of the real-time thread, because the time
+// that it sleeps depends on other programs.
 #include <sched.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using pools_test::order;
 
-// Seconds of processor time. An end needs some milliseconds; a thread that spins is stopped after 0.95.
+// Seconds of processor time. Destroying a pool and a recycler takes some milliseconds; spinning would take 0.95 s.
 constexpr double longest_allowed = 0.5;
 constexpr int rounds = 150;
 
@@ -39,7 +39,7 @@ void become_real_time() {
   if (sched_setscheduler(0, SCHED_FIFO, &priority) != 0) guarantee::skip("SCHED_FIFO is not permitted");
 }
 
-// An object whose end takes some time, so that a generation's end does.
+// An object whose destructor takes 50 microseconds, so that ending a generation takes a while.
 struct slow {
   ~slow() {
     const double until = guarantee::wall_seconds() + 50e-6;
@@ -48,7 +48,7 @@ struct slow {
   }
 };
 
-// Made and used; ends by its destructor.
+// A pool and a recycler that have been used; its destructor ends both.
 struct both {
   tarn::object_pool<order> pool;
   tarn::recycler<slow> recycler{{.cycle_ms = 10}};
@@ -67,7 +67,7 @@ struct both {
 int main() {
   guarantee::start();
   run_on_one_processor();
-  // The normal thread is inside of pools and recyclers nearly always.
+  // The normal thread is nearly always inside a function that trims pools and recyclers.
   static std::atomic<bool> stop{false};
   std::jthread worker([] {
     while (!stop.load(std::memory_order_relaxed)) tarn_trim(0);
@@ -77,7 +77,7 @@ int main() {
   for (int i = 0; i < rounds; ++i) {
     std::optional<both> each;
     each.emplace();
-    // The worker, and the threads that end generations, go into it.
+    // Gives the worker, and the thread that ends generations, time to reach the pool and the recycler.
     guarantee::sleep_ms(1 + i % 12);
     const double used = guarantee::seconds_of(CLOCK_THREAD_CPUTIME_ID);
     each.reset();

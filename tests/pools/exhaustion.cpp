@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Little address space: 4 threads take objects until there is no memory, give them back, and take them again, as many as
-// before. Nothing is lost, nothing handed out twice, and a refusal is null or std::bad_alloc.
+// With little address space, 4 threads take objects until there is no memory and give them back, four times. Each round
+// gets at least 80 % of the objects of the first one. No object is lost or handed out twice, and a refused request
+// returns null or throws std::bad_alloc.
 #include <new>
 #include <thread>
 #include <vector>
@@ -35,7 +36,7 @@ int in_child() {
   if (setrlimit(RLIMIT_AS, &limit) != 0) guarantee::skip("RLIMIT_AS cannot be set");
 
   std::size_t first = 0;
-  // Where malloc is tarn's too, there will be no memory for it either.
+  // Reserved now, because with libtarn.so as malloc there will be no memory for the vector either.
   std::vector<tarn::pool_ptr<large>> kept;
   kept.reserve(1000);
   for (int round = 0; round < 4; ++round) {

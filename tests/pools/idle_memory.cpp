@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// 16 threads make 100,000 objects of 64 bytes each and give them back in random order: what stays resident 2 s later, of
-// threads that are idle and of threads that have ended, and that the system does not fill it up again; and that trim() gives it back at once.
+// 16 threads make 100,000 objects of 64 bytes each and destroy them in random order. At most a tenth of that memory
+// stays resident: 2 s later, whether the threads are idle or have ended, even if the kernel collapses huge pages; and
+// at once after trim().
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ constexpr unsigned threads = 16;
 constexpr std::size_t per_thread = 100000;
 constexpr std::size_t payload = threads * per_thread * sizeof(order);
 
-order** objects;  // no allocator's memory
+order** objects;  // mapped, so that it does not count as an allocator's memory
 std::uint32_t* places;
 
 void work(unsigned number) {
@@ -30,7 +31,7 @@ void work(unsigned number) {
   for (std::size_t i = 0; i < per_thread; ++i) pool.destroy(mine[places_of_mine[i]]);
 }
 
-// What khugepaged does, sooner or later, to huge pages of which a part is backed.
+// Asks the kernel to do what khugepaged does sooner or later: back a partly backed huge page completely.
 void make_huge_pages() {
   constexpr int collapse = 25;  // MADV_COLLAPSE
   constexpr std::uintptr_t huge_page = std::uintptr_t{2} << 20;
@@ -67,7 +68,7 @@ void run(const char* what, bool stay, bool trim) {
   }
   const tarn::pool_stats stats = pool.stats();
   std::size_t kept = guarantee::growth(before, guarantee::rss_bytes());
-  // What the background thread has in its hands while trim() runs it gives back itself.
+  // Memory that the background thread is returning while trim() runs is returned a little later.
   for (unsigned i = 0; trim && kept > payload / 10 && i < 20 * guarantee::slowness(); ++i) {
     guarantee::sleep_ms(10);
     kept = guarantee::growth(before, guarantee::rss_bytes());

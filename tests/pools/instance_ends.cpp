@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The end of a pool of one's own: while threads that used it are just ending, while others trim or the background
-// thread is at work; and with live objects, of which the hook is told, or a line on standard error.
+// The destruction of an object_pool: while threads that used it are just ending; while other threads trim; and with
+// live objects, which are reported to the leak hook, or by a line on standard error.
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -91,7 +91,7 @@ void with_live_objects() {
   shared->check();
 }
 
-// What a statement writes to standard error, in a child.
+// What the function writes to standard error when it runs in a child.
 template <class Function>
 std::string standard_error_of(Function function) {
   int ends[2];

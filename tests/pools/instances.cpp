@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pools of one's own: options at their limits, many at once and in turn, figures, trim.
+// object_pool: options at their limits, thousands of pools at once and one after another, statistics, trim.
 #include <atomic>
 #include <memory>
 #include <new>
@@ -52,7 +52,7 @@ void many_at_once(std::size_t pools, unsigned threads) {
           for (std::size_t i = 0; i < pools; ++i) objects[i] = all[i]->create(i + t);
           for (std::size_t i = 0; i < pools; ++i) {
             TARN_CHECK(objects[i]->number == i + t, "an object of pool %zu is another's", i);
-            // By its address or by its pool.
+            // The second way finds the pool by the object's address.
             if (i % 2 == 0) {
               all[i]->destroy(objects[i]);
             } else {
@@ -93,10 +93,10 @@ void maximum(unsigned threads) {
     } catch (const std::bad_alloc&) {
       thrown = true;
     }
-    // Slots of ended threads may have come back.
+    // If some slots were free, those of ended threads may have come back and let create() succeed.
     if (count * sizeof(order) == limit) TARN_CHECK(thrown, "create() did not throw at the maximum");
 
-    // One thread's frees are room for another, however few there are.
+    // Even a few slots that one thread has freed can be used by another one.
     std::vector<order*>& from = taken[static_cast<std::size_t>(round) % threads];
     for (int few = 0; few < 5 && !from.empty(); ++few) {
       std::thread([&] {
@@ -112,7 +112,7 @@ void maximum(unsigned threads) {
   TARN_CHECK(pool.stats().live == 0, "%zu objects are live after all are gone", pool.stats().live);
 }
 
-// Free slots in the hands of a thread that does something else are room, too, but for what it has at hand.
+// At the maximum, a thread can use an idle thread's free slots, except those (at most 252) in its loaded magazine.
 void maximum_with_an_idle_thread() {
   order_pool pool({.maximum_bytes = 256 * guarantee::kib});
   std::atomic<int> stage{0};
@@ -136,7 +136,7 @@ void maximum_with_an_idle_thread() {
 }
 
 void reserved() {
-  // What is not used goes back to the system, as all idle memory, on a slow machine before this stage has ended.
+  // Without this, decay would return the unused capacity to the system, on a slow machine before the test has used it.
   tarn_set_option("decay_ms", "-1");
   order_pool pool({.initial_capacity = 1000000});
   const std::size_t bytes = pool.stats().bytes;
@@ -170,7 +170,7 @@ void options() {
           std::vector<std::jthread> workers;
           for (std::size_t t = 0; t < taken.size(); ++t) {
             workers.emplace_back([&, t] {
-              // Ends what the neighbour has made.
+              // Destroys the objects that another thread has made.
               clear(pool, taken[t]);
               taken[t] = fill(pool, 2000);
             });
@@ -212,7 +212,7 @@ void figures() {
   TARN_CHECK(pool.stats().live == 100, "%zu objects are live, not 100", pool.stats().live);
   clear(pool, objects);
 
-  // Of a thread that has only given back.
+  // trim() also returns the slots in the magazines of a thread that has only destroyed objects.
   constexpr auto shared = tarn::pool_of<order>();
   for (int i = 0; i < 1000; ++i) objects.push_back(shared.create(1U));
   std::thread([&] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A thread may use 20,000 pools of their own: the last one is as fast as the first one, and ending them takes no longer
-// than making them.
+// A thread uses 20,000 object_pools: the last one is about as fast as the first one. The times to make and to end them
+// are printed; making them may take at most 10 s.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 using pools_test::order;
 using pool = tarn::object_pool<order>;
 
-// The best of several rounds, in nanoseconds for an object made and destroyed.
+// Nanoseconds to create and destroy an object, in the best of several rounds.
 double pair_ns(pool& of) {
   constexpr int rounds = 20;
   constexpr int pairs = 1000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Objects of pools live from before main until after it: in containers of static and thread storage duration, made
-// before and after the pool's first use in their thread, in .preinit_array, in atexit handlers and destructors.
+// Objects of pools before and after main: in containers of static and thread storage duration that were made before and
+// after the pool's first use in their thread, in .preinit_array, in atexit handlers and in destructors.
 #include <list>
 #include <map>
 #include <memory>
@@ -19,7 +19,8 @@ constexpr auto pool = tarn::pool_of<order>();
 
 order* early = nullptr;
 
-#if !defined(__SANITIZE_THREAD__) && !TARN_TEST_FEATURE(thread_sanitizer)  // which is not ready then
+// Not under ThreadSanitizer, which is not ready at that time.
+#if !defined(__SANITIZE_THREAD__) && !TARN_TEST_FEATURE(thread_sanitizer)
 void before_everything(int /*count*/, char** /*arguments*/, char** /*environment*/) {
   early = pool.create(1U);
 }
@@ -82,7 +83,7 @@ void use_in_thread() {
   fill(after_the_pool.objects);
 }
 
-// What main leaves to handlers that run after it.
+// Destroyed by a handler that runs after main.
 std::list<pointer>* left = nullptr;
 
 }  // namespace
@@ -99,7 +100,7 @@ int main() {
   use_in_thread();
   for (int round = 0; round < 20; ++round) std::thread(use_in_thread).join();
 
-  // Its maker has ended; others end it.
+  // Objects made by one thread, which has ended, are destroyed by others.
   std::list<pointer> made_elsewhere;
   std::thread([&] { fill(made_elsewhere); }).join();
   std::thread([&] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// program: what the programs of this folder share, beside what the guarantee programs do: an object that notices when
-// another one lies over it, and what the sanitizers make of memory and time.
+// program: what the programs of this folder share, in addition to the header of the guarantee programs: an object that
+// detects when it was overwritten, and constants for the sanitizers.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +31,11 @@ inline constexpr bool under_asan = true;
 #else
 inline constexpr bool under_asan = false;
 #endif
-// Resident sets are the sanitizer's rather than ours.
+// False under sanitizers, whose own memory and page faults would be measured.
 inline constexpr bool measurable = !under_tsan && !under_asan;
 inline constexpr int slowdown = under_tsan ? 10 : (under_asan ? 4 : 1);
 
-// An object that knows its own address and number, from end to end.
+// An object that stores its address, its number and the inverted number, at both ends.
 struct order {
   explicit order(std::uint64_t n) : number(n), self(this), again(~n) {}
   order(const order&) = delete;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Recyclers and what they hand out at the ends of things: handles of static and thread storage duration made before and
-// after their recycler, threads that end, exit while generations end in the background, fork.
+// Recyclers and their handles at the end of threads and of the process, and in forked children: handles of static and
+// thread storage duration made before and after their recycler, and exit() while generations end in the background.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,7 +58,7 @@ void threads_end() {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([] {
-        // Its destructor runs when the thread's own bins are gone, or before: both must do.
+        // The handle's destructor runs before or after the thread's own bins are gone; both must work.
         of_thread = quick.get();
         use(200);
       });
@@ -67,7 +67,7 @@ void threads_end() {
 }
 
 void children() {
-  if (pools_test::under_tsan) return;  // it does not follow threads into a child
+  if (pools_test::under_tsan) return;  // ThreadSanitizer does not allow threads in forked children
   std::atomic<bool> ends{false};
   std::jthread other([&] {
     while (!ends) use(50);
@@ -80,7 +80,7 @@ void children() {
       use(300);
       const tarn::recycler_stats stats = quick.stats();
       TARN_CHECK(stats.objects <= 1000000, "%zu objects wait in a child", stats.objects);
-      // Generations end there, too.
+      // Generations end in a child too.
       guarantee::sleep_ms(20);
       tarn::trim();
       TARN_CHECK(still.stats().objects == 0, "trim() left %zu objects", still.stats().objects);
@@ -102,7 +102,7 @@ int main() {
   threads_end();
   children();
   use(10000);
-  // The main thread's ends after all others, before static objects.
+  // The main thread's handle is destroyed after all other threads have ended and before static objects.
   of_thread = still.get();
   std::atexit([] { use(100); });
   use(1000);

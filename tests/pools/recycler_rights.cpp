@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A program without threads of its own, whose recycler has a thread while objects wait, enters a user namespace: the kernel
-// wants a process of one thread. What waits is destroyed in time all the same.
+// A program without threads of its own enters a user namespace, which the kernel allows to processes of one thread
+// only, while its recycler has a thread because objects are idle. unshare succeeds, and the idle objects are destroyed
+// in time.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <sched.h>
@@ -43,7 +44,7 @@ bool wait_until(Condition condition) {
   return condition();
 }
 
-// The archives do not define libc's calls.
+// Whether tarn's definition of unshare() is in use. The archives do not define libc's functions.
 bool has_gates() {
   Dl_info defining{};
   void* const found = dlsym(RTLD_DEFAULT, "unshare");
@@ -54,13 +55,13 @@ bool has_gates() {
 }  // namespace
 
 int main() {
-  if (!has_gates()) return 77;
+  if (!has_gates()) return 77;  // skipped
   tarn::recycler<parser> parsers({.cycle_ms = 300, .name = "parsers"});
   { auto one = parsers.get(); }
   TARN_CHECK(wait_until([] { return count_tasks() > 1; }),
              "the recycler has no thread while an object waits");
   if (unshare(CLONE_NEWUSER) != 0) {
-    if (errno == EPERM || errno == ENOSPC || errno == ENOSYS) return 77;  // as without tarn
+    if (errno == EPERM || errno == ENOSPC || errno == ENOSYS) return 77;  // not tarn's doing
     TARN_CHECK(false, "unshare(CLONE_NEWUSER): %s", std::strerror(errno));
   }
   TARN_CHECK(wait_until([] { return alive == 0; }), "%d objects wait for ever after unshare", alive.load());

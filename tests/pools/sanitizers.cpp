@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pools and AddressSanitizer: a use after destroy is reported, a clean program is not, whoever has a pool's memory next,
-// and what only objects of pools point to is no leak.
+// Pools and AddressSanitizer: a use after destroy is reported; nothing is reported in a correct program in which memory
+// moves between pools, malloc and whole pages; and memory that only objects of pools point to is no leak.
 #include <map>
 #include <memory>
 #include <string>
@@ -26,7 +26,7 @@ std::string standard_error_of(Function function) {
     close(ends[0]);
     alarm(60);
     function();
-    exit(guarantee::holds);  // with all that is done at exit
+    exit(guarantee::holds);  // not _exit: leaks are reported at exit
   }
   close(ends[1]);
   char text[4096];
@@ -49,7 +49,7 @@ void expect_report(const char* what, const Pool& of, std::size_t offset) {
              "a write after destroy to an object of %s is not reported: \"%s\"", what, text.c_str());
 }
 
-// Pools give memory to each other, to blocks and to whole pages.
+// The same memory serves pools, malloc's blocks and whole pages, one after another.
 void pass_memory_on() {
   for (int round = 0; round < 5; ++round) {
     std::vector<order*> objects;
@@ -67,7 +67,7 @@ void pass_memory_on() {
     std::vector<std::string*> texts;
     for (int i = 0; i < 50000; ++i) texts.push_back(strings.create("x"));
     for (std::string* each : texts) strings.destroy(each);
-    tarn::local_pool<int> numbers;  // of four bytes: less than the sanitizer can tell apart
+    tarn::local_pool<int> numbers;  // objects of 4 bytes: the sanitizer poisons in units of 8
     std::vector<int*> all;
     for (int i = 0; i < 1000; ++i) all.push_back(numbers.create(i));
     for (int i = 0; i < 1000; i += 2) numbers.destroy(all[static_cast<std::size_t>(i)]);
@@ -79,7 +79,7 @@ void pass_memory_on() {
   }
 }
 
-// Nothing but an object of a pool leads to the text.
+// The only pointer to the text is in an object of a pool.
 struct holder {
   std::unique_ptr<std::string> text = std::make_unique<std::string>(100, 'x');
 };

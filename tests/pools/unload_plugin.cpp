@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A library that is loaded and unloaded while the program's threads live: uses a pool of its own type, and one that the
-// program has, too.
+// The plugin of the program `unload`: it uses a pool of a type of its own, one of a type that the program also uses,
+// and an object_pool.
 #include "unload_plugin.hpp"
 
 #include "tarn/object_pool.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the program `unload` and its plugin share: a type whose pool both use, and the plugin's functions.
+// What the program `unload` and its plugin share: a type whose pool both use, and the plugin's function.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ struct shared_by_both {
   std::uint64_t again;
 };
 
-// One unit of work: makes `count` objects of each type and ends those that came in.
+// One call's work: destroys the `count` objects of `in` and stores `count` new ones to `out`.
 struct plugin_work {
   shared_by_both** in;
   shared_by_both** out;

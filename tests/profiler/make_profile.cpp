@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// make_profile FILE [EVENTS [SITES [SEED [sample|full|faults [nosymbols|deep|hostile]]]]]: the synthetic profile as a file, for tests of
-// the command and for timing: from a million events on, it says on standard error what writing and reading them took, in
-// processor time.
+// Writes the synthetic profile to a file, for tests of the command. With a million events or more, it also prints to
+// standard error how many events per second of processor time were written and read.
+//   make_profile FILE [EVENTS [SITES [SEED [sample|full|faults [nosymbols|deep|hostile]]]]]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -45,7 +45,7 @@ int run(int count, char** words) {
     write_synthetic_profile(path, options, events);
     return 0;
   }
-  // Only the writing is timed, not the making up: the same rows go in again and again.
+  // Times append() only, not the making of the rows.
   double writing = 0;
   std::uint64_t bytes = 0;
   {

@@ -30,7 +30,7 @@ void mutator::mutate_once(std::vector<std::uint8_t>& bytes) {
     return;
   }
   constexpr std::array<std::uint8_t, 8> notable = {0, 1, 0x7f, 0x80, 0x81, 0xff, 0x10, 0x40};
-  // Where lengths and kinds are, at the beginning, half of the time.
+  // Half of the changes are in the first 64 bytes, where lengths and kinds are.
   const std::size_t range = below(2) == 0 ? std::min<std::size_t>(bytes.size(), 64) : bytes.size();
   const auto at = static_cast<std::ptrdiff_t>(below(range));
   const auto length = static_cast<std::ptrdiff_t>(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// mutate: what happens to files, the same in every run. And the chunks of a profile's file with fitting checksums, so
-// that a reader cannot rest on these.
+// mutator: random damage to files, the same in every run for one seed. take_apart() and put_together(): a profile's
+// chunks, and a file of changed chunks with correct checksums, which a reader does not reject by their checksums.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class mutator {
   explicit mutator(std::uint64_t seed) : state_(seed) {}
 
   std::uint64_t below(std::uint64_t bound);
-  // Flips bits, sets bytes to notable values, inserts, removes and repeats stretches, cuts off; one to four of these.
+  // Makes one to four changes: flips a bit, sets bytes, removes or repeats a range of bytes, or cuts off the end.
   void mutate(std::vector<std::uint8_t>& bytes);
 
  private:
@@ -30,7 +30,7 @@ struct plain_chunk {
   std::vector<std::uint8_t> payload;  // not compressed
 };
 
-// The chunks of a file that is whole; and a file of them, valid but for what the payloads say.
+// The chunks of an undamaged file; and a file of these chunks, valid except for the content of their payloads.
 std::vector<plain_chunk> take_apart(const std::vector<std::uint8_t>& file);
 std::vector<std::uint8_t> put_together(const std::vector<plain_chunk>& chunks);
 

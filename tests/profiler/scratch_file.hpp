@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// scratch_file: a file in memory under a path that others can open, gone with this object.
+// scratch_file: a file in memory (memfd) with a path under /proc/self/fd; it ends with this object.
 #pragma once
 
 #include <sys/mman.h>

@@ -48,7 +48,7 @@ constexpr std::uint64_t module_spacing = 0x10000000;
 constexpr std::uint64_t first_address = 0x555500000000;
 constexpr std::uint64_t module_size = 0x200000;
 
-// How the blocks of a site live. Each is what one piece of advice is for, or (the last) for none.
+// How the blocks of a site live. For each manner there is a piece of advice, except for the last.
 enum class manner : std::uint8_t {
   large_refaulted,
   typed_same_thread,
@@ -63,7 +63,7 @@ enum class manner : std::uint8_t {
 
 struct site_plan {
   manner how;
-  const char* function;  // that calls malloc
+  const char* function;  // the caller of malloc
   const char* file;
   std::size_t module;
   const char* type;
@@ -92,7 +92,7 @@ constexpr std::array<site_plan, 14> site_plans = {{
     {manner::ordinary, "handler_%", "server/handlers.cpp", 0, "std::string", 32},
 }};
 
-// The paths that lead to the sites, outermost first: function, file and module.
+// The frames of call paths to the sites, outermost first.
 struct frame_plan {
   const char* function;
   const char* file;
@@ -139,7 +139,8 @@ class maker {
  private:
   std::uint64_t below(std::uint64_t bound) { return mix(state_) % bound; }
 
-  // A title for the terminal, a forged row, bytes that are no UTF-8, a control character of two bytes, another direction.
+  // Appends to each name: an escape sequence that sets the terminal's title, a forged row, bytes that are not UTF-8, a
+  // control character of two bytes, and one that changes the direction of text.
   void make_hostile() {
     const std::string ending =
         "\x1b]0;title\x07\nforged 9.9 s\r\t\xff\xfe\xc2\x9b"
@@ -173,10 +174,10 @@ class maker {
       p_.threads.push_back({4711 + index, "worker-" + std::to_string(index), index * 1000000, 0});
     }
     p_.threads.push_back({4720, "log writer", 2000000, 0});
-    p_.threads.push_back({4721, "reload", end / 3, end / 2});  // one that has ended
+    p_.threads.push_back({4721, "reload", end / 3, end / 2});  // has ended
   }
 
-  // The return address in a function: one per function and line, so that paths share nodes.
+  // A return address in the function: one for each function and line, so that paths share nodes.
   std::uint64_t address_of(const std::string& function, const std::string& file, std::size_t module,
                            std::uint32_t line, bool inlines) {
     const std::string key = function + ":" + std::to_string(line);
@@ -229,7 +230,7 @@ class maker {
       const std::size_t digit = frame < 20 ? number_of_path >> (3 * frame) & 7 : frame % 8;
       node = push(node, {visits[digit], "compiler/pass.cpp", 6}, 300);
     }
-    // A parser calls itself for what it finds inside, to different depths.
+    // A parser recurses, to different depths.
     if (plan.how == manner::batch) {
       const std::uint64_t rounds = 1 + index % 12;
       for (std::uint64_t round = 0; round < rounds; ++round) {
@@ -247,7 +248,7 @@ class maker {
   }
 
   void make_site(std::size_t index) {
-    // The notable ones come first, then one of them among six ordinary ones.
+    // One site of each notable plan first; then every seventh site has a notable plan, the others the ordinary one.
     const std::size_t notable = site_plans.size() - 1;
     const bool chosen = index < notable || index % 7 == 0;
     const site_plan& plan = site_plans[chosen ? index % notable : notable];
@@ -261,7 +262,7 @@ class maker {
     p_.sites.push_back(std::move(one));
   }
 
-  // The figures of one site: `weight` is how busy it is.
+  // Sets the figures of a site. `weight`: factor of the plan's rate of allocations.
   void fill(site& one, const site_plan& plan, double weight) {
     site_figures& f = one.figures;
     const double seconds = static_cast<double>(options_.seconds);
@@ -320,7 +321,7 @@ class maker {
     return how == manner::typed_same_thread ? 0.004 : 0.0002;
   }
 
-  // One exact size for what is typed, several for what grows, powers of two beyond a few.
+  // One exact size; for sites that grow or are ordinary up to six sizes, the fourth and fifth as powers of two.
   void make_sizes(site& one, const site_plan& plan) {
     site_figures& f = one.figures;
     double left = f.allocations;
@@ -392,7 +393,7 @@ class maker {
     }
   }
 
-  // A bell over five powers of two, around what the manner makes likely.
+  // A bell-shaped distribution over five powers of two, around a middle that depends on the manner.
   static void make_lifetimes(site& one, const site_plan& plan) {
     const site_figures& f = one.figures;
     if (f.frees <= 0) return;
@@ -498,7 +499,7 @@ class maker {
     }
   }
 
-  // A look every tenth row of counters; parts of the one with most memory and of the last.
+  // One row of memory for every tenth row of counters; parts for the row with most memory and for the last.
   void make_memory() {
     if (options_.mode == profile_mode::faults) return;
     for (std::size_t index = 9; index < p_.counters.size(); index += 10) {
@@ -556,7 +557,7 @@ table synthetic_events::next(std::size_t rows) {
     extra.push_back(0);
     const bool frees = !living_.empty() && (living_.size() > most_living || chance % 2 == 0);
     if (frees) {
-      // The youngest in most cases, or any.
+      // One of the four youngest in three cases of four, otherwise any.
       const std::size_t back = (chance >> 20) % 4 != 0
                                    ? std::min<std::size_t>((chance >> 24) % 4, living_.size() - 1)
                                    : (chance >> 24) % living_.size();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// synthetic_profile: the profile of a server that never ran, for the tests of all that reads profiles: every table, every
-// figure and every kind of site is in it. The same in every run and on every machine.
+// synthetic_profile: the made-up profile of a server, for tests of code that reads profiles. It has every table, every
+// figure and every kind of site, and is the same in every run and on every machine.
 //
-// Invariants: of each site, live = allocations - frees and live_bytes = bytes - freed_bytes; the counts of `sizes` add up to
-// its allocations, those of `lifetimes` and `threads` to its frees. The last counter row has the sums over all sites, and
-// its faults are those of the sites, the other and the unseen ones.
+// Invariants: for each site, live = allocations - frees, live_bytes = bytes - freed_bytes, the sum of the counts of
+// `sizes` is allocations, and those of `lifetimes` and of `threads` are frees. The last counter row has the sums over
+// all sites; its faults = the sites' faults + other_faults + unseen_faults.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@ namespace tarn::profiler {
 
 struct synthetic_options {
   std::size_t sites = 200;
-  std::size_t seconds = 300;  // one row of counters each
+  std::size_t seconds = 300;  // one row of counters for each second
   std::uint64_t seed = 1;
   profile_mode mode = profile_mode::full;
   bool symbols = true;
-  // Not 0: each site has a call path of its own, longer by so many frames, through few functions, as a compiler's has.
+  // If not 0: each site has a call path of its own with this many additional frames, out of eight functions.
   std::size_t depth = 0;
-  // Every name ends in what no terminal, table or format may get as it is.
+  // Every name ends in characters that must not reach a terminal, table or format unescaped.
   bool hostile = false;
 };
 
 profile synthetic_profile(const synthetic_options& options = {});
 
-// The table "events" of a program with `threads` threads, rows [first, first + rows) of an endless one: mostly small
-// blocks that soon go again, some across threads, some for long.
+// An endless table "events" of a program with four threads; next() returns its next rows. Blocks are small; most are
+// freed soon, some late, and some in another thread than they were allocated in.
 class synthetic_events {
  public:
   explicit synthetic_events(std::uint64_t seed = 1) : state_(seed) {}
@@ -46,7 +46,7 @@ class synthetic_events {
   std::vector<std::uint64_t> living_;
 };
 
-// A file with all of it, and `event_rows` events.
+// Writes a file with the synthetic profile and `event_rows` events.
 void write_synthetic_profile(const std::string& path, const synthetic_options& options = {},
                              std::size_t event_rows = 10000);
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# common: what the tests of real programs share. Each runs a program without tarn and with it, and compares.
+# common: functions for the tests of real programs. Each test runs a program without tarn and with it, and compares.
 #   usage of every test: NAME.sh [PATH_OF_LIBRARY]     (or TARN_LIB=PATH; REAL_LONG=1 for the long version)
 # Exit status: 0 same results, 1 not (one line says what), 77 cannot run here (one line says what is missing).
-# Owner: sourced once by each test. It makes $work, an own folder, and at exit ends what the test started (by
-# process id, noted with `note_process`) and removes the folder.
+# Each test sources this file once. It makes the temporary folder $work and changes to it; at exit it ends the processes
+# that were registered with `note_process`, and removes the folder.
 set -u -o pipefail
 export LC_ALL=C TZ=UTC
 
@@ -22,16 +22,16 @@ case $TARN_LIB in
   *[\ :]*) echo "$0: the loader takes no preload with blanks or colons: $given" >&2; exit 2 ;;
 esac
 unset LD_PRELOAD
-# The test's own settings are no options of the library, which would say so on the error output.
+# The library must not see these variables: it reports unknown options on standard error.
 export -n TARN_LIB
 unset REAL_LONG
 
-# need COMMAND PACKAGE: the Debian package that brings what is missing.
+# need COMMAND PACKAGE: skips the test if the command is missing, and names its Debian package.
 need() { command -v "$1" >/dev/null 2>&1 || skip "no $1: install the Debian package $2"; }
 
 note_process() { started+=("$1"); }
 
-# end_process PID [SIGNAL]: asks, waits up to 10 seconds, then kills.
+# end_process PID [SIGNAL]: sends SIGTERM or SIGNAL, waits up to 10 seconds, then sends SIGKILL.
 end_process() {
   local pid=$1 i
   kill "-${2:-TERM}" "$pid" 2>/dev/null || return 0
@@ -54,7 +54,7 @@ trap clean_up EXIT
 trap 'exit 1' INT TERM HUP
 cd "$work" || exit 2
 
-# with LIMIT_SECONDS COMMAND…: under tarn; the loader writes down, per process, what it loaded.
+# with LIMIT_SECONDS COMMAND…: runs the command with tarn; the loader writes a log of loaded libraries per process.
 with() {
   local limit=$1
   shift
@@ -67,7 +67,7 @@ without() {
   timeout -k 5 "$limit" "$@"
 }
 
-# require_loaded PROGRAM: some process of that name has run `with` tarn, and the loader initialised tarn in it.
+# require_loaded PROGRAM: `with` has run a process of that name, and the loader has initialised tarn in it.
 require_loaded() {
   local log
   for log in "$work"/loader/log.*; do
@@ -77,12 +77,12 @@ require_loaded() {
   fail "$(basename "$TARN_LIB") was not loaded into $1"
 }
 
-# require_mapped PID: the library is in that process now.
+# require_mapped PID: the library is mapped in that process now.
 require_mapped() {
   grep -qF "$TARN_LIB" "/proc/$1/maps" 2>/dev/null || fail "$(basename "$TARN_LIB") is not mapped in process $1"
 }
 
-# wait_until SECONDS COMMAND…: tries ten times a second.
+# wait_until SECONDS COMMAND…: tries the command ten times a second until it succeeds.
 wait_until() {
   local tries=$(($1 * 10)) i
   shift
@@ -93,7 +93,7 @@ wait_until() {
   return 1
 }
 
-# compare WHAT FILE FILE: without and with.
+# compare WHAT FILE FILE: the results without and with tarn must be equal.
 compare() {
   [ -s "$2" ] || fail "$1: no result without tarn to compare with"
   cmp -s "$2" "$3" || { diff "$2" "$3" 2>&1 | head -5 >&2; fail "$1 differs with tarn"; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# g++ compiles to the same object, bit for bit.
+# g++ compiles a program to the same object file, bit for bit.
 . "$(dirname "$0")/common.sh"
 need g++ g++
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# gdb reads the same out of a core file, and can debug a program that runs on tarn itself.
+# gdb prints the same about a core file, and can debug a program that has tarn preloaded.
 . "$(dirname "$0")/common.sh"
 need gdb gdb
 need g++ g++
@@ -26,7 +26,7 @@ questions=(-ex 'bt full' -ex 'info threads' -ex 'frame 5' -ex 'info locals' -ex 
 without 120 gdb -nx -batch "${questions[@]}" ./crash core >without.txt 2>&1 || fail "gdb fails without tarn"
 with 120 gdb -nx -batch "${questions[@]}" ./crash core >with.txt 2>&1 || fail "gdb fails with tarn (status $?)"
 require_loaded gdb
-# Thread numbers of the reading process are the system's choice.
+# Thread ids differ from run to run.
 sed -i -E 's/LWP [0-9]+/LWP/' without.txt with.txt
 grep -q 'deep (all=' without.txt || fail "gdb found no backtrace in the core"
 compare "what gdb says" without.txt with.txt

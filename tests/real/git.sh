@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# git: repack gives the same pack bit for bit, with threads the same objects, and fsck finds nothing.
+# git: repack with one thread gives the same pack bit for bit, with four threads the same objects; fsck succeeds.
 . "$(dirname "$0")/common.sh"
 need git git
 
@@ -8,7 +8,7 @@ export HOME=$work GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@exa
 export GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@example.org
 commits=60
 [ "$long" = 1 ] && commits=1000
-# A stream for fast-import: 40 files of numbered lines, of which each commit changes two.
+# A stream for fast-import: 40 files of numbered lines; each commit changes two of the files.
 awk -v commits=$commits 'BEGIN {
   for (c = 1; c <= commits; ++c) {
     printf "commit refs/heads/main\ncommitter a <a@example.org> %d +0000\ndata 2\nc\n", 1700000000 + c

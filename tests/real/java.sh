@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# A JVM: javac gives the same class files, and a program that keeps the collectors busy the same output.
+# javac gives the same class file, and a Java program that keeps the garbage collector busy gives the same output.
 . "$(dirname "$0")/common.sh"
 need java default-jdk-headless
 need javac default-jdk-headless

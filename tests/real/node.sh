@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# node: garbage collection, buffers, compression and hashing in worker threads; the same output.
+# node: a program with garbage collection, buffers, compression and hashing in worker threads gives the same output.
 . "$(dirname "$0")/common.sh"
 need node nodejs
 

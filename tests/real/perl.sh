@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# perl: hashes, regular expressions, sorting, closures, fork; the same output.
+# perl: a program with hashes, regular expressions, sorting, closures and fork gives the same output.
 . "$(dirname "$0")/common.sh"
 need perl perl
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# python3: the same output of a mixed program, with Python's own small-object allocator and, by
-# PYTHONMALLOC=malloc, with every object from malloc.
+# python3: a program gives the same output, with Python's own allocator of small objects and, by PYTHONMALLOC=malloc,
+# with every object from malloc.
 . "$(dirname "$0")/common.sh"
 python=/usr/bin/python3
 [ -x $python ] || skip "no $python: install the Debian package python3"

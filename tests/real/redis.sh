@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# redis: the same data set (by redis's own digest) as without tarn; background saves while a load changes
-# it, after which the server answers for every key that the load leaves alone; the saved file loads again whole.
+# redis: the data set has the same digest (redis's own) as without tarn. Background saves succeed while a load changes
+# other keys, and the digests of the keys that it does not change stay the same. The data set has the same digest after
+# a restart.
 . "$(dirname "$0")/common.sh"
 need redis-server redis-server
 need redis-cli redis-tools
@@ -11,7 +12,7 @@ keys=20000 requests=60000 saves=3
 [ "$long" = 1 ] && keys=400000 requests=3000000 saves=20
 ask() { timeout 120 redis-cli -s "$work/socket" "$@" 2>/dev/null; }
 
-# While it loads a file the server answers too, but not with PONG.
+# While the server loads a file, it answers to ping, but not with PONG.
 ready() { [ "$(ask ping)" = PONG ]; }
 start_server() { # WITH|WITHOUT FOLDER
   local preload=
@@ -30,7 +31,7 @@ stop_server() {
 }
 saved() { ask info persistence | tr -d '\r' | grep -q '^rdb_bgsave_in_progress:0'; }
 
-# Strings, hashes, lists and sorted sets of many sizes, in the protocol's own form.
+# Commands for strings, hashes, lists and sorted sets of many sizes, in redis's protocol.
 awk -v keys=$keys 'BEGIN {
   for (i = 0; i < 300; ++i) filler = filler "0123456789"
   for (i = 1; i <= keys; ++i) {
@@ -56,7 +57,7 @@ for way in without with; do
 done
 compare "digest of $keys commands" without.digest with.digest
 
-# Keys that the load leaves alone.
+# Keys that the load does not change.
 kept=()
 for ((i = 4; i <= 4000; i += 4)); do kept+=("s$i" "h$((i % 500))" "l$((i % 300))" "z$((i % 200))"); done
 ask debug digest-value "${kept[@]}" >kept.before

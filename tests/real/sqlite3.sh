@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# sqlite3: the same rows, the same dump and a whole database after inserts, joins, updates and VACUUM.
+# sqlite3: inserts, joins, updates and VACUUM give the same rows, the same dump and the same database file.
 . "$(dirname "$0")/common.sh"
 need sqlite3 sqlite3
 

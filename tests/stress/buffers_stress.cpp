@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Buffer pools under many threads: every buffer is stamped by whoever gets it and checked by whoever gives it back, so that
-// memory that two have at once, or that the pool writes to, is seen. Compiled a second time with checked pools.
+// Buffer pools used by several threads. Each thread writes a number all over a buffer that it gets; the thread that
+// gives the buffer back checks the number. This shows memory handed out twice and writes by the pool. Compiled a second
+// time with checked pools.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ using testing_support::rounds;
 constexpr unsigned threads = 4;
 constexpr std::size_t stride = 4096;
 
-// A word in each system page, and the last bytes.
+// Writes the number to the first word of each 4 KiB and to the last word.
 void stamp(const buffer& b, std::uint64_t number) {
   for (std::size_t at = 0; at + sizeof number <= b.capacity(); at += stride)
     std::memcpy(b.data() + at, &number, sizeof number);
@@ -55,7 +56,7 @@ std::size_t some_size(std::mt19937_64& random) {
   return std::size_t{1} << (10 + random() % 13) | (random() % (std::size_t{1} << 20));
 }
 
-// Each thread keeps a few; one in four passes through slots that all share, and ends in another thread.
+// Each thread keeps up to 8 buffers; one in four goes to another thread, through slots that all threads share.
 template <class Pool>
 void churn(Pool& pool, int steps, bool zeroed) {
   std::vector<std::vector<buffer>> left(threads);
@@ -148,7 +149,7 @@ TEST_F(buffers_stress, trimmed_and_looked_at_meanwhile) {
   other.join();
 }
 
-// Beside malloc, which takes memory from the same page heap and gives it back there.
+// Another thread uses malloc at the same time, whose memory comes from the same page heap.
 TEST_F(buffers_stress, beside_malloc) {
   buffer_pool pool({.budget = 32 * mib});
   std::atomic<bool> done{false};
@@ -169,7 +170,8 @@ TEST_F(buffers_stress, beside_malloc) {
   other.join();
 }
 
-// Pools that end while threads give their buffers back, and the background thread is at work on them.
+// In every second round the pool is destroyed while another thread gives its buffers back. The background thread works
+// on the pools at the same time.
 TEST_F(buffers_stress, pools_come_and_go) {
   tarn_set_option("decay_ms", "20");
   for (int round = 0; round < rounds(200); ++round) {

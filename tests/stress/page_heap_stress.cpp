@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Many threads on one page heap, with decay and trim at the same time.
+// Several threads allocate, resize and free spans of one page heap. Another one ages, trims or unmaps its free memory.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -84,7 +84,8 @@ class page_heap_stress : public testing::Test {
   std::atomic<int> damaged_{0};
 };
 
-// Address space that the heap gives up is at once somebody else's.
+// Another thread maps memory all the time, often in the address space that the heap has just unmapped, and checks that
+// nobody else writes to it.
 TEST_F(page_heap_stress, free_parts_of_reservations_go_and_nothing_reaches_what_is_mapped_there) {
   std::atomic<int> working{4};
   std::atomic<std::size_t> unmapped{0};

@@ -1,8 +1,7 @@
-// SPDX-License-Identifier: MIT
-// Recyclers under 8 threads: objects go from hand to hand and wait, are stolen, age and are destroyed, while generations
-// end all the time. An object with two owners, one that is handed out after its end, and a budget that is exceeded, are
-// seen. Compiled a second time with checked pools.
-// With STRESS_OPERATIONS=N each test does N gets over all threads.
+// SPDX-License-Identifier: MIT Recyclers used by 8 threads: objects are taken, handed to other threads, kept idle,
+// stolen, aged and destroyed, while generations end all the time. The tests detect an object with two owners, a
+// destroyed object that is handed out, and an exceeded budget. Compiled a second time with checked pools.
+// STRESS_OPERATIONS=N sets the number of gets in the first two tests: N over all threads.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -34,7 +33,7 @@ std::atomic<std::int64_t> alive{0};
 constexpr std::uint64_t intact = 0x9e3779b97f4a7c15U;
 
 struct owned {
-  // Only atomics: who does not own it may look, and is caught.
+  // Atomic, because a thread that got the object by error reads these too, and is detected by them.
   std::atomic<std::uint32_t> owners{0};
   std::atomic<std::uint64_t> life{intact};
   std::uint64_t content[6] = {};
@@ -94,7 +93,7 @@ void churn(recycler_of_owned& pool, std::uint64_t operations, std::uint64_t limi
       next.object->take(next.mark);
       next.object->weight = 50 + r % 200;
       if (r % 4 == 0) {
-        // To another thread, and what was there ends here.
+        // Leaves this object to another thread, and gives back the one that another thread has left.
         held* mine = new held(std::move(next));
         held* other = exchange[(r >> 8) % exchange.size()].exchange(mine, std::memory_order_acq_rel);
         if (other == nullptr) continue;

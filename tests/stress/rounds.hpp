@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How much a stress test does: less under sanitizers, which are slow, and more with STRESS_LONG=1.
+// rounds(n): n steps of a stress test, a quarter under sanitizers, which are slow, and ten times as many with
+// STRESS_LONG=1. in_threads: runs a function in several threads and waits for them.
 #pragma once
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// stamped_block: a block filled with a pattern made of its number, so that a byte that another owner wrote,
-// or a block handed out twice, is seen.
+// stamped_block: a block filled with a pattern made of its number. A changed pattern shows that the block was handed
+// out twice, or that somebody else wrote to it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct stamped_block {
   std::size_t size = 0;
   std::uint64_t number = 0;
 
-  // The whole of a small block; both ends and some words between of a large one.
+  // Visits every word of a small block, and at least 64 evenly spaced words of a block of 1 KiB or more.
   template <class Visit>
   bool for_each_word(Visit visit) const {
     const std::size_t words = size / sizeof number;
@@ -39,7 +39,7 @@ struct stamped_block {
     return for_each_word([this, whole_words, last](const unsigned char* at, std::uint64_t value) {
       std::uint64_t found = 0;
       std::memcpy(&found, at, sizeof found);
-      // The last byte may be a part of the last word.
+      // stamp() has overwritten the block's last byte, which is the highest of the last word here.
       if (whole_words && at == bytes + last * sizeof found) {
         found = (found << 8) >> 8;
         value = (value << 8) >> 8;

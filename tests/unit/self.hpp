@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs one test of this program in a process of its own, with other environment variables. Tests that are
-// meant for that do nothing where is_child() is false.
+// run_test: runs one test of this program in a new process, with additional environment variables. Tests that are meant
+// to run in such a process do nothing if is_child() is false.
 #pragma once
 
 #include <unistd.h>

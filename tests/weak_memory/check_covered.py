@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Whether every atomic operation with an order stronger than relaxed belongs to a protocol that is explored.
+"""Checks that every atomic operation with an order stronger than relaxed belongs to a protocol that has a model.
 
-Compares the sources with the lines "Covers: FILE: VARIABLE.OPERATION ORDER, …" of the models beside this script. Exit
-status: 0 they agree; 1 an operation has no model, or a model names an operation that is gone.
+Compares the sources with the lines "Covers: FILE: VARIABLE.OPERATION ORDER, …" of the models in this folder. Exit
+status: 0 they agree; 1 an operation has no model, or a model names an operation that is not in the sources.
 """
 import pathlib
 import re
@@ -19,7 +19,7 @@ FENCE = re.compile(r"(atomic_(?:thread|signal)_fence)\s*\(")
 
 
 def arguments(text, start):
-    """What stands between the parenthesis before `start` and its partner."""
+    """The text between the parenthesis before `start` and the matching one."""
     depth, end = 1, start
     while depth and end < len(text):
         depth += {"(": 1, ")": -1}.get(text[end], 0)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// explorer: runs a model, a few threads of a few operations each, in every execution that machine.hpp allows.
+// explorer: runs a model, which is a few threads of a few operations each, in every execution that machine.hpp allows.
 //
-// A thread of a model is a function that is called with its `thread`, and runs again from its start for every step: its
-// operations return what they returned before, until it comes to one that it has not done yet. So a thread's function may
-// depend on nothing but what its operations return, and its variables need no destructor.
-// States that were met before are not followed again. Used by one thread.
+// A thread of a model is a function that takes a `thread`. For every step the explorer calls the function again from
+// the start. The operations that the thread has already done return the logged results; the first new one leaves the
+// function by longjmp, and the explorer carries it out in every possible way. Hence the function must depend on nothing
+// except the results of its operations, and its variables must have trivial destructors.
+// A state that was visited before is not explored again. Used by one thread.
 #pragma once
 
 #include <csetjmp>
@@ -49,12 +50,12 @@ struct operation {
 class thread {
  public:
   int load(unsigned place, order o) { return next({kind::load, place, o, o, 0, 0}); }
-  // Loads in a loop until the value is `wanted`; no loop of a model may be written otherwise.
+  // Loads until the value is `wanted`. Models wait by this function: a loop of loads would have endless executions.
   int await(unsigned place, int wanted, order o) { return next({kind::await, place, o, o, 0, wanted}); }
   void store(unsigned place, int value, order o) { next({kind::store, place, o, o, value, 0}); }
   int exchange(unsigned place, int value, order o) { return next({kind::exchange, place, o, o, value, 0}); }
   int fetch_add(unsigned place, int value, order o) { return next({kind::add, place, o, o, value, 0}); }
-  // `expected` becomes what was read, if that was not it.
+  // If the value read differs from `expected`, `expected` becomes the value read.
   bool compare_exchange(unsigned place, int& expected, int value, order success, order failure) {
     const int read = next({kind::compare_exchange, place, success, failure, value, expected});
     const bool same = read == expected;
@@ -63,7 +64,7 @@ class thread {
   }
   void fence(order o) { next({kind::fence, 0, o, o, 0, 0}); }
   void full_fence() { next({kind::full_fence, 0, order::acq_rel, order::acq_rel, 0, 0}); }
-  // membarrier(): a full fence here, then one in each thread at its own moment, then one here.
+  // membarrier(): a full fence here, then one in each thread, at different moments, then one here.
   void process_fence(unsigned threads) {
     full_fence();
     for (unsigned i = 0; i < threads; ++i) next({kind::fence_of, i, order::acq_rel, order::acq_rel, 0, 0});
@@ -74,8 +75,8 @@ class thread {
   void write(unsigned variable, int value) {
     next({kind::write, variable, order::relaxed, order::relaxed, value, 0});
   }
-  // futex(FUTEX_WAIT) without a limit of time, and futex(FUTEX_WAKE) of one sleeper or of all. The kernel's side is a full
-  // fence, and compares and queues in one step.
+  // futex(FUTEX_WAIT) without a timeout, and futex(FUTEX_WAKE) of one sleeper or of all. In the kernel there is a full
+  // fence, and comparing the value and queuing the thread are one step.
   void futex_wait(unsigned place, int value) {
     next({kind::sleep, place, order::relaxed, order::relaxed, 0, value});
   }
@@ -83,7 +84,7 @@ class thread {
     next({kind::wake, place, order::relaxed, order::relaxed, all ? 1 : 0, 0});
   }
 
-  // Every number below `count`, each in an execution of its own: what the program does next, for one.
+  // Any number below `count`; the explorer tries each. For what the program decides, such as its next operation.
   int choose(int count) { return next({kind::choose, 0, order::relaxed, order::relaxed, count, 0}); }
 
   void check(bool holds, const char* what) {
@@ -117,7 +118,7 @@ struct model {
   unsigned places = 0;
   unsigned plains = 0;
   std::vector<std::function<void(thread&)>> threads;
-  // At the end of an execution; null: nothing more is asked.
+  // Called at the end of an execution. Returns what is wrong, or null. May be empty.
   std::function<const char*(const machine&)> at_end;
   // Sets initial values other than zero.
   std::function<void(machine&)> at_start;
@@ -126,7 +127,7 @@ struct model {
 struct verdict {
   const char* broken = nullptr;  // what failed, or null
   std::size_t states = 0;
-  std::vector<std::string> trace;  // the steps to the failure
+  std::vector<std::string> trace;  // the steps that lead to the failure
 };
 
 class explorer {
@@ -149,7 +150,7 @@ class explorer {
   struct state {
     machine memory;
     std::vector<std::vector<int>> logs;
-    std::vector<int> asleep;  // on which place
+    std::vector<int> asleep;  // for each thread: the place that it sleeps on, or `awake`
   };
 
   bool fail(const char* what) {
@@ -158,7 +159,7 @@ class explorer {
     return false;
   }
 
-  // False: a failure was found, and all ends.
+  // False: a failure was found, and the exploration ends.
   bool visit(const state& s) {
     std::string key;
     s.memory.describe(key);
@@ -198,7 +199,7 @@ class explorer {
     return runner.pending_;
   }
 
-  // Follows the state in which the thread's operation has returned `value`.
+  // Explores from the state in which the thread's operation has returned `value`.
   bool follow(state&& s, unsigned t, const operation& o, int value, bool& moved) {
     static constexpr const char* names[] = {"load",  "await", "store",      "exchange", "compare_exchange",
                                             "add",   "fence", "full_fence", "fence_of", "read",

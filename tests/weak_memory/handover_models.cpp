@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Magazines that pass between threads without a lock. Used by one thread.
+// Magazines, blocks and spans that pass between threads without a lock. Used by one thread.
 #include "protocol.hpp"
 
 namespace weak {
 namespace {
 
-// A spare magazine: its owner puts it where two others may take it. Its content is a
-// plain variable, changed by whoever holds the magazine. The owner takes it back if it is still there.
+// A spare magazine: its owner puts it where two other threads may take it, and takes it back if it is still there. Its
+// content is a plain variable, which the thread that holds the magazine changes.
 // Covers: src/thread/thread_cache.cpp: spare_.exchange acquire, spare_.store release
 // Covers: src/pool/pool_bin.cpp: spare.exchange acquire, spare.store release
 // Covers: src/recycler/recycler_bin.cpp: spare.exchange acquire, spare.store release
-// page_map::ensure() likewise, with a leaf that was made in vain:
+// page_map::ensure() keeps a leaf that it made but did not need in the same way:
 // Covers: src/pages/page_map.cpp: spare_leaf_.exchange acquire, spare_leaf_.store release
 int take(thread& t, unsigned spare) {
   if (t.load(spare, order::relaxed) == 0) return 0;
@@ -37,8 +37,8 @@ model spare_magazine() {
 const registered spare_protocol("handover.spare_magazine", {"exchange", "acquire", "release"},
                                 spare_magazine);
 
-// recycler_bin::add_to(): counts the objects of a spare magazine that its owner has put there, under the lock that keeps
-// others from stealing it, while the owner is outside.
+// recycler_bin::add_to(): counts the objects of a spare magazine, under the lock that keeps other threads from stealing
+// the magazine, while its owner is not inside the bin.
 // Covers: src/recycler/recycler_bin.cpp: spare.load acquire
 model counted_magazine() {
   enum : unsigned { spare, content = 0 };
@@ -53,9 +53,10 @@ model counted_magazine() {
 }
 const registered counted("handover.counted_magazine", {"acquire"}, counted_magazine);
 
-// store::exchange() of hardened_large_quarantine, retire() and release_one() of hardened_large: a thread puts a block in and
-// takes out the one that waited there, which is then its own. Blocks are plain variables.
-// Covers: src/malloc/hardened_large_quarantine.cpp: pool.exchange acq_rel, queue.exchange acq_rel, place.exchange acq_rel
+// store::exchange() of hardened_large_quarantine, retire() and release_one() of hardened_large: a thread puts a block
+// into a place and takes out the one that was there, which it then owns. Blocks are plain variables.
+// Covers: src/malloc/hardened_large_quarantine.cpp: pool.exchange acq_rel, queue.exchange acq_rel,
+// Covers: src/malloc/hardened_large_quarantine.cpp: place.exchange acq_rel
 // Covers: src/malloc/hardened_large.cpp: waiting.exchange acq_rel
 model exchanged_blocks() {
   enum : unsigned { waiting };
@@ -73,9 +74,9 @@ model exchanged_blocks() {
 }
 const registered quarantine("handover.quarantine", {"acquire", "release"}, exchanged_blocks);
 
-// keep() and take() of hardened_type_home: threads put spans, or chains of them, in front of a list; who takes, takes all.
-// The links are plain variables: that of span n is the variable n. A span below the first one is seen by way of those above,
-// whose compare-exchanges continue its release.
+// keep() and take() of hardened_type_home: threads put spans, or chains of them, at the front of a list; a taker takes
+// the whole list. The links are plain variables: the link of span n is the variable n. The release of a span's
+// compare-exchange reaches the taker through the later compare-exchanges, which continue its release sequence.
 // Covers: src/pool/hardened_type_home.cpp: spans.compare_exchange_weak release, spans.exchange acquire
 // Covers: src/malloc/hardened_large.cpp: refused.compare_exchange_weak release, refused.exchange acquire
 model list_taken_as_a_whole() {
@@ -100,10 +101,10 @@ model list_taken_as_a_whole() {
 }
 const registered type_home("handover.type_home", {"acquire", "release"}, list_taken_as_a_whole);
 
-// enter() and leave() of include/tarn/detail/recycler_abi.hpp against with_claimed() of recycler_registry.cpp: the owner
-// has no fence of the processor between its store of `busy` and its look at `claimed`; the claimer's membarrier() makes
-// one. The signal fence in enter() keeps the compiler from moving the two, which a machine of whole operations shows as
-// their order. The bin is a plain variable.
+// enter() and leave() of include/tarn/detail/recycler_abi.hpp against with_claimed() of recycler_registry.cpp: the
+// owner executes no fence between its store of `busy` and its load of `claimed`; the claimer's membarrier() provides
+// one. The signal fence in enter() keeps the compiler from exchanging the two; without it the model executes them in
+// the other order. The bin is a plain variable.
 // Covers: include/tarn/detail/recycler_abi.hpp: atomic_signal_fence seq_cst
 // Covers: include/tarn/detail/recycler_abi.hpp: claimed.load acquire, busy.store release
 // Covers: src/recycler/recycler_registry.cpp: busy.load acquire, claimed.store release

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The machine itself, by the well-known litmus tests: what the C++ memory model forbids does not happen, and what it allows
-// does. In each protocol the forbidden outcome must be impossible; without the part the outcome is allowed, and must be
-// found. Load buffering, which the machine leaves out, is the one exception. Used by one thread.
+// Litmus tests of the machine itself. In each complete test the C++ memory model forbids an outcome, which must not
+// happen; without a part of the test the outcome is allowed, and must be found. Load buffering, which the machine does
+// not have, is not tested. Used by one thread.
 #include "protocol.hpp"
 
 namespace weak {
@@ -9,7 +9,7 @@ namespace {
 
 enum : unsigned { x, y, go };
 
-// What the threads saw is left in plain variables of their own.
+// Each thread leaves what it saw in a plain variable of its own.
 void keep(thread& t, unsigned variable, int value) { t.write(variable, value); }
 
 model store_buffering() {
@@ -31,7 +31,7 @@ model store_buffering() {
 }
 const registered sb("litmus.store_buffering", {"fences"}, store_buffering);
 
-// Release and acquire do not forbid it: the full fences of the test above are needed.
+// Release and acquire do not forbid this outcome, nor does a full fence in one thread only.
 model store_buffering_half() {
   const auto one = [](unsigned mine, unsigned other, bool fenced) {
     return [=](thread& t) {
@@ -51,7 +51,7 @@ model store_buffering_half() {
 }
 const registered sb_half("litmus.one_fence_is_not_enough", {"the second fence"}, store_buffering_half);
 
-// The other thread's fence may come from membarrier().
+// membarrier() in one thread replaces the fence of the other.
 model asymmetric_store_buffering() {
   const auto light = [](thread& t) {
     t.store(x, 1, order::relaxed);
@@ -104,7 +104,7 @@ model message_passing_by_fences() {
 }
 const registered mp_fences("litmus.fences", {"release fence", "acquire fence"}, message_passing_by_fences);
 
-// A read-modify-write keeps the release before it alive; a plain store of another thread ends it.
+// A read-modify-write continues the release sequence of the store before it; a relaxed store by another thread ends it.
 model release_sequence() {
   const auto first = [](thread& t) {
     t.write(0, 1);
@@ -139,7 +139,8 @@ model coherence() {
 }
 const registered corr("litmus.coherence", {"one location"}, coherence);
 
-// Two threads write both locations in opposite orders; the first write of each may win both.
+// Two threads write both locations in opposite orders. Without fences, the first write of each thread may be the last
+// in modification order.
 model two_writes() {
   const auto one = [](unsigned first, unsigned second) {
     return [=](thread& t) {
@@ -194,7 +195,7 @@ model atomic_addition() {
 }
 const registered addition("litmus.addition", {"modification"}, atomic_addition);
 
-// The kernel compares the word and queues the thread in one step.
+// A thread that sleeps on a futex is woken: no wake is lost.
 model sleeping() {
   const auto sleeper = [](thread& t) {
     while (t.load(go, order::acquire) == 0) t.futex_wait(go, 0);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 // machine: memory and threads under the weak memory model of C++20, without load buffering (RC11).
 //
-// A location is the list of its writes in modification order. A view is how far along each of these lists a thread, or a
-// write that releases, has seen; synchronisation joins views. A load may read any write that its thread's view has not
-// passed; a store may take any place behind what its thread has seen. A plain variable has one value, and every access is
-// checked to happen after the accesses that it conflicts with.
+// A location is the list of its writes in modification order. A view is a position in each of these lists: how far a
+// thread, or a releasing write, has seen. Synchronisation joins views. A load may read the write at its thread's
+// position or any later one; a store may be inserted anywhere after that position. A plain variable has one value, and
+// for every access the machine checks that the conflicting accesses happened before.
 //
-// A program of threads is explored by explorer.hpp. The machine is a value: one copy per state. Used by one thread.
+//   location x:   w0 ── w1 ── w2 ── w3        a load by a thread with seen[x] = 1 reads w1, w2 or w3;
+//                       ^ seen[x]             its store goes between w1 and w2, between w2 and w3, or after w3
+//
+// explorer.hpp runs the threads. The machine is a value: one copy per state. Used by one thread.
 #pragma once
 
 #include <algorithm>
@@ -41,20 +44,20 @@ struct view {
 
 struct write {
   int value;
-  bool follows;  // made by a read-modify-write: no other write comes between it and the one before
+  bool follows;  // made by a read-modify-write: no other write may come between it and the one that it read
   view published;
 };
 
 struct plain {
   int value = 0;
   std::uint8_t writer = 0;
-  std::uint8_t written = 0;  // the writer's count of accesses then; 0: before the threads began
+  std::uint8_t written = 0;  // the writer's number of accesses at the last write; 0: the initial value
   std::array<std::uint8_t, most_threads> read{};
 };
 
 struct thread_view {
-  view now;       // what the thread's loads and stores are bound by
-  view acquired;  // what an acquire fence would add
+  view now;       // limits the thread's loads and stores
+  view acquired;  // what `now` becomes by an acquire fence
   view released;  // what relaxed stores publish: the view at the last release fence
 };
 
@@ -72,11 +75,11 @@ class machine {
   [[nodiscard]] int value(unsigned place, unsigned index) const { return places_[place][index].value; }
   [[nodiscard]] int last(unsigned place) const { return places_[place].back().value; }
   [[nodiscard]] int plain_value(unsigned variable) const { return plains_[variable].value; }
-  // The first write that the thread may read, and the first place that a store of its may take.
+  // The first write that the thread may read. A store by the thread comes after it.
   [[nodiscard]] unsigned first_readable(unsigned thread, unsigned place) const {
     return views_[thread].now.seen[place];
   }
-  // Whether a new write may take the place `index`, before the write that is there now.
+  // Whether a new write may be inserted at `index`, before the write that is there now.
   [[nodiscard]] bool may_insert(unsigned place, unsigned index) const {
     return index == writes(place) || !places_[place][index].follows;
   }
@@ -95,7 +98,7 @@ class machine {
     insert(thread, place, index, value, o, false, {});
   }
 
-  // Reads the write at `index` and puts the new one right behind it.
+  // Reads the write at `index` and inserts the new one directly after it.
   int modify(unsigned thread, unsigned place, unsigned index, int value, order o) {
     const view read = places_[place][index].published;
     const int old = load(thread, place, index, o);
@@ -109,7 +112,7 @@ class machine {
     if (releases(o)) t.released = t.now;
   }
 
-  // A full fence: of two of them, the later one's thread has seen all that the earlier one's had.
+  // After the later one of two full fences, its thread has seen everything that the thread of the earlier one had seen.
   void full_fence(unsigned thread) {
     thread_view& t = views_[thread];
     t.now = t.acquired;
@@ -118,7 +121,7 @@ class machine {
     t.acquired = t.released = t.now;
   }
 
-  // membarrier() of `caller` reaches `target`: what either did before, happened before what the other does from here on.
+  // membarrier() of `caller` acts on `target`: what either thread did before happens before what the other does next.
   void fence_between(unsigned caller, unsigned target) {
     full_fence(target);
     views_[target].now.join(views_[caller].now);
@@ -147,7 +150,7 @@ class machine {
     return ordered;
   }
 
-  // Everything that the future depends on.
+  // Appends everything on which the further execution depends.
   void describe(std::string& key) const {
     for (const auto& list : places_) {
       key.push_back(static_cast<char>(list.size()));
@@ -199,7 +202,7 @@ class machine {
     places_[place].insert(places_[place].begin() + index, {value, follows, published});
   }
 
-  // Views name writes by their place in the list: those behind the new one move up.
+  // Views refer to writes by their index: those at or after the new write's index grow by one.
   void make_room(unsigned place, unsigned index) {
     for (auto& list : places_) {
       for (write& w : list) shift(w.published, place, index);

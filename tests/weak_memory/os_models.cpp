@@ -5,8 +5,8 @@
 namespace weak {
 namespace {
 
-// plain_mutex: lock(), lock_slow() with one round of spinning, sleep(), unlock() and release(). The word is the holder's
-// number, a multiple of two, and a flag. What the mutex guards is a plain variable.
+// plain_mutex: lock(), lock_slow() with one round of spinning, sleep(), unlock() and release(). The word is the
+// holder's number, which is even, plus the flag `contended`. The data that the mutex guards is a plain variable.
 // Covers: src/os/mutex.hpp: word_.compare_exchange_strong acquire, word_.compare_exchange_strong release,
 // Covers: src/os/mutex.hpp: word_.exchange release
 namespace mutex {
@@ -59,8 +59,8 @@ const registered protocol("os.mutex", {"acquire", "release", "wake", "sleeper's 
                           three_users);
 }  // namespace mutex
 
-// pin_count, as isolate() of src/pool/pool_registry.cpp uses it: who ends a pool sleeps until the last pin is gone, and
-// then nobody else uses the pool (a plain variable). All changes are made under the registry's lock.
+// pin_count, as isolate() of src/pool/pool_registry.cpp uses it: the thread that ends a pool sleeps until the last pin
+// is gone; after that no other thread uses the pool (a plain variable). All changes are made under the registry's lock.
 model pins() {
   enum : unsigned { word, lock, pool = 0 };
   constexpr int ending = 8;

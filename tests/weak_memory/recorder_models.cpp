@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Protocols of the profiler: between the recorded threads, and between them and the collector, which is another process
-// with the same memory. Used by one thread.
+// Protocols of the profiler: between the recorded threads, and between these and the collector, another process that
+// shares memory with them. Used by one thread.
 #include "protocol.hpp"
 
 namespace weak {
 namespace {
 
-// A ring between a recorded thread and the collector: put(), publish() and make_room() of recorder_state, drain_process()
-// of recording.cpp. Its words are plain variables. The producer writes over a word only when the collector has reported it
-// read; the collector takes what it finds, and may come too early. The kernel's ring of page faults has the same protocol,
-// with the kernel as the producer.
+// A ring buffer between a recorded thread and the collector: put(), publish() and make_room() of recorder_state,
+// drain_process() of recording.cpp. Its words are plain variables. The producer overwrites a word only after the
+// collector has reported that it was read; the collector reads only words that were published. The kernel's ring of
+// page faults has the same protocol, with the kernel as the producer.
 // Covers: profiler/record/recorder_state.hpp: head.store release
 // Covers: profiler/record/recorder_state.cpp: tail.load acquire
 // Covers: profiler/collect/recording.cpp: head.load acquire, tail.store release
@@ -41,27 +41,28 @@ const registered rings("recorder.ring",
                         "collector's release"},
                        ring);
 
-// A fact that one thread finds and others then use. Looked up by one: find_real_functions(), attach(),
-// python_frames::look_at(); by several, all with
-// the same answer, in atomic variables: hooks_new. Told once: process_ends() and the collector's answer, end_of_thread(), detach(),
+// A fact that one thread publishes once and other threads then use. Found by one thread: find_real_functions(),
+// attach(), python_frames::look_at(). Found by several threads, all with the same result, in atomic variables:
+// hooks_new. Published once: process_ends() and the collector's answer, end_of_thread(), detach(),
 // sampled_blocks::grow() (whose counts are atomic variables), and in replays put() and the start of the lanes.
 // Covers: profiler/record/real_functions.cpp: functions_found.load acquire, functions_found.exchange acquire,
 // Covers: profiler/record/real_functions.cpp: functions_found.store release
-// Covers: profiler/record/recorder_state.cpp: ending.store release, ending.load acquire, ended.store release,
+// Covers: profiler/record/recorder_state.cpp: ending.store release, ending.load acquire
+// Covers: profiler/record/process_life.cpp: ended.store release
 // Covers: profiler/record/recorder_state.cpp: attaching.load acquire,
 // Covers: profiler/record/recorder_state.cpp: attaching.compare_exchange_strong acquire, attaching.store release,
 // Covers: profiler/record/recorder_state.cpp: filter.store release
 // Covers: profiler/record/sampled_blocks.cpp: filter.store release
-// Covers: profiler/record/recorder.hpp: filter.load acquire
+// Covers: profiler/record/hook_state.hpp: filter.load acquire
 // Covers: profiler/record/hooks_new.cpp: looked.load acquire, looked.store release
 // Covers: profiler/collect/recording_processes.cpp: ended.load acquire
 // Covers: profiler/collect/process_memory.cpp: ended.load acquire
 // Covers: profiler/collect/recording_end.cpp: released.store release
-// Covers: profiler/record/recorder_state.cpp: released.load acquire
+// Covers: profiler/record/process_life.cpp: released.load acquire
 // Covers: profiler/record/python_frames.cpp: state.compare_exchange_strong acquire, state.load acquire,
 // Covers: profiler/record/python_frames.cpp: state.store release
 // Covers: profiler/replay/player.cpp: slot.load acquire, places.store release, go.load acquire, go.store release
-// The signal fences of `section` order a thread and its own signal handlers, so they have no part here.
+// The signal fences of `section` order a thread and its own signal handlers, which this model does not contain.
 // Covers: profiler/record/recorder.cpp: atomic_signal_fence seq_cst
 model found_once() {
   enum : unsigned { found, count, fact = 0 };
@@ -83,13 +84,13 @@ model found_once() {
 }
 const registered found("recorder.found_once", {"acquire", "release"}, found_once);
 
-// The lock of the table of tarn apply's pools; that of reports on guarded blocks, whose waiters sleep.
+// The lock of the table of tarn apply's pools, and the lock of reports on guarded blocks, whose waiters sleep.
 // Covers: src/guarded/report.cpp: reporting.exchange acquire, reporting.store release
 // Covers: profiler/apply/apply_pools.cpp: table_lock.test_and_set acquire, table_lock.clear release
 model spin_lock() {
   enum : unsigned { word, content = 0 };
   const auto user = [](thread& t) {
-    if (t.exchange(word, 1, unless("acquire", order::acquire)) != 0) return;  // it would try again
+    if (t.exchange(word, 1, unless("acquire", order::acquire)) != 0) return;  // the real one tries again
     t.write(content, t.read(content) + 1);
     t.store(word, 0, unless("release", order::release));
   };
@@ -97,9 +98,10 @@ model spin_lock() {
 }
 const registered spinning("apply.spin_lock", {"acquire", "release"}, spin_lock);
 
-// A session that is taken away from the process (detach() and release_recording()) while a thread comes to get a ring
-// (find_thread()): the thread counts itself and then looks at the mark, who takes it away marks and then counts. Where
-// neither saw the other, the session would go while the thread uses it. seq_cst of both is a full fence between.
+// detach() and release_recording() unmap the session while a thread comes to get a ring (find_thread()). The thread
+// increments `arriving` and then reads `detached`; detach() sets `detached` and then reads `arriving`. If neither saw
+// the other's store, the session would be unmapped while the thread uses it. The seq_cst operations of both act as a
+// full fence in between.
 // Covers: profiler/record/recorder_state.cpp: arriving.fetch_add seq_cst, arriving.fetch_sub release
 // Covers: profiler/record/recorder_state.cpp: arriving.load seq_cst, detached.load seq_cst, detached.store seq_cst
 model arrival() {
@@ -120,8 +122,9 @@ model arrival() {
 const registered arrivals("recorder.arrival", {"newcomer's order", "taker's order", "release", "acquire"},
                           arrival);
 
-// The same for a thread that has a ring and is in the recorder when the mark is set. That a thread which enters later sees
-// the mark rests on time (see enter()), and its signal fence orders it with its own handlers; neither has a part here.
+// The same for a thread that has a ring and is inside the recorder when `detached` is set. Two things are not modelled:
+// a thread that enters later sees `detached` because enough time has passed (see enter()), and the signal fence orders
+// a thread with its own signal handlers.
 // Covers: profiler/record/recorder_state.hpp: inside.store release, atomic_signal_fence seq_cst
 // Covers: profiler/record/recorder_state.cpp: inside.load acquire
 model leaving() {

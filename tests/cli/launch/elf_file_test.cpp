@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Interpreter, machine and symbols of ELF files: crafted, real, truncated and damaged ones.
 #include "cli/launch/elf_file.hpp"
 
 #include <elf.h>
@@ -131,7 +132,7 @@ TEST(elf_file, finds_symbols_in_real_libraries) {
   EXPECT_TRUE(is_native(summary));
   EXPECT_TRUE(summary.has_dynamic);
   EXPECT_FALSE(defines_symbol(own.data(), "malloc"));
-  // The interpreter of this very program is a library with well-known symbols.
+  // This program's interpreter, the dynamic loader, is a library with well-known symbols.
   const mapped_file loader(summary.interpreter);
   EXPECT_TRUE(defines_symbol(loader.data(), "__tls_get_addr"));
   EXPECT_FALSE(defines_symbol(loader.data(), "no_such_symbol_anywhere"));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Variables for a program, and which paths LD_PRELOAD can hold.
 #include "cli/launch/environment.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Parsing of the lines that libtarn writes at exit (TARN_STATS).
 #include <gtest/gtest.h>
 
 #include "cli/launch/exit_statistics.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The loader's trace.
+// parse_loader_trace(): what the dynamic loader prints with LD_TRACE_LOADED_OBJECTS.
 #include <gtest/gtest.h>
 
 #include "cli/launch/preload_check.hpp"

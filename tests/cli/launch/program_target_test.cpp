@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// find_program() on scripts, interpreters and broken files in a temporary folder, with the exit code of each refusal.
 #include "cli/launch/program_target.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Patterns of LeakSanitizer's suppression files.
 #include "cli/recording/leak_suppressions.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The places in the verdict of `tarn profile`: functions of one name stay apart, paths to one place are summed.
 #include "cli/show/profile_verdict.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace {
 
 using profiler::profile;
 
-// Two functions of one name, each of which allocates as much as the other; the module of the second one is another.
+// Two functions of one name in two modules; each allocates as much as the other.
 profile two_places(const profiler::source_frame& first, const profiler::source_frame& second) {
   profile p;
   p.meta = {{"program", "/bin/p"}, {"duration_ns", 1e9}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// consumer: says whether malloc and operator new are tarn's. Usage: consumer replaced|kept
-// tarn knows its own blocks by the statistics: a large one raises them only if tarn served it.
+// consumer: checks whether malloc and operator new are tarn's. Usage: consumer replaced|kept
+// A large block raises tarn's statistics only if tarn served it.
 #include <tarn/malloc.h>
 
 #include <cstdint>
@@ -18,7 +18,7 @@ std::uint64_t in_use() {
   return stats.in_use;
 }
 
-// volatile: the compiler must not remove an allocation that nobody reads.
+// volatile, so that the compiler does not remove an allocation that nothing reads.
 bool malloc_is_tarn() {
   const std::uint64_t before = in_use();
   void* volatile block = std::malloc(block_size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A program that fills containers of many kinds, and tells from where operator new was called for what: a line
-// "CALL count kind WHAT" each, below it "PATH address...", innermost first, and its mappings. types_test.cpp compares what is found out about the addresses.
+// A program that fills containers of many kinds, and prints where operator new was called and for which type: for each
+// call path a line "CALL count kind TYPE" and a line "PATH address..." (innermost first), after lines "MAP ..." with
+// the program's mappings. types_test.cpp compares the types that the analysis finds for these paths with TYPE.
 #include <execinfo.h>
 
 #include <algorithm>
@@ -49,7 +50,7 @@ void note(void* caller) {
   std::array<void*, most_frames + 6> frames{};
   backtrace(frames.data(), static_cast<int>(frames.size()));
   noting = false;
-  // Behind this function and operator new.
+  // Skips the frames of this function and of operator new.
   const auto* begin = std::find(frames.begin(), frames.end(), caller);
   call_path from{};
   std::copy_n(begin, std::min<std::ptrdiff_t>(frames.end() - begin, most_frames), from.begin());
@@ -122,7 +123,7 @@ struct ring {
 
 namespace {
 
-struct hidden {  // in an unnamed namespace: functions of it have no linkage name
+struct hidden {  // in an unnamed namespace: its functions have no linkage name
   long values[6] = {};
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// What is derived from demangled function names: constructed and allocated types, short and plain names.
 #include "profiler/analyze/function_name.hpp"
 
 #include <gtest/gtest.h>

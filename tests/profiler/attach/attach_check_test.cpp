@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is said where a process cannot be attached to, also of systems that this one is not.
+// Messages for processes that cannot be attached to, including refusals of other systems than this one.
 #include "profiler/attach/attach_check.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@ using namespace tarn::profiler;
 
 namespace {
 
-// What `work` throws: the problem and, behind it, the advice. Empty: nothing.
+// The error that `work` throws, as "problem | advice"; empty if it throws none.
 template <typename work_type>
 std::string said_by(const work_type& work) {
   try {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Columns survive encoding and decoding; malformed ones are rejected.
 #include "profiler/format/column_coding.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
 
-// The column again, from its bytes; `way` is the coding that was taken.
+// Encodes the column and returns what is decoded; `way` is set to the coding that was chosen.
 column round_trip(const column& source, std::size_t rows, int* way = nullptr) {
   byte_vector bytes;
   encode_column(source, 0, rows, bytes);
@@ -109,7 +110,7 @@ TEST(column_coding, a_column_beyond_the_budget_is_damaged) {
   std::size_t budget = 99 * number_bytes;
   column result;
   EXPECT_EQ(decode_column(left, 100, budget, result), decode_result::damaged);
-  // Fewer bytes than rows: no memory is taken for them.
+  // More rows than bytes: damaged, whatever the budget.
   left = bytes;
   budget = most;
   EXPECT_EQ(decode_column(left, 1U << 31, budget, result), decode_result::damaged);

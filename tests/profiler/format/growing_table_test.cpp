@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// A table that grows part by part is written like one that is complete from the start.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Files that were damaged, and files that were made to harm: the reader and the loader end, with an error or with what
-// could be read, in bounded memory. What they give can be walked without looking at bounds.
+// Damaged and malformed files: the reader and the loader end with profile_error or with what could be read. All indexes
+// of the result are valid.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -15,7 +15,7 @@
 namespace tarn::profiler {
 namespace {
 
-// Goes everywhere where views go; returns a sum so that nothing is left out.
+// Follows every index as views do; returns a sum, so that the compiler removes no access.
 double walk(const profile& p) {
   double sum = cost_of_all(p).total();
   for (const site& one : p.sites) {
@@ -63,7 +63,8 @@ std::vector<std::uint8_t> small_file() {
   return file.contents();
 }
 
-// As many rounds as go into `seconds`, but never more than `most`, so that a fast machine repeats what a slow one did.
+// Runs rounds 0, 1, … for `seconds`, but at most `most`; returns how many. Each machine runs a prefix of the same
+// sequence.
 template <typename Round>
 int repeat(double seconds, int most, Round round) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
@@ -87,7 +88,7 @@ TEST(fuzz, damaged_files) {
   EXPECT_GT(seen.partial + seen.refused, rounds / 2);
 }
 
-// With checksums that fit: what a CRC cannot keep out.
+// Changes chunks and gives them correct checksums, so that the CRC does not reject them.
 TEST(fuzz, malformed_payloads) {
   const auto chunks = take_apart(small_file());
   scratch_file file;

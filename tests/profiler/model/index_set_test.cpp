@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// index_set with distinct and with equal hashes.
 #include "profiler/model/index_set.hpp"
 
 #include <gtest/gtest.h>

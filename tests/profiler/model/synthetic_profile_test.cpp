@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the synthetic profile's header promises: other tests rest on it.
+// The invariants of synthetic_profile.hpp, which other tests rely on.
 #include "tests/profiler/synthetic_profile.hpp"
 
 #include <gtest/gtest.h>

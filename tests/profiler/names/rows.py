@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# A program for the tests of names: blocks too large for Python's own pools, asked for on ways of every kind.
+# A program for the tests of names: it allocates blocks too large for Python's own pools through call paths of each
+# kind: a generator, a constructor, a native callback, a library, recursion, a thread, a child process.
 import json
 import os
 import sys

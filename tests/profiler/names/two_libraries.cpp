@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Loads the libraries that are named one after another, each after the one before has gone, and calls `make` of each. The
-// same source is these libraries: MAKER is the name of the function that allocates there.
+// Loads the libraries that its arguments name, one after another, calls `make` of each, and closes each before the
+// next. Compiled with -DMAKER=NAME, this source is such a library: NAME is the function that allocates.
 #include <cstdlib>
 
 #ifdef MAKER

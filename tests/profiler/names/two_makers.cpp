@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A program for the tests of names: two functions that allocate.
+// A program for the tests of names: two functions that allocate 20 blocks each, in an unnamed namespace.
 #include <cstdlib>
 #include <cstring>
 
-#ifdef TAKES_ADDRESS  // in an executable at a fixed place this makes a stub of malloc in it
+#ifdef TAKES_ADDRESS  // in an executable at a fixed address this makes a PLT stub of malloc
 void* (*volatile taken)(std::size_t) = std::malloc;
 #endif
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Objects as CPython lays them out, made by hand.
+// Strings and code objects in CPython's layout, made by hand.
 #include "profiler/record/python_text.hpp"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,8 @@ TEST(python_text, memory_that_is_not_there_gives_nothing) {
 }
 
 TEST(python_text, lines_by_the_table) {
-  // Three units without columns, 2 lines on; one of the line after that; one that has no line; one 100 lines back.
+  // The line table of a code object. Units 0 to 2: two lines on; unit 3: the next line; unit 4: no line; unit 5: 100
+  // lines back.
   const std::vector<std::uint8_t> table = {0x80 | 13 << 3 | 2, 2 << 1,         0x80 | 11 << 3,    0,       0,
                                            0x80 | 15 << 3,     0x80 | 13 << 3, 0x40 | (201 & 63), 201 >> 6};
   std::vector<std::uint8_t> bytes(32);

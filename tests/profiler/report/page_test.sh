@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# page_test.sh bundle | browser SAMPLE_PROGRAM: whether the committed page is what its sources give; the page in Chromium.
-# 77, with what is missing, where that cannot be tested here.
+# page_test.sh bundle: the committed page is what its sources build to.
+# page_test.sh browser SAMPLE_PROGRAM: tests of the page in Chromium.
+# Exit status 77, with a message about what is missing, if that cannot be tested here.
 set -eu
 page=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../../profiler/report/page" && pwd)
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Writes a report of a profile that was made up, for the tests in a browser and for looking at: report_sample KIND FILE
+// Writes the report of a synthetic profile, for the browser tests: report_sample KIND FILE
 //   usual    a server of 200 sites, five minutes
 //   large    20,000 sites under deep call paths, as a compiler has, ten minutes
 //   deep     a function that calls itself 5,000 times
-//   hostile  every name tries to become part of the page
-//   faults   mode faults;  empty  nothing was recorded;  damaged  with losses
-//   file     no report, but the profile of `usual`, as tarn profile would write it
+//   hostile  every name contains markup and script
+//   faults   a profile in mode faults
+//   empty    nothing was recorded
+//   damaged  mode sample, without symbols, damaged and with lost events
+//   file     not a report but the profile of `usual`, as tarn profile would write it
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -24,7 +26,7 @@ std::uint64_t next_random(std::uint64_t& state) {
   return state >> 33;
 }
 
-// Call paths of 20 to 60 frames over 4,000 functions with long names, each site's its own.
+// Gives each site a call path of its own, of 20 to 59 frames out of 4,000 functions with long names.
 void deepen(profile& p) {
   std::uint64_t state = 1;
   const std::uint64_t base = p.modules.front().start + 0x100000;

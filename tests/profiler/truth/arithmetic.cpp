@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A program for which nothing about memory is worth a change: it computes, and allocates now and then.
+// A program for which no change of its memory use pays: it computes, and rarely allocates.
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A program that takes a buffer of 32 MiB, fills it and gives it back, again and again. With TARN_CHANGED it follows the
+// A program that repeatedly allocates a buffer of 32 MiB, fills it and frees it. With TARN_CHANGED it follows the
 // advice for it: a buffer pool.
 #include <cstddef>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One thread makes messages, another one ends them: each is of one type, most are dead soon, all cross threads. With
-// TARN_CHANGED it follows the advice for it: an object pool.
+// One thread creates messages, another one destroys them: all have one type, live briefly and cross threads. With
+// TARN_CHANGED the program follows the advice for it: an object pool.
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
@@ -28,7 +28,8 @@ void end(message* one) { tarn::pool_of<message>().destroy(one); }
 [[gnu::noinline]] void end(message* one) { delete one; }
 #endif
 
-// A batch changes hands at a time, so that the threads' own traffic does not hide the allocator's.
+// Messages are handed over in batches, so that the time of the hand-over does not hide the allocator's. `full`: stores
+// (release) and loads (acquire) of one thread pair with those of the other.
 constexpr std::size_t batch = 1000;
 struct hand_over {
   std::vector<message*> messages;
@@ -44,14 +45,13 @@ int main(int count, char** words) {
   std::thread consumer([batches, &sum] {
     for (int index = 0; index < batches; ++index) {
       hand_over& place = places[index % 4];
-      while (!place.full.load(std::memory_order_acquire))
-        std::this_thread::yield();  // pairs with the producer's store
+      while (!place.full.load(std::memory_order_acquire)) std::this_thread::yield();
       for (message* one : place.messages) {
         sum += one->number;
         end(one);
       }
       place.messages.clear();
-      place.full.store(false, std::memory_order_release);  // pairs with the producer's load
+      place.full.store(false, std::memory_order_release);
     }
   });
   for (int index = 0; index < batches; ++index) {

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Does a profile say the same twice? Records pairs of one command, half of them beside a load on every processor, and holds
+"""Do two recordings of one command agree? Records pairs, half of them while all processors are busy.
 
-- the cost that each first sentence gives against that of the pair's other recording (within 15 %),
-- `tarn diff --fail-if 'cost>+0%'` of several recordings a side: silent for the same command, loud for one that does a
-  tenth more allocation.
+Checked is
+
+- that the total costs of the first recording of each side differ by at most 15 %,
+- that `tarn diff --fail-if 'cost>+0%'`, with several recordings a side, is silent for the same command and reports one
+  that allocates a tenth more.
 
     pairs.py --tarn TARN --source FOLDER [--pairs N] [--recordings N] [--only same|more] [--json FILE]
 
-Exit status: 0 all aims are reached, 1 one is missed.
+Exit status: 0 all aims are met, 1 one is missed.
 """
 import argparse
 import glob
@@ -62,7 +64,7 @@ class Bench:
             os.path.join(settings.source, "strings.cpp"))
 
     def record(self, name, rounds):
-        """The recordings of one side, and the costs that they give, in ns."""
+        """Makes the recordings of one side; returns their files and their costs in ns."""
         run(self.tarn, "profile", "--mode", "sample", "-n", str(self.recordings), "-o",
             os.path.join(self.folder, name + ".prof"), "--", self.program, str(rounds))
         files = sorted(glob.glob(os.path.join(self.folder, name + "-*.prof")))

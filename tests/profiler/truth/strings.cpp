@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Lines that grow by push_back, character after character. With TARN_CHANGED it follows the advice for it: reserve.
+// A program that builds lines with push_back, character by character. With TARN_CHANGED it follows the advice for it:
+// reserve.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

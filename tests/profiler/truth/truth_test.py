@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Does what `tarn advise` says come true? Records programs, carries the advice out for real (a variable, another malloc,
-an edited source), and holds the CPU time that this saves against the interval that was predicted. And: are programs left
-alone for which nothing pays?
+"""Does the advice of `tarn advise` save what it predicts? Records programs, carries the advice out (a variable, another
+malloc, an edited source), and checks that the saved CPU time lies in the predicted interval. Programs for which no
+change pays must get the advice to leave them as they are.
 
     truth_test.py --tarn TARN --library LIBTARN --source FOLDER --include FOLDER [--rounds N] [CASE ...]
 """
@@ -35,8 +35,8 @@ class Case:
     def __init__(self, name, words, kinds, changed=None, mode="full", leave=False, variables=None):
         self.name = name
         self.words = words
-        self.kinds = kinds  # of advice that the change carries out: the first of them in the list counts
-        self.changed = changed  # the edited program; None: what the advice says to start it with
+        self.kinds = kinds  # kinds of advice that the change carries out; the first such advice in the list counts
+        self.changed = changed  # command of the edited program; None: the advice's variables or library
         self.mode = mode
         self.leave = leave
         self.variables = variables or {}
@@ -108,7 +108,7 @@ class Truth:
         return lambda: run(case.words, {**variables, **chosen["variables"]})
 
     def measure(self, case, chosen):
-        """What was saved, in seconds, and what the program took: medians over rounds in random order."""
+        """The saved seconds and those of the unchanged program: medians over rounds, each in random order."""
         variables = {**self.environment, **case.variables}
         ways = [lambda: run(case.words, variables), self.changed_run(case, chosen)]
         for way in ways:
@@ -134,7 +134,7 @@ class Truth:
             return self.check_left_alone(case, advice)
         chosen = next((one for one in advice if one["kind"] in case.kinds), None)
         if chosen is None and advice[0]["kind"] == "leave it":
-            # Then no zero-code change may save much.
+            # The advice is that nothing pays: then another malloc must not save more than the noise.
             chosen = {"kind": "another malloc", "saving_ns": 0, "low_ns": 0, "high_ns": 0, "headline": "leave it"}
         if chosen is None:
             print(f"{case.name:12} NO advice of {case.kinds}; first: {advice[0]['headline']}", flush=True)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Starts a program that may not call perf_event_open, as in most containers: without_events PROGRAM [ARGUMENT ...]
+// Runs a program for which perf_event_open fails with EPERM, as in most containers: without_events PROGRAM [ARGUMENT
+// ...]
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

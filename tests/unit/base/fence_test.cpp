@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dekker's test: of two threads that each store, fence and look, at least one sees the other's store. The
-// hardware really does break this without the fence, x86-64 included.
+// Store buffering (Dekker's test): of two threads that each store, execute full_fence() and load the other's word, at
+// least one sees the other's store. Without the fence real processors violate this, x86-64 included.
 #include "base/fence.hpp"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ struct alignas(128) word {
   std::atomic<int> value{0};
 };
 
-// After each meeting the two go through so many pairs of words, one after the other: at some of them they are at the same
-// place at the same moment. So few meetings are enough, which cost a slice of time each on a busy machine.
+// After each meeting the two threads go through this many pairs of words, and are at the same pair at the same moment
+// for some of them. So few meetings are enough; on a busy machine each meeting may cost a time slice.
 constexpr std::size_t pairs = 64;
 constexpr int most_rounds = 2000;
 
@@ -28,7 +28,8 @@ struct side {
   std::array<int, pairs> seen{};
 };
 
-// Puts the calling thread on the first or the last processor that it may use: on one processor the two never meet.
+// Binds the calling thread to the first or the last processor that it may use: threads that share a processor never run
+// at the same time.
 void use_processor(int me) {
   cpu_set_t all;
   if (sched_getaffinity(0, sizeof all, &all) != 0) return;
@@ -61,7 +62,7 @@ TEST(fence, of_two_threads_one_sees_the_other) {
     side& own = sides[static_cast<std::size_t>(me)];
     side& other = sides[static_cast<std::size_t>(1 - me)];
     for (int round = 0; round < last_round.value.load(std::memory_order_relaxed); ++round) {
-      // Both read it after the meetings of this round.
+      // Both threads read last_round only after the meetings of this round.
       if (me == 0 && std::chrono::steady_clock::now() > end)
         last_round.value.store(round + 1, std::memory_order_relaxed);
       meet(round, 1);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Arithmetic on sizes and pages: powers of two, rounding, pages for bytes.
 #include "base/units.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// buffer_budget: the budget under given limits and memory pressure, and how often it asks the system.
 #include "buffers/buffer_budget.hpp"
 
 #include <gtest/gtest.h>

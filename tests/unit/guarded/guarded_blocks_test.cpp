@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// guarded_blocks: placement next to guards, use of slots, and the block nearest to an address.
 #include "guarded/guarded_blocks.hpp"
 
 #include <gtest/gtest.h>

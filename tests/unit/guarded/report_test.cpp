@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// guarded_report: threads that report at the same time.
 #include "guarded/report.hpp"
 
 #include <fcntl.h>
@@ -20,9 +21,10 @@ void report_often(const guarded_slot& slot, int times) {
   }
 }
 
-// The program's own handler lets each thread go on after its report.
+// Four threads report ten times each, as if the program's own handler let them go on after a report. Returns 0 if that
+// takes less than 8 s.
 int report_from_threads() {
-  // Whoever reads standard error is slow, so that a report is not at its end when the next one begins.
+  // A slow reader of standard error makes a report last until the next one begins.
   int ends[2];
   if (pipe(ends) != 0 || fcntl(ends[1], F_SETPIPE_SZ, 4096) < 0 || dup2(ends[1], 2) < 0) return 2;
   std::thread([from = ends[0]] {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// allocate() and deallocate(): contents of blocks, and the span that a block comes from.
 #include "malloc/allocate.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ struct stamped {
   unsigned char stamp;
 };
 
-// At random, with the content of every block checked: no two blocks overlap.
+// Random steps. The content of every block is checked before it is freed, which shows that no two blocks overlap.
 TEST(allocate, blocks_keep_their_content) {
   std::mt19937 random(9);
   std::vector<stamped> live;

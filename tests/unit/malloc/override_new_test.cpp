@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Linked with libtarn, every form of operator new and delete is tarn's, and fails as the standard says.
+// In a program linked with libtarn, every form of operator new and delete is tarn's, and fails as the standard says.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -30,7 +30,7 @@ constexpr std::size_t impossible = std::size_t{PTRDIFF_MAX} - 4096;
 constexpr std::size_t wide = 128;
 constexpr auto wide_alignment = static_cast<std::align_val_t>(wide);
 
-// The compiler may do without a new-expression whose result it sees unused.
+// Hides a pointer from the compiler, which may omit a new-expression whose result is not used.
 template <class T>
 T* used(T* p) {
   T* volatile v = p;
@@ -87,7 +87,7 @@ const delete_form delete_forms[] = {
 
 TEST(override_new, every_new_gives_tarns_blocks) {
   for (const new_form& form : new_forms) {
-    // First, since no other heap's block may reach tarn_usable_size.
+    // Checked first, because tarn_usable_size must not get a block of another heap.
     const std::uint64_t before = large_bytes();
     void* const large = form.give(large_size);
     ASSERT_EQ(large_bytes(), before + large_size) << form.name << " is not tarn's";
@@ -125,7 +125,7 @@ TEST(override_new, expressions_come_here) {
     char bytes[2 * mib];
   };
   struct plain {
-    ~plain() {}  // so that an array has its count before it
+    ~plain() {}  // makes new[] store the number of elements before the array
     char bytes[mib];
   };
   const std::uint64_t before = large_bytes();
@@ -220,7 +220,7 @@ TEST(override_new, a_handler_that_finds_memory_makes_the_call_succeed) {
     setrlimit(RLIMIT_AS, &old_limit);
     EXPECT_EQ(calls, 1) << form.name;
     EXPECT_FALSE(seen.null || seen.bad_alloc || seen.other) << form.name;
-    // The next form must not find this one's address space.
+    // Keeps this form's address space in use, so that the next form has to map its own.
     kept.push_back(form.give(gib));
   }
   for (void* block : kept) tarn_free(block);

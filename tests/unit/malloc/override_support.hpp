@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of libtarn's names share.
+// Helpers for the tests of the names that libtarn replaces.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace tarn::testing_support {
 
 inline constexpr std::size_t large_size = 3 * mib;
 
-// No size is too large for the compiler to see.
+// Hides a size from the compiler, which warns of sizes that are too large.
 inline std::size_t hidden(std::size_t n) {
   volatile std::size_t v = n;
   return v;

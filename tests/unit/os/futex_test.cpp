@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// futex_wait and futex_wake, and that the coarse clock follows real time.
 #include "os/futex.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ TEST(futex, returns_at_once_when_the_word_has_changed) {
 TEST(futex, returns_after_the_limit) {
   futex_word word{0};
   const auto start = clock::now();
-  // A wait may end for no reason, but not ten times in a row.
+  // A wait may end spuriously, but not ten times in a row.
   for (int i = 0; i < 10 && clock::now() - start < 60ms; ++i) futex_wait(&word, 0, 60);
   EXPECT_GE(clock::now() - start, 59ms);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// process_random and the keyed hash behind it: SipHash's test vector, and numbers that differ and stay the same.
 #include "os/process_random.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 namespace tarn::os {
 namespace {
 
-// The vector of the paper's appendix for a message of eight bytes: key 00 … 0f, message 00 … 07.
+// SipHash's test vector for a message of eight bytes: key 00 … 0f, message 00 … 07.
 TEST(process_random, is_siphash) {
   unsigned char key[16];
   std::iota(key, key + 16, static_cast<unsigned char>(0));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rules that are kept, while the module at their address becomes another one.
+// The table of unwind rules that were found before: a rule must not be used after its address has come to belong to
+// another module or function.
 #include "os/rule_table.hpp"
 
 #include <gtest/gtest.h>
@@ -19,10 +20,10 @@ constexpr unsigned char stack_pointer_register =
     31;
 #endif
 
-// The unwind sections of a module with functions of 64 bytes in turn, and room for their code.
+// The unwind sections of a module whose functions are 64 bytes long and adjacent, and room for their code.
 class module_tables {
  public:
-  // `frames`: of each function the distance from the stack pointer to the CFA, below 128.
+  // `frames`: for each function, the distance from the stack pointer to the CFA (canonical frame address), below 128.
   explicit module_tables(const std::vector<unsigned char>& frames, unsigned char data_step = 0x78) {
     build(frames, data_step);
   }
@@ -100,7 +101,7 @@ TEST(rule_table, another_common_entry_gives_another_rule) {
   static checked_rules rules;
   const std::uintptr_t pc = tables.function(0) + 7;
   EXPECT_EQ(rules.rule_for(pc, tables.header()).kind, rule_kind::usual);
-  const_cast<unsigned char*>(tables.header())[256 + 8] = 9;  // a version that nobody knows
+  const_cast<unsigned char*>(tables.header())[256 + 8] = 9;  // an unknown version
   EXPECT_EQ(rules.rule_for(pc, tables.header()).kind, rule_kind::frame_pointer);
 }
 

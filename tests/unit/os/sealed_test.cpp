@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// sealed: a value that cannot be written after seal().
 #include "os/sealed.hpp"
 
 #include <gtest/gtest.h>

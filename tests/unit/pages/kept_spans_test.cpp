@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// kept_spans: spans ordered by length and by age.
 #include "pages/kept_spans.hpp"
 
 #include <gtest/gtest.h>
@@ -70,7 +71,7 @@ TEST_F(kept_spans_test, by_age) {
   span* const d = make(10);
   kept_.insert(a, 10);
   kept_.insert(b, 20);
-  // The clock of another thread is behind: the order stays.
+  // The clock of another thread may be behind; the order of insertion stays.
   kept_.insert(c, 15);
   EXPECT_EQ(c->kept.since_ms, 20);
   kept_.insert_aged(d, 12);

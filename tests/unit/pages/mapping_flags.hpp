@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// mapping_flags: what the kernel tells of a mapping. Thread safety: any thread.
+// mapping_flags: the kernel's flags of a mapping. Thread safety: any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tarn {
 
-// The flags of the mapping that holds `address`, as in /proc/self/smaps, each between two blanks; empty if /proc tells none.
+// The VmFlags in /proc/self/smaps of the mapping that holds `address`, each between two blanks; empty if it has none.
 inline std::string mapping_flags(std::uintptr_t address) {
   std::ifstream file("/proc/self/smaps");
   bool inside = false;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// arena_resource: containers of std::pmr in an arena, alignment, failure, equality.
 #include "tarn/arena_resource.hpp"
 
 #include <gtest/gtest.h>

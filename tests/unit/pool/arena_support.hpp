@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of arenas share.
+// Helpers for the tests of arenas.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace tarn::testing_support {
 inline constexpr std::size_t kib = 1024;
 inline constexpr std::size_t mib = 1024 * kib;
 
-// Trimmed before: what tests of pools have left would go back meanwhile. Some of it may still, so it may fall by itself,
-// but not rise.
+// Bytes in use, after a trim. Memory that other tests have left may still be returned later, so the value may fall by
+// itself, but not rise.
 inline std::size_t pages_in_use() {
   tarn_trim(0);
   tarn_stats stats;
@@ -27,7 +27,7 @@ inline bool is_aligned(const void* p, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(p) % alignment == 0;
 }
 
-// A piece of memory full of one byte, so that overlapping pieces show.
+// A piece of memory filled with one byte value, so that overlaps are detected.
 struct stamped_piece {
   unsigned char* memory;
   std::size_t bytes;
@@ -45,7 +45,7 @@ struct stamped_piece {
   }
 };
 
-// Writes its number down when it ends.
+// Appends its number to a list when it is destroyed.
 struct noted {
   noted(std::vector<int>& list, int number) : ends(&list), id(number) {}
   noted(const noted&) = delete;

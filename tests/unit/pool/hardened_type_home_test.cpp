@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Address space that a typed pool has had, under the hardened build.
+// In the hardened build, address space that a typed pool has used never serves another type or malloc, even after the
+// pool has ended.
 #include "pool/hardened_type_home.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ std::vector<T*> fill(tarn::local_pool<T>& pool) {
   return objects;
 }
 
-// The pages of all that a pool of the type hands out; the pool goes.
+// The pages of all objects that a new pool of the type hands out. The pool ends.
 template <class T>
 std::set<std::uintptr_t> pages_of_a_pool() {
   tarn::local_pool<T> pool;
@@ -58,11 +59,11 @@ TEST(hardened_type_home, memory_of_a_pool_that_went_serves_its_own_type_again) {
   std::set<std::uintptr_t> all = pages_of_a_pool<first_type>();
   const std::size_t of_one_pool = all.size();
   for (int i = 0; i < 50; ++i) all.merge(pages_of_a_pool<first_type>());
-  // A pool takes some spans more than it fills.
+  // A pool takes more spans than it fills.
   EXPECT_LE(all.size(), 2 * of_one_pool);
 }
 
-// A pool finds by its spans which objects are its own; a deleter knows an object's address alone.
+// tarn_pool_of() must find the pool by the object's address alone.
 TEST(hardened_type_home, an_object_in_memory_that_serves_again_is_known_as_its_pools) {
   std::set<std::uintptr_t> before = pages_of_a_pool<first_type>();
   tarn::local_pool<first_type> pool;

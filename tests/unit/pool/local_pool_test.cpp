@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// local_pool: objects, failure, reserve, trim, moves to another thread, leaks.
 #include "tarn/local_pool.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// pool_resource and local_pool_resource: blocks of all sizes and alignments, upstream, release, threads.
 #include "tarn/pool_resource.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,8 @@ using tarn::testing_support::in_threads;
 using tarn::testing_support::is_aligned;
 using tarn::testing_support::pools_named;
 
-// Knows what it has given, and takes back nothing else.
+// Counts its live blocks, and a sum over their sizes and alignments. Both are 0 after each block was given back once,
+// with the size and alignment of its allocation.
 class counting_resource : public std::pmr::memory_resource {
  public:
   [[nodiscard]] std::size_t blocks() const { return blocks_.load(); }
@@ -37,7 +39,7 @@ class counting_resource : public std::pmr::memory_resource {
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     ++blocks_;
-    bytes_ += bytes * 64 + alignment;  // both must be the same at the end
+    bytes_ += bytes * 64 + alignment;
     return std::pmr::new_delete_resource()->allocate(bytes, alignment);
   }
   void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
@@ -252,7 +254,7 @@ TEST(local_pool_resource, may_move_to_another_thread_as_a_whole) {
   std::thread([&] { resource.reset(); }).join();
 }
 
-// Blocks pass to the next thread through a shared place.
+// Threads exchange their blocks through shared places.
 TEST(pool_resource, threads_share_it) {
   struct exchange {
     std::mutex mutex;
@@ -285,7 +287,7 @@ TEST(pool_resource, threads_share_it) {
   EXPECT_EQ(resource.stats().live + upstream.blocks(), 0U);
 }
 
-// What threads hold of the pools that release() has ended must not come back as memory of the new ones.
+// Slots that threads have cached of pools that release() has ended must not be handed out again.
 TEST(pool_resource, release_reaches_what_other_threads_hold) {
   constexpr int threads = 3;
   constexpr int rounds = 20;
@@ -299,7 +301,7 @@ TEST(pool_resource, release_reaches_what_other_threads_hold) {
       for (int round = 0; round < rounds; ++round) {
         for (unsigned i = 0; i < 200; ++i)
           own.push_back(take(resource, 64, 8, i + static_cast<unsigned>(index) * 77));
-        for (int i = 0; i < 100; ++i) {  // some lie free in this thread's hands
+        for (int i = 0; i < 100; ++i) {  // so that this thread has cached free slots
           give(resource, own.back());
           own.pop_back();
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the tests of typed pools share: objects that notice when another one lies over them, threads that start
-// together, and the figures of pools that have no handle.
+// Helpers for the tests of typed pools: objects that detect overlaps, threads that start together, and the statistics
+// of pools found by name.
 //
 // Thread safety: any thread.
 #pragma once
@@ -34,12 +34,12 @@ inline constexpr bool under_address_sanitizer = true;
 inline constexpr bool under_address_sanitizer = false;
 #endif
 
-// An object that knows its own address and number, from end to end.
+// An object that stores its number, its address and the inverted number.
 struct alignas(8) stamped {
   explicit stamped(std::uint64_t n) : number(n), self(this), again(~n) {}
   stamped(const stamped&) = delete;
   stamped& operator=(const stamped&) = delete;
-  // Not an expectation: it must hold after main, too.
+  // No EXPECT: objects are destroyed after main too.
   ~stamped() {
     if (!is_whole()) std::abort();
     number = again = 0;
@@ -51,7 +51,7 @@ struct alignas(8) stamped {
   std::uint64_t again;
 };
 
-// body(index) in so many threads, all of which begin together.
+// Runs body(index) in `count` threads, all of which begin at the same time.
 template <class Body>
 void in_threads(int count, Body body) {
   std::latch begin(count);
@@ -70,7 +70,7 @@ struct pool_sum {
   std::uint64_t live = 0;
 };
 
-// Over the pools whose names contain both parts.
+// The sum over all pools whose names contain both strings.
 inline pool_sum pools_named(std::string_view part, std::string_view other = "") {
   struct search {
     std::string_view part, other;
@@ -88,7 +88,7 @@ inline pool_sum pools_named(std::string_view part, std::string_view other = "") 
   return s.sum;
 }
 
-// While it lives, pools that end with live objects are noted here and not reported.
+// While this object exists, pools that end with live objects are counted here instead of reported.
 class leak_notes {
  public:
   leak_notes() : before_(tarn_pool_set_leak_hook(&note)) { leaks = live = 0; }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// scratch_arena: scopes, results in the caller's arena, threads and their ends.
 #include "tarn/scratch_arena.hpp"
 
 #include <gtest/gtest.h>
@@ -51,7 +52,7 @@ TEST(scratch_arena_test, scopes_nest) {
   EXPECT_EQ(*kept, 7);
 }
 
-// What it returns lies in `result`, whatever it needs meanwhile.
+// Builds the result in the arena `result`, and uses another scratch arena for temporary memory.
 std::string_view repeated(std::string_view text, int times, arena& result) {
   const scratch_arena scratch(result);
   EXPECT_NE(&*scratch, &result);
@@ -129,7 +130,8 @@ TEST(scratch_arena_test, each_thread_has_its_own_and_gives_it_back) {
   EXPECT_LE(pages_in_use(), before);
 }
 
-// Destroyed after the janitor, if made before it, and before it, if made after.
+// A thread_local object constructed before the first use of a scratch arena is destroyed after the thread's scratch
+// arenas; one constructed later is destroyed before them.
 struct late_user {
   ~late_user() {
     if (!active) return;
@@ -161,7 +163,7 @@ TEST(scratch_arena_test, works_while_the_thread_ends) {
   EXPECT_LE(pages_in_use(), before);
 }
 
-// Keys' destructors run after those of thread_local objects.
+// Destructors of pthread keys run after those of thread_local objects.
 TEST(scratch_arena_test, works_in_destructors_of_keys) {
   const std::size_t before = pages_in_use();
   static std::atomic<bool> ran{false};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// slot_layout: from an address to its slot, for small and huge slots.
 #include "pool/slot_layout.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A program compiled with TARN_RECYCLER_DROPS=1.
+// Compiled with TARN_RECYCLER_DROPS=1: a recycler drops one returned object in four at random.
 #include <gtest/gtest.h>
 
 #include <string>

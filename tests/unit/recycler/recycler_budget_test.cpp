@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// recycler_budget: payments, refunds and limits, also by several threads.
 #include "recycler/recycler_budget.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ TEST(recycler_budget, pays_up_to_its_limits) {
   EXPECT_TRUE(budget.pay(100, 1));
   EXPECT_TRUE(budget.pay(100, 1));
   EXPECT_FALSE(budget.pay(100, 1));
-  // What could not be paid in full is not paid in part.
+  // A payment that exceeds one of the limits is not made in part.
   EXPECT_EQ(budget.paid_bytes(), 600U);
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Statistics: equations that hold at all times, JSON, and the report at exit.
 #include "runtime/statistics.hpp"
 
 #include <fcntl.h>
@@ -70,7 +71,7 @@ TEST(statistics, parts_are_no_larger_than_the_whole) {
   EXPECT_LE(s.cached, s.in_use - s.large);
 }
 
-// In a process of its own: all its blocks lie in one reservation, and nothing is in use but what is seen here.
+// Runs in a process of its own, so that all blocks lie in one reservation and no other test has memory in use.
 TEST(statistics_bound, in_a_process_of_its_own) {
   if (!testing_support::is_child()) return;
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
@@ -96,7 +97,7 @@ TEST(statistics, resident_upper_is_an_upper_bound) {
 
 TEST(statistics, large_blocks_are_counted_to_the_byte) {
   const std::uint64_t before = now().large;
-  // Where the system gives huge pages unasked, a block begins a page before their border: that page is the block's, too.
+  // If the system's huge pages are `always`, a block begins a page before a huge page, and that page counts too.
   const auto holds = [before](std::uint64_t bytes) {
     const std::uint64_t counted = now().large - before;
     EXPECT_TRUE(counted == bytes || counted == bytes + page_size) << counted << " for " << bytes;
@@ -128,7 +129,7 @@ TEST(statistics, a_threads_free_objects_count) {
   tarn_trim(0);
   std::thread([] {
     const std::uint64_t threads = now().threads;
-    // Several times: what is used once is not cached.
+    // Several times, because a size that was used once is not cached.
     for (int i = 0; i < 10; ++i) tarn_free(tarn_malloc(1000));
     EXPECT_EQ(now().threads, threads + 1);
     EXPECT_GE(now().cached, 1000U);
@@ -183,17 +184,17 @@ TEST(statistics, are_appended_to_a_file_at_exit) {
     EXPECT_GE(json["reserved"].get<std::size_t>(), 3 * mib);
     ++lines;
   }
-  // The shell that starts the test has no tarn in it.
+  // One line per child; the shell that starts a child does not use tarn.
   EXPECT_EQ(lines, 2);
   unlink(path.c_str());
 }
 
-// As coreutils do.
+// A program that closes its standard streams at exit, as coreutils do.
 TEST(statistics_closing_child, closes_its_standard_streams_at_exit) {
   if (!testing_support::is_child()) return;
   tarn_free(tarn_malloc(3 * mib));
   const pid_t child = fork();
-  // No descriptor of ours is left in a child, and none is inherited.
+  // A forked child has no duplicate of standard error (descriptor 500).
   if (child == 0) _exit(fcntl(500, F_GETFD) == -1 ? 0 : 1);
   int status = -1;
   waitpid(child, &status, 0);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// thread_quarantine: how long objects wait, in which order they leave, and the bound of its bytes.
 #include "thread/hardened_quarantine.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ struct delays {
   std::size_t held = 0;
 };
 
-// How many later frees each object waited for.
+// For each object, the number of later frees until it left the quarantine.
 delays delays_of(unsigned size_class, std::size_t frees) {
   thread_quarantine q;
   q.seed();
