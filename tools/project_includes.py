@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The project's own #include lines, for the tools that follow them."""
+"""Finds the files of this project that a file includes, for the tools that follow includes."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTI
 
 
 def includes_of(path):
-    """Pairs (line number, file of this project) for every include of `path` that is the project's own."""
+    """Pairs (line number, included file) for each include of `path` that names a file of this project."""
     text = path.read_text(encoding="utf-8")
     for match in _INCLUDE.finditer(text):
         kind, name = match.groups()

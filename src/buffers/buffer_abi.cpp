@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "buffers/buffer_registry.hpp"
+#include "os/errno_keeper.hpp"
 #include "os/report.hpp"
 #include "runtime/engine.hpp"
 
@@ -18,18 +19,6 @@ constinit std::atomic<tarn_buffer_pool*> shared_pool{nullptr};
 
 constexpr std::int64_t usual_idle_ms = 5000;
 constexpr std::string_view shared_name = "buffers of the process";
-
-// Restores errno at the end of a scope: freeing functions must not change it.
-class errno_keeper {
- public:
-  errno_keeper() : saved_(errno) {}
-  ~errno_keeper() { errno = saved_; }
-  errno_keeper(const errno_keeper&) = delete;
-  errno_keeper& operator=(const errno_keeper&) = delete;
-
- private:
-  int saved_;
-};
 
 int error_of(buffer_failure failure) {
   switch (failure) {
@@ -96,7 +85,7 @@ tarn_buffer_pool* tarn_buffer_pool_shared() noexcept {
 }
 
 void tarn_buffer_pool_destroy(tarn_buffer_pool* pool) noexcept {
-  const errno_keeper keeper;
+  const os::errno_keeper keeper;
   pool->end();
 }
 
@@ -109,7 +98,7 @@ void* tarn_buffer_get(tarn_buffer_pool* pool, std::size_t bytes, std::size_t* ca
 }
 
 void tarn_buffer_give(tarn_buffer_pool* pool, void* buffer) noexcept {
-  const errno_keeper keeper;
+  const os::errno_keeper keeper;
   span* const s = engine::map.span_of(address_of(buffer));
   span_state expected = span_state::buffer;
   if (s == nullptr || s->start != address_of(buffer) ||
@@ -134,7 +123,7 @@ bool tarn_buffer_reserve(tarn_buffer_pool* pool, std::size_t bytes, std::size_t 
 }
 
 std::size_t tarn_buffer_trim(tarn_buffer_pool* pool) noexcept {
-  const errno_keeper keeper;
+  const os::errno_keeper keeper;
   return pool->trim();
 }
 

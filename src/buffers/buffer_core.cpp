@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "buffers/buffer_registry.hpp"
 #include "os/clock.hpp"
 #include "os/memory.hpp"
 #include "os/report.hpp"
@@ -82,7 +81,7 @@ void buffer_core::unpin_locked() {
   if (pins_ == 0 && ended_ && live_ == 0) used_ = false;
 }
 
-std::size_t buffer_core::budget_bytes() const { return buffer_registry::budget.of(settings_.budget); }
+std::size_t buffer_core::budget_bytes() const { return group_.budget.of(settings_.budget); }
 
 // The length of a span for the request; 0: too long for any machine.
 std::size_t buffer_core::pages_for_request(std::size_t bytes) const {
@@ -190,7 +189,7 @@ span* buffer_core::take_fresh(std::size_t pages, buffer_failure& failure) {
   span* s = take_fresh_once(pages, true, failure);
   if (s == nullptr && failure == buffer_failure::not_lockable) {
     // Idle buffers of all locked pools count against the limit; they are unlocked.
-    buffer_registry::for_each([](buffer_core& pool) { pool.give_to_heap(true); });
+    for_each_pool(group_, [](buffer_core& pool) { pool.give_to_heap(true); });
     s = take_fresh_once(pages, true, failure);
   }
   return s;

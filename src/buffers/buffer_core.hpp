@@ -23,7 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "buffers/buffer_budget.hpp"
+#include "buffers/buffer_group.hpp"
 #include "buffers/buffer_memory.hpp"
 #include "os/mutex.hpp"
 #include "pages/kept_spans.hpp"
@@ -46,7 +46,8 @@ class buffer_core {
   // The most bytes that may be leaving; a thread that gives back more gives the excess to the system itself.
   static constexpr std::size_t most_leaving = 64 * mib;
 
-  buffer_core() = default;
+  // A pool of `group`, whose owner adds it to the list.
+  explicit buffer_core(buffer_group& group) : group_(group) {}
   buffer_core(const buffer_core&) = delete;
   buffer_core& operator=(const buffer_core&) = delete;
 
@@ -88,7 +89,7 @@ class buffer_core {
   os::mutex& lock() { return lock_; }
   void after_fork_in_child();
 
-  // Set once, by the registry, before other threads see the pool.
+  // The pool that joined the group before this one. Set before other threads see the pool.
   buffer_core* next = nullptr;
 
  private:
@@ -143,6 +144,7 @@ class buffer_core {
   void set_guard(const span* s) const;
   void check_guard(const span* s) const;
 
+  buffer_group& group_;
   os::mutex lock_{os::lock_rank::pools};
   bool used_ = false;  // guarded by lock_; the structure is a pool, or an ended one with live buffers or pins
   bool ended_ = false;  // guarded by lock_
@@ -170,5 +172,12 @@ class buffer_core {
   std::uint64_t zeroed_by_memset_ = 0;
   std::uint64_t zeroed_by_system_ = 0;
 };
+
+template <class Visit>
+void for_each_pool(const buffer_group& group, Visit visit) {
+  // acquire: partner of the release in buffer_registry::create().
+  buffer_core* pool = group.newest.load(std::memory_order_acquire);
+  for (; pool != nullptr; pool = pool->next) visit(*pool);
+}
 
 }  // namespace tarn

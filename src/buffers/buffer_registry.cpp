@@ -5,23 +5,20 @@
 
 #include "os/clock.hpp"
 #include "runtime/engine.hpp"
-#include "runtime/extension.hpp"
+#include "runtime/front.hpp"
 
 namespace tarn {
 namespace buffer_registry {
 
-constinit buffer_budget budget;
+constinit buffer_group group;
 
 namespace {
 
-constinit os::mutex lock{os::lock_rank::pools};
-std::atomic<buffer_core*> pools{nullptr};  // written under lock
-
-// ---- what the engine asks for ----
+// ---- parts of buffer_front ----
 
 void age() {
   const std::int64_t now = os::now_ms();
-  budget.refresh(now);
+  group.budget.refresh(now);
   for_each([now](buffer_core& pool) { pool.age(now); });
 }
 
@@ -36,7 +33,7 @@ void reclaim() {
 }
 
 void walk_upper_locks(const os::lock_walk& walk) {
-  walk.list(lock, [&walk] { for_each([&walk](buffer_core& pool) { walk.visit(pool.lock()); }); });
+  walk.list(group.lock, [&walk] { for_each([&walk](buffer_core& pool) { walk.visit(pool.lock()); }); });
 }
 
 void after_fork_in_child() {
@@ -47,10 +44,37 @@ void run_errands() {
   for_each([](buffer_core& pool) { pool.run_errands(); });
 }
 
+// The structure of a pool that has ended, now the requested pool. Null if there is none.
+tarn_buffer_pool* reuse(const tarn_buffer_request& request) {
+  tarn_buffer_pool* reused = nullptr;
+  for_each([&](buffer_core& pool) {
+    if (reused == nullptr && pool.claim(request)) reused = static_cast<tarn_buffer_pool*>(&pool);
+  });
+  return reused;
+}
+
 }  // namespace
+
+tarn_buffer_pool* create(const tarn_buffer_request& request) {
+  engine::attach_thread();
+  engine::attach(engine::buffer_front);
+  group.budget.refresh(os::now_ms());
+  if (tarn_buffer_pool* const pool = reuse(request)) return pool;
+  void* const memory = engine::metadata.allocate(sizeof(tarn_buffer_pool), alignof(tarn_buffer_pool));
+  if (memory == nullptr) return nullptr;
+  auto* const pool = new (memory) tarn_buffer_pool(group);
+  pool->claim(request);
+  os::lock_guard guard(group.lock);
+  pool->next = group.newest.load(std::memory_order_relaxed);
+  // release: partner of the acquire in for_each_pool().
+  group.newest.store(pool, std::memory_order_release);
+  return pool;
+}
+
 }  // namespace buffer_registry
 
-constinit const engine::extension engine::buffer_extension{
+constinit const engine::front engine::buffer_front{
+    .order = engine::front::buffers,
     .age = buffer_registry::age,
     .has_work = buffer_registry::has_work,
     .reclaim = buffer_registry::reclaim,
@@ -58,30 +82,4 @@ constinit const engine::extension engine::buffer_extension{
     .after_fork_in_child = buffer_registry::after_fork_in_child,
     .run_errands = buffer_registry::run_errands};
 
-namespace buffer_registry {
-
-buffer_core* first() {
-  // acquire: partner of the release in create().
-  return pools.load(std::memory_order_acquire);
-}
-
-tarn_buffer_pool* create(const tarn_buffer_request& request) {
-  engine::attach_thread();
-  engine::attach(engine::extension::buffers);
-  budget.refresh(os::now_ms());
-  for (buffer_core* pool = first(); pool != nullptr; pool = pool->next) {
-    if (pool->claim(request)) return static_cast<tarn_buffer_pool*>(pool);
-  }
-  void* const memory = engine::metadata.allocate(sizeof(tarn_buffer_pool), alignof(tarn_buffer_pool));
-  if (memory == nullptr) return nullptr;
-  auto* const pool = new (memory) tarn_buffer_pool;
-  pool->claim(request);
-  os::lock_guard guard(lock);
-  pool->next = pools.load(std::memory_order_relaxed);
-  // release: partner of the acquire in first().
-  pools.store(pool, std::memory_order_release);
-  return pool;
-}
-
-}  // namespace buffer_registry
 }  // namespace tarn

@@ -2,7 +2,7 @@
 #include "malloc/entry_points.hpp"
 
 #include "os/memory.hpp"
-#include "runtime/extension.hpp"
+#include "runtime/front.hpp"
 
 namespace tarn::entry {
 
@@ -16,7 +16,7 @@ void* pvalloc(std::size_t size) {
 
 std::size_t trim(std::size_t keep) {
   engine::attach_thread();
-  engine::for_each_extension([](const engine::extension& e) { e.trim(); });
+  engine::for_each_front([](const engine::front& e) { e.trim(); });
   engine::reclaim();
   return engine::heap.trim(keep);
 }

@@ -78,9 +78,11 @@ class plain_mutex {
     if (try_lock(wanted) || is_mine(word_.load(std::memory_order_relaxed))) return;
     while (!try_lock(wanted | contended)) {
       const bool again = has_waited_for_section;
+      const word_type holder = word_.load(std::memory_order_relaxed) & ~flags;
       if (!(again && is_awaited()) && sleep(again ? later_patience_ms : patience_ms)) continue;
       has_waited_for_section = may_give_up();
-      if (has_waited_for_section) return mark_awaited();
+      // If the holder has changed meanwhile, the new one is waited for, too.
+      if (has_waited_for_section && mark_awaited(holder)) return;
     }
   }
   // Releases what take_for_fork() took.
@@ -123,14 +125,14 @@ class plain_mutex {
   static inline constinit thread_local bool has_waited_for_section = false;
 
   [[nodiscard]] bool is_awaited() const { return (word_.load(std::memory_order_relaxed) & awaited) != 0; }
-  // The flag goes when the holder releases the lock.
-  void mark_awaited() {
+  // The flag goes when the holder releases the lock. False: another thread holds the lock now, or none does.
+  bool mark_awaited(word_type holder) {
     word_type word = word_.load(std::memory_order_relaxed);
-    const word_type holder = word & ~flags;
     // Repeated: another thread that begins to wait may change a flag meanwhile.
-    while (word != 0 && (word & ~flags) == holder &&
-           !word_.compare_exchange_weak(word, word | awaited, std::memory_order_relaxed)) {
+    while (holder != 0 && (word & ~flags) == holder) {
+      if (word_.compare_exchange_weak(word, word | awaited, std::memory_order_relaxed)) return true;
     }
+    return false;
   }
 
   static word_type self() { return reinterpret_cast<word_type>(__builtin_thread_pointer()) & ~flags; }

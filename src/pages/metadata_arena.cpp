@@ -112,8 +112,9 @@ bool metadata_arena::new_region(std::size_t bytes) {
   os::advise_no_huge(region.start, region.bytes);
   {
     os::lock_guard guard(lock_);
-    // Another thread may have added a region meanwhile: use that one up first.
-    if (limit_ - next_ < bytes) {
+    // Another thread may have added a region meanwhile: use that one up first. Only what is open counts: the system may
+    // refuse to open the rest.
+    if (end_ - next_ < bytes) {
       next_ = address_of(region.start);
       end_ = next_ + open;
       limit_ = region.end();

@@ -56,7 +56,7 @@ span* page_heap::new_span_locked() {
 
 void page_heap::recycle_struct_locked(span* s) {
   s->pages = 0;
-  s->guarded_sides = 0;
+  s->borders = 0;
   s->previous = nullptr;
   s->state.store(span_state::purging, std::memory_order_relaxed);
   s->next = spare_structs_;
@@ -89,6 +89,11 @@ bool page_heap::may_join(const span* a, const span* b) {
          (pages <= longest_mixed || dirty == 0 || dirty == pages);
 }
 
+// Of two spans that become one. Two reservations may lie side by side if they have no guards; they are one from then on.
+std::uint8_t page_heap::joined_borders(const span* first, const span* second) {
+  return (first->borders & all_before) | (second->borders & all_behind);
+}
+
 // Joins `s` with its free neighbours and inserts the result.
 void page_heap::coalesce_locked(span* s) {
   // A page map entry may be stale. But a free span that ends or starts exactly here must be the neighbour.
@@ -99,7 +104,7 @@ void page_heap::coalesce_locked(span* s) {
     s->start = before->start;
     s->pages += before->pages;
     s->dirty_pages += before->dirty_pages;
-    s->guarded_sides |= before->guarded_sides;
+    s->borders = joined_borders(before, s);
     recycle_struct_locked(before);
   }
   if (span* after = map_.span_of(s->end());
@@ -108,17 +113,17 @@ void page_heap::coalesce_locked(span* s) {
     remove_locked(after);
     s->pages += after->pages;
     s->dirty_pages += after->dirty_pages;
-    s->guarded_sides |= after->guarded_sides;
+    s->borders = joined_borders(s, after);
     recycle_struct_locked(after);
   }
   insert_locked(s);
 }
 
-// `rest` was the end of `s`: it lies in the same mapping, and a guard behind it is no longer behind `s`.
+// `rest` was the end of `s`: it lies in the same mapping, and a border behind it is no longer behind `s`.
 void page_heap::inherit_mapping(span* s, span* rest) {
   rest->own_mapping = s->own_mapping;
-  rest->guarded_sides = s->guarded_sides & guard_behind;
-  s->guarded_sides &= guard_before;
+  rest->borders = s->borders & all_behind;
+  s->borders &= all_before;
 }
 
 // The span of the heap that `address`, the first or last byte of a span's neighbour, belongs to. Null: the address does
@@ -303,7 +308,7 @@ bool page_heap::extend(span* s, std::size_t pages) {
     if (after->pages > more) coalesce_locked(cut_locked(after, more));
     s->pages = static_cast<std::uint32_t>(pages);
     s->dirty_pages += after->dirty_pages;
-    s->guarded_sides |= after->guarded_sides;
+    s->borders = joined_borders(s, after);
     recycle_struct_locked(after);
     map_.set_ends(s);
     account_in_use(static_cast<std::ptrdiff_t>(more));
@@ -369,17 +374,26 @@ page_heap_stats page_heap::stats() {
   return out;
 }
 
-// Whether a free span is as the invariants demand. Beside it lies a guard, or a span that begins where it ends.
+// Whether the neighbour of a free span on one side is as the invariants demand: no span behind a guard, and a span, or one
+// that is being unmapped, where there is no border.
+bool page_heap::is_beside(const span* s, const span* neighbour, std::uint8_t border,
+                          std::uint8_t guard) const {
+  if (neighbour != nullptr) return !s->has_border(guard);
+  return s->own_mapping || s->has_border(border) || purging_pages_ != 0 || purges_are_lost_;
+}
+
+// Whether a free span is as the invariants demand.
 bool page_heap::is_sound(const span* s, std::size_t bin) const {
   const span* const before = span_around(s->start - 1);
   const span* const after = span_around(s->end());
   if (s->state.load(std::memory_order_relaxed) != span_state::free || free_spans::bin_of(s->pages) != bin ||
       map_.span_of(s->start) != s || map_.span_of(s->end() - 1) != s)
     return false;
-  if (before != nullptr && (before->end() != s->start || (s->guarded_sides & guard_before) != 0))
+  if (!is_beside(s, before, border_before, guard_before) || !is_beside(s, after, border_behind, guard_behind))
     return false;
+  if (before != nullptr && before->end() != s->start) return false;
   if (after == nullptr) return true;
-  if (after->start != s->end() || (s->guarded_sides & guard_behind) != 0) return false;
+  if (after->start != s->end()) return false;
   return s->dirty_pages == 0 || after->state.load(std::memory_order_relaxed) != span_state::free ||
          !may_join(s, after);
 }

@@ -13,11 +13,11 @@
 //   - the page map has no span for address space that has been unmapped: the system may give it to anybody;
 //   - the page map entries of the first and the last page of every span in F lead to the span;
 //   - a span in use with dirty_pages == 0 has only clean pages, as when it was handed out.
-//   - a guard that span::guarded_sides names is inaccessible and belongs to the page heap, and no span lies behind it;
-//   - where a span in a reservation has no guard beside it, its neighbour is a span, or is being unmapped, or the system
-//     has refused the guard. Only beside a span or a guard is a part unmapped (hole_beside_neighbours()): a thread that
-//     unmaps a part, and makes the guards at its ends without the lock, so never has another one beside it.
-// validate() checks the first and the sixth for free spans; the second and the fifth for dirty ones.
+//   - a guard that span::borders names is inaccessible and belongs to the page heap, and no span lies behind it;
+//   - where a span in a reservation has no border, its neighbour is a span, or is being unmapped. Only at a border or
+//     beside a span is a part unmapped (hole_beside_neighbours()): a thread that unmaps a part, and makes the guards at
+//     its ends without the lock, so never has another one beside it.
+// validate() checks the first and the last two for free spans; the second and the fifth for dirty ones.
 //
 // Decay. A page that is freed becomes `young`. Each period purges the free pages that are `old` and makes the young
 // ones old, so idle memory is purged after one to two periods, whatever its neighbours do. Pages that the system
@@ -166,6 +166,7 @@ class page_heap {
   void insert_locked(span* s);
   void remove_locked(span* s);
   static bool may_join(const span* a, const span* b);
+  static std::uint8_t joined_borders(const span* first, const span* second);
   void coalesce_locked(span* s);
   void recycle_struct_locked(span* s);
   static bool wait_a_moment(int& waited);
@@ -180,6 +181,8 @@ class page_heap {
                                    std::uintptr_t near);
   os::guarded_range reserve_step(std::size_t least);
   static bool is_whole(const span* s);
+  [[nodiscard]] bool is_beside(const span* s, const span* neighbour, std::uint8_t border,
+                               std::uint8_t guard) const;
   [[nodiscard]] bool is_sound(const span* s, std::size_t bin) const;
   void set_span_backing(span* s, page_backing backing);
   void account_in_use(std::ptrdiff_t pages) {
@@ -210,7 +213,7 @@ class page_heap {
   departure begin_unmap_locked(span* s, const hole& range);
   void end_unmap_locked(span* s);
   [[nodiscard]] hole hole_beside_neighbours(const span* s) const;
-  void put_guard_beside_locked(std::uintptr_t address, std::uint8_t side);
+  void put_border_beside_locked(std::uintptr_t address, std::uint8_t borders);
   void put_back(const departure& leaving);
   bool unmap(const departure& leaving);
   std::size_t unmap_idle();
@@ -229,6 +232,7 @@ class page_heap {
     bool aging = false;    // dirty pages are left that a later period will purge
   };
   void begin_purge_locked(span* s);
+  void withdraw_huge(const span* s, std::uintptr_t start, std::size_t bytes);
   span* end_purge(span* s, std::size_t purged);
   static bool is_due(page_backing backing, due which);
   purge_result purge_pages(span* s, due which);

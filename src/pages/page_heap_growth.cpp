@@ -62,9 +62,10 @@ os::guarded_range page_heap::reserve_step(std::size_t least) {
   const std::size_t step = std::clamp(reserved / 2, first_reservation, largest_reservation);
   std::size_t bytes = align_up(std::max(least, step), huge_page_size);
   os::guarded_range range = reserve(bytes, huge_page_size, newest_end, newest_start);
-  // Address space may be limited: try half as much each time, down to `least`.
+  // Address space may be limited: try half as much each time, down to `least`. Multiples of it, so that requests of the same
+  // length, which are likely to follow, leave no rest that nothing fits in.
   while (range.start == nullptr && bytes > least) {
-    bytes = std::max(align_up(bytes / 2, 64 * kib), least);
+    bytes = std::max(bytes / 2 / least * least, least);
     range = reserve(bytes, std::max(page_size, os::system_page_size()), newest_end, newest_start);
   }
   return range;
@@ -137,14 +138,14 @@ bool page_heap::add_reservation(const os::guarded_range& range) {
 void page_heap::add_reservation_locked(const os::guarded_range& range) {
   const std::uintptr_t start = address_of(range.start);
   // The guard at which the newest reservation ended is memory now.
-  if (span* const before = range.extends ? span_around(start - 1) : nullptr) {
-    before->guarded_sides &= guard_before;
-  }
+  if (span* const before = range.extends ? span_around(start - 1) : nullptr) before->borders &= all_before;
   newest_end_ = range.guarded ? range.end() : 0;
   newest_start_ = start;
   span* const s = new_span_locked();
   set_range(s, start, range.bytes, false);
-  if (range.guarded) s->guarded_sides = range.extends ? guard_behind : guard_before | guard_behind;
+  s->borders = border_before | border_behind;
+  if (range.guarded) s->borders = all_before | all_behind;
+  if (range.extends) s->borders &= all_behind;
   reserved_ += s->pages;
   touch_.reserved_locked(start, range.bytes);
   coalesce_locked(s);

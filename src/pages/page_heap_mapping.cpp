@@ -163,7 +163,7 @@ void page_heap::set_range(span* s, std::uintptr_t start, std::size_t bytes, bool
   s->pages = static_cast<std::uint32_t>(bytes >> page_shift);
   s->dirty_pages = 0;
   s->own_mapping = own_mapping;
-  s->guarded_sides = 0;
+  s->borders = 0;
 }
 
 }  // namespace tarn

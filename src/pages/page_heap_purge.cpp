@@ -28,6 +28,32 @@ bool page_heap::is_due(page_backing backing, due which) {
   return false;
 }
 
+// Opts the huge pages that the part of `s` overlaps out of huge pages, up to the borders of its reservation: behind a guard lies
+// another mapping.
+void page_heap::withdraw_huge(const span* s, std::uintptr_t start, std::size_t bytes) {
+  const span* first = s;
+  const span* last = s;
+  std::uintptr_t low = 0;
+  std::uintptr_t high = 0;
+  {
+    os::lock_guard guard(lock_);
+    const auto next = [this](const span*& at, bool ends, std::uintptr_t beside) {
+      const span* const neighbour = ends ? nullptr : span_around(beside);
+      if (neighbour != nullptr) at = neighbour;
+      return neighbour != nullptr;
+    };
+    while (first->start > align_down(start, huge_page_size) &&
+           next(first, first->has_border(border_before), first->start - 1)) {
+    }
+    while (last->end() < align_up(start + bytes, huge_page_size) &&
+           next(last, last->has_border(border_behind), last->end())) {
+    }
+    low = first->start;
+    high = last->end();
+  }
+  touch_.withdraw_huge_within(start, bytes, low, high);
+}
+
 // Purges [first, last), pages of `s` that are all due. Pages that the system refuses to drop become stuck.
 void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t last, due which,
                           purge_result& result) {
@@ -45,7 +71,7 @@ void page_heap::purge_run(const span* s, std::uintptr_t first, std::uintptr_t la
     const std::size_t bytes = std::min(to - at, purge_slice);
     if (!os::purge_free(reinterpret_cast<void*>(at), bytes)) break;
     if (!s->own_mapping) {
-      touch_.withdraw_huge(at, bytes);
+      withdraw_huge(s, at, bytes);
     } else if (to - from != s->bytes()) {  // a span purged from end to end is unmapped instead
       touch_.withdraw_huge_within(at, bytes, s->start, s->end());
     }
@@ -89,7 +115,7 @@ std::size_t page_heap::purge_whole(span* s) {
   for (std::uintptr_t at = s->start; purged && at < s->end(); at += purge_slice) {
     purged = os::purge_free(reinterpret_cast<void*>(at), std::min(s->end() - at, purge_slice));
   }
-  if (purged && !s->own_mapping) touch_.withdraw_huge(s->start, s->bytes());
+  if (purged && !s->own_mapping) withdraw_huge(s, s->start, s->bytes());
   set_span_backing(s, purged ? page_backing::clean : page_backing::stuck);
   return purged ? s->bytes() : 0;
 }
@@ -214,6 +240,8 @@ void page_heap::after_fork_in_child() {
       span* const lost = s;
       s = s->next;
       os::lock_guard guard(lock_);
+      put_border_beside_locked(lost->start - 1, border_behind);
+      put_border_beside_locked(lost->end(), border_before);
       end_unmap_locked(lost);
     } else {
       purge_whole(s);

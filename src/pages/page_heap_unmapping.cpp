@@ -71,10 +71,9 @@ void page_heap::end_unmap_locked(span* s) {
   recycle_struct_locked(s);
 }
 
-// A guard lies on this side of the span to which `address` belongs. There is no such span in a forked child whose parent's
-// other threads were unmapping.
-void page_heap::put_guard_beside_locked(std::uintptr_t address, std::uint8_t side) {
-  if (span* const s = span_around(address)) s->guarded_sides |= side;
+// If `address` belongs to a span, it now has these borders.
+void page_heap::put_border_beside_locked(std::uintptr_t address, std::uint8_t borders) {
+  if (span* const s = span_around(address)) s->borders |= borders;
 }
 
 // The system refuses to unmap the span: purges it and makes it free again.
@@ -108,12 +107,12 @@ bool page_heap::unmap(const departure& leaving) {
   os::lock_guard guard(lock_);
   returned_ += std::size_t{s->dirty_pages} << page_shift;
   end_unmap_locked(s);
-  if (guarded_before) {
-    put_guard_beside_locked(range.start - 1, guard_behind);
-    // What is left before the hole can become longer again.
-    if (leaving.is_newest && newest_end_ == 0) newest_end_ = range.start;
-  }
-  if (guarded_behind) put_guard_beside_locked(range.end, guard_before);
+  // What is left before the hole can become longer again.
+  if (guarded_before && leaving.is_newest && newest_end_ == 0) newest_end_ = range.start;
+  if (range.start < range.unmapped_start)
+    put_border_beside_locked(range.start - 1, guarded_before ? all_behind : border_behind);
+  if (range.unmapped_end < range.end)
+    put_border_beside_locked(range.end, guarded_behind ? all_before : border_before);
   return true;
 }
 
@@ -156,8 +155,8 @@ std::size_t page_heap::unmap_idle() {
 hole page_heap::hole_beside_neighbours(const span* s) const {
   const hole h = hole_in(s);
   if (h.bytes() == 0) return h;
-  const bool known_before = (s->guarded_sides & guard_before) != 0 || span_around(s->start - 1) != nullptr;
-  const bool known_behind = (s->guarded_sides & guard_behind) != 0 || span_around(s->end()) != nullptr;
+  const bool known_before = s->has_border(border_before) || span_around(s->start - 1) != nullptr;
+  const bool known_behind = s->has_border(border_behind) || span_around(s->end()) != nullptr;
   return known_before && known_behind ? h : hole{};
 }
 

@@ -36,9 +36,14 @@ enum class span_state : std::uint8_t {
   no_memory,
 };
 
-// At which ends of a span a guard of its reservation lies: bits of span::guarded_sides.
-inline constexpr std::uint8_t guard_before = 1;
-inline constexpr std::uint8_t guard_behind = 2;
+// At which ends of a span its reservation ends, too, and whether a guard lies there: bits of span::borders. Without a guard
+// the addresses behind a border may belong to anybody.
+inline constexpr std::uint8_t border_before = 1;
+inline constexpr std::uint8_t border_behind = 2;
+inline constexpr std::uint8_t guard_before = 4;
+inline constexpr std::uint8_t guard_behind = 8;
+inline constexpr std::uint8_t all_before = border_before | guard_before;
+inline constexpr std::uint8_t all_behind = border_behind | guard_behind;
 
 struct span;
 
@@ -71,8 +76,9 @@ struct alignas(separation) span {
   std::atomic<span_state> state{span_state::free};
   // It lies in a mapping made for one large block: when it is free, its address space is unmapped too.
   bool own_mapping = false;
-  // Whether the guard_bytes before `start` and behind end() are guards that belong to the page heap. Guarded by its lock.
-  std::uint8_t guarded_sides = 0;
+  // Where its reservation ends: border_before to guard_behind. A guard takes the guard_bytes before `start` or behind end()
+  // and belongs to the page heap. Guarded by the page heap's lock.
+  std::uint8_t borders = 0;
   // pooled: number of the last walk that looked for idle pages in it, and free_objects at that time; 0 once a slot has
   // been handed out since.
   std::uint8_t looked_at = 0;
@@ -91,6 +97,7 @@ struct alignas(separation) span {
 
   [[nodiscard]] std::size_t bytes() const { return std::size_t{pages} << page_shift; }
   [[nodiscard]] std::uintptr_t end() const { return start + bytes(); }
+  [[nodiscard]] bool has_border(std::uint8_t border) const { return (borders & border) != 0; }
   [[nodiscard]] bool contains(std::uintptr_t address) const { return address - start < bytes(); }
 };
 

@@ -41,7 +41,7 @@ pool_core& checked_slots::check(pool_core* pool, const void* object, const char*
     if (pool == nullptr) fatal(object, what, " of a pointer that is in no pool");
     fatal(object, what, " in the pool of ", pool->shown_name(), ", of a pointer that is in no pool");
   }
-  pool_core* const owner = &shard->pool();
+  auto* const owner = static_cast<pool_core*>(&shard->pool());
   const std::string_view name = owner->shown_name();
   if (pool != nullptr && owner != pool) {
     if (name == pool->shown_name())

@@ -12,8 +12,6 @@
 namespace tarn {
 
 struct checked_slots {
-  // Bit sets (books) of a checked pool's span: free, live, filled.
-  static constexpr std::size_t books = 3;
   static constexpr unsigned char pattern = 0xdb;
 
   // Marks a slot live that is about to be handed out. Aborts if it was written to since it was freed.

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <string_view>
 
+#include "os/errno_keeper.hpp"
 #include "os/report.hpp"
 #include "pool/checked_slots.hpp"
 #include "pool/pool_memory.hpp"
@@ -14,11 +15,6 @@
 using namespace tarn;
 
 namespace {
-
-pool_core* owner_of(const void* object) {
-  const pool_shard* const shard = pool_shard::owner_of(object);
-  return shard != nullptr ? &shard->pool() : nullptr;
-}
 
 // A magazine for one slot, on the stack of a thread without a bin.
 struct single_magazine {
@@ -48,18 +44,6 @@ void deallocate(pool_core& pool, tarn_pool_bin** where, void* object) {
   pool.settle();
 }
 
-// Restores errno at the end of a scope: freeing functions must not change it.
-class errno_keeper {
- public:
-  errno_keeper() : saved_(errno) {}
-  ~errno_keeper() { errno = saved_; }
-  errno_keeper(const errno_keeper&) = delete;
-  errno_keeper& operator=(const errno_keeper&) = delete;
-
- private:
-  int saved_;
-};
-
 void report_leak(const char* name, std::size_t live) {
   text_buffer<1200> line;
   line.put("tarn: the pool of ").put(std::string_view(name).substr(0, 600)).put(" ends while ").number(live);
@@ -87,7 +71,9 @@ std::size_t tarn_pool_destroy(tarn_pool* pool) noexcept {
 
 std::size_t tarn_pool_release(tarn_pool* pool) noexcept { return pool_registry::release(pool); }
 
-tarn_pool* tarn_pool_of(const void* address) noexcept { return static_cast<tarn_pool*>(owner_of(address)); }
+tarn_pool* tarn_pool_of(const void* address) noexcept {
+  return static_cast<tarn_pool*>(pool_core::owner_of(address));
+}
 
 std::size_t tarn_pool_number(const tarn_pool* pool) noexcept { return pool->number; }
 
@@ -102,15 +88,15 @@ void* tarn_pool_allocate_slow(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
 }
 
 void tarn_pool_deallocate_slow(tarn_pool* pool, tarn_pool_bin** bin, void* object) noexcept {
-  const errno_keeper keeper;
-  pool_core* const owner = pool != nullptr ? pool : owner_of(object);
+  const os::errno_keeper keeper;
+  pool_core* const owner = pool != nullptr ? pool : pool_core::owner_of(object);
   if (owner == nullptr) os::fatal("destroy of a pointer that is in no pool", object);
   deallocate(*owner, bin, object);
 }
 
 void tarn_pool_deallocate(void* object) noexcept {
-  const errno_keeper keeper;
-  pool_core* const owner = owner_of(object);
+  const os::errno_keeper keeper;
+  pool_core* const owner = pool_core::owner_of(object);
   if (owner == nullptr) os::fatal("destroy of a pointer that is in no pool", object);
   if (owner->is_checked()) checked_slots::take_back(owner, object);
   tarn_pool_bin* none = &detail::no_bin.bin;
@@ -131,7 +117,7 @@ void* tarn_pool_checked_allocate(tarn_pool* pool, tarn_pool_bin** bin) noexcept 
 }
 
 void tarn_pool_checked_deallocate(tarn_pool* pool, tarn_pool_bin** bin, void* object) noexcept {
-  const errno_keeper keeper;
+  const os::errno_keeper keeper;
   pool_core& owner = checked_slots::take_back(pool, object);
   deallocate(owner, bin, object);
 }

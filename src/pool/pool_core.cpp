@@ -8,11 +8,9 @@
 #include "base/hardened.hpp"
 #include "os/memory.hpp"
 #include "os/report.hpp"
-#include "pool/checked_slots.hpp"
 #include "pool/hardened_type_home.hpp"
 #include "pool/pool_magazine.hpp"
 #include "pool/pool_memory.hpp"
-#include "pool/pool_registry.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
 
@@ -48,12 +46,11 @@ std::size_t magazine_for(std::size_t size, std::size_t wanted) {
 }  // namespace
 
 pool_core::pool_core(const tarn_pool_request& request, const char* name, void* first)
-    : layout_(request.size, request.alignment),
-      name_(name),
+    : pool_shared(slot_layout(request.size, request.alignment), name,
+                  magazine_for(slot_layout(request.size, request.alignment).size, request.magazine_length),
+                  request.huge_pages),
       chunk_objects_(std::max<std::size_t>(request.chunk_objects, 1)),
-      most_in_magazine_(magazine_for(layout_.size, request.magazine_length)),
       maximum_bytes_(request.maximum_bytes),
-      huge_(request.huge_pages),
       checked_(request.checked),
       single_(request.single_thread),
       // A checked pool has one shard, whose lock guards all its books.
@@ -78,6 +75,11 @@ void pool_core::review_size() {
   if (TARN_UNLIKELY(before ? bytes() < ordered_from / 2 : bytes() >= ordered_from)) set_ordered(!before);
 }
 
+pool_core* pool_core::owner_of(const void* address) {
+  const pool_shard* const shard = pool_shard::owner_of(address);
+  return shard != nullptr ? static_cast<pool_core*>(&shard->pool()) : nullptr;
+}
+
 pool_shard& pool_core::assign_shard_locked() {
   const unsigned count = shard_count_.load(std::memory_order_relaxed);
   pool_shard* best = shards_[0];
@@ -95,7 +97,7 @@ pool_shard& pool_core::assign_shard_locked() {
   return *best;
 }
 
-void pool_core::fatal(const char* what, const void* pointer) const {
+void pool_shared::fatal(const char* what, const void* pointer) const {
   text_buffer<1300> line;
   line.put(what).put(", in the pool of ").put(shown_name()).put('\0');
   os::fatal(line.data(), pointer);
@@ -104,7 +106,7 @@ void pool_core::fatal(const char* what, const void* pointer) const {
 // ---- spans ----
 
 std::size_t pool_core::bits_bytes(const span* s) const {
-  return (checked_ ? checked_slots::books : 1) * book_words(s) * sizeof(std::uint64_t);
+  return (checked_ ? checked_books : 1) * book_words(s) * sizeof(std::uint64_t);
 }
 
 span* pool_core::new_span() {
@@ -242,7 +244,7 @@ std::size_t pool_core::take_anywhere(magazine* m, std::size_t most) {
   std::size_t found = 0;
   for (const bool gathered : {false, true}) {
     if (gathered) {
-      pool_registry::take_surplus(this, false);
+      gather_spare_slots(*this);
       for_each_shard([this](pool_shard& s) { put_back(s.take_idle_magazines(true)); });
     }
     for (const auto from : {pool_shard::source::used, pool_shard::source::fresh}) {
@@ -272,7 +274,10 @@ void pool_core::flush(void* const* freed, std::size_t count) {
     if (TARN_UNLIKELY(shard == nullptr || &shard->pool() != this)) {
       fatal("destroy of a pointer that is not one of its objects", freed[0]);
     }
-    count = shard->put(freed, owners, count, others);
+    bool drains = false;
+    count = shard->put(freed, owners, count, others, drains);
+    // The shard has begun to drain: full magazines go back, because a single slot in one may keep a whole span in use.
+    if (TARN_UNLIKELY(drains)) put_back(shard->take_idle_magazines(true));
     freed = others;
   }
 }

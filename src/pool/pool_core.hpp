@@ -19,15 +19,24 @@
 #include "pages/page_map.hpp"
 #include "pages/span.hpp"
 #include "pool/pool_shard.hpp"
+#include "pool/pool_shared.hpp"
 #include "pool/slot_layout.hpp"
 #include "tarn/detail/pool_abi.hpp"
 
 namespace tarn {
 
 struct pool_bin;
+class pool_core;
 
-class pool_core {
+// Puts the free slots that the pool's bins can spare back into spans. Called without a lock, when there is no memory for
+// another span. Declared here and defined by the layer that knows all bins (pool_registry.cpp): the linker binds the
+// call, so no writable memory holds the address of a function.
+void gather_spare_slots(pool_core& pool);
+
+class pool_core : public pool_shared {
  public:
+  // Bit sets (books) of a checked pool's span: see checked_slots.
+  static constexpr std::size_t checked_books = 3;
   static constexpr unsigned most_shards = 64;
   // Up to this number of threads each has a shard, and thus spans, of its own: a slot that it gets was its own before,
   // and is in its processor's caches and TLB.
@@ -36,15 +45,11 @@ class pool_core {
   // The pool takes over `name` and `first`, which is memory for a shard; both are from pool_memory::blocks.
   pool_core(const tarn_pool_request& request, const char* name, void* first);
 
-  [[nodiscard]] const slot_layout& layout() const { return layout_; }
-  [[nodiscard]] const char* name() const { return name_; }
-  // The beginning of the name, for messages.
-  [[nodiscard]] std::string_view shown_name() const { return std::string_view(name_).substr(0, 600); }
+  // The pool that the address lies in a span of, or null.
+  static pool_core* owner_of(const void* address);
+
   [[nodiscard]] bool is_checked() const { return checked_; }
   [[nodiscard]] bool is_single() const { return single_; }
-  [[nodiscard]] std::size_t most_in_magazine() const { return most_in_magazine_; }
-  [[nodiscard]] unsigned most_waiting() const { return most_waiting_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::size_t slots_in(const span* s) const { return layout_.objects(s->pages, huge_); }
   [[nodiscard]] pool_shard& first_shard() const { return *shards_[0]; }
   // The shard for a new bin: one without bins, else a new one if the pool may have more, else the one with the fewest
   // bins.
@@ -59,11 +64,6 @@ class pool_core {
   // that other shards can spare, then fresh ones. The slots at the lowest addresses are on top. Returns their number,
   // 0 when there is no memory or the pool's limit is reached. May call the system.
   std::size_t refill(pool_shard& own, magazine* m, std::size_t most);
-  // Counts slots (or, negative, discounts them) that are in transit to their spans, as those of a magazine that
-  // put_back() will empty, or lost to a forked child. They count as cached.
-  void note_moving(std::ptrdiff_t slots) {
-    moving_.fetch_add(static_cast<std::size_t>(slots), std::memory_order_relaxed);
-  }
   // Puts slots back into their spans. Aborts on a pointer that is not a slot of the pool, or free already.
   void flush(void* const* freed, std::size_t count);
   // Puts the slots of a chain of magazines back, and frees the magazines. Requires: note_moving() has counted the
@@ -88,12 +88,6 @@ class pool_core {
     return touched_.load(std::memory_order_relaxed) || spare_bytes.load(std::memory_order_relaxed) != 0 ||
            idle_periods_.load(std::memory_order_relaxed) < periods_to_purge;
   }
-  // Bytes of the empty spans of all shards; the shards update it.
-  std::atomic<std::size_t> spare_bytes{0};
-  // Tunable. Empty spans beyond this in one shard go back at the next settle(). note_surplus() records that there are
-  // some.
-  static constexpr std::size_t spare_limit = 8 * mib;
-  void note_surplus() { has_surplus_.store(true, std::memory_order_relaxed); }
   // Puts all full magazines back into spans, gives all empty spans to the page heap, and all other idle pages to the
   // system.
   void trim();
@@ -117,8 +111,6 @@ class pool_core {
   [[nodiscard]] std::uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
 
   void walk_locks(const os::lock_walk& walk);
-  // Ends the process with a message that names the pool.
-  [[noreturn]] void fatal(const char* what, const void* pointer) const;
 
   // Used by pool_registry, guarded by its lock.
   pool_core* next = nullptr;
@@ -162,16 +154,10 @@ class pool_core {
   void destroy_span(span* s, page_backing backing);
   void release_empty_spans(std::size_t keep, page_backing backing);
 
-  slot_layout layout_;
-  const char* name_;
   std::size_t chunk_objects_;
-  std::size_t most_in_magazine_;
   std::size_t maximum_bytes_;
-  std::atomic<unsigned> most_waiting_{0};  // most full magazines in one shard
   std::atomic<bool> beyond_caches_{
       false};  // larger than the caches: slots are reused in the order of their addresses
-  std::atomic<bool> has_surplus_{false};  // a shard has more than spare_limit of empty spans
-  bool huge_;
   bool checked_;
   bool single_;
   unsigned shard_limit_;
@@ -188,7 +174,6 @@ class pool_core {
   // On cache lines of their own, because each refill writes them; the members above are read by all threads and rarely
   // written.
   alignas(separation) std::atomic<std::size_t> bytes_{0};
-  std::atomic<std::size_t> moving_{0};
   std::atomic<std::uint64_t> refills_{0};
   std::atomic<std::uint64_t> hits_{0};
 };

@@ -9,7 +9,7 @@
 #include "os/syscall.hpp"
 #include "pool/pool_memory.hpp"
 #include "runtime/engine.hpp"
-#include "runtime/extension.hpp"
+#include "runtime/front.hpp"
 
 extern "C" {
 constinit thread_local tarn_pool_bins tarn_pool_local_bins{nullptr, 0};
@@ -378,15 +378,17 @@ std::size_t release_isolated(tarn_pool* pool) {
 }  // namespace
 }  // namespace pool_registry
 
-constinit const engine::extension engine::pool_extension{
-    .age = pool_registry::age,
-    .has_work = pool_registry::has_work,
-    .reclaim = pool_registry::reclaim,
-    .thread_adopts = pool_registry::thread_adopts,
-    .thread_ends = pool_registry::thread_ends,
-    .walk_upper_locks = pool_registry::walk_upper_locks,
-    .walk_lower_locks = pool_registry::walk_lower_locks,
-    .after_fork_in_child = pool_registry::after_fork_in_child};
+void gather_spare_slots(pool_core& pool) { pool_registry::take_surplus(&pool, false); }
+
+constinit const engine::front engine::pool_front{.order = engine::front::pools,
+                                                 .age = pool_registry::age,
+                                                 .has_work = pool_registry::has_work,
+                                                 .reclaim = pool_registry::reclaim,
+                                                 .thread_adopts = pool_registry::thread_adopts,
+                                                 .thread_ends = pool_registry::thread_ends,
+                                                 .walk_upper_locks = pool_registry::walk_upper_locks,
+                                                 .walk_lower_locks = pool_registry::walk_lower_locks,
+                                                 .after_fork_in_child = pool_registry::after_fork_in_child};
 
 namespace pool_registry {
 
@@ -396,7 +398,7 @@ tarn_pool* create(const tarn_pool_request& request) {
     return nullptr;
   }
   engine::attach_thread();
-  engine::attach(engine::extension::pools);
+  engine::attach(engine::pool_front);
   tarn_pool* pool = nullptr;
   {
     os::lock_guard guard(lock);
@@ -422,7 +424,7 @@ tarn_pool* find_or_create(const tarn_pool_request& request) {
     return nullptr;
   }
   engine::attach_thread();
-  engine::attach(engine::extension::pools);
+  engine::attach(engine::pool_front);
   const slot_layout wanted(request.size, request.alignment);
   os::lock_guard guard(lock);
   for (pool_core* pool = pools; pool != nullptr; pool = pool->next) {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "os/memory.hpp"
-#include "pool/pool_core.hpp"
 #include "pool/pool_magazine.hpp"
 #include "runtime/engine.hpp"
 
@@ -78,7 +77,7 @@ void pool_shard::account_spare_locked(std::ptrdiff_t bytes) {
   const auto change = static_cast<std::size_t>(bytes);
   spare_bytes_.store(spare_bytes() + change, std::memory_order_relaxed);
   pool_.spare_bytes.fetch_add(change, std::memory_order_relaxed);
-  if (spare_bytes() > pool_core::spare_limit) pool_.note_surplus();
+  if (spare_bytes() > pool_shared::spare_limit) pool_.note_surplus();
 }
 
 void pool_shard::note_change_locked() {
@@ -98,12 +97,12 @@ std::size_t pool_shard::take(magazine* m, std::size_t most, source from) {
   return found;
 }
 
-std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count, void** others) {
+std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count, void** others,
+                            bool& drains) {
   const slot_layout layout = pool_.layout();
   const char* fault = nullptr;
   const void* faulty = nullptr;
   std::size_t left = 0;
-  bool drains = false;
   {
     os::lock_guard guard(depot_.lock);
     std::size_t quiet = 0;
@@ -133,8 +132,6 @@ std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count
     note_change_locked();
   }
   if (TARN_UNLIKELY(fault != nullptr)) pool_.fatal(fault, faulty);
-  // The shard has begun to drain: full magazines go back, because a single slot in one may keep a whole span in use.
-  if (TARN_UNLIKELY(drains)) pool_.put_back(take_idle_magazines(true));
   return left;
 }
 

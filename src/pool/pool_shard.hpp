@@ -29,17 +29,15 @@
 #include "central/magazine.hpp"
 #include "central/object_depot.hpp"
 #include "pages/span.hpp"
-#include "pool/slot_layout.hpp"
+#include "pool/pool_shared.hpp"
 
 namespace tarn {
 
-class pool_core;
-
 class alignas(separation) pool_shard {
  public:
-  pool_shard(pool_core& pool, unsigned index) : pool_(pool), index_(index) {}
+  pool_shard(pool_shared& pool, unsigned index) : pool_(pool), index_(index) {}
 
-  [[nodiscard]] pool_core& pool() const { return pool_; }
+  [[nodiscard]] pool_shared& pool() const { return pool_; }
   // The shard whose span the address lies in, or null.
   static pool_shard* owner_of(const void* address);
 
@@ -51,8 +49,8 @@ class alignas(separation) pool_shard {
 
   // Puts those of the `count` slots back that belong to this shard; owners[i] is the span of freed[i]. Moves the other
   // slots to the front of `others`, their spans to the front of `owners`, and returns their number. Aborts on a slot
-  // that is free already.
-  std::size_t put(void* const* freed, span** owners, std::size_t count, void** others);
+  // that is free already. Sets `drains` if the shard has begun to drain.
+  std::size_t put(void* const* freed, span** owners, std::size_t count, void** others, bool& drains);
 
   // A full magazine that a thread has handed over; null if there is none.
   magazine* take_full();
@@ -126,7 +124,7 @@ class alignas(separation) pool_shard {
   // Adds `bytes`, which may be negative, to the bytes of empty spans.
   void account_spare_locked(std::ptrdiff_t bytes);
 
-  pool_core& pool_;
+  pool_shared& pool_;
   const unsigned index_;  // among the pool's shards
   object_depot depot_;
   span_list full_;  // guarded by the depot's lock, as all members below

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "os/clock.hpp"
+#include "os/errno_keeper.hpp"
 #include "os/report.hpp"
 #include "pool/valgrind_marks.hpp"
 #include "recycler/caretaker.hpp"
@@ -13,18 +14,6 @@
 using namespace tarn;
 
 namespace {
-
-// Restores errno at the end of a scope: giving back must not change it.
-class errno_keeper {
- public:
-  errno_keeper() : saved_(errno) {}
-  ~errno_keeper() { errno = saved_; }
-  errno_keeper(const errno_keeper&) = delete;
-  errno_keeper& operator=(const errno_keeper&) = delete;
-
- private:
-  int saved_;
-};
 
 // FNV-1a; http://www.isthe.com/chongo/tech/comp/fnv/
 std::uint64_t sum_of(const void* object, std::size_t bytes) {
@@ -66,6 +55,7 @@ void* get_from_others(recycler_core& recycler, recycler_bin* bin) {
 }  // namespace
 
 tarn_recycler* tarn_recycler_create(const tarn_recycler_request* request) noexcept {
+  caretaker::stop_at_exit();
   return recycler_registry::create(*request);
 }
 
@@ -76,7 +66,7 @@ void tarn_recycler_free(tarn_recycler* recycler) noexcept { recycler_registry::f
 std::size_t tarn_recycler_number(const tarn_recycler* recycler) noexcept { return recycler->number; }
 
 void* tarn_recycler_get_slow(tarn_recycler* recycler) noexcept {
-  const errno_keeper keeper;
+  const os::errno_keeper keeper;
   caretaker::run_inline_if_no_thread();
   void* object = get_from_others(*recycler, recycler_registry::bin_of(recycler));
   if (object != nullptr) return object;
@@ -86,7 +76,7 @@ void* tarn_recycler_get_slow(tarn_recycler* recycler) noexcept {
 }
 
 bool tarn_recycler_give_slow(tarn_recycler* recycler, void* object, std::size_t bytes) noexcept {
-  const errno_keeper keeper;
+  const os::errno_keeper keeper;
   if (recycler->closed.load(std::memory_order_relaxed)) return false;
   recycler_bin* const bin = recycler_registry::bin_of(recycler);
   bool kept = false;

@@ -8,16 +8,14 @@
 
 #include "os/clock.hpp"
 #include "os/process_fence.hpp"
-#include "recycler/caretaker.hpp"
 #include "runtime/engine.hpp"
-#include "runtime/extension.hpp"
+#include "runtime/front.hpp"
 
 extern "C" {
 constinit thread_local tarn_recycler_bins tarn_recycler_local_bins{nullptr, 0};
 }
 
-namespace tarn {
-namespace recycler_registry {
+namespace tarn::recycler_registry {
 namespace {
 
 constexpr std::size_t longest_name = 4000;
@@ -212,7 +210,8 @@ void append(recycler_magazine*& chain, recycler_magazine* more) {
   }
 }
 
-// Empties the calling thread's bins and hands their magazines over.
+}  // namespace
+
 void thread_ends() {
   mine.ended = true;
   recycler_bin* bin = mine.first;
@@ -242,17 +241,15 @@ void thread_ends() {
     pool_memory::blocks.deallocate(table.bins, table.count * sizeof(tarn_recycler_bin*));
 }
 
-// ---- what the engine asks for ----
+// ---- parts of recycler_front ----
 
 void trim_all() {
   for_each([](recycler_core& r) { end_generation(&r, true); });
 }
 
-void walk_upper_locks(const os::lock_walk& walk) {
-  walk.list(caretaker::fork_lock(), [&walk] {
-    walk.list(lock, [&walk] {
-      for (recycler_core* r = recyclers; r != nullptr; r = r->next) walk.visit(r->lock());
-    });
+void walk_locks(const os::lock_walk& walk) {
+  walk.list(lock, [&walk] {
+    for (recycler_core* r = recyclers; r != nullptr; r = r->next) walk.visit(r->lock());
   });
 }
 
@@ -278,24 +275,11 @@ void after_fork_in_child() {
     // this again.
     r->watched.store(false, std::memory_order_relaxed);
   }
-  caretaker::after_fork_in_child();
 }
-
-}  // namespace
-}  // namespace recycler_registry
-
-constinit const engine::extension engine::recycler_extension{
-    .trim = recycler_registry::trim_all,
-    .thread_ends = recycler_registry::thread_ends,
-    .walk_upper_locks = recycler_registry::walk_upper_locks,
-    .after_fork_in_child = recycler_registry::after_fork_in_child};
-
-namespace recycler_registry {
 
 tarn_recycler* create(const tarn_recycler_request& request) {
   engine::attach_thread();
-  engine::attach(engine::extension::recyclers);
-  caretaker::stop_at_exit();
+  engine::attach(engine::recycler_front);
   tarn_recycler* recycler = nullptr;
   {
     os::lock_guard guard(lock);
@@ -434,5 +418,4 @@ recycler_core* next_pinned(recycler_core* recycler) {
   return next;
 }
 
-}  // namespace recycler_registry
-}  // namespace tarn
+}  // namespace tarn::recycler_registry

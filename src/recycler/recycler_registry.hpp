@@ -46,4 +46,14 @@ void for_each(Visit visit) {
   for (recycler_core* r = first_pinned(); r != nullptr; r = next_pinned(r)) visit(*r);
 }
 
+// ---- parts of recycler_front ----
+
+// Ends all generations of all recyclers.
+void trim_all();
+// Empties the calling thread's bins and hands their magazines over.
+void thread_ends();
+void walk_locks(const os::lock_walk& walk);
+// In the only thread of a forked child. The objects in other threads' bins are lost to it.
+void after_fork_in_child();
+
 }  // namespace tarn::recycler_registry

@@ -7,7 +7,7 @@
 #include "base/compiler.hpp"
 #include "os/clock.hpp"
 #include "os/thread.hpp"
-#include "runtime/extension.hpp"
+#include "runtime/front.hpp"
 #include "runtime/instance.hpp"
 #include "runtime/options.hpp"
 
@@ -39,12 +39,12 @@ bool caches_hold_surplus() {
 bool work_left() {
   bool left =
       engine::heap.has_idle_memory() || engine::central_tier.spare_bytes() != 0 || caches_hold_surplus();
-  engine::for_each_extension([&left](const engine::extension& e) { left = left || e.has_work(); });
+  engine::for_each_front([&left](const engine::front& e) { left = left || e.has_work(); });
   return left;
 }
 
 void run_errands() {
-  engine::for_each_extension([](const engine::extension& e) { e.run_errands(); });
+  engine::for_each_front([](const engine::front& e) { e.run_errands(); });
 }
 
 // Sleeps until the end of the period, and runs errands when they are requested. Returns early if the thread must end.
@@ -126,7 +126,7 @@ bool run_errands_soon() {
 void note_rights_are_followed() { rights_followed.store(true, std::memory_order_relaxed); }
 
 bool run_period() {
-  engine::for_each_extension([](const engine::extension& e) {
+  engine::for_each_front([](const engine::front& e) {
     if (!os::background_thread_must_end()) e.age();
   });
   bool in_use = false;

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "os/memory.hpp"
-#include "runtime/extension.hpp"
+#include "runtime/front.hpp"
 #include "runtime/options.hpp"
 
 namespace tarn::engine {
@@ -34,7 +34,7 @@ void thread_ends(void* value) {
   if (round < last_round && pthread_setspecific(exit_key, reinterpret_cast<void*>(round + 1)) == 0) {
     return;
   }
-  for_each_extension([](const extension& e) { e.thread_ends(); });
+  for_each_front([](const front& e) { e.thread_ends(); });
   thread_cache* cache = local_cache;
   phase = thread_phase::ended;
   local_cache = &no_cache;
@@ -100,12 +100,12 @@ thread_cache* attach_thread() {
     if (has_exit_key) pthread_setspecific(exit_key, reinterpret_cast<void*>(std::uintptr_t{1}));
     errno = error;
   }
-  if (TARN_UNLIKELY(adopted)) for_each_extension([](const extension& e) { e.thread_adopts(); });
+  if (TARN_UNLIKELY(adopted)) for_each_front([](const front& e) { e.thread_adopts(); });
   return cache;
 }
 
 void reclaim() {
-  for_each_extension([](const extension& e) { e.reclaim(); });
+  for_each_front([](const front& e) { e.reclaim(); });
   if (local_cache != &no_cache) local_cache->flush_all();
   registry.for_each([](thread_cache& cache) { cache.take_surplus(false); });
   registry.for_each_unused([](thread_cache& cache) { cache.flush_all(); });

@@ -20,7 +20,7 @@
 #include "os/syscall.hpp"
 #include "os/thread.hpp"
 #include "runtime/engine.hpp"
-#include "runtime/extension.hpp"
+#include "runtime/front.hpp"
 #include "runtime/options.hpp"
 
 extern "C" {
@@ -56,9 +56,9 @@ void restore_signals() {
                   sizeof signals_before);
 }
 
-void walk_extensions(const lock_walk& w, void (*extension::*locks)(const lock_walk&)) {
-  for (unsigned i = 0; i < extension::count; ++i) {
-    const extension* const e = extensions[w.backwards ? extension::count - 1 - i : i];
+void walk_front_locks(const lock_walk& w, void (*front::*locks)(const lock_walk&)) {
+  for (unsigned i = 0; i < front::count; ++i) {
+    const front* const e = fronts[w.backwards ? front::count - 1 - i : i];
     if (e != nullptr) (e->*locks)(w);
   }
 }
@@ -68,14 +68,14 @@ constexpr void (*groups[])(const lock_walk&) = {
     [](const lock_walk& w) { w.visit(preparation_lock()); },
     [](const lock_walk& w) { w.visit(options::lock()); },
     [](const lock_walk& w) { w.visit(registry.lock()); },
-    [](const lock_walk& w) { walk_extensions(w, &extension::walk_upper_locks); },
+    [](const lock_walk& w) { walk_front_locks(w, &front::walk_upper_locks); },
     [](const lock_walk& w) {
       for (unsigned c = 0; c < size_classes::all; ++c) w.visit(central_tier.depot(c).lock);
     },
     [](const lock_walk& w) { w.visit(heap.lock()); },
     [](const lock_walk& w) { w.visit(central_tier.bits_lock()); },
     [](const lock_walk& w) { central_tier.magazines().walk_locks(w); },
-    [](const lock_walk& w) { walk_extensions(w, &extension::walk_lower_locks); },
+    [](const lock_walk& w) { walk_front_locks(w, &front::walk_lower_locks); },
     [](const lock_walk& w) { w.visit(metadata.lock()); },
     [](const lock_walk& w) { w.visit(guards.lock()); },
 };
@@ -103,8 +103,9 @@ bool may_give_up() {
 
 // `fork`: called for libc's fork, which will take the lock of the list of streams.
 void before(bool fork) {
+  // Before the count: a handler that forks in between must find that nothing is held yet.
+  if (depth == 0) block_signals();
   if (depth++ != 0) return;
-  block_signals();
   if (fork && _IO_list_lock != nullptr) _IO_list_lock();
   walk_locks({[](os::mutex& m) { m.take_for_fork(may_give_up); }});
 }
@@ -130,7 +131,7 @@ void put_structures_right(bool heap_is_consistent) {
   }
   if (has_interrupted_section()) return;
   registry.keep_only(local_cache != &no_cache ? local_cache : nullptr);
-  for (const extension* e : extensions) {
+  for (const front* e : fronts) {
     if (e != nullptr) e->after_fork_in_child();
   }
 }

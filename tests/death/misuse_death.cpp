@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a wrong pointer leads to: the process ends at once with a line that names the pointer.
+// free, realloc and usable_size of a wrong pointer end the process at once with a line that names the pointer.
 //
-// The statements run in a forked child with the parent's heap, so the pointers are known before.
+// Each statement runs in a forked child with a copy of the parent's heap, so the parent knows the pointer to expect.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -27,7 +27,7 @@ const char* const freed_memory = "double free, or a pointer into memory that is 
 const char* const size_of_none = "size asked of a pointer that is not a block";
 const char* const realloc_of_none = "realloc of a pointer that is not a block";
 
-// The compiler warns of most of what is done here.
+// Hides a pointer's origin from the compiler, which would warn of most of these errors.
 template <class T>
 T* hidden(T* p) {
   T* volatile v = p;
@@ -50,7 +50,8 @@ TEST_F(misuse_death, freed_twice_in_a_row) {
   }
 }
 
-// A processor of aarch64 ignores the top byte of an address: the pointer is good for loads and stores, but is none of ours.
+// An aarch64 processor ignores the top byte of an address, so a tagged pointer works for loads and stores; but tarn
+// never returned it.
 TEST_F(misuse_death, a_tag_in_the_top_byte) {
 #if defined(__aarch64__)
   for (const std::size_t size : {0U, 8U, 64U, 1000U, 20000U, 262144U, 8U << 20}) {
@@ -58,7 +59,7 @@ TEST_F(misuse_death, a_tag_in_the_top_byte) {
     block[0] = 1;
     for (const std::uintptr_t tag : {std::uintptr_t{1}, std::uintptr_t{0x80}, std::uintptr_t{0xff}}) {
       char* const tagged = hidden(reinterpret_cast<char*>(address_of(block) | tag << 56));
-      EXPECT_EQ(*tagged, 1) << "the processor takes it";
+      EXPECT_EQ(*tagged, 1) << "the processor does not ignore the tag";
       EXPECT_TARN_ABORT(tarn_free(tagged), "invalid free of a pointer with a tag in its top byte", tagged)
           << size;
       EXPECT_TARN_ABORT(tarn_usable_size(tagged), size_of_none, tagged) << size;
@@ -67,7 +68,7 @@ TEST_F(misuse_death, a_tag_in_the_top_byte) {
     tarn_free(block);
   }
 #else
-  GTEST_SKIP() << "such a pointer faults at its first use";
+  GTEST_SKIP() << "only aarch64 ignores the top byte of an address";
 #endif
 }
 
@@ -80,7 +81,7 @@ TEST_F(misuse_death, freed_twice_with_others_between) {
 }
 
 TEST_F(misuse_death, freed_again_after_it_went_back_to_its_span) {
-  char* const keep = block_of(48);  // so that the span stays
+  char* const keep = block_of(48);  // keeps the span in use
   char* const block = block_of(48);
   release(block);
   tarn_trim(0);
@@ -93,7 +94,7 @@ TEST_F(misuse_death, freed_again_after_its_span_was_given_back) {
   for (char*& block : blocks) block = block_of(64);
   for (char* block : blocks) release(block);
   tarn_trim(0);
-  // Whichever structures are left, it is an error; which line depends on what became of the pages.
+  // The line depends on what the pages are used for now.
   EXPECT_EXIT(release(blocks[2000]), testing::KilledBySignal(SIGABRT),
               "^tarn: .*free.*: 0x[0-9a-f]+\n" TARN_END_OF_OUTPUT);
 }
@@ -101,7 +102,7 @@ TEST_F(misuse_death, freed_again_after_its_span_was_given_back) {
 TEST_F(misuse_death, freed_by_two_threads) {
   char* const keep = block_of(48);
   char* const block = block_of(48);
-  // The second thread ends, and so gives its objects back; the first one has it still.
+  // The block may get into the magazines of both threads; then the span detects the second return.
   EXPECT_EXIT(
       {
         release(block);
@@ -131,6 +132,7 @@ TEST_F(misuse_death, pointers_into_a_block) {
   }
 }
 
+// A span whose length is no multiple of the object size has unused bytes before its first object.
 TEST_F(misuse_death, what_is_left_over_of_a_span) {
   for (unsigned c = 1; c < size_classes::count; ++c) {
     const auto& info = class_info(c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Misuse of checked recyclers: each kind ends the process at once with a line that says what, of which type, and where.
+// Misuse of checked recyclers: each kind ends the process at once, with a line that names error, type and address.
 #include <cstdint>
 
 #include "expect_abort.hpp"
@@ -7,7 +7,7 @@
 
 static_assert(TARN_CHECKED_POOLS == 1);
 
-// Of no namespace, so that their names have no characters with a meaning in regular expressions.
+// In the global namespace, so that its name contains no characters that are special in regular expressions.
 struct parser {
   std::uint64_t words[6] = {1, 2, 3, 4, 5, 6};
 };
@@ -46,7 +46,7 @@ TEST(recycler_death, give_back_to_another_recycler) {
 
 TEST(recycler_death, write_after_give_back_is_seen_when_the_object_is_handed_out_again) {
 #if TARN_DETAIL_ASAN
-  GTEST_SKIP() << "AddressSanitizer sees it at once";
+  GTEST_SKIP() << "AddressSanitizer detects the write at once";
 #endif
   recycler<parser> parsers({.cycle_ms = 0});
   parser* const p = parsers.take();
@@ -61,7 +61,7 @@ TEST(recycler_death, write_after_give_back_is_seen_when_the_object_is_handed_out
 
 TEST(recycler_death, write_after_give_back_is_seen_when_the_object_ends) {
 #if TARN_DETAIL_ASAN
-  GTEST_SKIP() << "AddressSanitizer sees it at once";
+  GTEST_SKIP() << "AddressSanitizer detects the write at once";
 #endif
   recycler<parser> parsers({.cycle_ms = 0});
   parser* const p = parsers.take();

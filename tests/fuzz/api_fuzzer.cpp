@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: MIT
-// libFuzzer over the whole interface: an input is a sequence of operations on the malloc family, operator new, pools,
-// recyclers, buffers, arenas and containers in them, each by one of three threads, with forks, ends of threads, threads that
-// run at the same time, changes of options and trims between. A model knows all memory that is held and what its bytes are.
-// In a plain build and in a hardened one, where malloc and operator new of the whole process are tarn's, and under
-// AddressSanitizer, where tarn has the names tarn_… alone.
+// SPDX-License-Identifier: MIT libFuzzer over the whole API. An input is a sequence of operations on the malloc family,
+// operator new, pools, recyclers, buffers, arenas and containers in them, each executed by one of three threads. In
+// between there are forks, ends of threads, threads that run at the same time, changes of options, and trims. A model
+// records all memory that is held and the contents of every byte.
+// In the fast and the hardened build, malloc and operator new of the whole process are tarn's; under AddressSanitizer,
+// tarn has only its functions tarn_….
 #include <algorithm>
 #include <cerrno>
 #include <map>
@@ -26,10 +26,10 @@
 namespace tarn::fuzz {
 namespace {
 
-constexpr std::size_t most_held = 400;  // of each source
+constexpr std::size_t most_held = 400;  // pieces of memory, from each source
 constexpr std::size_t most_bytes = std::size_t{64} << 20;
 
-// One run: what an input does, from an empty model to an empty one.
+// The run of one input, which begins and ends with an empty model.
 class session {
  public:
   session(const std::uint8_t* data, std::size_t size) : in_(data, size) {}
@@ -98,7 +98,7 @@ class session {
         block = tarn_malloc(size);
     }
     add(blocks_, block, size, promised);
-    require(tarn_usable_size(block) >= size, "less may be used than was asked for", block);
+    require(tarn_usable_size(block) >= size, "the usable size is less than the requested one", block);
   }
 
   void release() {
@@ -127,12 +127,12 @@ class session {
     add(blocks_, moved, size, size >= 16 ? 16 : 8);
   }
 
-  // All that may be used is used.
+  // The model then holds, and writes to, all usable bytes of the block.
   void ask_size() {
     if (blocks_.empty()) return;
     const held one = take(blocks_);
     const std::size_t usable = tarn_usable_size(one.bytes);
-    require(usable >= one.size, "less may be used than was asked for", one.bytes);
+    require(usable >= one.size, "the usable size is less than the requested one", one.bytes);
     add(blocks_, one.bytes, usable, one.alignment);
   }
 
@@ -140,19 +140,21 @@ class session {
     errno = 0;
     require(tarn_malloc(SIZE_MAX - in_.byte()) == nullptr && errno == ENOMEM, "malloc of all memory");
     require(tarn_calloc(SIZE_MAX / 2, 3) == nullptr, "calloc of a product that overflows");
-    require(tarn_reallocarray(nullptr, SIZE_MAX / 2, 3) == nullptr, "reallocarray of one");
+    require(tarn_reallocarray(nullptr, SIZE_MAX / 2, 3) == nullptr,
+            "reallocarray of a product that overflows");
     errno = 0;
-    require(tarn_aligned_alloc(24, 8) == nullptr && errno == EINVAL, "aligned_alloc to 24");
+    require(tarn_aligned_alloc(24, 8) == nullptr && errno == EINVAL, "aligned_alloc with alignment 24");
     void* out = this;
-    require(tarn_posix_memalign(&out, 4, 8) == EINVAL && out == this, "posix_memalign to 4");
+    require(tarn_posix_memalign(&out, 4, 8) == EINVAL && out == this, "posix_memalign with alignment 4");
     tarn_free(nullptr);
     require(tarn_usable_size(nullptr) == 0, "the size of null");
     if (blocks_.empty()) return;
-    require(tarn_realloc(blocks_[0].bytes, SIZE_MAX / 2) == nullptr, "realloc to half of all addresses");
+    require(tarn_realloc(blocks_[0].bytes, SIZE_MAX / 2) == nullptr, "realloc to half of the address space");
     blocks_[0].check();
   }
 
-  // Many of one size; the next time, by another thread or the same, all are freed: magazines and depots.
+  // Allocates up to a thousand blocks of one size, or frees those of the last call, perhaps in another thread: such
+  // bursts fill magazines and depots.
   void burst() {
     if (!burst_.empty()) return free_burst();
     const std::size_t size = in_.below(3000) + 1;
@@ -173,7 +175,7 @@ class session {
 
   // ---- pools ----
 
-  // The alignment that is noted tells the pools apart.
+  // The alignment that the model stores tells which pool the object is from: 1 own_pool(), 2 local_, 64 the shared one.
   void take_object() {
     if (nodes_.size() == most_held) return;
     const unsigned which = in_.byte() % 4;
@@ -188,7 +190,7 @@ class session {
   void give_object() {
     if (nodes_.empty()) return;
     const std::size_t index = in_.below(static_cast<std::uint32_t>(nodes_.size()));
-    if (nodes_[index].alignment == 2 && who_ != 0) return;  // one thread's
+    if (nodes_[index].alignment == 2 && who_ != 0) return;  // a local_pool is used by one thread
     const held one = nodes_.take(index);
     if (one.alignment == 64) return pool_of<other_node>().destroy(reinterpret_cast<other_node*>(one.bytes));
     auto* const object = reinterpret_cast<node*>(one.bytes);
@@ -291,7 +293,7 @@ class session {
   void give_operator() { operators_.give(in_); }
   void change_container() { containers_.change(in_); }
 
-  // ---- what happens beside ----
+  // ---- other threads, maintenance, options, forks ----
 
   void run_crowd() {
     if (crowds_++ == 2) return;
@@ -322,7 +324,7 @@ class session {
   void set_option() { set_known_option(in_); }
   void set_text() { set_any_option(in_); }
 
-  // The child has all that its parent has, may give it back, and leaves no trace in the parent.
+  // The child checks all memory of its parent and gives it back, which does not change the parent.
   void fork_child() {
     if (forks_++ == 2) return;
     run_in_child([this] {
@@ -384,7 +386,7 @@ class session {
   arena arena_;
   std::optional<arena::marker> mark_;
   std::size_t held_at_mark_ = 0;
-  unsigned who_ = 0;  // the thread of the operation
+  unsigned who_ = 0;  // the thread that executes the operation
   std::uint64_t number_ = 0;
   std::size_t bytes_ = 0;
   int forks_ = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What the fuzzer knows of the memory that it holds: every byte is stamped with a pattern of the block's number, so that
-// a byte that another owner has written, or memory handed out twice, is seen. Also the input, read byte by byte.
+// The fuzzer's model of the memory that it holds: each block has a number, and its bytes are stamped with a pattern
+// made of that number, so that foreign writes and memory handed out twice are detected. Also the input's reader.
 //
-// Thread safety: none; the fuzzer runs one operation at a time, on whichever thread.
+// Thread safety: none; the fuzzer runs one operation at a time, in one of its threads.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,14 @@ inline void require(bool holds, const char* what, const void* where = nullptr) {
   if (!holds) fail(what, where);
 }
 
-// The operations: a value of 0 for all that is behind the end.
+// The bytes of the input, one after another; 0 after the end.
 class input {
  public:
   input(const std::uint8_t* data, std::size_t size) : at_(data), end_(data + size) {}
   [[nodiscard]] bool at_end() const { return at_ == end_; }
   std::uint8_t byte() { return at_end() ? 0 : *at_++; }
   std::uint32_t below(std::uint32_t limit) { return (byte() | std::uint32_t{byte()} << 8) % limit; }
-  // All magnitudes alike; up to 4 MiB.
+  // A size up to about 4 MiB; every power of two is equally likely.
   std::size_t bytes() {
     const unsigned magnitude = byte() % 23;
     return ((std::size_t{1} << magnitude) + below(65536) % (std::size_t{1} << magnitude)) -
@@ -42,7 +42,7 @@ class input {
   const std::uint8_t* end_;
 };
 
-// Memory that is held, of one source.
+// One piece of memory that the program holds.
 struct held {
   unsigned char* bytes = nullptr;
   std::size_t size = 0;
@@ -52,7 +52,7 @@ struct held {
   [[nodiscard]] unsigned char stamp_at(std::size_t i) const {
     return static_cast<unsigned char>((number + i / 8) * 0x9e3779b97f4a7c15U >> (56 - i % 8));
   }
-  // Of a long block its ends, and every 509th byte between.
+  // In a long block: the first 512 bytes, the last 1024, and every 509th byte in between.
   template <class Visit>
   void for_each_byte(std::size_t end, Visit visit) const {
     for (std::size_t i = 0; i < end; i += i < 512 || i + 1024 > end ? 1 : 509) visit(i);
@@ -61,7 +61,7 @@ struct held {
     for_each_byte(size, [this](std::size_t i) { bytes[i] = stamp_at(i); });
   }
   void check(std::size_t end) const {
-    // The bytes that were stamped for the whole size.
+    // Visits the same bytes as stamp(), though only those below `end` must have kept their value.
     for_each_byte(size, [this, end](std::size_t i) {
       require(i >= end || bytes[i] == stamp_at(i), "a byte of a live block has changed", bytes + i);
     });
@@ -69,17 +69,17 @@ struct held {
   void check() const { check(size); }
 };
 
-// All memory of one source, and that no two pieces of any source overlap.
+// All pieces of memory from one source. Checks that no two pieces, of all sources with the same `ranges`, overlap.
 class live_set {
  public:
   explicit live_set(std::map<std::uintptr_t, std::uintptr_t>& ranges) : ranges_(ranges) {}
 
   held& add(void* memory, std::size_t size, std::size_t alignment, std::uint64_t number) {
     const auto start = reinterpret_cast<std::uintptr_t>(memory);
-    require(memory != nullptr, "null where there is memory");
+    require(memory != nullptr, "null instead of memory");
     require(start % alignment == 0, "not aligned", memory);
     const auto next = ranges_.lower_bound(start);
-    require(next == ranges_.end() || next->first >= start + size, "overlaps a block behind it", memory);
+    require(next == ranges_.end() || next->first >= start + size, "overlaps a block after it", memory);
     require(next == ranges_.end() || next->first != start || size == 0, "handed out twice", memory);
     require(next == ranges_.begin() || std::prev(next)->second <= start, "overlaps a block before it",
             memory);
@@ -88,7 +88,7 @@ class live_set {
     all_.back().stamp();
     return all_.back();
   }
-  // Takes one out, unharmed.
+  // Removes one piece, after a check of its bytes.
   held take(std::size_t index) {
     held out = all_[index];
     out.check();

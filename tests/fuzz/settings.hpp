@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// settings: changes of options while the program runs, and questions under the names of tarn's C interface and of glibc's.
+// settings: changes of options while the program runs, and calls of tarn's and glibc's functions for statistics.
 //
 // Thread safety: any thread may call.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace tarn::fuzz {
 
-// One of the values that mean something; it stays until the next.
+// Sets one of some meaningful values, valid or not; a valid one stays until the next call.
 inline void set_known_option(input& in) {
   static constexpr const char* settings[][2] = {
       {"decay_ms", "0"},       {"decay_ms", "1000"},  {"decay_ms", "-1"},      {"cache_budget", "0"},
@@ -30,7 +30,8 @@ inline void set_known_option(input& in) {
   require(tarn_set_option(one[0], one[1]) == expected, "setting an option");
 }
 
-// Any text for an option, or as a name: it is taken or refused, and then the option's earlier value comes back.
+// Sets an option to any text, or any text as the name of an option. The text is accepted or refused; if it was
+// accepted, the option gets its old value back.
 inline void set_any_option(input& in) {
   tarn_option option;
   const bool known = tarn_option_at(in.byte() % 16, &option) == 0;
@@ -42,7 +43,7 @@ inline void set_any_option(input& in) {
   }
   const int outcome = tarn_set_option(known ? name.c_str() : text.c_str(), text.c_str());
   require(outcome == 0 || outcome == EINVAL || outcome == ENOENT,
-          "tarn_set_option gives no errno of its own");
+          "tarn_set_option returns an undocumented error number");
   if (known && outcome == 0)
     require(tarn_set_option(name.c_str(), before.c_str()) == 0, "an option's own value is refused");
 }
@@ -52,19 +53,19 @@ inline void ask_for_figures() {
   tarn_get_stats(&stats);
   require(stats.large + stats.cached <= stats.in_use, "statistics do not add up");
   char text[700];
-  require(tarn_stats_json(text, sizeof text) < sizeof text, "statistics are longer than ever");
+  require(tarn_stats_json(text, sizeof text) < sizeof text, "the statistics do not fit into 700 bytes");
   tarn_option option;
   for (std::size_t index = 0; tarn_option_at(index, &option) == 0; ++index)
     require(option.name != nullptr && option.value != nullptr, "an option without a name or a value");
-  require(tarn_good_size(100) >= 100, "a good size is less than what was asked for");
+  require(tarn_good_size(100) >= 100, "tarn_good_size is less than the requested size");
 }
 
-// In the builds that replace malloc, tarn answers.
+// In the builds that replace malloc, these functions are tarn's.
 inline void ask_by_names_of_libc() {
   malloc_trim(0);
   static_cast<void>(mallinfo2());
   void* const block = std::malloc(100);
-  require(malloc_usable_size(block) >= 100, "malloc_usable_size tells less than was asked for", block);
+  require(malloc_usable_size(block) >= 100, "malloc_usable_size is less than the requested size", block);
   std::free(block);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 4: sizes that no machine has (from 2^50 in steps, around PTRDIFF_MAX and SIZE_MAX, products that wrap)
-// give null and errno ENOMEM in every entry point; a failed realloc leaves the old block whole; in C++,
-// std::bad_alloc, and null from the nothrow forms.
+// Line 4: for sizes that no machine has (from 2^50 in steps, around PTRDIFF_MAX and SIZE_MAX, products that overflow)
+// each function returns null with ENOMEM, and a failed realloc leaves the old block unchanged. In C++, operator new
+// throws std::bad_alloc and its nothrow forms return null.
 #include <errno.h>
 #include <malloc.h>
 
@@ -23,7 +23,7 @@ void expect_enomem(const void* block, const char* call, size_t size, size_t othe
   errno = 0;
 }
 
-// Old blocks of several kinds, which every failed realloc must leave as they are.
+// Blocks of several kinds, which no failed realloc may change.
 struct old_block {
   void* start;
   size_t size;
@@ -95,12 +95,11 @@ void try_size(size_t number) {
   try_operators(size);
 }
 
-// Products that wrap round to something small, and such as do not wrap but are too large.
+// Products that overflow to a small number, and products that do not overflow but are too large.
 void try_products() {
   for (unsigned shift = 1; shift < 64; ++shift) {
     const size_t left = static_cast<size_t>(1) << shift;
     for (const size_t right : {SIZE_MAX / left + 1, SIZE_MAX / left + 2, SIZE_MAX, SIZE_MAX / left}) {
-      if (left == 1) continue;
       errno = 0;
       expect_enomem(calloc(hide(left), hide(right)), "calloc", left, right);
       expect_enomem(calloc(hide(right), hide(left)), "calloc", right, left);

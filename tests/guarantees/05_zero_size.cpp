@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 5: requests of no bytes give distinct pointers that can be freed; realloc(p, 0) frees p and returns
-// null, as programs written for glibc rely on.
+// Line 5: requests of 0 bytes give distinct pointers that can be freed. realloc(p, 0) frees p and returns null, as
+// programs written for glibc expect.
 #include <malloc.h>
 
 #include <new>
@@ -55,7 +55,7 @@ void expect_distinct() {
   for (void* block : blocks) free(block);
 }
 
-// Both resized to nothing often enough that a leak would show.
+// Resizes blocks to 0 bytes by realloc and reallocarray, so often that a leak would exceed the bound.
 void expect_freed(size_t size, size_t times) {
   size_t before = 0;
   for (size_t i = 0; i < times; ++i) {
@@ -63,8 +63,8 @@ void expect_freed(size_t size, size_t times) {
     void* const block = malloc(size);
     TARN_CHECK(block != nullptr, "malloc(%zu) fails in round %zu", size, i);
     memset(block, 1, size);
-    void* const rest = i % 2 == 0 ? realloc(block, hide(size_t{0})) : reallocarray(block, hide(size_t{0}), 8);
-    TARN_CHECK(rest == nullptr, "realloc(p, 0) of a block of %zu bytes gives %p, not null", size, rest);
+    void* const left = i % 2 == 0 ? realloc(block, hide(size_t{0})) : reallocarray(block, hide(size_t{0}), 8);
+    TARN_CHECK(left == nullptr, "realloc(p, 0) of a block of %zu bytes gives %p, not null", size, left);
   }
   const size_t grown = growth(before, rss_bytes());
   TARN_CHECK(grown < 8 * mib, "realloc(p, 0) does not free: %zu times %zu bytes grow by %.1f MiB", times,

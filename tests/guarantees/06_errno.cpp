@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 6: free never changes errno: blocks of every size, freed by their own or by another thread, and when
-// the kernel refuses because the table of mappings is full.
+// Line 6: free never changes errno: for blocks of every size, freed by the thread that allocated them or by another
+// one, and where the kernel refuses munmap because the table of mappings is full.
 #include <errno.h>
 #include <malloc.h>
 
@@ -85,20 +85,20 @@ void free_remote() {
   pthread_join(producer, nullptr);
 }
 
-// Fills the table of mappings; returns how many the test made. Alternating protections keep them from
-// merging.
+// Fills the table of mappings and returns how many pages the test changed. Every second page becomes readable, so that
+// the kernel cannot merge mappings.
 size_t fill_mapping_table(char* area, size_t page, size_t limit) {
   size_t made = 0;
   while (made < limit && mprotect(area + made * 2 * page, page, PROT_READ) == 0) ++made;
   return made;
 }
 
-// Large blocks lie next to each other and share one mapping: to unmap one in the middle needs a table entry
-// more.
+// Large blocks may lie next to each other and share one mapping: unmapping one in the middle then needs another entry
+// in the table.
 void free_with_full_table() {
   const size_t limit = read_number("/proc/sys/vm/max_map_count");
   if (limit == 0 || limit > 1'000'000) {
-    measured("table of mappings has %zu entries: that part is left out", limit);
+    measured("vm.max_map_count is %zu: frees with a full table of mappings were left out", limit);
     return;
   }
   constexpr size_t block_count = 60;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 7: growth of a huge block moves page tables, not bytes. A block of 256 MiB that cannot grow in place
-// is grown: the processor time stays far below that of copying it, and the old and the new place are never
-// resident at once.
+// Line 7: growing a huge block moves page tables, not bytes. A block of 256 MiB that cannot grow in place is grown:
+// that takes far less processor time than a copy, and the old and the new place are never resident at the same time.
 #include "../system_probes.hpp"
 #include "check.hpp"
 
@@ -23,7 +22,7 @@ double seconds_to_copy() {
   return took;
 }
 
-// A guard page behind the block, so that it must move.
+// Maps a page after the block, so that the block cannot grow in place.
 void* block_in_the_way(void* block, size_t size) {
   char* const end = static_cast<char*>(block) + (size + 4 * mib);
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -32,7 +31,7 @@ void* block_in_the_way(void* block, size_t size) {
   return place;
 }
 
-// Copying in one go, in a child so that its peak is its own.
+// Grows the block in one step. Run in a child, whose peak of resident memory is its own.
 int grow_once() {
   void* block = malloc(block_size);
   TARN_CHECK(block != nullptr, "malloc(256 MiB) fails");
@@ -48,14 +47,14 @@ int grow_once() {
   const double copy = seconds_to_copy();
   measured("growing 256 to 768 MiB: %.2f ms (a copy takes %.0f ms), peak + %.1f MiB", took * 1e3, copy * 1e3,
            in_mib(peak_growth));
-  TARN_CHECK(peak_growth < 16 * mib, "growing 256 MiB has both places resident: peak grows by %.0f MiB",
+  TARN_CHECK(peak_growth < 16 * mib, "growing 256 MiB makes both places resident: the peak grows by %.0f MiB",
              in_mib(peak_growth));
   TARN_CHECK(took < copy / 4, "growing 256 MiB takes %.1f ms, copying it %.1f ms", took * 1e3, copy * 1e3);
   free(block);
   return holds;
 }
 
-// Growth in many steps, each of which touches only what is new; two blocks get into each other's way.
+// Grows two blocks in turn by many steps, each of which writes only the new bytes. The blocks are in each other's way.
 int grow_in_steps() {
   char* blocks[2] = {nullptr, nullptr};
   constexpr size_t step = 2 * mib;

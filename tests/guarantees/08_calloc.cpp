@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Line 8: calloc is zero, also where dirty memory is used again, and touches no page that is zero anyway.
+// Line 8: calloc returns zeroed memory, also where it reuses dirty memory, and touches no page that is already zero.
 #include <malloc.h>
 
 #include "check.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 size_t blocks_checked = 0;
 
-// Dirty blocks of a size are freed, then calloc must get zeroed ones, from the same memory or not.
+// Fills and frees blocks of one size; calloc must then return zeroed blocks, whether it reuses that memory or not.
 void reuse(size_t size, size_t count, void** blocks, size_t divisor) {
   for (int round = 0; round < 3; ++round) {
     for (size_t i = 0; i < count; ++i) {
@@ -40,7 +40,7 @@ void reuse_all_sizes() {
       reuse(exact, size <= 64 * kib ? 20 : size <= mib ? 6 : 2, blocks, 1);
     }
   }
-  // One dirty block cut into smaller ones, and small ones joined to a large one.
+  // A dirty block that is cut into smaller ones, and small ones that coalesce to a large one.
   reuse(8 * mib, 4, blocks, 1);
   reuse(100, 2000, blocks, 4);
   reuse(mib + 4096, 8, blocks, 1);
@@ -49,7 +49,7 @@ void reuse_all_sizes() {
 void touches_nothing(size_t size, size_t allowed) {
   const size_t before = rss_bytes();
   char* const block = static_cast<char*>(calloc(1, size));
-  if (block == nullptr) skip("%.0f MiB of address space cannot be had", in_mib(size));
+  if (block == nullptr) skip("the system refuses %.0f MiB of address space", in_mib(size));
   const size_t grown = growth(before, rss_bytes());
   measured("calloc of %.0f MiB: + %.2f MiB resident", in_mib(size), in_mib(grown));
   TARN_CHECK(grown < allowed, "calloc of %.0f MiB makes %.1f MiB resident", in_mib(size), in_mib(grown));
@@ -60,7 +60,8 @@ void touches_nothing(size_t size, size_t allowed) {
   free(block);
 }
 
-// Blocks of which a few pages are written, one after another: the memory of the last one is all that may stay.
+// Allocates and frees blocks one after the other and writes 8 pages of each: only the memory of the last block may stay
+// resident.
 int stays_sparse() {
   constexpr size_t size = 100 * mib;
   const size_t before = rss_bytes();
@@ -76,7 +77,7 @@ int stays_sparse() {
     TARN_CHECK(grown < 8 * mib, "8 pages of 100 MiB written: calloc makes %.1f MiB resident", in_mib(grown));
     free(block);
   }
-  // Every second page, which is neither worth a call of its own nor all zero.
+  // Writes every second page: purging single pages is not worth a system call each, yet the block is not all zero.
   for (int round = 0; round < 2; ++round) {
     char* const block = static_cast<char*>(hide(calloc(size, 1)));
     TARN_CHECK(block != nullptr && first_nonzero(block, size) == size,

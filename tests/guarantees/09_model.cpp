@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 9: differential model test. Threads allocate, resize, hand over and free at random; the model knows
-// the size and the stamp of every live block, every byte of it is checked when it is resized or freed, by
-// whichever thread holds it then. Two blocks that share a byte, a lost byte or a calloc that is not zero
-// show.
+// Line 9: model test. Threads allocate, resize, hand over and free blocks at random. The model knows the size and the
+// stamp of every live block, and every byte of a block is checked when it is resized, handed over or freed, by the
+// thread that holds it then. This finds blocks that overlap, lost bytes and callocs that are not zero.
 #include <malloc.h>
 
 #include <atomic>
@@ -18,12 +17,12 @@ constexpr size_t thread_count = 4;
 constexpr size_t own_slots = 3000;
 constexpr size_t shared_slots = 1024;
 
-// What the model knows of a block; kept apart from the heap, and recycled by the thread that frees the block.
+// What the model knows of a block. Records lie outside the heap and are reused by the thread that frees the block.
 struct record {
   void* start;
   size_t size;
   uint64_t seed;
-  bool aligned;  // more than malloc aligns: sized delete would have to know
+  bool aligned;  // from memalign, which sized delete does not fit
   record* next_free;
 };
 
@@ -80,7 +79,8 @@ class worker {
     }
   }
 
-  // A record comes from the own array, or from what other threads' blocks left here.
+  // Takes a record that this thread has got with another thread's block, or else one of its own array. Null if none is
+  // left.
   record* fresh_record() {
     if (free_records_ != nullptr) {
       record* const r = free_records_;
@@ -94,7 +94,7 @@ class worker {
     free_records_ = r;
   }
 
-  // Mostly small, as programs are; sizes above 64 KiB are one in 500, above 1 MiB one in 20,000.
+  // Mostly small sizes, as in programs: one in 500 is above 64 KiB, one in 20,000 above 1 MiB.
   size_t random_size() {
     const size_t kind = random_.below(20'000);
     if (kind == 0) return random_.below(4 * mib) + 1;
@@ -114,6 +114,7 @@ class worker {
     switch (kind) {
       case 0:
         r->start = calloc(1, r->size);
+        TARN_CHECK(r->start != nullptr, "calloc of %zu bytes fails", r->size);
         TARN_CHECK(first_nonzero(r->start, r->size) == r->size, "calloc(%zu) at %p is not zero", r->size,
                    r->start);
         break;
@@ -144,7 +145,8 @@ class worker {
     r.size = size;
   }
 
-  // Ownership passes with the exchange: release publishes the stamps, acquire sees the other thread's.
+  // Ownership of a block passes with the exchange. Release publishes the stamps; acquire, its partner in the other
+  // thread's exchange, sees them.
   void exchange(record*& mine) {
     mine = shared[random_.below(shared_slots)].exchange(mine, std::memory_order_acq_rel);
     if (mine != nullptr) check(*mine);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Line 13: a process may end while its threads allocate, 200 times without a crash or a hang: by return from
-// main, exit in main or in another thread, quick_exit; handlers and static destructors use the heap
-// meanwhile.
+// Line 13: a process may end while its threads allocate: 200 times, by return from main, by exit in main or in another
+// thread, or by quick_exit, without a crash or a hang. Exit handlers and static destructors use the heap at the same
+// time.
 #include <atomic>
 #include <string>
 #include <vector>
@@ -38,7 +38,7 @@ struct static_object {
 };
 static_object object;
 
-// The allocator's own end comes after this one, while the threads still run: nothing here may cut it short.
+// The last destructor of the program. The allocator's own destructor runs after it, while the threads still allocate.
 [[gnu::destructor]] void last_of_all() { use_heap(); }
 
 void* exit_from_thread(void*) { exit(expected_status); }
@@ -72,14 +72,15 @@ int be_the_child(char how) {
 int main(int count, char** arguments) {
   start();
   if (count > 1) return be_the_child(arguments[1][0]);
-  const char* ways[] = {"m", "e", "t", "q"};
+  // A child looks at the first letter of its way.
+  const char* ways[] = {"main returns", "exit", "thread calls exit", "quick_exit"};
   for (int i = 0; i < repetitions; ++i) {
     const child_result result = run_again(20, ways[i % 4]);
     if (result.exited && result.code == expected_status) continue;
     if (result.exited && result.code == not_checkable) return not_checkable;
-    TARN_CHECK(!result.hung(), "exit %d (way %s) hangs while threads allocate", i, ways[i % 4]);
-    TARN_CHECK(result.exited, "exit %d (way %s): killed by signal %d", i, ways[i % 4], result.signal);
-    fail("exit %d (way %s): status %d", i, ways[i % 4], result.code);
+    TARN_CHECK(!result.hung(), "exit %d (%s) hangs while threads allocate", i, ways[i % 4]);
+    TARN_CHECK(result.exited, "exit %d (%s): killed by signal %d", i, ways[i % 4], result.signal);
+    fail("exit %d (%s): status %d", i, ways[i % 4], result.code);
   }
   measured("%d exits while 4 threads allocate", repetitions);
   return holds;

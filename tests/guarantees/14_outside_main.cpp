@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 14: the heap works before any constructor (.preinit_array), in constructors, after main has returned
-// (exit handlers, static destructors, destructor functions), and after pthread_exit of the main thread.
+// Line 14: the heap works before any constructor (.preinit_array), in constructors, after main has returned (exit
+// handlers, static destructors, destructor functions), and after pthread_exit in the main thread.
 #include <malloc.h>
 
 #include <string>
@@ -41,13 +41,13 @@ void allocate_all(early_blocks& early) {
   early.done = true;
 }
 
-// Frees one of every `step` blocks, all of them checked.
+// Checks all blocks and frees one of every `step`.
 void check_and_free(early_blocks& early, size_t step, const char* when) {
-  TARN_CHECK(early.done, "%s: the blocks of before main were never made", when);
+  TARN_CHECK(early.done, "%s: the blocks that should precede main were not allocated", when);
   for (size_t i = 0; i < block_count; ++i) {
     if (early.blocks[i] == nullptr) continue;
-    TARN_CHECK(stamped(early.blocks[i], i, size_of(i)), "%s: block %zu made before main has changed", when,
-               i);
+    TARN_CHECK(stamped(early.blocks[i], i, size_of(i)), "%s: block %zu, allocated before main, has changed",
+               when, i);
     if (i % step != 0) continue;
     free(early.blocks[i]);
     early.blocks[i] = nullptr;
@@ -66,13 +66,13 @@ void use_heap() {
   free(realloc(malloc(5 * mib), 20 * mib));
 }
 
-// Destructor functions of priority 101 come after all others of the program.
+// Destructor functions of priority 101 run after all other destructors of the program.
 [[gnu::destructor(101)]] void last_destructor() {
   if (!is_child) return;
   use_heap();
   check_and_free(before_constructors, 1, "last destructor");
   check_and_free(in_constructor, 1, "last destructor");
-  if (tell_by_status) _exit(last_destructor_ran);  // otherwise the allocator's own end follows
+  if (tell_by_status) _exit(last_destructor_ran);  // otherwise the allocator's own destructor runs next
 }
 
 struct static_object {
@@ -138,6 +138,7 @@ int main(int count, char** arguments) {
     expect_status("main returns, to the end", 0);
     expect_status("main thread exits, to the end", 0);
   }
-  measured("%zu blocks from before any constructor, freed in main and at five moments after it", block_count);
+  measured("%zu blocks from before any constructor, freed in main and at several moments after it",
+           block_count);
   return holds;
 }

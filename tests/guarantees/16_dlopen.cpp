@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 16: libraries that use the heap are opened and closed in several threads, 2,000 cycles, while others
-// allocate: growth stays below 8 MiB.
+// Line 16: 2,000 times, three threads open and close libraries that use the heap, while another thread allocates:
+// memory grows by less than 8 MiB.
 #include <atomic>
 #include <string>
 
@@ -14,12 +14,14 @@ constexpr size_t copy_count = 3;
 constexpr size_t warm_up = 300;
 constexpr size_t cycle_count = 2000;
 
-std::string copies[copy_count];  // a program without libstdc++ could not unload the library that brings it
+// std::string makes this program link libstdc++. If the plugin were first to load it, dlclose could not unload the
+// plugin.
+std::string copies[copy_count];
 std::atomic<size_t> cycles{0};
 std::atomic<size_t> until{0};
 std::atomic<bool> stop{false};
 
-// Copies, because the loader shares one library among all who open the same file.
+// Each thread opens a copy of its own, because the loader loads one file only once.
 void copy_file(const char* from, const char* to) {
   const int source = open(from, O_RDONLY | O_CLOEXEC);
   if (source < 0) skip("%s, which is built beside this program, is missing", from);
@@ -45,8 +47,7 @@ void make_copies(char* directory) {
   }
 }
 
-// A thread of its own: the loader keeps a library until the threads with thread_local objects of it have
-// ended.
+// Runs in a new thread: the loader keeps a library until all threads that have thread_local objects of it have ended.
 void* work_in_library(void* library) {
   const auto work = reinterpret_cast<size_t (*)(size_t)>(dlsym(library, "plugin_work"));
   TARN_CHECK(work != nullptr && work(100) == 700, "the library's own heap objects are wrong");
@@ -65,7 +66,7 @@ void* open_and_close(void* argument) {
   return nullptr;
 }
 
-void* allocate_meanwhile(void*) {
+void* allocate_until_stopped(void*) {
   random_numbers random(16);
   while (!stop.load(std::memory_order_relaxed)) {
     void* blocks[32];
@@ -90,7 +91,7 @@ int main() {
   start();
   char directory[] = "/tmp/tarn_guarantee_XXXXXX";
   make_copies(directory);
-  const pthread_t other = start_thread(allocate_meanwhile, nullptr);
+  const pthread_t other = start_thread(allocate_until_stopped, nullptr);
   run_cycles(warm_up);
   const size_t before = rss_bytes();
   run_cycles(cycle_count);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Line 16: libtarn and libtarn-api can be opened by a running program that does not preload them: from main
-// and from threads, closed and opened again, while threads that used them still live. The program's own
-// malloc stays. TARN_LIB and TARN_LIB_API name the two files; a library without tarn_malloc is tried by its
-// malloc.
+// Line 16: a running program that does not preload libtarn or libtarn-api can open them by dlopen, in main and in
+// threads, and can close and reopen them while threads that used them still live. The program keeps its own malloc.
+// TARN_LIB and TARN_LIB_API name the two files. Of a library without tarn_malloc the test calls malloc, realloc and
+// free.
 #include "check.hpp"
 
 using namespace guarantee;
@@ -42,9 +42,12 @@ void use(const loaded_heap& heap, uint64_t seed) {
     blocks[i] = heap.allocate(size);
     TARN_CHECK(blocks[i] != nullptr, "no block of %zu bytes from the loaded library", size);
     stamp(blocks[i], seed + i, 0, 64);
-    free(malloc(size));  // the program's own
+    free(malloc(size));  // of the program's own heap
   }
-  for (size_t i = 0; i < count; i += 3) blocks[i] = heap.resize(blocks[i], 5000);
+  for (size_t i = 0; i < count; i += 3) {
+    blocks[i] = heap.resize(blocks[i], 5000);
+    TARN_CHECK(blocks[i] != nullptr, "the loaded library's realloc to 5000 bytes fails");
+  }
   for (size_t i = 0; i < count; ++i) {
     TARN_CHECK(stamped(blocks[i], seed + i, 64), "a block of the loaded library changes");
     heap.release(blocks[i]);
@@ -56,7 +59,7 @@ void* use_in_thread(void* heap) {
   return nullptr;
 }
 
-// Closed while this thread, which has a cache there, is alive; the thread ends after that.
+// The library is closed while this thread, which has a thread cache there, is alive; the thread ends after that.
 pthread_barrier_t used;
 pthread_barrier_t closed;
 void* outlive_library(void* heap) {
@@ -101,7 +104,7 @@ int api_provides_no_malloc(const char* path) {
     void* const address = dlsym(heap.handle, name);
     Dl_info info{};
     const bool own = address != nullptr && dladdr(address, &info) != 0 && same_file(info.dli_fname, path);
-    TARN_CHECK(!own, "the library of tarn_* alone also provides %s", name);
+    TARN_CHECK(!own, "libtarn-api, which must export tarn_* only, also provides %s", name);
   }
   return holds;
 }

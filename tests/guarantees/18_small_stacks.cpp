@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Line 18: every call works on a thread stack of 16 KiB (or the system's least), first use and thread exit
-// included. The stack is painted, so the figure is what was really used of it.
+// Line 18: all calls, the first one of a thread and those at its end included, work on a stack of 16 KiB (or the
+// system's minimum). The stack is filled with a pattern, which shows how much of it was used.
 #include <limits.h>
 #include <malloc.h>
 
@@ -37,7 +37,7 @@ void* use_everything(void* argument) {
         block = malloc(size);
         break;
     }
-    TARN_CHECK(block != nullptr, "%zu bytes fail on a small stack", size);
+    TARN_CHECK(block != nullptr, "a request of %zu bytes fails on a small stack", size);
     *static_cast<char*>(block) = 1;
     if (i % 7 == 0) block = realloc(block, size * 2);
     free(exchange_place[random.below(64)].exchange(block, std::memory_order_acq_rel));
@@ -47,7 +47,7 @@ void* use_everything(void* argument) {
   return nullptr;
 }
 
-// Bytes of the stack that one run of `body` in a thread of its own used; the page below the stack is a guard.
+// Runs `body` in a new thread and returns how many bytes of its stack were used. The page below the stack is a guard.
 size_t stack_used_by(void* (*body)(void*), uintptr_t seed, size_t stack_size) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   char* const area = own_array<char>(stack_size + page);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 20, where a few blocks live on: with RLIMIT_AS or RLIMIT_DATA exhausted by blocks of 1 MiB, all but a few are freed,
-// so the free memory lies in pieces. A block that is longer than each piece must be found, and then blocks of 1 MiB again as
-// many as before; so over and over, with other blocks living on each time, in 1 and in 4 threads. Where the system refuses to
-// unmap, the long block is NULL with ENOMEM and nothing is lost.
+// Guarantee 20, where a few blocks stay live: blocks of 1 MiB exhaust RLIMIT_AS or RLIMIT_DATA, and all except a few
+// are freed, so that the free memory lies in pieces. A block that is longer than each piece must be granted, and after
+// it as many blocks of 1 MiB as before. This repeats, with other blocks kept each time, in 1 and in 4 threads. Where
+// the system refuses to unmap, the long block is NULL with ENOMEM and no memory is lost.
 // Invariant: live blocks keep their content. Each setting runs in a child process.
 #include <algorithm>
 #include <iterator>
@@ -17,11 +17,12 @@ using namespace guarantee;
 
 constexpr size_t room = 256 * mib;
 constexpr size_t most_pieces = room / mib;
-// With its guard under the hardened build: half a huge page, since address space goes back in whole ones.
+// 1 MiB, the hardened build's guard included: half a huge page, because address space goes back in whole huge pages.
 const size_t piece = mib - guard_bytes();
 constexpr size_t survivors = 4;
-// Of what the pieces took.
+// The bytes of the long block, as a share of those of the freed pieces.
 constexpr double long_share = 0.85;
+// The blocks of 1 MiB of a later round, as a share of those of the first one.
 constexpr double again_share = 0.95;
 
 void limit_growth(int resource) {
@@ -31,7 +32,8 @@ void limit_growth(int resource) {
     skip("setrlimit: %s", strerror(errno));
 }
 
-// A block and what it must hold: its own size at its start, at its end and all 64 KiB, so that thousands of rounds are quick.
+// A block whose size is stored at its start, at its end and every 64 KiB. Few marks, so that thousands of rounds are
+// quick.
 struct block {
   unsigned char* at;
   size_t size;
@@ -63,7 +65,7 @@ struct block {
   }
 };
 
-// All pieces of the process. Several threads may call fill() at once.
+// All blocks of 1 MiB. Several threads may call fill() at once.
 struct heap {
   block pieces[most_pieces] = {};
   size_t next = 0;
@@ -78,7 +80,7 @@ struct heap {
     }
     return taken;
   }
-  // Frees all but a few, which lie far apart, at other places each time.
+  // Frees all except a few, which lie far apart and at other places in each round.
   size_t keep_few(size_t round) {
     size_t kept = 0;
     size_t taken = 0;
@@ -142,7 +144,8 @@ struct forks {
   size_t count = 0;
 };
 
-// The child takes what it finds free, while the parent's threads were in the middle of something.
+// Forks children while other threads are at any point of an allocation. Each child allocates and frees what it finds
+// free.
 void* fork_over_and_over(void* argument) {
   auto* const self = static_cast<forks*>(argument);
   while (!__atomic_load_n(&self->end, __ATOMIC_RELAXED)) {
@@ -157,7 +160,7 @@ void* fork_over_and_over(void* argument) {
     int status = 0;
     if (child > 0) {
       waitpid(child, &status, 0);
-      TARN_CHECK(status == 0, "a child forked meanwhile ends with status 0x%x", status);
+      TARN_CHECK(status == 0, "a child forked beside the exhausting threads ends with status 0x%x", status);
       ++self->count;
     }
   }
@@ -174,7 +177,7 @@ int exhaust_beside_forks(size_t rounds) {
   return holds;
 }
 
-// A table of mappings that is full, or a sandbox.
+// munmap always fails, as where the table of mappings is full, or in a sandbox.
 int where_nothing_is_unmapped() {
   limit_growth(RLIMIT_AS);
   const size_t first = all.fill();

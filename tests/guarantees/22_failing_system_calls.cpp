@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 22: mmap, mremap, munmap, madvise and mprotect may fail at any moment. A tracer lets a workload's
-// n-th such call fail, for every n until a run sees no failure; then the n-th and all after it.
-// How: the workload, this program run again, asks the kernel by a seccomp filter to stop at these calls; the
-// tracer skips the call and sets -ENOMEM as its result. So the unmodified library is tested, whether it calls
-// libc or the kernel directly. Calls of the program loader stay whole: it may give up without memory.
-// Invariant: after the marker call nothing fails any more, and then no request may be refused.
+// Guarantee 22: mmap, mremap, munmap, madvise and mprotect may fail at any moment. A tracer makes the n-th such call of
+// a workload fail, and in other runs the n-th and all after it, with n rising until a run has no failure. A quick run
+// leaves out some n.
+// How: the workload is this program, executed again. A seccomp filter stops it at these calls; the tracer skips the
+// call and sets its result to -ENOMEM. So the unmodified library is tested, whether it calls libc or the kernel
+// directly. Calls by the program loader do not fail, because the loader may give up when it gets no memory.
+// Invariant: after the marker call no call fails any more, and then no request may be refused.
 #include <elf.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -22,7 +23,7 @@ namespace {
 
 using namespace guarantee;
 
-// getpriority with this argument: "from here on all calls succeed".
+// getpriority with marker_argument means "from here on all calls succeed", with marker_argument + 1 "main begins".
 constexpr long marker_call = SYS_getpriority;
 constexpr unsigned long marker_argument = 0x7461726e;
 constexpr long traced_calls[] = {SYS_mmap, SYS_mremap, SYS_munmap, SYS_madvise, SYS_mprotect, marker_call};
@@ -95,26 +96,26 @@ void refuse_call(pid_t thread) {
   ptrace(PTRACE_SETREGSET, thread, reinterpret_cast<void*>(NT_PRSTATUS), &part);
 }
 #else
-#error "say here how this processor's system calls are read and refused"
+#error "unknown processor: add how its system calls are read and refused"
 #endif
 
 // ---- the tracer ----
 
 struct injection {
   size_t first;     // number of the first call that fails, from 1
-  bool sustained;   // and all after it
-  bool from_start;  // counted from the start of the process, not of main
+  bool sustained;   // all calls after it fail as well
+  bool from_start;  // calls are counted from the start of the process, not from main
   const char* name() const { return sustained ? "all from call" : "call"; }
 };
 
 struct outcome {
-  size_t calls;  // until the marker
+  size_t calls;  // counted until the marker
   size_t failed;
   int status;
   bool hung;
 };
 
-// Where the program loader's code lies in `child`; its own calls are not the allocator's.
+// The addresses of the program loader's code in a child; the loader's own calls are not the allocator's.
 struct address_range {
   unsigned long begin;
   unsigned long end;
@@ -168,7 +169,8 @@ class tracer {
     _exit(refused_by_loader);
   }
 
-  // SIGALRM, caught without SA_RESTART, ends a wait for a workload that stands still.
+  // Follows the workload until it ends. SIGALRM, caught without SA_RESTART, interrupts the wait for a workload that
+  // hangs.
   void follow() {
     struct sigaction on_alarm {};
     on_alarm.sa_handler = [](int) {};
@@ -233,7 +235,7 @@ class tracer {
   outcome result_{0, 0, 0, false};
 };
 
-// A process that cannot start for lack of memory may say so and exit; it may not crash or hang.
+// A process that cannot start for lack of memory may report that and exit. It may not crash or hang.
 void judge(const injection& what, const outcome& got) {
   TARN_CHECK(!got.hung, "%s %zu failing: hangs", what.name(), what.first);
   TARN_CHECK(WIFEXITED(got.status), "%s %zu failing: killed by signal %d (%s)", what.name(), what.first,
@@ -244,8 +246,8 @@ void judge(const injection& what, const outcome& got) {
              what.name(), what.first, WEXITSTATUS(got.status));
 }
 
-// Every n until a run in which nothing failed. Beyond `dense` calls the quick run takes growing steps: the workload makes some
-// 120 calls at a dozen places of the engine, and each run costs a quarter of a second.
+// Runs the workload for n = 1, 2, ... until nothing fails. A quick run takes growing steps above `dense`: the workload
+// makes about 120 calls at a dozen places of the engine, and each run takes a quarter of a second.
 void every_n(bool sustained, bool from_start, size_t dense) {
   size_t runs = 0;
   for (size_t n = 1;; ++runs) {
@@ -254,7 +256,7 @@ void every_n(bool sustained, bool from_start, size_t dense) {
     judge(what, got);
     if (got.failed == 0) {
       TARN_CHECK(n > 1, "no call of the workload was seen: nothing was tested");
-      measured("%s, %s: %zu runs, %zu calls, none left a trace",
+      measured("%s, %s: %zu runs, %zu calls, no harm done",
                sustained ? "all calls from the n-th" : "n-th call",
                from_start ? "from the start" : "from main", runs, got.calls);
       return;

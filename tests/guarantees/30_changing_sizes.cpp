@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 30, third part: 64 MiB stay live while the sizes of new blocks change widely, and random older blocks make room
-// for them: from 256 bytes to 4 KiB, and back; the resident set stays within 1.65 times the live bytes, and within 1.5 times
-// on average. What is hard: blocks of sizes gone by lie scattered over most of the memory. Every block keeps its bytes.
+// Guarantee 30, third part: 64 MiB stay live while the sizes of new blocks rise from 256 bytes to 4 KiB and fall again,
+// and random older blocks are freed for them. The resident set stays within 1.65 times the live bytes, and within 1.5
+// times on average. The difficulty: blocks of earlier sizes lie scattered over most of the memory. Every block keeps
+// its content.
 #include <malloc.h>
 
 #include "inject.hpp"
@@ -14,7 +15,8 @@ constexpr size_t live_bytes = 64 * mib;
 constexpr size_t most_blocks = 512 * 1024;
 constexpr size_t smallest = 256;
 constexpr int doublings = 4;
-constexpr int turnovers = 20;  // the live bytes are replaced so often in each direction
+// How often the live bytes are replaced while sizes rise, and again while they fall.
+constexpr int turnovers = 20;
 constexpr double bound = 1.65;
 constexpr double bound_on_average = 1.5;
 
@@ -24,7 +26,7 @@ struct live_set {
   size_t count;
   size_t bytes;
 
-  // The first and the last byte tell what was allocated.
+  // The value of all bytes of a block. drop() checks the first, the middle and the last one.
   static unsigned char sign(const void* block, size_t size) {
     return static_cast<unsigned char>((reinterpret_cast<uintptr_t>(block) >> 4) * 31 + size);
   }
@@ -41,8 +43,8 @@ struct live_set {
   void drop(size_t chosen) {
     auto* const block = static_cast<unsigned char*>(blocks[chosen]);
     const size_t size = sizes[chosen];
-    const unsigned char sign_of_it = sign(block, size);
-    TARN_CHECK(block[0] == sign_of_it && block[size / 2] == sign_of_it && block[size - 1] == sign_of_it,
+    const unsigned char expected = sign(block, size);
+    TARN_CHECK(block[0] == expected && block[size / 2] == expected && block[size - 1] == expected,
                "a block of %zu bytes was overwritten", size);
     give(block);
     bytes -= size;
@@ -51,7 +53,7 @@ struct live_set {
   }
 };
 
-// 256 bytes times two to the power of `part` of the doublings.
+// 256 bytes * 2^(part * doublings), interpolated linearly between powers of two.
 size_t centre_at(double part) {
   const double doubling = part * doublings;
   const auto whole = static_cast<unsigned>(doubling);

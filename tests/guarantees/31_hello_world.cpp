@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 31: a hello-world process has at most 4 MiB more resident memory than with glibc's malloc, and
-// starts and ends within 2 ms of it (medians of alternating runs).
-// The program runs itself, with the preload of its own environment and without.
+// Guarantee 31: a hello-world process has at most 4 MiB more resident memory than under glibc's malloc, and takes at
+// most 2 ms longer from start to end (medians of alternating runs).
+// The program executes itself, with the preloaded library of its environment and without it.
 #include <spawn.h>
 
 #include "../system_probes.hpp"
@@ -22,7 +22,7 @@ struct result {
   size_t bytes;
 };
 
-// The child: prints through stdio, as hello world does, and then its own resident set, as raw bytes.
+// The child prints through stdio, as hello world does, and then writes its resident set as raw bytes.
 int hello() {
   printf("hello, world\n");
   fflush(stdout);
@@ -108,7 +108,8 @@ int main(int count, char**) {
   const double later = median(ours.seconds) - median(libc.seconds);
   TARN_CHECK(memory <= memory_bound, "%.2f MiB above glibc's resident set", in_mib(memory));
   if (slowness() > 1)
-    skip("an emulator's times say nothing of a machine's; memory: %.2f MiB above glibc", in_mib(memory));
+    skip("an emulator's times say nothing about a real machine; memory: %.2f MiB above glibc",
+         in_mib(memory));
   TARN_CHECK(later <= time_bound, "%.2f ms above glibc's time", later * 1000);
   measured("%.2f MiB and %.2f ms above glibc", in_mib(memory), later * 1000);
 }

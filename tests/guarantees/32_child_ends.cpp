@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 32: a child whose first thread ends alone (the function given to libc's clone() returns, or the system call exit)
-// ends at once and with the status it ends with under libc's malloc. clone and clone3 refuse the arguments that they refuse
-// there.
+// Guarantee 32: a child process whose first thread ends by itself (the function given to clone() returns, or the thread
+// makes the system call exit) ends at once, with the same status as under libc's malloc. clone and clone3 refuse the
+// same arguments as there.
 #include <sched.h>
 #include <sys/syscall.h>
 
@@ -23,7 +23,7 @@ pid_t child_of_clone() {
   return clone(return_from_clone, stack + sizeof stack, SIGCHLD, nullptr);
 }
 
-// A copy without CLONE_VM that the parent waits for.
+// A child with its own memory (no CLONE_VM); the parent waits until it ends.
 pid_t child_of_waiting_clone() {
   alignas(16) static char stack[512 * kib];
   return clone(return_from_clone, stack + sizeof stack, CLONE_VFORK | SIGCHLD, nullptr);
@@ -56,7 +56,7 @@ void expect_refused(long result, int error, const char* what) {
 
 int main() {
   start();
-  if (count_tasks() != 1) skip("/proc/self/task shows threads that the program has not made");
+  if (count_tasks() != 1) skip("/proc/self/task shows threads that the program has not started");
   expect_end(child_of_clone, "clone(), whose function returns");
   expect_end(child_of_waiting_clone, "clone(CLONE_VFORK), whose function returns");
   expect_end(child_of_exit_call, "fork and the system call exit");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 32: children that are made without fork handlers (_Fork, clone, vfork) have a whole heap if the program has no
-// threads of its own, and what they free goes back to the system, in the child and in the parent.
+// Guarantee 32: if the program has started no threads, children made without fork handlers (_Fork, clone, vfork) have
+// an intact heap, and the memory that they free goes back to the system, in the child and in the parent.
 #include <sched.h>
 #include <sys/syscall.h>
 
@@ -22,11 +22,12 @@ pid_t copy_process(way how) {
 void expect_memory_returned(size_t before, const char* what) {
   for (int i = 0; i < 500; ++i) {
     if (rss_bytes() < before + much / 4) return;
-    // Where the program's own threads return memory they do so when they come by.
+    // Where there is no background thread, memory goes back when the program's threads call the allocator.
     free(hide(malloc(2 * mib)));
     sleep_ms(10);
   }
-  fail("%s: %.1f MiB more than before 5 s after they were freed", what, in_mib(growth(before, rss_bytes())));
+  fail("%s: 5 s after 64 MiB were freed, %.1f MiB of them are resident", what,
+       in_mib(growth(before, rss_bytes())));
 }
 
 void take_and_free() {
@@ -41,14 +42,14 @@ void take_and_free() {
   for (void* block : blocks) free(block);
 }
 
-// The body of a child that is to find a whole heap.
+// The body of a child: uses the heap, which must be intact.
 int use_heap(void*) {
-  alarm(20 * slowness());  // a lock that is taken for ever
+  alarm(20 * slowness());  // ends a child that waits for a lock for ever
   for (size_t size = 8; size < 4 * mib; size += size / 2 + 8) free(hide(malloc(size)));
   return holds;
 }
 
-void use_whole_heap(way how) {
+void use_heap_in_child(way how) {
   alignas(16) static char stack[256 * kib];
   const pid_t child =
       how == way::clone_call ? clone(use_heap, stack + sizeof stack, SIGCHLD, nullptr) : copy_process(how);
@@ -57,9 +58,9 @@ void use_whole_heap(way how) {
   expect_good(wait_for(child), "a child without fork handlers");
 }
 
-// Many free spans apart from each other, so that the allocator's thread takes and leaves its locks for milliseconds of
-// each period; children are made in the midst of that.
-int use_whole_heaps(int rounds) {
+// Frees many spans that are not neighbours, so that the background thread takes and releases its locks for milliseconds
+// of each period, and makes children at that time.
+int use_heap_in_children(int rounds) {
   constexpr size_t spans = 6000;
   constexpr double periods = 0.06;
   static void* blocks[spans];
@@ -69,7 +70,7 @@ int use_whole_heaps(int rounds) {
     for (size_t i = 0; i < spans; i += 2) free(blocks[i]);
     for (const double until = wall_seconds() + periods; wall_seconds() < until;) {
       for (const way how : {way::fork_alone, way::clone_by_number, way::clone_call}) {
-        use_whole_heap(how);
+        use_heap_in_child(how);
         ++children;
       }
     }
@@ -108,16 +109,16 @@ int return_after_vfork() {
 
 int main(int count, char** arguments) {
   if (count == 2) {
-    if (strcmp(arguments[1], "heap") == 0) _exit(use_whole_heaps(long_run() ? 2000 : 40));
+    if (strcmp(arguments[1], "heap") == 0) _exit(use_heap_in_children(long_run() ? 2000 : 40));
     if (strcmp(arguments[1], "_Fork") == 0) _exit(return_in_child(way::fork_alone));
     if (strcmp(arguments[1], "clone") == 0) _exit(return_in_child(way::clone_by_number));
     if (strcmp(arguments[1], "vfork") == 0) _exit(return_after_vfork());
     _exit(not_checkable);
   }
   start();
-  // Frequent periods: the thread is often at work when a child is made.
+  // With short periods the background thread is often at work when a child is made.
   setenv("TARN_DECAY_MS", "20", 1);
   for (const char* what : {"heap", "_Fork", "clone", "vfork"})
     expect_good(run_again(long_run() ? 3600 : 60, what), what);
-  measured("children by _Fork, clone and vfork: heap whole, memory returned");
+  measured("children by _Fork, clone and vfork: heap intact, memory returned");
 }

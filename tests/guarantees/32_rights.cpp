@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 32: when a program without threads changes its identity, capabilities, filters or namespaces after it has freed
-// memory, the call does what it does under libc's malloc, and no thread of the allocator's is left with other rights. Each
-// call in a process of its own; those that this user may not make are left out.
+// Guarantee 32: when a program without threads of its own has freed memory and then changes its identity, capabilities,
+// filters or namespaces, the call does the same as under libc's malloc, and no thread of the allocator has other rights
+// afterwards. Each call is made in a process of its own; calls that this user may not make are left out.
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -30,7 +30,7 @@ int no_capabilities(bool by_number) {
   return by_number ? static_cast<int>(syscall(SYS_capset, &header, data)) : capset(&header, data);
 }
 
-// A filter that lets everything pass.
+// Installs a filter that allows everything.
 int allow_all(bool by_number) {
   sock_filter program[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   const sock_fprog filter{1, program};
@@ -39,7 +39,7 @@ int allow_all(bool by_number) {
                    : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
 }
 
-// Both calls return the identity before, also when they change nothing.
+// setfsuid and setfsgid return the previous identity, also if they change nothing.
 int file_identity(int (*change_to)(unsigned)) {
   change_to(nobody);
   errno = EPERM;
@@ -53,8 +53,8 @@ int own_namespace(const char* name, int kind) {
   return descriptor < 0 ? -1 : setns(descriptor, kind);
 }
 
-// Enters the network namespace of a child that has made its own. It differs from the one of this process, so a thread that
-// stayed behind in the old one shows.
+// Enters the network namespace that a child has made. It differs from that of this process, so a thread that is still
+// in the old one is found.
 int other_network() {
   int ends[2];
   if (pipe(ends) != 0) return -1;
@@ -79,7 +79,8 @@ int other_network() {
   return result;
 }
 
-// Only this process has the writing end once its own copies are closed.
+// close_range(CLOSE_RANGE_UNSHARE) gives the calling thread a descriptor table of its own. A thread that kept the old
+// table would keep the pipe's writing end open.
 int last_descriptor_is_closed() {
   int ends[2];
   if (pipe(ends) != 0) return -1;
@@ -92,8 +93,8 @@ int last_descriptor_is_closed() {
   return 0;
 }
 
-// A thread's access to ports or its core cookie cannot be read, and not every kernel gives it; that the allocator's thread has ended for the
-// call, and another one has come, can be seen.
+// A thread's access to ports and its core scheduling cookie cannot be read, and not every kernel grants them. What can
+// be seen: the allocator's thread that ran before the call has ended.
 template <class Call>
 int ends_the_thread(Call call) {
   long before = 0;
@@ -102,13 +103,13 @@ int ends_the_thread(Call call) {
   });
   call();
   TARN_CHECK(before != 0 && syscall(SYS_tgkill, getpid(), before, 0) != 0,
-             "the allocator's thread was there throughout the call");
+             "the allocator's thread did not end for the call, or there was none before it");
   return 0;
 }
 
 struct change {
   const char* name;
-  int (*make)();  // 0: done. Else errno says why not.
+  int (*make)();  // returns 0, or another value with errno set
 };
 
 const gid_t one_group[] = {nobody};
@@ -161,12 +162,12 @@ const change* find(const char* name) {
   return nullptr;
 }
 
-// What is freed afterwards makes the allocator's thread start again, if it may.
+// Makes the call. After it frees memory again, so that the allocator's thread restarts if it may.
 int make_one(const change& c) {
   free_megabytes_and_expect_thread();
   errno = 0;
   if (c.make() != 0) {
-    // This user may not, or this kernel cannot: under libc's malloc the same.
+    // This user may not, or this kernel cannot, as under libc's malloc.
     if (errno == EPERM || errno == ENOSYS || errno == ENOSPC) return not_checkable;
     fail("%s: %s", c.name, strerror(errno));
   }
@@ -189,5 +190,6 @@ int main(int count, char** arguments) {
     ++made;
   }
   if (made == 0) skip("this user may make none of the calls");
-  measured("%zu of %zu calls, one set of rights after each", made, sizeof changes / sizeof *changes);
+  measured("%zu of %zu calls, all threads with the same rights after each", made,
+           sizeof changes / sizeof *changes);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 33: a thread of the allocator's calls nothing that the program may have replaced, takes over neither the
-// scheduling policy nor the processors of the thread that happened to start it, and does not stay for memory that the
-// system does not take back. The program replaces clock_gettime, as libraries do that tell another time.
+// Guarantee 33: the allocator's thread calls no function that the program may have replaced, inherits neither the
+// scheduling policy nor the processors of the thread that started it, and does not keep running because of memory that
+// the system does not take back. The program replaces clock_gettime, as libraries that simulate time do.
 #include <sched.h>
 
 #include "tasks.hpp"
@@ -15,11 +15,11 @@ thread_local char own_data[64 * kib];
 
 }  // namespace
 
-// With thread-local data, which a thread that libc does not know has none of.
+// Writes to thread-local data, which a thread that is unknown to libc does not have.
 extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t clock,
                                                                     struct timespec* out) noexcept {
   if (first_thread != 0 && syscall(SYS_gettid) != first_thread) {
-    fail("a thread of the allocator's calls the program's clock_gettime");
+    fail("a thread of the allocator calls the program's clock_gettime");
   }
   own_data[sizeof own_data - 1] = 1;
   return static_cast<int>(syscall(SYS_clock_gettime, clock, out));
@@ -39,13 +39,13 @@ int use_replaced_clock() {
 void expect_scheduling(long thread, const cpu_set_t& processors) {
   cpu_set_t its;
   TARN_CHECK(sched_getscheduler(static_cast<pid_t>(thread)) == SCHED_OTHER,
-             "a thread of the allocator's runs under the real-time policy of the thread that started it");
+             "a thread of the allocator runs under the real-time policy of the thread that started it");
   TARN_CHECK(
       sched_getaffinity(static_cast<pid_t>(thread), sizeof its, &its) == 0 && CPU_EQUAL(&its, &processors),
-      "a thread of the allocator's has the processors of the thread that started it");
+      "a thread of the allocator has the processors of the thread that started it");
 }
 
-// Only on one processor and, if the user may, under a real-time policy: started by such a thread.
+// The thread that starts the allocator's thread is bound to one processor and, if the user may, has a real-time policy.
 int use_pinned_thread() {
   cpu_set_t all;
   sched_getaffinity(0, sizeof all, &all);
@@ -70,7 +70,7 @@ int use_pinned_thread() {
   return holds;
 }
 
-// Locked pages stay.
+// The system does not take back locked pages.
 int use_locked_memory() {
   constexpr size_t size = 2 * mib;
   void* const block = hide(malloc(size));
@@ -78,9 +78,9 @@ int use_locked_memory() {
   free(block);
   free_megabytes_and_expect_thread();
   sleep_ms(2000);
-  // From here on: no thread, and so no system call that the program does not make itself.
+  // From here on there is no background thread, and so no system call that the program does not make itself.
   for (int i = 0; i < 50; ++i) {
-    TARN_CHECK(count_tasks() == 1, "a thread of the allocator's stays for locked memory");
+    TARN_CHECK(count_tasks() == 1, "a thread of the allocator keeps running for locked memory");
     sleep_ms(20);
   }
   munlock(block, size);

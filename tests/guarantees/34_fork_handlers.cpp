@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Line 34: fork handlers of other libraries, registered before the allocator's or after, may allocate, free, start and
-// join threads, and wait for a lock under which another thread allocates; fork does not hang, and the heap works on both
-// sides.
+// join threads, and wait for a lock under which another thread allocates. fork does not hang, and the heap works in
+// parent and child.
 #include <atomic>
 
 #include "../system_probes.hpp"
@@ -59,7 +59,7 @@ constexpr scenario scenarios[] = {
     {"locks a mutex under which another thread allocates", {lock_foreign, unlock_foreign, unlock_foreign}},
 };
 
-// Forks with the handlers in effect, beside threads that allocate.
+// Forks with the handlers in effect, while other threads allocate.
 int fork_with(const handlers& does, handlers& where) {
   constexpr int forks = 8;
   pthread_t threads[2];
@@ -85,7 +85,7 @@ void call(void (*handler)()) {
   if (handler != nullptr) handler();
 }
 
-// In a child of its own: a hang there ends by SIGALRM.
+// Each scenario runs in a child, where SIGALRM ends a hang.
 void check(const char* when, handlers& where) {
   for (const scenario& each : scenarios) {
     const child_result result = run_in_child(20, [&] { return fork_with(each.does, where); });
@@ -98,7 +98,7 @@ void check(const char* when, handlers& where) {
 
 int main() {
   start();
-  // The engine's own thread ends before a fork and starts after it.
+  // tarn's background thread ends before a fork and starts again after it.
   if (!system_probes::children_beside_ending_threads_start_threads())
     skip("%s", system_probes::no_threads_in_children);
   check("in a library's constructor", *fork_handlers());
@@ -108,6 +108,6 @@ int main() {
   TARN_CHECK(library != nullptr, "dlopen: %s", dlerror());
   auto* const of_second = reinterpret_cast<handlers* (*)()>(dlsym(library, "fork_handlers"));
   check("by a library that dlopen loads", *of_second());
-  measured("%zu kinds of handlers, registered at 3 times", sizeof scenarios / sizeof *scenarios);
+  measured("%zu kinds of handlers, each registered in 3 ways", sizeof scenarios / sizeof *scenarios);
   return holds;
 }

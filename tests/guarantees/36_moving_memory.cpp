@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 36: whatever memory call fails, and whatever the kernel leaves behind then, no mapping of the process
-// changes but the heap's own: blocks that grow keep their bytes, and so do pieces of 64 KiB that another thread maps and
-// unmaps meanwhile. Each kernel of kernel_emulator.hpp in a process of its own.
+// Guarantee 36: no matter which memory call fails, and in what state the kernel then leaves the memory, only the heap's
+// own mappings change: blocks that grow keep their bytes, and so do pieces of 64 KiB that another thread maps and
+// unmaps at the same time. Each kernel of kernel_emulator.hpp is tested in a process of its own.
 #include "kernel_emulator.hpp"
 
 namespace {
@@ -13,7 +13,7 @@ constexpr size_t piece_count = 32;
 size_t pieces_mapped = 0;
 bool stop = false;
 
-// Maps pieces where the kernel likes, each with its own content, and looks at it again before it unmaps it.
+// Maps pieces at addresses that the kernel chooses, and checks the content of each before unmapping it.
 void* map_pieces(void*) {
   unsigned char* pieces[piece_count] = {};
   for (size_t i = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); ++i) {
@@ -39,7 +39,7 @@ void wait_for_pieces() {
   for (int i = 0; i < 1000 && __atomic_load_n(&pieces_mapped, __ATOMIC_RELAXED) < until; ++i) sleep_ms(1);
 }
 
-// As a vector that grows by half, or to the double.
+// Grows a block as a vector does: to 1.5 times its size, or to the double.
 void grow(slot& one, size_t to) {
   void* const block = hide(realloc(one.at, to));
   if (block == nullptr) return one.check("after a refused realloc");
@@ -66,7 +66,7 @@ int grow_beside_pieces(kernel::answer how) {
   }
   halves.clear("at the end");
   doubles.clear("at the end");
-  // What was freed is handed out again: it is mapped, and nobody else's.
+  // Memory that was freed is handed out again: it must be mapped and belong to no other thread.
   for (size_t i = 0; i < 64; ++i) {
     beside[i].clear("beside blocks that have grown");
     beside[i].fill(i * 40 * kib + 1);
@@ -79,14 +79,14 @@ int grow_beside_pieces(kernel::answer how) {
 
 }  // namespace
 
-// With a number, only the kernel of that number.
+// With a number as argument the program tests only the kernel of that number.
 int main(int argc, char** argv) {
   start();
   struct {
     const char* name;
     kernel::answer how;
   } const kernels[] = {
-      {"the kernel that this is", kernel::pass},
+      {"this machine's kernel", kernel::pass},
       {"mremap unmaps its destination and refuses several mappings", kernel::old_mremap},
       {"no mremap succeeds", kernel::no_mremap},
       {"mremap moves a part", kernel::half_moved},

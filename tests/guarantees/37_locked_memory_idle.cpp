@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 37: memory that the system does not take costs nothing. After mlockall, a process that has freed 80 MB and
-// sleeps has no thread beside its own, so it makes no system call. And where the program has locked some blocks (mlock)
-// and freed them without unlocking, their memory goes back all the same, and counts against no limit any more.
+// Guarantee 37: memory that the system cannot take back causes no work. After mlockall, a process that has freed 80 MB
+// and sleeps has only its own thread, so it makes no system calls. And if the program has locked blocks (mlock) and
+// frees them without unlocking, their memory still goes back and no longer counts as locked.
 #include <dirent.h>
 
 #include "inject.hpp"
@@ -11,7 +11,7 @@ namespace {
 using namespace guarantee;
 
 constexpr size_t freed = 80 * mib;
-size_t tasks_at_start = 0;  // one; under an emulator with threads of its own, those too
+size_t tasks_at_start = 0;  // one, plus the threads of an emulator
 
 size_t count_tasks() {
   DIR* const tasks = opendir("/proc/self/task");
@@ -39,12 +39,12 @@ int sleep_locked() {
   fill_and_free(100 * kib);
   fill_and_free(900 * kib);
   fill_and_free(20 * mib);
-  // A few periods of decay, in which it is tried once.
+  // For a few periods of decay the background thread may still try.
   for (int i = 0; i < 60 && count_tasks() > tasks_at_start; ++i) sleep_ms(100);
   const int watched = long_run() ? 100 : 20;
   for (int i = 0; i < watched; ++i) {
     TARN_CHECK(count_tasks() == tasks_at_start,
-               "mlockall, 80 MB freed: a thread of the allocator runs on while the program sleeps");
+               "mlockall, 80 MB freed: a thread of the allocator keeps running while the program sleeps");
     sleep_ms(100);
   }
   return holds;
@@ -74,7 +74,7 @@ int forget_to_unlock() {
     if (locked == 0 && now + freed / 2 < most) break;
   }
   TARN_CHECK(now + freed / 2 < most,
-             "%.0f of %.0f MiB are still resident, as a part of what was freed is locked", in_mib(now),
+             "%.0f of %.0f MiB are still resident where a part of the freed memory was locked", in_mib(now),
              in_mib(most));
   TARN_CHECK(locked == 0, "%zu KiB of freed memory are still locked", locked / kib);
   return holds;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 38: what an allocation costs does not grow with the number of free blocks that are a little too short:
-// malloc(528 KiB) beside 40,000 free blocks of 512 KiB takes at most twice as long as in an empty heap.
+// Guarantee 38: the time for an allocation does not grow with the number of free blocks that are a little too short:
+// beside 40,000 free blocks of 512 KiB, malloc(528 KiB) takes at most twice as long as in an empty heap.
 #include <algorithm>
 
 #include "inject.hpp"
@@ -14,7 +14,7 @@ constexpr size_t shorter = 512 * kib;
 constexpr size_t asked = 528 * kib;
 constexpr size_t bound = 2;
 
-// Of blocks that stay: the median of many batches, since other programs disturb some.
+// Seconds per malloc of a block that stays live. The median of many batches, because other programs disturb some.
 double price_of_malloc() {
   constexpr size_t batches = 101;
   constexpr size_t together = 20;
@@ -33,8 +33,8 @@ int measure_into(double* price, bool beside) {
   auto* const blocks = own_array<void*>(free_blocks);
   for (size_t i = 0; beside && i < free_blocks; ++i) {
     blocks[i] = take(shorter);
-    keepers[i] = take(300 * kib);  // so that no two free blocks are neighbours
-    if (blocks[i] == nullptr || keepers[i] == nullptr) skip("the system has not so much address space");
+    keepers[i] = take(300 * kib);  // keeps free blocks from coalescing
+    if (blocks[i] == nullptr || keepers[i] == nullptr) skip("the system refuses 31 GiB of address space");
   }
   for (size_t i = 0; beside && i < free_blocks; ++i) give(blocks[i]);
   *price = price_of_malloc();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 39: a block costs the memory that the program touches, and no more than the system promises. 1,000 blocks of
-// 4 MiB with one page of each written: at most 10 MiB resident. Where the system backs all memory with huge pages: 16, and for
-// pages inside of blocks what the same pages of a mapping cost beside. One block beyond RAM and swap: ENOMEM, where the system's
-// overcommit policy says so. Address space that was freed serves mmap. calloc is zero, also where madvise only pretends.
+// Guarantee 39: a block costs only the memory that the program touches, and malloc grants no more than the system does.
+// 1,000 blocks of 4 MiB with one page of each written: at most 10 MiB resident. Where the system backs all memory with
+// huge pages: 16 MiB, and for pages inside blocks additionally what the same pages of one mapping cost. A block longer
+// than RAM and swap: ENOMEM, if the system's overcommit policy demands it. Freed address space serves mmap. calloc
+// returns zeroes, also where madvise does nothing and reports success.
 #include <sys/sysinfo.h>
 
 #include "kernel_emulator.hpp"
@@ -14,7 +15,7 @@ using namespace guarantee;
 constexpr size_t block = 4 * mib;
 constexpr size_t count = 1000;
 
-// What the system itself takes for one page in each of `count` pieces of one mapping, as far apart as blocks.
+// The resident memory for one written page in each of `count` pieces of a mapping that has no allocator.
 size_t cost_of_mapping(size_t place) {
   auto* const cost = shared_with_children<size_t>();
   const child_result child = run_in_child(100, [cost, place] {
@@ -33,13 +34,14 @@ size_t cost_of_mapping(size_t place) {
   return *cost;
 }
 
-// `place`: which page of each block is written.
+// Writes one page of each block; `place` is the page's offset in the block.
 int write_one_page_of_each(size_t place) {
-  // The allocator's own tables lie on huge pages there, too.
-  const size_t unasked = huge_pages_everywhere() ? 6 * mib + (place != 0 ? cost_of_mapping(place) : 0) : 0;
-  const size_t bound = 10 * mib + unasked;
+  // Where the system backs all memory with huge pages, the allocator's own tables lie on huge pages, too.
+  const size_t for_huge_pages =
+      huge_pages_everywhere() ? 6 * mib + (place != 0 ? cost_of_mapping(place) : 0) : 0;
+  const size_t bound = 10 * mib + for_huge_pages;
   auto* const blocks = own_array<unsigned char*>(count);
-  void* const heap = take(32 * mib);  // a heap large enough for huge pages
+  void* const heap = take(32 * mib);  // makes the heap large enough for tarn to ask for huge pages
   const size_t before = resident();
   for (size_t i = 0; i < count; ++i) {
     blocks[i] = static_cast<unsigned char*>(take(block));
@@ -68,8 +70,10 @@ int ask_for_too_much() {
                (all + all / 2) / mib, all / mib);
     TARN_CHECK(errno == ENOMEM, "errno %d, not ENOMEM", errno);
     errno = 0;
-    TARN_CHECK(hide(calloc(all + all / 2, 1)) == nullptr && errno == ENOMEM, "calloc beyond the machine");
-    // With address space at hand, of blocks that the system did promise.
+    TARN_CHECK(hide(calloc(all + all / 2, 1)) == nullptr && errno == ENOMEM,
+               "calloc of %zu MiB on a machine that has %zu MiB: not NULL with ENOMEM", (all + all / 2) / mib,
+               all / mib);
+    // In the second round the heap has free address space, from blocks that the system did grant.
     void* halves[4];
     for (void*& half : halves) half = take(all / 2);
     for (void* half : halves) give(half);
@@ -120,7 +124,7 @@ int write_inner_pages() { return write_one_page_of_each(2 * mib + 64 * kib); }
 
 }  // namespace
 
-// With a number, only the part of that number.
+// With a number as argument the program runs only the part of that number.
 int main(int argc, char** argv) {
   start();
   need_own_memory_figures();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 40: a write that runs past a block in either direction, over everything up to the first fault, reaches no
-// structure of the allocator: afterwards malloc and free of every size still work, in this thread and in new ones, and
-// hand out no address twice and none that is not the heap's.
+// Guarantee 40: a write past a block in either direction, over everything up to the first fault, reaches no structure
+// of the allocator. After it, malloc and free of every size work in this thread and in another one, and no address is
+// handed out twice.
 #include <setjmp.h>
 
 #include "inject.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace guarantee;
 
-// A run ends here if nothing stops it, so that a machine with little memory is not filled.
+// An overrun that nothing stops ends here, so that it does not fill a small machine's memory.
 constexpr size_t longest_run = 192 * mib;
 constexpr unsigned char pattern = 0x41;
 
@@ -20,12 +20,11 @@ volatile char* run_at = nullptr;
 
 void on_fault(int) { siglongjmp(at_fault, 1); }
 
-// Writes from `from` on, byte by byte of the direction, until a fault. Returns how far it came. Volatile: nothing of
-// the C library is called, whose own blocks may lie in the way.
+// Writes byte after byte in the given direction, starting at `from`, until a fault. Returns the number of bytes
+// written. The pointer is volatile so that no function of the C library is called, whose own blocks may be overwritten.
 size_t overrun(char* from, int direction) {
   run_begin = run_at = from;
   if (sigsetjmp(at_fault, 1) == 0) {
-    // Whole words and whole blocks of them where nothing is to be missed; the fault comes at a page's edge.
     while (static_cast<size_t>(direction > 0 ? run_at - run_begin : run_begin - run_at) < longest_run) {
       *run_at = static_cast<char>(pattern);
       run_at = run_at + direction;
@@ -34,7 +33,7 @@ size_t overrun(char* from, int direction) {
   return static_cast<size_t>(direction > 0 ? run_at - run_begin : run_begin - run_at);
 }
 
-// After an overrun a program can print nothing: its streams' buffers may be gone. Only _exit tells.
+// After an overrun stdio may be destroyed, so the child reports only by its exit status.
 enum verdict : int { sound = 0, refused = 10, twice = 11, changed = 12 };
 
 constexpr size_t sizes[] = {8, 64, 100, 1000, 5000, 20'000, 100'000, 300'000, 3'000'000};
@@ -65,7 +64,7 @@ void* judge_in_thread(void* result) {
   return nullptr;
 }
 
-// Stacks, and all that pthread_create needs, are made before the overrun.
+// A thread started before the overrun, because pthread_create needs memory that may be overwritten.
 struct waiting_thread {
   pthread_t thread;
   volatile bool go;
@@ -80,7 +79,8 @@ waiting_thread other;
 
 enum class origin { malloc, realloc };
 
-// realloc: by steps, so that it moves to a mapping of its own, which then grows and moves as a whole.
+// With origin::realloc the block grows by steps, so that it moves to a mapping of its own and then grows and moves as a
+// whole.
 char* make_block(size_t size, origin how) {
   if (how == origin::malloc) return static_cast<char*>(hide(malloc(size)));
   char* block = nullptr;
@@ -136,14 +136,14 @@ int main() {
   start();
   size_t cases = 0;
   for (const int direction : {1, -1}) {
-    // The first block of the process; one beside thousands of others; one that needs a reservation of its own.
+    // The overrun block is the first one of the process, or 2,000 others are live.
     for (const size_t before : {size_t{0}, size_t{2000}}) {
       for (const target& one : targets) {
         const child_result result =
             run_in_child(60, [&] { return overrun_and_judge(one.size, one.how, before, direction); });
         TARN_CHECK(result.exited && result.code == sound,
                    "after a write %s a block of %zu bytes by %s (%zu others live): %s (status %d, signal %d)",
-                   direction > 0 ? "behind" : "before", one.size,
+                   direction > 0 ? "after" : "before", one.size,
                    one.how == origin::malloc ? "malloc" : "realloc", before,
                    result.hung() ? "hangs" : text_of(result.code), result.code, result.signal);
         ++cases;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 42: 200 threads that each allocated, wrote and freed one block of every size class up to 256 KiB and then
-// sleep keep at most 4 MiB together more than under the C library's malloc, five seconds later at the latest; at most
-// 1 MiB more with TARN_CACHE_BUDGET=1M.
-// The program starts itself anew for each of the three measurements; the one under libc gives the bound of the others.
+// Guarantee 42: 200 threads have each allocated, written and freed one block of every size class up to 256 KiB, and
+// then sleep. After at most five seconds they keep together at most 4 MiB more than under the C library's malloc, and
+// at most 1 MiB more with TARN_CACHE_BUDGET=1M.
+// The program executes itself for each of the three measurements; the one under libc gives the bound for the others.
 #include "inject.hpp"
 
 namespace {
@@ -16,7 +16,7 @@ pthread_barrier_t begin;
 pthread_barrier_t freed;
 pthread_barrier_t finished;
 
-// 8, steps of 16 up to 128, then eight steps per doubling: the size classes of tarn.
+// The size classes of tarn: 8, steps of 16 up to 128, then eight steps per doubling.
 size_t next_size(size_t size) {
   if (size < 16) return 16;
   if (size < 128) return size + 16;
@@ -38,7 +38,8 @@ void* work(void*) {
   return nullptr;
 }
 
-// Growth of the resident set when the threads sleep: the first value within `bound`, or that after the patience.
+// By how much the resident set has grown when the threads sleep: the first value within `bound`, or the last one after
+// patience_ms.
 size_t measure(size_t bound) {
   for (pthread_barrier_t* one : {&begin, &freed, &finished}) pthread_barrier_init(one, nullptr, threads + 1);
   pthread_attr_t small;
@@ -66,11 +67,11 @@ struct settings {
   const char* budget;
 };
 
-// What measure() finds in a new process.
+// Returns what measure() finds in a newly executed process, which writes it to descriptor 100.
 size_t measure_in_new_process(const settings& with, size_t bound) {
   static size_t* const result = [] {
     const int file = memfd_create("kept", 0);
-    if (file < 0 || ftruncate(file, sizeof(size_t)) != 0 || dup2(file, 100) < 0) skip("no memfd");
+    if (file < 0 || ftruncate(file, sizeof(size_t)) != 0 || dup2(file, 100) < 0) skip("memfd_create failed");
     return static_cast<size_t*>(mmap(nullptr, sizeof(size_t), PROT_READ, MAP_SHARED, 100, 0));
   }();
   const child_result child = run_in_child(60, [&with, bound] {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 47: guarded blocks leave the program's signals as they are. A fault elsewhere, or a SIGSEGV that is sent,
-// ends a program as without tarn; a handler that the program installs sees every fault, also those on guarded blocks,
-// with the place of the access, and its alternate stack; a report does not keep it from being called. A forked child
-// has guarded blocks of its own, and reports them. A signal that the kernel forces, and a filter that forbids the
-// handler its calls, end the program too. A program finds the default action when it starts, and SIG_IGN where it was
-// started with that.
+// Guarantee 47: guarded blocks do not change how signals reach the program. A fault at another address, or a SIGSEGV
+// that is sent, ends a program as without tarn. A handler of the program gets every fault, also those on guarded
+// blocks, with the address of the access and on its alternate stack, also after a report. A forked child has guarded
+// blocks of its own and reports them. A signal that the kernel forces ends the program, also under a filter that
+// forbids the calls of tarn's handler. A program finds the default action when it starts, or SIG_IGN if it was started
+// with that.
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -21,10 +21,10 @@ namespace {
 
 constexpr size_t size = 64;
 
-// The compiler is not to know what lies there.
+// Writes one byte; the compiler does not see to which block.
 [[gnu::noipa]] void write_to(volatile char* block, size_t offset) { block[offset] = 1; }
 
-// One where a write behind its end is a fault, in a child.
+// Returns a guarded block whose end is at a guard page: a child that writes the next byte ends by SIGSEGV.
 char* find_guarded() {
   for (int i = 0; i < 2000; ++i) {
     auto* const block = static_cast<char*>(malloc(size));
@@ -37,7 +37,7 @@ char* find_guarded() {
     });
     if (!result.exited && result.signal == SIGSEGV) return block;
   }
-  fail("no guarded block in 2000");
+  fail("no guarded block among 2000");
 }
 
 void expect_end(const char* what, const char* wanted_text, int signal, int (*body)()) {
@@ -96,7 +96,7 @@ volatile uintptr_t seen_address = 0;
 volatile bool on_own_stack = false;
 struct sigaction before_ours {};
 
-// As a program that recovers: the page becomes accessible, and the access goes on.
+// A handler that recovers: makes the page accessible, so that the access succeeds.
 void recover(int, siginfo_t* info, void*) {
   const char here = 0;
   seen_address = reinterpret_cast<uintptr_t>(info->si_addr);
@@ -105,7 +105,7 @@ void recover(int, siginfo_t* info, void*) {
   if (mprotect(reinterpret_cast<void*>(page), 4096, PROT_READ | PROT_WRITE) != 0) _exit(broken);
 }
 
-// As Go does with faults that are not in its own code.
+// Passes the fault on to the handler before it, as Go does with faults that are not in its own code.
 void ask_the_one_before(int signal, siginfo_t* info, void* context) {
   if ((before_ours.sa_flags & SA_SIGINFO) != 0) {
     before_ours.sa_sigaction(signal, info, context);
@@ -129,7 +129,7 @@ int recovered_overflow() {
   install(recover, SA_ONSTACK);
   write_to(guarded, size);
   if (seen_address != reinterpret_cast<uintptr_t>(guarded + size) || !on_own_stack) return broken;
-  // It stays the program's: allocating and a second fault change nothing.
+  // The handler stays installed while the program allocates, and gets a second fault.
   for (int i = 0; i < 1000; ++i) free(malloc(size));
   write_to(guarded - 4096, 0);
   return seen_address == reinterpret_cast<uintptr_t>(guarded - 4096) ? holds : broken;
@@ -152,7 +152,7 @@ int ignored() {
 
 // ---- signals that do not come again by themselves, calls that are refused ----
 
-// The kernel cannot restore such a frame, and forces SIGSEGV.
+// Destroys the signal frame, so that the kernel cannot restore it and forces SIGSEGV.
 int broken_frame() {
   struct sigaction action {};
   action.sa_sigaction = [](int, siginfo_t*, void* context) {
@@ -168,7 +168,7 @@ int broken_frame() {
   return broken;
 }
 
-// A filter that answers EPERM to a call.
+// Installs a filter that makes a system call fail with EPERM.
 void forbid(unsigned call) {
   sock_filter rules[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
@@ -194,7 +194,7 @@ int sent_without_queue() {
 
 // ---- a program that starts ----
 
-// What a runtime does as it starts: it looks for the action that it got.
+// Reads the signal's action, as runtimes do when they start.
 int as_started(void (*wanted)(int)) {
   struct sigaction now {};
   if (sigaction(SIGSEGV, nullptr, &now) != 0 || now.sa_handler != wanted) return broken;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Guarantee 48: a guarded block's call paths are read without a fault on any stack. A library that has replaced another
-// one at its address, code that was mapped there, a coroutine's stack between guard pages at every depth, a stack of 16 KiB
-// that assembly has switched to, a stack of which a part is forbidden later, an alternate signal stack, a thread's stack
-// that the program has mapped, and a sandbox that allows only what malloc needs: the program allocates in each of them
-// as without tarn. Run with TARN_GUARDED=1, so that each allocation reads a path.
+// Guarantee 48: the call paths of guarded blocks are read without a fault on any stack. The program allocates in each
+// of these places as without tarn: in a library that was loaded at the address of another one; in code that was mapped
+// there; on a coroutine's stack between guard pages, at every depth; on a stack of 16 KiB to which assembly has
+// switched; on a stack of which a part becomes inaccessible later; on an alternate signal stack; on a thread's stack
+// that the program has mapped; and in a sandbox that allows only what malloc needs. Run with TARN_GUARDED=1, so that
+// each allocation reads a path.
 #include <limits.h>
 #include <pthread.h>
 #include <ucontext.h>
@@ -19,13 +20,13 @@ namespace {
 using allocate_function = void* (*)(size_t);
 using frame_function = void* (*)(allocate_function, size_t);
 
-constexpr size_t stack_bytes = 64 * kib;  // below the large library's frame, above the small one's
+constexpr size_t stack_bytes = 64 * kib;  // less than the large library's frame, more than the small one's
 constexpr size_t block_bytes = 100;
 constexpr int repeats = 20;
 
 constinit frame_function allocate_in_frame = nullptr;
 
-// Readable and writable memory between inaccessible pages.
+// Maps readable and writable memory between inaccessible pages.
 char* stack_between_guards(size_t bytes) {
   constexpr size_t guard = 256 * kib;
   void* const memory =
@@ -60,7 +61,7 @@ void allocate_repeatedly() {
   for (int i = 0; i < repeats; ++i) free(allocate_in_frame(malloc, block_bytes));
 }
 
-// Calls the large library's function, so that its frame is known, and closes the library.
+// Calls the large library's function, so that tarn knows its frame, and closes the library.
 frame_function use_and_close_large() {
   const library large = open_library("48_large.so");
   allocate_in_frame = large.function;
@@ -69,7 +70,7 @@ frame_function use_and_close_large() {
   return large.function;
 }
 
-// The small library, at the large one's address.
+// Loads the small library at the address where the large one was.
 void replace_library() {
   for (int i = 0; i < 100; ++i) {
     const frame_function before = use_and_close_large();
@@ -81,7 +82,7 @@ void replace_library() {
   skip("no library is loaded at the address of the one before");
 }
 
-// The small library's code, mapped where the large library was, with no table.
+// Copies the small library's code to where the large one was, without unwind tables.
 void replace_by_mapped_code() {
   const library small = open_library("48_small.so");
   const frame_function before = use_and_close_large();
@@ -153,7 +154,7 @@ int mapped_thread_stack() {
   replace_library();
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  // 128 KiB is the least on aarch64.
+  // On aarch64 the minimum is 128 KiB.
   const size_t bytes = std::max<size_t>(stack_bytes, PTHREAD_STACK_MIN);
   TARN_CHECK(pthread_attr_setstack(&attributes, stack_between_guards(bytes), bytes) == 0,
              "pthread_attr_setstack failed");
@@ -167,8 +168,8 @@ int mapped_thread_stack() {
   return holds;
 }
 
-// Calls `body` on another stack, whose end is `end`. The table of this function says how to leave the stack that it was
-// called on, and so is wrong for the other one: its frame ends a kilobyte behind the other stack's end.
+// Calls `body` on another stack, which ends at `end`. This function's unwind table describes the stack on which it was
+// called, so it is wrong for the other one: the frame that it describes lies a kilobyte beyond the other stack's end.
 [[gnu::noinline]] void call_on_stack(char* end, void (*body)()) {
   char room[1024];
   asm volatile("" : : "r"(room) : "memory");
@@ -193,7 +194,7 @@ int stack_switched_by_assembly() {
   const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   for (const size_t least : {16 * kib, 32 * kib, stack_bytes}) {
     char* const end = stack_between_guards(stack_bytes) + stack_bytes;
-    // Beginnings of frames at all distances from the end of the last page.
+    // Frames that begin at all distances from the end of the last page.
     for (size_t offset = 0; offset < 4 * kib; offset += 16) call_on_stack(end - offset, allocate_and_free);
     const size_t bytes = least > page_bytes ? least : page_bytes;
     if (bytes < stack_bytes) {
@@ -204,7 +205,7 @@ int stack_switched_by_assembly() {
   return holds;
 }
 
-// The upper half of a stack becomes a guard, and the lower half is a stack of its own.
+// The upper half of a stack becomes inaccessible; the lower half is then used as a stack of its own.
 int stack_cut_in_two() {
   char* const stack = stack_between_guards(2 * stack_bytes);
   call_on_stack(stack + stack_bytes - 512, allocate_and_free);
@@ -215,10 +216,11 @@ int stack_cut_in_two() {
   return holds;
 }
 
-// Where the filter ends the process at any call that malloc does not need.
+// The filter ends the process at any call that malloc does not need.
 int stacks_in_sandbox() {
   constexpr long allowed[] = {SYS_mmap,  SYS_munmap, SYS_mremap,     SYS_mprotect,    SYS_madvise,
                               SYS_write, SYS_exit,   SYS_exit_group, SYS_rt_sigreturn};
+  // Without TARN_LIB this program is recorded by `tarn profile`.
   if (getenv("TARN_LIB") == nullptr) skip("a recorder makes more system calls than malloc needs");
   close_sandbox(allowed, sandbox_call::prctl_call);
   return stack_switched_by_assembly();
@@ -228,7 +230,7 @@ int stacks_in_sandbox() {
 
 constinit bool finished = false;
 
-void* replace_and_allocate(void* stack) {
+void* replace_and_allocate(void* unused) {
   while (!__atomic_load_n(&finished, __ATOMIC_RELAXED)) {
     for (const char* name : {"48_large.so", "48_small.so"}) {
       const library one = open_library(name);
@@ -236,7 +238,7 @@ void* replace_and_allocate(void* stack) {
       dlclose(one.handle);
     }
   }
-  return stack;
+  return unused;
 }
 
 int libraries_replaced_by_threads() {
@@ -270,7 +272,7 @@ int main() {
   };
   for (const auto& one : cases) {
     const child_result result = run_in_child(30, one.body);
-    if (result.exited && result.code == not_checkable) continue;  // it has said why
+    if (result.exited && result.code == not_checkable) continue;  // the child has printed the reason
     expect_good(result, one.what);
   }
   return holds;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// check: what the guarantee programs share: reporting, figures of the own process, children, stamped memory.
-// Owner: each program includes it once. Thread safety: every function may be called by any thread; none
-//   allocates or uses stdio, so that they work inside destructors, after fork, on a 16 KiB stack and while
-//   the allocator under test is broken.
-// Invariant: a program ends with 0 (holds), 1 (broken, one line on stderr) or 77 (cannot be checked here).
+// check: what all guarantee programs share: reporting, memory figures of the process, child processes, stamped blocks.
+// Owner: each program includes this header once. Thread safety: every function may be called by any thread. None
+// allocates or uses stdio streams, so all work in destructors, after fork, on a stack of 16 KiB and while the allocator
+// under test is broken.
+// Invariant: a program ends with status 0 (the guarantee holds), 1 (broken, with one line on stderr) or 77 (cannot be
+// checked here).
 #pragma once
 
 #include <dlfcn.h>
@@ -39,7 +40,7 @@ inline constexpr size_t gib = 1024 * mib;
 
 // ---- reporting ----
 
-// One write(2), so that lines of several threads do not mix.
+// Makes one write(2), so that lines of several threads do not mix.
 [[gnu::format(printf, 3, 0)]] inline void write_line(int descriptor, const char* prefix, const char* format,
                                                      va_list arguments) {
   char line[512];
@@ -86,7 +87,7 @@ inline constexpr size_t gib = 1024 * mib;
 
 // ---- start ----
 
-// The full numbers of the published line, rather than those of a quick run.
+// Whether the test runs the full numbers that docs/guarantees.md states, instead of those of a quick run.
 inline bool long_run() {
   const char* value = getenv("GUARANTEE_LONG");
   return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;
@@ -99,7 +100,7 @@ inline bool same_file(const char* left, const char* right) {
          strcmp(left_path, right_path) == 0;
 }
 
-// The file that provides `name` to this program; null when there is none.
+// The library or program that provides `name` to this program; null if there is none.
 inline const char* provider_of(const char* name) {
   void* const address = dlsym(RTLD_DEFAULT, name);
   Dl_info info{};
@@ -107,8 +108,8 @@ inline const char* provider_of(const char* name) {
   return info.dli_fname;
 }
 
-// First call of every main(). TARN_LIB names the library that ought to be preloaded: where the loader ignored
-// it (a missing file is only a warning) every test would otherwise pass or fail for libc.
+// The first call of main(), in the process that CTest starts. TARN_LIB names the library that should be preloaded. The
+// loader only warns about a missing file, and without this check the test would then pass or fail for libc.
 inline void start() {
   const char* expected = getenv("TARN_LIB");
   if (expected == nullptr || *expected == '\0') return;
@@ -120,7 +121,8 @@ inline void start() {
 
 // ---- figures of this process ----
 
-// Fills `buffer` from the start of a file; the result is 0-terminated. 0 when the file cannot be read.
+// Reads the start of a file into `buffer` and terminates it by a zero byte. Returns the number of bytes; 0 if the file
+// cannot be read.
 inline size_t read_start(const char* path, char* buffer, size_t capacity) {
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return 0;
@@ -142,21 +144,23 @@ inline size_t rss_bytes() {
   return bytes;
 }
 
-// Whether the system backs memory with huge pages unasked: one byte written then costs 2 MiB, whoever mapped the memory.
+// Whether the system backs all memory with huge pages without being asked: a write of one byte then makes 2 MiB
+// resident.
 inline bool huge_pages_everywhere() {
   char setting[64];
   return read_start("/sys/kernel/mm/transparent_hugepage/enabled", setting, sizeof setting) > 0 &&
          strstr(setting, "[always]") != nullptr;
 }
 
-// For a test whose bound on resident memory is smaller than a huge page or counts threads' stacks, which the system backs
-// with huge pages as well: this process and its children get none from here on, unless all is by the page anyway.
+// For tests whose bound on resident memory is smaller than a huge page, or counts thread stacks, which the system backs
+// with huge pages as well. From here on this process and its children get no huge pages, if the system uses them
+// everywhere.
 inline void need_ordinary_pages() {
   if (huge_pages_everywhere() && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0)
-    skip("the system backs each byte with 2 MiB, and PR_SET_THP_DISABLE fails: %s", strerror(errno));
+    skip("the system backs all memory with huge pages, and PR_SET_THP_DISABLE fails: %s", strerror(errno));
 }
 
-// Largest resident set so far.
+// The largest resident set of this process so far.
 inline size_t peak_rss_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -209,7 +213,7 @@ type* shared_with_children() {
   return static_cast<type*>(memory);
 }
 
-// Takes the value out of the optimiser's sight.
+// Hides the value from the optimiser.
 template <typename type>
 type hide(type value) {
   asm volatile("" : "+r"(value) : : "memory");
@@ -218,7 +222,7 @@ type hide(type value) {
 
 // ---- numbers and stamps ----
 
-// splitmix64: any seed will do, also neighbouring ones.
+// splitmix64: any seed gives a good sequence, and neighbouring seeds give unrelated ones.
 class random_numbers {
  public:
   explicit random_numbers(uint64_t seed) : state_(seed) {}
@@ -229,7 +233,7 @@ class random_numbers {
     return z ^ (z >> 31);
   }
   size_t below(size_t limit) { return static_cast<size_t>(next() % limit); }
-  // Every power of two up to 2^bits is equally likely.
+  // Log-uniform over [1, 2^bits): each power of two is equally likely.
   size_t size_up_to_bits(unsigned bits) {
     const unsigned shift = static_cast<unsigned>(below(bits)) + 1;
     return (static_cast<size_t>(1) << (shift - 1)) + below(static_cast<size_t>(1) << (shift - 1));
@@ -241,8 +245,8 @@ class random_numbers {
 
 inline uint64_t stamp_word(uint64_t seed, size_t index) { return (seed + index) * 0x9e3779b97f4a7c15U; }
 
-// Fills bytes [from, to) of a block; what a byte holds depends on the seed and on its place only, so a block
-// can be stamped and checked in parts. `from` may be any number.
+// Fills bytes [from, to) of a block. The value of a byte depends only on the seed and its offset, so a block can be
+// stamped and checked in parts. `from` may be any offset.
 inline void stamp(void* block, uint64_t seed, size_t from, size_t to) {
   unsigned char* const bytes = static_cast<unsigned char*>(block);
   size_t i = from;
@@ -255,7 +259,7 @@ inline void stamp(void* block, uint64_t seed, size_t from, size_t to) {
   for (; i < to; ++i) bytes[i] = static_cast<unsigned char>(stamp_word(seed, i / 8) >> (i % 8 * 8));
 }
 
-// The first byte of [0, size) that is not as stamped; `size` when all are.
+// The offset of the first byte of [0, size) that differs from its stamp; `size` if none does.
 inline size_t first_difference(const void* block, uint64_t seed, size_t size) {
   const unsigned char* const bytes = static_cast<const unsigned char*>(block);
   size_t i = 0;
@@ -274,7 +278,7 @@ inline bool stamped(const void* block, uint64_t seed, size_t size) {
   return first_difference(block, seed, size) == size;
 }
 
-// The first byte of [0, size) that is not zero; `size` when all are.
+// The offset of the first byte of [0, size) that is not zero; `size` if all are zero.
 inline size_t first_nonzero(const void* block, size_t size) {
   const unsigned char* const bytes = static_cast<const unsigned char*>(block);
   size_t i = 0;
@@ -293,7 +297,8 @@ inline bool aligned_to(const void* block, size_t alignment) {
 
 // ---- threads and children ----
 
-// A thread, or 77: the limits of this machine are not the allocator's.
+// Starts a thread; if the system refuses it, ends with 77, because the limits of this machine are not the allocator's
+// fault.
 inline pthread_t start_thread(void* (*body)(void*), void* argument,
                               const pthread_attr_t* attributes = nullptr) {
   pthread_t thread{};
@@ -303,9 +308,9 @@ inline pthread_t start_thread(void* (*body)(void*), void* argument,
 }
 
 struct child_result {
-  bool exited;  // by exit or _exit, with `code`
+  bool exited;  // ended by exit or _exit, with status `code`
   int code;
-  int signal;  // that ended it; SIGALRM when it took longer than allowed
+  int signal;  // the signal that ended the child; SIGALRM if it took longer than allowed
   bool hung() const { return !exited && signal == SIGALRM; }
   bool good() const { return exited && code == holds; }
 };
@@ -320,7 +325,7 @@ inline child_result wait_for(pid_t child) {
 
 using system_probes::slowness;
 
-// Fork, and in the child _exit(body()); SIGALRM ends a child that takes longer than `seconds` of a real machine.
+// Forks, and calls _exit(body()) in the child. SIGALRM ends a child that takes longer than `seconds` of a real machine.
 template <typename function>
 child_result run_in_child(unsigned seconds, function body) {
   const pid_t child = fork();
@@ -340,7 +345,7 @@ inline void need_own_memory_figures() {
   if (!system_probes::memory_figures_are_own()) skip("%s", system_probes::foreign_memory);
 }
 
-// This program again, as a new process, with one argument.
+// Executes this program again, in a new process, with one argument.
 inline child_result run_again(unsigned seconds, const char* argument) {
   return run_in_child(seconds, [argument] {
     char path[4096];
@@ -353,7 +358,7 @@ inline child_result run_again(unsigned seconds, const char* argument) {
   });
 }
 
-// Ends this program unless the child did well; a broken child has said why.
+// Ends this program unless the child did well. A child that ended as broken has printed the reason.
 inline void expect_good(const child_result& result, const char* what) {
   if (result.good()) return;
   if (result.exited && result.code == broken) _exit(broken);

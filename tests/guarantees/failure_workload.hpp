@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-// failure_workload: a mixed use of the whole allocator that accepts refusals and nothing else: NULL only with
-// ENOMEM, free leaves errno alone, no block ever loses a byte, a refused realloc leaves the old block whole.
-// Owner: the programs of guarantee 22, which make system calls fail around it.
-// Thread safety: a workload object belongs to one thread; run_with_threads starts its own.
+// failure_workload: uses all parts of the allocator while system calls may fail. Checks that a refused request returns
+// NULL with ENOMEM, that free does not change errno, that blocks keep their bytes, and that a refused realloc leaves
+// the old block unchanged.
+// Owner: the programs of guarantees 22, 23 and 36.
+// Thread safety: a failure_workload belongs to one thread; run_with_threads starts its own threads.
 #pragma once
 
 #include "inject.hpp"
 
 namespace guarantee {
 
-// Requests refused so far, by any thread: a run in which nothing was refused says little.
+// The number of requests refused so far, in all threads. A run without refusals tests little.
 inline size_t refusal_count = 0;
 
-// What a refusal means: tolerated while failures are injected, a broken promise afterwards.
+// Whether a refused request is accepted (while failures are injected) or breaks the guarantee (afterwards).
 enum class refusals { accepted, forbidden };
 
 class failure_workload {
@@ -91,12 +92,20 @@ class failure_workload {
         one.check("after a refused realloc");
         continue;
       }
-      // The bytes of the old size must have come along.
-      const slot moved{static_cast<unsigned char*>(block), one.size};
-      if (one.size <= size) moved.check("after realloc");
+      check_moved(one, block, size);
       put(one, block, size, "realloc");
     }
     shrink(one);
+  }
+
+  // realloc must have kept the bytes that fit both into the old block (`one`) and into the new one.
+  static void check_moved(const slot& one, void* block, size_t size) {
+    const slot moved{static_cast<unsigned char*>(block), one.size};
+    if (one.size <= size) {
+      moved.check("after realloc");
+    } else {
+      moved.check_start("after a shrinking realloc", size);
+    }
   }
 
   void shrink(slot& one) {
@@ -105,6 +114,7 @@ class failure_workload {
     errno = 0;
     void* const block = hide(realloc(one.at, size));
     if (block == nullptr) return refused("shrinking realloc", size);
+    check_moved(one, block, size);
     put(one, block, size, "realloc");
   }
 
@@ -128,7 +138,7 @@ class failure_workload {
   slot slots_[slot_count] = {};
 };
 
-// The workload in the calling thread and in `threads` more; fewer when the system refuses to start them.
+// Runs the workload in the calling thread and in `threads` others, or fewer if the system refuses to start them.
 inline void run_with_threads(refusals mode, size_t threads, size_t rounds) {
   struct start_data {
     refusals mode;

@@ -10,7 +10,6 @@
 #   31                            compares times with glibc's, of a run with nothing beside it
 #   46                            canaries report most of its misuse first, in other words
 #   misuse_use_after_free, 40     go on behind writes that this build ends the process for (misuse_overrun has those cases)
-#   20_free_in_pieces             fails with four threads: quarantined objects split the heap (docs/design/0015, Limits)
 #   34_fork_handlers_static, 34_fork_first_allocation, 16_dlopen_tarn   link or load another library
 if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY)
   add_executable(guarantee_misuse_overrun misuse_overrun.cpp)
@@ -28,7 +27,7 @@ if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY)
   endfunction()
   tarn_hardened_guarantees(hardened
     01_ownership 03_alignment_errors 04_new_handler 04_overflow 05_zero_size 06_errno 10_many_threads 11_live_threads
-    12_thread_destructors 19_closed_descriptors 20_address_space_exhaustion 21_small_address_space 23_sandbox
+    12_thread_destructors 19_closed_descriptors 20_address_space_exhaustion 20_free_in_pieces 21_small_address_space 23_sandbox 23_forbidden_mprotect
     24_mapping_count 26_locked_memory 38_heap_once_large 38_many_free_spans 43_failure_errno 47_fault_signals
     48_call_paths misuse_overrun misuse_foreign)
   set_property(TEST hardened.47_fault_signals APPEND PROPERTY ENVIRONMENT TARN_GUARDED=10)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// inject: what the guarantees on resources and bounds (lines 20 to 31) share beyond check.hpp: exact readings
-// of the resident set, threads on small stacks, and slots of blocks that notice lost data.
-// Owner: each program includes it once. Thread safety: every function may be called by any thread.
-// Invariant: nothing here but take, give and slot allocates, so no reading changes what it measures.
+// inject: what the guarantees on resources and memory bounds (20 to 31, 36 to 44) share beyond check.hpp: exact
+// readings of the resident set, threads on small stacks, and slots that notice when a block loses data.
+// Owner: each program includes this header once. Thread safety: every function may be called by any thread.
+// Invariant: a reading allocates nothing, so it does not change what it measures.
 #pragma once
 
 #include <errno.h>
@@ -16,7 +16,7 @@ namespace guarantee {
 
 // ---- readings ----
 
-// The number behind `key` ("VmSize:") in a /proc file of "key   number kB" lines, in bytes.
+// The number after `key` (such as "VmSize:") in a /proc file with lines of the form "key   number kB", in bytes.
 inline size_t proc_bytes(const char* path, const char* key) {
   char text[4096];
   if (read_start(path, text, sizeof text) == 0) return 0;
@@ -26,13 +26,13 @@ inline size_t proc_bytes(const char* path, const char* key) {
 
 inline size_t address_space() { return proc_bytes("/proc/self/status", "VmSize:"); }
 
-// Exact, unlike statm, which lags by up to a batch of pages per CPU.
+// The exact resident set; /proc/self/statm lags by up to a batch of pages per CPU.
 inline size_t resident() {
   const size_t exact = proc_bytes("/proc/self/smaps_rollup", "Rss:");
   return exact != 0 ? exact : rss_bytes();
 }
 
-// The peak of the resident set while a test runs, sampled by a thread that touches nothing else.
+// Samples the resident set in a thread that does nothing else, and keeps the largest value.
 class peak_sampler {
  public:
   explicit peak_sampler(long interval_ms) : interval_ms_(interval_ms), before_(resident()), peak_(before_) {
@@ -45,7 +45,7 @@ class peak_sampler {
   size_t before() const { return before_; }
   size_t peak() const { return __atomic_load_n(&peak_, __ATOMIC_RELAXED); }
   void reset() { __atomic_store_n(&peak_, resident(), __ATOMIC_RELAXED); }
-  // Growth above the resident set at the start.
+  // Ends the thread. Returns by how much the peak exceeds the resident set at the start.
   size_t finish() {
     __atomic_store_n(&stop_, true, __ATOMIC_RELAXED);
     pthread_join(thread_, nullptr);
@@ -71,8 +71,8 @@ class peak_sampler {
 
 // ---- threads ----
 
-// Runs `body` in `count` threads at once, each with its own element of `arguments`. Stacks are small, so that
-// they do not hide what the allocator takes.
+// Runs `body` in `count` threads at once, each with its own element of `arguments`. Stacks are small, so that their
+// memory does not hide what the allocator takes.
 template <typename argument, size_t count>
 void in_threads(void* (*body)(void*), argument (&arguments)[count]) {
   pthread_attr_t small;
@@ -86,7 +86,7 @@ void in_threads(void* (*body)(void*), argument (&arguments)[count]) {
 
 // ---- blocks ----
 
-// Log-uniform over [2^low, 2^high): as many small as large, as in programs.
+// Log-uniform over [2^low, 2^high): each power of two is equally likely, as sizes are in programs.
 inline size_t size_between_bits(random_numbers& random, unsigned low, unsigned high) {
   const size_t base = size_t{1} << (low + random.below(high - low));
   return base + random.below(base);
@@ -95,7 +95,8 @@ inline size_t size_between_bits(random_numbers& random, unsigned low, unsigned h
 inline void* take(size_t size) { return hide(malloc(size)); }
 inline void give(void* block) { free(hide(block)); }
 
-// One block and what it must hold: a byte in each page and the last byte.
+// A block and its marks: one byte at the start of each 4 KiB and the last byte. Each mark depends on the block's size
+// and on its place.
 struct slot {
   unsigned char* at;
   size_t size;
@@ -109,17 +110,17 @@ struct slot {
   }
   void check(const char* when) const {
     if (at == nullptr || size == 0) return;
-    check_start(when);
+    check_start(when, size);
     TARN_CHECK(at[size - 1] == mark(size, size - 1), "%s: block of %zu bytes lost its last byte", when, size);
   }
-  // For a block that realloc moved and may have cut or grown: all but the mark of the last byte.
-  void check_start(const char* when) const {
-    for (size_t offset = 0; offset + 1 < size; offset += 4096) {
+  // Checks the marks in the first `bytes` bytes, except the one of the block's last byte.
+  void check_start(const char* when, size_t bytes) const {
+    for (size_t offset = 0; offset < bytes && offset + 1 < size; offset += 4096) {
       TARN_CHECK(at[offset] == mark(size, offset), "%s: block of %zu bytes lost byte %zu", when, size,
                  offset);
     }
   }
-  // False when malloc refuses; then errno is ENOMEM and the slot is empty.
+  // Returns false if malloc refuses; the slot is then empty. Fails the test if malloc refuses without ENOMEM.
   bool fill(size_t new_size) {
     errno = 0;
     at = static_cast<unsigned char*>(take(new_size));

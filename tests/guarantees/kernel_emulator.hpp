@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// kernel_emulator: makes the memory system calls of one thread fail as kernels make them fail, with what those leave
-// behind: a destination that is unmapped already, a block that has moved by half, an error of a sandbox.
-// How: a seccomp filter traps the calls (SIGSYS); the handler does what the kernel in question would do, by calls that
-// carry a mark in their sixth argument, which the filter lets pass, and puts the result into the thread's registers.
-// Owner: one thread of a process, which calls emulate() once; threads that it starts later are trapped, too, and must not
-// block SIGSYS (TARN_BACKGROUND=off). Invariant: the handler calls the system directly and allocates nothing.
+// kernel_emulator: makes memory system calls fail as certain kernels and sandboxes make them fail, side effects
+// included: a destination that is already unmapped, a block of which half has moved, the error of a sandbox.
+// How: a seccomp filter traps the calls (SIGSYS). The handler does what that kernel would do and puts the result into
+// the thread's registers. Its own calls carry a mark in their sixth argument, which the filter allows.
+// Owner: one thread of a process, which calls emulate() once. Threads started later are trapped as well and must not
+// block SIGSYS, as tarn's background thread does (TARN_BACKGROUND=off). Invariant: the handler makes system calls
+// directly and allocates nothing.
 #pragma once
 
 #include <linux/filter.h>
@@ -27,14 +28,15 @@ struct call {
   long arguments[6];
 };
 
-// What a kernel answers: a result, or -errno.
+// What a kernel returns for a call: the result, or -errno.
 using answer = long (*)(const call&);
 
-inline constexpr long pass_mark = 0x74610000;  // whole pages: mmap's sixth argument is an offset
+// A multiple of the page size, because mmap's sixth argument is an offset.
+inline constexpr long pass_mark = 0x74610000;
 inline answer answering = nullptr;
 inline size_t trapped_calls = 0;
 
-// The call as the program made it, past the filter.
+// Makes the call as the program made it; the filter allows it because of the mark.
 inline long pass(const call& c) {
   const long* const a = c.arguments;
   const long result = syscall(c.number, a[0], a[1], a[2], a[3], a[4], pass_mark);
@@ -62,7 +64,7 @@ inline void set_result(ucontext_t* context, long result) {
   context->uc_mcontext.regs[0] = static_cast<unsigned long long>(result);
 }
 #else
-#error "say here where this processor's system calls have their arguments"
+#error "unknown processor: add the registers of its system calls' arguments and result"
 #endif
 
 inline void on_trap(int, siginfo_t* info, void* context_pointer) {
@@ -75,7 +77,8 @@ inline void on_trap(int, siginfo_t* info, void* context_pointer) {
   errno = error;
 }
 
-// From here on `how` answers the mmap, mremap, munmap and madvise calls of this thread.
+// From here on `how` decides the result of each mmap, mremap, munmap and madvise call of this thread and of threads
+// that it starts.
 inline void emulate(answer how) {
   answering = how;
   struct sigaction action {};
@@ -104,7 +107,7 @@ inline void emulate(answer how) {
 
 // ---- kernels ----
 
-// Into how many mappings [start, start + bytes) falls.
+// The number of mappings that overlap [start, start + bytes).
 inline size_t mappings_in(long start, long bytes) {
   const auto from = static_cast<unsigned long>(start);
   const unsigned long to = from + static_cast<unsigned long>(bytes);
@@ -131,10 +134,11 @@ inline size_t mappings_in(long start, long bytes) {
   return found;
 }
 
-// Between the two halves of a call that is not atomic, other threads run: `let_others_run`.
+// If set, called between the two steps of a call that is not atomic; other threads run there.
 inline void (*let_others_run)() = nullptr;
 
-// mremap of Linux 5.7 to 6.16: the destination is unmapped first, and a source of several mappings is refused after that.
+// mremap of Linux 5.7 to 6.16: unmaps the destination first, and then refuses a source that consists of several
+// mappings.
 inline long old_mremap(const call& c) {
   if (c.number != SYS_mremap) return pass(c);
   const bool whole = mappings_in(c.arguments[0], c.arguments[1]) == 1;
@@ -146,7 +150,7 @@ inline long old_mremap(const call& c) {
   return -EFAULT;
 }
 
-// The same where the table of mappings is full: no mremap succeeds.
+// mremap where the table of mappings is full: unmaps the destination first and then always fails.
 inline long no_mremap(const call& c) {
   if (c.number != SYS_mremap) return pass(c);
   if ((c.arguments[3] & MREMAP_FIXED) != 0) {
@@ -156,7 +160,8 @@ inline long no_mremap(const call& c) {
   return -ENOMEM;
 }
 
-// mremap of Linux 6.17 and later, which moves one mapping after the other to a fixed place, and stops at the second.
+// mremap of Linux 6.17 and later moves one mapping after the other. To a fixed address: moves half of the source and
+// fails. Elsewhere: fails.
 inline long half_moved(const call& c) {
   if (c.number != SYS_mremap || (c.arguments[3] & MREMAP_MAYMOVE) == 0) return pass(c);
   if ((c.arguments[3] & MREMAP_FIXED) == 0) return -ENOMEM;
@@ -166,7 +171,7 @@ inline long half_moved(const call& c) {
   return -ENOMEM;
 }
 
-// mmap(MAP_FIXED) before Linux 6.12: what lay there is unmapped before the new mapping is refused.
+// mmap(MAP_FIXED) before Linux 6.12: unmaps what was there and then fails.
 inline long fixed_mmap_leaves_hole(const call& c) {
   if (c.number != SYS_mmap || (c.arguments[3] & MAP_FIXED) == 0) return pass(c);
   unmap(c.arguments[0], c.arguments[1]);
@@ -174,7 +179,7 @@ inline long fixed_mmap_leaves_hole(const call& c) {
   return -ENOMEM;
 }
 
-// munmap in the middle of a mapping, in a process that has as many mappings as it may have.
+// munmap that always fails, as it does in the middle of a mapping where the table of mappings is full.
 inline long no_munmap(const call& c) { return c.number == SYS_munmap ? -ENOMEM : pass(c); }
 
 template <int error>
@@ -182,13 +187,13 @@ long no_madvise(const call& c) {
   return c.number == SYS_madvise ? -error : pass(c);
 }
 
-// Before Linux 6.13: no guards by markers in the page tables (MADV_GUARD_INSTALL, MADV_GUARD_REMOVE).
+// madvise before Linux 6.13: refuses guard markers in page tables (MADV_GUARD_INSTALL is 102, MADV_GUARD_REMOVE 103).
 inline long no_guard_markers(const call& c) {
   const bool asked = c.number == SYS_madvise && (c.arguments[2] == 102 || c.arguments[2] == 103);
   return asked ? -EINVAL : pass(c);
 }
 
-// A sandbox, or an emulator of Linux, that takes advice and does nothing.
+// madvise in a sandbox, or an emulator of Linux, that reports success and does nothing.
 inline long madvise_pretends(const call& c) { return c.number == SYS_madvise ? 0 : pass(c); }
 
 }  // namespace guarantee::kernel

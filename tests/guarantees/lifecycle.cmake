@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Lines 10-19 of docs/guarantees.md: threads, processes, libraries, signals.
+# Lines 10-19, 34 and 35 of docs/guarantees.md: threads, processes, libraries, signals.
 tarn_guarantee(10_many_threads SERIAL LONG)
 tarn_guarantee(11_live_threads SERIAL)
 tarn_guarantee(12_thread_destructors SERIAL)
@@ -46,3 +46,4 @@ set_target_properties(guarantee_34_fork_first_allocation PROPERTIES ENABLE_EXPOR
 tarn_guarantee(34_memory_of_children ENVIRONMENT TARN_DECAY_MS=300)
 tarn_guarantee(34_copies_beside_threads LONG)
 tarn_guarantee(35_fork_in_handler LONG)
+tarn_guarantee(35_fork_at_entry TIMEOUT 300)

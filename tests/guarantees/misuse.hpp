@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// misuse: runs one wrong use of the heap in a child and judges the outcome.
+// misuse: runs one wrong use of the heap in a child process and judges the outcome.
 // Owner: the misuse_* programs. Thread safety: none; the programs have one thread when they call it.
-// Invariant: a case is good if the child either ends by SIGABRT with one line on stderr that names the
-// pointer, or
-//   goes on and no_harm() finds nothing wrong: no address handed out twice, no overlap, no live block
-//   changed, no address that is not the heap's.
+// Invariant: a case is good if the child either ends by SIGABRT with one line on stderr that names the pointer, or goes
+// on and no_harm() finds nothing wrong: no address handed out twice, no overlap, no live block changed, no address
+// outside the heap.
 #pragma once
 
 #include <malloc.h>
@@ -15,13 +14,13 @@
 
 namespace guarantee {
 
-// What a child tells its parent; lives in a shared page.
+// What a child tells its parent, in a shared page.
 struct misuse_record {
   const void* pointer;  // the one that is misused
 };
 inline misuse_record* current_misuse = nullptr;
 
-// The pointer of the wrong call to come, out of the optimiser's sight.
+// Records the pointer of the wrong call that follows, and hides it from the optimiser.
 inline void* misused(void* pointer) {
   current_misuse->pointer = pointer;
   return hide(pointer);
@@ -35,7 +34,7 @@ struct forbidden_range {
 
 // ---- the oracle ----
 
-// Live blocks from before the misuse, stamped; a wrong free must not let anybody write to them.
+// Live blocks, allocated and stamped before the misuse, which must not change them.
 class bystanders {
  public:
   void allocate(size_t size) {
@@ -63,7 +62,7 @@ class bystanders {
 
 struct harm_search {
   size_t size;                       // of the block that was misused
-  const forbidden_range* forbidden;  // memory that is not the heap's
+  const forbidden_range* forbidden;  // memory outside the heap
   size_t forbidden_count;
 };
 
@@ -98,7 +97,7 @@ inline void check_owned(const harm_search& search, const found_block& block) {
   }
 }
 
-// Allocates many blocks of the sizes round the misused one, all alive together, stamps and checks them.
+// Allocates many blocks of about the misused size, all live at the same time, stamps and checks them.
 inline void allocate_and_judge(const harm_search& search) {
   const size_t count = search.size <= 4096       ? 4000
                        : search.size <= 32 * kib ? 300
@@ -117,7 +116,8 @@ inline void allocate_and_judge(const harm_search& search) {
   check_apart(blocks, count);
   for (size_t i = 0; i < count; ++i) {
     void* const block = reinterpret_cast<void*>(blocks[i].start);
-    TARN_CHECK(stamped(block, blocks[i].seed, blocks[i].size), "%p: content changes under its owner", block);
+    TARN_CHECK(stamped(block, blocks[i].seed, blocks[i].size), "the content of the live block %p has changed",
+               block);
   }
   for (size_t i = 0; i < count; ++i) free(reinterpret_cast<void*>(blocks[i].start));
   munmap(blocks, count * sizeof *blocks);
@@ -128,7 +128,8 @@ inline void* judge_in_thread(void* search) {
   return nullptr;
 }
 
-// Blocks of two threads alive together, then of this one again: what a cache hides shows when it is emptied.
+// Allocates in this thread, in another one and, after a trim, in both at the same time: errors that one thread's cache
+// hides show when other threads get its objects.
 inline void no_harm(harm_search search) {
   allocate_and_judge(search);
   pthread_join(start_thread(judge_in_thread, &search), nullptr);
@@ -158,7 +159,7 @@ inline bool names_pointer(const char* text, const void* pointer) {
 inline void judge(const char* name, const child_result& result, const char* text, misuse_tally& tally) {
   const char* const newline = strchr(text, '\n');
   constexpr const char* emulators_line =
-      "qemu: uncaught target signal";  // qemu-user adds it to a program's own
+      "qemu: uncaught target signal";  // the line that qemu-user prints after the program's own
   const bool one_line = newline != nullptr && (newline[1] == '\0' || strncmp(newline + 1, emulators_line,
                                                                              strlen(emulators_line)) == 0);
   const char* verdict = nullptr;
@@ -194,7 +195,7 @@ inline void judge(const char* name, const child_result& result, const char* text
   if (write(2, line, length + 1) < 0) return;
 }
 
-// Runs `body` in a child whose stderr is read; all cases of a program are run, also after a bad one.
+// Runs `body` in a child and reads its stderr. After a bad case the program goes on with the next one.
 template <typename function>
 void misuse_case(const char* name, misuse_tally& tally, function body) {
   if (current_misuse == nullptr) current_misuse = shared_with_children<misuse_record>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Misuse, fast build: no double free does harm, by one thread or by two one after the other: at once, with other
-// frees between, after many frees, of large blocks, by realloc or delete, after a trim, first by a thread that lives
-// on, or that has ended.
+// Misuse, fast build: no double free does harm. The second free comes at once, after one, ten or many frees of other
+// blocks, or after a trim; by free, realloc or delete; for small and large blocks. The first free may come from another
+// thread, which lives on or has ended.
 #include <new>
 
 #include "misuse.hpp"
@@ -24,7 +24,8 @@ void free_others(size_t size, size_t count) {
   for (size_t i = 0; i < count; ++i) free(others[i]);
 }
 
-void free_prepared(void* block, size_t size, size_t count) {
+// Frees the block and then `count` others, which were allocated before and so do not reuse its memory.
+void free_before_others(void* block, size_t size, size_t count) {
   void** const others = own_array<void*>(count);
   for (size_t i = 0; i < count; ++i) others[i] = malloc(size);
   free(block);
@@ -50,7 +51,7 @@ void* free_and_live(void* argument) {
 size_t many(size_t size) { return size <= 4096 ? 10'000 : size <= 128 * kib ? 200 : 10; }
 
 constexpr way ways[] = {
-    {"free twice at once",
+    {"free twice in a row",
      [](void* block, size_t) {
        free(block);
        free(misused(block));
@@ -63,17 +64,17 @@ constexpr way ways[] = {
      }},
     {"free twice with one free between",
      [](void* block, size_t size) {
-       free_prepared(block, size, 1);
+       free_before_others(block, size, 1);
        free(misused(block));
      }},
     {"free twice with ten frees between",
      [](void* block, size_t size) {
-       free_prepared(block, size, 10);
+       free_before_others(block, size, 10);
        free(misused(block));
      }},
     {"free twice with many frees between",
      [](void* block, size_t size) {
-       free_prepared(block, size, many(size));
+       free_before_others(block, size, many(size));
        free(misused(block));
      }},
     {"free twice with frees of another size between",
@@ -88,7 +89,7 @@ constexpr way ways[] = {
        void* const moved = realloc(misused(block), size * 2);
        if (moved != nullptr) stamp(moved, 3, 0, size * 2);
      }},
-    {"realloc to nothing of a freed block",
+    {"realloc of a freed block to 0 bytes",
      [](void* block, size_t) {
        free(block);
        if (realloc(misused(block), hide(size_t{0})) != nullptr) fail("realloc(p, 0) gives a block");

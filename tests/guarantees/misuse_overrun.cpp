@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Misuse: writes past the end and before the start of a block, and to a block after it was freed, over 1 to 4,096 bytes.
-// Each case runs in a child. A case is detected if the child ends by SIGABRT, or by a fault of the wrong write itself;
-// harmless if it goes on and no block of another owner has changed; a crash if it ends by another signal behind the wrong
-// write; and does harm otherwise. MISUSE_CASES=1 tells the outcome of each case.
-// With libtarn-hardened.so preloaded no case may do harm or crash; other allocators are measured.
+// Misuse: writes past the end and before the start of a block, and to a block after it was freed, over 1 to 4,096
+// bytes. Each case runs in a child. A case is detected if the child ends by SIGABRT, or by a fault of the wrong write
+// itself; harmless if it goes on and no block of another owner has changed; a crash if it ends by another signal after
+// the wrong write; and harmful otherwise. With MISUSE_CASES=1 the program prints the outcome of each case.
+// With libtarn-hardened.so preloaded no case may be harmful or a crash; other allocators are only measured.
 #include "misuse.hpp"
 
 using namespace guarantee;
@@ -18,17 +18,19 @@ enum class misuse { overflow, underflow, use_after_free };
 constexpr const char* names[] = {"overflow", "underflow", "use after free"};
 enum outcome : int { harmless = 0, harm = 3 };
 
-// Shared with the child: the wrong write is under way, so a fault is a guard page's.
+// Shared with the child: true during the wrong write, so that a fault then comes from a guard page.
 volatile bool* writing = nullptr;
 
-// The wrong write, through a volatile pointer, so that it is neither removed nor a call of the C library.
+// Makes the wrong write. The pointer is volatile, so that the compiler neither removes the write nor calls the C
+// library for it.
 void write_wrongly(volatile char* from, size_t bytes, int direction) {
   *writing = true;
   for (size_t i = 0; i < bytes; ++i, from = from + direction) *from = 0x41;
   *writing = false;
 }
 
-// Blocks of other owners around the misused one: some from before, some from after it was freed.
+// Blocks of other owners around the misused one: every second one was allocated before it, the others after it (for a
+// use after free: after it was freed).
 struct neighbours {
   void* blocks[others];
   size_t size;
@@ -49,7 +51,7 @@ struct neighbours {
   }
 };
 
-// Ends by _exit(outcome), or by a signal where the misuse is detected.
+// Returns the outcome, or ends by a signal if the misuse is detected.
 int run_case(misuse kind, size_t size, size_t distance) {
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
@@ -62,12 +64,12 @@ int run_case(misuse kind, size_t size, size_t distance) {
   if (kind == misuse::overflow) write_wrongly(block + size, distance, 1);
   if (kind == misuse::underflow) write_wrongly(block - 1, distance, -1);
   if (kind == misuse::use_after_free) {
-    // What is taken now may be what was freed.
+    // These blocks may reuse the memory of the freed one.
     free(block);
     for (size_t i = 1; i < others; i += 2) free(around.blocks[i]);
     around.take_every_second(1, size);
     write_wrongly(block, distance < size ? distance : size, 1);
-    // What was freed and written to is handed out after this many frees at the latest, or never.
+    // Memory that was written after its free is handed out within this many pairs of malloc and free, or never.
     for (size_t i = 0; i < 6000; ++i) free(hide(malloc(size)));
   }
   const bool unchanged = around.unchanged(0, 1);
@@ -80,9 +82,10 @@ struct tally {
   int detected = 0;
   int without_effect = 0;
   int harmful = 0;
-  int crashed = 0;  // in the allocator, behind the wrong write
+  int crashed = 0;  // in the allocator, after the wrong write
 
   void count(misuse kind, size_t size, size_t distance) {
+    *writing = false;  // the child of an earlier case may have ended during its wrong write
     const child_result result = run_in_child(60, [=] { return run_case(kind, size, distance); });
     if (result.exited && result.code == not_checkable) skip("no memory for a case");
     const char* verdict = "detected";
@@ -128,10 +131,10 @@ int main() {
     all.add(of_kind);
   }
   all.tell("all");
-  // An allocator that promises nothing here is only measured.
+  // Other allocators promise nothing here and are only measured.
   const char* const preload = getenv("LD_PRELOAD");
   const bool hardened = preload != nullptr && strstr(preload, "hardened") != nullptr;
   if (hardened && all.harmful + all.crashed != 0)
-    fail("%d cases do harm under the hardened build, %d crash", all.harmful, all.crashed);
+    fail("under the hardened build %d cases do harm, %d crash", all.harmful, all.crashed);
   return holds;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Misuse, fast build: a program that writes to every byte of freed blocks (the links of a free list, were
-// they kept there) gets no address of the writer's choosing from malloc, no block twice, and no crash.
+// Misuse, fast build: if a program writes to every byte of freed blocks (where other allocators keep the links of their
+// free lists), malloc hands out no address of the writer's choice and no block twice, and does not crash.
 #include <sys/uio.h>
 
 #include "misuse.hpp"
@@ -14,13 +14,13 @@ constexpr size_t sizes[] = {8,    16,   32,   64,       100,       200,       51
 constexpr size_t decoy_bytes = 1 * mib;
 char* decoy = nullptr;
 
-// What an attacker would write: an address of his own, one inside a live block, all kinds of constants.
+// What an attacker would write: an address of their choice, an address inside a live block, various constants.
 enum class pattern { decoy_address, live_block_address, next_to_itself, ones, letters, zero };
 constexpr pattern patterns[] = {pattern::decoy_address,  pattern::live_block_address,
                                 pattern::next_to_itself, pattern::ones,
                                 pattern::letters,        pattern::zero};
 constexpr const char* pattern_names[] = {
-    "an own address", "a live block's address", "its own address", "all ones", "letters", "zero"};
+    "an address of the writer's", "a live block's address", "its own address", "all ones", "letters", "zero"};
 
 uint64_t word_of(pattern p, const void* live_block, const void* freed) {
   switch (p) {
@@ -40,8 +40,8 @@ uint64_t word_of(pattern p, const void* live_block, const void* freed) {
   return 0;
 }
 
-// Writes through the kernel: where the memory has been unmapped meanwhile, nothing happens. By pages, so that
-// one unmapped page spares only itself.
+// Writes through the kernel, so that unmapped memory causes no fault; page by page, so that an unmapped page leaves out
+// only itself.
 void overwrite(void* block, size_t size, uint64_t word) {
   static uint64_t words[512];
   for (uint64_t& w : words) w = word;
@@ -51,7 +51,7 @@ void overwrite(void* block, size_t size, uint64_t word) {
     const size_t part = size - done < to_page_end ? size - done : to_page_end;
     const iovec from{words, part};
     const iovec to{reinterpret_cast<void*>(place), part};
-    if (process_vm_writev(getpid(), &from, 1, &to, 1, 0) < 0 && part == 0) break;
+    process_vm_writev(getpid(), &from, 1, &to, 1, 0);
     done += part;
   }
 }
@@ -62,8 +62,8 @@ bool can_write_through_kernel() {
   return target == 7;
 }
 
-// Frees many blocks, overwrites them all, and judges what comes next. `keep` of every 8 stay alive, so that
-// spans stay partly used.
+// Frees many blocks, overwrites all of them, and judges the blocks that malloc then returns. `keep` of every 8 blocks
+// stay live, so that spans stay partly used.
 void write_after_free(size_t size, pattern p, size_t keep) {
   const size_t count = size <= 4096 ? 3000 : size <= 128 * kib ? 200 : 12;
   void** const blocks = own_array<void*>(count);

@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: MIT
-# Lines 20-26 of docs/guarantees.md: what happens when address space, memory or mappings run out.
+# Lines 20-26 and 36-39 of docs/guarantees.md: what happens when address space, memory or mappings run out.
 tarn_guarantee(20_address_space_exhaustion)
-# Traps system calls by a signal, which the engine's own thread blocks.
+# The program traps system calls by a signal, which tarn's background thread would block.
 tarn_guarantee(20_free_in_pieces LONG ENVIRONMENT TARN_BACKGROUND=off)
-foreach(name 20_address_space_exhaustion 20_free_in_pieces) # for the engine's constants
+foreach(name 20_address_space_exhaustion 20_free_in_pieces) # they use the engine's constants
   target_include_directories(guarantee_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/../../src)
 endforeach()
 tarn_guarantee(21_small_address_space LONG)
 tarn_guarantee(22_failing_system_calls LONG TIMEOUT 300)
-set_tests_properties(guarantee.22_failing_system_calls PROPERTIES COST 30) # begun early: see tests/cli/CMakeLists.txt
+# CTest starts tests with a high COST first, see tests/cli/CMakeLists.txt.
+set_tests_properties(guarantee.22_failing_system_calls PROPERTIES COST 30)
 tarn_guarantee(22_mapping_table_full)
 tarn_guarantee(23_sandbox)
-# libstdc++ allocates before main; without it the sandbox can close before the first use.
+# libstdc++ allocates before main. Without it the sandbox can close before the first allocation.
 target_link_options(guarantee_23_sandbox PRIVATE -Wl,--as-needed)
+tarn_guarantee(23_forbidden_mprotect)
 tarn_guarantee(24_mapping_count)
 tarn_guarantee(25_memory_limit SERIAL LONG)
 tarn_guarantee(26_locked_memory SERIAL)
-# Traps system calls by a signal, which the engine's own thread blocks.
+# These programs trap system calls by a signal, which tarn's background thread would block.
 tarn_guarantee(36_moving_memory ENVIRONMENT TARN_BACKGROUND=off)
 tarn_guarantee(36_foreign_advice)
+tarn_guarantee(36_advice_at_limit)
 tarn_guarantee(36_refused_calls LONG ENVIRONMENT TARN_BACKGROUND=off)
 tarn_guarantee(37_locked_memory_idle LONG)
 tarn_guarantee(38_many_free_spans SERIAL)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// sandbox: a seccomp filter that allows a list of system calls; any other one ends the program, and its number is told.
-// For the guarantees on sandboxes (lines 23 and 33).
-// Owner: each program includes it once. Thread safety: the filter is the calling thread's and its children's.
+// sandbox: a seccomp filter that allows a list of system calls. Any other call ends the program with a line that names
+// its number. For the guarantees on sandboxes (23, 33 and 48).
+// Owner: each program includes this header once. Thread safety: the filter holds for the calling thread and the threads
+// and processes that it starts.
 #pragma once
 
 #include <linux/filter.h>
@@ -23,8 +24,8 @@ enum class sandbox_call { prctl_call, seccomp_call };
 
 inline constexpr const char* clock_variable = "SANDBOX_WITH_CLOCK";
 
-// Whether reading a clock is a system call for every program, as under User Mode Linux or with vdso=0: a child that may
-// only read, write and exit shows it.
+// Whether reading a clock is a system call here, as under User Mode Linux or with vdso=0. Found by a child that may
+// only read, write and exit (strict mode) and reads a clock.
 inline bool clock_needs_call() {
   const pid_t child = fork();
   if (child == 0) {
@@ -36,15 +37,16 @@ inline bool clock_needs_call() {
   return wait_for(child).signal == SIGKILL;
 }
 
-// Before programs are started that close a sandbox: a sandbox that forbids clocks cannot be promised anything, so these allow
-// clock_gettime where there is no other way to read a clock. The result: what to say of that beside what was measured.
+// Call this before starting programs that close a sandbox. Where reading a clock needs clock_gettime, it makes
+// close_sandbox() allow that call: without it no promise could be made. Returns the text to append to what the test
+// prints.
 inline const char* let_sandboxes_read_clock() {
   if (!clock_needs_call()) return "";
   setenv(clock_variable, "yes", 1);
-  return "; clock_gettime is allowed, too, as no clock is read without it here";
+  return "; clock_gettime is allowed as well, because reading a clock needs it here";
 }
 
-// Only the calls of `allowed` from now on, and what let_sandboxes_read_clock() found necessary.
+// From now on allows only the calls of `allowed`, and clock_gettime if let_sandboxes_read_clock() found it necessary.
 template <size_t calls>
 void close_sandbox(const long (&allowed)[calls], sandbox_call way) {
   struct sigaction on_call {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// tasks: what the kernel says of each thread of this process, for the guarantees on rights (lines 32 and 33).
-// Owner: each program includes it once. Thread safety: one thread. Nothing here allocates, so that no thread of an
-// allocator comes or goes while it is looked at.
+// tasks: the threads of this process and their rights, as /proc shows them, for the guarantees on rights (32 and 33).
+// Owner: each program includes this header once. Thread safety: one thread. Nothing here allocates, so looking at
+// threads neither starts nor ends one of the allocator's.
 #pragma once
 
 #include <errno.h>
@@ -14,10 +14,10 @@ extern "C" size_t tarn_trim(size_t keep) __attribute__((weak));
 
 namespace guarantee {
 
-// Opened before the program changes its root.
+// Opened at start-up, because the program may change its root folder later.
 inline const int proc_folder = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-// Calls visit(number) for each thread of the process; a number of 0 cannot be.
+// Calls visit(tid) for each thread of the process.
 template <typename function>
 void for_each_task(function visit) {
   const int folder = openat(proc_folder, "self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -29,7 +29,7 @@ void for_each_task(function visit) {
       const char* const entry = entries + at;
       uint16_t length;
       memcpy(&length, entry + 16, sizeof length);
-      const long task = strtol(entry + 19, nullptr, 10);  // "." and ".." are no numbers
+      const long task = strtol(entry + 19, nullptr, 10);  // 0 for "." and "..", which is no thread's number
       if (task != 0) visit(task);
       at += length;
     }
@@ -43,7 +43,7 @@ inline size_t count_tasks() {
   return count;
 }
 
-// What an attacker could gain by being this thread: identities, capabilities, filters, namespaces and the root folder.
+// The rights of a thread, as text: identities, capabilities, filters, namespaces and the root folder.
 struct rights {
   char text[2048];
   size_t length;
@@ -94,7 +94,8 @@ inline rights rights_of(long task) {
   return out;
 }
 
-// Fails unless all threads of the process have the rights of the calling one. A thread that has just ended has none.
+// Fails unless all threads of the process have the rights of the calling one. A thread that has just ended has no entry
+// and is left out.
 inline void expect_one_set_of_rights(const char* after) {
   const rights mine = rights_of(syscall(SYS_gettid));
   for_each_task([&mine, after](long task) {
@@ -110,7 +111,7 @@ inline void expect_one_set_of_rights(const char* after) {
   });
 }
 
-// Frees some megabytes, which is what makes an allocator start a thread if it has one.
+// Allocates and frees 19 MiB, which makes an allocator start its background thread if it has one.
 inline void free_megabytes() {
   constexpr size_t count = 64;
   void* blocks[count];
@@ -122,11 +123,11 @@ inline void free_megabytes() {
   for (void* block : blocks) free(block);
 }
 
-// The same; under tarn the thread must then be there, or the test would show nothing.
+// The same, and checks that tarn's background thread then runs: without it the test would show nothing.
 inline void free_megabytes_and_expect_thread() {
   free_megabytes();
   if (tarn_trim != nullptr && getenv("TARN_BACKGROUND") == nullptr) {
-    TARN_CHECK(count_tasks() == 2, "%zu threads after 20 MiB were freed, not 2", count_tasks());
+    TARN_CHECK(count_tasks() == 2, "%zu threads after 19 MiB were freed, not 2", count_tasks());
   }
 }
 

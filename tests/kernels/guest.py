@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Boots a guest under QEMU and reads its tests' results from the serial console."""
+"""Boots a guest under QEMU or as User Mode Linux and reads its tests' results from the serial console."""
 import os
 import queue
 import shutil
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from kernel_package import Unavailable
 
-BOOT_LIMIT = 60  # seconds until the guest's first line; with KVM, and five times that without
+BOOT_LIMIT = 60  # seconds until the guest's first line, under KVM; five times as long without
 
 
 @dataclass
 class Result:
     name: str
-    status: int | None  # None: the guest ended, or stood still, before the test did
+    status: int | None  # None: the guest ended or hung before the test ended
     seconds: float
     output: list = field(default_factory=list)
 
@@ -26,10 +26,10 @@ class Result:
 class Outcome:
     kernel: str = ""
     results: list = field(default_factory=list)
-    error: str = ""  # why the last guest ended early; empty if it did all its tests
+    error: str = ""  # why the last guest ended early; empty if it ran all its tests
 
     def add(self, later):
-        """Adds what a later guest did."""
+        """Adds the outcome of a later guest."""
         self.kernel = later.kernel or self.kernel
         self.results += later.results
         self.error = later.error
@@ -45,10 +45,12 @@ class Machine:
         self.native = architecture == {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine)
         self.console = "ttyS0" if architecture == "amd64" else "ttyAMA0"
         self.board = ["-M", "q35"] if architecture == "amd64" else ["-M", "virt"]
-        # Without "fast string" instructions: emulation does these byte by byte, and the kernel clears its pages with them.
+        # Without "fast string" instructions: the kernel clears pages with them, and the emulator executes them byte by
+        # byte.
         self.cpu = "max,erms=off" if architecture == "amd64" else "cortex-a72"
         self.memory = memory
-        # Emulated processors that wait for each other take much longer than one, when the host has others to serve.
+        # One processor: where the host runs other programs, several emulated processors spend most of the time waiting
+        # for each other.
         self.cpus = 1
 
     def accelerators(self):
@@ -65,7 +67,7 @@ class Machine:
 
 
 class UserModeMachine:
-    """A kernel that runs as a program: needs no KVM and runs programs at full speed, but has one processor."""
+    """User Mode Linux, a kernel that is an ordinary program: needs no KVM, runs at full speed, has one processor."""
 
     def __init__(self, memory):
         self.memory = memory
@@ -77,7 +79,7 @@ class UserModeMachine:
 
 
 def _virtualizes():
-    """Whether the processor can run guests: an x86 processor says so; a /dev/kvm without that boots no ordinary kernel."""
+    """Whether the processor can run guests. On x86 its flags tell; without them /dev/kvm boots no ordinary kernel."""
     if os.uname().machine != "x86_64":
         return True
     with open("/proc/cpuinfo") as file:
@@ -85,7 +87,7 @@ def _virtualizes():
 
 
 def works(machine, accelerator, image):
-    """Whether a guest starts at all with this accelerator: some nested hypervisors offer a KVM that boots nothing."""
+    """Whether a guest starts with this accelerator: some nested hypervisors offer a KVM that boots nothing."""
     with tempfile.NamedTemporaryFile(suffix=".initrd") as empty:
         guest = _Console(machine.command(accelerator, image, empty.name) + ["-append", f"console={machine.console}"])
         try:
@@ -99,8 +101,8 @@ def works(machine, accelerator, image):
 
 
 def run(machine, accelerator, image, initrd, limits, echo, ended):
-    """Runs the guest. `limits` maps a test's name to its seconds; `echo` is called with every line of the console, and
-    `ended` with the Result of every test that ended."""
+    """Runs the guest. `limits` maps a test's name to its time limit in seconds. Calls `echo` with every line of the
+    console and `ended` with the Result of every test that has ended."""
     with tempfile.NamedTemporaryFile(suffix=".initrd") as file:
         file.write(initrd)
         file.flush()
@@ -141,12 +143,12 @@ def _read(guest, boot_limit, limits, echo, ended):
     if current is not None:
         outcome.results.append(current)
     if not finished and not outcome.error:
-        outcome.error = "the guest ended or stood still" + (f" in {current.name}" if current else "")
+        outcome.error = "the guest ended or hung" + (f" in {current.name}" if current else "")
     return outcome
 
 
 class _Console:
-    """A guest's process and the lines that it prints."""
+    """A guest's process and the lines that it prints, which a thread of its own reads."""
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -160,7 +162,7 @@ class _Console:
         self.lines.put(None)
 
     def line(self, limit):
-        """The next line; None at the end or after the monotonic time `limit`."""
+        """The next line; None if the guest has ended or the monotonic time `limit` has passed."""
         try:
             return self.lines.get(timeout=max(0.0, limit - time.monotonic()))
         except queue.Empty:

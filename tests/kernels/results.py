@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Results of tests that a file keeps, so that a broken run goes on where it ended.
+"""Keeps test results in a file, so that an interrupted run can continue where it ended.
 
-One line of JSON for each test. A result counts again for the same test, kernel and user while the
-test's program and the build's libraries are the same bytes. Only what passed or was skipped is kept from run to run.
+One line of JSON for each test. A kept result is used again for the same test, kernel and user as long as the test's
+program and environment and the build's libraries have not changed. Only results of tests that passed or were skipped are kept.
 """
 import hashlib
 import json
@@ -12,7 +12,7 @@ from guest import Result
 
 
 class Kept:
-    """The results in `path` that fit `place` (the kernel's release, the user); without a path nothing is kept."""
+    """The results in the file `path` for `place` (kernel release, architecture, user). No path: nothing is kept."""
 
     def __init__(self, path, build, place):
         self.path = path
@@ -37,7 +37,7 @@ class Kept:
 
     def _key(self, test):
         files = [_digest(pathlib.Path(word)) for word in test.command if pathlib.Path(word).is_file()]
-        return _hash(json.dumps([test.name, *self.place, test.command, files, self.libraries]).encode())
+        return _hash(json.dumps([test.name, *self.place, test.command, test.environment, files, self.libraries]).encode())
 
 
 def _digest(file):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the tests of a build on another kernel: boots Debian's kernel under QEMU and runs what ctest lists, in the guest.
+"""Runs the tests of a build on another kernel: boots Debian's kernel under QEMU and runs ctest's tests in the guest.
 
     tests/kernels/run.py --kernel 6.1 --kernel 6.12 --tests 'unit|guarantee' --build build/release
 
-Exit status: 0 all passed or were skipped, 1 a test failed or a guest did not finish, 2 wrong usage,
-77 nothing could run here (the reason is printed).
+Exit status: 0 all tests passed or were skipped, 1 a test failed or a guest did not finish, 2 wrong usage,
+77 none failed, but a kernel has no guest here (the reason is printed).
 """
 import argparse
 import pathlib
@@ -20,16 +20,16 @@ import kernel_package
 import results
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Minutes to hours each under emulation, most for their share of memory traffic or of context switches.
+# Each takes minutes to hours under emulation, most of them because of memory traffic or context switches.
 SLOW = (r"stress\.|pools\.idle|\.(07_realloc|08_calloc|10_many_threads|11_live_threads|25_memory_limit|"
         r"27_producer|28_threads|29_idle|30_)")
-GUESTS = 5  # at most as many are booted in turn when a guest ends before its tests do
+GUESTS = 5  # how many guests are booted at most, one after another, if each ends before all tests have run
 TRIPLES = {"arm64": ("aarch64-linux-gnu", "ld-linux-aarch64.so.1")}
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--kernel", action="append", help="a kernel version of Debian's, such as 6.1; may be repeated")
+    parser.add_argument("--kernel", action="append", help="version of a Debian kernel, such as 6.1; may be repeated")
     parser.add_argument("--build", default="build/release", help="the build folder whose tests run")
     parser.add_argument("--labels", default="unit,death,guarantees,hardened,stress,pools", help="ctest labels that run")
     parser.add_argument("--tests", default="", help="a regular expression that a test's name must contain")
@@ -37,14 +37,14 @@ def arguments():
     parser.add_argument("--without-slow", action="store_true", help="without KVM, leave out the tests named in SLOW")
     parser.add_argument("--user", default="root", help="the user in the guest: root or nobody")
     parser.add_argument("--arch", default="amd64", choices=["amd64", "arm64"])
-    parser.add_argument("--cpus", type=int, help="the guest's processors; 2, or 1 without KVM")
+    parser.add_argument("--cpus", type=int, help="the guest's processors (default: 2, or 1 without KVM)")
     parser.add_argument("--memory", default="3G")
     parser.add_argument("--accel", choices=["kvm", "tcg", "uml"],
-                        help="how to emulate; by itself KVM if it boots, else tcg; uml is User Mode Linux, of 6.1 only")
+                        help="how to emulate (default: kvm if it boots, else tcg); uml: User Mode Linux, 6.1 only")
     parser.add_argument("--fast", action="store_true", help="KVM, or else User Mode Linux; skip (77) where neither boots")
-    parser.add_argument("--scale", type=float, help="multiplies the tests' limits of time; 10 without KVM")
+    parser.add_argument("--scale", type=float, help="multiplies the tests' time limits (default: 1, or 10 without KVM)")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FILE",
-                        help="keep results in FILE, and do not repeat what passed or was skipped there before")
+                        help="keep results in FILE, and do not repeat tests that passed or were skipped there before")
     parser.add_argument("--packages", default=ROOT / "build/kernels", type=pathlib.Path, help="where kernels are kept")
     parser.add_argument("--verbose", action="store_true", help="print everything that the guest prints")
     parser.add_argument("--command", help="run this one shell command in the guest instead of the build's tests")
@@ -61,14 +61,14 @@ def main():
     if not tests:
         print("no built test fits --labels, --tests and --exclude")
         return 2
-    status = 0
+    failed = skipped = False
     for version in options.kernel or ["6.1"]:
         try:
-            status = max(status, run_on(version, tests, options))
+            failed = run_on(version, tests, options) != 0 or failed
         except kernel_package.Unavailable as reason:
             print(f"{version}: skipped: {reason}")
-            return 77
-    return status
+            skipped = True
+    return 1 if failed else 77 if skipped else 0
 
 
 def run_on(version, tests, options):
@@ -106,7 +106,7 @@ def run_on(version, tests, options):
 
 
 def foreign(architecture):
-    """Where the C library of another architecture lies on this machine; None for this machine's."""
+    """Where the C library of another architecture is on this machine; None for this machine's architecture."""
     if architecture not in TRIPLES:
         return None
     triple, loader = TRIPLES[architecture]
@@ -114,7 +114,7 @@ def foreign(architecture):
 
 
 def choose(version, packages, options):
-    """The machine, how it is emulated, and its unpacked kernel."""
+    """The machine, its accelerator, and the folder of its kernel."""
     if options.accel == "uml":
         return user_mode(version, packages, options)
     try:
@@ -165,7 +165,7 @@ def report(outcome, tests, seconds):
                 print(f"    | {line}")
     missing = len(tests) - len(outcome.results)
     if outcome.error:
-        print(f"  {outcome.error}; {missing} tests were not begun")
+        print(f"  {outcome.error}; {missing} tests were not started")
     for result in sorted(outcome.results, key=lambda result: -result.seconds)[:3]:
         print(f"  slow: {result.name} {result.seconds:.0f} s")
     print(f"{outcome.kernel or 'no kernel'}: {len(outcome.results)} tests run, {passed} passed, {len(failed)} failed, "

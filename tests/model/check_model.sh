@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # check_model.sh MODEL holds|fails [MACRO…]
-# Explores a Promela model with spin. With `holds`, every assertion must hold in every interleaving and no
-# process may be stuck; with `fails` (the model with a part of the protocol taken away by a macro), spin must
-# find an interleaving that breaks an assertion, or the check proves nothing.
+# Explores a Promela model with spin. With `holds`, every assertion must hold in every interleaving and no process may
+# be stuck. With `fails`, the macros take a part of the protocol away, and spin must find an interleaving that violates
+# an assertion; otherwise the model does not test that part.
 # Exit status: 0 as expected, 1 not, 77 when spin or a C compiler is missing.
 set -u
 
@@ -37,7 +37,7 @@ grep -E 'pan:|errors:|states, stored|elapsed' pan.log
 
 if grep -qE 'max search depth too small|out of memory|memory limit|Search not completed' pan.log &&
   [ "$expected" = holds ]; then
-  # Spin says `Search not completed` at an error too, which the lines above show.
+  # Spin also prints `Search not completed` if it found an error, which the lines above show.
   echo "the search did not reach every state"
   exit 1
 fi
@@ -50,7 +50,7 @@ case $expected in
     ;;
   fails)
     grep -q 'assertion violated' pan.log && exit 0
-    echo "with $* the protocol must break, and spin found nothing: the model has lost its teeth"
+    echo "with $* an assertion must be violated, and spin found none: the model does not test this part"
     exit 1
     ;;
 esac

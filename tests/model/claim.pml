@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a thread's bin of a recycler is emptied by others while the thread may come back to it at any moment
- * (enter() and leave() in include/tarn/detail/recycler_abi.hpp, with_claimed() and end of threads in
+ * How other threads empty a thread's bin of a recycler while that thread may use the bin again at any moment (enter()
+ * and leave() in include/tarn/detail/recycler_abi.hpp, with_claimed() and the end of threads in
  * src/recycler/recycler_registry.cpp), explored in every interleaving by spin.
  *
- *   owner:    busy = 1; claimed?  no: pop or push; busy = 0      yes: busy = 0, and what it wants it does with the
- *             recycler's list under the lock instead
+ *   owner:    busy = 1; claimed?  no: pop or push; busy = 0      yes: busy = 0; takes from or gives to the recycler's
+ *             list instead, under the lock
  *   claimer:  lock; n = ++claims; claimed = n; unlock; membarrier; lock; claimed still n, and busy == 0?
  *             yes: empty the bin into the list; claimed = 0      no: claimed = 0 if it is still n; unlock
  *   thread's end (by the owner): lock; empty the bin into the list; unlink it; unlock
  *
- * The owner has no fence of the processor: its store of `busy` may stay in its store buffer while it loads `claimed`. The
- * model has that buffer: `busy_seen` is what others see, and becomes `busy` at any later moment (the step `drain`), at
- * the latest when the claimer's membarrier() makes it. What the owner does inside takes several steps (read top, read the
- * entry, write top), so that a claimer that comes between is seen. Its stores reach others in their order; the bin's own
- * content is therefore published with busy = 0, which the claimer's look at `busy` acquires.
+ * The owner executes no fence: its store of `busy` may stay in the store buffer while it loads `claimed`. The model has
+ * that buffer: `busy_seen` is the value that others see. It becomes `busy` at any later moment (the process `drain`),
+ * at the latest by the claimer's membarrier(). The owner's work in the bin takes several steps (read top, read the
+ * entry, write top), so that the model finds a claimer in between. The owner's stores become visible in program order;
+ * so busy = 0 publishes the bin's content, and the claimer's load of `busy` acquires it.
  *
  * One owner makes OPERATIONS pops or pushes; two claimers empty its bin, each OPERATIONS times.
  * Checked at every step:
- *   nobody is in the bin while somebody else is;
- *   no object is in two hands, or handed out while it is somewhere else;
- * and at the end: every object is somewhere, exactly once.
+ *   at most one thread is in the bin;
+ *   no object is used by two threads, or handed out while it is somewhere else;
+ * and at the end: all objects are in the list, each once.
  *
  * Each of these macros takes a part of the protocol away; the check must then fail (CMakeLists.txt):
  *   NO_MEMBARRIER   the claimer does not wait for the store buffers
- *   LOOKS_FIRST     the owner looks at claimed before it stores busy
- *   NO_BUSY         the claimer does not look at busy
+ *   LOOKS_FIRST     the owner loads claimed before it stores busy
+ *   NO_BUSY         the claimer does not load busy
  *   NO_NUMBER       a claimer takes another one's claim for its own, and ends it
  */
 
@@ -39,12 +39,12 @@
 #define LIVE 2
 byte where[OBJECTS];
 
-bool busy;       /* the owner's store buffer's end */
-bool busy_seen;  /* what others see */
+bool busy;       /* as the owner has stored it */
+bool busy_seen;  /* as other threads see it */
 byte claimed;
 byte claims;
 bool lock;
-byte inside;     /* how many are in the bin */
+byte inside;     /* number of threads in the bin */
 byte top;        /* objects in the bin: stack[0 .. top) */
 byte stack[OBJECTS + 1];
 bool linked = true;
@@ -56,7 +56,7 @@ inline release() { lock = false }
 inline come_in() { atomic { inside++; assert(inside == 1) } }
 inline go_out() { inside-- }
 
-/* Under the lock, and nobody else inside. */
+/* Under the lock, while no other thread is in the bin. */
 inline empty_bin() {
   do
   :: top > 0 ->
@@ -67,7 +67,7 @@ inline empty_bin() {
   od
 }
 
-/* By each of the three at its end; the last one sees that nothing is lost. */
+/* Called by each of the three processes at its end; the last one checks that nothing is lost. */
 inline finish() {
   atomic {
     done++;
@@ -113,11 +113,11 @@ proctype owner() {
         go_out()
      :: else -> skip
      fi;
-     /* Stores reach others in their order: before busy is seen to be 0, it was seen to be 1. */
+     /* Stores become visible in program order: busy = 1 before busy = 0. */
      atomic { busy = false; busy_seen = false };
      if
      :: !may ->
-        /* By the list, under the lock. */
+        /* Uses the list, under the lock. */
         acquire();
         if
         :: mine == 255 && where[0] == LIST -> mine = 0; where[0] = LIVE
@@ -145,7 +145,7 @@ proctype owner() {
   finish()
 }
 
-/* The store buffer drains when it likes. */
+/* The store buffer drains at any time. */
 proctype drain() {
   do
   :: atomic { busy && !busy_seen -> busy_seen = true }

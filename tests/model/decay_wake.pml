@@ -3,27 +3,27 @@
  * How the background thread ends, how it is started again and how a hold keeps it away (background_thread_body, wake in
  * src/runtime/decay.cpp; src/os/thread.cpp), explored in every interleaving by spin.
  *
- *   thread:  state := leaving; full fence;  look for memory   -> some is left: leaving -> running
- *   wake:    memory is left;   full fence;  look at the state -> leaving: wait for none; none: start the thread
- *   hold:    a hold more;      full fence;  look at the state -> not none: wait for none
- *   start:   none -> running;  full fence;  look for holds    -> some: running -> none
- * Whoever does without the thread because of a hold leaves word (start_after_hold), and looks for holds once more.
+ *   thread:  state := leaving;       full fence;  any free memory?  yes: leaving -> running
+ *   wake:    memory_left := true;    full fence;  state?            leaving: wait for none; none: start the thread
+ *   hold:    holds := holds + 1;     full fence;  state?            not none: wait for none
+ *   start:   none -> running;        full fence;  any holds?        yes: running -> none
+ * A thread that starts no background thread because of a hold sets start_after_hold, and then reads holds once more.
  *
- * Spin explores sequentially consistent interleavings, and that is the right model here: the order that
- * matters is that of a store and a look on either side of a full fence, in every thread.
- * The kernel stores `none` when the thread is off its stack. Checked: two threads are never on the stack; none is there
- * between a hold and its release; and when every thread of the program has come to an end, free memory is left only if the
- * background thread is there to give it back.
+ * Spin explores sequentially consistent interleavings, and that is the right model here: every thread has a full fence
+ * between its store and its load.
+ * The kernel stores `none` when the thread no longer uses its stack. Checked: two threads never use the stack at the
+ * same time; no background thread exists between a hold and its release; and when the program's threads have ended,
+ * free memory is left only if the background thread is there to return it.
  *
  * Each of these macros takes a part away; the check must then fail (CMakeLists.txt):
- *   NO_SECOND_LOOK         the thread does not look for memory once it has stored `leaving`
- *   THREAD_LOOKS_FIRST     it looks before it stores
- *   WAKE_LOOKS_FIRST       wake looks at the state before there is memory
+ *   NO_SECOND_LOOK         the thread does not look for memory after it has stored `leaving`
+ *   THREAD_LOOKS_FIRST     the thread looks for memory before it stores `leaving`
+ *   WAKE_LOOKS_FIRST       wake reads the state before it sets memory_left
  *   WAKE_GIVES_UP          wake does nothing while the thread is leaving
- *   START_IGNORES_HOLDS    who starts the thread does not look for holds once the state is `running`
- *   START_TRIES_ONCE       and, where it gives way to a hold, not for its release once more
+ *   START_IGNORES_HOLDS    start does not read holds after it has set the state to `running`
+ *   START_TRIES_ONCE       start, having given way to a hold, does not try again if the hold has ended meanwhile
  *   RELEASE_STARTS_NONE    the release of a hold starts no thread
- *   THREAD_LEAVES_NO_WORD  a thread that ends because of a hold does not say that there was work
+ *   THREAD_LEAVES_NO_WORD  a background thread that ends because of a hold does not set start_after_hold
  */
 
 #define FREEING 2
@@ -35,9 +35,9 @@ mtype = { none, running, leaving, wanted };
 mtype state = none;
 bool memory_left;
 bool start_after_hold;
-bool start; /* clone */
+bool start; /* clone() has been called, and the thread does not run yet */
 byte holds;
-byte on_it; /* threads on the stack */
+byte on_it; /* number of threads that use the stack */
 byte done;
 
 proctype background() {
@@ -47,10 +47,10 @@ end:
   :: atomic { start -> start = false; on_it++; assert(on_it == 1) };
   period:
     if
-    :: holds == 0 && memory_left -> memory_left = false; goto period /* a period, or several */
+    :: holds == 0 && memory_left -> memory_left = false; goto period /* one or several periods */
     :: else
     fi;
-    /* Nothing to do for some periods, or a hold. */
+    /* There has been nothing to do for some periods, or there is a hold. */
 #ifdef THREAD_LOOKS_FIRST
     left = memory_left;
     state = leaving;
@@ -157,7 +157,7 @@ proctype program() {
   done++
 }
 
-/* A call that changes rights. */
+/* A libc call that changes the process's rights: it holds the background thread off. */
 proctype gate() {
   bool again;
   holds++;
@@ -189,7 +189,7 @@ init {
     :: else -> break
     od
   }
-  /* Nobody is under way: the program's threads have ended and no clone is due. */
+  /* The program's threads have ended, and no background thread runs or starts. */
   atomic {
     done == FREEING + 1 && state == none && !start;
     assert(!memory_left)

@@ -4,34 +4,34 @@
  *
  *   word:    0, or the holder's number with flags: contended, forking (held by fork), nested (locked again by the
  *            thread that forks), awaited (a fork has waited for the holder and gone on without the lock)
- *   lock:    0 -> mine; held by my own fork: set nested, go on; else, until 0 -> mine|contended: set contended, sleep as
- *            long as the word is what it was
+ *   lock:    0 -> mine; held by my own fork: set nested, go on; else, until 0 -> mine|contended: set contended, sleep
+ *            while the word keeps its value
  *   unlock:  mine -> 0; nested: clear nested; else swap in 0, and wake one sleeper if it was contended
- *   fork:    0 -> mine|forking; mine: leave it; else as lock, but with a limit of time, after which it goes on without
- *            the lock if its thread holds another one in an interrupted section. It marks the lock it goes on without as
- *            awaited, and the one of that section as contended, so that the end of the section takes the slow path, which
- *            forgets that the thread has waited. A further fork in the same section does not wait for a holder that has been
- *            awaited, and waits again for each other one
- *   after:   release the lock if it is mine|forking
+ *   fork:    0 -> mine|forking; mine: leave it; else as lock, but if its thread holds another lock in a section that a
+ *            signal has interrupted, only for a limited time, after which fork goes on without the lock. It marks the
+ *            lock that it goes on without as awaited, and the lock of the interrupted section as contended, so that the
+ *            end of the section takes the slow path, which forgets that the thread has waited. A further fork in the
+ *            same section does not wait again for a holder that has been awaited, but waits for every other one
+ *   after fork: release the lock if it is mine|forking
  *
- * Spin explores sequentially consistent interleavings, and that is the right model here: one word decides, and what the
- * lock guards is published by the release and the acquire of its changes.
+ * Spin explores sequentially consistent interleavings, and that is the right model here: each lock is one word, and the
+ * release and acquire of its changes publish the data that the lock guards.
  *
- * There are two locks, A and B. Two threads take A and then B, ROUNDS times. With THIRD_LOCK there is a lock C, which one of
- * them takes instead. A third thread forks in the order A, B, C: from
- * its main program (then it locks A and B again inside, as fork handlers of other libraries do), or twice from signal
- * handlers that have interrupted its own section of B.
- * Checked at every step: nobody is in a section of a lock beside another thread; a fork from the main program has all
- * locks; a fork goes on without a lock only if its holder has been awaited, and for each holder it waits at most once in
- * a section. And at the end: every process comes to its end, all locks are free, and no wait is remembered.
+ * There are two locks, A and B. Two threads take A and then B, ROUNDS times. With THIRD_LOCK there is a lock C, which
+ * one of them takes instead. A third thread forks, which takes the locks in the order A, B, C: either from its main
+ * program (then it locks A and B again inside, as fork handlers of other libraries do), or twice from signal handlers
+ * that have interrupted its own section of B.
+ * Checked at every step: at most one thread is in the section of a lock; a fork from the main program has all locks; a
+ * fork goes on without a lock only if its holder has been awaited, and in one section it waits at most once for each
+ * holder. And at the end: every process ends, all locks are free, and no wait is remembered.
  *
  * Each of these macros takes a part away; the check must then fail (CMakeLists.txt):
- *   NO_CONTENDED_AFTER_SLEEP  who has slept takes the lock without the flag
+ *   NO_CONTENDED_AFTER_SLEEP  a thread that has slept takes the lock without the flag contended
  *   UNLOCK_FREES_NESTED       the inner unlock frees the lock that fork holds
- *   RELEASE_ALL               fork releases what its thread held before
- *   NEVER_GIVES_UP            fork in a signal handler waits for ever for A, whose holder waits for B
- *   NEVER_AWAITED             fork leaves no mark and waits again for a holder that it has awaited
- *   AWAITS_ONE                fork goes on without each lock that is taken once it has waited for one
+ *   RELEASE_ALL               fork also releases the locks that its thread held before
+ *   NEVER_GIVES_UP            fork in a signal handler waits for A without a limit, and the holder of A waits for B
+ *   NEVER_AWAITED             fork does not set awaited, so it waits again for a holder that it has awaited
+ *   AWAITS_ONE                after it has waited for one lock, fork goes on without every lock that is taken
  */
 
 #define ROUNDS 2
@@ -48,18 +48,18 @@
 #endif
 
 byte word[LOCKS];
-bool asleep[THREADS * LOCKS]; /* by thread, then lock */
+bool asleep[THREADS * LOCKS]; /* index: thread * LOCKS + lock */
 bool has_limit;     /* the forking thread sleeps for a limited time */
 byte inside[LOCKS];
 byte done;
 bool waited; /* has_waited_for_section of the forking thread */
 
-/* For the checks only: how often each lock was taken, and which taking the forking thread has waited for in this section. */
+/* For the checks only: how often each lock was taken, and the value of `taken` when the forking thread last waited. */
 byte taken[LOCKS];
 byte awaited[LOCKS];
 
 #define HOLDER_WAITS(l) (HOLDER(word[l]) != 0 && asleep[(HOLDER(word[l]) / 16 - 2) * LOCKS + 1])
-/* The time is over only where nothing else can happen; with C, also where only the user of C can go on. */
+/* The time is over only if nothing else can happen; with C, as soon as the holder of l sleeps on B. */
 #ifdef THIRD_LOCK
 #define TIME_IS_OVER(l) HOLDER_WAITS(l)
 #else
@@ -81,7 +81,7 @@ inline wake_one(l) {
   }
 }
 
-/* One look, and one sleep if it is still so: the kernel compares and puts to sleep in one step. */
+/* Sleeps once if the lock is taken. The kernel compares the word and puts the thread to sleep in one step. */
 inline sleep(l, may_time_out, timed_out) {
   timed_out = false;
   seen = word[l];
@@ -168,20 +168,21 @@ inline release(l) {
 #define GOES_ON_AT_ONCE(l) (waited && (word[l] & AWAITED) != 0)
 #endif
 
-/* The end of its time, or none at all: marks the interrupted section of B, and the lock that fork goes on without. */
+/* Fork goes on without lock l, unless it is no longer held by `holder`, for which fork has waited: marks the lock of the
+ * interrupted section (B) as contended, and l as awaited. */
 inline give_up(l) {
   atomic { word[1] = word[1] | CONTENDED };
   waited = true;
-#ifndef NEVER_AWAITED
-  seen = HOLDER(word[l]);
   atomic {
     if
-    :: seen != 0 && HOLDER(word[l]) == seen -> word[l] = word[l] | AWAITED
-    :: else -> skip
-    fi
-  };
+    :: holder != 0 && HOLDER(word[l]) == holder ->
+#ifndef NEVER_AWAITED
+       word[l] = word[l] | AWAITED;
 #endif
-  assert(awaited[l] == taken[l]) /* nobody has waited for this holder */
+       assert(awaited[l] == taken[l]) /* or it goes on without having waited for this holder */
+    :: else -> over = false
+    fi
+  }
 }
 
 inline take_for_fork(l) {
@@ -189,6 +190,7 @@ inline take_for_fork(l) {
   do
   :: got || HOLDER(word[l]) == MINE -> break
   :: else ->
+     holder = HOLDER(word[l]);
      if
      :: GOES_ON_AT_ONCE(l) -> over = true
      :: else ->
@@ -199,13 +201,23 @@ inline take_for_fork(l) {
 #endif
         if
         :: over ->
-           assert(awaited[l] != taken[l]); /* waits a second time for the same holder */
-           awaited[l] = taken[l]
+           atomic {
+             if
+             :: HOLDER(word[l]) == holder ->
+                assert(awaited[l] != taken[l]); /* or it has waited a second time for the same holder */
+                awaited[l] = taken[l]
+             :: else -> skip /* the holder changed before the sleep began */
+             fi
+           }
         :: else -> skip
         fi
      fi;
      if
-     :: over -> give_up(l); break
+     :: over -> give_up(l)
+     :: else -> skip
+     fi;
+     if
+     :: over -> break
      :: else -> take(l, FORKING | CONTENDED)
      fi
   od;
@@ -257,7 +269,7 @@ proctype user_of_c() {
   done++
 }
 
-/* The end of the interrupted section: the fast path, which frees the word if it has no flag, or the slow path. */
+/* The end of the interrupted section: the fast path frees a word without flags; otherwise the slow path. */
 inline end_section(l) {
   atomic { if :: word[l] == MINE -> word[l] = 0; got = true :: else -> got = false fi };
   if
@@ -267,7 +279,7 @@ inline end_section(l) {
 }
 
 proctype forker() {
-  byte seen = 0, forks = 0;
+  byte seen = 0, holder = 0, forks = 0;
   bool got, over, interrupted;
   if
   :: interrupted = false; forks = 1
@@ -328,6 +340,6 @@ init {
   };
   if
   :: done == THREADS -> assert(word[0] == 0 && word[1] == 0 && word[2] == 0)
-  :: timeout && !has_limit -> assert(done == THREADS) /* somebody waits for ever */
+  :: timeout && !has_limit -> assert(done == THREADS) /* or a thread waits for ever */
   fi
 }

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * How the loaded magazine of a sleeping thread is emptied while the thread may wake at any moment
- * (src/thread/thread_cache_idle.cpp), explored in every interleaving by spin.
+ * How the background thread (the taker) empties the loaded magazine of a sleeping thread (the owner), which may wake at
+ * any moment (src/thread/thread_cache_idle.cpp), explored in every interleaving by spin.
  *
  * The owner pops and pushes without a fence: its stores wait in a store buffer, in program order, and its loads see the
- * buffer first. The taker's fence (membarrier) drains that buffer. The steps of pop and push are separate: load the slot
- * below top; store top. Store the slot; store top. On a null the owner takes the slow path: busy, claimed?, and then it
- * closes the holes, or, while the cache is claimed, takes an object from the spans.
+ * buffer first. The taker's fence (membarrier) drains that buffer. A pop has two steps: load the slot below top; store
+ * top. So has a push: store the slot; store top. If a pop finds a null, the owner takes the slow path: it sets busy,
+ * closes the holes unless the cache is claimed, and takes an object from the spans.
  *
- * With GUARDED, pops too are between busy and the look at claimed, and the taker takes the topmost object as well.
+ * With GUARDED, a pop also sets busy and then reads claimed, and the taker also takes the topmost object.
  *
- * Checked at every step: an object that the owner reads, or that the taker gives to the spans, is in the magazine, and
- * in nobody's hands. At the end: no object is lost.
+ * Checked at every step: an object that the owner reads, or that the taker gives to the spans, is in the magazine and
+ * not in use. At the end: no object is lost.
  *
  * Each of these macros takes a part of the protocol away; the check must then fail (CMakeLists.txt):
- *   NO_CLAIM_FENCE  the taker looks at busy without a fence after its claim
- *   NO_FENCE        the taker reads top without a fence after it has taken
+ *   NO_CLAIM_FENCE  no fence between the taker's claim and its load of busy
+ *   NO_FENCE        no fence between taking the objects and the load of top
  *   TAKES_TOP       the taker takes the topmost object although pops are not guarded
- *   IGNORES_TOP     the taker does not ask how far down the owner's top is
- *   IGNORES_SLOTS   the taker does not look whether the owner has pushed where it has taken
- *   NO_PUT_BACK     what the owner may be about to pop, or has just pushed, is not put back
- *   NO_BUSY         the taker does not look at busy
+ *   IGNORES_TOP     the taker does not check how far the owner's top has fallen
+ *   IGNORES_SLOTS   the taker does not check whether the owner has pushed into a slot that it has emptied
+ *   NO_PUT_BACK     an object that the owner may be about to pop, or has just pushed, is not put back
+ *   NO_BUSY         the taker does not load busy
  */
 
 #ifndef OPERATIONS
@@ -41,13 +41,13 @@
 byte where[OBJECTS + 1];
 
 byte slot[SLOTS + 1]; /* slot[0] is the sentinel */
-byte top_seen;        /* by others */
+byte top_seen;        /* top as others see it */
 bool busy_seen;
 bool claimed;
-byte pending[SLOTS + 1]; /* stores to a slot that wait in the buffer, and the last one's value */
-byte newest[SLOTS + 1];
+byte pending[SLOTS + 1]; /* number of stores to the slot that wait in the buffer */
+byte newest[SLOTS + 1];  /* the value of the last one */
 chan buffer = [4] of { byte, byte };
-byte at, value; /* of the store that leaves the buffer */
+byte at, value; /* address and value of the store that leaves the buffer */
 byte done;
 
 inline leave_buffer() {
@@ -271,7 +271,7 @@ proctype drain() {
   :: atomic { nempty(buffer) -> leave_buffer() }
   :: atomic {
        done == 2 && empty(buffer) ->
-       /* No object is lost: one that is in the magazine lies in a slot below top. */
+       /* No object is lost: an object of the magazine is in a slot below top. */
        byte o = 1, i = 1;
        bool found = false;
        do

@@ -1,44 +1,45 @@
 /* SPDX-License-Identifier: MIT
  *
- * How magazines change hands without a lock: a cache's spare magazine (take_spare_magazine, put_spare_magazine in
- * src/thread/thread_cache.cpp), and the look at a depot's full_count (src/central/central.cpp), explored in every
- * interleaving by spin.
+ * How magazines pass between threads without a lock: a cache's spare magazine (take_spare_magazine, put_spare_magazine
+ * in src/thread/thread_cache.cpp), and the unlocked load of a depot's full_count (src/central/central.cpp), explored in
+ * every interleaving by spin.
  *
- *   take:  look at the place, and go if it is empty;  exchange it for null; what came out is the taker's alone
- *   put:   by the cache's thread only, and only where there is none: a store
- *   give:  look at full_count without the lock, and keep the magazine if it says enough; else, under the lock, push
- *   get:   look at full_count without the lock, and go if it says none; else, under the lock, pop if there is one
+ *   take:  load the pointer; null: return;  exchange it for null; the taker owns the magazine that the exchange returns
+ *   put:   by the cache's thread only, and only if the pointer is null: a store
+ *   give:  load full_count without the lock; limit reached: keep the magazine;  else push it, under the lock
+ *   get:   load full_count without the lock; 0: return;  else, under the lock, pop a magazine if there is one
  *
- * A taker may be late: between its look and its exchange another one may have taken the magazine, emptied it and put
- * it into the pool, from where a cache has it again, this one or another, with other objects in it.
+ * A taker may be late: between its load and its exchange another thread may have taken the magazine, emptied it and put
+ * it into the pool of magazines, from where it may be in a cache again, this one or another, with other objects in it.
  *
- * Spin explores sequentially consistent interleavings, and that is the right model here: what is in a magazine is
- * published by the release of put_spare, and read behind the acquire of the exchange that took it. Sections under a
- * lock (the class's, for spans and full magazines; the pool's) are one step each.
+ * Spin explores sequentially consistent interleavings, and that is the right model here: the release of put_spare
+ * publishes a magazine's content, and the acquire of the exchange that takes the magazine comes before the content is
+ * read. Sections under a lock (the class's, for spans and full magazines; the pool's) are one step each.
  *
- * Two threads allocate, free any live object, whoever's it was, and the second one also empties its cache and takes the
- * first one's spare magazine, as `reclaim` does. A third thread takes the spare magazines of both, as decay does, and
- * flushes full ones. Each does three such things. A magazine holds one object: it is full or empty.
- * MORE_OBJECTS: four objects instead of three, the first thread empties its cache, too, and each does two things, so
- * that the number of states stays within reach.
+ * Two threads allocate objects and free any live object, also one that the other has allocated. The second one also
+ * empties its cache and takes the first one's spare magazine, as `reclaim` does. A third thread takes the spare
+ * magazines of both, as decay does, and flushes full ones. Each performs three operations. A magazine holds one object:
+ * it is full or empty.
+ * MORE_OBJECTS: four objects instead of three, the first thread also empties its cache, and each performs two
+ * operations, which limits the number of states.
  * Checked at every step:
- *   no magazine is in two places, and nobody uses one that is not in his hands;
- *   no object is in two hands, or handed out when it is not in the magazine that it comes from;
- * and when all have come to an end:
+ *   no magazine is in two places, and a thread uses only magazines that it owns;
+ *   no object has two owners, or is handed out when it is not in the magazine that it comes from;
+ * and at the end:
  *   every magazine is in the pool, in the depot or in a cache, and every object is live, in the span or in one of these
  *   magazines: nothing is lost;
- *   full_count is the number of full magazines. (It may pass the limit, by as many as there are threads that have
- *   looked at it and not pushed yet: here by one.)
+ *   full_count is the number of full magazines. (It may exceed the limit by the number of threads that have loaded it
+ *   and not yet pushed: here by one.)
  *
  * Each of these macros takes a part of the protocol away; the check must then fail (CMakeLists.txt):
  *   TAKE_BY_LOAD_AND_STORE  a taker loads the pointer and then stores null
- *   READ_BEFORE_TAKING      a taker reads what is in the magazine when it looks, not when it has it
+ *   READ_BEFORE_TAKING      a taker reads the magazine's content before the exchange
  *   TAKER_PUTS_BACK         another thread empties the magazine and puts it back
  *   PUT_OVER                the thread puts a magazine without having taken the one that may be there
  *   FREED_BEFORE_FLUSHED    another thread puts the magazine into the pool before it has flushed it
  *   PUSH_WITHOUT_LOCK       a full magazine is pushed without the lock
- *   COUNT_IS_TRUSTED        who has seen a full_count above 0 pops without asking whether there is one
- *   LIMIT_IS_STRICT         the depot is said never to hold more than its limit
+ *   COUNT_IS_TRUSTED        a thread that has loaded a full_count above 0 pops without a check under the lock
+ *   LIMIT_IS_STRICT         asserts that the depot never holds more than its limit
  */
 
 #if defined(PUSH_WITHOUT_LOCK) || defined(LIMIT_IS_STRICT)
@@ -58,20 +59,20 @@
 #define LIMIT 1
 #define NONE 255
 
-/* Where a magazine is: in the pool, the depot, the spare place of a cache, or a thread's hands, loaded or not. */
+/* Where a magazine is: in the pool, in the depot, the spare of a cache, or owned by a thread (loaded or not). */
 #define POOL 0
 #define DEPOT 1
-#define LEFT 2  /* loaded or at hand, by a thread that does nothing more */
+#define LEFT 2  /* loaded or at hand, in the cache of a thread that has finished */
 #define SPARE 3 /* + cache */
 #define HAND 5  /* + thread */
 byte at[MAGAZINES];
-byte content[MAGAZINES]; /* the object in it, or NONE; not kept while the magazine is loaded */
+byte content[MAGAZINES]; /* the object in it, or NONE; not kept up to date while the magazine is loaded */
 
 /* Where an object is. */
 #define SPAN 0
 #define MAGAZINE 1
 #define LIVE 2
-#define FREEING 3 /* free() has it */
+#define FREEING 3 /* in free() */
 byte where[OBJECTS];
 
 byte spare[2];
@@ -114,7 +115,7 @@ inline refill(what) {
   }
 }
 
-/* By any thread. `what` is the object in it. */
+/* Called by any thread. `what` is the object in the magazine. */
 inline give_back(m, what) {
 #ifdef FREED_BEFORE_FLUSHED
   d_step { assert(at[m] == HAND + me); at[m] = POOL; content[m] = what };
@@ -182,7 +183,7 @@ inline take_full(m, what) {
   fi
 }
 
-/* An empty magazine, by its cache's thread: one stays at hand. */
+/* The cache's thread puts away an empty magazine: it keeps one at hand. */
 inline discard(m) {
   if
   :: at_hand == NONE -> d_step { assert(at[m] == HAND + me); at_hand = m; m = NONE }
@@ -244,7 +245,7 @@ inline take_spare(c, m, what) {
   fi
 }
 
-/* With what is in it, which is then no longer the thread's. */
+/* The magazine and the object in it are then no longer the thread's. */
 inline put_spare(c, m, what) {
   d_step {
     assert(at[m] == HAND + me);
@@ -400,7 +401,7 @@ inline take_surplus(c) {
 proctype program(byte me; byte loaded; byte in_loaded) {
   byte operations;
   byte object = NONE;
-  byte mine = NONE; /* a magazine in hand, and what is in it */
+  byte mine = NONE; /* a magazine that the thread owns, and the object in it */
   byte in_mine = NONE;
   byte other = NONE;
   byte in_other = NONE;
@@ -455,8 +456,8 @@ proctype decay(byte me) {
   done++
 }
 
-/* The first cache has a full magazine loaded and a full one spare, the second one an empty one loaded and a full one
- * spare; one magazine is in the pool. */
+/* At first, the first cache has a full magazine loaded and a full spare; the second one has an empty magazine loaded
+ * and a full spare; one magazine is in the pool. */
 init {
   byte i;
   byte stored;

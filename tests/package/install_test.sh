@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Installs what `./dev build` builds, and nothing else of the build, into an empty folder and builds a program against it
-# in every way that users have: the four targets of the CMake package, pkg-config, and a program with no shared
-# libraries; and runs the command: tarn run, profile and apply.
+# Installs only what `./dev build` builds into an empty folder and builds a program against it in each way that users
+# have: the four targets of the CMake package, pkg-config, and a static program. Then runs the installed command: tarn
+# run, profile and apply.
 # Usage: install_test.sh CMAKE BUILD SCRATCH CXX
 set -eu
 cmake=$1 build=$2 scratch=$3 cxx=$4
@@ -11,13 +11,13 @@ prefix=$scratch/prefix
 products=$scratch/products
 rm -rf "$prefix" "$products" "$scratch/consumer"
 
-# The targets that ./dev build names, and the files in lib/ and bin/ that the build system makes for them.
+# The targets that ./dev build builds, and the files in lib/ and bin/ that the build system makes for them.
 # shellcheck source=tools/dev/build.sh
 . "$here/../../tools/dev/build.sh"
 build() { shift; printf '%s\n' "$@"; }
 mapfile -t targets < <(build_release_products)
 mapfile -t files < <(ninja -C "$build" -t graph "${targets[@]}" | sed -nE 's,.*label="((lib|bin)/[^"]*)".*,\1,p' | sort -u)
-# A build folder of these files alone; CMake's install scripts name its files by their full path.
+# Makes a build folder with these files only; CMake's install scripts name files by their full path.
 for file in "${files[@]}"; do
   mkdir -p "$products/$(dirname "$file")"
   cp -P "$build/$file" "$products/$file"
@@ -33,7 +33,7 @@ done < <(cd "$build" && find . -name cmake_install.cmake)
 "$cmake" --build "$scratch/consumer"
 for how in malloc malloc_static; do "$scratch/consumer/with_$how" replaced; done
 for how in tarn tarn_static; do "$scratch/consumer/with_$how" kept; done
-# An archive's start before all constructors comes only with --undefined=tarn_program_start.
+# Only --undefined=tarn_program_start makes the linker take the archive's start-up before all constructors.
 starts_early() {
   nm "$1" | grep -q ' tarn_program_start$' || { echo "$1: the start before constructors is missing"; exit 1; }
 }
@@ -49,7 +49,7 @@ cd "$scratch"
 rm -f of_true.prof
 "$prefix/bin/tarn" profile -o of_true.prof -- true >/dev/null 2>profile.log || { cat profile.log; exit 1; }
 "$prefix/bin/tarn" sites of_true.prof >/dev/null
-# A pool makes tarn apply preload libtarn_apply.so.
+# A plan with a pool makes tarn apply preload libtarn_apply.so.
 printf '{"tarn_plan": 1, "sites": [{"use": "pool", "size": 64, "frames": [{"module": "/bin/true", "offset": "0x1"}]}]}' >plan.json
 "$prefix/bin/tarn" apply --once plan.json -- true
 
@@ -59,11 +59,11 @@ libraries=$(dirname "$(find "$prefix" -name libtarn.so)")
 "$scratch/with_nothing_shared" replaced
 starts_early "$scratch/with_nothing_shared"
 if ! command -v pkg-config >/dev/null; then
-  echo "pkg-config is missing: that way not checked"
+  echo "pkg-config is missing: not checked"
   exit 0
 fi
 export PKG_CONFIG_PATH=$libraries/pkgconfig
-# shellcheck disable=SC2046 # several words
+# shellcheck disable=SC2046 # pkg-config prints several words
 for package in tarn:replaced tarn-api:kept; do
   "$cxx" -std=c++20 -Wl,--as-needed "$here/consumer/consumer.cpp" -o "$scratch/with_pkg_config" \
     $(pkg-config --cflags --libs "${package%:*}")

@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: MIT
-// Failing system calls: mmap, munmap, madvise and mlock fail, the n-th of them for every n, one kind always, and all from
-// the n-th on. Buffers are had or refused, never wrong; nothing is lost; and when calls succeed again, so does every request.
-// How: a seccomp filter sends each of these calls to a signal handler, which makes it itself, from an instruction that the
-// filter lets through, or refuses it.
+// SPDX-License-Identifier: MIT Buffer pools when mmap, munmap, madvise and mlock fail: all calls of one kind; for every
+// n, the n-th call; and for every n, all calls from the n-th on. A request then returns a correct buffer or fails, and
+// once the system calls succeed again, requests succeed as before.
+// A seccomp filter turns each of these calls into SIGSYS. The handler makes the call itself, from the one instruction
+// address that the filter allows, or makes it fail with ENOMEM.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -37,9 +37,9 @@ constexpr long gated_calls[kinds] = {SYS_mmap, SYS_munmap, SYS_madvise, SYS_mloc
 constexpr const char* names[kinds] = {"mmap", "munmap", "madvise", "mlock"};
 
 struct plan {
-  int kind = -1;   // of which all fail
-  long first = 0;  // the call that fails, counted from 1
-  bool sustained = false;
+  int kind = -1;           // all calls of this kind fail; -1: of none
+  long first = 0;          // the call that fails, counted from 1; 0: none
+  bool sustained = false;  // the calls after the first one fail too
 };
 plan current;
 volatile long calls = 0;
@@ -107,7 +107,7 @@ void check(const tarn::buffer& b, int value, const char* what) {
     TARN_CHECK(b.data()[i] == static_cast<std::byte>(value), "%s: byte %zu is wrong", what, i);
 }
 
-// Takes a few, of one pool; whoever is had must be right. Returns how many were refused.
+// Gets four buffers of one pool, twice, and checks those that it gets. Returns the number of refused requests.
 template <class Pool>
 int use(Pool& pool, bool zeroed, const char* what) {
   constexpr size_t sizes[] = {3 * mib, 100000, 5 * mib, 1 * mib};
@@ -146,7 +146,7 @@ int use_all() {
                            .budget = 4 * mib});
   tarn::locked_buffer_pool locked({.name = "locked", .budget = 100000});
   int refusals = use(plain, false, "plain") + use(zeroed, true, "zeroed") + use(ready, false, "ready");
-  // Little may be locked where the limit is low; what was had before the failures must be had again.
+  // Where RLIMIT_MEMLOCK is low, these requests fail without injected failures too, which the caller accounts for.
   errno = 0;
   for (int i = 0; i < 2; ++i) {
     const tarn::buffer b = locked.try_get(70000);
@@ -162,7 +162,7 @@ int use_all() {
   return refusals;
 }
 
-// Returns how many calls there were.
+// Uses all pools while calls fail as planned. Returns the number of calls.
 long run(const plan& what) {
   current = what;
   calls = 0;
@@ -174,12 +174,12 @@ long run(const plan& what) {
 }
 
 int in_child() {
-  tarn_set_option("background", "off");  // that thread takes no signals
+  tarn_set_option("background", "off");  // the background thread blocks all signals, SIGSYS too
   tarn_set_option("decay_ms", "-1");
   const int before = use_all();
   gate_calls();
   const long all = run({});
-  TARN_CHECK(all > 20, "only %ld calls were seen: nothing is tested", all);
+  TARN_CHECK(all > 20, "the filter saw only %ld calls: nothing is tested", all);
   for (int kind = 0; kind < kinds; ++kind) {
     run({kind, 0, false});
     TARN_CHECK(use_all() == before, "requests are refused after %s has failed", names[kind]);
@@ -190,7 +190,7 @@ int in_child() {
       run({-1, n, sustained});
       injected += refused;
       TARN_CHECK(use_all() == before, "requests are refused after call %ld has failed%s", n,
-                 sustained ? " and all behind it" : "");
+                 sustained ? " and all after it" : "");
     }
   }
   measured("%ld calls, %ld refused in all", all, injected);
@@ -214,13 +214,13 @@ int without_locking() {
         error.code().value() == EPERM && strstr(error.what(), "RLIMIT_MEMLOCK is 100000 bytes") != nullptr,
         "the error does not name RLIMIT_MEMLOCK: %s", error.what());
   }
-  // What another pool keeps makes room.
+  // A kept locked buffer of one pool is unlocked when another pool needs the room.
   {
     tarn::locked_buffer_pool other;
     tarn::buffer moved = std::move(const_cast<tarn::buffer&>(first));
     moved.reset();
     TARN_CHECK(keys.stats().kept == 1, "a locked buffer is not kept");
-    TARN_CHECK(static_cast<bool>(other.try_get(60000)), "what a pool keeps locked is in another one's way");
+    TARN_CHECK(static_cast<bool>(other.try_get(60000)), "a kept buffer makes another pool's request fail");
   }
   return holds;
 }
@@ -236,7 +236,7 @@ int no_address_space() {
   for (int round = 0; round < 5; ++round) {
     tarn::buffer all[200];
     size_t sum = 0;
-    // Lengths change from round to round: what is kept of one must serve the next.
+    // Each round asks for another length: the address space of kept buffers must serve it too.
     for (tarn::buffer& b : all) {
       b = pool.try_get((static_cast<size_t>(round) * 3 + 2) * mib);
       if (!b) break;
@@ -245,7 +245,7 @@ int no_address_space() {
     }
     if (round == 0) first = sum;
     measured("round %d: %zu MiB", round, sum / mib);
-    // The address space came in reservations of 32 MiB and less, which are no neighbours.
+    // The address space consists of separate reservations of at most 32 MiB, so not all of it fits longer buffers.
     TARN_CHECK(sum >= first / 2, "%zu bytes in round %d, %zu in the first", sum, round, first);
   }
   return holds;
@@ -256,7 +256,7 @@ int no_address_space() {
 int main() {
   start();
   if (!pools_test::measurable) skip("the sanitizer makes such calls itself");
-  expect_good(run_in_child(100, without_locking), "the child that may lock little");
-  expect_good(run_in_child(100, no_address_space), "the child without address space");
+  expect_good(run_in_child(100, without_locking), "the child with a low RLIMIT_MEMLOCK");
+  expect_good(run_in_child(100, no_address_space), "the child with a low RLIMIT_AS");
   expect_good(run_in_child(200, in_child), "the child with failing calls");
 }

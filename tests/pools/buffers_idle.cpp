@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Four buffers of 32 MiB are taken, written and given back, and then no buffer is taken any more: until half of the stated
-// time their memory stays, and after it their memory is the system's again, although nobody calls.
+// Four buffers of 32 MiB are taken, written and given back; after that, the program calls no function of the pool. At
+// half of the idle time their memory is still resident; after the idle time it has been returned to the system.
 #include "program.hpp"
 #include "tarn/buffer_pool.hpp"
 
@@ -19,13 +19,13 @@ void idle(std::chrono::milliseconds stated) {
   const std::size_t warm = guarantee::growth(before, guarantee::rss_bytes());
   guarantee::sleep_ms(stated.count() / 2);
   const std::size_t half = guarantee::growth(before, guarantee::rss_bytes());
-  // A period of decay is half a second; a second for a busy machine.
+  // A period of decay is half a second; the other second is for a busy machine.
   guarantee::sleep_ms(stated.count() / 2 + 1500);
   const std::size_t late = guarantee::growth(before, guarantee::rss_bytes());
   guarantee::measured("idle time %ld ms: %.1f MiB at first, %.1f at half of it, %.1f MiB 1.5 s after it",
                       static_cast<long>(stated.count()), guarantee::in_mib(warm), guarantee::in_mib(half),
                       guarantee::in_mib(late));
-  TARN_CHECK(half >= 100 * guarantee::mib, "buffers went before their time: %zu bytes at half of it", half);
+  TARN_CHECK(half >= 100 * guarantee::mib, "memory went early: %zu bytes at half of the idle time", half);
   TARN_CHECK(late <= 8 * guarantee::mib, "%zu bytes are resident after the idle time", late);
 }
 
@@ -33,7 +33,7 @@ void idle(std::chrono::milliseconds stated) {
 
 int main() {
   guarantee::start();
-  if (!pools_test::measurable) guarantee::skip("memory is the sanitizer's");
+  if (!pools_test::measurable) guarantee::skip("resident memory includes the sanitizer's");
   guarantee::need_own_memory_figures();
   if (tarn::buffer_pool().stats().budget < 128 * guarantee::mib) {
     guarantee::skip("the process may not use enough memory");

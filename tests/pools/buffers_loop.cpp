@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A buffer of 8, 16 and 32 MiB is taken, written and given back in a loop: no page fault after the first time.
+// A buffer of 8, 16 or 32 MiB is taken, written and given back in a loop: at most 8 page faults after the first round.
 #include "program.hpp"
 #include "tarn/buffer_pool.hpp"
 
@@ -26,7 +26,8 @@ void loop(tarn::buffer_pool& pool, std::size_t bytes) {
   const long after = faults();
   guarantee::measured("%zu MiB, %d rounds: %ld page faults after the first", bytes / guarantee::mib, rounds,
                       after - before);
-  // The kernel may take pages together or apart meanwhile; a buffer without its memory has thousands.
+  // The kernel may collapse or split huge pages in between, which costs a few faults; a buffer that lost its memory
+  // would cost thousands.
   TARN_CHECK(after - before <= 8, "%ld page faults in %d rounds of %zu bytes", after - before, rounds, bytes);
 }
 
@@ -34,7 +35,7 @@ void loop(tarn::buffer_pool& pool, std::size_t bytes) {
 
 int main() {
   guarantee::start();
-  if (!pools_test::measurable) guarantee::skip("faults are the sanitizer's");
+  if (!pools_test::measurable) guarantee::skip("page faults include the sanitizer's");
   if (tarn::buffer_pool().stats().budget < 64 * guarantee::mib) {
     guarantee::skip("the process may not use enough memory");
   }

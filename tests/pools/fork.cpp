@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A program of many threads forks while all of them use pools. The child uses them too, ends objects of the parent,
-// starts threads, forks again, and may destroy pools whose figures still make sense.
+// A process forks while several threads use pools. The child uses the pools, destroys objects of the parent, starts
+// threads, forks again and destroys pools. Slots that were in use by the parent's other threads at the fork are lost to
+// the child, but the child's statistics stay plausible.
 #include <atomic>
 #include <list>
 #include <memory>
@@ -32,7 +33,7 @@ void churn(const Pool& of, unsigned seed, int steps) {
   for (order* each : live) of.destroy(each);
 }
 
-// Main's, as of the fork.
+// Objects of the main thread at the moment of the fork.
 std::vector<order*> parents;
 std::unique_ptr<tarn::object_pool<order>> own;
 std::vector<order*> parents_own;
@@ -57,7 +58,7 @@ int in_child(int depth) {
     const auto result = guarantee::run_in_child(60, [depth] { return in_child(depth + 1); });
     guarantee::expect_good(result, "a grandchild");
   }
-  // What the parent's other threads had in their hands at the fork: unknown, but at most what 4 threads may have.
+  // The objects that the parent's 4 other threads had at the fork count as live; each has at most 2,200.
   TARN_CHECK(own->stats().live <= 4U * 2200, "%zu objects are live in the child", own->stats().live);
   own.reset();
   {
@@ -104,7 +105,7 @@ int main() {
   }
   TARN_CHECK(pool.stats().live == 0 && own->stats().live == 0, "objects are live after all are gone");
 
-  // Threads that are idle, with free slots in their hands: nothing of the pool is live, and the child must not say so.
+  // Idle threads have free slots in their magazines, which the child must not count as live objects.
   static std::atomic<std::size_t> leaks{0};
   tarn::set_leak_hook([](const char* /*name*/, std::size_t live) { leaks += live; });
   {
@@ -128,7 +129,7 @@ int main() {
       TARN_CHECK(leaks == 0, "in the child, a pool without objects ends with %zu live ones", leaks.load());
       return guarantee::holds;
     });
-    guarantee::expect_good(result, "a child with idle threads' slots");
+    guarantee::expect_good(result, "a child of a process with idle threads");
     own->destroy(mine);
     go_on = true;
     go_on.notify_all();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A program with a recycler makes the calls that end tarn's threads from where a thread must not be waited for or started:
-// in a destructor, which runs on the recyclers' thread, and by _Fork in a signal handler that interrupts pthread_create.
+// Some libc calls (prctl, _Fork, …) first end tarn's own threads. A program makes such calls where tarn can neither
+// wait for a thread nor start one: prctl in a destructor, which runs on the recyclers' thread, and _Fork in a signal
+// handler that interrupts pthread_create.
 #include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -46,12 +47,14 @@ void check_destructors() {
 }
 
 constexpr int wanted_forks = 2000;
-// Between two forks. They come every millisecond, on a slow machine some tens of milliseconds apart.
+// The longest time between two forks before the child counts as hanging. The timer fires every millisecond; on a slow
+// machine forks are tens of milliseconds apart.
 constexpr auto longest_pause = 20s;
-std::atomic<int>* forks;  // shared with the parent, which sees by it that the child goes on
+std::atomic<int>* forks;  // in memory shared with the parent, which watches the child's progress
 
 void fork_in_handler(int) {
-  if (*forks >= wanted_forks) return;  // where a fork takes longer than the timer, the thread would not go on
+  // If a fork takes longer than the timer's period, the interrupted thread makes no progress.
+  if (*forks >= wanted_forks) return;
   const pid_t child = _Fork();
   if (child == 0) _exit(0);
   if (child > 0 && waitpid(child, nullptr, 0) == child) ++*forks;
@@ -74,7 +77,7 @@ int start_threads_beside_forks() {
   return 0;
 }
 
-// In a child, since what hangs blocks every signal but those that nobody can block.
+// In a child, because a program that hangs here blocks all signals, so only SIGKILL ends it.
 void check_forks() {
   void* const shared =
       mmap(nullptr, sizeof *forks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -96,7 +99,7 @@ void check_forks() {
     waitpid(child, &status, 0);
   }
   TARN_CHECK(found == child, "a program that forks in a signal handler hangs after %d forks", seen);
-  TARN_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "it ended with status %#x",
+  TARN_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the forking child ended with status %#x",
              static_cast<unsigned>(status));
 }
 

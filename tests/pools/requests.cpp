@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Requests that make no sense are refused with EINVAL, those that cannot be met with ENOMEM; odd ones are met. Names of
-// any length name one pool.
+// tarn_pool_create and tarn_pool_shared refuse invalid requests with EINVAL and those that would need too much memory
+// with ENOMEM; unusual but valid ones succeed. A type with a very long name has one pool for all threads.
 #include <cerrno>
 #include <string>
 #include <thread>
@@ -28,7 +28,7 @@ void expect_refused(const char* what, int error, Change change) {
   tarn_pool* const pool = tarn_pool_create(&request);
   TARN_CHECK(pool == nullptr && errno == error, "create with %s: %s, errno %d, not %d", what,
              pool == nullptr ? "null" : "a pool", errno, error);
-  if (request.initial_capacity != 0) return;  // means nothing to a pool that all share
+  if (request.initial_capacity != 0) return;  // a shared pool ignores it
   errno = 0;
   tarn_pool* const shared = tarn_pool_shared(&request);
   TARN_CHECK(shared == nullptr && errno == error, "shared with %s: %s, errno %d, not %d", what,
@@ -83,7 +83,7 @@ void long_names() {
   longest* const object = pool.create();
   std::thread([&] {
     pool.destroy(pool.create());
-    TARN_CHECK(pool.stats().live == 1, "another thread's pool of a type with a long name is another one");
+    TARN_CHECK(pool.stats().live == 1, "in another thread, a type with a long name has a different pool");
     pool.destroy(object);
   }).join();
   TARN_CHECK(pool.stats().live == 0, "%zu objects are live after all are gone", pool.stats().live);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Thousands of threads in turn use a pool until their very end: in thread_local destructors and in all rounds of
-// destructors of keys made before and after tarn's own; also when the first use in the thread is there. Memory stays
-// bounded and no object is lost.
+// Thousands of threads, one after another, use a pool until their very end: in destructors of thread_local objects, and
+// in all rounds of destructors of pthread keys made before and after tarn's own key. In some threads the first use is
+// in such a destructor. Memory stays bounded and no object is lost.
 #include <thread>
 #include <vector>
 
@@ -15,11 +15,11 @@ constexpr auto pool = tarn::pool_of<order>();
 constexpr int rounds = 4;  // PTHREAD_DESTRUCTOR_ITERATIONS of glibc
 constexpr int per_round = 40;
 
-// What one thread leaves to each round of its key's destructors.
+// The objects that one thread leaves to the rounds of a key's destructor.
 struct leftovers {
   pthread_key_t key;
   int round = 0;
-  int first_use = 0;  // the round from which on pools are used
+  int first_use = 0;  // the first round that uses pools; 0: the thread's body uses them too
   std::vector<order*> objects;
 };
 
@@ -58,7 +58,7 @@ struct at_thread_end {
 thread_local at_thread_end local;
 
 void body(int number) {
-  // Every fifth thread uses pools in its body; others only from some round on.
+  // Every fifth thread uses pools in its body; the others from round 1, 2, 3 or 4 of the destructors.
   const int first_use = number % 5;
   if (first_use == 0) {
     churn(local.objects, per_round);
@@ -94,8 +94,7 @@ int main() {
   guarantee::measured("%zu bytes of RSS after %d threads, pool %zu -> %zu bytes, %zu cached", grown, threads,
                       bytes_before, stats.bytes, stats.cached);
   TARN_CHECK(stats.live == 0, "%zu objects are live after all are gone", stats.live);
-  TARN_CHECK(stats.cached < 4096, "%zu free slots lie in threads' hands after all threads have ended",
-             stats.cached);
+  TARN_CHECK(stats.cached < 4096, "%zu free slots are cached after all threads have ended", stats.cached);
   if (pools_test::measurable) {
     guarantee::need_own_memory_figures();
     TARN_CHECK(grown < pools_test::mib, "%d threads in turn made the resident set grow by %zu bytes", threads,

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# python3's own test modules end as they do without tarn, also with every object from malloc.
+# In python3's own test modules the same tests (usually none) fail with tarn and without it, also if every object comes
+# from malloc.
 . "$(dirname "$0")/common.sh"
 python=/usr/bin/python3
 [ -x $python ] || skip "no $python: install the Debian package python3"
@@ -8,9 +9,9 @@ $python -c 'import test.test_dict, test.libregrtest' 2>/dev/null ||
   skip "python3 without its test modules: install the Debian package libpython3.N-testsuite of your python3.N"
 
 modules=(test_dict test_json test_re test_gc test_subprocess test_threading)
-# Which tests failed, whatever the order: the part of the result that may not depend on the allocator.
+# The failed tests, sorted: this part of the output must not depend on the allocator.
 failed_tests() { grep -E '^(FAIL|ERROR): |^(test_[a-z_]+) (failed|crashed)' "$1" | sort -u; }
-# Not by `with`: some of these tests compare whole environments.
+# `with` would set more environment variables, and some of these tests compare the whole environment.
 preloaded() { timeout -k 5 "$1" env LD_PRELOAD="$TARN_LIB" "${@:2}"; }
 preloaded 60 $python -c "import sys; sys.exit(sys.argv[1] not in open('/proc/self/maps').read())" "$TARN_LIB" ||
   fail "$(basename "$TARN_LIB") is not mapped in python3"
@@ -27,6 +28,6 @@ for allocator in pymalloc malloc; do
   cmp -s without.failed with.failed && [ -s with.failed ] && continue
   diff without.failed with.failed >&2
   grep -E '^(FAIL|ERROR): |Error: |failed|crashed' with.txt | tail -n 30 >&2
-  fail "test modules with PYTHONMALLOC=$allocator end otherwise with tarn (status $status)"
+  fail "test modules with PYTHONMALLOC=$allocator give other failures with tarn (status $status)"
 done
 same "${modules[*]}"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# sandboxes: programs that give up rights or enter namespaces (setpriv, unshare, bubblewrap) and then run a program, and a
-# program that gives up its own rights after it has freed memory: the same rights as without tarn, in every thread.
+# sandboxes: setpriv, unshare and bubblewrap, which drop rights or enter namespaces and then run a program; and a
+# program that drops its own rights after it has freed memory. In every thread the rights are the same as without tarn.
 . "$(dirname "$0")/common.sh"
 need python3 python3
 need setpriv util-linux
 need unshare util-linux
-# The interpreter itself: what stands for it in PATH may be a script that starts many programs.
+# The interpreter itself, because python3 in PATH may be a script that starts other programs.
 python=$(python3 -c 'import sys; print(sys.executable)')
 [ -x /usr/bin/python3 ] && python=/usr/bin/python3 # any user may run it
 
@@ -31,13 +31,13 @@ CODE
 chmod 755 "$work"
 chmod 644 rights.py
 
-# check NAME COMMAND…: what this user may not do without tarn is left out.
+# check NAME COMMAND…: compares the rights after the command. A command that fails without tarn is left out.
 checked=()
 check() {
   local what=$1
   shift
   without 60 "$@" >"$what.without" 2>/dev/null || return 0
-  # Not `with`: the loader's notes cannot be written by another user.
+  # Not by `with`: after the change of user, the loader could not write its log.
   LD_PRELOAD=$TARN_LIB timeout -k 5 60 "$@" >"$what.with" || fail "$what fails with tarn (status $?)"
   compare "rights after $what" "$what.without" "$what.with"
   checked+=("$what")
@@ -48,5 +48,5 @@ check unshare unshare --user --map-root-user --mount --net "$python" rights.py
 check program "$python" rights.py drop
 command -v bwrap >/dev/null && check bubblewrap bwrap --ro-bind / / --proc /proc --dev /dev --unshare-all \
   --cap-drop ALL --bind "$work" "$work" "$python" "$work/rights.py"
-[ ${#checked[@]} != 0 ] || skip "this user may enter no sandbox"
+[ ${#checked[@]} != 0 ] || skip "this user may run none of these commands"
 same "${checked[*]}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# valgrind: a C++ program linked with tarn. memcheck puts its own malloc in tarn's place and then finds what is
-# wrong in the program and nothing else; under callgrind and "none" tarn's own malloc runs.
+# valgrind: a C++ program linked with tarn. memcheck replaces tarn's malloc by its own; it reports the program's error
+# and nothing else. Under the tools callgrind and none, tarn's own malloc runs.
 include=$(realpath "$(dirname "$0")/../../include") # before common.sh changes the folder
 . "$(dirname "$0")/common.sh"
 need valgrind valgrind
@@ -64,20 +64,20 @@ g++ -std=c++20 -O1 -g -fno-builtin -pthread -I"$include" work.cpp "$TARN_LIB" -W
   fail "a program cannot be linked with $(basename "$TARN_LIB")"
 without 60 ./work $rounds >plain.txt 2>plain.err || fail "the program fails without valgrind (status $?)"
 
-# under TOOL-AND-OPTIONS…: the same output, and no complaint.
+# under TOOL-AND-OPTIONS…: runs the program under valgrind; its output is the same, and valgrind reports no error.
 under() {
   local label=${1#--tool=}
   without 600 valgrind "$@" --error-exitcode=9 ./work $rounds >out.txt 2>err.txt ||
     { grep -v '^$' err.txt | head -n 30 >&2; fail "the program under $label fails (status $?)"; }
   compare "output under $label" plain.txt out.txt
 }
-# Tarn's own malloc served the program, rather than valgrind's.
+# The program used tarn's malloc, not valgrind's.
 require_own_malloc() {
   grep -qE '^spans made: [1-9]' err.txt || fail "tarn's malloc did not run under $1: $(grep '^spans' err.txt)"
 }
 under --tool=memcheck --leak-check=full --errors-for-leak-kinds=definite,indirect
 grep -q 'ERROR SUMMARY: 0 errors' err.txt || fail "memcheck gave no summary"
-grep -q 'definitely lost: [1-9]' err.txt && fail "memcheck sees a leak"
+grep -q 'definitely lost: [1-9]' err.txt && fail "memcheck reports a leak"
 under --tool=none
 require_own_malloc none
 under --tool=callgrind --callgrind-out-file=calls.txt
@@ -86,6 +86,6 @@ grep -qF "$(basename "$TARN_LIB")" calls.txt || fail "callgrind saw no call into
 
 without 60 valgrind --tool=memcheck --error-exitcode=9 ./work 1 wrong >out.txt 2>err.txt
 status=$?
-[ $status = 9 ] && grep -q 'Invalid read' err.txt || fail "memcheck does not see a read of freed memory (status $status)"
-grep -q "free'd" err.txt || fail "memcheck does not say where the block was freed"
+[ $status = 9 ] && grep -q 'Invalid read' err.txt || fail "memcheck misses a read of freed memory (status $status)"
+grep -q "free'd" err.txt || fail "memcheck does not report where the block was freed"
 same "a program of three threads under memcheck, none and callgrind"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# valgrind: programs with typed pools and a recycler. memcheck finds nothing in a right one, and no leak; in one with
-# checked pools it sees at once who reads or writes an object after its end.
+# valgrind: a program with typed pools and a recycler. memcheck reports no error and no leak in a correct program; with
+# checked pools it reports a read of an object after its destruction.
 include=$(realpath "$(dirname "$0")/../../include") # before common.sh changes the folder
 . "$(dirname "$0")/common.sh"
 need valgrind valgrind
@@ -67,7 +67,7 @@ int main(int count, char**) {
   std::printf("%d %d %d\n", sums[0], sums[1], kept->number + shared->number);
 }
 CODE
-# The recycler's own thread lives as long as something waits, also to the end of the program, which has not joined it.
+# The recycler's own thread runs while idle objects wait, if need be until the program ends, which does not join it.
 cat >thread.supp <<'CODE'
 {
    tables of the thread that ends generations
@@ -87,10 +87,10 @@ for checked in 0 1; do
   without 300 valgrind --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --suppressions=thread.supp \
     --error-exitcode=9 \
     ./work >out.txt 2>err.txt ||
-    { grep -v '^$' err.txt | head -n 40 >&2; fail "memcheck complains of a right program, checked=$checked"; }
+    { grep -v '^$' err.txt | head -n 40 >&2; fail "memcheck reports an error in a correct program, checked=$checked"; }
   compare "output, checked=$checked" plain.txt out.txt
 done
 without 60 valgrind --error-exitcode=9 ./work wrong >out.txt 2>err.txt
 status=$?
-[ $status = 9 ] && grep -q 'Invalid read' err.txt || fail "memcheck does not see a read of a destroyed object (status $status)"
+[ $status = 9 ] && grep -q 'Invalid read' err.txt || fail "memcheck misses a read of a destroyed object ($status)"
 same "a program with pools and a recycler under memcheck"

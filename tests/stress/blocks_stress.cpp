@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Many threads with every function of the API, handing blocks to one another; the content of each block is
-// checked before it is freed, and the page heap at the end.
+// Many threads allocate, resize and free blocks with malloc, calloc, aligned_alloc and realloc, and hand blocks to one
+// another through a queue. Each block is checked for damage before it is freed, and the page heap at the end.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ bool all_zero(const unsigned char* bytes, std::size_t size) {
   return std::all_of(bytes, bytes + size, [](unsigned char c) { return c == 0; });
 }
 
-// What malloc gives does not say that it is free.
+// Whether a live block has the mark of a free one, which would be an error.
 bool is_marked(const void* block) {
   return engine::map.class_of(address_of(block)) != 0 && free_mark::is_set(block);
 }
@@ -143,7 +143,7 @@ class blocks_stress : public testing::Test {
   queue queue_;
 };
 
-TEST_F(blocks_stress, every_function_and_hand_over) {
+TEST_F(blocks_stress, all_operations_and_hand_over) {
   in_threads(6, [this](unsigned t) { churn(t, rounds(250000)); });
 }
 
@@ -185,7 +185,7 @@ TEST_F(blocks_stress, with_trim_and_statistics_all_the_time) {
       working.fetch_sub(1);
       return;
     }
-    tarn_stats stats;
+    tarn_stats stats{};
     while (working.load() != 0) {
       tarn_trim(stats.version == 2 ? 0 : mib);
       tarn_get_stats(&stats);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Many threads on one class of an engine of their own: nothing is handed out twice and no span is lost.
+// Several threads take and return objects of one size class of a separate engine: no object is handed out twice, no
+// span is lost.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -22,7 +23,7 @@ constexpr unsigned threads = 6;
 
 class central_stress : public testing::TestWithParam<unsigned> {
  protected:
-  // The owner's mark in each object: that of a free one while nobody has it.
+  // The first word of each object: its owner's number + 1, or the free mark while it has no owner.
   using mark = std::atomic<std::uintptr_t>;
 
   void churn(unsigned me) {
@@ -81,7 +82,7 @@ class central_stress : public testing::TestWithParam<unsigned> {
 
 TEST_P(central_stress, nothing_twice_and_nothing_lost) {
   in_threads(threads, [this](unsigned t) { churn(t); });
-  EXPECT_EQ(wrong_.load(), 0) << "objects handed out twice, or none handed out";
+  EXPECT_EQ(wrong_.load(), 0) << "objects handed out twice, or a refill of no or too many objects";
   engine_->central_tier.flush_idle_magazines(true);
   engine_->central_tier.release_spares(true);
   EXPECT_EQ(engine_->central_tier.spare_bytes(), 0U);

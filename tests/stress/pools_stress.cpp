@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: MIT
-// Typed pools under many threads: every object is written by whoever made it and checked by whoever ends it, so that a
-// slot handed out twice, or written to by the pool, is seen. Compiled a second time with checked pools.
-// With STRESS_OPERATIONS=N each test does N operations over all threads.
+// SPDX-License-Identifier: MIT Typed pools used by many threads. The thread that creates an object fills it with a
+// pattern; the thread that destroys it checks the pattern. This shows slots handed out twice and writes by the pool.
+// Compiled a second time with checked pools.
+// STRESS_OPERATIONS=N sets the number of operations: N / 8 per thread.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,8 +46,8 @@ struct stamped {
   }
 };
 
-// Each thread keeps a few thousand objects, in bursts, so that magazines, depots and spans all take part; one in eight
-// goes through slots that all threads share, and ends in another thread.
+// Each thread creates and destroys objects in bursts and keeps thousands, so that magazines, depots and spans all take
+// part. One object in eight goes through slots that all threads share, and is destroyed by another thread.
 template <class T, class Pool>
 void churn(Pool& pool, std::uint64_t operations) {
   std::vector<std::atomic<T*>> shared(1024);
@@ -56,7 +56,7 @@ void churn(Pool& pool, std::uint64_t operations) {
     std::mt19937_64 random(index);
     std::vector<T*> mine;
     std::uint64_t number = std::uint64_t{index} << 48;
-    const auto end_of = [&](T* object) {
+    const auto check_and_destroy = [&](T* object) {
       if (!object->intact()) damaged.fetch_add(1, std::memory_order_relaxed);
       pool.destroy(object);
     };
@@ -70,18 +70,18 @@ void churn(Pool& pool, std::uint64_t operations) {
             object = shared[random() % shared.size()].exchange(object, std::memory_order_acq_rel);
           if (object == nullptr) continue;
           if (number % 8 == 0) {
-            end_of(object);
+            check_and_destroy(object);
           } else {
             mine.push_back(object);
           }
         } else if (!mine.empty()) {
           std::swap(mine[random() % mine.size()], mine.back());
-          end_of(mine.back());
+          check_and_destroy(mine.back());
           mine.pop_back();
         }
       }
     }
-    for (T* object : mine) end_of(object);
+    for (T* object : mine) check_and_destroy(object);
   });
   for (std::atomic<T*>& slot : shared) {
     if (T* const object = slot.load(std::memory_order_relaxed)) {
@@ -113,7 +113,7 @@ TEST(pools_stress, own_pool_with_short_magazines) {
   churn<stamped<3>>(pool, operations_per_thread(400'000));
 }
 
-// Trimming and looking at statistics beside the work takes what it may and disturbs nobody.
+// Another thread trims all pools and reads their statistics all the time.
 TEST(pools_stress, trimmed_meanwhile) {
   object_pool<stamped<8>> pool;
   std::atomic<bool> done{false};
@@ -130,7 +130,7 @@ TEST(pools_stress, trimmed_meanwhile) {
   trimmer.join();
 }
 
-// Pools that come and go while other threads end that have used them.
+// A pool is destroyed just after the threads that used it have ended.
 TEST(pools_stress, pools_come_and_go) {
   const std::uint64_t rounds = std::max<std::uint64_t>(operations_per_thread(100'000) / 1000, 5);
   for (std::uint64_t round = 0; round < rounds; ++round) {

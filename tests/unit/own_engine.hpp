@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// own_engine: all tiers of an engine, apart from the program's one, so that a test knows every span in it.
+// own_engine: all tiers of an engine, separate from the program's engine, so that a test knows every span in it.
 //
-// Thread safety: that of its parts. Its reservations stay mapped when it goes: nothing in the engine is ever
-// destroyed, so there is no code that would unmap them.
+// Thread safety: that of its parts. Its reservations stay mapped when it is destroyed: the program's engine is never
+// destroyed, so there is no code to unmap them.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,7 @@ struct own_engine {
 // The page map's root is too big for a stack.
 inline std::unique_ptr<own_engine> make_engine() { return std::make_unique<own_engine>(); }
 
-// An object of the class, as malloc takes one, and back, as free does.
+// take: an object of the class, as malloc gets one. give: gives an object back, as free does.
 inline void* take(thread_cache& cache, unsigned size_class) {
   void* const object = cache.pop(size_class);
   return object != nullptr ? object : cache.allocate_slow(size_class);
@@ -40,8 +40,8 @@ inline bool give(own_engine& engine, thread_cache& cache, void* object) {
   return cache.push(page, object) || cache.free_slow(static_cast<unsigned>(page.size_class()), page, object);
 }
 
-// Misses until the cache opens a bin for the class: see misses_before_opening in thread_cache_budget.cpp.
-inline void make_place(own_engine& engine, thread_cache& cache, unsigned size_class) {
+// Causes misses until the cache gets a capacity for the class: see misses_before_opening in thread_cache_budget.cpp.
+inline void open_class(own_engine& engine, thread_cache& cache, unsigned size_class) {
   for (int i = 0; i < 100; ++i) give(engine, cache, take(cache, size_class));
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// How the engine's own threads begin, sleep and end. Used by one thread.
+// How the engine's own threads start, sleep and end. Used by one thread.
 #include "protocol.hpp"
 
 namespace weak {
 namespace {
 
-// What the kernel does when the background thread is off its stack.
+// What the kernel does when the background thread no longer uses its stack.
 void leave_stack(thread& t, unsigned state) {
   t.store(state, 0, order::release);
   t.futex_wake(state, true);
@@ -14,17 +14,18 @@ void leave_stack(thread& t, unsigned state) {
 // The states of the background thread in src/os/thread.cpp.
 enum : int { none, running, leaving, wanted };
 
-// await_state() for `none`; its limits of time are left out.
+// await_state() for `none`, without its time limits.
 void await_none(thread& t, unsigned state, order acquire) {
   for (int seen = t.load(state, acquire); seen != none; seen = t.load(state, acquire))
     t.futex_wait(state, seen);
 }
 
-// leave_background_thread() and ensure_background_thread() of src/os/thread.cpp, as background_thread_body() and wake() of
-// src/runtime/decay.cpp use them. The thread stores `leaving` and then looks for memory; who has freed memory looks at the
-// state; each has a full fence between. Who wants the next thread waits only until the state is another one: a third may have
-// started it by then. In the end a thread is running that will see to the memory. The stack is a plain
-// variable: the next thread starts on it when the last one is off it.
+// leave_background_thread() and ensure_background_thread() of src/os/thread.cpp, as called by background_thread_body()
+// and wake() of src/runtime/decay.cpp. The background thread stores `leaving` and then looks for free memory (`dirty`);
+// a thread that frees memory stores `dirty` and then reads the state; both have a full fence in between. A thread that
+// finds `leaving` asks for the next background thread (`wanted`) and waits only until the state changes, because a
+// third thread may have started the next one by then. At the end a background thread must be running. The stack is a
+// plain variable: a new thread may write to it only after the old one has left it.
 // Covers: src/base/fence.hpp: atomic_thread_fence seq_cst, fence_word.fetch_add seq_cst
 // Covers: src/os/thread.cpp: state.compare_exchange_strong acquire, state.load acquire
 model thread_leaves() {
@@ -71,8 +72,9 @@ const registered leaves("background.thread_leaves",
                         {"thread's fence", "freeing thread's fence", "acquire", "end of wait"},
                         thread_leaves);
 
-// hold_background_thread() against start() and start_claimed() of src/os/thread.cpp: while a hold is there, the program
-// changes its rights (a plain variable), which the thread has from the one that starts it.
+// hold_background_thread() against start() and start_claimed() of src/os/thread.cpp: while it holds the background
+// thread off, the program changes its rights (a plain variable), which a new thread inherits from the thread that
+// starts it.
 // Covers: src/os/thread.cpp: state.store release
 model held_off() {
   enum : unsigned { state, holds, rights = 0 };
@@ -80,7 +82,7 @@ model held_off() {
     int expected = none;
     if (!t.compare_exchange(state, expected, running, order::acquire, order::relaxed)) return;
     if (!without("starter's fence")) t.full_fence();
-    if (t.load(holds, order::relaxed) == 0) t.read(rights);  // the thread's life
+    if (t.load(holds, order::relaxed) == 0) t.read(rights);  // what the new thread inherits
     t.store(state, none, unless("release", order::release));
     t.futex_wake(state, true);
   };
@@ -95,8 +97,9 @@ model held_off() {
 const registered held_protocol("background.held_off",
                                {"starter's fence", "holder's fence", "acquire", "release"}, held_off);
 
-// is_held() against release_background_thread() of src/os/thread.cpp: memory was freed while a hold kept the thread away.
-// Either the end of the hold sees the wish for a thread, or who wishes sees that there is no hold any more.
+// is_held() against release_background_thread() of src/os/thread.cpp: memory is freed during a hold. Either the thread
+// that ends the hold sees `wished`, or the thread that sets `wished` sees that the hold has ended; one of them starts
+// the background thread.
 model wish_for_thread() {
   enum : unsigned { state, holds, wished };
   const auto start = [](thread& t) {
@@ -126,7 +129,7 @@ model wish_for_thread() {
 }
 const registered wish("background.wish_for_thread", {"wisher's fence", "holder's fence"}, wish_for_thread);
 
-// hold_background_thread() against a thread that sleeps: the bell wakes it, and it sees the hold.
+// hold_background_thread() against a sleeping background thread: the bell wakes the thread, which then sees the hold.
 // Covers: src/os/thread.cpp: bell.exchange acquire, bell.exchange release
 model bell_for_hold() {
   enum : unsigned { state, holds, bell };
@@ -141,15 +144,16 @@ model bell_for_hold() {
     t.fetch_add(holds, 1, order::relaxed);
     t.full_fence();
     if (t.load(state, order::acquire) == none) return;
-    if (t.exchange(bell, 1, unless("release", order::release)) == 0 && !without("wake")) t.futex_wake(bell);
+    // This model also holds with relaxed here: it does not show what the release is for.
+    if (t.exchange(bell, 1, order::release) == 0 && !without("wake")) t.futex_wake(bell);
     await_none(t, state, order::acquire);
   };
   return {3, 0, {background, holder}, {}, [](machine& m) { m.set_initial(state, running); }};
 }
 const registered bell_rings("background.bell", {"acquire", "wake"}, bell_for_hold);
 
-// run_errands_soon() and sleep_until() of src/runtime/decay.cpp: an errand (a plain variable) is put down, then errands_wait
-// is set and the bell is rung. The thread may wake early.
+// run_errands_soon() and sleep_until() of src/runtime/decay.cpp: the program writes an errand (a plain variable), sets
+// errands_wait and rings the bell. The background thread may also wake by itself before that.
 // Covers: src/runtime/decay.cpp: errands_wait.exchange acquire, errands_wait.exchange release
 model errands() {
   enum : unsigned { waits, bell, list = 0 };
@@ -173,8 +177,8 @@ model errands() {
 }
 const registered errand("background.errands", {"acquire", "release"}, errands);
 
-// thread_main() and stop() of src/recycler/caretaker.cpp: the process goes on to its end when the thread has left the
-// program's code, whose work is a plain variable.
+// thread_main() and stop() of src/recycler/caretaker.cpp: stop() returns only after the thread has left the program's
+// destructors, whose effect is a plain variable.
 // Covers: src/recycler/caretaker.cpp: alive.store release, alive.load acquire
 model caretaker_ends() {
   enum : unsigned { alive, lock, now, work = 0 };

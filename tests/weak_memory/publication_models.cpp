@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What one thread makes and others find without a lock. Used by one thread.
+// Data that one thread makes and other threads find without a lock. Used by one thread.
 #include "protocol.hpp"
 
 namespace weak {
 namespace {
 
-// A pool is made by the first who needs it; who is second destroys its own and takes the first one's. `made` are the two
-// pools as plain variables.
+// The first thread that needs a pool makes it. If two threads make one at the same time, the second one destroys its
+// own and uses the first one's. The two pools are plain variables.
 // tarn_buffer_pool_shared(), shared_slot_pool::prepare(), object_pool::pairs():
 // Covers: src/buffers/buffer_abi.cpp: shared_pool.load acquire, shared_pool.compare_exchange_strong acq_rel
 // Covers: include/tarn/pool_resource.hpp: pool_.load acquire, pool_.compare_exchange_strong acq_rel,
@@ -31,9 +31,11 @@ model made_once() {
 }
 const registered once("publication.made_once", {"load's acquire", "release", "failure's acquire"}, made_once);
 
-// A list or an array that only grows, under a lock: who follows it without the lock finds whole members.
-// create() and first() of buffer_registry; assign_shard_locked() and for_each_shard() of pool_core:
-// Covers: src/buffers/buffer_registry.cpp: pools.load acquire, pools.store release
+// A list or an array that only grows, under a lock: threads that read it without the lock find complete members.
+// create() of buffer_registry and for_each_pool() of buffer_core; assign_shard_locked() and for_each_shard() of
+// pool_core:
+// Covers: src/buffers/buffer_core.hpp: newest.load acquire
+// Covers: src/buffers/buffer_registry.cpp: newest.store release
 // Covers: src/pool/pool_core.cpp: shard_count_.store release
 // Covers: src/pool/pool_core.hpp: shard_count_.load acquire
 model growing_list() {
@@ -41,7 +43,7 @@ model growing_list() {
   const auto attach = [](unsigned member) {
     return [=](thread& t) {
       t.lock(lock);
-      t.write(member, 10 + t.load(first, order::relaxed));  // with the next one's number
+      t.write(member, 10 + t.load(first, order::relaxed));  // its link: 10 + the next member
       t.store(first, static_cast<int>(member), unless("release", order::release));
       t.unlock(lock);
     };
@@ -57,7 +59,7 @@ model growing_list() {
 }
 const registered list("publication.growing_list", {"release", "acquire"}, growing_list);
 
-// prepare() and attach_thread() of src/runtime/engine.cpp: one thread makes the engine ready under the lock.
+// prepare() and attach_thread() of src/runtime/engine.cpp: one thread prepares the engine, under the lock.
 // Covers: src/runtime/engine.cpp: prepared.load acquire, prepared.store release
 model engine_ready() {
   enum : unsigned { prepared, lock, settings = 0 };
@@ -76,7 +78,8 @@ model engine_ready() {
 }
 const registered engine("publication.engine_ready", {"acquire", "release", "second look"}, engine_ready);
 
-// measured_prices() of src/buffers/buffer_memory.cpp: one thread measures; others do not wait, and take nothing yet.
+// measured_prices() of src/buffers/buffer_memory.cpp: one thread measures; the others do not wait for the result, and
+// do without it until it is there.
 // Covers: src/buffers/buffer_memory.cpp: progress.compare_exchange_strong acquire, progress.load acquire,
 // Covers: src/buffers/buffer_memory.cpp: progress.store release
 model measured_once() {
@@ -100,9 +103,9 @@ model measured_once() {
 }
 const registered measured("publication.measured_once", {"release", "acquire"}, measured_once);
 
-// page_map::ensure() by two threads that need the same leaf; set_objects() and find(): the root's entry, then the word of
-// a page, which is written before the program gets a pointer into the page. The program passes the pointer to another
-// thread as it likes, with release and acquire; that thread frees it and looks both up by relaxed loads.
+// page_map: two threads call ensure() for the same leaf, then set_objects() for pages of theirs, before the program
+// gets a pointer into such a page. The program passes the pointer to another thread with release and acquire. That
+// thread frees it: find() reads the root's entry and the page's word by relaxed loads.
 // Covers: src/pages/page_map.cpp: root_.load acquire, root_.compare_exchange_strong release
 model page_map() {
   enum : unsigned { root, word_of_one, word_of_two, passed };
@@ -127,13 +130,13 @@ model page_map() {
 const registered map("publication.page_map",
                      {"word before pointer", "program's release", "program's acquire"}, page_map);
 
-// shared_slot_pool::number_ of include/tarn/pool_resource.hpp: the number leads to this thread's bin; what is known of the
-// pool with that number (a plain variable) must be the new pool's.
-// The place of the guarded blocks, whose slots are made before it is told:
-// Covers: src/guarded/guarded_blocks.cpp: base_.load acquire, base_.store release
-// attach() and for_each_extension() of src/runtime/extension.hpp, whose flags are set once:
+// A value that is published once, after the data that it leads to (a plain variable).
+// shared_slot_pool::number_ of include/tarn/pool_resource.hpp, by which a thread finds its bin of the pool:
 // Covers: include/tarn/pool_resource.hpp: number_.store release, number_.load acquire
-// Covers: src/runtime/extension.hpp: attached.store release, attached.load acquire
+// The address of the guarded blocks, whose slots are prepared before:
+// Covers: src/guarded/guarded_blocks.cpp: base_.load acquire, base_.store release
+// attach() and for_each_front() of src/runtime/front.hpp, whose flags are set once:
+// Covers: src/runtime/front.hpp: attached.store release, attached.load acquire
 model pool_number() {
   enum : unsigned { number, pool = 0 };
   const auto maker = [](thread& t) {
@@ -148,7 +151,7 @@ model pool_number() {
 }
 const registered numbered("publication.pool_number", {"release", "acquire"}, pool_number);
 
-// recycler<T>::leave(): the last of those who hold the state deletes it, and has seen what the others did with it.
+// recycler<T>::leave(): the last holder of the state deletes it, after it has seen what the other holders did with it.
 // Covers: include/tarn/recycler.hpp: references.fetch_sub acq_rel
 model last_reference() {
   enum : unsigned { references };
@@ -159,7 +162,8 @@ model last_reference() {
                       : without("acquire") ? order::release
                                            : order::acq_rel;
       if (t.fetch_add(references, -1, o) != 1) return;
-      for (unsigned i = 0; i < 3; ++i) t.check(t.read(i) == 1, "something is left out");
+      for (unsigned i = 0; i < 3; ++i)
+        t.check(t.read(i) == 1, "the last holder has not seen what another one did");
     };
   };
   return {1, 3, {holder(0), holder(1), holder(2)}, {}, [](machine& m) { m.set_initial(references, 3); }};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// How the loaded magazine of a sleeping thread is emptied while the thread may wake at any moment
-// (src/thread/thread_cache_idle.cpp), under the memory model of C++ and so of aarch64: the owner's stores to slots and to
-// `top` may be seen by others in any order, until a membarrier. tests/model/sleeper.pml has more rounds and operations, and
-// stores that leave a buffer in order, as on x86-64. Used by one thread.
+// How the background thread (the taker) empties the loaded magazine of a sleeping thread (the owner), which may wake at
+// any moment (src/thread/thread_cache_idle.cpp), under the memory model of C++ and so of aarch64: other threads may see
+// the owner's stores to slots and to `top` in any order, until a membarrier. tests/model/sleeper.pml has more rounds
+// and operations, with the store buffer of x86-64. Used by one thread.
 //
-// The magazine has three slots, which are full at first. The owner does a few operations, each of its choice. Where each
-// object is, is a plain variable, which the one that takes the object reads and writes: so both a race and two holders of one
-// object, one after the other, are failures. At the end every object that should be in the magazine is below `top`.
+// The magazine has three slots, which are full at first. The owner does a few operations of its choice. For each object
+// a plain variable says where it is; a thread that takes the object reads and writes that variable. So a data race is a
+// failure, and so is an object that two threads have taken. At the end every object of the magazine is below `top`.
 #include "protocol.hpp"
 
 namespace weak {
@@ -20,23 +20,23 @@ constexpr int slot_count = 3;
 
 unsigned slot(int i) { return slots + static_cast<unsigned>(i); }
 
-// The owner's slow paths happen only where its pop finds a null, or at any time.
+// Whether the owner takes the slow path at any time, or only if a pop finds a null.
 bool slow_at_any_time = false;
-// Whether pops, too, are between enter() and leave(), as those of classes above the fast path are. The taker then takes the
-// topmost object as well.
+// Whether pops are between enter() and leave() too, as for classes above the fast path. Then the taker also takes the
+// topmost object.
 bool guarded = false;
 int operations = 0;
 
 void move(thread& t, int object, int from, int to) {
   const auto variable = objects + static_cast<unsigned>(object);
-  t.check(t.read(variable) == from, "an object is in two hands");
+  t.check(t.read(variable) == from, "an object has two owners");
   t.write(variable, to);
 }
 
-// One thread's own view of its magazine. No destructor: see explorer.hpp.
+// The owner's own view of its magazine. Trivially destructible: see explorer.hpp.
 struct owner_state {
   int at = slot_count;  // top
-  int unsaid = -1;      // a value of top that is stored late, where the order of pops is taken away
+  int unsaid = -1;      // without "order of pops": a value of top that is stored only at the next pop
   bool mine[slot_count + 1] = {};
 };
 
@@ -45,13 +45,13 @@ void store_top(thread& t, owner_state& own, int value) {
   t.store(top, value, order::relaxed);
 }
 
-// enter(). The signal fence keeps `busy` before `claimed` for the compiler, and the taker's membarrier for the processor.
+// enter(). The signal fence (compiler) and the taker's membarrier (processor) keep the store of `busy` before the load.
 bool enter(thread& t) {
   const bool late = without("order in enter");
   if (!late) t.store(busy, 1, order::relaxed);
   const bool others = t.load(claimed, unless("acquire in enter", order::acquire)) != 0;
   if (late) t.store(busy, 1, order::relaxed);
-  // Also this store releases: the taker that sees it has not seen the one of an earlier leave().
+  // Releases too: a taker that sees this store need not have seen the one of an earlier leave().
   if (others) t.store(busy, 0, unless("release in enter", order::release));
   return !others;
 }
@@ -76,7 +76,7 @@ void slow_path(thread& t, owner_state& own) {
   leave(t);
 }
 
-// False: a null.
+// False: the topmost slot is null, or there is none.
 bool take_topmost(thread& t, owner_state& own) {
   const int object = own.at == 0 ? 0 : t.load(slot(own.at - 1), order::relaxed);
   if (own.unsaid >= 0) t.store(top, own.unsaid, order::relaxed);
@@ -141,7 +141,7 @@ void owner(thread& t) {
 
 constexpr unsigned threads = 2;
 
-// What has become of one slot whose object was taken. True: the object, if there was one, is the taker's.
+// Looks again at a slot that was emptied. True: the object, if there was one, is the taker's.
 bool is_taken(thread& t, int i, int object, int safe_end) {
   if (!without("look at slot") && t.load(slot(i), order::acquire) != 0) return false;
   if (i < safe_end || without("look at top")) return true;
@@ -186,7 +186,7 @@ const char* all_there(const machine& m) {
   return nullptr;
 }
 
-// `missing` objects have been taken before.
+// The lowest `missing` objects have already been taken.
 model sleeper(int missing) {
   return {slots + slot_count, 2 + slot_count, {owner, taker}, all_there, [missing](machine& m) {
             m.set_initial(top, slot_count);
@@ -213,7 +213,7 @@ const registered pops_and_pushes("sleeper.pops_and_pushes",
                                   "acquire in enter", "order of pops"},
                                  full_magazine);
 
-// The lowest slot is a null already.
+// The lowest slot is null at first.
 model magazine_with_hole() {
   guarded = false;
   slow_at_any_time = true;
@@ -227,7 +227,7 @@ const registered slow_paths("sleeper.slow_paths",
                              "order of pops"},
                             magazine_with_hole);
 
-// `top` does not fall after the claim, so the look at it, its fences and what is put back are needed for other pops only.
+// With guarded pops `top` does not fall after the claim, so the parts that deal with a falling `top` are not needed.
 model guarded_magazine() {
   guarded = true;
   slow_at_any_time = false;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// text_writer: numbers as printf writes them, and output that does not fit.
 #include "base/text.hpp"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ TEST(text, what_does_not_fit_is_cut_and_counted) {
   EXPECT_EQ(text_of(out), "abcd");
   EXPECT_EQ(out.size(), 8U);
   EXPECT_EQ(out.stored(), 4U);
-  EXPECT_STREQ(room, "abcd###") << "written behind its capacity";
+  EXPECT_STREQ(room, "abcd###") << "written past its capacity";
 }
 
 TEST(text, no_room_at_all) {

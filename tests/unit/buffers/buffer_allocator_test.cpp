@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// buffer_allocator and buffer_resource: which arrays come from the pool, equality, moves and failure.
 #include "tarn/buffer_allocator.hpp"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ TEST(buffer_allocator, resize_does_not_write) {
   }
   const byte_vector again(1 << 20, allocator);
 #if !TARN_ASAN
-  EXPECT_EQ(again[1000], std::byte{7}) << "the memory of before, not written since";
+  EXPECT_EQ(again[1000], std::byte{7}) << "the reused memory has been written";
 #endif
   const byte_vector zeroed(1 << 20, std::byte{0}, allocator);
   EXPECT_EQ(zeroed[1000], std::byte{0});

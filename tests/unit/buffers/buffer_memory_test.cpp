@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// buffer_memory: prefaulting, zeroing, locking and wiping of a span, checked with mincore and the bytes.
 #include "buffers/buffer_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -72,7 +73,7 @@ TEST(buffer_memory, prices_are_measured_once) {
 
 TEST(buffer_memory, locked_memory_is_resident_and_can_be_unlocked) {
   span* const s = take(64 * kib);
-  if (!buffer_memory::lock(s, true)) GTEST_SKIP() << "RLIMIT_MEMLOCK allows none";
+  if (!buffer_memory::lock(s, true)) GTEST_SKIP() << "RLIMIT_MEMLOCK allows no locked buffer";
   EXPECT_EQ(resident_pages(s), s->bytes() / os::system_page_size());
   // The system refuses to drop locked pages.
   EXPECT_FALSE(os::purge(reinterpret_cast<void*>(s->start), s->bytes()));

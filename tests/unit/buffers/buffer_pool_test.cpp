@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What tarn/buffer_pool.hpp promises. Compiled a second time with checked pools.
+// buffer_pool and buffer: every promise of tarn/buffer_pool.hpp. Compiled a second time with checked pools.
 #include "tarn/buffer_pool.hpp"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ bool wait_until(Condition condition) {
   return false;
 }
 
-// Without a background thread, so that only the test itself ages anything.
+// Without a background thread, so that only the test itself ages buffers.
 class buffer_pool_test : public testing::Test {
  protected:
   buffer_pool_test() { tarn_set_option("background", "off"), tarn_set_option("decay_ms", "-1"); }
@@ -122,7 +122,7 @@ TEST_F(buffer_pool_test, a_longer_one_is_cut) {
   EXPECT_TRUE(all_are(a, 1) && all_are(b, 2) && all_are(c, 3));
 }
 
-// One buffer at a time, of many lengths: what is kept follows, and stays bounded.
+// One buffer at a time, of many lengths: most are served from kept memory, whose size stays bounded.
 TEST_F(buffer_pool_test, lengths_that_change_reuse_the_same_memory) {
   buffer_pool pool;
   for (int round = 0; round < 20; ++round) {
@@ -229,7 +229,7 @@ TEST_F(buffer_pool_test, zeroed_also_where_others_have_written) {
   EXPECT_TRUE(all_are(pool.get(20 * mib), 0));
 }
 
-// What was got ready for a zeroed pool is not zeroed again.
+// Memory that reserve() has zeroed in advance is not zeroed again.
 TEST_F(buffer_pool_test, zeroed_in_advance) {
   buffer_pool pool({.zeroed = true, .budget = 64 * mib});
   pool.reserve(20 * mib, 1);
@@ -253,7 +253,7 @@ TEST_F(buffer_pool_test, the_budget_holds) {
   EXPECT_GE(pool.stats().kept, 3U);
   EXPECT_EQ(pool.stats().leaving_bytes, 0U);
   EXPECT_GE(pool.stats().given_back, 20 * mib);
-  // One that is longer than the budget is not kept at all, and no reason for the others to go.
+  // A buffer longer than the budget is not kept, and does not displace the kept ones.
   const std::size_t kept = pool.stats().kept_bytes;
   pool.get(30 * mib).reset();
   EXPECT_EQ(pool.stats().kept_bytes, kept);
@@ -328,7 +328,7 @@ TEST_F(buffer_pool_test, buffers_outlive_their_pool) {
   buffer b = pool->get(5 * mib);
   fill(a, 4);
   pool.reset();
-  // Another pool does not take the structure of the one whose buffers are live.
+  // A new pool does not reuse the structure of an ended pool whose buffers are live.
   buffer_pool other;
   a.data()[0] = std::byte{4};
   EXPECT_TRUE(all_are(a, 4));
@@ -417,7 +417,7 @@ TEST_F(buffer_pool_test, threads_that_end_leave_nothing_behind) {
 TEST_F(buffer_pool_test, locked_buffers_are_zero_each_time) {
   locked_buffer_pool pool({.name = "keys"});
   buffer b = pool.try_get(100000);
-  if (!b) GTEST_SKIP() << "RLIMIT_MEMLOCK allows none";
+  if (!b) GTEST_SKIP() << "RLIMIT_MEMLOCK allows no locked buffer";
   std::byte* const place = b.data();
   EXPECT_TRUE(all_are(b, 0));
   fill(b, 5);
@@ -440,7 +440,7 @@ class buffer_pool_background : public testing::Test {
 };
 
 TEST_F(buffer_pool_background, idle_buffers_go_although_nobody_calls) {
-  if (!has_background_thread) GTEST_SKIP() << "a sanitizer allows no thread of ours";
+  if (!has_background_thread) GTEST_SKIP() << "there is no background thread under sanitizers";
   buffer_pool pool({.idle_time = 100ms});
   (void)pool.get(32 * mib);
   EXPECT_EQ(pool.stats().kept, 1U);
@@ -449,7 +449,7 @@ TEST_F(buffer_pool_background, idle_buffers_go_although_nobody_calls) {
 }
 
 TEST_F(buffer_pool_background, what_is_beyond_the_budget_goes_soon) {
-  if (!has_background_thread) GTEST_SKIP() << "a sanitizer allows no thread of ours";
+  if (!has_background_thread) GTEST_SKIP() << "there is no background thread under sanitizers";
   tarn_set_option("decay_ms", "-1");
   buffer_pool pool({.budget = 1 * mib});
   (void)pool.get(32 * mib);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// central: objects of a class between spans and magazines, empty spans, full magazines, and spans divided into grains.
 #include "central/central.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ class central_test : public testing::Test {
  protected:
   magazine* new_magazine() { return central_.magazines().allocate(engine_->metadata, 2); }
 
-  // Takes `count` objects and gives them in the order in which a cache would hand them out.
+  // Takes `count` objects. Returns them in the order in which a cache would hand them out.
   std::vector<void*> take(unsigned size_class, std::size_t count) {
     std::vector<void*> out;
     while (out.size() < count) {
@@ -65,7 +66,7 @@ class central_test : public testing::Test {
 constexpr unsigned small = 5;  // objects of 64 bytes
 
 TEST_F(central_test, objects_come_in_address_order) {
-  if (hardened_build) GTEST_SKIP() << "the order is random";
+  if (hardened_build) GTEST_SKIP() << "the order is random in the hardened build";
   const auto objects = take(small, 3 * class_info(small).objects);
   for (std::size_t i = 1; i < class_info(small).objects; ++i) {
     ASSERT_EQ(address_of(objects[i]), address_of(objects[i - 1]) + class_info(small).size);
@@ -108,7 +109,7 @@ TEST_F(central_test, what_comes_back_is_taken_again_before_a_span_is_made) {
 TEST_F(central_test, the_fullest_span_is_used_up_first) {
   const std::size_t per_span = class_info(small).objects;
   const auto objects = take(small, 2 * per_span);
-  // Most of the first span comes back, and a few of the second.
+  // Gives back most objects of the first span and a few of the second.
   give(small, {objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(per_span - 2)});
   give(small, {objects.end() - 3, objects.end()});
   for (const void* object : take(small, 3)) EXPECT_EQ(span_of(object), span_of(objects.back()));
@@ -116,7 +117,7 @@ TEST_F(central_test, the_fullest_span_is_used_up_first) {
 }
 
 TEST_F(central_test, an_empty_span_is_kept_for_the_next_refill) {
-  if (hardened_build) GTEST_SKIP() << "the order is random";
+  if (hardened_build) GTEST_SKIP() << "the order is random in the hardened build";
   const auto objects = take(small, class_info(small).objects);
   EXPECT_EQ(central_.spare_bytes(), 0U);
   give(small, objects);
@@ -127,12 +128,12 @@ TEST_F(central_test, an_empty_span_is_kept_for_the_next_refill) {
 }
 
 TEST_F(central_test, a_refill_that_finds_less_than_asked_for_fills_the_lower_slots) {
-  if (hardened_build) GTEST_SKIP() << "the order is random";
+  if (hardened_build) GTEST_SKIP() << "the order is random in the hardened build";
   const auto objects = take(small, class_info(small).objects);
   give(small, {objects[3], objects[9]});
   magazine* const m = new_magazine();
   ASSERT_EQ(central_.refill(small, m, 40), 2U);
-  EXPECT_EQ(m->slots[2], objects[3]) << "the lowest address on top";
+  EXPECT_EQ(m->slots[2], objects[3]) << "the lowest address is not on top";
   EXPECT_EQ(m->slots[1], objects[9]);
 }
 
@@ -143,7 +144,7 @@ TEST_F(central_test, an_object_that_is_in_its_span_is_not_taken_back) {
                "double free, detected when the block returned to its span");
 }
 
-// Whether a thread of this process, by the system's number, sleeps.
+// Whether the thread of this process with that kernel thread id sleeps.
 bool is_asleep(long thread) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
   std::string number;
@@ -153,8 +154,8 @@ bool is_asleep(long thread) {
   return state == 'S';
 }
 
-// flush() looks up a block's span before it takes the class's lock. Between the two, where the block was freed before,
-// its span may have gone, and the span's structure may describe pages elsewhere, of this class or of another one.
+// flush() looks up a block's span before it takes the class's lock. If the block has already been freed, its span may
+// be released in between, and the span's structure may then describe other pages, of this class or another.
 TEST_F(central_test, a_span_that_is_anothers_since_the_look_up_takes_nothing_back) {
   const auto objects = take(small, class_info(small).objects);
   span* const s = span_of(objects[0]);
@@ -183,7 +184,7 @@ TEST_F(central_test, a_span_that_is_anothers_since_the_look_up_takes_nothing_bac
 
 TEST_F(central_test, spares_that_were_used_lately_stay_for_a_period) {
   give(small, take(small, 3 * class_info(small).objects));
-  EXPECT_EQ(central_.release_spares(false), 0U) << "they came in this period";
+  EXPECT_EQ(central_.release_spares(false), 0U) << "they became spare in this period";
   EXPECT_EQ(central_.release_spares(false), 3U * class_info(small).span_pages * page_size);
   EXPECT_EQ(central_.spare_bytes(), 0U);
 }
@@ -222,13 +223,13 @@ TEST_F(central_test, full_magazines_change_hands_up_to_a_limit) {
       }
       if (!central_.give_full(c, m)) break;
       given.push_back(m);
-      ASSERT_LE(given.size(), 4096U) << "no limit";
+      ASSERT_LE(given.size(), 4096U) << "the depot has no limit";
     }
     const std::size_t bytes = given.size() * class_info(c).magazine * std::size_t{class_info(c).size};
     EXPECT_GE(given.size(), 2U);
     EXPECT_LE(bytes, std::max<std::size_t>(256 * kib, 2 * largest_class_size));
     EXPECT_EQ(central_.handover_bytes(), bytes);
-    EXPECT_EQ(central_.take_full(c), given.back()) << "the warmest";
+    EXPECT_EQ(central_.take_full(c), given.back()) << "not the one given last";
     given.pop_back();
     central_.flush_idle_magazines(true);
     EXPECT_EQ(central_.handover_bytes(), 0U);
@@ -242,7 +243,7 @@ TEST_F(central_test, magazines_that_nobody_wants_for_a_period_are_flushed) {
   const void* const object = m->slots[1];
   ASSERT_TRUE(central_.give_full(small, m));
   central_.flush_idle_magazines(false);
-  EXPECT_NE(central_.handover_bytes(), 0U) << "it came in this period";
+  EXPECT_NE(central_.handover_bytes(), 0U) << "it was given in this period";
   central_.flush_idle_magazines(false);
   EXPECT_EQ(central_.handover_bytes(), 0U);
   EXPECT_TRUE(is_in_span(object));
@@ -253,7 +254,7 @@ TEST_F(central_test, full_magazines_do_not_pin_the_spans_of_a_class_that_drains)
   magazine* m = new_magazine();
   for (std::size_t i = 0; i < class_info(small).magazine; ++i) m->slots[++m->count] = objects[16 * i];
   ASSERT_TRUE(central_.give_full(small, m));
-  // Half of what is left comes back from everywhere.
+  // Gives back every second object, so that all spans become sparse.
   std::vector<void*> back;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     if (i % 2 == 1) back.push_back(objects[i]);
@@ -263,7 +264,7 @@ TEST_F(central_test, full_magazines_do_not_pin_the_spans_of_a_class_that_drains)
   EXPECT_EQ(central_.handover_bytes(), 0U);
 }
 
-// Objects of several classes taken and given back at random: each object once, nothing lost.
+// Objects of several classes are taken and given back at random: no object is handed out twice, no span is lost.
 TEST_F(central_test, random_taking_and_giving_loses_nothing) {
   std::mt19937 random(7);
   const unsigned classes[] = {1, small, 20, 45};
@@ -300,7 +301,7 @@ TEST_F(central_test, random_taking_and_giving_loses_nothing) {
 constexpr unsigned old_class = 22;
 constexpr unsigned new_class = 27;
 
-// Objects of a class, of which one in eight is left.
+// Moves seven eighths of the objects, chosen at random, to `freed`. Returns the others.
 std::vector<void*> thin_out(std::vector<void*> objects, std::vector<void*>& freed) {
   std::shuffle(objects.begin(), objects.end(), std::mt19937(1));
   freed.assign(objects.begin() + static_cast<std::ptrdiff_t>(objects.size() / 8), objects.end());
@@ -353,7 +354,7 @@ TEST_F(grains_test, what_is_free_in_sparse_spans_serves_another_class) {
 
 TEST_F(grains_test, no_mark_lies_within_a_block) {
   for (const void* object : take(new_class, 200)) {
-    ASSERT_TRUE(free_mark::is_set(object)) << "what lies in a magazine has its mark";
+    ASSERT_TRUE(free_mark::is_set(object)) << "an object in a magazine has no mark";
     for (std::size_t at = size_classes::least_grain; at < class_info(new_class).size && is_of_grains(object);
          at += size_classes::least_grain) {
       ASSERT_FALSE(free_mark::is_set(static_cast<const char*>(object) + at));

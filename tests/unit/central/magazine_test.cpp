@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// magazine_store: magazines of each size, new and used again.
 #include "central/magazine.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,8 @@ TEST(magazine_store, each_size_holds_what_it_says) {
     EXPECT_EQ(m->capacity, magazine_store::capacities[i]);
     EXPECT_EQ(m->count, 0U);
     EXPECT_EQ(m->slots[0], nullptr);
-    EXPECT_GE(address_of(next), address_of(m->bottom() + m->capacity)) << "the last slot is not its own";
+    EXPECT_GE(address_of(next), address_of(m->bottom() + m->capacity))
+        << "the last slot lies in another magazine";
   }
 }
 

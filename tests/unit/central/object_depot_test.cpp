@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// object_depot: full magazines, the order of spans by free objects, spare spans, draining.
 #include "central/object_depot.hpp"
 
 #include <gtest/gtest.h>
@@ -37,7 +38,7 @@ TEST(object_depot, a_new_span_is_spare_and_goes_through_the_lists) {
   EXPECT_EQ(depot.spare_count, 0U);
   EXPECT_EQ(depot.best(), &s);
   EXPECT_FALSE(depot.change_free_count(&s, 1 - slots_in_span));
-  EXPECT_EQ(depot.best(), nullptr) << "nothing is free in it";
+  EXPECT_EQ(depot.best(), nullptr) << "it has no free object";
   EXPECT_TRUE(depot.change_free_count(&s, slots_in_span));
   EXPECT_EQ(depot.take_spare_span(), &s);
   EXPECT_EQ(depot.take_spare_span(), nullptr);
@@ -55,7 +56,7 @@ TEST(object_depot, spares_have_a_low_mark) {
   EXPECT_EQ(depot.spare_low, 2U);
 }
 
-// Against the spans' own counts.
+// Compares best() with a search of all spans.
 TEST(object_depot, the_fullest_span_is_used_first) {
   object_depot depot;
   own_span spans[12];
@@ -75,7 +76,7 @@ TEST(object_depot, the_fullest_span_is_used_first) {
     ASSERT_EQ(best == nullptr, fullest == nullptr);
     if (best == nullptr) continue;
     ASSERT_GT(best->free_objects, 0);
-    // As far as eighths tell.
+    // The depot sorts spans by eighths of their capacity only.
     ASSERT_EQ(best->free_objects * 8 / slots_in_span, fullest->free_objects * 8 / slots_in_span);
   }
 }
@@ -86,15 +87,15 @@ TEST(object_depot, drains_while_much_lies_free_in_spans_partly_used) {
   const std::size_t size = 64 * kib;
   for (own_span& s : spans) depot.add(&s);
   depot.review(size);
-  EXPECT_FALSE(depot.draining.load()) << "spare spans go to whoever wants them";
+  EXPECT_FALSE(depot.draining.load()) << "drains because of spare spans";
   for (own_span& s : spans) depot.change_free_count(&s, -slots_in_span);
   depot.review(size);
-  EXPECT_FALSE(depot.draining.load()) << "all in use";
+  EXPECT_FALSE(depot.draining.load()) << "drains though no object is free";
   for (own_span& s : spans) depot.change_free_count(&s, slots_in_span / 2);
   depot.review(size);
   EXPECT_TRUE(depot.draining.load());
   depot.review(8);
-  EXPECT_FALSE(depot.draining.load()) << "too little to matter";
+  EXPECT_FALSE(depot.draining.load()) << "drains because of few bytes";
   depot.review(size);
   for (own_span& s : spans) depot.change_free_count(&s, -slots_in_span / 2);
   depot.review(size);

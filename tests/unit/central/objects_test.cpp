@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The bits of a span's objects, against a list of them.
+// The free bits of a span's objects, compared with sets and lists of free objects.
 #include "central/objects.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uintptr_t start = std::uintptr_t{1} << 40;
 
-// A span as central cuts it, of memory that nobody touches.
+// A span like those that central makes. Its memory does not exist; only its bits are used.
 class cut_span {
  public:
   explicit cut_span(unsigned size_class)
@@ -37,7 +37,7 @@ class cut_span {
     EXPECT_EQ(count, out.size());
     return out;
   }
-  // Behind the last word.
+  // The word after the last one, which nothing may change.
   [[nodiscard]] std::uint64_t beyond() const { return bits_.back(); }
 
   span s;
@@ -110,7 +110,7 @@ TEST(objects, random_taking_and_freeing_agrees_with_a_set) {
   }
 }
 
-// Against a map of blocks, over many random steps.
+// Random steps, compared with a list of blocks.
 TEST(objects, runs_of_grains_are_found_taken_and_freed) {
   constexpr unsigned smallest = size_classes::count;
   std::mt19937 random(7);
@@ -144,10 +144,10 @@ TEST(objects, runs_of_grains_are_found_taken_and_freed) {
     const auto [first, freed] = blocks.back();
     blocks.pop_back();
     if (freed > 1) {
-      ASSERT_EQ(objects::untie(&s, first + freed - 1), 0U) << "no block begins there";
+      ASSERT_EQ(objects::untie(&s, first + freed - 1), 0U) << "a block that begins there";
     }
     ASSERT_EQ(objects::untie(&s, first), freed);
-    ASSERT_EQ(objects::untie(&s, first), 0U) << "free already";
+    ASSERT_EQ(objects::untie(&s, first), 0U) << "freed twice";
     for (std::size_t i = 0; i < freed; ++i) is_free[first + i] = true;
     ASSERT_EQ(objects::count_free(&s),
               static_cast<std::size_t>(std::count(is_free.begin(), is_free.end(), true)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Exhaustive: every size, every class, every offset in a span.
+// The table of size classes, checked exhaustively: every size, every class, every offset in a span.
 #include "central/size_class.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(size_class, every_size_has_the_least_class_that_holds_it) {
       ASSERT_EQ(fine_class_of(size), expected) << size;
     }
   }
-  EXPECT_EQ(expected, size_classes::count - 1) << "every class is the best for some size";
+  EXPECT_EQ(expected, size_classes::count - 1) << "a class is the best for no size";
   EXPECT_EQ(class_info(size_classes::count - 1).size, largest_class_size);
 }
 
@@ -56,7 +56,8 @@ TEST(size_class, spans_waste_little) {
     ASSERT_LT(bytes - used, info.size) << "another object would fit";
     ASSERT_LE((bytes - used) * tail_waste_divisor, bytes) << info.size;
     ASSERT_GE(info.magazine, 1);
-    ASSERT_LE(info.objects, most_span_objects * (page_size / (most_span_objects * 8))) << "bits for them";
+    ASSERT_LE(info.objects, most_span_objects * (page_size / (most_span_objects * 8)))
+        << "more objects than free bits";
     ASSERT_LE(std::size_t{info.magazine} * info.size, std::max<std::size_t>(magazine_bytes, info.size));
   }
 }
@@ -69,7 +70,7 @@ TEST(size_class, reciprocals_divide_exactly) {
     s.pages = info.span_pages;
     s.capacity = info.objects;
     s.size_class = static_cast<std::uint8_t>(c);
-    // The page map adds up to one object's size to an offset in a span.
+    // The distance that the page map returns may exceed an offset in a span by up to one object's size.
     const std::size_t distances = s.bytes() + info.size;
     std::size_t index = 0;
     std::size_t rest = 0;

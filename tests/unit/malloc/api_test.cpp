@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every function of tarn/malloc.h does what its comment says. What they share with libc's names is in
-// entry_points_test, options and figures one by one in runtime/.
+// Every function of tarn/malloc.h does what its comment says. What the functions have in common with libc's is tested
+// in entry_points_test; each option and statistic in runtime/.
 #include "tarn/malloc.h"
 
 #include <gtest/gtest.h>
@@ -133,7 +133,7 @@ TEST(api, good_size_is_what_a_block_of_that_size_holds) {
   EXPECT_EQ(tarn_good_size(largest_class_size), largest_class_size);
   EXPECT_EQ(tarn_good_size(largest_class_size + 1), largest_class_size + page_size);
   EXPECT_EQ(tarn_good_size(std::size_t{PTRDIFF_MAX} + 1), std::size_t{PTRDIFF_MAX} + 1)
-      << "there is no such block";
+      << "no block can be that large";
   EXPECT_EQ(tarn_good_size(SIZE_MAX), SIZE_MAX);
 }
 
@@ -154,7 +154,7 @@ TEST(api, trim_keeps_what_it_is_told_to_and_says_how_much_went_back) {
   EXPECT_EQ(gone, before.free_dirty);
   EXPECT_EQ(stats_now().free_dirty, 0U);
   EXPECT_EQ(stats_now().returned, before.returned + gone);
-  EXPECT_EQ(tarn_trim(0), 0U) << "nothing is left";
+  EXPECT_EQ(tarn_trim(0), 0U) << "the first trim has left memory";
 }
 
 // ---- statistics ----
@@ -165,7 +165,7 @@ TEST(api, statistics_are_of_this_version_and_follow_what_is_allocated) {
   void* const block = tarn_malloc(7 * mib);
   const tarn_stats after = stats_now();
   const std::size_t bytes = tarn_usable_size(block);
-  EXPECT_LE(bytes, 7 * mib + page_size) << "a page more where the system's huge pages are `always`";
+  EXPECT_LE(bytes, 7 * mib + page_size) << "at most a page more, if the system's huge pages are `always`";
   EXPECT_EQ(after.large, before.large + bytes);
   EXPECT_EQ(after.in_use, before.in_use + bytes);
   EXPECT_GE(after.threads, 1U);
@@ -188,7 +188,7 @@ TEST(api, statistics_as_json_fit_or_are_cut_and_always_end) {
     std::vector<char> part(capacity + 1, '#');
     EXPECT_EQ(tarn_stats_json(part.data(), capacity), length) << capacity;
     EXPECT_EQ(std::string(part.data()), whole.substr(0, capacity - 1)) << capacity;
-    EXPECT_EQ(part[capacity], '#') << "written behind the buffer";
+    EXPECT_EQ(part[capacity], '#') << "written past the buffer";
   }
 }
 
@@ -209,7 +209,7 @@ TEST(api, options_are_told_completely_up_to_the_last) {
   const tarn_option last = option;
   for (const std::size_t behind : {count, count + 1, SIZE_MAX}) {
     EXPECT_EQ(tarn_option_at(behind, &option), ENOENT);
-    EXPECT_EQ(option.name, last.name) << "written although there is none";
+    EXPECT_EQ(option.name, last.name) << "written although there is no such option";
   }
 }
 
@@ -252,7 +252,7 @@ TEST(api, an_options_value_is_each_threads_own_to_read) {
     ASSERT_EQ(tarn_set_option("decay_ms", "222"), 0);
     EXPECT_STREQ(named("decay_ms").value, "222");
   }).join();
-  EXPECT_STREQ(mine.value, "111") << "valid until the next call by this thread";
+  EXPECT_STREQ(mine.value, "111") << "changed by another thread's call";
   EXPECT_STREQ(named("decay_ms").value, "222");
 }
 

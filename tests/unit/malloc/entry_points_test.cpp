@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Results, errors and errno of what the tarn_ names and libc's have in common.
+// Results, errors and errno of the code that the tarn_ functions and the replaced functions of libc share.
 #include "malloc/entry_points.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr int errno_before = 4711;
 constexpr std::size_t too_much = std::size_t{1} << 60;
 
-// No size is too large for the compiler to see.
+// Hides a size from the compiler, which warns of sizes that are too large.
 std::size_t hidden(std::size_t n) {
   volatile std::size_t v = n;
   return v;
@@ -117,15 +117,15 @@ TEST(entry_points, bad_alignments) {
     void* out = &errno;
     EXPECT_EQ(tarn_posix_memalign(&out, alignment, 10), EINVAL) << alignment;
     EXPECT_EQ(out, &errno) << "written although it failed";
-    EXPECT_EQ(errno, errno_before) << "posix_memalign returns its error";
+    EXPECT_EQ(errno, errno_before) << "a bad alignment must not set errno";
   }
   void* out = nullptr;
   for (const std::size_t alignment : {1U, 2U, 4U}) {
-    EXPECT_EQ(tarn_posix_memalign(&out, alignment, 10), EINVAL) << "no multiple of a pointer's size";
+    EXPECT_EQ(tarn_posix_memalign(&out, alignment, 10), EINVAL) << "not a multiple of a pointer's size";
   }
   errno = errno_before;
   EXPECT_EQ(tarn_posix_memalign(&out, 64, hidden(too_much)), ENOMEM);
-  EXPECT_EQ(errno, ENOMEM) << "as glibc sets it: programs print it";
+  EXPECT_EQ(errno, ENOMEM) << "glibc sets it too, and programs print it";
   errno = errno_before;
   EXPECT_EQ(tarn_posix_memalign(&out, 64, SIZE_MAX), ENOMEM);
   EXPECT_EQ(errno, ENOMEM);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Large blocks of the hardened build where the system refuses what their guards need.
+// Large blocks of the hardened build when the system refuses to remove their guards.
 #include "malloc/hardened_large.hpp"
 
 #include <gtest/gtest.h>
@@ -23,9 +23,9 @@ namespace tarn {
 namespace {
 
 constexpr std::size_t block_bytes = 600'000;
-constexpr int blocks = 100;  // more than wait at a time
+constexpr int blocks = 100;  // more than the quarantine holds
 
-// From here on the calling thread can remove no guard.
+// After this call, the calling thread's attempts to remove a guard fail with ENOMEM.
 bool forbid_removing_guards() {
   constexpr unsigned guard_remove = 103;  // MADV_GUARD_REMOVE
   const sock_filter program[] = {
@@ -67,10 +67,13 @@ int free_where_guards_stay() {
 }
 
 TEST(hardened_large, a_span_whose_guard_the_system_would_not_remove_comes_back_later) {
-  const auto is_good = [](int status) {
-    return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77);
+  bool skipped = false;
+  const auto is_good = [&skipped](int status) {
+    skipped = WIFEXITED(status) && WEXITSTATUS(status) == 77;
+    return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || skipped);
   };
   EXPECT_EXIT(_exit(free_where_guards_stay()), is_good, "");
+  if (skipped) GTEST_SKIP() << "a process may install no seccomp filter here";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// large_block: finding, zeroing, growing, moving, shrinking and freeing blocks above the size classes.
 #include "malloc/large_block.hpp"
 
 #include <gtest/gtest.h>
@@ -26,8 +27,8 @@ std::size_t resident_bytes(const void* start, std::size_t bytes) {
          static_cast<std::size_t>(std::count_if(pages.begin(), pages.end(), [](auto c) { return c & 1; }));
 }
 
-// As large as blocks may be, or nearly, and less than the machine has:
-// the system's overcommit policy refuses more.
+// Nearly the largest possible block, but at most three quarters of the machine's memory: the system's overcommit policy
+// refuses more.
 const std::size_t enormous =
     std::min((std::size_t{1} << 44) - mib, align_down(os::machine_bytes() / 4 * 3, mib));
 
@@ -54,18 +55,18 @@ TEST(large_block, zeroing_touches_used_pages_only) {
   constexpr std::size_t size = 48 * mib;
   void* const fresh = tarn_calloc(1, size);
   ASSERT_NE(fresh, nullptr);
-  // A part of it may have been in use before; most of it is address space that the system has just given.
+  // A part of it may have been in use before; most of it is newly mapped.
   EXPECT_LT(resident_bytes(fresh, size), size / 4);
   tarn_free(fresh);
 }
 
 TEST(large_block, an_enormous_block_costs_what_is_used_of_it) {
-  if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "the sanitizer wants much of the address space for itself";
+  if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "the sanitizer uses much of the address space itself";
   if (!system_probes::memory_figures_are_own()) GTEST_SKIP() << system_probes::foreign_memory;
   const std::size_t before = system_probes::resident_set();
   for (const bool zeroed : {false, true, false}) {
     auto* const block = static_cast<char*>(large_block::allocate(enormous, 1, zeroed));
-    if (block == nullptr) GTEST_SKIP() << "the system has not so much address space";
+    if (block == nullptr) GTEST_SKIP() << "the system refuses a block of this size";
     block[0] = block[enormous / 2] = block[enormous - 1] = 1;
     tarn_free(block);
     EXPECT_LT(system_probes::resident_set(), before + 8 * mib);
@@ -104,7 +105,7 @@ TEST(large_block, zeroed_where_a_shorter_and_a_moved_block_were) {
 
 TEST(large_block, grows_where_it_is_when_there_is_room) {
   tarn_trim(0);
-  // Neighbours, in whichever order.
+  // The two are adjacent, in either order.
   auto* block = static_cast<char*>(tarn_malloc(mib));
   auto* behind = static_cast<char*>(tarn_malloc(mib));
   if (behind < block) std::swap(block, behind);
@@ -123,17 +124,21 @@ TEST(large_block, moves_with_its_content_and_can_be_used_and_freed) {
     void* block = tarn_malloc(size);
     std::memset(block, 0x55, tarn_usable_size(block));
     std::vector<void*> walls;
+    int moves = 0;
     for (int move = 0; move < 4; ++move) {
       const std::size_t before = tarn_usable_size(block);
-      // Whatever lies behind it is in use.
+      // A new wall may take the memory after the block, which then has to move.
       span* const s = large_block::find(block);
       ASSERT_NE(s, nullptr);
       walls.push_back(tarn_malloc(page_size * 40));
-      block = tarn_realloc(block, before * 2);
-      ASSERT_NE(block, nullptr);
+      void* const longer = tarn_realloc(block, before * 2);
+      ASSERT_NE(longer, nullptr);
+      if (longer != block) ++moves;
+      block = longer;
       ASSERT_TRUE(all_bytes_are(block, before, 0x55)) << size << ", move " << move;
       std::memset(block, 0x55, tarn_usable_size(block));
     }
+    EXPECT_GT(moves, 0) << "no block of " << size << " bytes had to move";
     block = tarn_realloc(block, size);
     ASSERT_TRUE(all_bytes_are(block, size, 0x55));
     tarn_free(block);
@@ -145,7 +150,7 @@ TEST(large_block, moves_with_its_content_and_can_be_used_and_freed) {
 TEST(large_block, a_little_shorter_keeps_its_length_much_shorter_gives_the_rest_back) {
   void* const block = tarn_malloc(4 * mib);
   const std::size_t bytes = tarn_usable_size(block);
-  EXPECT_LE(bytes, 4 * mib + page_size) << "a page more where the system's huge pages are `always`";
+  EXPECT_LE(bytes, 4 * mib + page_size) << "at most a page more, if the system's huge pages are `always`";
   EXPECT_EQ(tarn_realloc(block, 4 * mib - 100 * kib), block);
   EXPECT_EQ(tarn_usable_size(block), bytes);
   const std::size_t in_use = engine::heap.stats().in_use;

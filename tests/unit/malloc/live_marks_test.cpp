@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// No live object has the mark of a free one, whichever function has handed it out and wherever it lay: a program that
-// frees it without having written to it must not be told of a double free.
+// No live object has the free mark, whichever function returned it and wherever it was before: otherwise a program that
+// frees the object without having written to it would be ended for a double free.
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -30,7 +30,7 @@ void* memalign_of(std::size_t alignment, std::size_t size) {
   return out;
 }
 
-// By realloc of a live block of another size.
+// A block made by realloc of a live block of another size.
 void* moved(std::size_t from, std::size_t to) {
   void* const block = tarn_malloc(from);
   std::memset(block, 1, from);
@@ -60,7 +60,7 @@ const std::vector<way>& ways() {
   return all;
 }
 
-// Only objects have marks.
+// Only objects of size classes have marks.
 bool is_object(const void* block) { return engine::map.class_of(address_of(block)) != 0; }
 
 std::vector<void*> allocate_many(const way& w, std::size_t size, std::size_t count) {
@@ -75,7 +75,7 @@ void release_all(const std::vector<void*>& blocks) {
 
 using place = void (*)();
 
-// What is freed is in magazines, then in its spans, then in spans cut anew.
+// Freed objects stay in magazines, go back to their spans, or go back to the page heap with their spans.
 void leave() {}
 void to_spans() {
   engine::local_cache->flush_all();
@@ -88,7 +88,7 @@ void to_the_page_heap() {
 
 class live_marks : public testing::TestWithParam<place> {
  protected:
-  // Purged memory has no marks.
+  // Without decay, because purged memory loses its marks.
   live_marks() { tarn_set_option("decay_ms", "-1"); }
   ~live_marks() override { tarn_set_option("decay_ms", "1000"); }
 };
@@ -111,7 +111,7 @@ TEST_P(live_marks, are_clear_by_every_way) {
       release_all(second);
     }
   }
-  EXPECT_GT(again, 1000U) << "the test needs objects that were freed before";
+  EXPECT_GT(again, 1000U) << "too few objects were reused for this test";
 }
 
 TEST_P(live_marks, are_set_by_free) {
@@ -119,22 +119,22 @@ TEST_P(live_marks, are_set_by_free) {
     void* const object = tarn_malloc(class_info(c).size);
     tarn_free(object);
     GetParam()();
-    // A page on its way to another span keeps what it has.
+    // A page keeps its contents when its span goes back to the page heap.
     ASSERT_TRUE(free_mark::is_set(object)) << class_info(c).size;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(places, live_marks, testing::Values(leave, to_spans, to_the_page_heap));
 
-// ---- a thread that is about to end has no cache ----
+// ---- a thread in its last round of key destructors has no cache ----
 
-// ThreadSanitizer does not live to see the last round.
+// Under ThreadSanitizer a thread does not reach the last round.
 constexpr std::uintptr_t last_round = PTHREAD_DESTRUCTOR_ITERATIONS - TARN_TSAN;
 
 pthread_key_t ending;
 std::atomic<int> handed_out{0};
 std::atomic<int> freed_before{0};
-std::atomic<int> marked{0};
+std::atomic<int> wrong_marks{0};
 
 void in_last_round(void* round) {
   const auto r = reinterpret_cast<std::uintptr_t>(round);
@@ -145,11 +145,11 @@ void in_last_round(void* round) {
   if (engine::attach_thread() != nullptr) return;
   for (unsigned c = 1; c < size_classes::count; ++c) {
     void* const first = tarn_malloc(class_info(c).size);
-    marked += free_mark::is_set(first) ? 1 : 0;
+    wrong_marks += free_mark::is_set(first) ? 1 : 0;
     tarn_free(first);
-    marked += free_mark::is_set(first) ? 0 : 1;
+    wrong_marks += free_mark::is_set(first) ? 0 : 1;
     void* const second = tarn_calloc(1, class_info(c).size);
-    marked += free_mark::is_set(second) ? 1 : 0;
+    wrong_marks += free_mark::is_set(second) ? 1 : 0;
     freed_before += first == second ? 1 : 0;
     handed_out += 2;
     tarn_free(second);
@@ -159,13 +159,13 @@ void in_last_round(void* round) {
 TEST(live_marks_at_the_end, are_clear_without_a_cache) {
   ASSERT_EQ(pthread_key_create(&ending, in_last_round), 0);
   std::thread([] {
-    tarn_free(tarn_malloc(1));  // so that it has a cache, and loses it
+    tarn_free(tarn_malloc(1));  // gives the thread a cache, which it loses at its end
     pthread_setspecific(ending, reinterpret_cast<void*>(std::uintptr_t{1}));
   }).join();
   pthread_key_delete(ending);
   EXPECT_EQ(handed_out.load(), 2 * static_cast<int>(size_classes::count - 1));
   EXPECT_GT(freed_before.load(), 50);
-  EXPECT_EQ(marked.load(), 0);
+  EXPECT_EQ(wrong_marks.load(), 0);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Linked with libtarn, every name of libc's malloc family is tarn's: what it gives and takes shows in
-// tarn's figures.
+// In a program linked with libtarn, every function of libc's malloc family is tarn's: what it allocates and frees shows
+// in tarn's statistics.
 #include <malloc.h>
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "override_support.hpp"
 #include "tarn/malloc.h"
 
-// No header of libc declares these any more, or yet.
+// libc's headers no longer declare cfree, and do not yet declare the others.
 extern "C" void cfree(void*) noexcept;
 extern "C" void free_sized(void*, std::size_t) noexcept;
 extern "C" void free_aligned_sized(void*, std::size_t, std::size_t) noexcept;
@@ -56,7 +56,7 @@ const giver givers[] = {
     {"memalign", 1 << 16, [](std::size_t n) { return memalign(1 << 16, n); }},
     {"valloc", 4096, [](std::size_t n) { return valloc(n); }},
     {"pvalloc", 4096, [](std::size_t n) { return pvalloc(n); }},
-    // libc's own calls come here too.
+    // libc's own calls of malloc reach tarn too.
     {"strdup", 8, [](std::size_t n) { return static_cast<void*>(strdup(std::string(n, 'x').c_str())); }},
 };
 
@@ -76,7 +76,7 @@ const taker takers[] = {
 
 TEST(override, whatever_gives_a_block_gives_tarns) {
   for (const giver& one : givers) {
-    // First, since no other malloc's block may reach tarn_usable_size.
+    // Checked first, because tarn_usable_size must not get a block of another malloc.
     const std::uint64_t before = stats_now().large;
     void* const large = one.give(large_size);
     ASSERT_GE(stats_now().large, before + large_size) << one.name << " is not tarn's";
@@ -145,10 +145,10 @@ TEST(override, errors_are_those_of_the_standards) {
   errno = untouched;
   void* out = &errno;
   EXPECT_EQ(posix_memalign(&out, hidden(4), 8), EINVAL);
-  EXPECT_EQ(errno, untouched) << "a bad alignment is only returned, as by glibc";
+  EXPECT_EQ(errno, untouched) << "glibc returns EINVAL without setting errno";
   EXPECT_EQ(posix_memalign(&out, 64, much), ENOMEM);
   EXPECT_EQ(out, &errno) << "written although it failed";
-  EXPECT_EQ(errno, ENOMEM) << "missing memory is also in errno, as by glibc";
+  EXPECT_EQ(errno, ENOMEM) << "glibc also sets errno to ENOMEM";
 }
 
 TEST(override, malloc_trim_says_whether_memory_went_back) {
@@ -160,12 +160,12 @@ TEST(override, malloc_trim_says_whether_memory_went_back) {
   const std::uint64_t returned = stats_now().returned;
   EXPECT_EQ(malloc_trim(0), 1);
   EXPECT_GE(stats_now().returned, returned + 16 * mib);
-  EXPECT_EQ(malloc_trim(0), 0) << "nothing is left";
+  EXPECT_EQ(malloc_trim(0), 0) << "the first call has left memory";
 }
 
 TEST(override, mallinfo_is_tarns) {
   void* volatile block = malloc(5 * mib);
-  // All three before the first check, which may allocate.
+  // All three come before the first check, because a check may allocate.
   const tarn_stats stats = stats_now();
   const struct mallinfo2 info = mallinfo2();
 #pragma GCC diagnostic push
@@ -175,7 +175,7 @@ TEST(override, mallinfo_is_tarns) {
   EXPECT_GE(stats.large, 5 * mib);
   EXPECT_EQ(info.hblkhd, stats.large);
   EXPECT_EQ(info.arena + info.hblkhd, stats.reserved);
-  EXPECT_EQ(info.uordblks + info.hblkhd + info.fordblks, stats.reserved) << "in use, large and free are all";
+  EXPECT_EQ(info.uordblks + info.hblkhd + info.fordblks, stats.reserved) << "the parts do not add up";
   EXPECT_EQ(info.keepcost, stats.free_dirty);
   EXPECT_EQ(narrow.arena, static_cast<int>(info.arena));
   EXPECT_EQ(narrow.hblkhd, static_cast<int>(info.hblkhd));
@@ -210,7 +210,7 @@ TEST(override, malloc_info_writes_to_the_stream) {
 
   errno = 0;
   EXPECT_EQ(malloc_info(1, stderr), -1);
-  EXPECT_EQ(errno, EINVAL) << "flags other than 0";
+  EXPECT_EQ(errno, EINVAL) << "options other than 0";
   std::FILE* const unwritable = std::fopen("/dev/null", "r");
   ASSERT_NE(unwritable, nullptr);
   EXPECT_EQ(malloc_info(0, unwritable), -1);

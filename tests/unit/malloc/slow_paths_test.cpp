@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Aligned blocks, and realloc between classes.
+// Aligned blocks, realloc between size classes, and objects that come directly from a span.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,10 +39,10 @@ TEST(slow_paths, aligned_blocks_up_to_a_page_come_from_classes) {
       void* const block = allocate_aligned(alignment, size);
       const auto c = static_cast<unsigned>(engine::map.class_of(address_of(block)));
       ASSERT_NE(c, 0U) << alignment << ", " << size;
-      // The least class whose objects are all aligned.
+      // It must be the smallest class that fits and whose objects are all aligned.
       for (unsigned less = 1; less < c; ++less) {
         ASSERT_FALSE(class_info(less).size >= size && class_info(less).size % alignment == 0)
-            << class_info(less).size << " would do for " << size << " at " << alignment;
+            << class_info(less).size << " would be enough for " << size << " with alignment " << alignment;
       }
       deallocate(block);
     }
@@ -72,12 +72,12 @@ TEST(slow_paths, realloc_to_a_size_not_much_less_stays_where_it_is) {
   EXPECT_EQ(reallocate(block, have), block);
   EXPECT_EQ(reallocate(block, have / 2 + 1), block);
   void* const less = reallocate(block, have / 4);
-  EXPECT_LT(usable_size(less), have) << "a quarter used: the rest must come back";
+  EXPECT_LT(usable_size(less), have) << "a quarter is used: the other bytes must be freed";
   deallocate(less);
 }
 
 TEST(slow_paths, an_object_from_its_span_at_once_is_freed_like_any_other) {
-  // A magazine of one on the stack, as for threads that are about to end.
+  // A magazine for one object, on the stack, as threads without a cache use it.
   struct {
     magazine head;
     void* slot;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The clocks of src/os: they agree with libc's, and reading them makes no system call.
 #include "os/clock.hpp"
 
 #include <gtest/gtest.h>
@@ -38,8 +39,8 @@ TEST(clock, agrees_with_libc) {
   EXPECT_LE(now, ns_of(CLOCK_MONOTONIC_COARSE) / 1000000);
 }
 
-// In strict mode the kernel ends the process at any call but read, write and exit.
-// How a child ends that reads a clock and may make no system call but read, write and exit.
+// Reads a clock in a child under seccomp's strict mode, in which the kernel kills the process at any system call except
+// read, write and exit. Returns the child's wait status.
 template <class Function>
 int status_without_system_calls(Function read_clock) {
   const pid_t child = fork();
@@ -59,7 +60,8 @@ TEST(clock, makes_no_system_call) {
     return clock_gettime(CLOCK_MONOTONIC_COARSE, &now) == 0;
   });
   if (WIFEXITED(of_libc) && WEXITSTATUS(of_libc) == 77) GTEST_SKIP() << "no seccomp";
-  if (of_libc != 0) GTEST_SKIP() << "libc's clocks need a system call here, too: the kernel's vDSO has none";
+  if (of_libc != 0)
+    GTEST_SKIP() << "libc's clock makes a system call here too: the kernel's vDSO has no clock";
   EXPECT_EQ(status_without_system_calls([] { return now_ms() > 0; }), 0);
 }
 

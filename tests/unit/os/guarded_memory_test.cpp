@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reservations between guard pages: access, extension, and where in the address space they are.
 #include "os/guarded_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@
 namespace tarn::os {
 namespace {
 
-// mincore fails for what is not mapped at all.
+// mincore fails for an address that is not mapped.
 bool mapped(std::uintptr_t at) {
   unsigned char resident = 0;
   return mincore(reinterpret_cast<void*>(at), system_page_size(), &resident) == 0;
@@ -58,7 +59,7 @@ TEST(guarded_memory, without_access_until_it_is_allowed) {
     EXPECT_EXIT(bytes[0] = 1, testing::KilledBySignal(SIGSEGV), "");
   }
   ASSERT_TRUE(allow_access(range.start, 64 * kib));
-  ASSERT_TRUE(allow_access(range.start, 64 * kib)) << "twice is harmless";
+  ASSERT_TRUE(allow_access(range.start, 64 * kib)) << "a second call fails";
   bytes[0] = 1;
   if (may_fault) {
     EXPECT_EXIT(bytes[64 * kib] = 1, testing::KilledBySignal(SIGSEGV), "");
@@ -69,7 +70,7 @@ TEST(guarded_memory, without_access_until_it_is_allowed) {
 }
 
 TEST(guarded_memory, becomes_longer_at_its_end_and_short_again) {
-  if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "the sanitizer chooses the places, or handles the signal";
+  if (TARN_TSAN || TARN_ASAN) GTEST_SKIP() << "the sanitizer chooses the addresses, or handles the signal";
   const guarded_range first = reserve_guarded(2 * mib, huge_page_size, memory_access::read_write);
   ASSERT_TRUE(first.guarded);
   const auto write_at = [](std::uintptr_t at) { *reinterpret_cast<volatile char*>(at) = 1; };
@@ -80,7 +81,7 @@ TEST(guarded_memory, becomes_longer_at_its_end_and_short_again) {
     std::memset(first.start, 1, 6 * mib);
     EXPECT_EXIT(write_at(more.end()), testing::KilledBySignal(SIGSEGV), "");
     EXPECT_EXIT(write_at(more.end() + guard_bytes - 1), testing::KilledBySignal(SIGSEGV), "");
-    // Nothing of it can be taken a second time.
+    // The same addresses cannot be taken a second time.
     EXPECT_EQ(extend_guarded(first.end(), 4 * mib).start, nullptr);
     release(more);
     EXPECT_EXIT(write_at(first.end()), testing::KilledBySignal(SIGSEGV), "");
@@ -90,7 +91,7 @@ TEST(guarded_memory, becomes_longer_at_its_end_and_short_again) {
 }
 
 TEST(guarded_memory, does_not_become_longer_over_what_is_mapped) {
-  if (TARN_TSAN) GTEST_SKIP() << "the system chooses the places";
+  if (TARN_TSAN) GTEST_SKIP() << "the system chooses the addresses under ThreadSanitizer";
   const guarded_range range = reserve_guarded(2 * mib, huge_page_size, memory_access::read_write);
   ASSERT_TRUE(range.guarded);
   void* const behind = reinterpret_cast<void*>(range.end() + guard_bytes + 64 * kib);
@@ -100,12 +101,12 @@ TEST(guarded_memory, does_not_become_longer_over_what_is_mapped) {
   *foreign = 7;
   EXPECT_EQ(extend_guarded(range.end(), 2 * mib).start, nullptr);
   EXPECT_EQ(*foreign, 7);
-  EXPECT_NE(extend_guarded(range.end(), 64 * kib).start, nullptr) << "up to there is room";
+  EXPECT_NE(extend_guarded(range.end(), 64 * kib).start, nullptr) << "there is room up to that mapping";
   munmap(foreign, system_page_size());
 }
 
 TEST(guarded_memory, lies_at_places_that_say_nothing_of_each_other) {
-  if (TARN_TSAN) GTEST_SKIP() << "the system chooses under ThreadSanitizer";
+  if (TARN_TSAN) GTEST_SKIP() << "the system chooses the addresses under ThreadSanitizer";
   guarded_range ranges[8];
   for (guarded_range& range : ranges) {
     range = reserve_guarded(1 * mib, system_page_size(), memory_access::none);
@@ -116,7 +117,7 @@ TEST(guarded_memory, lies_at_places_that_say_nothing_of_each_other) {
       if (&a == &b) continue;
       const std::uintptr_t low = std::min(address_of(a.start), address_of(b.start));
       const std::uintptr_t high = std::max(address_of(a.start), address_of(b.start));
-      // Eight places in 8 TiB: a pair nearer than 64 MiB is to be expected once in thousands of runs.
+      // Of eight random addresses in 8 TiB, two are closer than 64 MiB once in thousands of runs.
       EXPECT_GT(high - low, 64 * mib);
     }
   }
@@ -124,7 +125,7 @@ TEST(guarded_memory, lies_at_places_that_say_nothing_of_each_other) {
 }
 
 TEST(guarded_memory, lies_in_the_preferred_window_while_there_is_room) {
-  if (TARN_TSAN) GTEST_SKIP() << "the system chooses under ThreadSanitizer";
+  if (TARN_TSAN) GTEST_SKIP() << "the system chooses the addresses under ThreadSanitizer";
   const guarded_range first = reserve_guarded(1 * mib, huge_page_size, memory_access::none);
   const address_window window{address_of(first.start) - guard_bytes, 64 * mib};
   const auto lies_inside = [&](const guarded_range& range) {
@@ -136,10 +137,10 @@ TEST(guarded_memory, lies_in_the_preferred_window_while_there_is_room) {
     range = reserve_guarded(4 * mib, system_page_size(), memory_access::none, window);
     ASSERT_TRUE(range.guarded);
   }
-  // At most half of the places are taken: that eight tries in a row meet these is rare.
+  // At most half of the window is taken, so eight random tries in a row rarely all fail.
   EXPECT_GE(std::count_if(std::begin(ranges), std::end(ranges), lies_inside), 5);
   const guarded_range longer = reserve_guarded(128 * mib, huge_page_size, memory_access::none, window);
-  ASSERT_NE(longer.start, nullptr) << "longer than the window: elsewhere";
+  ASSERT_NE(longer.start, nullptr) << "a range longer than the window is found elsewhere";
   EXPECT_FALSE(lies_inside(longer));
   for (const guarded_range& range : ranges) release(range);
   release(longer);

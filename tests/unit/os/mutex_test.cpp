@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// mutex: exclusion, sleeping, and how fork takes locks that other threads or its own thread hold.
 #include "os/mutex.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ TEST(mutex, is_eight_bytes_and_a_rank) { EXPECT_LE(sizeof(mutex), TARN_CHECKS ? 
 
 TEST(mutex, excludes) {
   mutex m{lock_rank::depot};
-  // Not atomic: the lock is all that keeps the increments apart.
+  // Not atomic: only the lock keeps increments from being lost.
   std::uint64_t counter = 0;
   constexpr std::uint64_t rounds = 20000;
   std::vector<std::thread> threads;
@@ -111,7 +112,7 @@ TEST(mutex, the_thread_that_forks_may_lock_again_what_fork_holds) {
     lock_guard guard(m);
     std::this_thread::sleep_for(20ms);
   }
-  EXPECT_FALSE(entered) << "the lock stays fork's after the inner section";
+  EXPECT_FALSE(entered) << "the inner section has released fork's lock";
   m.release_for_fork();
   other.join();
   EXPECT_TRUE(entered);
@@ -124,7 +125,7 @@ TEST(mutex, fork_leaves_what_its_thread_held_before) {
   EXPECT_TRUE(m.is_interrupted());
   m.drop_foreign_holder();
   m.release_for_fork();
-  EXPECT_TRUE(m.is_interrupted()) << "the interrupted section goes on";
+  EXPECT_TRUE(m.is_interrupted()) << "fork has released the lock of the interrupted section";
   m.unlock();
   EXPECT_FALSE(m.is_interrupted());
 }
@@ -134,14 +135,14 @@ TEST(mutex, fork_gives_up_only_if_it_may) {
   beside_a_holder(m, [&m] {
     lock_guard guard(interrupted);
     m.take_for_fork(if_interrupted);
-    m.release_for_fork();  // not taken: nothing happens
+    m.release_for_fork();  // without effect: the lock was not taken
     EXPECT_FALSE(m.is_interrupted());
   });
   m.lock();
   m.unlock();
 }
 
-// A handler that runs again at once would stop the program if each of its forks waited for each lock that it gives up.
+// A handler that forks and runs again at once would stop the program if each fork waited for each lock.
 TEST(mutex, fork_waits_once_for_each_section_that_it_interrupts) {
   mutex held{lock_rank::metadata};
   const auto fork_ms = [&held] {
@@ -152,20 +153,63 @@ TEST(mutex, fork_waits_once_for_each_section_that_it_interrupts) {
   beside_a_holder(held, [&] {
     for (int section = 0; section < 2; ++section) {
       lock_guard guard(interrupted);
-      EXPECT_GE(fork_ms(), 40) << "it gives the holder time to release the lock";
+      EXPECT_GE(fork_ms(), 40) << "fork did not give the holder time to release the lock";
       long others_ms = 0;
       for (int fork = 0; fork < 10; ++fork) others_ms += fork_ms();
-      EXPECT_LT(others_ms, 1000) << "100 locks";
+      EXPECT_LT(others_ms, 1000) << "for 100 locks";
     }
   });
 }
 
-// That one holder waits for the interrupted section says nothing about the next one, who may be changing its structure.
+// The holder that fork has waited for may release the lock at the last moment.
+TEST(mutex, fork_does_not_go_on_without_a_lock_that_is_free_or_has_another_holder) {
+  for (const bool taken_by_another : {false, true}) {
+    mutex m{lock_rank::metadata};
+    std::atomic<int> step{0};
+    const auto await = [&step](int wanted) {
+      while (step != wanted) std::this_thread::yield();
+    };
+    std::thread first([&] {
+      m.lock();
+      step = 1;
+      await(2);
+      m.unlock();
+      step = 3;
+    });
+    std::thread second([&] {
+      await(3);
+      if (taken_by_another) m.lock();
+      step = 4;
+      await(5);
+      if (taken_by_another) m.unlock();
+    });
+    await(1);
+    int asked = 0;
+    m.take_for_fork([&] {
+      if (asked++ == 0) {
+        step = 2;
+        await(4);
+      } else {
+        step = 5;  // fork waits for the second holder, too, and asks again
+      }
+      return true;
+    });
+    EXPECT_EQ(asked, taken_by_another ? 2 : 1);
+    EXPECT_TRUE(taken_by_another || m.is_held_by_fork());
+    m.release_for_fork();
+    step = 5;
+    first.join();
+    second.join();
+  }
+}
+
+// One holder may wait for the interrupted section, while the holder of another lock changes its structure. Fork must
+// wait for the latter.
 TEST(mutex, fork_waits_for_a_busy_holder_though_it_has_given_up_another_lock) {
   mutex held{lock_rank::page_heap};
   mutex busy{lock_rank::metadata};
   std::atomic<bool> done{false};
-  // A structure that `busy` guards: both are equal whenever nobody holds it.
+  // Data guarded by `busy`: the two are equal whenever the lock is free.
   std::atomic<std::uint64_t> first{0};
   std::atomic<std::uint64_t> second{0};
   std::thread changing([&] {
@@ -186,8 +230,8 @@ TEST(mutex, fork_waits_for_a_busy_holder_though_it_has_given_up_another_lock) {
       if (first != second) ++torn;
       busy.release_for_fork();
     }
-    // On a busy machine the other thread may be off its processor for longer than fork waits.
-    EXPECT_LT(torn, 10) << "of 20 forks copy what is being changed";
+    // On a busy machine the other thread may lose its processor for longer than fork waits.
+    EXPECT_LT(torn, 10) << "of 20 forks would copy inconsistent data";
   });
   done = true;
   changing.join();

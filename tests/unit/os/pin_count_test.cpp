@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// pin_count: counting pins, and waiting until the last one is gone.
 #include "os/pin_count.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ TEST(pin_count, counts_and_tells_the_last_one_of_an_ending) {
   pins.begin_ending();
   EXPECT_TRUE(pins.is_ending());
   EXPECT_FALSE(pins.is_free());
-  EXPECT_TRUE(pins.unpin()) << "somebody may wait";
+  EXPECT_TRUE(pins.unpin()) << "the last unpin must report that a thread may wait";
   EXPECT_TRUE(pins.is_free());
   pins.stop_ending();
   EXPECT_FALSE(pins.is_ending());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// process_fence(): orders the stores and loads of other threads (Dekker's algorithm).
 #include "os/process_fence.hpp"
 
 #include <gtest/gtest.h>
@@ -9,9 +10,10 @@
 namespace tarn {
 namespace {
 
-// Dekker's protocol, with no fence of the processor on one side: without the call both sides would go in now and then.
+// Dekker's algorithm with no fence instruction in the owner: without process_fence(), both threads would sometimes be
+// inside at the same time.
 TEST(process_fence, orders_the_stores_and_loads_of_other_threads) {
-  if (!os::process_fence()) GTEST_SKIP() << "membarrier() is not to be had here";
+  if (!os::process_fence()) GTEST_SKIP() << "the system has no membarrier()";
   std::atomic<int> busy{0};
   std::atomic<int> claimed{0};
   std::atomic<int> inside{0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// os::fatal is tested in tests/death.
+// Lines written to files and to standard error. (os::fatal is tested in tests/death.)
 #include "os/report.hpp"
 
 #include <fcntl.h>
@@ -64,7 +64,7 @@ TEST(report, a_kept_standard_error_is_reached_after_its_close) {
   write_line(line);
   forget_standard_error();
   write_line(line);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "late\nlate\n") << "once by 2, once by the duplicate";
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "late\nlate\n") << "one by 2, one by the duplicate";
   EXPECT_EQ(flags, FD_CLOEXEC);
   EXPECT_EQ(fcntl(first_duplicate, F_GETFD), -1);
 }
@@ -82,7 +82,7 @@ TEST(report, a_programs_file_under_the_duplicates_number_is_left_alone) {
   forget_standard_error();
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(content_of(path), "");
-  EXPECT_NE(fcntl(first_duplicate, F_GETFD), -1) << "closed, although not ours";
+  EXPECT_NE(fcntl(first_duplicate, F_GETFD), -1) << "the program's file has been closed";
   close(first_duplicate);
   close(file);
   unlink(path.c_str());
@@ -97,7 +97,7 @@ TEST(report, without_a_standard_error_there_is_none_to_keep) {
   EXPECT_EQ(flags, -1);
 }
 
-// In a process that was started without a standard error: its own file gets the number 2.
+// Runs in a process that was started without standard error, so that a file that it opens gets the descriptor 2.
 TEST(report_child, opens_a_file_and_writes_a_line) {
   if (!testing_support::is_child()) return;
   const int file = open(std::getenv("REPORT_CHILD_FILE"), O_CREAT | O_WRONLY, 0600);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// stack_memory: reads only readable words of a stack, by each way to ask the kernel.
 #include "os/stack_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ class stack_memory_questions : public testing::TestWithParam<stack_memory::quest
 #endif
     if (GetParam() == stack_memory::question::madvise &&
         (madvise(memory, page_, populate) != 0 || madvise(nullptr, page_, populate) == 0)) {
-      GTEST_SKIP() << "this kernel has no MADV_POPULATE_READ, or pretends to";
+      GTEST_SKIP() << "this kernel does not carry out MADV_POPULATE_READ";
     }
   }
   void TearDown() override { munmap(reinterpret_cast<void*>(start_), 4 * page_); }
@@ -76,9 +77,9 @@ TEST_P(stack_memory_questions, no_word_of_the_stack) {
   stack_memory stack(start_ + page_, GetParam());
   std::uintptr_t word = 0;
   EXPECT_FALSE(stack.read(start_ + page_ - 8, word)) << "below the stack pointer";
-  EXPECT_FALSE(stack.read(start_ + page_ + 4, word)) << "no aligned word";
+  EXPECT_FALSE(stack.read(start_ + page_ + 4, word)) << "not aligned";
   EXPECT_FALSE(stack.read(start_ + page_ + gib, word)) << "too far away";
-  EXPECT_FALSE(stack.read(~std::uintptr_t{7}, word)) << "the kernel's";
+  EXPECT_FALSE(stack.read(~std::uintptr_t{7}, word)) << "in the kernel's half of the address space";
   EXPECT_TRUE(stack.read(start_ + page_, word));
 }
 
@@ -95,7 +96,7 @@ TEST(stack_memory, of_a_known_stack_all_is_read_and_nothing_else) {
   EXPECT_TRUE(stack.read(start + 8, word));
   EXPECT_EQ(word, 2U);
   EXPECT_TRUE(stack.read(start + 24, word));
-  EXPECT_FALSE(stack.read(start + 32, word)) << "it ends within this word";
+  EXPECT_FALSE(stack.read(start + 32, word)) << "the stack ends within this word";
   EXPECT_FALSE(stack.read(start + 40, word));
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The background thread: start, end, holds, fork, vfork, scheduling, signal mask and memory.
 #include "os/thread.hpp"
 
 #include <dirent.h>
@@ -56,7 +57,7 @@ pid_t new_task(const std::set<std::string>& before) {
   return 0;
 }
 
-// What follows `field` in the status of a task.
+// The text after `field` in the status file of a task.
 std::string status_of(pid_t task, const std::string& field) {
   std::ifstream status("/proc/self/task/" + std::to_string(task) + "/status");
   std::string line;
@@ -69,7 +70,8 @@ std::string status_of(pid_t task, const std::string& field) {
 // SIGKILL (9) and SIGSTOP (19) cannot be blocked.
 constexpr unsigned long long all_signals = ~0ULL & ~(1ULL << 8) & ~(1ULL << 18);
 
-// What /proc shows of a thread that has blocked all signals by the system call. qemu-user keeps some for itself.
+// The blocked signals that /proc shows for a thread that has blocked all of them by the system call. qemu-user keeps
+// some for itself.
 unsigned long long all_signals_as_shown() {
   const std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t before = 0;
@@ -79,8 +81,8 @@ unsigned long long all_signals_as_shown() {
   return std::stoull("0" + shown, nullptr, 16);
 }
 
-// The thread's body is the engine's: it has a free block to give back, which takes two periods, each half of decay_ms. No
-// thread is there at the start and at the end of each test.
+// The background thread runs the engine's code. It has a free block to return to the system, which takes two periods of
+// half of decay_ms each. Each test begins and ends without a background thread.
 class background_thread : public testing::Test {
  protected:
   void SetUp() override {
@@ -124,7 +126,7 @@ TEST_F(background_thread, blocks_every_signal_and_leaves_the_starters_mask_alone
   }
   const std::string blocked = status_of(started(), "SigBlk:\t");
   ASSERT_EQ(blocked.size(), 16U) << "there is no new thread";
-  if (all_signals_as_shown() != all_signals) GTEST_SKIP() << "/proc does not show what a thread has blocked";
+  if (all_signals_as_shown() != all_signals) GTEST_SKIP() << "/proc does not show all blocked signals";
   EXPECT_EQ(std::stoull(blocked, nullptr, 16), all_signals);
 }
 
@@ -149,32 +151,33 @@ TEST_F(background_thread, the_last_of_several_holds_starts_it_again) {
   EXPECT_NE(started(), 0);
 }
 
-// As in a signal handler that has interrupted a section, for whose lock the thread waits.
+// As in a signal handler that has interrupted the section of a lock, while the background thread waits for that lock.
 TEST_F(background_thread, a_hold_above_a_section_does_not_wait_for_ever) {
   ASSERT_EQ(options::set("decay_ms", "20"), 0);
   engine::heap.lock().lock();
   ASSERT_TRUE(ensure_background_thread());
-  std::this_thread::sleep_for(100ms);  // some periods: it waits for the lock
+  std::this_thread::sleep_for(100ms);  // some periods: the background thread waits for the lock
   const auto before = std::chrono::steady_clock::now();
   const hold_token token = hold_background_thread();
   EXPECT_LT(std::chrono::steady_clock::now() - before, 5s);
   engine::heap.lock().unlock();
-  EXPECT_TRUE(wait_until([this] { return tasks() == before_; })) << "it ends once it has the lock";
+  EXPECT_TRUE(wait_until([this] { return tasks() == before_; })) << "it must end when it gets the lock";
   release_background_thread(token);
 }
 
-// It has not been seen to end before the call that changes rights, so it must not go on after it.
+// If a hold has given up before the background thread has ended, the thread must still end later, so that it does not
+// run with the old rights.
 TEST_F(background_thread, ends_after_a_hold_that_has_given_up_and_was_released) {
   ASSERT_EQ(options::set("decay_ms", "20"), 0);
   engine::heap.lock().lock();
   ASSERT_TRUE(ensure_background_thread());
-  std::this_thread::sleep_for(100ms);  // some periods: it waits for the lock
-  // By another thread: the settings' lock comes before the heap's.
+  std::this_thread::sleep_for(100ms);  // some periods: the background thread waits for the lock
+  // In another thread, because the lock of the options must be taken before the heap's.
   std::thread([] { EXPECT_EQ(options::set("decay_ms", "60000"), 0); }).join();
   release_background_thread(hold_background_thread());
   EXPECT_NE(tasks(), before_);
   engine::heap.lock().unlock();
-  EXPECT_TRUE(wait_until([this] { return tasks() == before_; })) << "it goes on with the old rights";
+  EXPECT_TRUE(wait_until([this] { return tasks() == before_; })) << "it still runs, with the old rights";
 }
 
 // As in a fork handler of another library that runs while fork holds the locks.
@@ -196,14 +199,15 @@ TEST_F(background_thread, a_hold_without_a_thread_starts_none) {
   EXPECT_EQ(started(), 0);
 }
 
-// As by _Fork or the system call: no fork handler runs. The child has no thread, and no hold of its parent.
+// As after _Fork or the bare system call, when no fork handler runs: the child has no background thread, and its
+// parent's hold does not count.
 TEST_F(background_thread, a_child_that_no_handler_knows_of_starts_its_own) {
   if (!system_probes::children_find_wiped_memory()) GTEST_SKIP() << system_probes::no_wiping;
   ASSERT_TRUE(ensure_background_thread());
   const hold_token token = hold_background_thread();
   const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
   if (child == 0) {
-    release_background_thread(token);  // counts nothing here
+    release_background_thread(token);  // without effect in the child
     const bool none = tasks().size() == 1;
     const bool started = ensure_background_thread() && tasks().size() == 2;
     release_background_thread(hold_background_thread());
@@ -215,10 +219,10 @@ TEST_F(background_thread, a_child_that_no_handler_knows_of_starts_its_own) {
   EXPECT_EQ(status, 0);
 }
 
-// Its thread would die with it, perhaps with a lock held that the parent shares.
+// A background thread of a vfork child would die with the child, perhaps while it holds a lock that the parent shares.
 TEST_F(background_thread, a_vfork_child_starts_none) {
   if (!system_probes::vfork_shares_memory()) GTEST_SKIP() << system_probes::no_vfork;
-  ASSERT_TRUE(ensure_background_thread());  // notes the process
+  ASSERT_TRUE(ensure_background_thread());  // stores the process id
   const hold_token token = hold_background_thread();
   const pid_t child = vfork();
   if (child == 0) {
@@ -248,7 +252,7 @@ TEST_F(background_thread, has_the_scheduling_of_load_time_whoever_starts_it) {
     is_real_time = sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
     ASSERT_TRUE(ensure_background_thread());
   }).join();
-  await_end_of_thread(starter);  // join() returns a little before it is off the list of tasks
+  await_end_of_thread(starter);  // join() returns a little before the kernel removes the task
   const pid_t thread = started();
   ASSERT_NE(thread, 0);
   if (is_real_time) {
@@ -265,7 +269,7 @@ TEST_F(background_thread, its_memory_lies_between_guards) {
   ASSERT_TRUE(ensure_background_thread());
   std::ifstream maps("/proc/self/maps");
   std::string line;
-  std::string rights;  // of the mappings so far, one behind the other, each as r, w or nothing
+  std::string rights;  // the rights of the last adjacent mappings: r, w or -, one character each
   std::uintptr_t end = 0;
   bool found = false;
   while (std::getline(maps, line)) {

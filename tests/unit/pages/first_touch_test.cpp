@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// first_touch: which pages are populated or backed by huge pages, when, and what it learns from blocks.
 #include "pages/first_touch.hpp"
 
 #include <gtest/gtest.h>
@@ -40,11 +41,11 @@ TEST_F(first_touch_test, above_that_pages_are_populated_ahead_by_a_small_part_of
     EXPECT_EQ(plan.huge_bytes, 0U);
     at += 64 * kib;
     if (plan.populate_bytes != 0) {
-      EXPECT_EQ(plan.populate_start, prepared) << "each page once, none left out";
+      EXPECT_EQ(plan.populate_start, prepared) << "a page is populated twice or left out";
       prepared = plan.populate_start + plan.populate_bytes;
       EXPECT_LE(plan.populate_bytes, 64 * kib + first_touch::populate_most);
     }
-    EXPECT_GE(prepared, at) << "all that is handed out is prepared";
+    EXPECT_GE(prepared, at) << "a page is handed out unprepared";
     EXPECT_LE(prepared - at, heap / 32 + 16 * kib);
   }
 }
@@ -69,7 +70,7 @@ TEST_F(first_touch_test, a_large_heap_asks_for_huge_pages) {
   EXPECT_EQ(advised, base + reservation);
 }
 
-// What has left the heap may be mapped by anybody.
+// Memory that has left the heap may be mapped by other parts of the program.
 TEST_F(first_touch_test, nothing_is_prepared_in_what_has_left_the_heap_nor_behind_it) {
   EXPECT_FALSE(touch_.plan_locked(base, mib, 8 * mib).is_empty());
   touch_.removed_locked(base + 4 * mib, base + 8 * mib);
@@ -97,8 +98,8 @@ TEST_F(first_touch_test, modes) {
 
 TEST_F(first_touch_test, only_at_the_frontier_of_the_newest_reservation) {
   EXPECT_FALSE(touch_.plan_locked(base, 8 * mib, 64 * mib).is_empty());
-  EXPECT_TRUE(touch_.plan_locked(base + mib, mib, 64 * mib).is_empty()) << "used before";
-  EXPECT_TRUE(touch_.plan_locked(base - mib, mib, 64 * mib).is_empty()) << "another reservation";
+  EXPECT_TRUE(touch_.plan_locked(base + mib, mib, 64 * mib).is_empty()) << "a plan for memory used before";
+  EXPECT_TRUE(touch_.plan_locked(base - mib, mib, 64 * mib).is_empty()) << "a plan for another reservation";
   EXPECT_TRUE(touch_.plan_locked(base + reservation + mib, mib, 64 * mib).is_empty());
 }
 
@@ -111,10 +112,10 @@ TEST(first_touch, a_large_block_asks_for_huge_pages_once_such_blocks_are_known_t
   first_touch touch;
   const std::uintptr_t start = 77 * huge_page_size + 3 * page_size;
   const std::size_t bytes = 9 * mib;
-  EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U) << "nothing is known yet";
+  EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U) << "before anything is known";
   touch.note_filled(true);
   const touch_plan plan = touch.plan_block(start, bytes, 64 * mib);
-  EXPECT_EQ(plan.huge_start, start) << "all of it, so that it stays one mapping";
+  EXPECT_EQ(plan.huge_start, start) << "a part of the block only, which would split its mapping";
   EXPECT_EQ(plan.huge_bytes, bytes);
   EXPECT_TRUE(plan.timed);
   EXPECT_EQ(plan.populate_bytes, 0U);
@@ -124,7 +125,7 @@ TEST(first_touch, a_large_block_asks_for_huge_pages_once_such_blocks_are_known_t
   EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U);
   touch.set_mode(huge_pages::always);
   EXPECT_NE(touch.plan_block(start, bytes, bytes).huge_bytes, 0U);
-  EXPECT_FALSE(touch.plan_block(start, bytes, bytes).timed) << "nothing is touched for its price";
+  EXPECT_FALSE(touch.plan_block(start, bytes, bytes).timed) << "`always` needs no measurement";
   touch.set_mode(huge_pages::never);
   EXPECT_EQ(touch.plan_block(start, bytes, 64 * mib).huge_bytes, 0U);
 }
@@ -136,7 +137,7 @@ TEST(first_touch, a_block_that_is_freed_shows_whether_it_was_filled) {
     char* const start = static_cast<char*>(os::reserve(bytes, huge_page_size));
     start[0] = 1;
     if (fill) std::memset(start, 1, bytes);
-    // As long as in a program, which looks twice a second: what else a purge does now and then must not be timed.
+    // As in a program, which calls learn_from() twice a second: other work that a purge does at times is not measured.
     std::this_thread::sleep_for(std::chrono::milliseconds(110));
     touch.learn_from(address_of(start), bytes);
     os::release(start, bytes);
@@ -158,18 +159,18 @@ TEST_F(first_touch_test, what_is_ahead_is_what_was_prepared_and_not_handed_out) 
   EXPECT_EQ(touch_.ahead_locked(), plan.populate_bytes - 64 * kib);
   touch_.plan_locked(base + 64 * kib, 32 * kib, 8 * mib);
   EXPECT_EQ(touch_.ahead_locked(), plan.populate_bytes - 96 * kib);
-  // Past it, as others have taken what lies between: some of it may be backed and free.
+  // A plan further on, because other threads have taken the pages in between, of which some may be backed and free.
   const std::size_t left = touch_.ahead_locked();
   touch_.plan_locked(base + mib, 64 * kib, 64 * kib);
   EXPECT_EQ(touch_.ahead_locked(), left);
-  // The rest of the huge page that the last byte lies in.
+  // Now the remaining part of the huge page with the last byte is ahead too.
   touch_.plan_locked(base + mib + 64 * kib, 2 * mib, gib);
   EXPECT_EQ(touch_.ahead_locked(), left + mib - 64 * kib);
   touch_.reserved_locked(base + gib, reservation);
-  EXPECT_EQ(touch_.ahead_locked(), left + mib - 64 * kib) << "of the older reservation";
+  EXPECT_EQ(touch_.ahead_locked(), left + mib - 64 * kib) << "the older reservation no longer counts";
 }
 
-TEST(first_touch, dear_huge_pages_are_left_alone_for_a_while) {
+TEST(first_touch, slow_huge_pages_are_left_alone_for_a_while) {
   first_touch touch;
   touch.note_filled(true);
   touch.note_touch_time(first_touch::slow_touch_us);
@@ -179,13 +180,13 @@ TEST(first_touch, dear_huge_pages_are_left_alone_for_a_while) {
   touch.reserved_locked(base, reservation);
   const touch_plan plan = touch.plan_locked(base, 64 * kib, 64 * mib);
   EXPECT_EQ(plan.huge_bytes, 0U);
-  EXPECT_NE(plan.populate_bytes, 0U) << "several pages in one call instead";
+  EXPECT_NE(plan.populate_bytes, 0U) << "populating several pages in one call is still allowed";
   touch.set_mode(huge_pages::always);
-  EXPECT_NE(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U) << "always is always";
+  EXPECT_NE(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U) << "`always` ignores the measurement";
   touch.set_mode(huge_pages::automatic);
   const timespec pause{first_touch::pause_ms / 1000, 50'000'000};
   nanosleep(&pause, nullptr);
-  EXPECT_NE(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U) << "and then they are tried again";
+  EXPECT_NE(touch.plan_block(base, 9 * mib, 64 * mib).huge_bytes, 0U) << "not tried again after the pause";
 }
 
 TEST(first_touch, what_is_carried_out_is_counted) {
@@ -197,7 +198,7 @@ TEST(first_touch, what_is_carried_out_is_counted) {
   touch.carry_out(touch.plan_locked(address_of(start), mib, 8 * mib));
   unsigned char backed = 0;
   ASSERT_EQ(mincore(start, os::system_page_size(), &backed), 0);
-  // The system may refuse; then nothing is counted.
+  // If the system refuses, nothing is counted.
   EXPECT_EQ(touch.populated() != 0, (backed & 1) != 0);
   if (touch.populated() != 0) {
     EXPECT_EQ(touch.populated(), mib);
@@ -206,7 +207,7 @@ TEST(first_touch, what_is_carried_out_is_counted) {
   os::release(start, 8 * mib);
   const std::size_t before = touch.populated();
   touch.carry_out({.populate_start = address_of(start), .populate_bytes = mib});
-  EXPECT_EQ(touch.populated(), before) << "a failure is not counted";
+  EXPECT_EQ(touch.populated(), before) << "a failure was counted";
 }
 
 TEST(first_touch, where_something_was_purged_the_system_makes_no_huge_pages) {
@@ -217,7 +218,7 @@ TEST(first_touch, where_something_was_purged_the_system_makes_no_huge_pages) {
   first_touch touch;
   touch.set_mode(huge_pages::always);
   touch.carry_out(touch.plan_block(address_of(start), bytes, gib));
-  // What khugepaged does, sooner or later, wherever one page is backed.
+  // Does what khugepaged does sooner or later if one page of a huge page is backed.
   constexpr int collapse = 25;  // MADV_COLLAPSE
   const auto collapses = [start](std::size_t n) {
     start[n * huge_page_size] = 1;
@@ -232,39 +233,39 @@ TEST(first_touch, where_something_was_purged_the_system_makes_no_huge_pages) {
   EXPECT_TRUE(collapses(0));
   EXPECT_FALSE(collapses(1));
   EXPECT_FALSE(collapses(2));
-  EXPECT_TRUE(collapses(3)) << "nothing was purged there";
+  EXPECT_TRUE(collapses(3)) << "though nothing was purged there";
   os::release(start, bytes);
 }
 
-// Where the system gives huge pages unasked, the first byte of a small program's heap would take 2 MiB.
+// If the system's huge pages are `always`, the first byte of a small program's heap would take 2 MiB.
 TEST(first_touch, a_small_heap_refuses_huge_pages_that_it_has_not_asked_for) {
   constexpr std::size_t bytes = 16 * mib;
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   const auto start = reinterpret_cast<std::uintptr_t>(memory);
   first_touch touch;
-  EXPECT_FALSE(touch.opt_out(start, bytes, 0)) << "the system gives none unasked";
+  EXPECT_FALSE(touch.opt_out(start, bytes, 0)) << "though the system gives no huge pages unasked";
   touch.set_everywhere(true);
-  EXPECT_FALSE(touch.opt_out(start, bytes, first_touch::huge_from)) << "the heap is large";
+  EXPECT_FALSE(touch.opt_out(start, bytes, first_touch::huge_from)) << "though the heap is large";
   touch.set_mode(huge_pages::always);
   EXPECT_FALSE(touch.opt_out(start, bytes, 0));
   touch.set_mode(huge_pages::automatic);
   const std::string before = mapping_flags(start);
-  if (before.empty()) GTEST_SKIP() << "/proc/self/smaps tells no flags";
+  if (before.empty()) GTEST_SKIP() << "/proc/self/smaps has no VmFlags";
   EXPECT_EQ(before.find(" nh "), std::string::npos);
   if (!touch.opt_out(start, bytes, 0)) GTEST_SKIP() << "this kernel has no huge pages";
   EXPECT_NE(mapping_flags(start).find(" nh "), std::string::npos);
 
-  // A large block there gets what the system gives large blocks.
+  // A large block in that memory asks for the huge pages that the system would have given it.
   EXPECT_TRUE(touch.plan_block(start, 8 * mib, 0).is_empty());
   touch.opted_out_locked(start, bytes);
   const touch_plan plan = touch.plan_block(start, 8 * mib, 0);
   EXPECT_EQ(plan.huge_start, start);
   EXPECT_EQ(plan.huge_bytes, 8 * mib);
-  EXPECT_FALSE(plan.timed) << "no page is touched: the program may not fill the block";
+  EXPECT_FALSE(plan.timed) << "a page is touched, though the program may not fill the block";
   EXPECT_TRUE(touch.plan_block(start, mib, 0).is_empty());
   EXPECT_TRUE(touch.plan_block(start + bytes, 8 * mib, 0).is_empty())
-      << "elsewhere the system's setting holds";
+      << "outside, the system's setting applies";
   touch.set_mode(huge_pages::never);
   EXPECT_TRUE(touch.plan_block(start, 8 * mib, 0).is_empty());
   munmap(memory, bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Against a model: spans sorted by length and address in a std::map.
+// free_spans compared with a model: a std::map of spans, sorted by length and address.
 #include "pages/free_spans.hpp"
 
 #include <gtest/gtest.h>
@@ -49,8 +49,8 @@ class model {
     inside_[i] = !inside_[i];
   }
 
-  // `exact`: so few spans that the bounded look into a bin sees all. Else what is found fits, and lies in the first bin
-  // of spans that all fit, if not before it.
+  // `exact`: there are few enough spans that the bounded search of a bin sees all of them. Otherwise the span that is
+  // found fits, and is in the request's own bin or in the first bin all of whose spans fit.
   void check(half which, std::size_t pages, bool exact) const {
     const sorted_spans& sorted = which == half::dirty ? dirty_ : clean_;
     const span* const found = free_->best_fit(which, pages);
@@ -134,13 +134,13 @@ TEST(free_spans, spans_that_are_a_little_too_short_are_not_all_looked_at) {
     spans[i].pages = i == 0 ? 67 : 64;
     free->insert(&spans[i]);
   }
-  EXPECT_EQ(free->best_fit(half::clean, 66), nullptr) << "the one that fits lies behind all others";
+  EXPECT_EQ(free->best_fit(half::clean, 66), nullptr) << "the one that fits comes after all others";
   EXPECT_EQ(free->best_fit(half::clean, 66, free_spans::all_spans), spans.data());
   spans[1].pages = 64;
   free->remove(&spans[1]);
   spans[1].pages = 72;
   free->insert(&spans[1]);
-  EXPECT_EQ(free->best_fit(half::clean, 66), &spans[1]) << "of the next bin, where all fit";
+  EXPECT_EQ(free->best_fit(half::clean, 66), &spans[1]) << "a span of the next bin, where all fit";
 }
 
 }  // namespace

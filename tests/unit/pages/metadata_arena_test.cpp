@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// metadata_arena and metadata_pool: aligned, zeroed, disjoint blocks, and their reuse.
 #include "pages/metadata_arena.hpp"
 
 #include <gtest/gtest.h>
@@ -28,15 +29,16 @@ bool disjoint(std::vector<range> ranges) {
   return true;
 }
 
-// Where the system's huge pages are `always`, a structure that a program touches would back 2 MiB.
+// If the system's huge pages are `always`, the first structure that a program touches would take 2 MiB.
 TEST(metadata_arena, is_never_on_huge_pages) {
-  if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) != 0) GTEST_SKIP() << "there are none here";
+  if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) != 0)
+    GTEST_SKIP() << "this kernel has no huge pages";
   metadata_arena arena;
   for (std::size_t total = 0; total < 24 * mib; total += mib) {
     const void* const block = arena.allocate(mib, 64);
     ASSERT_NE(block, nullptr);
     const std::string flags = mapping_flags(address_of(block));
-    if (flags.empty()) GTEST_SKIP() << "/proc/self/smaps tells no flags";
+    if (flags.empty()) GTEST_SKIP() << "/proc/self/smaps has no VmFlags";
     EXPECT_NE(flags.find(" nh "), std::string::npos) << flags;
   }
 }
@@ -117,7 +119,7 @@ TEST(metadata_pool, what_comes_back_is_given_again) {
   const std::size_t used = arena.used();
   pool.deallocate(first);
   pool.deallocate(second);
-  EXPECT_EQ(pool.allocate(arena), second) << "the warm one first";
+  EXPECT_EQ(pool.allocate(arena), second) << "not the one that came back last";
   EXPECT_EQ(pool.allocate(arena), first);
   EXPECT_EQ(arena.used(), used);
 }

@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <vector>
 
 #include "../../guarantees/kernel_emulator.hpp"
@@ -77,6 +79,38 @@ TEST(page_heap_holes, a_request_that_fails_takes_time_in_proportion_to_the_free_
   // 8 times as many spans; the fixed part is two system calls. A walk over all holes for each span takes 64 times as long.
   EXPECT_LT(time_of_many, 25 * time_of_few + 100) << time_of_few << " us with 250 holes";
   many->heap.validate();
+}
+
+// ---- reservations without guards ----
+
+long without_guards(const guarantee::kernel::call& c) {
+  const bool is_long = c.arguments[1] >= static_cast<long>(mib);
+  if (c.number == SYS_mmap && c.arguments[2] == PROT_NONE && is_long) return -ENOMEM;
+  return guarantee::kernel::pass(c);
+}
+
+// 0: good. As with a limit on address space that leaves room for a reservation and for no guards.
+int unmap_around_one_span() {
+  guarantee::kernel::emulate(without_guards);
+  const auto engine = testing_support::make_engine();
+  page_heap& heap = engine->heap;
+  std::vector<span*> pieces = take_pieces(heap, piece_count);
+  const std::size_t reserved = heap.stats().reserved;
+  for (std::size_t i = 0; i < piece_count; ++i) {
+    if (i != piece_count / 2) heap.deallocate(pieces[i]);
+  }
+  heap.validate();
+  const std::size_t unmapped = heap.unmap_free(reserved - 3 * 2 * mib);
+  heap.validate();
+  std::memset(reinterpret_cast<void*>(pieces[piece_count / 2]->start), 1, 2 * mib);
+  return unmapped >= reserved - 3 * 2 * mib ? 0 : 1;
+}
+
+TEST(page_heap_holes, reservations_without_guards_are_unmapped_up_to_their_borders) {
+  if (TARN_ASAN || TARN_TSAN) GTEST_SKIP() << "a sanitizer needs the system calls";
+  const guarantee::child_result child = guarantee::run_in_child(20, unmap_around_one_span);
+  if (child.code == guarantee::not_checkable) GTEST_SKIP() << "no filter";
+  EXPECT_TRUE(child.good()) << "exit status " << child.code << ", signal " << child.signal;
 }
 
 // ---- a part that another thread is unmapping ----

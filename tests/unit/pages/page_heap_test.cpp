@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// page_heap: taking, splitting, joining, growing, ageing and returning spans; and random steps, with its invariants
+// checked after each.
 #include "pages/page_heap.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +34,7 @@ class page_heap_test : public testing::Test {
     ASSERT_EQ(s.free_dirty, heap_.dirty_bytes());
   }
 
-  // All of the one reservation is free, and one span: what is cut off its low end can take up all the rest.
+  // The whole reservation is one free span: a page taken from its low end can be extended over all of it.
   void expect_all_in_one() {
     heap_.trim(0);
     span* const whole = take(1);
@@ -83,11 +85,11 @@ TEST_F(page_heap_test, warm_memory_goes_before_clean_memory) {
   const std::uintptr_t start = warm->start;
   heap_.deallocate(cold, page_backing::clean);
   heap_.deallocate(warm, page_backing::young);
-  EXPECT_EQ(take(5)->start, start) << "a closer fit, but without memory behind it, was taken";
+  EXPECT_EQ(take(5)->start, start) << "the closer fit was taken, which is not backed";
   check();
 }
 
-// A few used pages beside much that nobody has touched are one free span with it.
+// A few used pages next to a long untouched range are one free span with it.
 TEST_F(page_heap_test, a_long_fresh_span_with_a_few_warm_pages_is_not_warm) {
   span* const s = take(8);
   fill(s, 1);
@@ -169,7 +171,7 @@ TEST_F(page_heap_test, a_span_grows_into_free_pages_only) {
   EXPECT_EQ(s->pages, 6U);
   EXPECT_EQ(map_.span_of(s->end() - 1), s);
   check();
-  EXPECT_FALSE(heap_.extend(s, std::size_t{1} << 30)) << "longer than what is free";
+  EXPECT_FALSE(heap_.extend(s, std::size_t{1} << 30)) << "extended over pages that are not free";
   EXPECT_EQ(s->pages, 6U);
   heap_.deallocate(s);
   expect_all_in_one();
@@ -205,7 +207,7 @@ TEST_F(page_heap_test, memory_goes_back_after_one_to_two_periods) {
   EXPECT_EQ(map_.backing(start), page_backing::young);
   EXPECT_TRUE(heap_.age());
   EXPECT_EQ(map_.backing(start), page_backing::old);
-  EXPECT_EQ(byte_at(start), 5) << "still there after one period";
+  EXPECT_EQ(byte_at(start), 5) << "returned after only one period";
   EXPECT_EQ(heap_.dirty_bytes(), 16 * page_size);
   EXPECT_FALSE(heap_.age());
   EXPECT_EQ(map_.backing(start), page_backing::clean);
@@ -239,7 +241,7 @@ TEST_F(page_heap_test, a_page_used_again_is_young_again) {
   ASSERT_NE(s, nullptr);
   heap_.deallocate(s);
   EXPECT_TRUE(heap_.age());
-  EXPECT_EQ(heap_.dirty_bytes(), 8 * page_size) << "free for less than a period";
+  EXPECT_EQ(heap_.dirty_bytes(), 8 * page_size) << "returned after less than a period";
   EXPECT_FALSE(heap_.age());
 }
 
@@ -251,7 +253,7 @@ TEST_F(page_heap_test, trim_keeps_what_it_is_told_to) {
   EXPECT_EQ(heap_.trim(512 * page_size), 0U);
   const std::size_t given = heap_.trim(100 * page_size);
   EXPECT_LE(heap_.dirty_bytes(), 100 * page_size);
-  EXPECT_GE(heap_.dirty_bytes() + 16 * page_size, 100 * page_size) << "more than needed";
+  EXPECT_GE(heap_.dirty_bytes() + 16 * page_size, 100 * page_size) << "more was returned than needed";
   EXPECT_EQ(given, 256 * page_size - heap_.dirty_bytes());
   heap_.trim(0);
   EXPECT_EQ(heap_.dirty_bytes(), 0U);
@@ -281,11 +283,11 @@ TEST_F(page_heap_test, a_long_block_lies_in_a_mapping_of_its_own_which_goes_when
   fill(s, 3);
   const std::uintptr_t start = s->start;
   heap_.deallocate(s);
-  EXPECT_EQ(heap_.stats().free_dirty, 8 * mib) << "warm for the next one";
+  EXPECT_EQ(heap_.stats().free_dirty, 8 * mib) << "not kept for the next one";
   heap_.age();
   heap_.age();
   EXPECT_EQ(heap_.stats().reserved, before);
-  EXPECT_EQ(map_.span_of(start), nullptr) << "another thread may map there";
+  EXPECT_EQ(map_.span_of(start), nullptr) << "unmapped addresses still lead to a span";
   EXPECT_EQ(map_.span_of(start + 8 * mib - 1), nullptr);
   check();
 }
@@ -294,7 +296,7 @@ TEST_F(page_heap_test, idle_blocks_that_are_too_short_make_room_for_a_longer_one
   for (std::size_t pages = long_pages; pages <= 8 * long_pages; pages += long_pages) {
     span* const s = take(pages);
     ASSERT_NE(s, nullptr);
-    EXPECT_LE(heap_.dirty_bytes(), 16 * mib) << "kept beside a block of " << s->bytes();
+    EXPECT_LE(heap_.dirty_bytes(), 16 * mib) << "kept in addition to a block of " << s->bytes();
     fill(s, 3);
     heap_.deallocate(s);
     check();
@@ -308,7 +310,7 @@ TEST_F(page_heap_test, a_few_idle_megabytes_stay_where_a_longer_block_is_taken) 
   EXPECT_NE(take(long_pages, 1, source::warm), nullptr);
 }
 
-// One free span of more than 64 MiB in a reservation, made of spans too short for mappings of their own.
+// Spans too short for mappings of their own, of 96 MiB together: when they are freed they become one long span.
 std::vector<span*> fill_reservation(page_heap& heap) {
   std::vector<span*> spans;
   for (int i = 0; i < 48; ++i) {
@@ -317,7 +319,7 @@ std::vector<span*> fill_reservation(page_heap& heap) {
   return spans;
 }
 
-// Under ThreadSanitizer they lie in several reservations.
+// Whether the spans fill one range. Under ThreadSanitizer they lie in several reservations.
 bool are_neighbours(const std::vector<span*>& spans) {
   std::uintptr_t low = UINTPTR_MAX;
   std::uintptr_t high = 0;
@@ -330,7 +332,7 @@ bool are_neighbours(const std::vector<span*>& spans) {
   return high - low == bytes;
 }
 
-// Whoever looks for the pages that are backed would look at all of the other ones.
+// If the two became one span, a search for its backed pages would have to visit all of the others.
 TEST_F(page_heap_test, a_short_backed_span_stays_apart_from_a_long_clean_one) {
   const std::vector<span*> spans = fill_reservation(heap_);
   if (!are_neighbours(spans)) GTEST_SKIP() << "this build's reservations are too short";
@@ -372,7 +374,7 @@ TEST_F(page_heap_test, a_mapping_of_its_own_grows_with_its_content) {
   for (std::size_t pages = long_pages; pages < 16 * long_pages; pages += pages / 2) {
     const std::uintptr_t start = s->start;
     fill(s, 3);
-    if (!heap_.grow_mapping(s, pages + pages / 2)) GTEST_SKIP() << "this system moves no mapping";
+    if (!heap_.grow_mapping(s, pages + pages / 2)) GTEST_SKIP() << "this system cannot move a mapping";
     ASSERT_EQ(s->pages, pages + pages / 2);
     EXPECT_EQ(byte_at(s->start), 3);
     EXPECT_EQ(byte_at(s->start + (pages << page_shift) - 1), 3);
@@ -381,7 +383,7 @@ TEST_F(page_heap_test, a_mapping_of_its_own_grows_with_its_content) {
     EXPECT_EQ(map_.span_of(s->start), s);
     EXPECT_EQ(map_.span_of(s->end() - 1), s);
     if (s->start != start) {
-      EXPECT_NE(map_.span_of(start), s) << "the old place";
+      EXPECT_NE(map_.span_of(start), s) << "the old place still leads to the span";
     }
     check();
   }
@@ -425,7 +427,7 @@ TEST_F(page_heap_test, more_than_the_machine_has_is_refused_whatever_address_spa
   check();
 }
 
-// ---- at random
+// ---- random steps ----
 
 struct stamped {
   span* s;
@@ -557,7 +559,7 @@ TEST_F(page_heap_test, a_span_in_use_is_cut_in_two) {
   span* const again = take(30, 1, source::warm);
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(again->start, start);
-  // A warm span: both parts are known to be.
+  // All pages of a warm span are backed, and both parts of it must know so.
   span* const second = heap_.split(again, 29);
   EXPECT_EQ(again->dirty_pages, 29U);
   EXPECT_EQ(second->dirty_pages, 1U);
@@ -577,7 +579,7 @@ TEST_F(page_heap_test, given_back_memory_is_the_systems_at_once) {
   EXPECT_EQ(heap_.dirty_bytes(), 0U);
   EXPECT_EQ(heap_.stats().in_use, 0U);
   EXPECT_EQ(heap_.stats().returned, bytes);
-  EXPECT_EQ(map_.span_of(start), nullptr) << "its address space as well";
+  EXPECT_EQ(map_.span_of(start), nullptr) << "its address space is still known to the heap";
   check();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the page heap unmaps when a request finds no address space: parts of reservations, beside spans in use.
+// If a request finds no address space, the page heap unmaps free parts of its reservations, next to spans in use.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -52,12 +52,12 @@ class page_heap_unmapping_test : public testing::Test {
     std::sort(pieces_.begin(), pieces_.end(),
               [](const span* a, const span* b) { return a->start < b->start; });
     if (pieces_.back()->end() - pieces_.front()->start != piece_count * 2 * mib) {
-      GTEST_SKIP() << "something is mapped behind the first reservation";
+      GTEST_SKIP() << "the address space after the first reservation is taken";
     }
   }
   void TearDown() override { setrlimit(RLIMIT_AS, &before_); }
 
-  // From here on the process may map `more` bytes.
+  // Limits the process's address space to `more` bytes above the present use.
   void limit(std::size_t more) {
     const std::size_t used = mapped_bytes();
     const rlimit limited{used + more, before_.rlim_max};
@@ -67,7 +67,7 @@ class page_heap_unmapping_test : public testing::Test {
       GTEST_SKIP() << "this system does not limit address space";
     }
   }
-  // Frees all pieces but those with these numbers.
+  // Frees all pieces except those with these numbers.
   void free_all_but(std::initializer_list<std::size_t> kept) {
     for (std::size_t i = 0; i < piece_count; ++i) {
       if (std::find(kept.begin(), kept.end(), i) == kept.end())
@@ -129,10 +129,10 @@ TEST_F(page_heap_unmapping_test, what_was_unmapped_belongs_to_nobody) {
   free_all_but({16, 33});
   limit(8 * mib);
   ASSERT_NE(take_long(), nullptr);
-  // Of the three free pieces this one is the longest, or the second.
+  // Of the three free ranges this one is the longest or the second longest, so it was unmapped.
   const std::uintptr_t first = align_up(free, huge_page_size);
   const std::uintptr_t last = align_down(end, huge_page_size);
-  ASSERT_TRUE(is_mapped(first)) << "the guard";
+  ASSERT_TRUE(is_mapped(first)) << "there is no guard";
   ASSERT_FALSE(is_mapped(first + os::guard_bytes));
   EXPECT_FALSE(is_mapped(last - os::guard_bytes - os::system_page_size()));
   EXPECT_TRUE(is_mapped(last - os::guard_bytes));
@@ -141,7 +141,7 @@ TEST_F(page_heap_unmapping_test, what_was_unmapped_belongs_to_nobody) {
   EXPECT_EXIT(*reinterpret_cast<volatile char*>(first) = 1, testing::KilledBySignal(SIGSEGV), "");
   EXPECT_EXIT(*reinterpret_cast<volatile char*>(last - 1) = 1, testing::KilledBySignal(SIGSEGV), "");
 
-  // Another part of the program maps something there. Nothing of the heap touches it.
+  // Another part of the program maps memory there. The heap must not touch it.
   void* const place = reinterpret_cast<void*>(first + os::guard_bytes);
   auto* const foreign = static_cast<unsigned char*>(
       mmap(place, mib, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
@@ -195,7 +195,8 @@ TEST_F(page_heap_unmapping_test, the_reservation_becomes_longer_again_and_reads_
   }
 }
 
-// The guard where the reservation becomes longer again was memory with content.
+// The guard at the end of the cut reservation was memory with content before; it must read as zero when the reservation
+// grows again.
 TEST_F(page_heap_unmapping_test, what_was_a_guard_reads_as_zero) {
   const std::uintptr_t free = align_up(pieces_[3]->start, huge_page_size);
   free_all_but({2});
@@ -208,7 +209,7 @@ TEST_F(page_heap_unmapping_test, what_was_a_guard_reads_as_zero) {
     s = heap_.allocate(piece_pages, 1, span_state::large, source::any, use::dense);
     ASSERT_NE(s, nullptr);
   } while (s->start < free);
-  EXPECT_EQ(s->start, free) << "the reservation has not become longer where it was cut";
+  EXPECT_EQ(s->start, free) << "the reservation has not grown at the place where it was cut";
   EXPECT_EQ(s->dirty_pages, 0U);
   const auto* const bytes = reinterpret_cast<const unsigned char*>(s->start);
   EXPECT_TRUE(std::all_of(bytes, bytes + s->bytes(), [](unsigned char byte) { return byte == 0; }));
@@ -223,7 +224,7 @@ TEST_F(page_heap_unmapping_test, nothing_goes_for_a_request_that_stays_hopeless)
   check();
 }
 
-// The program has lowered the limit below what it has mapped. What is free is all that there will be.
+// The program has lowered the limit below what it has mapped, so only memory that is free already can serve requests.
 TEST_F(page_heap_unmapping_test, little_goes_where_nothing_can_be_mapped_for_it) {
   free_all_but({8, 16, 24, 32, 40});
   const rlimit limited{mapped_bytes() - 80 * mib, before_.rlim_max};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// page_map: from an address to its span, class and distance, and the backing of pages, across leaves.
 #include "pages/page_map.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace tarn {
 namespace {
 
 constexpr std::size_t leaf_bytes = page_map::leaf_pages << page_shift;
-// Any address below 2^48 will do: the map never looks behind it.
+// Any address below 2^48 is possible: the map never accesses the memory.
 constexpr std::uintptr_t border = 40 * leaf_bytes;
 
 class page_map_test : public testing::Test {
@@ -62,8 +63,8 @@ TEST_F(page_map_test, a_span_across_leaves_is_known_in_each) {
   for (std::uintptr_t at = s.start; at < s.end(); at += page_size) EXPECT_EQ(map_.class_of(at), 0U);
 }
 
-// Every object size that a class could have: the distance is a multiple of it at the objects' first bytes, and
-// nowhere else.
+// For all sizes that a class could have: the distance is a multiple of the object size at the first bytes of objects,
+// and only there.
 TEST_F(page_map_test, a_page_knows_how_far_its_first_byte_is_into_an_object) {
   ASSERT_TRUE(map_.ensure(metadata_, border - 64 * page_size, 128 * page_size));
   for (std::size_t size = 8; size <= 256 * kib; size += size < 16     ? 8
@@ -127,7 +128,7 @@ TEST_F(page_map_test, the_first_dirty_page_is_found_across_leaves) {
   for (std::size_t i = 50; i-- > 0;) {
     map_.set_backing(start + i * page_size, 1, page_backing::old);
     EXPECT_EQ(map_.first_dirty(start, 50), start + i * page_size);
-    EXPECT_EQ(map_.first_dirty(start, i), start + i * page_size) << "all before it are clean";
+    EXPECT_EQ(map_.first_dirty(start, i), start + i * page_size) << "a clean page was found";
   }
 }
 

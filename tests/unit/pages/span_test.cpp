@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// span and span_list; the list is compared with a std::deque.
 #include "pages/span.hpp"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ TEST(span, contains_its_bytes_and_no_others) {
   EXPECT_TRUE(s.contains(12 * page_size - 1));
   EXPECT_FALSE(s.contains(12 * page_size));
   s.pages = 0;
-  EXPECT_FALSE(s.contains(10 * page_size)) << "a structure that is no span contains nothing";
+  EXPECT_FALSE(s.contains(10 * page_size)) << "a structure that is no span contains an address";
 }
 
 TEST(span_list, behaves_as_a_deque) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// zero_dirty_pages: zeroes pages that were used, and touches no others.
 #include "pages/zero_pages.hpp"
 
 #include <gtest/gtest.h>
@@ -44,7 +45,7 @@ TEST(zero_pages, used_pages_are_zeroed) {
   EXPECT_TRUE(std::all_of(bytes, bytes + again->bytes(), [](unsigned char b) { return b == 0; }));
 }
 
-// A block that is freed counts as backed as a whole; here a few of its pages were written.
+// All of a freed block counts as backed, though here only a few of its pages were written.
 TEST(zero_pages, pages_of_a_long_block_that_nobody_touched_stay_untouched) {
   auto const engine = testing_support::make_engine();
   constexpr std::size_t pages = 8 * mib >> page_shift;
@@ -58,7 +59,7 @@ TEST(zero_pages, pages_of_a_long_block_that_nobody_touched_stay_untouched) {
   span* const again = engine->heap.allocate(pages, 1, span_state::large, source::warm, use::sparse);
   ASSERT_NE(again, nullptr);
   ASSERT_NE(again->dirty_pages, 0U);
-  EXPECT_EQ(zero_dirty_pages(engine->map, again), 0U) << "dropped, not written";
+  EXPECT_EQ(zero_dirty_pages(engine->map, again), 0U) << "written instead of dropped";
   std::vector<unsigned char> resident(again->bytes() / os::system_page_size());
   ASSERT_TRUE(os::find_resident(reinterpret_cast<void*>(again->start), again->bytes(), resident.data()));
   EXPECT_EQ(std::count_if(resident.begin(), resident.end(), [](unsigned char r) { return (r & 1) != 0; }), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tarn::arena: mark and rewind, reset, release, the user's buffer, moves; what memory is kept and what goes back.
+// tarn::arena: mark and rewind, reset, release, the user's buffer, moves; which memory it keeps and which it returns.
 #include "tarn/arena.hpp"
 
 #include <gtest/gtest.h>
@@ -179,7 +179,7 @@ TEST(arena_rewind_test, a_buffer_is_used_first_and_again_after_a_reset) {
         EXPECT_EQ(a.bytes_reserved(), bytes - (0 - reinterpret_cast<std::uintptr_t>(buffer)) % 16);
       }
     }
-    std::memset(memory.data(), 1, memory.size());  // the user's again
+    std::memset(memory.data(), 1, memory.size());  // must not be poisoned: it is the user's again
   }
 }
 
@@ -187,7 +187,14 @@ TEST(arena_rewind_test, a_buffer_too_small_is_not_used) {
   alignas(16) std::byte buffer[64];
   for (std::size_t bytes = 0; bytes <= sizeof buffer; ++bytes) {
     arena a(buffer, bytes);
-    for (int i = 0; i < 8; ++i) std::memset(a.allocate(8), i, 8);
+    // The arena keeps 16 bytes of the buffer for itself.
+    EXPECT_EQ(a.bytes_reserved(), bytes < 16 ? 0 : bytes);
+    const std::size_t fitting = bytes < 16 ? 0 : (bytes - 16) / (8 + detail::redzone);
+    for (std::size_t i = 0; i < 8; ++i) {
+      auto* const piece = static_cast<std::byte*>(a.allocate(8, 8));
+      EXPECT_EQ(piece >= buffer && piece < buffer + bytes, i < fitting) << bytes << " bytes, piece " << i;
+      std::memset(piece, static_cast<int>(i), 8);
+    }
   }
 }
 
@@ -208,7 +215,7 @@ TEST(arena_rewind_test, moves_with_its_memory) {
     to.rewind(mark);
     EXPECT_EQ(ends, (std::vector<int>{1, 3}));
     EXPECT_TRUE(piece.intact());
-    // NOLINTNEXTLINE(bugprone-use-after-move): it is as new
+    // NOLINTNEXTLINE(bugprone-use-after-move): a moved-from arena is as good as a new one
     std::memset(from.allocate(100), 4, 100);
     EXPECT_EQ(to.bytes_used() > 10'000, true);
   }

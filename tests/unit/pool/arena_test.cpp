@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tarn::arena: pieces, objects, destructors, failure.
+// tarn::arena: memory, objects, destructors, failure.
 #include "tarn/arena.hpp"
 
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ TEST(arena_test, zero_bytes_give_a_pointer) {
 }
 
 TEST(arena_test, packs_what_needs_no_alignment) {
-  if (TARN_DETAIL_ASAN != 0) GTEST_SKIP() << "redzones";
+  if (TARN_DETAIL_ASAN != 0) GTEST_SKIP() << "under AddressSanitizer, redzones lie between the pieces";
   arena a;
   for (int i = 0; i < 1000; ++i) std::memset(a.allocate(7, 1), i, 7);
   EXPECT_EQ(a.bytes_used(), 7000U);
@@ -96,8 +96,8 @@ TEST(arena_test, takes_few_blocks_and_at_most_twice_what_is_used) {
     ++blocks;
     EXPECT_LE(reserved, 2 * a.bytes_used() + detail::first_block);
   }
-  EXPECT_EQ(blocks,
-            24U);  // 8 KiB twice, doubled up to 1 MiB in all, then 1 MiB each, and one for the blocks' heads
+  // 8 KiB twice, then doubled up to 1 MiB in all; then 1 MiB each; one more for the blocks' headers.
+  EXPECT_EQ(blocks, 24U);
   EXPECT_GE(a.bytes_used(), 16 * mib);
 }
 
@@ -238,7 +238,7 @@ TEST(arena_test, a_constructor_that_throws_leaves_nothing_to_run) {
   struct thrower {
     noted member;
     explicit thrower(std::vector<int>& list) : member(list, 7) { throw std::runtime_error("no"); }
-    ~thrower() { ADD_FAILURE() << "was never made"; }
+    ~thrower() { ADD_FAILURE() << "the object was never complete"; }
   };
   static int made = 0;
   struct third_throws {
@@ -274,7 +274,7 @@ TEST(arena_test, asan_knows_what_is_handed_out) {
       char* const next = static_cast<char*>(a.allocate(bytes));
       EXPECT_TRUE(poisoned(next + bytes)) << bytes;
       a.rewind(mark);
-      EXPECT_TRUE(bytes > 600'000 || poisoned(memory)) << bytes;  // else its pages are given back
+      EXPECT_TRUE(bytes > 600'000 || poisoned(memory)) << bytes;  // the pages of the largest are returned
       char* const again = static_cast<char*>(a.allocate(24));
       a.reset();
       EXPECT_TRUE(poisoned(again));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// object_pool and pool_of: objects and pointers to them, limits, threads, and in which order slots are handed out.
 #include "tarn/object_pool.hpp"
 
 #include <gtest/gtest.h>
@@ -193,7 +194,8 @@ TEST(object_pool, a_shared_object_and_its_control_block_are_one_slot) {
   const std::shared_ptr<shared_thing> second = object;
   object.reset();
   EXPECT_EQ(watcher.lock()->number, 7);
-  EXPECT_EQ(tarn::pool_of<shared_thing>().stats().live, 0U) << "the pool of bare objects is another one";
+  EXPECT_EQ(tarn::pool_of<shared_thing>().stats().live, 0U)
+      << "objects without control block are in another pool";
 }
 
 TEST(object_pool, a_weak_pointer_keeps_the_slot_alone) {
@@ -256,7 +258,7 @@ TEST(object_pool, the_type_may_be_incomplete_where_the_pool_is_named) {
   EXPECT_EQ(h.object->number, 3);
 }
 
-// Objects are made and ended at random, and pass to the next thread through a shared place.
+// Creates and destroys objects at random; threads exchange their objects through shared places.
 template <class Pool>
 void churn(const Pool& pool, int threads) {
   struct exchange {
@@ -297,7 +299,7 @@ TEST(object_pool, objects_pass_between_threads) {
   EXPECT_EQ(tarn::pool_of<stamped>().stats().live, 0U);
 }
 
-// A thread that used a pool which is gone must not take what it has of it for another pool's.
+// A thread must not take the slots that it has cached of an ended pool for slots of a new pool.
 TEST(object_pool, pools_may_follow_each_other_while_a_thread_lives) {
   for (int round = 0; round < 50; ++round) {
     tarn::object_pool<stamped> small;
@@ -332,18 +334,19 @@ TEST(object_pool, objects_outlive_the_thread_that_made_them) {
   EXPECT_EQ(pool.stats().live, 0U);
 }
 
-// Two threads that write to each other's cache lines are several times slower, and nothing else would show it.
+// Threads that get each other's slots write to the same cache lines, which makes them several times slower and has no
+// other visible effect.
 TEST(object_pool, threads_that_exchange_nothing_get_back_their_own_slots) {
   if (TARN_CHECKED_POOLS != 0) GTEST_SKIP() << "a checked pool writes over free slots";
-  // On a slow machine a round takes longer than a period of decay, which would give a thread's idle slots to all.
+  // On a slow machine a round takes longer than a period of decay, which would let other threads take idle slots.
   ASSERT_EQ(tarn_set_option("decay_ms", "-1"), 0);
   tarn::object_pool<counted_line> pool;
   constexpr int threads = 4;
   constexpr int rounds = 6;
-  // Of this run alone: fresh slots have no mark, or what was written to that memory before.
+  // Unique to this run, because a fresh slot may contain what was written to its memory before.
   const std::uint64_t first_mark = std::random_device()() * std::uint64_t{threads};
   std::vector<std::size_t> foreign(threads);
-  // The spans of a thread that has ended are for the others.
+  // No thread ends before the others, which would take over its spans.
   std::latch all_done(threads);
   in_threads(threads, [&](int index) {
     std::mt19937 random(static_cast<unsigned>(index));
@@ -358,7 +361,7 @@ TEST(object_pool, threads_that_exchange_nothing_get_back_their_own_slots) {
         std::memcpy(each->bytes, &own, sizeof own);
       }
       std::ranges::shuffle(objects, random);
-      // A slot keeps its mark.
+      // A free slot keeps its mark.
       for (counted_line* each : objects) pool.deallocate(each);
     }
     all_done.arrive_and_wait();
@@ -370,7 +373,7 @@ TEST(object_pool, threads_that_exchange_nothing_get_back_their_own_slots) {
 TEST(object_pool, a_thread_takes_over_the_spans_of_one_that_has_ended) {
   tarn::object_pool<counted_line> pool;
   std::vector<counted_line*> kept;
-  counted_line* own = pool.allocate();  // this thread's shard is the first
+  counted_line* own = pool.allocate();  // assigns the first shard to this thread
   std::thread([&] {
     std::vector<counted_line*> objects(50000);
     for (counted_line*& each : objects) each = pool.allocate();
@@ -386,7 +389,7 @@ TEST(object_pool, a_thread_takes_over_the_spans_of_one_that_has_ended) {
   std::vector<counted_line*> objects(20000);
   for (counted_line*& each : objects) each = pool.allocate();
   EXPECT_LE(pool.stats().bytes, before + 2 * 65536);
-  // What was live in the spans goes to where they are now.
+  // Objects that were live in those spans go back to the spans' new owner.
   std::thread([&] {
     for (counted_line* each : kept) pool.deallocate(each);
   }).join();
@@ -408,8 +411,8 @@ TEST(object_pool, hits_and_refills_tell_how_arrays_were_filled) {
   for (counted_line* each : all) pool.deallocate(each);
 }
 
-// Takes `count` objects, gives them back shuffled, and takes half of them again: which part of them, but for the first
-// ones, lies above the one before.
+// Takes `count` objects, gives them back in random order, and takes half of them again. Returns the fraction of these,
+// without the `first` ones, whose address is above that of the one before.
 double ascending_part(tarn::object_pool<counted_line>& pool, std::size_t count, std::size_t first) {
   std::vector<counted_line*> objects(count);
   for (counted_line*& each : objects) each = pool.allocate();
@@ -427,10 +430,10 @@ double ascending_part(tarn::object_pool<counted_line>& pool, std::size_t count, 
 TEST(object_pool, a_pool_beyond_the_caches_hands_out_in_the_order_of_addresses) {
   if (TARN_CHECKED_POOLS != 0) GTEST_SKIP() << "a checked pool has no arrays of free slots";
   tarn::object_pool<counted_line> pool;
-  // What was given back last may come back as it is: 512 KiB and two arrays of a thread.
+  // The slots that were given back last may come back in that order: 512 KiB and two arrays of a thread.
   constexpr std::size_t unordered = (512 << 10) / sizeof(counted_line) + 2 * 256;
   EXPECT_GT(ascending_part(pool, (12 << 20) / sizeof(counted_line), unordered), 0.98);
-  // As a small one again, it hands out what was given back last.
+  // When the pool is small again, it hands out the slots that were given back last.
   pool.trim();
   EXPECT_LT(ascending_part(pool, (2 << 20) / sizeof(counted_line), 0), 0.6);
 }
@@ -440,7 +443,7 @@ TEST(object_pool, empty_spans_wait_for_their_thread_up_to_a_limit) {
   tarn::object_pool<counted_line> pool;
   std::vector<counted_line*> objects((24 << 20) / sizeof(counted_line));
   std::size_t most = 0;
-  // Decay may come in between and give them back.
+  // Decay may return them in between, so several tries.
   for (int tries = 0; most < 8U << 20 && tries < 10; ++tries) {
     for (counted_line*& each : objects) each = pool.allocate();
     for (counted_line* each : objects) pool.deallocate(each);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// pooled_allocator: the allocator requirements, all containers compared with those of std::allocator, threads, ends of
+// threads and of the program; and node_of.
 #include "tarn/pooled_allocator.hpp"
 
 #include <gtest/gtest.h>
@@ -37,7 +39,7 @@ using pooled = tarn::pooled_allocator<T>;
 template <class K, class V>
 using pooled_pair = pooled<std::pair<const K, V>>;
 
-// ---- what the standard asks of an allocator ----
+// ---- what the standard requires of an allocator ----
 
 using traits = std::allocator_traits<pooled<int>>;
 static_assert(std::is_same_v<traits::pointer, int*> && std::is_same_v<traits::size_type, std::size_t>);
@@ -54,7 +56,7 @@ static_assert(!constructs<pooled<int>>, "std::allocator has none either");
 struct counts {
   std::size_t blocks = 0, one = 0, constructed = 0;
 };
-// Not always equal, travels with its container, and counts what it is asked for.
+// An allocator that is not always equal, propagates with its container, and counts the requests.
 template <class T>
 struct counting_base {
   using value_type = T;
@@ -141,7 +143,7 @@ TEST(pooled_allocator, arrays_of_a_hash_table_are_the_bases) {
   std::unordered_map<int, int, std::hash<int>, std::equal_to<>, allocator> map(
       8, std::hash<int>(), std::equal_to<>(), allocator(counting_base<std::pair<const int, int>>(&counted)));
   for (int i = 0; i < 1000; ++i) map[i] = i;
-  EXPECT_EQ(counted.blocks, 1U) << "the buckets";
+  EXPECT_EQ(counted.blocks, 1U) << "only the array of buckets comes from the base";
   EXPECT_EQ(counted.one, 0U);
   map.clear();
 }
@@ -159,7 +161,7 @@ TEST(pooled_allocator, a_failing_constructor_gives_the_node_back) {
   EXPECT_EQ(pools_named("fragile").live, 1U);
 }
 
-// ---- containers against their plain twins ----
+// ---- containers compared with the same containers under std::allocator ----
 
 struct value {
   value(int n) : text(std::to_string(n)), number(n) {}  // NOLINT(google-explicit-constructor)
@@ -286,7 +288,7 @@ TYPED_TEST(pooled_containers, may_be_copied_moved_and_swapped) {
   EXPECT_TRUE(same_elements(moved, even));
 }
 
-// Built in one thread, emptied in another, while others do the same.
+// Each container is filled by one thread and emptied by another, all at the same time.
 TYPED_TEST(pooled_containers, may_be_emptied_by_another_thread) {
   constexpr int threads = 4;
   std::vector<typename TypeParam::pooled_type> containers(threads);
@@ -348,7 +350,7 @@ TEST(pooled_allocator, the_type_may_be_incomplete_where_the_container_is_named) 
   EXPECT_EQ(root.children.front().children.front().number, 4);
 }
 
-// ---- ends in any order ----
+// ---- destruction in any order ----
 
 using numbers = std::map<int, value, std::less<>, pooled_pair<int, value>>;
 
@@ -362,7 +364,7 @@ void check(const numbers& n) {
   }
 }
 
-// Filled before main, by threads and by main; ends after all of them, as the objects of this file do.
+// A container that is checked, emptied and filled again when it is destroyed: after main, or at the end of a thread.
 struct checked_numbers {
   checked_numbers() { fill(held); }
   ~checked_numbers() {
@@ -374,7 +376,7 @@ struct checked_numbers {
   numbers held;
 };
 checked_numbers before_main;          // NOLINT(cert-err58-cpp)
-std::unique_ptr<numbers> given_away;  // freed after main: made by a thread that is gone by then
+std::unique_ptr<numbers> given_away;  // destroyed after main; made by a thread that has ended by then
 thread_local checked_numbers first_of_thread;
 thread_local checked_numbers second_of_thread;
 
@@ -385,16 +387,17 @@ TEST(pooled_allocator, thread_local_containers_end_in_either_order) {
       check(swapped ? first_of_thread.held : second_of_thread.held);
     }).join();
   }
-  check(first_of_thread.held);  // main's own end with the program
+  check(first_of_thread.held);  // the main thread's one, which is destroyed when the program ends
 }
 
 TEST(pooled_allocator, nodes_may_be_freed_after_the_threads_bins_are_gone) {
   if (tarn::testing_support::under_thread_sanitizer) {
-    GTEST_SKIP() << "it takes a thread for ended before its last destructors have run";
+    GTEST_SKIP() << "ThreadSanitizer considers a thread ended before its last destructors have run";
   }
   static pthread_key_t key;
   static int rounds;
-  // Called again while the value is not null: in the last rounds, whatever else the thread had is gone.
+  rounds = 0;
+  // Called again as long as it sets a value: in the last rounds, the thread's other data is gone.
   ASSERT_EQ(pthread_key_create(&key,
                                [](void* held) {
                                  auto* const n = static_cast<numbers*>(held);
@@ -413,7 +416,7 @@ TEST(pooled_allocator, nodes_may_be_freed_after_the_threads_bins_are_gone) {
     fill(*made);
     pthread_setspecific(key, made.release());
   }).join();
-  EXPECT_GE(rounds, 1);
+  EXPECT_EQ(rounds, 4);
   pthread_key_delete(key);
 }
 
@@ -422,19 +425,18 @@ TEST(pooled_allocator, containers_may_be_used_after_main) {
     given_away = std::make_unique<numbers>();
     fill(*given_away);
   }).join();
-  ASSERT_EQ(
-      std::atexit([] {
-        check(before_main.held);
-        struct only_after_main {
-          long a, b, c;
-        };
-        std::list<only_after_main, pooled<only_after_main>> late(50);  // a pool that nobody has used before
-        late.clear();
-        numbers other;
-        fill(other);
-        check(other);
-      }),
-      0);
+  ASSERT_EQ(std::atexit([] {
+              check(before_main.held);
+              struct only_after_main {
+                long a, b, c;
+              };
+              std::list<only_after_main, pooled<only_after_main>> late(50);  // the first use of this pool
+              late.clear();
+              numbers other;
+              fill(other);
+              check(other);
+            }),
+            0);
 }
 
 // ---- node_of ----

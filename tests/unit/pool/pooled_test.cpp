@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// pooled: operator new and delete of classes, derived classes, arrays, alignment, failure.
 #include "tarn/pooled.hpp"
 
 #include <gtest/gtest.h>
@@ -218,7 +219,7 @@ TEST(pooled, the_new_handler_is_asked_first) {
   if (!system_probes::address_space_is_limited()) GTEST_SKIP() << system_probes::no_limit;
   using namespace tarn::testing_support;
   if (under_address_sanitizer || under_thread_sanitizer)
-    GTEST_SKIP() << "they need the address space themselves";
+    GTEST_SKIP() << "sanitizers need the address space themselves";
   const auto exhaust = [] {
     rlimit limit{};
     getrlimit(RLIMIT_AS, &limit);

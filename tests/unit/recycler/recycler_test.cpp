@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// recycler: reuse, hooks, limits, generations, threads and statistics.
 #include "tarn/recycler.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ namespace {
 using tarn::testing_support::in_threads;
 using namespace std::chrono_literals;
 
-// Counts its lives; cannot be copied or moved.
+// Counts constructions and destructions; cannot be copied or moved.
 struct parser {
   static inline std::atomic<int> built = 0;
   static inline std::atomic<int> ended = 0;
@@ -47,7 +48,7 @@ class recycler : public testing::Test {
   void TearDown() override { EXPECT_EQ(parser::built, parser::ended); }
 };
 
-// The limit is a real machine's.
+// Waits for the condition. `limit` is the time for a real machine; an emulator gets a multiple of it.
 template <class Condition>
 bool within(std::chrono::milliseconds limit, Condition condition) {
   const auto until = std::chrono::steady_clock::now() + limit * system_probes::slowness();
@@ -228,7 +229,7 @@ TEST_F(recycler, no_more_bytes_wait_than_the_maximum) {
   }
 }
 
-TEST_F(recycler, a_budget_that_is_paid_for_places_without_objects_is_free_again_when_it_is_needed) {
+TEST_F(recycler, places_that_a_thread_has_paid_for_stay_reserved_while_they_are_empty) {
   constexpr std::size_t each = 10000;
   tarn::recycler<std::string> strings({.maximum_bytes = 20 * (each + 100), .cycle_ms = 0});
   const auto fill = [&](std::size_t count, std::size_t bytes) {
@@ -241,9 +242,10 @@ TEST_F(recycler, a_budget_that_is_paid_for_places_without_objects_is_free_again_
   fill(20, each);
   std::vector<tarn::recycler<std::string>::handle> held;
   for (int i = 0; i < 20; ++i) held.push_back(strings.get());
-  // Nothing waits; another thread has the whole budget.
+  // No object waits. The 16 places of this thread's array stay paid; at most the other four are free for another
+  // thread.
   std::thread([&] { fill(4, each); }).join();
-  EXPECT_GE(strings.stats().objects, 0U);
+  EXPECT_LE(strings.stats().objects, 4U);
   held.resize(1);
   EXPECT_LE(strings.stats().bytes, 20 * (each + 100));
 }
@@ -267,7 +269,7 @@ TEST_F(recycler, a_buffer_far_above_recent_use_goes_in_time) {
   }
   EXPECT_LT(uses, 300);
   EXPECT_GT(uses, 3);
-  // One that is used for what it holds stays.
+  // A string whose large buffer is used stays.
   for (int i = 0; i < 300; ++i) strings.get()->resize(100000);
   EXPECT_EQ(strings.stats().oversized, 1U);
 }
@@ -292,7 +294,7 @@ TEST_F(recycler, trim_destroys_all_that_waits) {
 TEST_F(recycler, is_empty_after_two_cycles_without_a_call) {
   tarn::recycler<parser> parsers({.cycle_ms = 200});
   std::atomic<bool> ends = false;
-  // Of this thread, which sleeps, and of one that waits.
+  // Objects of two threads: this one, which sleeps below, and one that waits.
   std::thread other([&] {
     {
       std::vector<tarn::recycler<parser>::handle> out;
@@ -304,7 +306,7 @@ TEST_F(recycler, is_empty_after_two_cycles_without_a_call) {
     std::vector<tarn::recycler<parser>::handle> out;
     for (int i = 0; i < 100; ++i) out.push_back(parsers.get());
   }
-  // Not before one cycle is over: what came back just now is kept for one at least.
+  // Objects that came back just now stay for at least one cycle and end after at most two.
   EXPECT_TRUE(within(2500ms, [] { return parser::built == parser::ended; }))
       << parser::built << " built, " << parser::ended << " ended";
   EXPECT_EQ(parsers.stats().objects, 0U);
@@ -326,13 +328,15 @@ TEST_F(recycler, what_is_used_in_every_cycle_stays) {
 TEST_F(recycler, an_object_of_the_older_generation_is_used_before_one_is_built) {
   tarn::recycler<parser> parsers({.cycle_ms = 300});
   { auto p = parsers.get(); }
-  ASSERT_TRUE(within(2000ms, [&] {
-    // Seen from outside: a stale generation is the older one now.
-    std::this_thread::sleep_for(320ms);
-    return true;
-  }));
-  { auto p = parsers.get(); }
-  EXPECT_EQ(parser::built, 1);
+  // On a slow machine two cycles may end during one sleep: the object is destroyed, and the next turn has a new one.
+  EXPECT_TRUE(within(10s,
+                     [&] {
+                       // Longer than a cycle, so that the object is in the older generation.
+                       std::this_thread::sleep_for(320ms);
+                       { auto p = parsers.get(); }
+                       return parsers.stats().victims != 0;
+                     }))
+      << "no object of the older generation was used; " << parser::built << " were built";
 }
 
 TEST_F(recycler, destructors_run_under_no_lock) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Decay: idle memory is returned by periods, by the background thread, or by the program's own threads.
 #include "runtime/decay.hpp"
 
 #include <gtest/gtest.h>
@@ -63,7 +64,7 @@ TEST(decay, a_period_takes_what_an_idle_thread_does_not_need) {
     use_and_free(64, 20000);
     phase = 1;
     while (phase == 1) std::this_thread::sleep_for(1ms);
-    use_and_free(64, 1000);  // and goes on
+    use_and_free(64, 1000);  // the cache works on
   });
   while (phase == 0) std::this_thread::sleep_for(1ms);
   const auto cached = [] {
@@ -84,7 +85,7 @@ TEST(decay, a_sleeping_program_gives_its_memory_back) {
   ASSERT_EQ(tarn_set_option("background", "on"), 0);
   ASSERT_EQ(tarn_set_option("decay_ms", "40"), 0);
   for (int round = 0; round < 3; ++round) {
-    // Spans that the page heap tells of, and empty ones that central tells of.
+    // In round 1, empty spans of objects wake the thread, by central; in the others, large blocks, by the page heap.
     round == 1 ? use_and_free(64, 4 * mib / 64) : use_and_free(300 * kib, 20);
     EXPECT_TRUE(wait_until([] { return idle_bytes() == 0; })) << idle_bytes();
   }
@@ -96,7 +97,7 @@ TEST(decay, without_a_thread_the_programs_own_threads_give_memory_back) {
   ASSERT_EQ(tarn_set_option("decay_ms", "20"), 0);
   use_and_free(300 * kib, 40);
   const std::uint64_t before = engine::heap.stats().returned;
-  // Large blocks come and go, which is when the period is run.
+  // Allocating and freeing large blocks runs the periods.
   EXPECT_TRUE(wait_until([before] {
     use_and_free(2 * mib, 1);
     return engine::heap.stats().returned >= before + 8 * mib;
@@ -115,7 +116,7 @@ TEST(decay, never_means_never) {
   EXPECT_GE(engine::heap.dirty_bytes(), 8 * mib);
 }
 
-// What is given back while the list of threads is walked may itself make a period due.
+// tarn_trim() walks the list of threads. The memory that it returns may make a period due, which walks the list too.
 TEST(decay, a_period_that_falls_due_inside_another_walk_of_all_threads) {
   restore_options restore;
   ASSERT_EQ(tarn_set_option("background", "off"), 0);
@@ -131,7 +132,7 @@ TEST(decay, a_period_that_falls_due_inside_another_walk_of_all_threads) {
   });
   while (phase == 0) std::this_thread::sleep_for(1ms);
   ASSERT_GE(engine::central_tier.spare_bytes() + engine::heap.dirty_bytes(), mib)
-      << "so that the watcher is called";
+      << "too little idle memory to make a period due";
   ASSERT_EQ(tarn_set_option("decay_ms", "20"), 0);
   std::this_thread::sleep_for(50ms);
   std::atomic<bool> done{false};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The cache of a thread from its first block to its end, also if libc has no key or no room for its value.
 #include "runtime/engine.hpp"
 
 #include <dlfcn.h>
@@ -18,8 +19,8 @@ namespace {
 thread_local bool no_room_for_values = false;
 }
 
-// In place of libc's, for the whole program: as if there were no memory for a thread's values of keys. (ThreadSanitizer's
-// own part of a thread calls it when the thread's data is gone.)
+// Replaces libc's pthread_setspecific in the whole program, and fails on request as if there were no memory for a
+// thread's key values. (Not under ThreadSanitizer, which calls it in a thread whose thread_local data is gone.)
 #if !TARN_TSAN
 extern "C" int pthread_setspecific(pthread_key_t key, const void* value) noexcept {
   using function = int (*)(pthread_key_t, const void*);
@@ -61,7 +62,7 @@ TEST(engine, the_empty_cache_stays_empty) {
 }
 
 TEST(engine, errno_stays_when_libc_has_no_room_for_a_threads_value) {
-  if (TARN_TSAN) GTEST_SKIP() << "no way to have it happen";
+  if (TARN_TSAN) GTEST_SKIP() << "pthread_setspecific cannot be made to fail under ThreadSanitizer";
   void* const block = tarn_malloc(100);
   std::thread([block] {
     no_room_for_values = true;
@@ -71,7 +72,7 @@ TEST(engine, errno_stays_when_libc_has_no_room_for_a_threads_value) {
     no_room_for_values = false;
     EXPECT_EQ(error, EDOM);
     EXPECT_NE(engine::local_cache, &engine::no_cache);
-    engine::registry.destroy(engine::local_cache);  // nobody else would, before there are many
+    engine::registry.destroy(engine::local_cache);  // there is no key value, whose destructor would do it
     engine::local_cache = &engine::no_cache;
   }).join();
 }
@@ -81,7 +82,7 @@ TEST(engine_child, has_no_key) {
   pthread_key_t key = 0;
   while (pthread_key_create(&key, nullptr) == 0) {
   }
-  // Key 0 is somebody's, whose value it is that stands there.
+  // Key 0 belongs to another part of the program, whose value must not change.
   const void* const of_key_0 = pthread_getspecific(0);
   for (int i = 0; i < 500; ++i) {
     std::thread([] {
@@ -101,8 +102,8 @@ TEST(engine, works_without_a_key) {
   EXPECT_EQ(result.status, 0) << result.output;
 }
 
-// Destructors of other keys allocate and free, in every round of them. (Under ThreadSanitizer not in the
-// last: its own part of the thread has ended by then.)
+// Destructors of other keys allocate and free, in every round of destructors. (Under ThreadSanitizer not in the last
+// one, in which its own data of the thread is gone.)
 constexpr int destructor_rounds = PTHREAD_DESTRUCTOR_ITERATIONS - TARN_TSAN;
 pthread_key_t late_key;
 int late_rounds = 0;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Fork while other threads allocate, purge or change options: the child has a working heap.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,7 +100,7 @@ TEST(fork, amid_threads_that_allocate) {
   engine::heap.validate();
 }
 
-// Has `body` run in two threads while this one forks; every child's `check` gives 0.
+// Two threads run `body` in a loop while this one forks 60 times. In every child `check` must return 0.
 template <class Body, class Check>
 void fork_amid(Body body, Check check) {
   std::atomic<bool> stop{false};
@@ -129,7 +130,7 @@ TEST(fork, amid_purges_of_which_the_child_loses_no_page) {
       [] {
         engine::heap.validate();
         engine::heap.trim(0);
-        // Of what threads of the parent were purging, too, nothing is backed any more.
+        // This includes pages that threads of the parent were purging at the fork.
         return engine::heap.stats().free_dirty == 0 ? 0 : 1;
       });
 }
@@ -144,7 +145,7 @@ TEST(fork, amid_changes_of_options) {
             });
 }
 
-// Spans that belong to nobody any more: neither in use nor free.
+// The number of spans that are neither in use nor free: a thread of the parent was purging them at the fork.
 std::size_t lost_spans(const std::vector<void*>& blocks) {
   std::set<const span*> lost;
   for (const void* block : blocks) {
@@ -169,12 +170,12 @@ TEST(fork, amid_releases_of_empty_spans_of_which_the_child_loses_one_per_thread)
         build_up_and_give_back(blocks);
       },
       [&] {
-        return lost_spans(seen) <= 3 ? 0 : 1;  // the background thread too
+        return lost_spans(seen) <= 3 ? 0 : 1;  // one of each thread and one of the background thread
       });
 }
 
 TEST(fork, the_child_of_a_thread_may_start_threads) {
-  if (TARN_TSAN) GTEST_SKIP() << "ThreadSanitizer cannot";
+  if (TARN_TSAN) GTEST_SKIP() << "ThreadSanitizer does not allow threads in forked children";
   std::thread([] {
     EXPECT_EQ(status_of_child([] {
                 std::atomic<int> good{0};
@@ -187,10 +188,10 @@ TEST(fork, the_child_of_a_thread_may_start_threads) {
   }).join();
 }
 
-// libc's setuid waits until all threads have taken its signal, those too that wait in fork for a lock that the caller of
-// setuid, a signal handler, has interrupted.
+// libc's setuid sends a signal to all threads and waits until they have handled it. A thread that waits in fork for a
+// lock must handle it too, because the holder of the lock may be the caller of setuid, in a signal handler.
 TEST(fork, takes_the_signal_of_setuid_while_it_waits_for_a_lock) {
-  if (TARN_TSAN) GTEST_SKIP() << "no threads in a child";
+  if (TARN_TSAN) GTEST_SKIP() << "ThreadSanitizer does not allow threads in forked children";
   EXPECT_EQ(status_of_child([] {
               alarm(5);
               std::atomic<bool> locked{false};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Options: the table, valid and invalid values, and the environment.
 #include "runtime/options.hpp"
 
 #include <gtest/gtest.h>
@@ -129,7 +130,7 @@ TEST(options, a_value_takes_effect) {
   EXPECT_EQ(options::statistics_at_exit(), nullptr);
 }
 
-// ---- from the environment: the engine reads it once, so each case is a process of its own
+// ---- options from the environment: the engine reads it once, so each case runs in a process of its own ----
 
 TEST(options_child, prints_all) {
   if (!testing_support::is_child()) return;
@@ -151,7 +152,7 @@ TEST(options, the_environment_is_read) {
   EXPECT_NE(text.find("large_cache=1M (environment)"), std::string::npos) << text;
   EXPECT_NE(text.find("huge_pages=never (environment)"), std::string::npos) << text;
   EXPECT_NE(text.find("cache_budget=64M (default)"), std::string::npos) << text;
-  EXPECT_EQ(text.find("tarn:"), std::string::npos) << "complains of good values:\n" << text;
+  EXPECT_EQ(text.find("tarn:"), std::string::npos) << "a message about valid values:\n" << text;
 }
 
 TEST(options, a_bad_value_in_the_environment_is_reported_and_ignored) {

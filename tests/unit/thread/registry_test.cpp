@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// thread_cache_registry: creation, destruction, adoption, fork, and caches that other threads empty.
 #include "thread/registry.hpp"
 
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <random>
 #include <set>
@@ -15,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../system_probes.hpp"
 #include "os/thread.hpp"
 #include "own_engine.hpp"
 
@@ -42,7 +45,7 @@ TEST_F(registry_test, knows_every_cache) {
   thread_cache* const a = registry_.create();
   thread_cache* const b = registry_.create();
   ASSERT_TRUE(a != nullptr && b != nullptr && a != b);
-  EXPECT_EQ(a->thread_id, 0) << "a few caches need no system call";
+  EXPECT_EQ(a->thread_id, 0) << "with few caches, no system call asks for the thread's id";
   EXPECT_EQ(registry_.count(), 2U);
   EXPECT_EQ(used(), (std::vector<thread_cache*>{b, a}));
 }
@@ -50,7 +53,7 @@ TEST_F(registry_test, knows_every_cache) {
 TEST_F(registry_test, a_destroyed_cache_is_empty_and_used_again) {
   thread_cache* const a = registry_.create();
   thread_cache* const b = registry_.create();
-  testing_support::make_place(*engine_, *a, 5);
+  testing_support::open_class(*engine_, *a, 5);
   EXPECT_NE(a->cached_bytes(), 0U);
   registry_.destroy(a);
   EXPECT_EQ(a->cached_bytes(), 0U);
@@ -76,7 +79,7 @@ TEST_F(registry_test, the_list_stays_whole_whichever_goes) {
 }
 
 TEST_F(registry_test, the_cache_of_a_thread_that_ended_unseen_is_adopted) {
-  // A few such caches do not matter: the registry asks who a thread is when there are many.
+  // The registry stores the thread ids of caches only when there are many caches.
   std::size_t created = 0;
   while (created < 70) {
     registry_.create();
@@ -86,13 +89,13 @@ TEST_F(registry_test, the_cache_of_a_thread_that_ended_unseen_is_adopted) {
   std::thread([&] {
     left = registry_.create();
     ++created;
-    testing_support::make_place(*engine_, *left, 5);
+    testing_support::open_class(*engine_, *left, 5);
   }).join();
   ASSERT_NE(left, nullptr);
-  os::await_end_of_thread(left->thread_id);  // join() returns a little before the system forgets the thread
+  os::await_end_of_thread(left->thread_id);  // join() returns a little before the kernel removes the thread
   const std::size_t cached = left->cached_bytes();
   EXPECT_NE(cached, 0U);
-  // It looks at a few each time.
+  // create() looks at a few caches each time.
   thread_cache* mine = nullptr;
   while (mine != left && created < 300) {
     mine = registry_.create();
@@ -100,8 +103,8 @@ TEST_F(registry_test, the_cache_of_a_thread_that_ended_unseen_is_adopted) {
   }
   ASSERT_EQ(mine, left);
   EXPECT_EQ(mine->thread_id, syscall(SYS_gettid));
-  EXPECT_EQ(mine->cached_bytes(), cached) << "with all that is in it";
-  EXPECT_EQ(registry_.count(), created - 1) << "each cache once";
+  EXPECT_EQ(mine->cached_bytes(), cached) << "the adopted cache has lost objects";
+  EXPECT_EQ(registry_.count(), created - 1) << "a cache is counted twice";
 }
 
 TEST_F(registry_test, the_cache_of_a_living_thread_is_not_adopted) {
@@ -116,7 +119,7 @@ TEST_F(registry_test, a_process_that_no_handler_of_fork_saw_adopts_nothing_of_it
   for (int i = 0; i < 100; ++i) parents.insert(registry_.create());
   const long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
   if (child == 0) {
-    // This thread's number is another one here, and its parent's no thread's: but one of the caches is its own.
+    // In the child, the thread ids of the parent's caches belong to no thread; still none of them may be adopted.
     for (int i = 0; i < 300; ++i) {
       if (parents.count(registry_.create()) != 0) _exit(1);
     }
@@ -131,27 +134,27 @@ TEST_F(registry_test, after_fork_only_the_childs_own_cache_is_in_use) {
   thread_cache* const a = registry_.create();
   thread_cache* const mine = registry_.create();
   thread_cache* const c = registry_.create();
-  testing_support::make_place(*engine_, *mine, 3);
+  testing_support::open_class(*engine_, *mine, 3);
   registry_.keep_only(mine);
   EXPECT_EQ(used(), std::vector<thread_cache*>{mine});
   EXPECT_EQ(registry_.count(), 1U);
   EXPECT_EQ(engine_->budget.used.load(), mine->capacity_bytes());
-  EXPECT_TRUE(unused().empty()) << "nothing may be read from the others";
+  EXPECT_TRUE(unused().empty()) << "the contents of the other caches must not be used";
   const std::set<thread_cache*> again{registry_.create(), registry_.create()};
-  EXPECT_EQ(again, (std::set<thread_cache*>{a, c})) << "their structures are used again";
+  EXPECT_EQ(again, (std::set<thread_cache*>{a, c})) << "their structures are not used again";
   registry_.keep_only(nullptr);
   EXPECT_TRUE(used().empty());
   EXPECT_EQ(registry_.count(), 0U);
   EXPECT_EQ(engine_->budget.used.load(), 0U);
 }
 
-// The copy of a cache whose thread was in the middle of something may name an object that another thread has, or lead
-// anywhere.
+// If a thread of the parent was changing its cache at the fork, the child's copy may contain objects that are in use,
+// or invalid pointers.
 TEST_F(registry_test, a_cache_that_was_copied_while_it_was_used_is_not_trusted) {
   thread_cache* const torn = registry_.create();
-  testing_support::make_place(*engine_, *torn, 3);
+  testing_support::open_class(*engine_, *torn, 3);
   void* const object = testing_support::take(*torn, 3);
-  thread_cache* const next = torn->next;  // the list's lock is fork's
+  thread_cache* const next = torn->next;  // intact, because fork holds the list's lock
   std::memset(static_cast<void*>(torn), 0x5a, sizeof *torn);
   torn->next = next;
   registry_.keep_only(nullptr);
@@ -169,7 +172,7 @@ TEST_F(registry_test, threads_come_and_go) {
     threads.emplace_back([this] {
       for (int i = 0; i < 500; ++i) {
         thread_cache* const cache = registry_.create();
-        testing_support::make_place(*engine_, *cache, 3);
+        testing_support::open_class(*engine_, *cache, 3);
         registry_.destroy(cache);
       }
     });
@@ -203,8 +206,8 @@ TEST_F(registry_test, a_sleeping_threads_magazines_are_emptied) {
   EXPECT_TRUE(cache->holds_its_bound());
   engine_->central_tier.flush_idle_magazines(true);
   engine_->central_tier.release_spares(true);
-  EXPECT_LE(engine_->heap.stats().in_use, 4 * page_size) << "the spans of what is left";
-  // And it goes on.
+  EXPECT_LE(engine_->heap.stats().in_use, 4 * page_size) << "more than the spans of the remaining objects";
+  // The thread goes on with the emptied magazines.
   objects.clear();
   for (const unsigned c : {5U, 20U, 60U}) {
     for (int i = 0; i < 500; ++i) objects.push_back(testing_support::take(*cache, c));
@@ -217,24 +220,58 @@ TEST_F(registry_test, a_sleeping_threads_magazines_are_emptied) {
 
 TEST_F(registry_test, a_thread_that_ends_while_its_cache_is_claimed_leaves_it_to_the_claimer) {
   thread_cache* const cache = registry_.create();
-  testing_support::make_place(*engine_, *cache, 5);
+  testing_support::open_class(*engine_, *cache, 5);
   cache->claim();
   void* const object = cache->allocate_slow(5);
-  EXPECT_NE(object, nullptr) << "from a span";
+  EXPECT_NE(object, nullptr) << "a claimed cache must take an object from a span";
   EXPECT_TRUE(cache->free_slow(5, engine_->map.find(address_of(object)), object));
   registry_.destroy(cache);
   EXPECT_EQ(used(), std::vector<thread_cache*>{cache});
   EXPECT_TRUE(cache->ended);
 }
 
-// Others empty the cache all the while its thread uses it: no object is in two hands.
+TEST_F(registry_test, the_claimer_retires_the_cache_of_a_thread_that_ended_meanwhile) {
+  if (TARN_TSAN) GTEST_SKIP() << "ThreadSanitizer does not know what membarrier orders";
+  std::atomic<bool> stop{false};
+  std::thread claimer([&] {
+    while (!stop) registry_.empty_idle_caches();
+  });
+  int left_to_claimer = 0;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3 * system_probes::slowness());
+  while (left_to_claimer < 3 && std::chrono::steady_clock::now() < until) {
+    thread_cache* const cache = registry_.create();
+    std::vector<void*> objects;
+    for (int i = 0; i < 500; ++i) objects.push_back(testing_support::take(*cache, 20));
+    for (void* object : objects) EXPECT_TRUE(testing_support::give(*engine_, *cache, object));
+    cache->take_surplus(false);  // from here on the cache seems idle
+    // Waits until the claimer is at work, or has already emptied the cache.
+    while (!cache->claimed() && cache->cached_bytes() > 16 * kib &&
+           std::chrono::steady_clock::now() < until) {
+    }
+    registry_.destroy(cache);
+    registry_.for_each([&](const thread_cache& each) {
+      if (&each == cache && each.ended) ++left_to_claimer;
+    });
+  }
+  stop = true;
+  claimer.join();
+  EXPECT_TRUE(used().empty()) << "the cache of an ended thread is still in use";
+  EXPECT_EQ(registry_.count(), 0U);
+  for (thread_cache* cache : unused()) EXPECT_EQ(cache->cached_bytes(), 0U);
+  engine_->central_tier.flush_idle_magazines(true);
+  engine_->central_tier.release_spares(true);
+  EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "an object was lost";
+  if (left_to_claimer == 0) GTEST_SKIP() << "no thread ended just while its cache was claimed";
+}
+
+// Another thread empties the cache all the time while its owner uses it: no object has two owners.
 TEST_F(registry_test, what_is_taken_from_a_thread_that_is_awake_is_in_nobody_elses_hands) {
   if (TARN_TSAN) GTEST_SKIP() << "ThreadSanitizer does not know what membarrier orders";
   constexpr unsigned classes[] = {3, 5, 9, 40};
   std::atomic<bool> stop{false};
   std::atomic<bool> broken{false};
   thread_cache* const owners = registry_.create();
-  // Takes what came back to spans, and holds it for a while under its own name.
+  // Takes objects that went back to spans, marks them with 2 and holds them for a while.
   std::thread other([&] {
     std::vector<std::pair<unsigned, void*>> held;
     std::minstd_rand random(2);
@@ -295,7 +332,7 @@ TEST_F(registry_test, what_is_taken_from_a_thread_that_is_awake_is_in_nobody_els
   registry_.destroy(owners);
   engine_->central_tier.flush_idle_magazines(true);
   engine_->central_tier.release_spares(true);
-  EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "nothing is lost";
+  EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "an object was lost";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// thread_cache: what it takes and gives, growth of magazines, the budget, and its invariants after each step.
 #include "thread/thread_cache.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@
 
 namespace tarn {
 
-// What the invariants in thread_cache.hpp speak of.
+// Access to the members that the invariants in thread_cache.hpp mention.
 class thread_cache_test_access {
  public:
   static thread_cache::bin& bin_of(thread_cache& cache, unsigned c) { return cache.bins_[c]; }
@@ -28,7 +29,7 @@ class thread_cache_test_access {
   static std::size_t capacity_bytes(const thread_cache& cache) {
     return static_cast<std::size_t>(cache.capacity_bytes_);
   }
-  // What a bin of the class may hold; it has a spare magazine of the same length.
+  // The number of objects that the class's loaded magazine may hold; its spare magazine may hold as many.
   static std::size_t most(const thread_cache& cache, unsigned c) { return cache.most_[c]; }
   static bool is_empty_bin(thread_cache& cache, unsigned c) {
     return cache.loaded_[c] == thread_cache::no_magazine();
@@ -43,7 +44,7 @@ constexpr unsigned small = 5;  // objects of 64 bytes
 
 class thread_cache_test : public testing::Test {
  protected:
-  // No guarded allocation is due in any test but those that ask for it.
+  // No guarded allocation is due, except in tests that change until_sample.
   thread_cache_test() {
     for (unsigned c = 0; c < size_classes::count; ++c) {
       for (thread_cache* cache : {&cache_, &other_}) access::bin_of(*cache, c).until_sample = INT32_MAX;
@@ -68,7 +69,7 @@ class thread_cache_test : public testing::Test {
     while (out.size() < count) out.push_back(allocate(c));
     return out;
   }
-  void make_place(thread_cache& cache, unsigned c) { testing_support::make_place(*engine_, cache, c); }
+  void open_class(thread_cache& cache, unsigned c) { testing_support::open_class(*engine_, cache, c); }
   void release_all(unsigned c, const std::vector<void*>& objects) {
     for (void* object : objects) release(c, object);
   }
@@ -109,7 +110,7 @@ class thread_cache_test : public testing::Test {
   std::unique_ptr<testing_support::own_engine> engine_ = testing_support::make_engine();
   thread_cache cache_{engine_->central_tier, engine_->budget};
   thread_cache other_{engine_->central_tier, engine_->budget};
-  std::set<void*> freed_;  // once or more
+  std::set<void*> freed_;  // objects that were freed at least once
 };
 
 TEST_F(thread_cache_test, an_empty_cache_gives_and_takes_nothing) {
@@ -131,7 +132,7 @@ TEST_F(thread_cache_test, every_class_gives_distinct_objects_and_takes_them_back
   check(cache_);
 }
 
-// Freed at once, so that no magazine runs empty and only the window's end leads to the slow path.
+// Each object is freed at once, so that no magazine runs empty and only guarded allocations take the slow path.
 TEST_F(thread_cache_test, each_window_has_one_guarded_allocation) {
   constexpr int length = 1000;
   constexpr int rounds = 20;
@@ -156,7 +157,7 @@ TEST_F(thread_cache_test, each_window_has_one_guarded_allocation) {
   }
   EXPECT_GE(samples, rounds - 1);
   EXPECT_LE(samples, rounds);
-  EXPECT_GT(places.size(), 10U) << "the places are not random";
+  EXPECT_GT(places.size(), 10U) << "the guarded allocations' places in the windows are not random";
   EXPECT_LE(calls, samples + 3);
 }
 
@@ -184,7 +185,7 @@ TEST_F(thread_cache_test, the_last_object_freed_is_the_first_given) {
 }
 
 TEST_F(thread_cache_test, magazines_start_small_and_grow_with_demand) {
-  make_place(cache_, small);
+  open_class(cache_, small);
   EXPECT_EQ(capacity_of(small), magazine_store::capacities[0]);
   std::size_t last = capacity_of(small);
   for (int round = 0; round < 40; ++round) {
@@ -207,11 +208,11 @@ TEST_F(thread_cache_test, objects_keep_their_slots_when_a_magazine_grows) {
     times_grown += capacity > last ? 1 : 0;
     last = capacity;
   }
-  EXPECT_EQ(times_grown, 3) << "from no magazine through all sizes";
+  EXPECT_EQ(times_grown, 3) << "the magazine must grow from none through all three sizes";
 }
 
 TEST_F(thread_cache_test, an_object_that_is_in_the_magazine_is_not_taken_again) {
-  if (hardened_build) GTEST_SKIP() << "there are no marks";
+  if (hardened_build) GTEST_SKIP() << "the hardened build has no marks";
   const auto objects = allocate_many(small, 8);
   release_all(small, objects);
   for (void* object : objects) {
@@ -222,7 +223,7 @@ TEST_F(thread_cache_test, an_object_that_is_in_the_magazine_is_not_taken_again) 
 }
 
 TEST_F(thread_cache_test, an_object_in_the_spare_magazine_is_not_taken_again) {
-  if (hardened_build) GTEST_SKIP() << "there are no marks";
+  if (hardened_build) GTEST_SKIP() << "the hardened build has no marks";
   const auto objects = allocate_many(small, 3000);
   release_all(small, objects);
   ASSERT_TRUE(access::has_spare(cache_, small));
@@ -235,7 +236,7 @@ TEST_F(thread_cache_test, an_object_in_the_spare_magazine_is_not_taken_again) {
 }
 
 TEST_F(thread_cache_test, an_object_that_another_thread_freed_is_not_taken) {
-  if (hardened_build) GTEST_SKIP() << "there are no marks";
+  if (hardened_build) GTEST_SKIP() << "the hardened build has no marks";
   const auto objects = allocate_many(small, 8);
   for (void* object : objects) release_to(other_, small, object);
   for (void* object : objects) {
@@ -244,7 +245,7 @@ TEST_F(thread_cache_test, an_object_that_another_thread_freed_is_not_taken) {
 }
 
 TEST_F(thread_cache_test, only_the_first_byte_of_an_object_is_taken) {
-  make_place(cache_, small);
+  open_class(cache_, small);
   auto* const object = static_cast<char*>(allocate(small));
   for (std::size_t i = 1; i < class_info(small).size; ++i) {
     EXPECT_FALSE(cache_.push(engine_->map.find(address_of(object + i)), object + i)) << i;
@@ -271,10 +272,10 @@ TEST_F(thread_cache_test, an_object_that_is_in_its_span_is_not_taken) {
 }
 
 TEST_F(thread_cache_test, full_magazines_go_from_thread_to_thread_whole) {
-  make_place(other_, small);
+  open_class(other_, small);
   while (other_.pop(small) != nullptr) {
   }
-  // To the largest magazine first.
+  // Grows cache_'s magazines to the largest size.
   for (int i = 0; i < 40; ++i) release_all(small, allocate_many(small, 1000));
   const auto& counters = engine_->central_tier.depot(small).counters;
   release_all(small, allocate_many(small, 5000));
@@ -282,7 +283,7 @@ TEST_F(thread_cache_test, full_magazines_go_from_thread_to_thread_whole) {
   const std::uint64_t refills = counters.refills.load();
   void* const object = other_.allocate_slow(small);
   EXPECT_EQ(counters.exchanges.load(), before + 1);
-  EXPECT_EQ(counters.refills.load(), refills) << "no span was looked at";
+  EXPECT_EQ(counters.refills.load(), refills) << "the objects came from a span";
   EXPECT_EQ(access::loaded(other_, small)->capacity, largest_magazine);
   release_to(other_, small, object);
   check(cache_);
@@ -321,7 +322,7 @@ TEST_F(thread_cache_test, every_class_gets_a_place_when_it_is_used_again_and_aga
   engine_->budget.limit = 1 * gib;
   for (unsigned c = 1; c < size_classes::count; ++c) {
     thread_cache cache{engine_->central_tier, engine_->budget};
-    make_place(cache, c);
+    open_class(cache, c);
     EXPECT_FALSE(access::is_empty_bin(cache, c)) << class_info(c).size;
     cache.flush_all();
   }
@@ -329,7 +330,7 @@ TEST_F(thread_cache_test, every_class_gets_a_place_when_it_is_used_again_and_aga
 
 TEST_F(thread_cache_test, a_magazine_of_another_thread_is_cut_to_the_budget) {
   for (int i = 0; i < 40; ++i) release_all(small, allocate_many(small, 1000));
-  make_place(other_, small);
+  open_class(other_, small);
   while (other_.pop(small) != nullptr) {
   }
   engine_->budget.limit = 0;
@@ -339,8 +340,8 @@ TEST_F(thread_cache_test, a_magazine_of_another_thread_is_cut_to_the_budget) {
   check(other_);
 }
 
-// The bound in thread_cache.hpp, for random mixes of sizes, random numbers of caches and budgets; objects go from cache
-// to cache.
+// The bound in thread_cache.hpp holds for random mixes of sizes, numbers of caches and budgets, while objects move from
+// cache to cache.
 TEST_F(thread_cache_test, what_caches_keep_is_bounded_for_any_mix_of_sizes) {
   std::mt19937_64 random(42);
   for (int trial = 0; trial < 30; ++trial) {
@@ -414,13 +415,13 @@ TEST_F(thread_cache_test, cached_bytes_are_those_of_the_objects_in_it) {
 TEST_F(thread_cache_test, the_surplus_of_an_idle_thread_is_taken_once) {
   release_all(small, allocate_many(small, 3000));
   ASSERT_TRUE(access::has_spare(cache_, small));
-  EXPECT_TRUE(cache_.take_surplus(true)) << "active since it was last looked at";
+  EXPECT_TRUE(cache_.take_surplus(true)) << "the thread has been active since the last call";
   EXPECT_TRUE(access::has_spare(cache_, small));
   EXPECT_FALSE(cache_.take_surplus(true));
   EXPECT_FALSE(access::has_spare(cache_, small));
   EXPECT_FALSE(cache_.take_surplus(true));
   check(cache_);
-  // And goes on.
+  // The thread goes on.
   release_all(small, allocate_many(small, 3000));
   check(cache_);
 }
@@ -435,7 +436,7 @@ TEST_F(thread_cache_test, classes_out_of_use_are_given_up) {
   constexpr unsigned idle = 30;
   release_all(idle, allocate_many(idle, 50));
   ASSERT_FALSE(access::is_empty_bin(cache_, idle));
-  // Slow calls of another class: from full to empty and back.
+  // Causes slow calls in another class, whose magazines run full and empty.
   for (int i = 0; i < 60000 && !access::is_empty_bin(cache_, idle); ++i) {
     cache_.take_surplus(false);
     const auto objects = allocate_many(small, 700);

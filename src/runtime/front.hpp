@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// extension: the interface by which layers above the engine (typed pools, recyclers, buffer pools) take part in decay,
-// the end of threads, fork and memory reclaim, without the engine depending on them.
+// front: a layer above the engine (typed pools, recyclers, buffer pools) as the engine sees it: the functions by which it
+// takes part in decay, the end of threads, fork and memory reclaim, without the engine depending on it.
 //
-// There are three extensions, each a constant table of functions defined by its layer. The first use of a layer
-// attaches its extension for good. The only writable data is whether each one is attached: an attacker who writes there
+// There are three fronts, each a constant table of functions defined by its layer. The first use of a layer attaches its
+// front for good. The only writable data is whether each one is attached: an attacker who writes there
 // can cause no call other than of these functions.
 // Thread safety: attach() may be called by any thread; the functions as their comments say.
 #pragma once
@@ -16,9 +16,11 @@
 
 namespace tarn::engine {
 
-struct extension {
-  // The extensions, in the order of the ranks of their locks.
+struct front {
+  // The fronts, in the order of the ranks of their locks.
   enum lock_order : std::uint8_t { recyclers, buffers, pools, count };
+
+  lock_order order;
 
   static void nothing() {}
   static void no_locks(const os::lock_walk&) {}
@@ -36,7 +38,7 @@ struct extension {
   // The calling thread ends; it may still free objects afterwards.
   void (*thread_ends)() = nothing;
   // Visits its locks, for fork: `upper` those of ranks caretaker to depot, `lower` those taken after the page heap's.
-  // Also called while the extension is not attached.
+  // Also called while the front is not attached.
   void (*walk_upper_locks)(const os::lock_walk&) = no_locks;
   void (*walk_lower_locks)(const os::lock_walk&) = no_locks;
   // In the child, whose only thread calls it while fork holds all locks; it may lock them again.
@@ -48,28 +50,29 @@ struct extension {
 #pragma GCC visibility push(hidden)
 
 // Defined by the layers above.
-extern const extension recycler_extension;
-extern const extension buffer_extension;
-extern const extension pool_extension;
+extern const front recycler_front;
+extern const front buffer_front;
+extern const front pool_front;
 
-// Indexed by extension::lock_order. Null if the program is linked with the archive and does not use the layer.
-extern const extension* const extensions[extension::count];
-extern constinit std::atomic<bool> attached[extension::count];
+// Indexed by front::lock_order. Null if the program is linked with the archive and does not use the layer.
+extern const front* const fronts[front::count];
+extern constinit std::atomic<bool> attached[front::count];
 
 #pragma GCC visibility pop
 
-// Does nothing if the extension is attached already.
-inline void attach(extension::lock_order which) {
-  // release: partner of the acquire in for_each_extension().
-  if (!attached[which].load(std::memory_order_relaxed))
-    attached[which].store(true, std::memory_order_release);
+// Does nothing if the front is attached already. The caller's reference to the table also makes the linker take it from
+// the archive.
+inline void attach(const front& f) {
+  // release: partner of the acquire in for_each_front().
+  if (!attached[f.order].load(std::memory_order_relaxed))
+    attached[f.order].store(true, std::memory_order_release);
 }
 
 template <class Visit>
-void for_each_extension(Visit visit) {
-  for (unsigned i = 0; i < extension::count; ++i) {
+void for_each_front(Visit visit) {
+  for (unsigned i = 0; i < front::count; ++i) {
     // acquire: partner of the release in attach().
-    if (extensions[i] != nullptr && attached[i].load(std::memory_order_acquire)) visit(*extensions[i]);
+    if (fronts[i] != nullptr && attached[i].load(std::memory_order_acquire)) visit(*fronts[i]);
   }
 }
 

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/front.hpp"
+
+namespace tarn::engine {
+
+extern const front recycler_front [[gnu::weak]];
+extern const front buffer_front [[gnu::weak]];
+extern const front pool_front [[gnu::weak]];
+
+constinit const front* const fronts[] = {&recycler_front, &buffer_front, &pool_front};
+constinit std::atomic<bool> attached[front::count]{};
+
+}  // namespace tarn::engine
