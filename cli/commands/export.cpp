@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // tarn export: a profile in the format of another tool.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands/commands.hpp"
@@ -35,11 +37,6 @@ constexpr const char* export_footer =
     "cannot be written.\n";
 
 struct export_arguments {
-  bool pprof = false;
-  bool collapsed = false;
-  bool heaptrack = false;
-  bool json = false;
-  bool prometheus = false;
   std::string path;
   std::string output = "-";
   std::string process;
@@ -47,10 +44,13 @@ struct export_arguments {
   std::size_t top = 100;
 };
 
-// Reads only the parts of the profile that the format contains.
-profiler::profile_detail detail_for(const export_arguments& arguments) {
-  return arguments.json || arguments.heaptrack ? profiler::profile_detail::all
-                                               : profiler::profile_detail::figures;
+void write_pprof(const profiler::profile& p, const export_arguments&, output_file& output) {
+  output.write(profiler::export_pprof(p));
+}
+
+void write_collapsed(const profiler::profile& p, const export_arguments& arguments, output_file& output) {
+  profiler::export_collapsed(p, metric_named("--metric", arguments.metric_name),
+                             [&output](std::string_view piece) { output.write(piece); });
 }
 
 void write_heaptrack(const profiler::profile& p, const export_arguments& arguments, output_file& output) {
@@ -71,15 +71,65 @@ void write_heaptrack(const profiler::profile& p, const export_arguments& argumen
   }
 }
 
-void write_export(const profiler::profile& p, const export_arguments& arguments, output_file& output) {
-  const auto take = [&output](std::string_view piece) { output.write(piece); };
-  if (arguments.pprof) return output.write(profiler::export_pprof(p));
-  if (arguments.collapsed) {
-    return profiler::export_collapsed(p, metric_named("--metric", arguments.metric_name), take);
+void write_json(const profiler::profile& p, const export_arguments&, output_file& output) {
+  profiler::export_json(p, [&output](std::string_view piece) { output.write(piece); });
+}
+
+void write_prometheus(const profiler::profile& p, const export_arguments& arguments, output_file& output) {
+  output.write(profiler::export_prometheus(p, arguments.top));
+}
+
+struct export_format {
+  const char* option;
+  const char* help;
+  profiler::profile_detail detail;  // the parts of the profile that the format contains
+  const char* binary_name;          // null: text, which a terminal can show
+  void (*write)(const profiler::profile& p, const export_arguments& arguments, output_file& output);
+};
+
+constexpr export_format formats[] = {
+    {"--pprof", "Format: pprof's profile.proto, compressed by gzip", profiler::profile_detail::figures,
+     "profile.pb.gz", write_pprof},
+    {"--collapsed", "Format: collapsed stacks, one line per call path, for flame graphs",
+     profiler::profile_detail::figures, nullptr, write_collapsed},
+    {"--heaptrack", "Format: heaptrack's text; compressed if OUT ends in .zst or .gz",
+     profiler::profile_detail::all, nullptr, write_heaptrack},
+    {"--json", "Format: JSON with all figures of all sites", profiler::profile_detail::all, nullptr,
+     write_json},
+    {"--prometheus", "Format: Prometheus' text, by site", profiler::profile_detail::figures, nullptr,
+     write_prometheus},
+};
+
+std::string names_of_formats() {
+  std::vector<std::string> names;
+  for (const export_format& each : formats) names.emplace_back(each.option);
+  const std::string last = names.back();
+  names.pop_back();
+  return fmt::format("{} and {}", fmt::join(names, ", "), last);
+}
+
+// The format whose option was given.
+const export_format& chosen_format(const CLI::App& app) {
+  const export_format* chosen = nullptr;
+  for (const export_format& each : formats) {
+    if (app.count(each.option) == 0) continue;
+    if (chosen != nullptr) {
+      throw cli_error(exit_code::usage, "more than one format given",
+                      "Give one of " + names_of_formats() + ".");
+    }
+    chosen = &each;
   }
-  if (arguments.json) return profiler::export_json(p, take);
-  if (arguments.prometheus) return output.write(profiler::export_prometheus(p, arguments.top));
-  write_heaptrack(p, arguments, output);
+  if (chosen == nullptr)
+    throw cli_error(exit_code::usage, "no format given", "Give one of " + names_of_formats() + ".");
+  return *chosen;
+}
+
+// Refuses `option` with a format other than `format`; `others` says what the others contain.
+void require_format(const CLI::App& app, const export_format& chosen, std::string_view option,
+                    std::string_view format, std::string_view others) {
+  if (app.count(std::string(option)) == 0 || chosen.option == format) return;
+  throw cli_error(exit_code::usage, fmt::format("{} requires {}", option, format),
+                  fmt::format("The other formats contain all {}; omit {}.", others, option));
 }
 
 }  // namespace
@@ -88,50 +138,31 @@ int cmd_export(const std::vector<std::string>& words) {
   CLI::App app{"Write a profile in the format of another tool.", "export"};
   set_usage(app, "tarn export FORMAT [OPTIONS] FILE");
   export_arguments arguments;
-  app.add_flag("--pprof", arguments.pprof, "Format: pprof's profile.proto, compressed by gzip");
-  app.add_flag("--collapsed", arguments.collapsed,
-               "Format: collapsed stacks, one line per call path, for flame graphs");
-  app.add_flag("--heaptrack", arguments.heaptrack,
-               "Format: heaptrack's text; compressed if OUT ends in .zst or .gz");
-  app.add_flag("--json", arguments.json, "Format: JSON with all figures of all sites");
-  app.add_flag("--prometheus", arguments.prometheus, "Format: Prometheus' text, by site");
+  for (const export_format& each : formats) app.add_flag(each.option, each.help);
   app.add_option("file", arguments.path, "A profile that tarn profile wrote")
       ->required()
       ->option_text("FILE");
   app.add_option("-o,--output", arguments.output, "Write to this file (standard output)")->option_text("OUT");
-  CLI::Option* metric =
-      app.add_option("-m,--metric", arguments.metric_name, "With --collapsed: the metric (cost)")
-          ->option_text("METRIC");
-  CLI::Option* top =
-      app.add_option("--top", arguments.top, "With --prometheus: number of sites; all others are one (100)")
-          ->check(CLI::Range(1, 100000))
-          ->option_text("N");
+  app.add_option("-m,--metric", arguments.metric_name, "With --collapsed: the metric (cost)")
+      ->option_text("METRIC");
+  app.add_option("--top", arguments.top, "With --prometheus: number of sites; all others are one (100)")
+      ->check(CLI::Range(1, 100000))
+      ->option_text("N");
   add_process_option(app, arguments.process);
   app.footer(export_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
-  const int formats =
-      arguments.pprof + arguments.collapsed + arguments.heaptrack + arguments.json + arguments.prometheus;
-  if (formats != 1) {
-    throw cli_error(exit_code::usage, formats == 0 ? "no format given" : "more than one format given",
-                    "Give one of --pprof, --collapsed, --heaptrack, --json and --prometheus.");
-  }
-  if (metric->count() > 0 && !arguments.collapsed) {
-    throw cli_error(exit_code::usage, "--metric requires --collapsed",
-                    "The other formats contain all metrics; omit --metric.");
-  }
-  if (top->count() > 0 && !arguments.prometheus) {
-    throw cli_error(exit_code::usage, "--top requires --prometheus",
-                    "The other formats contain all sites; omit --top.");
-  }
+  const export_format& format = chosen_format(app);
+  require_format(app, format, "--metric", "--collapsed", "metrics");
+  require_format(app, format, "--top", "--prometheus", "sites");
   metric_named("--metric", arguments.metric_name);
-  if (arguments.pprof && arguments.output == "-" && isatty(STDOUT_FILENO) != 0) {
-    throw cli_error(exit_code::usage, "pprof's format is binary and is not written to a terminal",
-                    "Give a file name: -o profile.pb.gz");
+  if (format.binary_name != nullptr && arguments.output == "-" && isatty(STDOUT_FILENO) != 0) {
+    throw cli_error(exit_code::usage, "this format is binary and is not written to a terminal",
+                    fmt::format("Give a file name: -o {}", format.binary_name));
   }
-  const profiler::profile p = load_for_command(arguments.path, arguments.process, detail_for(arguments));
+  const profiler::profile p = load_for_command(arguments.path, arguments.process, format.detail);
   output_file output("--output", arguments.output);
   try {
-    write_export(p, arguments, output);
+    format.write(p, arguments, output);
   } catch (const profiler::profile_error& error) {
     throw cli_error(exit_code::refused, error.what());
   }

@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "cli/launch/child_process.hpp"
-#include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/text.hpp"
 
 namespace tarn::cli {
@@ -19,6 +17,13 @@ namespace {
 constexpr int fewest_default_rounds = 3;
 constexpr int most_default_rounds = 10;
 
+std::vector<measured_way> ways_of(const std::vector<contender>& contenders,
+                                  const comparison_settings& settings) {
+  std::vector<measured_way> ways;
+  for (const contender& who : contenders) ways.push_back({who.name, settings.conditioning_bytes});
+  return ways;
+}
+
 }  // namespace
 
 int rounds_that_fit(double seconds_per_round, double budget_seconds) {
@@ -27,17 +32,12 @@ int rounds_that_fit(double seconds_per_round, double budget_seconds) {
   return static_cast<int>(std::clamp<double>(fit, fewest_default_rounds, most_default_rounds));
 }
 
-double seconds_left(int rounds, double seconds_per_round, double elapsed) {
-  return (rounds - 1) * seconds_per_round + std::max(0.0, seconds_per_round - elapsed);
-}
-
 comparison::comparison(const std::vector<contender>& contenders, const program_target& target,
                        std::vector<std::string> words, const comparison_settings& settings)
     : target_(target),
       words_(std::move(words)),
       settings_(settings),
-      progress_(settings.progress),
-      random_(settings.seed) {
+      rounds_(ways_of(contenders, settings), settings.progress, settings.seed) {
   for (const contender& who : contenders) outcome_.results.push_back({who, {}, {}, {}});
 }
 
@@ -47,10 +47,10 @@ comparison_outcome comparison::run() {
     run_rounds();
   } catch (const interrupted& stop) {
     outcome_.rounds = std::max(0, round_ - settings_.warmup_rounds);
-    progress_.clear();
+    rounds_.clear_progress();
     throw comparison_interrupted{stop, outcome_};
   }
-  progress_.clear();
+  rounds_.clear_progress();
   return outcome_;
 }
 
@@ -61,9 +61,9 @@ void comparison::run_rounds() {
       outcome_.rounds = std::max(0, round_ - settings_.warmup_rounds);
       return;
     }
-    round_begin_ = monotonic_seconds();
+    const double round_begin = monotonic_seconds();
     run_round();
-    seconds_per_round_ = monotonic_seconds() - round_begin_;
+    seconds_per_round_ = monotonic_seconds() - round_begin;
     if (round_ == 0 && !settings_.rounds)
       outcome_.rounds = rounds_that_fit(seconds_per_round_, settings_.budget_seconds);
   }
@@ -74,33 +74,24 @@ bool comparison::may_go_on() const {
   if (settings_.first_must_succeed && !outcome_.results.front().failure.empty()) return false;
   const double end = monotonic_seconds() - begin_ + seconds_per_round_;
   if (settings_.limit_seconds > 0 && end > settings_.limit_seconds) return false;
-  return std::any_of(outcome_.results.begin(), outcome_.results.end(),
-                     [](const contender_result& result) { return result.failure.empty(); });
+  return !rounds_.have_all_failed();
 }
 
 void comparison::run_round() {
-  std::vector<std::size_t> order(outcome_.results.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::shuffle(order.begin(), order.end(), random_);
-  std::vector<run_attempt> attempts(order.size());
-  for (const std::size_t index : order) {
-    const contender_result& result = outcome_.results[index];
-    if (!result.failure.empty()) continue;
-    progress_.show(describe(result.who));
-    condition_memory(settings_.conditioning_bytes);
-    attempts[index] = run_once(result.who);
-  }
+  std::vector<run_attempt> attempts(outcome_.results.size());
+  const int rounds_left = outcome_.rounds > 0 ? settings_.warmup_rounds + outcome_.rounds - round_ : 0;
+  rounds_.run_round(title(), rounds_left,
+                    [&](std::size_t index) { attempts[index] = run_once(outcome_.results[index].who); });
   if (round_ == 0) settle_usual_exit(attempts);
   for (std::size_t index = 0; index < attempts.size(); ++index) {
-    contender_result& result = outcome_.results[index];
-    if (result.failure.empty()) record(result, attempts[index], round_ >= settings_.warmup_rounds);
+    if (!rounds_.has_failed(index)) record(index, attempts[index], round_ >= settings_.warmup_rounds);
   }
 }
 
 run_attempt comparison::run_once(const contender& who) {
-  return run_program(who, target_, words_, settings_, [this, &who] {
+  return run_program(who, target_, words_, settings_, [this] {
     // No progress line while the program may write to the terminal.
-    if (!settings_.show_output) progress_.show(describe(who));
+    if (!settings_.show_output) rounds_.show_progress();
   });
 }
 
@@ -132,11 +123,13 @@ bool comparison::as_usual(const run_attempt& one) const {
   return outcome_.usual_exit && one.wait_status == *outcome_.usual_exit;
 }
 
-void comparison::record(contender_result& result, const run_attempt& one, bool timed) const {
+void comparison::record(std::size_t index, const run_attempt& one, bool timed) {
+  contender_result& result = outcome_.results[index];
   if (as_usual(one)) {
     if (timed) result.rounds.push_back(one.figures);
     return;
   }
+  rounds_.fail(index);
   result.failure = !one.problem.empty() ? one.problem
                    : one.timed_out
                        ? fmt::format("still running after {} s (--timeout)", settings_.timeout_seconds)
@@ -144,19 +137,11 @@ void comparison::record(contender_result& result, const run_attempt& one, bool t
   result.error_tail = one.error_tail;
 }
 
-std::string comparison::describe(const contender& who) const {
-  std::string place = fmt::format("warm-up {}/{}", round_ + 1, settings_.warmup_rounds);
-  if (round_ >= settings_.warmup_rounds) {
-    place = fmt::format("round {}/{}", round_ - settings_.warmup_rounds + 1,
-                        outcome_.rounds > 0 ? std::to_string(outcome_.rounds) : "?");
-  }
-  std::string text = fmt::format("{}: {}", place, who.name);
-  if (round_ > 0) {
-    const double left = seconds_left(settings_.warmup_rounds + outcome_.rounds - round_, seconds_per_round_,
-                                     monotonic_seconds() - round_begin_);
-    text += fmt::format(", about {:.0f} s left", std::ceil(left));
-  }
-  return text;
+std::string comparison::title() const {
+  if (round_ < settings_.warmup_rounds)
+    return fmt::format("warm-up {}/{}", round_ + 1, settings_.warmup_rounds);
+  return fmt::format("round {}/{}", round_ - settings_.warmup_rounds + 1,
+                     outcome_.rounds > 0 ? std::to_string(outcome_.rounds) : "?");
 }
 
 }  // namespace tarn::cli

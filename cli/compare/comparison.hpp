@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
-// comparison: runs a program under each contender in turn, round after round, and collects the figures. The order
-// is shuffled in every round, and memory is touched and released before every run, so that no contender gains from
-// its position. For a process with one thread.
+// comparison: runs a program under each contender in interleaved rounds and collects the figures. For a process with one
+// thread.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "cli/compare/contender.hpp"
+#include "cli/compare/interleaved_rounds.hpp"
 #include "cli/compare/program_run.hpp"
-#include "cli/compare/progress_line.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/program_target.hpp"
 
@@ -47,17 +45,13 @@ struct comparison_outcome {
   std::string usual_error_tail;   // if usual_exit is a failure
 };
 
-// Thrown when this process is told to end (SIGINT …); the program has been killed by then.
+// Thrown when this process gets a signal to end (SIGINT …); the program has been killed by then.
 struct comparison_interrupted : interrupted {
   comparison_outcome so_far;  // results of the complete rounds
 };
 
 // How many rounds of this duration fit into the budget.
 int rounds_that_fit(double seconds_per_round, double budget_seconds);
-
-// Estimated seconds until the end of `rounds` more rounds, the first of which began `elapsed` seconds ago. If that
-// one takes longer than `seconds_per_round`, it is assumed to end at any moment.
-double seconds_left(int rounds, double seconds_per_round, double elapsed);
 
 class comparison {
  public:
@@ -72,19 +66,17 @@ class comparison {
   void run_round();
   run_attempt run_once(const contender& who);
   void settle_usual_exit(const std::vector<run_attempt>& attempts);
-  void record(contender_result& result, const run_attempt& one, bool timed) const;
+  void record(std::size_t index, const run_attempt& one, bool timed);
   bool as_usual(const run_attempt& one) const;
-  std::string describe(const contender& who) const;
+  std::string title() const;
 
   const program_target& target_;
   std::vector<std::string> words_;
   comparison_settings settings_;
   comparison_outcome outcome_;
-  progress_line progress_;
-  std::mt19937_64 random_;
+  interleaved_rounds rounds_;
   int round_ = 0;  // number of the current round, warm-up rounds included
   double begin_ = 0;
-  double round_begin_ = 0;
   double seconds_per_round_ = 0;
 };
 

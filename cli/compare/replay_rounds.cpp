@@ -10,14 +10,11 @@
 #include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <random>
 
-#include "cli/compare/progress_line.hpp"
+#include "cli/compare/interleaved_rounds.hpp"
 #include "cli/compare/statistics.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/library_search.hpp"
-#include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
 
@@ -89,16 +86,27 @@ void take_off(play_figures& from, const play_figures& own) {
   from.system_seconds = std::max(0.0, from.system_seconds - own.system_seconds);
 }
 
+std::vector<measured_way> measured_ways(const std::vector<replay_way>& ways,
+                                        const replay_settings& settings) {
+  std::vector<measured_way> measured;
+  for (const replay_way& way : ways) measured.push_back({way.name, settings.conditioning_bytes});
+  return measured;
+}
+
 class replay_run {
  public:
   replay_run(const std::vector<replay_way>& ways, const replay_settings& settings)
-      : settings_(settings), progress_(settings.progress), random_(settings.seed) {
+      : settings_(settings), rounds_(measured_ways(ways, settings), settings.progress, settings.seed) {
     for (const replay_way& way : ways) results_.push_back({way, {}, {}});
   }
 
   std::vector<replay_result> run() {
-    for (int round = 0; round < settings_.rounds; ++round) run_round(round);
-    progress_.clear();
+    for (int round = 0; round < settings_.rounds; ++round) {
+      play_nothing(round == 0);
+      rounds_.run_round(fmt::format("replay {}/{}", round + 1, settings_.rounds), settings_.rounds - round,
+                        [this](std::size_t index) { measure(index); });
+    }
+    rounds_.clear_progress();
     for (replay_result& result : results_) {
       if (!result.failure.empty()) result.rounds.clear();
       for (play_figures& figures : result.rounds) take_off(figures, own_);
@@ -107,21 +115,13 @@ class replay_run {
   }
 
  private:
-  void run_round(int round) {
-    std::vector<std::size_t> order(results_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::shuffle(order.begin(), order.end(), random_);
-    play_nothing(round == 0);
-    for (const std::size_t index : order) {
-      replay_result& result = results_[index];
-      if (!result.failure.empty()) continue;
-      progress_.show(fmt::format("replay {}/{}: {}", round + 1, settings_.rounds, result.way.name));
-      condition_memory(settings_.conditioning_bytes);
-      try {
-        result.rounds.push_back(run_once(result.way, settings_.timeout_seconds));
-      } catch (const cli_error& error) {
-        result.failure = error.what();
-      }
+  void measure(std::size_t index) {
+    replay_result& result = results_[index];
+    try {
+      result.rounds.push_back(run_once(result.way, settings_.timeout_seconds));
+    } catch (const cli_error& error) {
+      result.failure = error.what();
+      rounds_.fail(index);
     }
   }
 
@@ -140,8 +140,7 @@ class replay_run {
   }
 
   const replay_settings& settings_;
-  progress_line progress_;
-  std::mt19937_64 random_;
+  interleaved_rounds rounds_;
   std::vector<replay_result> results_;
   play_figures own_;
 };

@@ -3,13 +3,9 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <utility>
 
-#include "cli/compare/comparison.hpp"
 #include "cli/launch/child_process.hpp"
-#include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
 
@@ -26,7 +22,7 @@ void stop_if_told(const held_signals& signals) {
 }  // namespace
 
 cost_experiment::cost_experiment(std::vector<buffer_way> ways, const cost_settings& settings)
-    : settings_(settings), progress_(true), random_(settings.seed) {
+    : settings_(settings) {
   outcome_.ways = std::move(ways);
   outcome_.sizes = settings_.sizes;
   outcome_.rounds = settings_.rounds;
@@ -37,43 +33,38 @@ cost_experiment::cost_experiment(std::vector<buffer_way> ways, const cost_settin
   }
 }
 
+std::vector<measured_way> cost_experiment::measured_ways() const {
+  std::vector<measured_way> ways;
+  for (const cost_result& each : outcome_.results) {
+    // Twice the size: some allocators allocate another block while they still keep the previous one.
+    ways.push_back(
+        {fmt::format("{}, {}", outcome_.ways[each.way].name, format_byte_size(each.size)), 2 * each.size});
+  }
+  return ways;
+}
+
 cost_outcome cost_experiment::run() {
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-  std::vector<std::size_t> order(outcome_.results.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  begin_ = monotonic_seconds();
+  interleaved_rounds rounds(measured_ways(), true, settings_.seed);
   for (int round = 0; round < settings_.rounds; ++round) {
-    std::shuffle(order.begin(), order.end(), random_);
-    for (const std::size_t index : order) {
+    const std::string title = fmt::format("round {}/{}", round + 1, settings_.rounds);
+    rounds.run_round(title, settings_.rounds - round, [&](std::size_t index) {
       stop_if_told(signals);
-      progress_.show(describe(outcome_.results[index], round));
       measure(outcome_.results[index]);
-      ++done_;
-    }
+      if (!outcome_.results[index].failure.empty()) rounds.fail(index);
+    });
   }
-  progress_.clear();
+  rounds.clear_progress();
   return std::move(outcome_);
 }
 
 void cost_experiment::measure(cost_result& result) {
-  if (!result.failure.empty()) return;
-  // Twice the size: some allocators allocate another block while they still keep the previous one.
-  condition_memory(2 * result.size);
   try {
     result.rounds.push_back(run_cycles(outcome_.ways[result.way], result.size, settings_.seconds));
   } catch (const cli_error& error) {
     result.failure = error.what();
     result.rounds.clear();
   }
-}
-
-std::string cost_experiment::describe(const cost_result& result, int round) const {
-  std::string text = fmt::format("round {}/{}: {}, {}", round + 1, settings_.rounds,
-                                 outcome_.ways[result.way].name, format_byte_size(result.size));
-  if (done_ == 0) return text;
-  const auto all = static_cast<double>(outcome_.results.size()) * settings_.rounds;
-  const double each = (monotonic_seconds() - begin_) / static_cast<double>(done_);
-  return text + fmt::format(", about {:.0f} s left", std::ceil((all - static_cast<double>(done_)) * each));
 }
 
 }  // namespace tarn::cli

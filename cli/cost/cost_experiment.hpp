@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
-// cost_experiment: measures every way to get a buffer at every size, round after round. The order is shuffled in
-// every round, and memory is touched and released before every measurement, so that no way gains from its position.
-// For a process with one thread.
+// cost_experiment: measures every way to get a buffer at every size, in interleaved rounds. For a process with one thread.
 #pragma once
 
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "cli/compare/progress_line.hpp"
+#include "cli/compare/interleaved_rounds.hpp"
 #include "cli/cost/buffer_way.hpp"
 #include "cli/cost/cost_worker.hpp"
 
@@ -40,19 +37,15 @@ struct cost_outcome {
 class cost_experiment {
  public:
   cost_experiment(std::vector<buffer_way> ways, const cost_settings& settings);
-  // Throws `interrupted` (comparison.hpp) when this process is told to end.
+  // Throws `interrupted` (comparison.hpp) when this process gets a signal to end.
   cost_outcome run();
 
  private:
   void measure(cost_result& result);
-  std::string describe(const cost_result& result, int round) const;
+  std::vector<measured_way> measured_ways() const;
 
   cost_settings settings_;
   cost_outcome outcome_;
-  progress_line progress_;
-  std::mt19937_64 random_;
-  double begin_ = 0;
-  std::size_t done_ = 0;
 };
 
 }  // namespace tarn::cli

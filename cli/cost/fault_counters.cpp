@@ -12,25 +12,11 @@
 #include <iterator>
 #include <sstream>
 
-#include "profiler/format/printable.hpp"
+#include "profiler/collect/proc_status.hpp"
 
 namespace tarn::cli {
 
 namespace {
-
-// Fields of /proc/PID/stat after the name, as indices from the state on, which proc(5) counts as field 3.
-enum stat_field : std::size_t {
-  minor_faults = 10 - 3,
-  children_minor_faults,
-  major_faults,
-  children_major_faults,
-  user_ticks,
-  system_ticks,
-  children_user_ticks,
-  children_system_ticks,
-  start_time = 22 - 3,
-  fields_needed
-};
 
 std::optional<std::uint64_t> to_number(std::string_view word) {
   std::uint64_t number = 0;
@@ -70,9 +56,18 @@ std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+fault_counters counters_of(const profiler::process_counters& from) {
+  fault_counters counters;
+  counters.faults = from.minor_faults + from.major_faults;
+  counters.major_faults = from.major_faults;
+  counters.user_seconds = 1e-9 * from.user_ns;
+  counters.system_seconds = 1e-9 * from.system_ns;
+  return counters;
+}
+
 double ticks_per_second() { return static_cast<double>(sysconf(_SC_CLK_TCK)); }
 
-// The entries of a /proc directory whose names are numbers; entries that vanish meanwhile are left out.
+// The entries of a /proc directory whose names are numbers; processes that end during the reading are left out.
 std::vector<pid_t> numbers_in(const std::string& folder) {
   std::vector<pid_t> numbers;
   std::error_code error;
@@ -123,49 +118,21 @@ std::optional<fault_counters> parse_machine_counters(std::string_view vmstat, st
   return counters;
 }
 
-std::optional<process_status> parse_process_status(std::string_view text, double ticks) {
-  const std::size_t open = text.find('(');
-  const std::size_t close = text.rfind(')');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return std::nullopt;
-  const std::vector<std::string_view> before = words_of(text.substr(0, open), 2);
-  const std::vector<std::string_view> words = words_of(text.substr(close + 1), fields_needed);
-  if (before.size() != 1 || words.size() < fields_needed || words[0].size() != 1) return std::nullopt;
-  const auto id = to_number(before[0]);
-  std::array<std::uint64_t, fields_needed> numbers{};
-  for (const std::size_t field :
-       {minor_faults, children_minor_faults, major_faults, children_major_faults, user_ticks, system_ticks,
-        children_user_ticks, children_system_ticks, start_time}) {
-    const auto number = to_number(words[field]);
-    if (!number) return std::nullopt;
-    numbers[field] = *number;
-  }
-  if (!id) return std::nullopt;
-  const auto sum = [&numbers, ticks](std::size_t minor, std::size_t major, std::size_t user,
-                                     std::size_t system) {
-    fault_counters counters;
-    counters.faults = static_cast<double>(numbers[minor] + numbers[major]);
-    counters.major_faults = static_cast<double>(numbers[major]);
-    counters.user_seconds = static_cast<double>(numbers[user]) / ticks;
-    counters.system_seconds = static_cast<double>(numbers[system]) / ticks;
-    return counters;
-  };
-  process_status status;
-  status.id = static_cast<pid_t>(*id);
-  status.name = profiler::printable(text.substr(open + 1, close - open - 1));
-  status.state = words[0][0];
-  status.start_ticks = numbers[start_time];
-  status.own = sum(minor_faults, major_faults, user_ticks, system_ticks);
-  status.with_ended_children = status.own + sum(children_minor_faults, children_major_faults,
-                                                children_user_ticks, children_system_ticks);
-  return status;
-}
-
 std::optional<fault_counters> read_machine_counters() {
   return parse_machine_counters(read_text("/proc/vmstat"), read_text("/proc/stat"), ticks_per_second());
 }
 
 std::optional<process_status> read_process_status(pid_t process) {
-  return parse_process_status(read_text(fmt::format("/proc/{}/stat", process)), ticks_per_second());
+  const auto figures = profiler::read_process(static_cast<std::uint32_t>(process));
+  if (!figures) return std::nullopt;
+  process_status status;
+  status.id = process;
+  status.name = figures->name;
+  status.state = figures->state;
+  status.start_ticks = figures->start_ticks;
+  status.own = counters_of(*figures);
+  status.with_ended_children = status.own + counters_of(figures->ended_children);
+  return status;
 }
 
 std::optional<fault_counters> read_family_counters(pid_t process) {

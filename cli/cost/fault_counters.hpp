@@ -38,9 +38,6 @@ struct process_status {
 // Parses /proc/vmstat and /proc/stat; nullopt if a needed line is missing.
 std::optional<fault_counters> parse_machine_counters(std::string_view vmstat, std::string_view stat,
                                                      double ticks_per_second);
-// Parses /proc/PID/stat; a name may contain blanks and parentheses.
-std::optional<process_status> parse_process_status(std::string_view text, double ticks_per_second);
-
 std::optional<fault_counters> read_machine_counters();
 std::optional<process_status> read_process_status(pid_t process);
 // Counters of a process and all its descendants; of ended ones, those whose parent has waited for them.

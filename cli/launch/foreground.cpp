@@ -11,10 +11,11 @@ namespace tarn::cli {
 
 namespace {
 
-// The signal came from a process by kill or sigqueue, but not from the program itself: its kill(0, ...) has already
-// reached it, and passing that on would never end.
+// The terminal signals its foreground process group, which the program may have left. A signal by kill or sigqueue is passed on
+// unless the program itself sent it: its kill(0, ...) has already reached it, and passing that on would never end.
 bool must_be_forwarded(const siginfo_t& signal, pid_t child) {
-  return signal.si_code <= 0 && signal.si_pid != child;
+  if (signal.si_code > 0) return getpgid(child) != getpgrp();
+  return signal.si_pid != child;
 }
 
 // The program was stopped. If the terminal did it, this process stops too, so that the shell treats the job as

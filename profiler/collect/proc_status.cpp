@@ -9,9 +9,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
+
+#include "profiler/format/printable.hpp"
 
 namespace fs = std::filesystem;
 
@@ -120,29 +123,38 @@ std::string file_text(const fs::path& path) {
 
 }  // namespace
 
-std::optional<process_figures> read_process(std::uint32_t process) {
-  const std::string text = file_text("/proc/" + std::to_string(process) + "/stat");
-  // A name may hold blanks and parentheses.
-  const std::size_t after_name = text.rfind(')');
-  if (after_name == std::string::npos) return std::nullopt;
-  std::istringstream fields(text.substr(after_name + 1));
-  std::array<std::string, 22> values;  // from field 3 on
-  for (std::string& value : values) {
-    if (!(fields >> value)) return std::nullopt;
-  }
-  const auto number = [&values](std::size_t field) {
-    return std::strtod(values[field - 3].c_str(), nullptr);
-  };
-  const double ns_per_tick = 1e9 / static_cast<double>(sysconf(_SC_CLK_TCK));
+std::optional<process_figures> parse_process(std::string_view text, double ticks_per_second,
+                                             double page_bytes) {
+  const std::size_t open = text.find('('), close = text.rfind(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return std::nullopt;
   process_figures figures;
-  figures.state = values[0].front();
-  figures.minor_faults = number(10);
-  figures.major_faults = number(12);
-  figures.user_ns = number(14) * ns_per_tick;
-  figures.system_ns = number(15) * ns_per_tick;
-  figures.start_ticks = static_cast<std::uint64_t>(number(22));
-  figures.resident_bytes = number(24) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const char* const end_of_id = text.data() + open;
+  if (const auto id = std::from_chars(text.data(), end_of_id, figures.id);
+      id.ec != std::errc() || id.ptr + 1 != end_of_id || *id.ptr != ' ')
+    return std::nullopt;
+  // By the numbers of proc(5): the state is field 3; those that are used are counts.
+  std::istringstream fields{std::string(text.substr(close + 1))};
+  std::array<double, 25> numbers{};
+  if (!(fields >> figures.state)) return std::nullopt;
+  for (std::size_t field = 4; field < numbers.size(); ++field) {
+    std::string word;
+    if (!(fields >> word)) return std::nullopt;
+    const auto number = std::from_chars(word.data(), word.data() + word.size(), numbers[field]);
+    if (number.ec != std::errc() || number.ptr != word.data() + word.size()) return std::nullopt;
+  }
+  const double ns_per_tick = 1e9 / ticks_per_second;
+  static_cast<process_counters&>(figures) = {numbers[10], numbers[12], numbers[14] * ns_per_tick,
+                                             numbers[15] * ns_per_tick};
+  figures.ended_children = {numbers[11], numbers[13], numbers[16] * ns_per_tick, numbers[17] * ns_per_tick};
+  figures.name = printable(text.substr(open + 1, close - open - 1));
+  figures.start_ticks = static_cast<std::uint64_t>(std::max(0.0, numbers[22]));
+  figures.resident_bytes = numbers[24] * page_bytes;
   return figures;
+}
+
+std::optional<process_figures> read_process(std::uint32_t process) {
+  return parse_process(proc_text(process, "stat"), static_cast<double>(sysconf(_SC_CLK_TCK)),
+                       static_cast<double>(sysconf(_SC_PAGESIZE)));
 }
 
 std::string proc_text(std::uint32_t process, const char* name) {

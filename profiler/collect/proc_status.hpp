@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,19 +14,28 @@
 
 namespace tarn::profiler {
 
-struct process_figures {
-  char state = '?';
-  std::uint64_t start_ticks = 0;  // start time; tells a process from a later one with the same id
+struct process_counters {
   double minor_faults = 0;
   double major_faults = 0;
   double user_ns = 0;
   double system_ns = 0;
+};
+
+struct process_figures : process_counters {
+  std::uint32_t id = 0;
+  std::string name;  // printable
+  char state = '?';
+  std::uint64_t start_ticks = 0;  // start time; tells a process from a later one with the same id
   double resident_bytes = 0;
+  process_counters ended_children;  // of children that were waited for, and of theirs
 
   bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
 std::optional<process_figures> read_process(std::uint32_t process);
+// Parses /proc/PID/stat; a name may contain blanks and parentheses.
+std::optional<process_figures> parse_process(std::string_view text, double ticks_per_second,
+                                             double page_bytes);
 // The content of /proc/PID/`name`; empty: the process is gone, or the file may not be read.
 std::string proc_text(std::uint32_t process, const char* name);
 double resident_bytes_of(std::uint32_t process);  // VmRSS; 0: it has ended

@@ -99,13 +99,21 @@ void process_model::fill(profile& into) const {
 // none was. So every variance is increased as if one more block had been sampled, like the upper end of a Poisson
 // count's interval; this also covers sites without any sample. The additional block's variance is the average of
 // the site's own samples, or of all sites' samples where the site has none.
+//
+// The same holds for faults, which are known only of pages near sampled blocks: a heap that is smaller than the distance
+// between two samples may be backed before the first one. As if one more sample of fresh pages had been found, on one of the
+// sites, with a probability in proportion to its bytes.
 void process_model::fill_variances(profile& into) const {
   double samples = 0;
   double squares = 0;
+  double bytes = 0;
   for (const living_site& one : sites_) {
     samples += one.sampled_allocations;
     squares += one.figures.allocations_variance;
+    bytes += one.figures.bytes;
   }
+  const double unseen = std::min(std::max(1.0, settings_.sample_bytes / fresh_pages::page_bytes),
+                                 std::max(0.0, seen_faults_ - joined_faults_));
   const double usual = samples > 0 ? squares / samples : 0;
   const double mean_fault = seen_faults_ > 0 ? seen_squares_ / seen_faults_ : 1;
   for (std::size_t index = 0; index < sites_.size(); ++index) {
@@ -115,6 +123,7 @@ void process_model::fill_variances(profile& into) const {
         from.sampled_allocations > 0 ? to.allocations_variance / from.sampled_allocations : usual;
     to.bytes_variance += settings_.sample_bytes * settings_.sample_bytes;
     if (to.faults > 0) to.faults_variance += mean_fault * (mean_fault - 1);
+    if (bytes > 0) to.faults_variance += unseen * unseen * from.figures.bytes / bytes;
   }
 }
 

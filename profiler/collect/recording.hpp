@@ -33,6 +33,8 @@
 
 namespace tarn::profiler {
 
+struct process_entry;
+
 struct recording_settings {
   profile_mode mode = profile_mode::sample;
   std::uint64_t sample_bytes = std::uint64_t{512} << 10;
@@ -97,8 +99,6 @@ class recording {
   double lost_events() const noexcept { return lost_; }
 
  private:
-  struct process_entry;
-  struct ring_entry;
   static constexpr std::size_t most_events = std::size_t{200} << 20;  // of a process
 
   void take_arrivals();

@@ -78,8 +78,7 @@ void recording::give(const clock_sample& sample) {
   owner->model.clock_sample(static_cast<double>(faults_.clock_ns()), in);
 }
 
-recording::process_entry& recording::add_seen_process(std::uint32_t pid, process_entry* parent,
-                                                      std::uint64_t time_ns) {
+process_entry& recording::add_seen_process(std::uint32_t pid, process_entry* parent, std::uint64_t time_ns) {
   auto added = std::make_unique<process_entry>(settings_of_models());
   process_entry& entry = *added;
   entry.serial = ++last_serial_;

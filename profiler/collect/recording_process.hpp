@@ -17,9 +17,13 @@
 #include "profiler/collect/malloc_code.hpp"
 #include "profiler/collect/memory_regions.hpp"
 #include "profiler/collect/memory_splitter.hpp"
+#include "profiler/collect/proc_status.hpp"
 #include "profiler/collect/process_memory.hpp"
-#include "profiler/collect/recording.hpp"
+#include "profiler/collect/process_model.hpp"
 #include "profiler/collect/timeline.hpp"
+#include "profiler/format/table_file.hpp"
+#include "profiler/model/store_profile.hpp"
+#include "profiler/record/session.hpp"
 
 namespace tarn::profiler {
 
@@ -27,7 +31,7 @@ namespace tarn::profiler {
 inline constexpr std::size_t most_modules = 8192;
 inline constexpr std::size_t most_lines = std::size_t{1} << 18;  // source lines of interpreted functions
 
-struct recording::ring_entry {
+struct ring_entry {
   event_stream stream;
   std::uint64_t reported = 0;
   bool has_next = false;
@@ -35,7 +39,7 @@ struct recording::ring_entry {
 };
 
 // One process image: from a start of recording to exec or the end.
-struct recording::process_entry final : module_sink {
+struct process_entry final : module_sink {
   explicit process_entry(const model_settings& settings) : model(settings) {}
 
   process_model model;
@@ -43,8 +47,8 @@ struct recording::process_entry final : module_sink {
   std::vector<ring_entry> rings;           // of `memory`
   std::uint64_t serial = 0;
   std::uint64_t parent_serial = 0;
-  std::uint32_t pid = 0;  // as told by the kernel
-  uid_t user = 0;         // likewise, when the recording began
+  std::uint32_t pid = 0;  // from the kernel
+  uid_t user = 0;         // from the kernel, when the recording began
   std::uint32_t parent_pid = 0;
   std::string program;  // the executable file
   std::string command;  // the name by which it was started
@@ -68,7 +72,7 @@ struct recording::process_entry final : module_sink {
     double processes = 0;
     double allocations = 0;
     double own_faults = 0;  // the recorder's
-    process_figures used;
+    process_counters used;
   } children;
   std::optional<malloc_code> malloc_at;  // found at the first clock sample
   std::vector<page_fault> faults;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // recording_processes: recorded processes from the arrival of their memory to their end.
 //
-// The kernel tells a process's id and user. Everything else is told by its own page, and can falsify its own
-// figures only. The one exception is its parent, whose profile takes in what small children did: it is accepted if
+// A process's id and user come from the kernel. Everything else comes from the process's own page, and can falsify its
+// own figures only. The one exception is its parent, whose profile takes in what small children did: it is accepted if
 // the process knows the parent's serial, which only its descendants do, and has the same user.
 #include <fmt/core.h>
 #include <signal.h>
@@ -58,7 +58,7 @@ std::uint64_t recording::checkpoint_ns() const {
                                           : first_checkpoint_ns;
 }
 
-recording::process_entry* recording::by_process(std::uint32_t process) {
+process_entry* recording::by_process(std::uint32_t process) {
   // The newest image is the current one.
   for (auto at = processes_.rbegin(); at != processes_.rend(); ++at) {
     if ((*at)->pid == process) return at->get();
@@ -66,7 +66,7 @@ recording::process_entry* recording::by_process(std::uint32_t process) {
   return nullptr;
 }
 
-recording::process_entry* recording::by_serial(std::uint64_t serial) {
+process_entry* recording::by_serial(std::uint64_t serial) {
   for (const auto& process : processes_) {
     if (serial != 0 && process->serial == serial) return process.get();
   }
@@ -74,7 +74,7 @@ recording::process_entry* recording::by_serial(std::uint64_t serial) {
 }
 
 // Only a parent of the same user: what a process of other rights has told must not get into its profile.
-recording::process_entry* recording::parent_of(const process_entry& process) {
+process_entry* recording::parent_of(const process_entry& process) {
   process_entry* parent = by_serial(process.parent_serial);
   return parent != nullptr && parent->user == process.user ? parent : nullptr;
 }
@@ -128,7 +128,7 @@ void recording::add_process(arrival&& from) {
   if (entry.arguments.empty() && entry.pid == main_process_ && is_first_image) {
     entry.arguments = settings_.meta.value("arguments", std::vector<std::string>());
   }
-  // Another process, or /proc cannot be read: use what its recorder has told.
+  // Another process, or /proc cannot be read: use what its recorder has written.
   if (entry.arguments.empty() && page.command[0] != 0) entry.arguments = {text_of(page.command)};
   entry.command = process_name(entry.arguments, entry.program);
   entry.memory = std::move(from.memory);
@@ -196,7 +196,7 @@ void recording::add_counters(process_entry& process, bool at_end) {
   const auto since = [](double now, std::uint64_t start) {
     return std::max(0.0, now - static_cast<double>(start));
   };
-  const process_figures& children = process.children.used;
+  const process_counters& children = process.children.used;
   row.faults = since(process.last.minor_faults, process.at_start.minor_faults) + children.minor_faults;
   row.major_faults = since(process.last.major_faults, process.at_start.major_faults) + children.major_faults;
   row.user_ns = since(process.last.user_ns, process.at_start.user_ns) + children.user_ns;
@@ -242,7 +242,7 @@ void recording::look_after_processes(bool all) {
   std::vector<process_entry*> ended;
   const std::size_t looks = std::min(processes_.size(), all ? processes_.size() : most_looks);
   for (std::size_t look = 0; look < looks; ++look) {
-    // Keeps the kernel's buffers of fault events from overflowing meanwhile.
+    // Empties the kernel's buffers of fault events, which may overflow during this.
     if (look % 8 == 7) take_faults();
     next_look_ = next_look_ + 1 < processes_.size() ? next_look_ + 1 : 0;
     const auto& process = processes_[next_look_];

@@ -157,8 +157,8 @@ void difference_builder::add(side which, profile& p) {
   fit_costs(p);
   // The total number of faults is known exactly if some are left for outside of sites (cost_of_all).
   const bool are_faults_known = p.other_faults + p.unseen_faults > 0;
-  const std::vector<metric_row> rows = metric_rows(p);
-  const std::vector<identified_row> identified = rows_by_identity(p, rows, names_);
+  std::vector<metric_row> rows = metric_rows(p);
+  std::vector<identified_row> identified = rows_by_identity(p, rows, names_);
   column_values total;
   for (std::size_t first = 0; first < identified.size();) {
     // Several rows of a recording may be one site here: their sum is squared, not each row.
@@ -180,9 +180,11 @@ void difference_builder::add(side which, profile& p) {
       total[index].variance = metrics()[index].variance(p, sum);
   }
   add_values(changes_.totals, &total_squares_, which, total);
+  std::vector<metric_row>().swap(rows);  // merging needs memory
+  std::vector<identified_row>().swap(identified);
   const auto middle = static_cast<std::ptrdiff_t>(known_.size());
   known_.insert(known_.end(), new_.begin(), new_.end());
-  new_ = {};
+  std::vector<known_site>().swap(new_);  // `= {}` would keep the memory
   std::inplace_merge(
       known_.begin(), known_.begin() + middle, known_.end(),
       [](const known_site& left, const known_site& right) { return left.identity < right.identity; });
@@ -220,7 +222,7 @@ std::size_t difference_builder::sites_that_count(std::size_t metric_index) const
 }
 
 difference difference_builder::take() {
-  known_ = {};
+  std::vector<known_site>().swap(known_);
   changes_.recordings_before = recordings_[0];
   changes_.recordings_after = recordings_[1];
   const std::size_t degrees = std::max<std::size_t>(1, recordings_[0] + recordings_[1] - 2);

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -48,8 +49,8 @@ inline constexpr double difference_confidence = 0.95;
 
 struct difference {
   std::array<change, metric_count> totals;  // in the order of metrics()
-  std::vector<site_change> sites;
-  std::vector<source_frame> places;  // of sites: site_label
+  std::deque<site_change> sites;            // growing moves none: there may be a million
+  std::vector<source_frame> places;         // of sites: site_label
   std::vector<std::string> types;
   std::size_t recordings_before = 0;
   std::size_t recordings_after = 0;
@@ -102,7 +103,7 @@ class difference_builder {
   // Until take(), `before` and `after` of a change are sums over the recordings, and `margin` is the variance of
   // the difference of the means that is due to sampling.
   difference changes_;
-  std::vector<squares> site_squares_;  // of changes_.sites; empty where there are two recordings
+  std::deque<squares> site_squares_;  // of changes_.sites; empty where there are two recordings
   squares total_squares_ = {};
   std::vector<known_site> known_;  // by identity
   std::vector<known_site> new_;    // of the recording that is being added

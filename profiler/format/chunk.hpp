@@ -34,7 +34,7 @@ enum chunk_flag : std::uint8_t {
 
 // Stored in this order after chunk_magic; then follow the name and the payload.
 struct chunk_header {
-  std::uint32_t check = 0;     // CRC-32 of the rest of the header and of the name
+  std::uint32_t check = 0;     // CRC-32 of the header's other fields and of the name
   std::uint32_t stored = 0;    // bytes of the payload in the file
   std::uint32_t unpacked = 0;  // bytes of the payload before compression
   std::uint32_t rows = 0;
@@ -65,6 +65,10 @@ inline constexpr std::size_t text_bytes = 32;
 
 // Memory of all values of a table.
 std::size_t memory_of(const table& contents);
+// The same columns without rows.
+table empty_like(const table& rows);
+// Whether both have columns of the same names and kinds.
+bool have_same_columns(const table& first, const table& second);
 // Adds the rows of `more`; false: its columns differ.
 bool add_rows(table& whole, table&& more);
 

@@ -49,12 +49,12 @@ bool has_texts(const table& contents) {
                      [](const column& each) { return std::holds_alternative<texts>(each.values); });
 }
 
-// How many rows from `first` on fit into a chunk; their bytes are added to `bytes`.
+// How many rows from `first` on a chunk takes, at least one; their bytes are added to `bytes`.
 std::size_t rows_that_fit(const table& contents, std::size_t first, std::size_t& bytes) {
   const std::size_t left = contents.rows - first;
   if (!has_texts(contents)) {
     const std::size_t each = std::max<std::size_t>(number_bytes, contents.columns.size() * number_bytes);
-    const std::size_t count = std::min(left, most_chunk_bytes / each);
+    const std::size_t count = std::min(left, usual_chunk_bytes / each);
     bytes += count * each;
     return count;
   }
@@ -62,7 +62,7 @@ std::size_t rows_that_fit(const table& contents, std::size_t first, std::size_t&
   std::size_t taken = 0;
   while (count < left) {
     const std::size_t more = row_bytes(contents, first + count);
-    if (taken + more > most_chunk_bytes) break;
+    if (taken + more > (count == 0 ? most_chunk_bytes : usual_chunk_bytes)) break;
     taken += more;
     ++count;
   }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "profiler/format/chunk.hpp"
 #include "profiler/format/chunk_packer.hpp"
@@ -15,21 +13,6 @@ namespace {
 constexpr std::size_t most_waiting_bytes = std::size_t{8} << 20;
 // Rows that stay unpacked between two files.
 constexpr std::size_t most_idle_bytes = std::size_t{1} << 20;
-
-// The same columns without rows. They stay when the rows were packed, as finish() needs columns for the last chunk.
-table empty_like(const table& rows) {
-  table empty;
-  empty.name = rows.name;
-  empty.replaces = rows.replaces;
-  for (const column& each : rows.columns) {
-    std::visit(
-        [&](const auto& values) {
-          empty.columns.push_back({each.name, std::decay_t<decltype(values)>()});
-        },
-        each.values);
-  }
-  return empty;
-}
 
 }  // namespace
 

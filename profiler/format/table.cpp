@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <iterator>
+#include <type_traits>
 #include <utility>
 
 #include "profiler/format/chunk.hpp"
@@ -65,12 +66,32 @@ std::size_t memory_of(const table& contents) {
   return bytes;
 }
 
+table empty_like(const table& rows) {
+  table empty;
+  empty.name = rows.name;
+  empty.replaces = rows.replaces;
+  for (const column& each : rows.columns) {
+    std::visit(
+        [&](const auto& values) {
+          empty.columns.push_back({each.name, std::decay_t<decltype(values)>()});
+        },
+        each.values);
+  }
+  return empty;
+}
+
+bool have_same_columns(const table& first, const table& second) {
+  return std::equal(first.columns.begin(), first.columns.end(), second.columns.begin(), second.columns.end(),
+                    [](const column& one, const column& other) {
+                      return one.name == other.name && one.values.index() == other.values.index();
+                    });
+}
+
 bool add_rows(table& whole, table&& more) {
-  if (whole.name != more.name || whole.columns.size() != more.columns.size()) return false;
+  if (whole.name != more.name || !have_same_columns(whole, more)) return false;
   for (std::size_t index = 0; index < whole.columns.size(); ++index) {
     column& into = whole.columns[index];
     column& from = more.columns[index];
-    if (into.name != from.name || into.values.index() != from.values.index()) return false;
     std::visit(
         [&from](auto& values) {
           auto& added = std::get<std::decay_t<decltype(values)>>(from.values);

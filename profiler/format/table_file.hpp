@@ -41,6 +41,8 @@ inline constexpr std::uint16_t format_major = 1;  // a reader refuses any other
 // A reader of a lower one skips unknown columns and tables.
 inline constexpr std::uint16_t format_minor = 0;
 inline constexpr std::size_t most_chunk_bytes = std::size_t{64} << 20;  // of a table's columns, unpacked
+// A writer begins another chunk after this: a reader needs the memory of one chunk, besides what it makes of the rows.
+inline constexpr std::size_t usual_chunk_bytes = std::size_t{8} << 20;
 
 // The three kinds of column. Whole numbers are stored as differences from the row before where that is shorter.
 using integers = std::vector<std::uint64_t>;
@@ -60,9 +62,9 @@ struct table {
   // true: the table replaces all earlier ones of its name (a checkpoint); false: it continues them.
   bool replaces = false;
 
-  const integers& whole(
-      std::string_view column_name) const;  // throws profile_error when it is not there, or of another
-  const reals& real(std::string_view column_name) const;  // kind; likewise
+  // These throw profile_error if the column is not there or is of another kind.
+  const integers& whole(std::string_view column_name) const;
+  const reals& real(std::string_view column_name) const;
   const texts& text(std::string_view column_name) const;
   bool has(std::string_view column_name) const noexcept;
   reals take_real(std::string_view column_name);  // like real(); moves the values out of the column
@@ -110,9 +112,9 @@ class table_writer {
   table_writer(const table_writer&) = delete;
   table_writer& operator=(const table_writer&) = delete;
 
-  void append(
-      const table& contents);  // throws profile_error, e.g. when the disk is full; the file stays readable
-  void append(growing_table& contents);                            // likewise; adds no rows afterwards
+  // All three throw profile_error, e.g. when the disk is full; the file stays readable.
+  void append(const table& contents);
+  void append(growing_table& contents);                            // ends the growing: add() must not follow
   void append_json(std::string_view name, std::string_view json);  // a table of one row, column "json"
   std::uint64_t bytes() const noexcept { return bytes_; }
 
@@ -135,9 +137,26 @@ struct read_outcome {
   std::string damage;  // empty: the whole file; otherwise what was wrong after good_bytes, in a few words
 };
 
-// Calls `take` with each chunk's table in the file's order; `wanted` may skip tables unread. Throws profile_error where
-// the file is no profile, or of another major version. What cannot be read at the end is in the outcome.
+// A part of a table that replaces: its rows in one chunk.
+struct table_part {
+  table rows;
+  // Of the first part: the rows of all parts, as the chunks' headers announce them, but no more than a table may have.
+  std::size_t all_rows = 0;
+  bool begins = false;  // the first part: what earlier parts without an end have brought is void
+  bool ends = false;    // the last part: the table counts
+};
+
+// Tables of one name whose receiver takes one part after the other, as a whole table may need much memory.
+struct parts_taker {
+  std::string_view table;
+  std::function<void(table_part&&)> take;
+};
+
+// Calls `take` with each chunk's table in the file's order, and with a table that replaces when all its chunks were read;
+// `wanted` may skip tables unread; tables named in `parts` go there. Throws profile_error where the file is no profile, or
+// of another major version. What cannot be read at the end is in the outcome.
 read_outcome read_tables(const std::string& path, const std::function<void(table&&)>& take,
-                         const std::function<bool(std::string_view name)>& wanted = {});
+                         const std::function<bool(std::string_view name)>& wanted = {},
+                         const parts_taker& parts = {});
 
 }  // namespace tarn::profiler

@@ -91,8 +91,8 @@ void check_file_header(const open_file& file, const std::string& path) {
 class chunk_reader {
  public:
   chunk_reader(const open_file& file, const std::function<void(table&&)>& take,
-               const std::function<bool(std::string_view)>& wanted)
-      : file_(file), take_(take), wanted_(wanted), zstd_(ZSTD_createDCtx()) {
+               const std::function<bool(std::string_view)>& wanted, const parts_taker& parts)
+      : file_(file), take_(take), wanted_(wanted), parts_(parts), zstd_(ZSTD_createDCtx()) {
     if (!zstd_) throw profile_error("no memory to read a profile");
   }
 
@@ -111,22 +111,39 @@ class chunk_reader {
   }
 
  private:
-  std::string next() {
+  // The chunk's header, its name, and where its payload begins.
+  std::string read_header(std::uint64_t at, chunk_header& header, std::string& name,
+                          std::uint64_t& payload) const {
     std::array<std::uint8_t, chunk_header_bytes + most_name_bytes> bytes;
-    const std::uint64_t left = file_.size() - at_;
+    const std::uint64_t left = file_.size() - at;
     if (left < chunk_header_bytes) return cut_off;
     const auto known = static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size()));
-    if (!file_.read_at(at_, std::span(bytes).first(known))) return cut_off;
-    chunk_header header;
+    if (!file_.read_at(at, std::span(bytes).first(known))) return cut_off;
     if (!unpack_header(bytes.data(), header)) return "no chunk begins where one should";
     if (known < chunk_header_bytes + header.name_bytes) return cut_off;
-    const std::string name(reinterpret_cast<const char*>(bytes.data()) + chunk_header_bytes,
-                           header.name_bytes);
+    name.assign(reinterpret_cast<const char*>(bytes.data()) + chunk_header_bytes, header.name_bytes);
     if (check_of_header(bytes.data(), name) != header.check) return "a chunk's header is damaged";
     if (header.unpacked > most_encoded_bytes || header.stored > header.unpacked)
       return "a chunk announces more than one may hold";
-    const std::uint64_t payload = at_ + chunk_header_bytes + header.name_bytes;
-    if (file_.size() - payload < header.stored) return cut_off;
+    payload = at + chunk_header_bytes + header.name_bytes;
+    return file_.size() - payload < header.stored ? cut_off : "";
+  }
+
+  // Rows of the table whose first chunk has this header, as the headers of its chunks announce them.
+  std::size_t rows_from(chunk_header header, std::uint64_t payload) const {
+    std::size_t rows = header.rows;
+    std::string name;
+    while ((header.flags & unfinished_flag) != 0 &&
+           read_header(payload + header.stored, header, name, payload).empty())
+      rows += header.rows;
+    return rows;
+  }
+
+  std::string next() {
+    chunk_header header;
+    std::string name;
+    std::uint64_t payload = 0;
+    if (std::string wrong = read_header(at_, header, name, payload); !wrong.empty()) return wrong;
     if (unfinished_ && (unfinished_->name != name)) return "a table's end is missing";
     if (wanted_ && !wanted_(name)) {
       at_ = payload + header.stored;
@@ -158,6 +175,7 @@ class chunk_reader {
     contents.replaces = (header.flags & replaces_flag) != 0;
     if (!decode(plain, contents)) return malformed;
     at_ = payload + header.stored;
+    if (name == parts_.table) return deliver_part(std::move(contents), header, payload);
     return deliver(std::move(contents), (header.flags & unfinished_flag) != 0);
   }
 
@@ -192,26 +210,44 @@ class chunk_reader {
     return {};
   }
 
+  std::string deliver_part(table&& contents, const chunk_header& header, std::uint64_t payload) {
+    const bool begins = !unfinished_;
+    const bool ends = (header.flags & unfinished_flag) == 0;
+    if (!begins && !have_same_columns(*unfinished_, contents)) return "a table's chunks do not fit together";
+    unfinished_bytes_ = (begins ? 0 : unfinished_bytes_) + memory_of(contents);
+    if (unfinished_bytes_ > most_table_bytes) return "a table is larger than one may be";
+    // No more rows than a table may hold, whatever the headers announce.
+    const std::size_t row_bytes = number_bytes * std::max<std::size_t>(1, contents.columns.size());
+    const std::size_t all_rows =
+        begins ? std::min(rows_from(header, payload), most_table_bytes / row_bytes) : 0;
+    unfinished_.reset();
+    if (!ends) unfinished_ = empty_like(contents);
+    parts_.take({std::move(contents), all_rows, begins, ends});
+    return {};
+  }
+
   static constexpr const char* cut_off = "the file ends within a chunk";
 
   const open_file& file_;
   const std::function<void(table&&)>& take_;
   const std::function<bool(std::string_view)>& wanted_;
+  const parts_taker& parts_;
   std::unique_ptr<ZSTD_DCtx, zstd_free> zstd_;
   std::uint64_t at_ = 0;
   byte_vector packed_;
   byte_vector plain_;
-  std::optional<table> unfinished_;  // chunks that count only with those that follow
+  // Chunks that count only with those that follow; of a table that is taken in parts the columns without rows.
+  std::optional<table> unfinished_;
   std::size_t unfinished_bytes_ = 0;
 };
 
 }  // namespace
 
 read_outcome read_tables(const std::string& path, const std::function<void(table&&)>& take,
-                         const std::function<bool(std::string_view name)>& wanted) {
+                         const std::function<bool(std::string_view name)>& wanted, const parts_taker& parts) {
   const open_file file(path);
   check_file_header(file, path);
-  return chunk_reader(file, take, wanted).run();
+  return chunk_reader(file, take, wanted, parts).run();
 }
 
 }  // namespace tarn::profiler

@@ -98,9 +98,7 @@ cost cost_of_all(const profile& p) {
 
 double other_faults_variance(const profile& p) {
   double variance = 0;
-  for (const site& each : p.sites) {
-    if (each.figures.faults > 0) variance += each.figures.faults_variance;
-  }
+  for (const site& each : p.sites) variance += each.figures.faults_variance;
   return variance;
 }
 

@@ -56,7 +56,8 @@ class loader {
         path_, [this](table&& rows) { take(std::move(rows)); },
         [detail](std::string_view name) {
           return name != "events" && (detail == profile_detail::all || !name.starts_with("site_"));
-        });
+        },
+        {"sites", [this](table_part&& part) { take_sites(std::move(part)); }});
     if (!outcome.damage.empty()) {
       remark(outcome.damage + " after " + std::to_string(outcome.good_bytes) + " of " +
              std::to_string(outcome.file_bytes) + " bytes; what comes before it is shown");
@@ -91,7 +92,6 @@ class loader {
         {"modules", {&loader::take_modules, sizeof(module_info)}},
         {"stacks", {&loader::take_stacks, sizeof(stack_node)}},
         {"threads", {&loader::take_threads, sizeof(thread_info)}},
-        {"sites", {&loader::take_sites, sizeof(site)}},
         {"site_sizes", {&loader::take_sizes, 2 * sizeof(size_count)}},
         {"site_lifetimes", {&loader::take_lifetimes, 2 * sizeof(lifetime_count)}},
         {"site_threads", {&loader::take_pairs, 2 * sizeof(thread_pair)}},
@@ -105,14 +105,18 @@ class loader {
     const auto found = takers.find(rows.name);
     const std::size_t bytes =
         memory_of(rows) + (found == takers.end() ? 0 : found->second.row_bytes) * rows.rows;
+    count_bytes(bytes);
+    if (found != takers.end()) (this->*found->second.take)(rows);
+    // A checkpoint's memory is released when the next one has replaced it.
+    if (rows.replaces) bytes_ -= std::exchange(replaced_bytes_[rows.name], bytes);
+  }
+
+  void count_bytes(std::size_t bytes) {
     bytes_ += bytes;
     if (bytes_ > most_profile_bytes) {
       throw profile_error("the profile " + path_ +
                           " holds more than any profiler writes; it was not made by tarn");
     }
-    if (found != takers.end()) (this->*found->second.take)(rows);
-    // A checkpoint's memory is released when the next one has replaced it.
-    if (rows.replaces) bytes_ -= std::exchange(replaced_bytes_[rows.name], bytes);
   }
 
   void take_meta(table& rows) {
@@ -199,6 +203,7 @@ class loader {
     const auto& parent = rows.whole("parent");
     const auto& address = rows.whole("address");
     if (rows.replaces) p_.stacks.resize(1);
+    p_.stacks.reserve(p_.stacks.size() + rows.rows);
     for (std::size_t row = 0; row < rows.rows; ++row) {
       const bool fits = parent[row] < p_.stacks.size();
       if (!fits) ++bad_stacks_;
@@ -219,24 +224,47 @@ class loader {
     }
   }
 
-  void take_sites(table& rows) {
+  // There may be many sites: their table comes in parts, each of which is released before the next one comes.
+  void take_sites(table_part&& part) {
+    if (part.begins) begin_sites(part.all_rows);
+    const std::size_t bytes = memory_of(part.rows) + sizeof(site) * part.rows.rows;
+    count_bytes(bytes);
+    coming_.bytes += bytes;
+    add_sites(part.rows);
+    if (!part.ends) return;
+    sites_ = std::exchange(coming_.sites, {});
+    site_stacks_ = std::exchange(coming_.stacks, {});
+    bytes_ -= std::exchange(replaced_bytes_["sites"], std::exchange(coming_.bytes, 0));
+  }
+
+  void begin_sites(std::size_t count) {
+    bytes_ -= coming_.bytes;
+    coming_.bytes = 0;
+    coming_.sites.clear();
+    coming_.sites.reserve(count);
+    coming_.stacks.clear();
+    coming_.stacks.reserve(count);
+  }
+
+  void add_sites(table& rows) {
     const auto& stack = rows.whole("stack");
     const auto& type = rows.text("type");
     const auto& evidence = rows.whole("evidence");
     const integers process = processes_in(rows);
-    sites_.assign(rows.rows, {});
-    site_stacks_ = stack;
+    std::vector<site>& sites = coming_.sites;
+    const std::size_t first = sites.size();
+    sites.resize(first + rows.rows);
+    coming_.stacks.insert(coming_.stacks.end(), stack.begin(), stack.end());
     for (std::size_t row = 0; row < rows.rows; ++row) {
-      sites_[row].type = type[row];
-      sites_[row].process = static_cast<std::uint32_t>(process[row]);
-      if (evidence[row] <= static_cast<std::uint64_t>(type_evidence::vtable)) {
-        sites_[row].evidence = static_cast<type_evidence>(evidence[row]);
-      }
+      site& one = sites[first + row];
+      one.type = type[row];
+      one.process = static_cast<std::uint32_t>(process[row]);
+      if (evidence[row] <= static_cast<std::uint64_t>(type_evidence::vtable))
+        one.evidence = static_cast<type_evidence>(evidence[row]);
     }
-    // take_figures releases each column: a table of many sites is as large as the sites themselves.
     for (const figure_column& each : figure_columns) {
       const reals values = take_figures(rows, each.name, is_variance(each) ? variance_of : figure_of);
-      for (std::size_t row = 0; row < rows.rows; ++row) sites_[row].figures.*each.member = values[row];
+      for (std::size_t row = 0; row < rows.rows; ++row) sites[first + row].figures.*each.member = values[row];
     }
   }
 
@@ -400,6 +428,12 @@ class loader {
   // Tables may come in any order: rows that refer to other tables are kept here until all tables are read.
   std::vector<site> sites_;
   integers site_stacks_;
+  // Of a table of sites whose last part has not come yet.
+  struct {
+    std::vector<site> sites;
+    integers stacks;
+    std::size_t bytes = 0;
+  } coming_;
   std::deque<std::pair<std::uint64_t, size_count>> sizes_;
   std::deque<std::pair<std::uint64_t, lifetime_count>> lifetimes_;
   std::deque<std::pair<std::uint64_t, thread_pair>> pairs_;

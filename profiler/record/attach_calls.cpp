@@ -6,6 +6,7 @@
 #include "os/syscall.hpp"
 #include "profiler/record/import_slots.hpp"
 #include "profiler/record/real_functions.hpp"
+#include "profiler/record/recorder.hpp"
 #include "profiler/record/recorder_state.hpp"
 
 using namespace tarn::profiler;
@@ -46,7 +47,7 @@ attach_result result_of(begin_result begun) {
 
 // Whether a collector still takes this process's events.
 bool is_recording_taken() {
-  // relaxed, both: the end of a collector meanwhile is noticed later
+  // relaxed, both: the end of a collector during this is noticed later
   return process->detached.load(std::memory_order_relaxed) == 0 &&
          session.header->recording.load(std::memory_order_relaxed) != 0 &&
          tarn::os::system_call(SYS_kill, session.header->collector, 0) != -ESRCH;

@@ -11,7 +11,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 
 #include "os/syscall.hpp"
@@ -69,17 +68,6 @@ void keep_path(char (&room)[path_room], const char* path, std::size_t length) {
   room[length - skipped] = 0;
 }
 
-usage_figures usage_now() {
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto ns = [](const timeval& time) {
-    return static_cast<std::uint64_t>(time.tv_sec) * 1000000000U +
-           static_cast<std::uint64_t>(time.tv_usec) * 1000U;
-  };
-  return {static_cast<std::uint64_t>(usage.ru_minflt), static_cast<std::uint64_t>(usage.ru_majflt),
-          ns(usage.ru_utime), ns(usage.ru_stime), static_cast<std::uint64_t>(usage.ru_maxrss) << 10};
-}
-
 std::uint64_t ticks_now() { return read_ticks(session.header->ticks) >> session.header->tick_shift; }
 
 // A random number; never 0.
@@ -121,7 +109,7 @@ void fill_page(process_page& page) {
   last_pid = pid;
 }
 
-// Attaches the process to the session, once. One thread does it; others that come meanwhile do not record yet.
+// Attaches the process to the session, once. One thread does it; until it is done the others do not record.
 bool attach() {
   // acquire, pairs with the release below: process->file is filled
   if (process->attaching.load(std::memory_order_acquire) == attached) return true;
@@ -299,7 +287,7 @@ std::uint64_t thread_faults() {
 
 void count_own_faults() {
   const std::uint64_t now = thread_faults();
-  // A seccomp filter was installed meanwhile, so the figure is 0.
+  // A seccomp filter was installed since, so the figure is 0.
   if (now < self.faults_before) return;
   // relaxed: a sum of its own
   process->file.page->own_faults.fetch_add(now - self.faults_before, std::memory_order_relaxed);
@@ -398,18 +386,15 @@ void put_text(thread_state& thread, text_kind kind, std::string_view text, const
   thread.publish();
 }
 
-void start() {
-  // Before libc is initialised there is no environment; then a later call begins.
-  if (started || real.malloc == nullptr || environ == nullptr) return;
-  started = true;
-  const char* place = std::getenv(session_variable);
-  if (place == nullptr || *place == 0) return;
-  const std::uint8_t before = self.busy;
-  self.busy = calling;
-  const int error = errno;
-  begin_recording(place);
-  errno = error;
-  self.busy = before;
+usage_figures usage_now() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto ns = [](const timeval& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1000000000U +
+           static_cast<std::uint64_t>(time.tv_usec) * 1000U;
+  };
+  return {static_cast<std::uint64_t>(usage.ru_minflt), static_cast<std::uint64_t>(usage.ru_majflt),
+          ns(usage.ru_utime), ns(usage.ru_stime), static_cast<std::uint64_t>(usage.ru_maxrss) << 10};
 }
 
 begin_result begin_recording(const char* place) {
@@ -449,41 +434,6 @@ bool release_recording() {
   process->attaching.store(not_attached, std::memory_order_relaxed);
   last_serial = 0;
   return true;
-}
-
-// A child of the collector waits without being asked: it may end before the collector has seen it.
-static bool waits_at_end(const process_page& page) {
-  // relaxed, both: nothing else depends on these values
-  return session.header->recording.load(std::memory_order_relaxed) != 0 &&
-         (page.parent_pid == session.header->collector ||
-          page.asked_to_wait.load(std::memory_order_relaxed) != 0);
-}
-
-bool is_own_memory() {
-  return process == nullptr || process->file.page == nullptr || process->file.page->pid == pid_now();
-}
-
-void process_ends(ending_by how) {
-  if (process == nullptr || process->file.page == nullptr ||
-      process->detached.load(std::memory_order_relaxed) != 0 ||
-      process->file.page->ended.load(std::memory_order_relaxed) != 0)
-    return;
-  // In a sandbox the figures that the collector has read last stand, as for a process that is killed.
-  if (in_sandbox()) return;
-  if (!is_own_memory()) return;
-  const int error = errno;
-  process->file.page->at_exit = usage_now();
-  process_page& page = *process->file.page;
-  // At detach, tarn waits for this call to return, and examines nothing meanwhile, so waiting for it would never
-  // end.
-  const bool waits = how == ending_by::exit && waits_at_end(page);
-  // release, pairs with the collector's acquire in waits_at_end and take_exit_figures: at_exit is filled
-  page.ended.store(waits ? ended_and_waits : ended_and_gone, std::memory_order_release);
-  collector_patience patience;
-  // acquire, pairs with the collector's release in look_at_end: it has examined the memory
-  while (waits && page.released.load(std::memory_order_acquire) == 0 && patience.wait(*session.header)) {
-  }
-  errno = error;
 }
 
 }  // namespace tarn::profiler::recorder

@@ -16,15 +16,15 @@
 
 #include "os/mutex.hpp"
 #include "profiler/record/call_path.hpp"
+#include "profiler/record/hook_state.hpp"
 #include "profiler/record/python_frames.hpp"
-#include "profiler/record/recorder.hpp"
 #include "profiler/record/sampled_blocks.hpp"
 #include "profiler/record/session.hpp"
 #include "profiler/record/session_link.hpp"
 
 namespace tarn::profiler::recorder {
 
-// What the thread is doing in the recorder; a hook that is called meanwhile does not record.
+// What the thread is doing in the recorder; a hook that is called within it does not record.
 enum busy_kind : std::uint8_t {
   not_busy = 0,
   recording = 1,  // recording an event; one from a signal handler is lost, and counted
@@ -48,7 +48,7 @@ struct process_state {
   sampled_blocks samples;
   os::plain_mutex modules_lock;
   std::uint32_t module_count;
-  std::uint64_t modules[512];  // keys of the modules told so far: see module_key
+  std::uint64_t modules[512];  // keys of the modules recorded so far: see module_key
 };
 extern constinit process_state* process;  // null before start, and without a session
 extern constinit bool started;
@@ -66,7 +66,7 @@ struct thread_state {
   std::uint32_t rounds;  // rounds of thread-specific destructors so far
   std::atomic<std::uint32_t> ending;
   std::uint32_t events;
-  std::uint32_t nothings;  // timed calls in mode full, to choose those with a call that does nothing beside
+  std::uint32_t nothings;  // timed calls in mode full; some are followed by a timed call that does nothing
   std::uint32_t sections;  // number of sections of the recorder's own work
   std::uint64_t random;
   std::uintptr_t old_block;  // old block of a realloc that has begun
@@ -121,6 +121,8 @@ begin_result begin_recording(const char* place);
 // wait seconds_before_release before the first call, so that threads in a hook have made that visible (see enter).
 bool release_recording();
 
+// What the process has used so far.
+usage_figures usage_now();
 // Page faults of the calling thread so far; 0: the system call is not allowed (sandbox).
 std::uint64_t thread_faults();
 // In its first sections a thread touches the recorder's memory for the first time; page faults are counted in these
@@ -133,7 +135,7 @@ void count_own_faults();
 thread_state* find_thread();
 // Ends the recording of this process. The session's memory stays mapped, as other threads may be using it.
 void detach();
-// Makes no allocation be told, so that the hooks take their fastest path.
+// Makes no allocation be recorded, so that the hooks take their fastest path.
 void tell_nothing();
 void put_text(thread_state& thread, text_kind kind, std::string_view text, const std::uint64_t* tail,
               unsigned tail_words);

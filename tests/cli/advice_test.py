@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tarn advise, replay, apply and top, from a recording to a proof, with the real recorder and libtarn."""
+"""End-to-end: `tarn advise`, `replay`, `apply` and `top` on real recordings, with the real recorder and libtarn."""
 import fcntl
 import glob
 import json
@@ -111,10 +111,10 @@ class advice(Base):
         applied = tarn("apply", "--json", "-n", "1", "-w", "0", "--touch", "0", self.path("p.json"), "--", program)
         self.assertEqual(applied.returncode, 0, applied.stderr)
         blocks = json.loads(applied.stdout)["blocks"]["0"]
-        self.assertGreater(blocks, 500)  # what refills brought; hits inside one array count once
+        self.assertGreater(blocks, 500)  # a slot that is freed and allocated again in one magazine counts once
         self.assertLessEqual(blocks, 300 * 500)
 
-    def test_what_pays_nothing_is_left_alone(self):
+    def test_a_program_without_savings_is_left_alone(self):
         program = self.compile("arithmetic", ARITHMETIC, "-O2", "-g")
         record(self.path("a.prof"), [program])
         result = tarn("advise", self.path("a.prof"))
@@ -136,21 +136,22 @@ class advice(Base):
             self.assertEqual(len(way["rounds"]), 2)
             self.assertEqual(way["rounds"][0]["failed"], 0)
             self.assertGreater(way["rounds"][0]["peak_bytes"], 30 << 20)
-        # 20 buffers of 8,192 pages; pools fault each page once.
+        # 20 buffers of 8,192 pages each: under malloc each buffer faults again, a pool faults in one buffer once.
         self.assertGreater(ways["system"]["rounds"][0]["faults"], 19 * 8192)
         self.assertLess(ways["tarn pools"]["rounds"][0]["faults"], 3 * 8192)
         replayed = tarn("advise", "--replay", "-n", "1", "--json", self.path("b.prof"))
         self.assertEqual(replayed.returncode, 0, replayed.stderr)
         self.assertEqual(json.loads(replayed.stdout)["advice"][0]["grade"], "replayed")
 
-    def test_what_samples_stand_for_is_replayed(self):
+    def test_a_sampled_recording_is_replayed(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         record(self.path("s.prof"), [program], "sample")
         replayed = tarn("advise", "-n", "1", "--json", self.path("s.prof"))
         self.assertEqual(replayed.returncode, 0, replayed.stderr)
         found = json.loads(replayed.stdout)
         first = found["advice"][0]
-        # Both keep the memory, and a replay finds the same saving; the tunable is the smaller change.
+        # The tunable and the pool both keep the memory and save the same in a replay; the tunable is the smaller
+        # change.
         self.assertEqual(first["kind"], "tunable")
         self.assertEqual(first["grade"], "replayed")
         self.assertLessEqual(first["high_ns"], found["cpu_ns"])
@@ -188,7 +189,7 @@ class advice(Base):
         self.assert_refused(tarn("apply", self.write("m.json", json.dumps({"tarn_plan": 1, "sites": many})), "--", "true"),
                             125, "32 groups")
 
-    def test_sites_of_another_build_are_told(self):
+    def test_sites_of_another_build_are_reported(self):
         site = {"use": "pool", "size": 64, "group": 0, "place": "x", "frames": [{"module": "/bin/x", "build_id": "00ff", "offset": "0x10"}]}
         result = tarn("apply", "-n", "1", "-w", "0", "--touch", "0",
                       self.write("p.json", json.dumps({"tarn_plan": 1, "sites": [site]})), "--", "true")
@@ -246,10 +247,10 @@ class top(Base):
             recorder.terminate()  # reaches the program
             recorder.wait()
             recorder.stdout.close()
-        self.assertFalse(os.path.exists(f"/proc/{process}"), "the program goes on")
+        self.assertFalse(os.path.exists(f"/proc/{process}"), "the program is still running")
 
     def test_finds_the_recording_of_a_program_that_writes_over_its_environment(self):
-        # As redis, postgres and nginx do to show a title.
+        # Redis, postgres and nginx do so to set their process title.
         program = self.compile("titled", BUFFERS.replace("int main(", """extern char** environ;
             static int serve(int, char**);
             int main(int count, char** words) {
@@ -279,7 +280,7 @@ class top(Base):
             recorder.wait()
             recorder.stdout.close()
 
-    def test_told_to_end_it_leaves_nothing(self):
+    def test_sigterm_leaves_no_temporary_folder(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         before = set(glob.glob("/tmp/tarn-top-*"))
         top = subprocess.Popen([settings.tarn, "top", "--interval", "0.3", "--", program, "100000"], env=environment(),
@@ -295,7 +296,7 @@ class top(Base):
             top.stdout.close()
         self.assertEqual(set(glob.glob("/tmp/tarn-top-*")) - before, set())
 
-    def test_the_screen_is_given_back(self):
+    def test_the_screen_is_restored_and_each_frame_fits_it(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         child, terminal = pty.fork()
         if child == 0:
@@ -323,7 +324,7 @@ class top(Base):
         self.assertEqual(os.waitstatus_to_exitcode(status), 0, text[-500:])
         self.assertIn(b"\x1b[?1049h", text)
         self.assertTrue(text.rstrip().endswith(b"\x1b[?1049l"), text[-200:])
-        # No draw is more than the screen, whatever the program's arguments are, and names are on it.
+        # The last frame fits on the screen, whatever the program's arguments are, and has rows with names.
         last = text.split(b"\x1b[H")[-1].split(b"\x1b[J")[0].decode()
         lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line) for line in last.replace("\r", "").split("\n")]
         self.assertLessEqual(len(lines), 24, lines)

@@ -23,7 +23,7 @@ void call_library(long count) { for (long index = 0; index < count; ++index) { e
 
 
 class Target:
-    """The program, and a conversation with it."""
+    """attach_target.cpp as a child process; ask() sends it a command and returns its answer."""
 
     def __init__(self, test, *words, **more):
         self.process = subprocess.Popen([*words, settings.attach_target], stdin=subprocess.PIPE, text=True,
@@ -49,7 +49,7 @@ class Target:
 
 class AttachBase(ProfileBase):
     def attach(self, pid, *options, mode="full"):
-        """Begins to record; the tarn that does it. Its file is x.prof."""
+        """Starts `tarn attach` and returns its process. It writes x.prof."""
         self.path = os.path.join(self.folder, "x.prof")
         tarn = subprocess.Popen([settings.tarn, "attach", "-m", mode, "-o", self.path, *options, str(pid)],
                                 stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment(),
@@ -84,7 +84,7 @@ class AttachBase(ProfileBase):
         return self.dump(self.path)
 
     def child_of(self, target):
-        """The program that a tarn has started, once that tarn can be asked about it."""
+        """The process id of the program that `target`, a tarn, has started; returns when its control socket is open."""
         with open(f"/proc/{target.pid}/task/{target.pid}/children", encoding="utf-8") as file:
             child = file.read().split()[0]
         for _ in range(600):
@@ -92,7 +92,7 @@ class AttachBase(ProfileBase):
                 if f"@tarn-control-{child}\n" in file.read():
                     return child
             time.sleep(0.05)
-        self.fail("tarn does not answer")
+        self.fail("tarn opened no control socket within 30 s")
         return None
 
     def count(self, profile, function):
@@ -118,7 +118,7 @@ class attach(AttachBase):
         self.assertEqual(known["lost_events"], 0)
         self.assertEqual(target.ask("burst 1 1"), "done")
 
-    def test_peak_is_of_the_recording(self):
+    def test_peak_is_that_of_the_recorded_time_only(self):
         target = Target(self)
         target.ask("keep 500000")
         target.ask("drop")
@@ -171,7 +171,7 @@ class attach(AttachBase):
         self.assertEqual(tarn.wait(timeout=30), 0)
         summary = json.loads(tarn.stderr.read())
         self.assertGreater(summary["longest_stop_ms"], 0)
-        # A limit that also holds on a busy machine; docs/profiling.md has the figure.
+        # A bound that holds on a busy machine, too; docs/profiling.md states the usual duration.
         self.assertLess(summary["longest_stop_ms"], 500)
 
     def test_a_library_that_is_loaded_later_is_recorded(self):
@@ -229,7 +229,7 @@ class attach(AttachBase):
         self.assertIn("longest stop", self.said)
         self.assertEqual(target.ask("burst 1 10"), "done")
 
-    def test_what_a_killed_tarn_has_left_is_put_back(self):
+    def test_slots_that_a_killed_tarn_left_changed_are_restored_by_the_next(self):
         target = Target(self)
         before = target.ask("slots")
         tarn = self.attached(target.pid)
@@ -243,7 +243,7 @@ class attach(AttachBase):
         self.assertEqual(self.count(self.dump(self.path), "burst_make"), (60, 60))
         self.assertEqual(target.ask("slots"), before)
 
-    def test_dump_while_it_goes_on(self):
+    def test_dump_does_not_end_the_recording(self):
         target = Target(self)
         tarn = self.attached(target.pid)
         target.ask("burst 1 50")
@@ -265,7 +265,7 @@ class attach(AttachBase):
         self.assertIn("already being recorded", self.tarn("detach", child, code=125).stderr)
         self.assertIn("already being recorded", self.tarn("attach", child, code=125).stderr)
 
-    def test_a_recorder_behind_another_library_is_preloaded(self):
+    def test_a_recorder_after_another_library_in_ld_preload(self):
         front = os.path.join(self.folder, "front.so")
         subprocess.run([settings.compiler, "-x", "c", "-", "-shared", "-fPIC", "-o", front], text=True, check=True, input="""
             #define _GNU_SOURCE
@@ -293,7 +293,7 @@ class paused(AttachBase):
                         os.path.join(self.folder, "x.prof"), "--", stderr=subprocess.DEVNULL)
         return target, self.child_of(target)
 
-    def test_each_stretch_has_a_file(self):
+    def test_each_recorded_interval_has_a_file(self):
         target, child = self.begin()
         target.ask("burst 1 1000")
         with open(f"/proc/{child}/maps", encoding="utf-8") as file:
@@ -334,7 +334,7 @@ class refused(AttachBase):
         self.addCleanup(process.kill)
         return process
 
-    def test_what_is_no_program(self):
+    def test_a_bad_process_id_or_a_process_without_a_program(self):
         self.refuses("x1", "is not a process id")
         ended = subprocess.Popen(["true"])
         ended.wait()
@@ -399,7 +399,7 @@ time.sleep(60)""")
         time.sleep(0.5)
         self.refuses(process.pid, "sandbox", "tarn profile")
 
-    def test_a_signal_that_is_needed(self):
+    def test_a_process_that_ignores_sigsegv(self):
         process = self.start(sys.executable, "-c", "import signal, time\n"
                              "signal.signal(signal.SIGSEGV, signal.SIG_IGN)\ntime.sleep(60)")
         time.sleep(0.5)
@@ -416,7 +416,7 @@ time.sleep(60)""")
 class servers(AttachBase):
     @unittest.skipUnless(os.geteuid() == 0, "needs two users")
     def test_root_records_another_users_process(self):
-        # What that user can reach.
+        # Copies in a folder that the other user can reach.
         for name, path in (("target", settings.attach_target), ("recorder.so", settings.recorder)):
             shutil.copy(path, os.path.join(self.folder, name))
         os.chmod(self.folder, 0o777)

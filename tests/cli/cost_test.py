@@ -19,7 +19,7 @@ import xml.etree.ElementTree
 from harness import Base, environment, settings, tarn
 
 MIB = 1 << 20
-# Takes a fresh mapping of 4 MiB, writes to it and gives it back, for ever or as often as told.
+# Maps 4 MiB, writes every page and unmaps them, as often as its argument says; -1: forever.
 REFAULT = """
 import mmap, sys, time
 left = int(sys.argv[1])
@@ -34,12 +34,12 @@ NOBODY = 65534
 
 
 def quick(*words, **more):
-    """Few ways and rounds."""
+    """`tarn cost` with few ways and two rounds."""
     return tarn("cost", "-n", "2", "--only", "system,mmap", *words, **more)
 
 
 def forbid_perf_event_open(error):
-    """For the child about to run: perf_event_open fails with `error` from here on."""
+    """Called in a child before exec (preexec_fn): perf_event_open fails with errno `error` from now on."""
     call = {"x86_64": 298, "aarch64": 241}[platform.machine()]
     architecture = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[platform.machine()]
     steps = [(0x20, 0, 0, 4), (0x15, 0, 3, architecture), (0x20, 0, 0, 0), (0x15, 0, 1, call),
@@ -54,7 +54,7 @@ def forbid_perf_event_open(error):
 
 
 class cost(Base):
-    """Figures, which mean something only while nothing else runs."""
+    """Times, which are valid only while nothing else runs."""
 
     def test_figures(self):
         target = os.path.join(self.folder, "cost.json")
@@ -75,16 +75,16 @@ class cost(Base):
         whole = sum(mapped[key]["median"] for key in ("allocate_seconds", "first_write_seconds",
                                                        "second_write_seconds", "free_seconds"))
         self.assertGreater(ways["mmap"]["true_total_seconds"], ways["mmap"]["timer_seconds"])
-        # Of two rounds, medians add up as means do.
+        # The median of two rounds is their mean, so that medians add up.
         writes = sum(recycled[key]["median"] for key in ("first_write_seconds", "second_write_seconds"))
         self.assertAlmostEqual(ways["mmap"]["true_total_seconds"], whole - writes, delta=1e-8)
         self.assertGreaterEqual(recycled["kept_bytes"]["median"], 16 * MIB)
         self.assertLess(mapped["kept_bytes"]["median"], 8 * MIB)
 
     def test_true_total_is_the_wall_time_that_a_loop_loses(self):
-        """Measured apart, by a program that knows nothing of the steps, it must come out alike."""
+        """cost_loop measures the same from outside, without timing single steps; both must agree."""
         ratios = []
-        # Others may disturb one attempt or two; the median of more must come out.
+        # Other load may disturb one or two attempts; the median of five to nine must agree within 10 %.
         while len(ratios) < 9:
             apart = [self.loop("mmap", 32 * MIB)]
             report = json.loads(tarn("cost", "-n", "5", "--only", "mmap", "--json", "-", "32M").stdout)
@@ -93,10 +93,10 @@ class cost(Base):
             ratios.append(total / statistics.mean(apart))
             if len(ratios) >= 5 and abs(statistics.median(ratios) - 1) < 0.1:
                 return
-        self.fail(f"true total over the loop's, again and again: {ratios}")
+        self.fail(f"true total divided by the loop's time, in nine attempts: {ratios}")
 
     def test_the_systems_malloc_is_measured_as_programs_have_it(self):
-        """glibc keeps a freed buffer of 4 MiB by default; another malloc option of the command's own must not show here."""
+        """By default glibc keeps a freed buffer of 4 MiB. The malloc option of tarn's own process must not apply."""
         if "glibc" not in platform.libc_ver()[0]:
             self.skipTest("no glibc")
         report = json.loads(tarn("cost", "-n", "1", "--only", "system", "--json", "-", "4M").stdout)
@@ -110,7 +110,7 @@ class cost(Base):
 
 
 class cost_command(Base):
-    """What is printed, written and refused, whatever the figures are."""
+    """What is printed, written and refused; independent of the figures."""
 
     def test_table(self):
         result = quick("2M", "64K")
@@ -157,7 +157,7 @@ class cost_command(Base):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("plain left out", result.stderr)
 
-    def test_an_allocator_that_has_no_memory_is_told(self):
+    def test_an_allocator_without_memory_is_reported(self):
         source = """#include <cstddef>
                     #include <cerrno>
                     extern "C" void* __libc_malloc(size_t);
@@ -185,7 +185,7 @@ class cost_command(Base):
 
     @unittest.skipIf(os.geteuid() != 0, "only root can become another user")
     def test_as_an_ordinary_user(self):
-        # The build may lie where only root can go.
+        # A copy, as the build folder may be readable by root only.
         os.chmod(self.folder, 0o755)
         command = os.path.join(self.folder, "tarn")
         shutil.copy(settings.tarn, command)
@@ -231,7 +231,7 @@ class cost_command(Base):
         refused(tarn("cost", "8M", "--watch"), 2, "--watch must come before")
         self.assertEqual(tarn("--cost-worker").returncode, 2)
 
-    def test_a_size_that_does_not_fit_is_skipped_and_told(self):
+    def test_a_size_that_does_not_fit_is_skipped_and_reported(self):
         result = quick("1M", "99999999G")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("99999999 GiB skipped", result.stderr)
@@ -283,7 +283,7 @@ class watch(Base):
         self.assertLess(summary["faults_per_second"], 100)
         self.assertIn("average over", result.stderr)
 
-    def test_process_that_ends_meanwhile(self):
+    def test_process_that_ends_while_watched(self):
         with subprocess.Popen(["sleep", "2"]) as short:
             result = tarn("cost", "--watch", "--interval", "0.2", str(short.pid))
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -340,7 +340,7 @@ class watch(Base):
                 os.killpg(process.pid, signal.SIGINT)
                 seen += stream.read()
                 process.wait(20)
-            # The program ends by the signal, and the command as the program does.
+            # Where tarn started the program, the signal ends both; otherwise tarn ends with status 0.
             self.assertEqual(process.returncode, -signal.SIGINT if words else 0)
             self.assertEqual(seen.count("average over"), 1, seen)
 

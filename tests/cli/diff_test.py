@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: several recordings of one command, and what chance explains of their difference."""
+"""End-to-end: `tarn diff` over several recordings of one command: noise is not reported, a real difference is."""
 import glob
 import json
 import os
@@ -54,7 +54,7 @@ class diff(DiffBase):
         self.assertRegex(result.stdout, r"allocations +[^\n]+ exact")
         self.assertIn("To record several: tarn profile -n 5", result.stderr)
 
-    def test_sides_that_are_none(self):
+    def test_one_file_or_an_empty_side_is_refused(self):
         one, = self.record("x", 2, "churn", "5000")[:1]
         for words in ((one,), (one, one, one), (one, "--"), ("--", one)):
             result = self.tarn("diff", *words)
@@ -67,7 +67,7 @@ class diff(DiffBase):
         self.assert_refused(result, 2, "given twice")
         self.assertEqual(self.tarn("diff", first, first).returncode, 0)
 
-    def test_input_begins_anew_and_a_run_that_ends_otherwise_is_the_last(self):
+    def test_each_run_reads_the_input_from_its_start_and_another_exit_status_ends_the_series(self):
         with open(os.path.join(self.folder, "input"), "w", encoding="utf-8") as file:
             file.write("line\n" * 3)
         with open(os.path.join(self.folder, "input"), encoding="utf-8") as file:
@@ -76,7 +76,7 @@ class diff(DiffBase):
         self.record("once", 3, "-c", "mkdir taken || exit 7", program="sh", status=7)
         self.assertEqual(len(glob.glob(self.folder + "/once-?.prof")), 2)
 
-    def test_what_cannot_be_repeated(self):
+    def test_programs_that_cannot_be_repeated(self):
         for words, phrase in ((("-n", "3"), "need a name"), (("-n", "3", "-o", "x.prof", "--paused"), "cannot be")):
             result = self.tarn("profile", *words, "--", "true", stdin=subprocess.DEVNULL)
             self.assertEqual(result.returncode, 125)
@@ -87,7 +87,7 @@ class diff(DiffBase):
 
 
 class diff_of_times(DiffBase):
-    """What only a machine that is not overloaded can show: figures in time. 20 pairs take minutes."""
+    """Compares times, which needs a machine that is not overloaded. Takes minutes."""
 
     def allocate(self, name, count):
         return self.record(name, 4, "churn", str(count), mode="sample")

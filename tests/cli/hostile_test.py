@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: what other processes, names and planted files can do to the command."""
+"""End-to-end: hostile processes, names with control characters and planted symbolic links do no harm."""
 import gzip
 import json
 import os
@@ -9,7 +9,7 @@ import subprocess
 from harness import Base, environment, settings, tarn
 
 NAME = "ev\x1b]0;title\x07il\n9.9 s forged\x7f"
-# A control character but for the end of a line, or a character that changes the direction.
+# A control character (except tab and newline), or a character that changes the direction of text.
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -20,7 +20,7 @@ def run(*words):
 
 class hostile(Base):
     def assert_safe(self, output, what):
-        text = output.decode("utf-8")  # raises for what is no UTF-8
+        text = output.decode("utf-8")  # raises if it is not UTF-8
         found = UNSAFE.search(text)
         self.assertIsNone(found, f"{what}: {text[max(0, found.start() - 60):found.end() + 60]!r}" if found else "")
         self.assertNotRegex(text, r"(?m)^\W*(9\.9 s )?forged", what)
@@ -51,7 +51,7 @@ class hostile(Base):
             self.assertNotEqual(result.returncode, 0)
             self.assert_safe(result.stdout + result.stderr, words[:1])
 
-    def test_a_program_with_such_a_name(self):
+    def test_a_program_whose_name_has_control_characters(self):
         program = self.write(NAME, "#!/bin/sh\n/bin/ls / >/dev/null\n")
         for words in (["profile", "-o", os.path.join(self.folder, "p.prof"), "--", program, NAME],
                       ["compare", "-n", "1", "-w", "0", "--only", "system", "--", program, NAME]):
@@ -61,7 +61,7 @@ class hostile(Base):
 
     def test_planted_links(self):
         victim = self.write("victim", "precious\n", 0o644)
-        # The names of the files of child processes can be foreseen.
+        # The names of child processes' files are predictable: the link is there before the file.
         shell = "for p in $(seq $$ $(($$ + 40))); do ln -s {0} {1}-$p.prof; done; /bin/ls -R /etc; /bin/true"
         base = os.path.join(self.folder, "out")
         result = run("profile", "--mode", "full", "-o", base + ".prof", "--", "sh", "-c",
@@ -86,7 +86,7 @@ class hostile(Base):
         with open(victim, encoding="utf-8") as file:
             self.assertEqual(file.read(), "precious\n")
 
-    def test_a_process_works_against_the_others(self):
+    def test_a_process_that_attacks_the_others(self):
         user = 65534 if os.geteuid() == 0 else os.geteuid()
         for mode in ("full", "sample"):
             profile = os.path.join(self.folder, f"{mode}.prof")
@@ -98,10 +98,10 @@ class hostile(Base):
             self.assertEqual(known["lost_events"], 0)
             self.assertFalse([one for one in known["meta"]["refused"] if "overwritten" in one])
             others = [one for one in os.listdir(self.folder) if one.startswith(f"{mode}-")]
-            self.assertLessEqual(len(others), 17, "one process may not use up the session's files")
+            self.assertLessEqual(len(others), 17, "one process used more than its part of the session's files")
             if mode == "full":
                 self.assertLess(known["totals"]["allocations"], 80100 + (0 if os.geteuid() == 0 else 3000))
                 counts = [one["figures"]["allocations"] for one in known["sites"]]
                 most = sorted((one for one in counts if one >= 1000), reverse=True)
-                # Where both children have the first process's rights, what the second one did is its parent's, too.
+                # Without root the second child has its parent's user, and its figures are added to the parent's.
                 self.assertEqual(most, [40000, 20000, 20000] + ([] if os.geteuid() == 0 else [3000]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: the time in malloc that a recording tells of a program whose share of it is known by construction."""
+"""End-to-end: the time in malloc that a recording states, for programs whose share of time in malloc is known."""
 import errno
 import json
 import os
@@ -9,8 +9,9 @@ from cost_test import forbid_perf_event_open
 from harness import settings
 from profile_test import ProfileBase, sees_faults
 
-# Steps of one loop, whose turns wait for each other: of the same duration in malloc, in free and in the program. A
-# processor reads its counter before the last of them are done, so the timed calls tell a quarter too little.
+# How often malloc, free and the program run one and the same loop body per block. Each turn depends on the one before,
+# so all take the same time. A processor reads its counter before the last turns are done: timed calls come out a
+# quarter too short.
 STEPS = {"malloc": 400, "free": 200, "program": 900}
 SHARE = (STEPS["malloc"] + STEPS["free"]) / sum(STEPS.values())
 ROUNDS = 200000  # 0.3 s and more
@@ -25,7 +26,7 @@ static inline unsigned long work(unsigned long value, int steps) {
 }
 """
 
-# Blocks that are free are given again, by their size. Only those of 64 bytes are the program's, and take time.
+# A malloc with one free list per size. Only blocks of 64 bytes, which are the program's, take time.
 MALLOC = STEP + """
 #include <stddef.h>
 #include <string.h>
@@ -92,7 +93,7 @@ int main(int, char** words) {
 }
 """
 
-# The same work, but all calls of malloc are in threads that end before the clock's first period does.
+# The same work, but malloc is called only in threads that end within the clock's first period.
 SHORT_THREADS = STEP + """
 #include <pthread.h>
 #include <stdio.h>
@@ -129,7 +130,8 @@ class malloc_time(ProfileBase):
         return self.compile("program", program, *self.flags, "-pthread", "-x", "none", library, "-Wl,-rpath," + self.folder)
 
     def recorded(self, program, rounds=ROUNDS, **more):
-        """The recording's meta; the time in malloc is the known part within its margin, whichever way it was taken."""
+        """Records the program and returns the recording's meta. The stated time in malloc must be the known
+        share within its margin, whether it comes from the clock or from timed calls."""
         path = os.path.join(self.folder, "x.prof")
         result = subprocess.run([settings.tarn, "profile", "--no-events", "--json", "-o", path, "--", program, str(rounds)],
                                 capture_output=True, text=True, timeout=100, check=False, env=self.environment(), **more)
@@ -147,17 +149,17 @@ class malloc_time(ProfileBase):
         for phrase in phrases:
             self.assertIn(phrase, sentences[0])
 
-    def test_another_mallocs_library_by_the_clock(self):
+    def test_a_malloc_in_its_own_library_is_measured_by_the_clock(self):
         if not sees_faults()[0]:
             self.skipTest("perf_event_open is refused")
         meta = self.recorded(self.program(), 4 * ROUNDS)
         time = meta["malloc_time"]
-        # Where a sample takes long, there are few.
+        # Not more, as the clock's period is longer where a sample takes long.
         samples = time["samples"] - time["in_recorder"]
         self.assertGreater(samples, 100)
         self.assertGreater(time["clock_part"], 0.8)
         self.assertLess(time["systematic_error"] ** 2 + time["clock_error"] ** 2, 0.2 ** 2)
-        # Four standard errors, and what the recorder adds around malloc.
+        # Four standard errors, and 0.02 for the recorder's own code around malloc.
         margin = 4 * (SHARE * (1 - SHARE) / samples) ** 0.5 + 0.02
         self.assertAlmostEqual(time["in_malloc"] / samples, SHARE, delta=margin)
         self.assertFalse([one for one in meta["refused"] if "timed calls" in one])
@@ -165,12 +167,12 @@ class malloc_time(ProfileBase):
     def test_threads_too_short_for_a_sample_are_uncertain_and_not_free(self):
         self.recorded(self.program(program=SHORT_THREADS))
 
-    def test_a_malloc_in_a_large_library_by_timed_calls(self):
+    def test_a_malloc_in_a_large_library_is_measured_by_timed_calls(self):
         if not sees_faults()[0]:
             self.skipTest("perf_event_open is refused")
         large = MALLOC + 'asm(".text\\n.skip 3000000");'
         self.assert_told_of_timed_calls(self.recorded(self.program(large)), "libsteps.so", "has other code besides")
 
-    def test_where_events_are_refused_by_timed_calls(self):
+    def test_without_perf_events_timed_calls_measure(self):
         meta = self.recorded(self.program(), preexec_fn=lambda: forbid_perf_event_open(errno.EPERM))
         self.assert_told_of_timed_calls(meta, "the kernel refuses them")

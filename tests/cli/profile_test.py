@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: `tarn profile` on programs whose allocations are known, and on ones that end in every way."""
+"""End-to-end: `tarn profile` on programs with known allocations, and on ones that crash, fork, exec or are killed."""
 import errno
 import glob
 import json
@@ -16,11 +16,11 @@ from harness import Base, settings
 
 MIB = 1 << 20
 PAGE = os.sysconf("SC_PAGE_SIZE")
-END = 7  # the target's own exit status
+END = 7  # profile_target's exit status
 
 
 def sees_faults():
-    """Whether this test may see its programs' page faults, and those that the kernel takes."""
+    """Whether page faults in user mode are recorded here, and whether those in kernel mode are."""
     result = subprocess.run([settings.tarn, "doctor", "--json"], capture_output=True, text=True, check=False)
     standing = {one["key"]: one["standing"] for one in json.loads(result.stdout)["facilities"]}
     return standing["page_faults"] == "works", standing["kernel_faults"] == "works"
@@ -39,7 +39,7 @@ class ProfileBase(Base):
         return variables
 
     def profile(self, *words, mode="full", options=(), status=END, **more):
-        """Runs the target with these words; the profile as profile_dump tells it."""
+        """Records profile_target with these arguments; returns the profile as profile_dump prints it."""
         path = os.path.join(self.folder, "x.prof")
         result = subprocess.run([settings.tarn, "profile", "--mode", mode, "-o", path, *options, "--",
                                  settings.profile_target, *words], capture_output=True, text=True, timeout=100,
@@ -54,7 +54,7 @@ class ProfileBase(Base):
         return json.loads(result.stdout)
 
     def figures(self, profile, function):
-        """The sums of the sites whose label is this function of the target's."""
+        """The sums over the sites whose label is this function of the target."""
         sums = {}
         for site in profile["sites"]:
             if function + "(" not in site["label"] and not site["label"].endswith(function):
@@ -97,9 +97,9 @@ class profile(ProfileBase):
     def test_pages_are_those_that_were_touched(self):
         user, kernel = sees_faults()
         if not user or not small_pages():
-            self.skipTest("page faults cannot be seen here, or a fault gives more than a page")
+            self.skipTest("page faults cannot be recorded here, or one fault may map several pages")
         known = self.profile("exact", "10")
-        # What the program touches, and the page of malloc's own header before each block.
+        # The pages that the program touches, and one with malloc's header before each block.
         for name, mib in (("touch_all", 33), ("touch_tenth", 4), ("touch_none", 0), ("fill_by_read", 35)):
             site = self.figures(known, name)
             truth = 10 * (mib * MIB // PAGE + 1)
@@ -121,7 +121,7 @@ class profile(ProfileBase):
             self.assertEqual(known["meta"]["peak_resident_exact"], True)
             self.assert_near(known["meta"]["peak_resident_bytes"], truth, 0.001)
             self.assert_near(known["most_resident"], truth, 0.001)
-            # A look each 10 ms; a machine with much else to do lets some go by.
+            # One row each 10 ms; a busy machine may miss three of four.
             self.assertGreaterEqual(known["counters"], known["meta"]["duration_ns"] / 1e9 * 100 / 4)
 
     def test_every_entry_point(self):
@@ -156,7 +156,7 @@ class profile(ProfileBase):
         self.assertEqual(sum("deep" in frame for frame in paths[0]), 501)
         self.assertEqual(self.figures(self.profile("deep", "5000"), "leak")["allocations"], 1)
 
-    def test_who_frees(self):
+    def test_frees_by_another_thread(self):
         site = self.figures(self.profile("hand-over", "5000"), "operator()")
         self.assertEqual((site["allocations"], site["foreign_frees"]), (5000, 5000))
 
@@ -165,8 +165,8 @@ class profile(ProfileBase):
         site = self.figures(known, "own_mappings")
         self.assertEqual((site["maps"], site["mapped_bytes"]), (1, 8 * MIB))
         if sees_faults()[0] and small_pages():
-            # On a busy machine the kernel may drop events; then the rest is counted.
-            self.assertEqual(known["other_faults"] // 512, 0, "a fault of the mapping has gone elsewhere")
+            # On a busy machine the kernel may drop events; unseen_faults counts the faults of those.
+            self.assertEqual(known["other_faults"] // 512, 0, "faults of the mapping were joined to no site")
             self.assert_near(site["fault_pages"] + known["unseen_faults"], 4 * MIB // PAGE)
             self.assertGreater(site["fault_pages"], 0)
 
@@ -183,7 +183,7 @@ class profile(ProfileBase):
 
     def test_faults_alone(self):
         if not sees_faults()[0] or not small_pages():
-            self.skipTest("page faults cannot be seen here")
+            self.skipTest("page faults cannot be recorded here, or one fault may map several pages")
         known = self.profile("mappings", mode="faults")
         faults = sum(site["figures"]["faults"] for site in known["sites"]
                      if any("own_mappings" in frame for frame in site["frames"]) or "memset" in site["label"])
@@ -278,13 +278,14 @@ class profile_life(ProfileBase):
             known = self.profile(what, str(count))
             self.assertEqual(len(glob.glob(os.path.join(self.folder, "*.prof"))), 1)
             self.assertEqual(known["meta"]["small_children"]["processes"], count)
-            # They are added to the program that forked them; what they had at their end went with them.
+            # They are added to the program that forked them, without the blocks that lived when they ended.
             self.assertEqual(self.figures(known, "churn")["allocations"], 50 * count)
             self.assertEqual(self.figures(known, "leak")["allocations"], 10 * count)
             self.assertEqual(self.figures(known, "leak")["live"], 0)
 
-    def test_children_that_have_left(self):
-        # Descriptors, root folder, user and network: a child that gave them up before its first allocation is recorded.
+    def test_children_that_gave_up_their_rights(self):
+        # Each child closes its descriptors; one then changes its root folder, one its user, one its network. All are
+        # recorded, although they do so before their first allocation.
         program = self.compile("leaver", """#include <fcntl.h>
             #include <sched.h>
             #include <sys/wait.h>
@@ -314,7 +315,7 @@ class profile_life(ProfileBase):
         result = subprocess.run([settings.tarn, "profile", "--mode", "full", "-o", path, "--", program, empty],
                                 capture_output=True, text=True, check=False, env=self.environment())
         if result.returncode == 1:
-            self.skipTest("no right to leave")
+            self.skipTest("this user may not change root folder, user or network")
         self.assertEqual(result.returncode, 0, result.stderr)
         files = glob.glob(os.path.join(self.folder, "l-*.prof"))
         self.assertEqual(len(files), 4 if os.getuid() == 0 else 1, result.stderr)
@@ -339,7 +340,7 @@ class profile_life(ProfileBase):
     def test_signal_handlers_that_allocate(self):
         known = self.profile("handlers", "1000000")
         site = self.figures(known, "churn")
-        # What interrupted the recorder itself is counted as lost.
+        # Calls of a handler that interrupted the recorder itself are counted as lost.
         self.assertLessEqual(1000000, site["allocations"] + known["lost_events"])
         self.assertEqual(self.result.stdout, "end\n")
 
@@ -407,7 +408,7 @@ class profile_life(ProfileBase):
             self.assertEqual(site["allocations"], 3)
             self.assertEqual(site["faults"], 0)
             if small_pages():
-                # Residency remains, and the total.
+                # The resident bytes of blocks are still known, and the number of all faults.
                 self.assert_near(site["resident_bytes"], 3 * 4 * MIB)
                 self.assertGreater(known["unseen_faults"], 3 * 33 * MIB // PAGE)
 

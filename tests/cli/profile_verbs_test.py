@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every command that reads profiles, in one table: what it takes of memory for a large profile, what it does where its output
-cannot be written and where its input is damaged, and how wide its tables are on a terminal.
+"""Every command that reads profiles, from one table: its memory for a large profile, its exit status if its
+output cannot be written or its input is damaged, and the width of its tables on a terminal.
 
 Usage: profile_verbs_test.py --tarn BIN --make-profile BIN [--memory]
---memory: only what large profiles take.
+--memory: test only the memory for large profiles.
 """
 import argparse
 import fcntl
@@ -23,10 +23,10 @@ from harness import Base, environment, settings, tarn
 
 make_profile = ""
 
-# Commands that read no profile, and those whose name is within another one's line of the help.
+# Commands that read no profile.
 NO_PROFILE = {"run", "compare", "cost", "profile", "attach", "detach", "dump", "doctor", "top", "options", "help"}
 
-# Of the others, words that make them read profile A (or A and B) and print, and the status of that. OUT is a file.
+# The others: their exit status, and the words that make them read profile A (or A and B) and print. OUT is a file.
 PRINTING = [
     (0, "sites A"), (0, "sites -n 0 A"), (0, "sites -n 0 --json A"), (0, "flame A"), (0, "flame -i A"), (0, "flame --json A"),
     (0, "rss A"), (0, "rss --over-time A"), (0, "rss --json A"), (125, "leaks A"), (125, "leaks --reachable -n 0 A"),
@@ -37,7 +37,7 @@ PRINTING = [
 ]
 WRITING = ["report -o OUT A", "report -o OUT A B", "merge -o OUT A B", "export --json -o OUT A", "export --pprof -o OUT A",
            "export --heaptrack -o OUT A", "export --collapsed -o OUT A", "export --prometheus -o OUT A"]
-# Read the profile, and then run programs, which a profile that was made up has not: they refuse it.
+# These read the profile and then run its program. A synthetic profile has none, so they refuse it.
 RUNNING = ["prove --rounds 1 A", "replay --only nothing A", "apply A -- true"]
 
 
@@ -94,8 +94,8 @@ class failures(Profiles):
                                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
                 self.assertEqual(result.returncode, 125, result.stderr)
                 self.assert_readable(result.stderr)
-                self.assertFalse(os.path.exists(out), "a part of the output is left over")
-                # What can be written is whole.
+                self.assertFalse(os.path.exists(out), "a part of the output was left")
+                # Without the limit the same command succeeds.
                 self.assertEqual(self.run_into(words, subprocess.DEVNULL).returncode, 0)
                 self.assertTrue(os.path.exists(out))
                 os.unlink(out)
@@ -126,7 +126,7 @@ class failures(Profiles):
         os.rmdir(out)
 
     def damaged(self, path):
-        """Files that say what is wrong, and whether anything of them can be shown."""
+        """Pairs: what is damaged, and the content of the damaged file."""
         with open(path, "rb") as file:
             whole = file.read()
         size = len(whole)
@@ -168,7 +168,7 @@ class failures(Profiles):
                     if result.returncode != 0:
                         self.assert_readable(result.stderr)
                         self.assertFalse(os.path.exists(self.words("OUT", "")[0]))
-                    # The end is missing, or the middle: that is said, or what is missing was of no use to the command.
+                    # Too little is left of these files, so every command refuses them.
                     if "cut" in name and "0.0" in name or name == "text":
                         self.assertEqual(result.returncode, 125 if text not in RUNNING else result.returncode)
                     if os.path.exists(self.words("OUT", "")[0]):
@@ -225,7 +225,7 @@ class width(Profiles):
 
 
 class memory(Profiles):
-    """What profiles of 250,000 call paths take."""
+    """The peak memory of each command on profiles of 250,000 call paths."""
     MOST = 300 << 10  # KiB
 
     def peak(self, words):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tarn prove and tarn profile --prove: a recorded program run again under what changes no code."""
+"""End-to-end: `tarn prove` and `tarn profile --prove`, which repeat a program in ways that change no code."""
 import json
 import os
 import pty
@@ -11,7 +11,7 @@ import time
 
 from harness import Base, environment, settings, tarn
 
-# Maps and unmaps 32 MiB again and again: glibc's tunables save most of it.
+# Maps and unmaps 32 MiB in each round: glibc's tunables save most of the page faults.
 BUFFERS = """
 #include <cstdio>
 #include <cstdlib>
@@ -121,7 +121,7 @@ class prove(Base):
         self.assertEqual(len(proof["runs"]), 3)
         for run in proof["runs"]:
             self.assertEqual(len(run["metrics"]["cpu_seconds"]["runs"]), 3)
-        # The file holds it, and older tables are still there.
+        # The profile now holds the proof, and its other tables are still there.
         after = json.loads(tarn("advise", "--estimate", "--json", self.path("p.prof")).stdout)["advice"]
         top = next(one for one in after if one["variables"] == before["variables"])
         self.assertEqual(top["grade"], "proven", top)
@@ -169,7 +169,7 @@ class prove(Base):
         proof = self.prove("--rounds", "1", "--ways", "keep-memory", WANTED_INPUT="second\n")
         self.assertEqual(proof["command"], [script, "a b\nc"])
         self.assertEqual(proof["notes"], [])
-        # Other variables are the present ones, and told by name; their values are not in the file.
+        # Variables whose values the recording does not keep have their present values in the repeats.
         changed = tarn("prove", "--rounds", "1", "--ways", "keep-memory", self.path("p.prof"),
                        variables={"WANTED_INPUT": "other"})
         self.assertEqual(changed.returncode, 3, changed.stderr)
@@ -178,7 +178,7 @@ class prove(Base):
             file.write("third\n")
         self.assert_refused(tarn("prove", self.path("p.prof")), 125, "standard input", "has changed", "--stdin")
 
-    def test_what_cannot_be_repeated_is_refused_with_the_reason(self):
+    def test_a_program_that_cannot_be_repeated_is_refused_with_the_reason(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         self.record(["sh", "-c", "exit 3"], status=3)
         self.assert_refused(tarn("prove", self.path("p.prof")), 125, "status 3")
@@ -216,7 +216,7 @@ class prove(Base):
             os.close(leader)
             os.close(follower)
 
-    def test_another_end_is_told(self):
+    def test_another_exit_status_is_reported(self):
         program = self.compile("buffers", BUFFERS, "-O2", "-g")
         flag = self.path("flag")
         self.record([program, "1"], FAIL_IF_THERE=flag)
@@ -241,14 +241,14 @@ class prove(Base):
                             "nothing can be added")
         self.prove("--rounds", "1", "--ways", "keep-memory", "--no-keep")
 
-    def test_interrupted_it_keeps_what_was_whole(self):
+    def test_interrupted_it_keeps_complete_rounds(self):
         runs = self.path("runs")
         self.record([self.compile("buffers", BUFFERS, "-O2", "-g"), "4"], COUNT_RUNS=runs)
         os.remove(runs)
         process = subprocess.Popen([settings.tarn, "prove", "--rounds", "100", "--ways", "keep-memory", self.path("p.prof")],
                                    env=environment(COUNT_RUNS=runs), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 60  # the warm-up, a round, and a run of the next
+        deadline = time.monotonic() + 60  # until 5 runs: the warm-up, a round, and one run of the next
         while time.monotonic() < deadline and not (os.path.exists(runs) and os.path.getsize(runs) >= 5):
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
@@ -263,7 +263,7 @@ class prove(Base):
         self.record([self.compile("buffers", BUFFERS, "-O2", "-g"), "4"])
         self.assert_refused(tarn("prove", "--limit", "0.01", "--ways", "keep-memory", self.path("p.prof")), 125,
                             "no round was complete", "--limit")
-        for limit in ("3", "40"):  # the second where the machine is busy
+        for limit in ("3", "40"):  # the second if the machine is too busy for the first
             result = tarn("prove", "--json", "--rounds", "200", "--limit", limit, "--ways", "keep-memory", self.path("p.prof"))
             if result.returncode == 0:
                 break
@@ -296,7 +296,7 @@ class prove(Base):
         proof = self.prove(*options, "--with", f"{sys.executable} {load} {port}")
         self.assertIn("load.py", proof["load"])
         figures = self.ways(proof)["keep-memory"]["figures"]
-        self.assertGreater(figures["peak_rss"]["before"], 20 << 20)  # the server's own, not the load's
+        self.assertGreater(figures["peak_rss"]["before"], 20 << 20)  # the server's memory, not the load's
         self.assertGreater(figures["wall_time"]["before"], 0)
         failing = tarn("prove", *options, "--with", "exit 3", self.path("p.prof"))
         self.assertEqual(failing.returncode, 3, failing.stderr)

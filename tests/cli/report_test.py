@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""tarn report, from a profile's file to the page's: report_test.py TARN REPORT_SAMPLE
+"""End-to-end: `tarn report` turns a profile into a page. Usage: report_test.py TARN REPORT_SAMPLE
 
-What the page itself does is tested in a browser: tests/profiler/report/page_test.mjs.
+The page's behaviour is tested in a browser by tests/profiler/report/page_test.mjs.
 """
 import json
 import os
@@ -77,7 +77,7 @@ class report(Base):
         self.assertIn("damaged", result.stderr)
         self.assertNotEqual(self.data_of(self.read(self.page))["quality"]["damage"], "")
 
-    def test_what_is_no_profile_is_refused_and_nothing_written(self):
+    def test_other_files_are_refused_and_nothing_is_written(self):
         text = self.write("notes.prof", "no profile at all")
         for path in (text, self.folder, os.path.join(self.folder, "missing.prof"), "/dev/null"):
             result = tarn("report", path, "-o", self.page)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: `tarn rss` holds its sum against the kernel's figure, `tarn leaks` its blocks against LeakSanitizer's."""
+"""End-to-end: `tarn rss` is compared with the kernel's figures, `tarn leaks` with LeakSanitizer."""
 import json
 import os
 import re
@@ -26,8 +26,8 @@ class rss(ProfileBase):
             at = split["at"]
             self.assert_near(at["sum"], at["resident_bytes"], 0.02)
             self.assert_near(at["resident_bytes"], split["peak_resident_bytes"], 0.05)
-            # What the target does: 40 MiB in blocks, half of them written; 16 MiB of small blocks, every second one
-            # freed; 24 MiB mapped, a third of it written; 6 MiB of static data; 3 MiB of a thread's stack.
+            # The target has a block of 40 MiB, half of it written; 16 MiB of small blocks, every second one freed; 24
+            # MiB mapped, a third of it written; 6 MiB of static data; 3 MiB of a thread's stack.
             self.assert_near(at["live"] + at["rounding"] + at["kept"], 36 * MIB, 0.05)
             self.assert_near(at["live"], 28 * MIB, 0.02 if mode == "full" else 0.35)
             self.assert_near(at["mapped"], 8 * MIB, 0.01)
@@ -38,7 +38,7 @@ class rss(ProfileBase):
             self.assert_near(self.part(split, "mapped", "split_mapped"), 8 * MIB, 0.01)
             self.assertTrue(any("libc" in part["name"] for part in split["parts"]["files"]))
 
-    def test_a_profile_that_does_not_tell_is_refused(self):
+    def test_a_merged_profile_has_no_resident_memory_and_is_refused(self):
         path = os.path.join(self.folder, "old.prof")
         self.profile("exact", "1", mode="full")
         merged = os.path.join(self.folder, "merged.prof")
@@ -51,7 +51,7 @@ class rss(ProfileBase):
 
 
 class leaks(ProfileBase):
-    # blocks and bytes that are lost, and that are lost through them
+    # Blocks and bytes that are lost, then those that only lost blocks lead to.
     TRUTH = {"lost": (10, 10000, 0, 0), "indirect": (2, 208, 7, 728), "reachable": (0, 0, 0, 0),
              "threads": (7, 2100, 0, 0), "detached": (0, 0, 0, 0), "freed": (0, 0, 0, 0)}
 
@@ -68,7 +68,7 @@ class leaks(ProfileBase):
         return result.returncode, json.loads(result.stdout), result.stderr
 
     def sanitizers(self, word):
-        """Blocks and bytes that LeakSanitizer calls lost; None where it does not work here."""
+        """Blocks and bytes that LeakSanitizer reports; None if it does not work here."""
         if not os.path.exists(settings.leak_target + "_lsan"):
             return None
         result = subprocess.run([settings.leak_target + "_lsan", word], capture_output=True, text=True, check=False,
@@ -78,7 +78,7 @@ class leaks(ProfileBase):
         found = re.findall(r"leak of (\d+) byte\(s\) in (\d+) object", result.stderr)
         return sum(int(blocks) for _, blocks in found), sum(int(size) for size, _ in found)
 
-    def test_as_leak_sanitizer_has_them(self):
+    def test_leaks_are_those_of_leak_sanitizer(self):
         for word, truth in self.TRUTH.items():
             status, told, errors = self.leaks(self.record(word))
             self.assertTrue(told["known"], f"{word}: {told['reason']}")
@@ -101,7 +101,7 @@ class leaks(ProfileBase):
                                 check=False)
         self.assert_refused(result, 125, "wrong.supp:2", "leak:PATTERN")
 
-    def test_what_is_not_known_is_said(self):
+    def test_mode_sample_says_that_reachability_is_not_known(self):
         status, told, errors = self.leaks(self.record("lost", "sample"))
         self.assertEqual((status, told["known"]), (125, False))
         self.assertIn("mode sample", told["reason"])

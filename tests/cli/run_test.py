@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 
 from harness import Base, environment, settings, tarn
@@ -86,8 +87,9 @@ class run(Base):
 
 
 def defaults():
-    """What is started in the background or by nohup ignores some of these, and a shell cannot trap what was ignored.
-    A group of its own, as a group whose parents are all in other sessions is not stopped by SIGTSTP."""
+    """Called in a child before exec. Restores default actions: processes in the background or under nohup ignore some
+    of these signals, and a shell cannot trap a signal that was ignored. The child gets a process group of its own, as
+    SIGTSTP does not stop an orphaned group."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP):
         signal.signal(number, signal.SIG_DFL)
     os.setpgid(0, 0)
@@ -143,6 +145,28 @@ class signals(Base):
     def state_of(self, pid):
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             return file.read().rpartition(")")[2].split()[0]
+
+    def test_the_terminals_interrupt_reaches_a_program_in_a_process_group_of_its_own(self):
+        code = "import os, time; os.setpgid(0, 0); print('ready', flush=True); time.sleep(60)"
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.environ["TARN_LIBRARY"] = settings.library
+            os.execv(settings.tarn, [settings.tarn, "run", "--stats", "--", sys.executable, "-c", code])
+        text = b""
+        while b"ready" not in text:
+            text += os.read(terminal, 4096)
+        os.write(terminal, b"\x03")
+        deadline = time.monotonic() + 20
+        ended, status = 0, 0
+        while ended == 0 and time.monotonic() < deadline:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            time.sleep(0.01)
+        if ended == 0:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(terminal)
+        self.assertNotEqual(ended, 0, "Ctrl-C has not reached the program")
+        self.assertEqual(os.WTERMSIG(status), signal.SIGINT)
 
     def test_the_terminals_interrupt_arrives_once(self):
         script = self.write("script", "#!/bin/sh\nn=0; c=0\ntrap 'n=$((n+1))' INT\necho ready\n"

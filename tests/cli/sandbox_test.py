@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: a program that closes a seccomp sandbox while it is recorded ends as it does without tarn. Its filter kills it
-for every system call that it does not make itself."""
+"""End-to-end: a recorded program that installs a seccomp filter ends as it does without tarn. The filter kills
+the process at any system call that the program alone does not make, so also at one of the recorder's."""
 import json
 import os
 import subprocess
@@ -23,7 +23,7 @@ PROGRAM = r"""
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What malloc and the end of a process need; with threads also what libc makes for one.
+// The system calls of malloc and of the end of a process; and those of libc's threads.
 static const int of_malloc[] = {SYS_mmap, SYS_munmap, SYS_mremap, SYS_brk, SYS_write, SYS_exit_group, SYS_madvise};
 static const int of_threads[] = {SYS_clone3, SYS_clone, SYS_mprotect, SYS_futex, SYS_exit, SYS_set_robust_list, SYS_rseq,
                                  SYS_rt_sigprocmask, SYS_rt_sigaction};
@@ -52,7 +52,7 @@ static void close_sandbox(bool by_prctl, bool threads) {
     block[0] = 1;
     free(block);
   }
-  for (int i = 0; i < 200; ++i) {  // each is looked at, before it goes, for how much of it is in memory
+  for (int i = 0; i < 200; ++i) {  // outside of a sandbox the recorder asks how much of a large block is resident
     char* volatile block = (char*)malloc(8 << 20);
     memset(block, 1, 1 << 16);
     free(block);
@@ -67,8 +67,8 @@ static void* thread(void* small) {
 int main(int, char** words) {
   const bool threads = strcmp(words[2], "threads") == 0;
   const long small = atol(words[3]);
-  free(malloc(1));  // libc looks for randomness at the first one
-  if (strcmp(words[2], "refused") == 0) {  // the filter that is not installed
+  free(malloc(1));  // libc's first malloc asks the kernel for random bytes
+  if (strcmp(words[2], "refused") == 0) {  // the kernel refuses both filters
     if (prctl(PR_SET_SECCOMP, 12345) == 0 || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, nullptr) == 0) return 9;
   } else if (strcmp(words[2], "vfork") == 0) {
     if (vfork() == 0) {
@@ -100,7 +100,7 @@ class sandbox(ProfileBase):
             self.assertEqual((result.returncode, result.stdout), (3, "whole\n"), result.stderr)
         return path
 
-    def test_a_program_in_its_sandbox_makes_no_calls_of_the_recorders(self):
+    def test_the_recorder_makes_no_system_calls_in_a_sandbox(self):
         program = self.compile("closes", PROGRAM, "-pthread", "-O1", "-fno-builtin")
         alone = subprocess.run([program, "prctl", "alone", "10"], check=False, stdout=subprocess.DEVNULL)
         if alone.returncode == 77:
@@ -108,10 +108,10 @@ class sandbox(ProfileBase):
         for mode in ("sample", "full"):
             for way, kind in (("prctl", "alone"), ("syscall", "threads")):
                 path = self.record(program, mode, way, kind, "100000")
-        # Of the last one, mode full: all that the four threads did inside is there.
+        # The last recording is in mode full: it has all allocations of the four threads in the sandbox.
         self.assertEqual(self.figures(self.dump(path), "inside_the_sandbox")["allocations"], 4 * 100200)
 
-    def test_a_filter_of_another_process_or_of_nobody_changes_nothing(self):
+    def test_a_filter_of_another_process_or_a_refused_one_changes_nothing(self):
         program = self.compile("closes", PROGRAM, "-pthread", "-O1", "-fno-builtin")
         for kind in ("refused", "vfork"):
             path = self.record(program, "full", "prctl", kind, "1000")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: programs that start others: one verdict for the tree, files merged, one process chosen."""
+"""End-to-end: `tarn profile` of programs that start others gives one verdict for the tree; `tarn merge` joins the
+files, and --process chooses one process of a merged file."""
 import glob
 import json
 import os
@@ -33,7 +34,7 @@ BURN = """#include <ctime>
 
 class trees(ProfileBase):
     def tree(self, script, status=0):
-        """What `tarn profile --json` says of this shell script."""
+        """The summary that `tarn profile --json` prints for this shell script."""
         result = subprocess.run([settings.tarn, "profile", "--mode", "full", "--json", "-o", "x.prof", "--", "sh", "-c",
                                  script], capture_output=True, text=True, check=False, cwd=self.folder, timeout=100,
                                 env=self.environment(TARGET=settings.profile_target))
@@ -65,7 +66,7 @@ class trees(ProfileBase):
                          {"x.prof", *(os.path.basename(path) for path in glob.glob(self.folder + "/x-*.prof"))})
         self.assertLessEqual(tree["cpu_ns"], 1.1 * tree["system_cpu_ns"] + 2e7)
 
-    def test_half_a_page_of_the_tree_and_the_costliest(self):
+    def test_the_summary_has_a_line_for_each_process_and_its_costliest_sites(self):
         script = '"$TARGET" churn 20000; "$TARGET" exact 2; true'
         result = subprocess.run([settings.tarn, "profile", "-o", "x.prof", "--", "sh", "-c", script],
                                 capture_output=True, text=True, check=False, cwd=self.folder, timeout=100,
@@ -95,15 +96,15 @@ class trees(ProfileBase):
         self.assertAlmostEqual(merged["cost_ns"], summary["tree"]["cost_ns"], delta=1 + 1e-6 * merged["cost_ns"])
         self.assertEqual(self.churned("all.prof", "--process", "sh"), 0)
 
-    def test_what_children_use_is_their_parents(self):
+    def test_processor_time_of_children_is_added_to_their_parent(self):
         program = self.compile("burn", BURN, "-O1", "-fno-builtin")
         tree = self.tree(f"exec {program}")["tree"]
-        # The shell, which has become the program, is named as a shell.
+        # The shell has executed the program in its place: the program's row is that process and its three children.
         row, = (one for one in tree["table"] if one["command"] == "burn")
         self.assertEqual(row["processes"], 4)
         self.assertGreater(row["cpu_ns"], 0.28e9)
 
-    def test_what_was_used_before_exec_is_the_earlier_programs(self):
+    def test_processor_time_before_exec_belongs_to_the_earlier_program(self):
         program = self.compile("burn", BURN, "-O1", "-fno-builtin")
         tree = self.tree(f"{program} sh -c true; true")["tree"]
         rows = {row["command"]: row["cpu_ns"] for row in tree["table"]}
@@ -122,7 +123,7 @@ class trees(ProfileBase):
         counts = {self.churned("all.prof", "--process", str(pid)) for pid in processes}
         self.assertEqual(counts, {0, 20000, 30000})
         self.assertEqual(self.churned("all.prof", "--process", "cli_profile_target"), 50000)
-        # One row for each site, wherever the program was loaded.
+        # A site is one row, although each process has the program at another address.
         whole = json.loads(self.tarn("sites", "all.prof", "--json", "-n", "0", "--filter", "churn"))["sites"]
         one = json.loads(self.tarn("sites", files[0], "--json", "-n", "0", "--filter", "churn"))["sites"]
         self.assertEqual(len(whole), max(len(one), 1))
@@ -150,7 +151,7 @@ class trees(ProfileBase):
         self.assertIn("single events", self.tarn("replay", "all.prof", status=125))
         self.assertIn("/dev/full", self.tarn("merge", "x.prof", "-o", "/dev/full", status=125))
 
-    def test_a_single_program_is_told_of_as_before(self):
+    def test_a_single_program_has_no_table_of_processes(self):
         result = subprocess.run([settings.tarn, "profile", "-o", "x.prof", "--", settings.profile_target, "churn", "10"],
                                 capture_output=True, text=True, check=False, cwd=self.folder, env=self.environment())
         self.assertEqual(result.returncode, END)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""End-to-end: `tarn options`, help and slips; and what only the real library can show."""
+"""End-to-end: `tarn options`, help texts, mistyped words; and tests that need the real library."""
 import glob
 import json
 import os
@@ -60,7 +60,7 @@ class usage(Base):
     def test_version(self):
         self.assertRegex(tarn("--version").stdout, r"^tarn \d+\.\d+\.\d+\n$")
 
-    def test_slips(self):
+    def test_mistyped_words_and_missing_arguments(self):
         self.assert_refused(tarn("comapre"), 2, "tarn compare")
         self.assert_refused(tarn("zzzzzz"), 2, "tarn help")
         self.assert_refused(tarn("compare", "--onyl", "tarn", "--", "true"), 2, "--only")
@@ -75,7 +75,7 @@ class usage(Base):
 
 
 class real_library(Base):
-    """The few things that the stand-in cannot show."""
+    """Tests that the stand-in library cannot serve."""
 
     def test_every_option_is_explained(self):
         result = tarn("options")
@@ -104,15 +104,16 @@ class real_library(Base):
         self.assertEqual(result.returncode, 0, result.stderr)
         ways = {one["way"]: one for one in json.loads(result.stdout)["results"]}
         self.assertEqual(ways["tarn"]["library"], settings.library)
-        # It keeps the buffer, and so does not fault it in again.
+        # tarn keeps the freed buffer, so its pages do not fault again.
         self.assertLess(ways["tarn"]["metrics"]["faults"]["median"], 100)
 
     def test_compare(self):
         result = tarn("compare", "-n", "3", "--touch", "16", "--only", "system,tarn", "--", "ls", "/")
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    def test_a_library_with_symbols_of_its_own_first(self):
-        # What a library that was opened with RTLD_DEEPBIND does with blocks that cross its border.
+    def test_a_library_opened_with_deepbind_is_named(self):
+        # Such a library uses libc's malloc, so blocks that it gives to the program, or takes from it, may end the
+        # process.
         os.mkdir(os.path.join(self.folder, "beside"))
         source = """#include <cstdio>
             #include <cstdlib>
@@ -131,7 +132,7 @@ class real_library(Base):
         self.compile("beside/libplugin.so", source, "-shared", "-fPIC", "-O1", "-fno-builtin")
         self.compile("beside/liblinked.so", source, "-shared", "-fPIC", "-O1", "-fno-builtin", "-Wl,--no-as-needed",
                      "-x", "none", settings.library)
-        # The library is found by the program's RUNPATH: dlopen knows its caller.
+        # The program's RUNPATH finds the library: dlopen searches by its caller.
         program = self.compile("opener", """#include <dlfcn.h>
             #include <cstdio>
             #include <cstdlib>

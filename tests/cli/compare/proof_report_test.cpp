@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The table of `tarn prove`: which columns fit on a terminal, and how long names are shortened.
 #include "cli/compare/proof_report.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ proof_result measured(std::size_t ways) {
   return result;
 }
 
-// The heading and the rows.
+// The heading and the three rows of the table.
 std::vector<std::string> table_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream all(text);
@@ -43,14 +44,14 @@ TEST(proof_report, the_table_fits_on_the_terminal_and_names_what_does_not) {
     EXPECT_NE(text.find("no room for "), std::string::npos) << text;
     EXPECT_NE(text.find("page faults: widen the terminal"), std::string::npos) << text;
   }
-  // The name is shortened in its middle, where both ends of it stay.
+  // A long name is shortened in its middle, so that both ends stay.
   const std::string text = render_proof(measured(3), false, 80);
   EXPECT_NE(text.find("an-"), std::string::npos);
   EXPECT_NE(text.find("…"), std::string::npos);
   EXPECT_NE(text.find("-1 "), std::string::npos);
 }
 
-TEST(proof_report, where_there_is_no_terminal_everything_is_told) {
+TEST(proof_report, without_a_terminal_all_columns_are_shown) {
   for (const std::size_t width : {0U, 200U}) {
     const std::string text = render_proof(measured(3), false, width);
     const std::vector<std::string> table = table_of(text);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// evaluate_rounds() and the verdict of `tarn prove`, from made-up rounds.
 #include "cli/compare/proof_rounds.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ constexpr int rounds = 12;
 contender_result result(const std::string& name, double cpu, double mib) {
   contender_result made{{name, "", {}}, {}, {}, {}};
   for (int round = 0; round < rounds; ++round) {
-    const double factor = 1 + 0.01 * (round % 4);  // a slow round is slow for everyone
+    const double factor = 1 + 0.01 * (round % 4);  // a slow round is slow for every contender
     made.rounds.push_back({cpu * factor, cpu * factor, mib * 1048576, 1000, 0});
   }
   return made;
@@ -61,7 +62,7 @@ TEST(proof_rounds, each_way_is_held_against_the_unchanged_program) {
 }
 
 TEST(proof_rounds, the_price_of_the_layer_is_taken_off_the_pools) {
-  // The layer costs 0.3 s: tarn with it takes 1.9 s, without it 1.6 s.
+  // The layer of tarn apply costs 0.3 s: tarn takes 1.9 s with it and 1.6 s without.
   const auto outcome = outcome_of({result("unchanged", 2, 100), result("tarn", 1.6, 100),
                                    result("pool-1", 1.7, 100), result("layer", 1.9, 100)});
   const auto what = evaluate_rounds(outcome, {action("tarn", "another malloc"),
@@ -69,7 +70,8 @@ TEST(proof_rounds, the_price_of_the_layer_is_taken_off_the_pools) {
   EXPECT_NEAR(what.ways[1].layer_seconds, 0.3 * 1.015, 0.001);
   EXPECT_NEAR(what.ways[1].of(proof_metric::cpu).ratio, 0.7, 0.001);
   EXPECT_DOUBLE_EQ(what.ways[0].layer_seconds, 0);
-  EXPECT_NEAR(what.ways[2].of(proof_metric::cpu).ratio, 0.95, 0.001) << "what it costs itself stays as it is";
+  EXPECT_NEAR(what.ways[2].of(proof_metric::cpu).ratio, 0.95, 0.001)
+      << "the layer's own row includes its price";
   const std::string text = verdict(what);
   EXPECT_NE(text.find("pool-1: CPU time -15.0 % with the layer of tarn apply, -30.0 % without"),
             std::string::npos)
@@ -94,7 +96,7 @@ TEST(proof_rounds, a_way_that_fails_has_no_figures) {
   EXPECT_EQ(verdict(what), "Verdict: nothing was measured, as no way works for this program.");
 }
 
-TEST(proof_rounds, few_rounds_are_told) {
+TEST(proof_rounds, few_rounds_are_reported) {
   EXPECT_EQ(rounds_for_intervals(1), 6);
   EXPECT_EQ(rounds_for_intervals(2), 7);
   EXPECT_EQ(rounds_for_intervals(8), 9);

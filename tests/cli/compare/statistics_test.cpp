@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Medians, quantiles and the signed-rank interval, checked against published tables and simulated noise.
 #include "cli/compare/statistics.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 namespace tarn::cli {
 namespace {
 
-// As a report does that rounds nothing.
+// With the unrounded ratio of the medians, as a report has it before rounding.
 judgement judge_by_medians(const std::vector<double>& subject, const std::vector<double>& reference,
                            double confidence, double smallest) {
   return judge(subject, reference, median(subject) / median(reference), confidence, smallest);
@@ -65,7 +66,7 @@ TEST(statistics, a_clear_difference_is_seen_and_sized) {
   std::vector<double> reference;
   std::vector<double> subject;
   for (int round = 0; round < 10; ++round) {
-    // Rounds differ among themselves by much more than the contenders: pairing must cancel that.
+    // Rounds differ much more than contenders; pairing the contenders' runs of a round must cancel that.
     reference.push_back(1.0 + 0.3 * round);
     subject.push_back(0.9 * reference.back() * (1 + 0.002 * (round % 3 - 1)));
   }
@@ -107,7 +108,7 @@ TEST(statistics, few_rounds_need_complete_separation) {
   EXPECT_EQ(judge_by_medians({1.0, 1.0, 1.0}, {2.0, 2.0, 2.0}, 0.95, 0.01).confidence, 0);
 }
 
-TEST(statistics, what_is_told_is_the_ratio_given_and_the_interval_holds_it) {
+TEST(statistics, the_given_ratio_is_reported_and_lies_in_the_interval) {
   const std::vector<double> left(10, 0.9);
   const std::vector<double> right(10, 1.0);
   const judgement judged = judge(left, right, 0.85, 0.95, 0.01);
@@ -115,7 +116,7 @@ TEST(statistics, what_is_told_is_the_ratio_given_and_the_interval_holds_it) {
   EXPECT_EQ(judged.ratio, 0.85);
   EXPECT_EQ(judged.low, 0.85);
   EXPECT_NEAR(judged.high, 0.9, 1e-12);
-  EXPECT_EQ(judge(left, right, 1.1, 0.95, 0.01).outcome, difference::none) << "medians and rounds disagree";
+  EXPECT_EQ(judge(left, right, 1.1, 0.95, 0.01).outcome, difference::none) << "ratio above 1, rounds below";
   EXPECT_EQ(judge({0.8, 0.8, 0.8}, {1, 1, 1}, 0.85, 0.95, 0.01).ratio, 0.85);
 }
 

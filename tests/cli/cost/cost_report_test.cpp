@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Table, sentences, JSON and chart of `tarn cost` from a made-up outcome; the worker's cycles and the machine's prices.
 #include "cli/cost/cost_report.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,8 @@ cost_figures figures(double allocate, double first, double second, double free) 
   return made;
 }
 
-// Writing 10 MiB takes 1 ms twice; "system" takes 10 ms more, of which a timer sees 1 ms; "keeper" keeps its memory.
+// Each of two writes of 10 MiB takes 1 ms. "system" takes 10 ms more, of which a timer around malloc and free sees 1
+// ms. "keeper" keeps its memory after free.
 cost_outcome some_outcome() {
   cost_outcome outcome;
   outcome.ways = {{recycled_name, buffer_source::recycled, {system_name, ""}},
@@ -69,7 +71,7 @@ TEST(cost_report, table) {
     EXPECT_NE(table.find(word), std::string::npos) << word << "\n" << table;
   }
   EXPECT_EQ(table.find('\033'), std::string::npos);
-  // All lines of a size are equally long.
+  // All lines of one buffer size have the same width.
   std::size_t width = 0;
   std::size_t begin = 0;
   for (int line = 0; line < 6; ++line) {
@@ -96,7 +98,7 @@ TEST(cost_report, shares) {
   EXPECT_EQ(show_share(0.00041), "0.04 %");
 }
 
-TEST(cost_report, what_failed_is_told_and_left_out) {
+TEST(cost_report, failed_measurements_are_reported_and_left_out) {
   cost_outcome outcome = some_outcome();
   outcome.results[1].failure = "cannot get 10 MiB: Cannot allocate memory";
   outcome.results[1].rounds.clear();
@@ -106,14 +108,14 @@ TEST(cost_report, what_failed_is_told_and_left_out) {
   EXPECT_EQ(remarks[0], "system, 10 MiB: not measured: cannot get 10 MiB: Cannot allocate memory");
   EXPECT_EQ(as_json(outcome)["failures"].size(), 1U);
   EXPECT_EQ(as_json(outcome)["results"].size(), 3U);
-  // Without the reference there is nothing to tell.
+  // Without the reference "recycled" no total can be computed.
   outcome.results[0].rounds.clear();
   outcome.results[0].failure = "killed";
   EXPECT_TRUE(rows_of(outcome, 10 * mib).empty());
   EXPECT_TRUE(render_cost_sentences(outcome).empty());
 }
 
-TEST(cost_report, huge_pages_that_were_not_given_are_told) {
+TEST(cost_report, missing_huge_pages_are_reported) {
   cost_outcome outcome = some_outcome();
   if (huge_page_size() > 0) {
     EXPECT_TRUE(cost_remarks(outcome).empty());
@@ -145,7 +147,7 @@ TEST(cost_chart, one_bar_for_each_way_and_nothing_from_elsewhere) {
   const std::string svg = render_cost_svg(some_outcome());
   EXPECT_EQ(svg.rfind("<svg ", 0), 0U);
   EXPECT_EQ(count_of(svg, "class=\"range\""), 3U);
-  EXPECT_EQ(count_of(svg, "http"), 1U) << "only the name of the format";
+  EXPECT_EQ(count_of(svg, "http"), 1U) << "the SVG namespace and no other address";
   EXPECT_EQ(count_of(svg, "nan"), 0U);
   EXPECT_EQ(count_of(svg, "inf"), 0U);
   EXPECT_NE(svg.find("1.00 ms per MiB, a timer sees 10 %"), std::string::npos);
@@ -185,7 +187,7 @@ TEST(cost_worker, faults_are_those_of_the_buffer) {
   const cost_figures recycled = measure_cycles(buffer_source::recycled, size, 0);
   const cost_figures populated = measure_cycles(buffer_source::populated, size, 0);
   EXPECT_GE(mapped.cycles, 3);
-  // Where huge pages come unasked, there is at least one.
+  // At least one fault, as transparent huge pages may serve most of the buffer with one.
   EXPECT_GE(mapped.faults, 1);
   EXPECT_LT(recycled.faults, 1);
   EXPECT_GE(recycled.kept_bytes, 2 * mib);
@@ -209,14 +211,14 @@ TEST(memory_prices, are_those_of_a_machine) {
   EXPECT_NE(describe_prices(prices).find("per MiB"), std::string::npos);
 }
 
-TEST(memory_prices, dear_memory_is_told_apart) {
+TEST(memory_prices, costly_first_touches_are_reported_apart) {
   memory_prices prices;
   prices.page_bytes = 4096;
   prices.fault_seconds = 1e-6;
   prices.first_bytes = 256 * mib;
   prices.first_fault_seconds = 1.1e-6;
   EXPECT_NE(describe_first_touch(prices).find("ready"), std::string::npos);
-  // A few may be those where the program was interrupted.
+  // A few costly pages are ignored: there the program may have been interrupted.
   prices.costly_bytes = 2 * mib;
   EXPECT_NE(describe_first_touch(prices).find("ready"), std::string::npos);
   prices.costly_bytes = 64 * mib;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Parsing of /proc/vmstat, /proc/stat and /proc/PID/stat; counters of a family of processes; rates and their lines.
 #include "cli/cost/fault_counters.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ TEST(fault_counters, machine) {
   EXPECT_EQ(counters->huge_faults, 3);
   EXPECT_DOUBLE_EQ(counters->user_seconds, 1.1);
   EXPECT_DOUBLE_EQ(counters->system_seconds, 0.55);
-  // Guests' time (40) is in the users' already.
+  // The column of guests' time (40) is part of the user time.
   EXPECT_DOUBLE_EQ(counters->all_seconds, 10.0);
 }
 
@@ -35,39 +36,11 @@ TEST(fault_counters, machine_without_what_is_needed) {
   EXPECT_FALSE(parse_machine_counters(vmstat, "", 100));
   EXPECT_FALSE(parse_machine_counters(vmstat, "cpu 1 2\n", 100));
   EXPECT_FALSE(parse_machine_counters(vmstat, "cpu 1 2 3 - 5\n", 100));
-  // Old kernels have fewer columns, and some no huge pages.
+  // Old kernels have fewer columns, and some have no huge pages.
   const auto counters = parse_machine_counters("pgfault 5", "cpu 1 2 3 4", 1);
   ASSERT_TRUE(counters);
   EXPECT_EQ(counters->huge_faults, 0);
   EXPECT_EQ(counters->system_seconds, 3);
-}
-
-TEST(fault_counters, process_with_a_difficult_name) {
-  const auto status = parse_process_status(
-      "4711 (a) (b c) S 1 2 3 4 5 6 100 200 3 4 50 60 7 8 20 0 1 0 999 123456 77 18446744073709551615\n", 10);
-  ASSERT_TRUE(status);
-  EXPECT_EQ(status->id, 4711);
-  EXPECT_EQ(status->name, "a) (b c");
-  EXPECT_EQ(status->state, 'S');
-  EXPECT_FALSE(status->has_ended());
-  EXPECT_EQ(status->start_ticks, 999U);
-  EXPECT_EQ(status->own.faults, 103);
-  EXPECT_EQ(status->own.major_faults, 3);
-  EXPECT_DOUBLE_EQ(status->own.user_seconds, 5);
-  EXPECT_DOUBLE_EQ(status->own.system_seconds, 6);
-  EXPECT_EQ(status->with_ended_children.faults, 307);
-  EXPECT_EQ(status->with_ended_children.major_faults, 7);
-  EXPECT_DOUBLE_EQ(status->with_ended_children.user_seconds, 5.7);
-  EXPECT_DOUBLE_EQ(status->with_ended_children.system_seconds, 6.8);
-}
-
-TEST(fault_counters, process_texts_that_are_none) {
-  for (const char* text :
-       {"", "4711", "4711 (x)", "4711 (x) S 1 2 3", "(x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19",
-        "4711 )x( S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19",
-        "4711 (x) S 1 2 3 4 5 6 - 8 9 10 11 12 13 14 15 16 17 18 19 20"}) {
-    EXPECT_FALSE(parse_process_status(text, 100)) << text;
-  }
 }
 
 TEST(fault_counters, no_such_process) {
@@ -75,7 +48,7 @@ TEST(fault_counters, no_such_process) {
   EXPECT_FALSE(read_family_counters(0x7fffffff));
 }
 
-// Touches memory, and waits to be killed.
+// Touches `pages` pages, writes a byte to `ready` and waits to be killed.
 void touch_and_wait(std::size_t pages, int ready) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   void* memory = mmap(nullptr, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -85,7 +58,7 @@ void touch_and_wait(std::size_t pages, int ready) {
   _exit(0);
 }
 
-TEST(fault_counters, a_family_holds_the_living_and_the_ended) {
+TEST(fault_counters, a_family_counts_living_and_ended_children) {
   constexpr std::size_t pages = 3000;
   const auto before = read_family_counters(getpid());
   const auto own_before = read_process_status(getpid());
@@ -132,7 +105,7 @@ TEST(fault_rates, prices_times_counts) {
   EXPECT_DOUBLE_EQ(rates.fresh_bytes, 12800 * 4096.0 + 5 * 2097152.0);
   EXPECT_NEAR(rates.fault_share, 0.0133, 1e-9);
   EXPECT_NEAR(rates.zeroing_share, (50 + 10) * 40e-6, 1e-9);
-  // Of one processor, unless the time of all is known.
+  // A share of one processor; of all processors where their time is known.
   EXPECT_DOUBLE_EQ(rates.system_share, 0.25);
   difference.all_seconds = 10;
   EXPECT_DOUBLE_EQ(rates_of(difference, 2, some_prices()).system_share, 0.05);

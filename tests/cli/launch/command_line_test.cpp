@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// How a command line is split into tarn's options and the program with its arguments.
 #include <gtest/gtest.h>
 
 #include "cli/launch/command_line.hpp"
@@ -22,7 +23,7 @@ TEST(command_line, with_takes_several) {
   EXPECT_EQ(line.program, (std::vector<std::string>{"prog", "x=y"}));
 }
 
-TEST(command_line, a_value_is_not_taken_from_behind_the_dashes) {
+TEST(command_line, no_value_is_taken_from_after_the_dashes) {
   const command_line line = split_command_line({"-n", "--", "ls"}, {"-n"});
   EXPECT_EQ(line.options, std::vector<std::string>{"-n"});
   EXPECT_EQ(line.program, std::vector<std::string>{"ls"});

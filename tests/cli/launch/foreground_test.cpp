@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// run_in_foreground() with shell scripts: `ended` is called exactly once per program.
 #include "cli/launch/foreground.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ child_request request_of(const std::string& script) {
   return request;
 }
 
-TEST(foreground, the_end_is_told_once_with_its_status) {
+TEST(foreground, ended_is_called_once_with_the_status) {
   int told = 0;
   foreground_look each;
   each.look = [](pid_t) {};
@@ -36,8 +37,8 @@ TEST(foreground, the_end_is_told_once_with_its_status) {
   EXPECT_EQ(told, 2);
 }
 
-// Another SIGCHLD makes this process look at the program at any moment, also just before it ends.
-TEST(foreground, an_end_beside_other_signals_is_told) {
+// Each further SIGCHLD makes this process check the program's state, so also just before the program ends.
+TEST(foreground, ended_is_called_amid_other_signals) {
   const pid_t tested = getpid();
   const pid_t other = fork();
   if (other == 0) {
@@ -55,7 +56,7 @@ TEST(foreground, an_end_beside_other_signals_is_told) {
   EXPECT_EQ(told, runs);
 }
 
-TEST(foreground, a_program_that_stops_itself_goes_on_when_it_is_told) {
+TEST(foreground, a_program_that_stops_itself_continues_at_sigcont) {
   int told = 0;
   foreground_look each;
   each.look = [](pid_t) {};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Search for libraries by name and version, and refusal of unusable ones, in a temporary folder.
 #include "cli/launch/library_search.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ class library_search : public testing::Test {
   library_search() {
     std::string name = testing::TempDir() + "/tarn-search-XXXXXX";
     folder_ = mkdtemp(name.data());
-    // Any shared library of this machine will do: the loader itself is one.
+    // Tests copy the dynamic loader, as a shared library that every machine has.
     const mapped_file own("/proc/self/exe");
     loader_ = summarize_file(own.data()).interpreter;
   }
@@ -64,7 +65,7 @@ TEST_F(library_search, unusable_libraries_are_explained) {
   EXPECT_THROW(resolve_named_library("libno-such-library-at-all.so"), cli_error);
 }
 
-TEST_F(library_search, the_loader_looks_somewhere) {
+TEST_F(library_search, the_loaders_folders_contain_libc) {
   const auto directories = loader_directories();
   EXPECT_NE(std::find(directories.begin(), directories.end(), "/usr/lib"), directories.end());
   EXPECT_TRUE(find_newest_library("c", directories).has_value());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Parsing and formatting of sizes such as 8M or 64KiB.
 #include "cli/show/byte_size.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ TEST(byte_size, nonsense_is_refused_with_what_is_accepted) {
   }
 }
 
-TEST(byte_size, what_no_machine_has_is_refused) {
+TEST(byte_size, sizes_of_2_to_the_63_and_more_are_refused) {
   for (const char* word :
        {"9223372036854775808", "99999999999999999999999", "8589934592G", "9007199254740992M"}) {
     try {

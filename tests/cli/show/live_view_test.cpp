@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The rows and the header of `tarn top` at several terminal widths.
 #include "cli/show/live_view.hpp"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ TEST(live_view, names_come_first_and_fit_beside_the_figures) {
   }
 }
 
-TEST(live_view, figures_are_left_out_by_rank_but_never_what_is_sorted_by) {
+TEST(live_view, columns_are_left_out_by_rank_but_never_the_one_sorted_by) {
   const auto heading = [](live_order order, std::size_t width) {
     return lines_of(render_places({some_place()}, 10, order, width, false))[0];
   };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Formatting of quantities, columns and exit statuses; the nearest word; colour.
 #include "cli/show/text.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ TEST(text, short_times) {
   EXPECT_EQ(show_short_time(-12.34e-6).text, "-12.3 us");
 }
 
-TEST(text, what_is_shown_is_also_told_as_a_number) {
+TEST(text, the_value_is_the_rounded_number_that_is_shown) {
   EXPECT_DOUBLE_EQ(show_seconds(1.0456).value, 1.046);
   EXPECT_DOUBLE_EQ(show_seconds(0.00123456).value, 0.001235);
   EXPECT_DOUBLE_EQ(show_bytes(1.23456 * 1048576).value, 1.235 * 1048576);

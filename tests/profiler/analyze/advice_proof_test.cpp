@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// apply_proof(): how measured results of `tarn prove` change the grade, saving and order of advice.
 #include "profiler/analyze/advice_proof.hpp"
 
 #include <gtest/gtest.h>
@@ -51,7 +52,7 @@ const proven_figure saves_little = figure(2, 0.995, 0.992, 0.999, proof_outcome:
 const proven_figure undecided = figure(2, 0.97, 0.9, 1.04, proof_outcome::none);
 const proven_figure is_more = figure(2, 1.2, 1.1, 1.3, proof_outcome::more);
 
-TEST(AdviceProof, TheBestMallocSpeaksForAll) {
+TEST(AdviceProof, AdviceOfAnotherMallocTakesTheFiguresOfTheBestOne) {
   proof_way jemalloc = way("jemalloc", advice_kind::allocator, is_less);
   jemalloc.library = "/usr/lib/libjemalloc.so.2";
   const profile p = measured({way("tarn", advice_kind::allocator, is_more), jemalloc});
@@ -70,7 +71,7 @@ TEST(AdviceProof, TheBestMallocSpeaksForAll) {
   EXPECT_EQ(read_plan(write_plan(plan), "plan").library, plan.library);
 }
 
-TEST(AdviceProof, AProvenMallocSpeaksBeforeAnUndecidedOne) {
+TEST(AdviceProof, AProvenMallocComesBeforeAnUndecidedOne) {
   proof_way noisy = way("mimalloc", advice_kind::allocator, figure(2, 0.7, 0.4, 1.3, proof_outcome::none));
   std::vector<advice> all = {allocator_advice()};
   apply_proof(measured({noisy, way("jemalloc", advice_kind::allocator, is_less)}), all);
@@ -104,7 +105,7 @@ TEST(AdviceProof, WhatGainsNothingIsDisprovedAndNotAdvised) {
 
 TEST(AdviceProof, WhatTheRoundsDoNotDecideKeepsItsEstimate) {
   proven_figure few = saves_little;
-  few.confidence = 0;  // extremes of few rounds
+  few.confidence = 0;  // too few rounds for an interval: low and high are the extremes
   for (const proven_figure& cpu : {undecided, few}) {
     std::vector<advice> all = {allocator_advice()};
     apply_proof(measured({way("tarn", advice_kind::allocator, cpu)}), all);
@@ -115,7 +116,7 @@ TEST(AdviceProof, WhatTheRoundsDoNotDecideKeepsItsEstimate) {
   }
 }
 
-TEST(AdviceProof, WhatGainsUnadvisedBecomesAdvice) {
+TEST(AdviceProof, AWayThatGainsWithoutAdviceBecomesAdvice) {
   proof_way keep = way("keep-memory", advice_kind::tunable, is_less);
   keep.variables = {{"GLIBC_TUNABLES", "glibc.malloc.mmap_max=0"}};
   const std::vector<advice> all = advise(measured({keep, way("tarn", advice_kind::allocator, is_more)}));
@@ -124,7 +125,7 @@ TEST(AdviceProof, WhatGainsUnadvisedBecomesAdvice) {
   EXPECT_EQ(all[0].variables[0].value, "glibc.malloc.mmap_max=0");
 }
 
-TEST(AdviceProof, APoolIsToldByItsPlaceAndType) {
+TEST(AdviceProof, AProofOfAPoolAppliesToAdviceForItsPlaceAlone) {
   advice pool;
   pool.kind = advice_kind::typed_pool;
   pool.place = "a.cpp:1 make";

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// advise() on made-up programs that each call for one kind of advice; the correction of estimates by experience.
 #include "profiler/analyze/advice.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@
 namespace tarn::profiler {
 namespace {
 
-// A program of one second of CPU time under glibc, with sites that tests add.
+// A program that takes one second of CPU time under glibc; tests add its sites.
 class small_program {
  public:
   small_program() {
@@ -34,7 +35,7 @@ class small_program {
     p.counters.push_back(end);
   }
 
-  // A site below the functions, innermost first.
+  // Adds a site with this call path; `functions`: innermost first.
   site& add(const std::vector<std::string>& functions, std::uint64_t size, double allocations) {
     std::uint32_t node = 0;
     for (auto each = functions.rbegin(); each != functions.rend(); ++each) {
@@ -101,7 +102,7 @@ TEST(Advice, RefaultedBuffersGetTheTunableFirstAndThePoolInsteadOfIt) {
   ASSERT_NE(pool, nullptr);
   EXPECT_EQ(pool->instead_of, 0);
   EXPECT_DOUBLE_EQ(pool->memory_bytes, 1 << 20);
-  // 999 blocks of 256 pages at 1,100 ns, as far as the half second in the kernel goes: 256,000 pages would be 281.6 ms.
+  // All but the first block refault: 999 times 256 pages at 1,100 ns, 281.3 ms. That is below the 500 ms in the kernel.
   EXPECT_NEAR(pool->saving_ns, 999.0 * 256 * 1100, 1e3);
 }
 
@@ -111,7 +112,7 @@ TEST(Advice, FaultsNeverCostMoreThanTheTimeInTheKernel) {
   program.p.counters[0].system_ns = 2816e5 / 10;
   fit_costs(program.p);
   const std::vector<advice> all = advise(program.p);
-  // A tenth of the price, and what looks at every tick of 4 ms may have missed.
+  // The time in the kernel is a tenth of what the faults would cost; it is sampled at ticks of 4 ms, so it may be more.
   EXPECT_GE(all[0].saving_ns, 999.0 * 256 * 110);
   EXPECT_LE(all[0].saving_ns, 999.0 * 256 * 110 + 4e6 + std::sqrt(2816e4 * 4e6));
 }
@@ -130,7 +131,7 @@ TEST(Advice, NothingIsPromisedAboveWhatTheProgramSpends) {
   }
 }
 
-// A parser's place is reached by thousands of paths, each of which holds what the others have freed.
+// A parser's site is reached by thousands of paths; each reuses memory that the others have freed.
 TEST(Advice, PeaksOfPathsThatTakeTurnsAreNotAddedUp) {
   small_program program;
   for (int path = 0; path < 100; ++path) {
@@ -149,7 +150,7 @@ TEST(Advice, PeaksOfPathsThatTakeTurnsAreNotAddedUp) {
   EXPECT_EQ(advise(program.p)[0].kind, advice_kind::tunable);
 }
 
-// Several places that take turns: glibc would serve one from what another has freed.
+// Several sites in turn: each touches new pages, where glibc could serve it from memory that another has freed.
 TEST(Advice, MemoryThatPlacesTakeTurnsInIsTakenAgain) {
   small_program program;
   for (int place = 0; place < 100; ++place) {
@@ -163,7 +164,7 @@ TEST(Advice, MemoryThatPlacesTakeTurnsInIsTakenAgain) {
   EXPECT_NEAR(all[0].saving_ns, 99.0 * 512 * 1100, 1e3);
 }
 
-// As an ordinary user sees it: the kernel takes the faults itself, as in read(), and only their number is known.
+// Without root, faults in kernel mode, as in read(), are not recorded; the kernel only counts them.
 TEST(Advice, FaultsThatOnlyTheKernelCountedBelongToLargeBlocksFoundInMemory) {
   small_program program;
   site& one = program.add({"load()"}, 1 << 20, 1000);
@@ -180,7 +181,7 @@ TEST(Advice, FaultsThatOnlyTheKernelCountedBelongToLargeBlocksFoundInMemory) {
   EXPECT_NEAR(advise(program.p)[0].saving_ns, 99.0 * 256 * 1100, 1e3);
 }
 
-// A container in which perf_event_open is refused, and a heap of small blocks that is trimmed and grows again.
+// perf_event_open is refused, as in a container, and a heap of small blocks is trimmed and grows again.
 TEST(Advice, WhereNoFaultIsSeenSmallBlocksHaveThoseThatTheKernelCounted) {
   small_program program;
   site& one = program.add({"work()"}, 64, 1e6);
@@ -192,10 +193,10 @@ TEST(Advice, WhereNoFaultIsSeenSmallBlocksHaveThoseThatTheKernelCounted) {
   EXPECT_NEAR(all[0].saving_ns, 100000.0 * 1100, 1e3);
   program.p.meta["fault_period"] = 1;
   EXPECT_EQ(find(advise(program.p), advice_kind::tunable), nullptr)
-      << "they were seen, and were none of the blocks'";
+      << "faults were recorded, and none was in a block";
 }
 
-// A list in scattered order: another malloc saves most of its time, of which none is malloc's.
+// A list whose nodes lie scattered: another malloc may save most of the program's time, although malloc takes little.
 TEST(Advice, WhereBlocksMayLieBadlyOnlyAProofTells) {
   small_program program;
   site& one = program.add({"build()"}, 40, 1e6);
@@ -241,7 +242,7 @@ TEST(Experience, IsWiderOnlyWherePlacementIsPossible) {
   }
 }
 
-// The factor of another malloc was fitted to what malloc itself takes; page faults are counted, and each saves what it costs.
+// The factor for another malloc was fitted to the time in malloc itself; savings of page faults have their own factor.
 TEST(Experience, OfAnotherMallocIsAppliedToMallocsOwnPartAlone) {
   const experience faults =
       experience_of(advice_kind::tunable, advice_grade::replayed, placement_effect::none);
@@ -254,7 +255,7 @@ TEST(Experience, OfAnotherMallocIsAppliedToMallocsOwnPartAlone) {
   EXPECT_DOUBLE_EQ(one.saving_ns, 80 * faults.middle + 20 * calls.middle);
   EXPECT_DOUBLE_EQ(one.low_ns, 80 * faults.low + 10 * calls.low);
   EXPECT_DOUBLE_EQ(one.high_ns, 80 * faults.high + 40 * calls.high);
-  // Faults save more than the whole does where malloc itself takes longer.
+  // The faults' part exceeds the whole saving if the other malloc itself takes longer: the whole is the limit.
   apply_experience(one, {100, 100, 100, 0, 130}, judged_program{1e9});
   EXPECT_DOUBLE_EQ(one.saving_ns, 100 * faults.middle);
 }
@@ -345,7 +346,7 @@ TEST(Advice, WhatDiesInBatchesIsAnArena) {
   EXPECT_EQ(all[0].kind, advice_kind::arena);
 }
 
-TEST(Advice, OfFewSamplesNoneTellsABatch) {
+TEST(Advice, FewSamplesDoNotShowABatch) {
   small_program program;
   program.p.mode = profile_mode::sample;
   site& one = program.add({"json::parse()"}, 48, 5e6);
@@ -382,7 +383,7 @@ TEST(Advice, ConstructorsThatAllocateAreRecycled) {
   EXPECT_EQ(recycler->sites.size(), 2U);
 }
 
-TEST(Advice, WhatIsNeverTouchedIsARemarkWithoutASaving) {
+TEST(Advice, UntouchedMemoryIsARemarkWithoutASaving) {
   small_program program;
   site& one = program.add({"cache::reserve()"}, 64 << 20, 4);
   one.figures.checked_bytes = one.figures.bytes;
@@ -433,7 +434,7 @@ TEST(Advice, OfEveryProfileTheInvariantsHold) {
   }
 }
 
-TEST(SiteGroup, WhatTheProgramMapsItselfIsNotTakenAgain) {
+TEST(SiteGroup, MemoryThatTheProgramMapsItselfIsNotRefaulted) {
   small_program program;
   site& mapped = program.add({"new_arena", "main"}, 1 << 20, 80);
   mapped.figures.faults = mapped.figures.fault_pages = 80 * 256;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Plans for `tarn apply`: which frames identify a site, writing and reading, errors in plan files.
 #include "profiler/analyze/plan.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 namespace tarn::profiler {
 namespace {
 
-// Two sites call malloc by the same wrapper, from two places.
+// Two sites that call malloc through the same wrapper, from two callers.
 profile two_callers() {
   profile p;
   p.meta = {{"program", "/bin/p"}};
@@ -37,7 +38,7 @@ advice pool_for(std::vector<std::uint32_t> sites) {
   return one;
 }
 
-TEST(Plan, TakesAsManyFramesAsTellTheSiteFromOthers) {
+TEST(Plan, HasTheFewestFramesThatDistinguishTheSite) {
   const profile p = two_callers();
   const plan one = plan_of(p, {pool_for({0})});
   ASSERT_EQ(one.sites.size(), 1U);
@@ -47,7 +48,7 @@ TEST(Plan, TakesAsManyFramesAsTellTheSiteFromOthers) {
   EXPECT_EQ(one.sites[0].frames[1].build_id, "abcd01");
   EXPECT_EQ(one.sites[0].frames[1].offset, 0x1100U);
   const plan both = plan_of(p, {pool_for({0, 1})});
-  ASSERT_EQ(both.sites.size(), 1U);  // one frame says it for both
+  ASSERT_EQ(both.sites.size(), 1U);  // the frame that they share names both
   EXPECT_EQ(both.sites[0].frames.size(), 1U);
 }
 

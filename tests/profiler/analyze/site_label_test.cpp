@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Which frame of a call path names its site.
 #include "profiler/analyze/site_label.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@ const source_frame own{"decoder::decode(int)", "decoder.cpp", 3, false};
 const source_frame unknown_library{"?? (libx.so.6+0x12)", "", 0, false};
 const source_frame unknown_program{"?? (server+0x12)", "", 0, false};
 
-TEST(SiteLabel, PlumbingIsWhatOnlyHandsOn) {
+TEST(SiteLabel, AllocatorsAndWrappersArePlumbing) {
   EXPECT_TRUE(is_plumbing({"std::__new_allocator<int>::allocate(unsigned long, void const*)", "", 0, true}));
   EXPECT_TRUE(is_plumbing({"xmalloc", "wrapper.c", 10, false}));
   EXPECT_TRUE(is_plumbing({"sqlite3MemMalloc", "", 0, false}));
@@ -29,10 +30,10 @@ TEST(SiteLabel, PlumbingIsWhatOnlyHandsOn) {
   EXPECT_FALSE(is_plumbing({"?? (libx.so+0x12)", "", 0, false}));
 }
 
-TEST(SiteLabel, TheOwnFrameIsTheInnermostThatIsNot) {
+TEST(SiteLabel, TheOwnFrameIsTheInnermostThatIsNotPlumbing) {
   EXPECT_EQ(own_frame({own}), 0U);
   EXPECT_EQ(own_frame({std_allocate, wrapper, own}), 2U);
-  EXPECT_EQ(own_frame({wrapper, std_allocate}), 0U) << "nothing else there";
+  EXPECT_EQ(own_frame({wrapper, std_allocate}), 0U) << "all frames are plumbing";
 }
 
 TEST(SiteLabel, AScriptsOwnLineStandsForWhatItsInterpreterAllocates) {
@@ -46,12 +47,12 @@ TEST(SiteLabel, AScriptsOwnLineStandsForWhatItsInterpreterAllocates) {
   const source_frame extension{"my_module_sum", "", 0, false};
   EXPECT_EQ(own_frame({resize, nameless, library, built_in, line, nameless}), 4U);
   EXPECT_EQ(own_frame({resize, package, line}), 1U);
-  EXPECT_EQ(own_frame({resize, extension, nameless, line}), 1U) << "an extension of one's own";
+  EXPECT_EQ(own_frame({resize, extension, nameless, line}), 1U) << "a named function of an extension module";
 }
 
 TEST(SiteLabel, CodeWithoutNamesStandsForItselfInTheProgramOnly) {
   EXPECT_EQ(own_frame({unknown_library, own}), 1U);
-  EXPECT_EQ(own_frame({wrapper, unknown_library, std_allocate}), 1U) << "better than the wrapper";
+  EXPECT_EQ(own_frame({wrapper, unknown_library, std_allocate}), 1U) << "preferred to the wrapper";
   EXPECT_EQ(own_frame({unknown_program, own}), 0U);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Types and symbols of programs that were really compiled, by each compiler that is there. The programs are named by
-// the environment: TARN_TEST_CONTAINERS holds paths, separated by colons.
+// Types and symbols of containers.cpp as each installed compiler builds it. The environment variable
+// TARN_TEST_CONTAINERS has the programs' paths, separated by colons.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -26,7 +26,7 @@ struct wanted_call {
 
 struct watched_run {
   profile p;
-  std::vector<wanted_call> calls;  // of the sites, in their order
+  std::vector<wanted_call> calls;  // one for each site of p, in the same order
 };
 
 std::vector<std::string> programs() {
@@ -37,7 +37,7 @@ std::vector<std::string> programs() {
   return paths;
 }
 
-// "start-end rights offset device inode path"
+// A line of /proc/self/maps: "start-end rights offset device inode path".
 void add_module(profile& p, const std::string& line) {
   unsigned long long start = 0, end = 0, offset = 0;
   char rights[5] = {};
@@ -94,7 +94,7 @@ watched_run watch(const std::string& program) {
 struct share {
   double right = 0;
   double all = 0;
-  std::string wrong;  // what was not right
+  std::string wrong;  // the calls that count as wrong, for a message
 };
 
 share right_of(const watched_run& run, const std::string& kind, type_evidence evidence) {
@@ -120,7 +120,7 @@ class containers : public testing::TestWithParam<std::string> {};
 
 TEST_P(containers, element_types_are_named) {
   watched_run run = watch(GetParam());
-  ASSERT_GT(run.calls.size(), 30U) << "other options than these inline less";
+  ASSERT_GT(run.calls.size(), 30U) << "few call paths: were the programs built without -O2?";
   const auto start = std::chrono::steady_clock::now();
   const auto notes = add_symbols(run.p);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(compilers, containers, testing::ValuesIn(programs()), [
 });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(containers);
 
-TEST(symbols, a_module_that_is_another_one_now_is_not_symbolised) {
+TEST(symbols, a_module_with_another_build_id_is_not_symbolised) {
   if (programs().empty()) GTEST_SKIP() << "no program was compiled";
   watched_run run = watch(programs().front());
   for (module_info& each : run.p.modules) {
@@ -182,7 +182,7 @@ TEST(symbols, a_module_that_is_another_one_now_is_not_symbolised) {
   EXPECT_GT(unknown, run.p.sites.size() / 2);
 }
 
-TEST(symbols, modules_that_are_gone_or_no_elf_files) {
+TEST(symbols, modules_that_are_gone_or_are_not_elf_files) {
   profile p;
   p.stacks = {{}, {0, 0x1100}, {1, 0x2100}, {2, 0x3100}, {3, 0x9000}, {4, 0}};
   p.modules = {{"/nowhere/libgone.so", "ab", 0x1000, 0x2000, 0},

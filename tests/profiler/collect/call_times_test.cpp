@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The estimate of the time of all calls from the timed ones, and the cut of outliers.
 #include "profiler/collect/call_times.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@ namespace {
 
 using namespace tarn::profiler;
 
-TEST(call_times, all_calls_timed_are_told_exactly) {
+TEST(call_times, the_time_is_exact_if_all_calls_are_timed) {
   timed_calls timed;
   timed.add(1, 10);
   timed.add(1, 30);
@@ -19,13 +20,13 @@ TEST(call_times, all_calls_timed_are_told_exactly) {
   EXPECT_DOUBLE_EQ(all.variance, 0);
 }
 
-TEST(call_times, none_timed_takes_what_others_take) {
+TEST(call_times, without_timed_calls_the_given_mean_counts) {
   const estimate all = time_of_calls({}, 5, 20);
   EXPECT_DOUBLE_EQ(all.value, 100);
   EXPECT_DOUBLE_EQ(all.variance, 0);
 }
 
-// 95 of 100 intervals hold the truth, over draws of one in 16 of calls whose times differ.
+// About 95 of 100 intervals contain the true sum; each draw times one in 16 of 8,000 calls with random durations.
 TEST(call_times, the_stated_interval_holds_the_truth) {
   std::mt19937 random(7);
   std::exponential_distribution<double> time(1.0 / 50);
@@ -46,7 +47,7 @@ TEST(call_times, the_stated_interval_holds_the_truth) {
   EXPECT_LE(held, draws * 99 / 100);
 }
 
-TEST(largest_calls, what_one_call_takes_over_the_rest_is_cut) {
+TEST(largest_calls, a_far_outlying_call_is_cut_to_the_largest_of_the_others) {
   largest_calls largest;
   for (int call = 0; call < 99; ++call) largest.add({0, false, 100, 10});
   largest.add({3, true, 100, 1'000'000});

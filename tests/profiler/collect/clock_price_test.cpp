@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// clock_price: samples of the clock take a small part of the processor time, whatever one of them takes.
+// clock_price: the clock's period is chosen so that its samples take at most 0.4 % of the processor time.
 #include "profiler/collect/clock_price.hpp"
 
 #include <gtest/gtest.h>
@@ -12,21 +12,21 @@ namespace {
 TEST(clock_price, all_samples_take_a_known_part_of_the_time_at_most) {
   for (const double price : {0.0, 100.0, 1000.0, 2500.0, 16'000.0, 200'000.0}) {
     const auto period = static_cast<double>(clock_period(price));
-    EXPECT_GE(period, 499'000) << "2,000 a second suffice";
+    EXPECT_GE(period, 499'000) << "never more than about 2,000 samples a second";
     EXPECT_LE(price / period, 0.00401) << price;
   }
 }
 
-TEST(clock_price, a_price_that_cannot_be_true_leaves_some_samples) {
+TEST(clock_price, an_impossible_price_leaves_ten_samples_a_second) {
   EXPECT_LE(clock_period(1e12), 100'000'000U);
   EXPECT_LE(clock_period(std::numeric_limits<double>::quiet_NaN()), 100'000'000U);
 }
 
 TEST(clock_price, of_this_machine) {
   const double price = clock_sample_price();
-  if (price == 0) GTEST_SKIP() << "perf_event_open is refused, or a sample takes nothing that can be told";
+  if (price == 0) GTEST_SKIP() << "perf_event_open is refused, or a sample costs too little to be measured";
   EXPECT_GT(price, 50);
-  EXPECT_LT(price, 50'000);  // half of the time between two samples
+  EXPECT_LT(price, 50'000);  // half of the period that is tried
 }
 
 }  // namespace

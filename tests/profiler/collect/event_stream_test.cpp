@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a ring holds may be anything, as the program that writes it can overwrite it.
+// The recorded program can overwrite its ring, so the reader must survive any content.
 #include "profiler/collect/event_stream.hpp"
 
 #include <gtest/gtest.h>
@@ -96,13 +96,13 @@ TEST(event_stream, lines_of_scripts_have_addresses_of_their_own) {
   stream.extend(r.head);
   drain(stream);
   EXPECT_FALSE(stream.is_broken());
-  ASSERT_EQ(modules.lines.size(), 1U) << "native code is not named by what a process says";
+  ASSERT_EQ(modules.lines.size(), 1U) << "a process may name lines of scripts only, not native code";
   EXPECT_EQ(modules.lines[address].function, "f");
   EXPECT_EQ(modules.lines[address].file, "a.py");
   EXPECT_EQ(modules.lines[address].line, 7U);
 }
 
-TEST(event_stream, an_event_that_is_cut_off_ends_it) {
+TEST(event_stream, an_incomplete_event_ends_the_stream) {
   const tick_clock clock(tick_source::system_clock);
   process_model model(model_settings{});
   ring r;
@@ -115,7 +115,7 @@ TEST(event_stream, an_event_that_is_cut_off_ends_it) {
   EXPECT_EQ(model.allocations(), 0);
 }
 
-TEST(event_stream, anything_at_all_does_no_harm) {
+TEST(event_stream, random_words_are_read_without_harm) {
   const tick_clock clock(tick_source::system_clock);
   std::mt19937_64 random(11);
   for (int round = 0; round < 200; ++round) {
@@ -126,7 +126,7 @@ TEST(event_stream, anything_at_all_does_no_harm) {
     stream.reset(r.words.data(), ring_words, &model, &clock, &modules, 0);
     for (int burst = 0; burst < 20; ++burst) {
       for (std::uint64_t left = random() % 400; left > 0; --left) {
-        // Mostly kinds that exist, with operands of all lengths.
+        // Mostly known kinds of words, with operands of all lengths.
         r.put(random() >> (random() % 64) << 4 | random() % 16);
       }
       stream.extend(r.head);
@@ -139,8 +139,8 @@ TEST(event_stream, anything_at_all_does_no_harm) {
   }
 }
 
-// Another process may write to the ring between the look at an event and its end.
-TEST(event_stream, an_event_that_changes_while_it_is_read_does_not_lead_behind_the_end) {
+// The recorded process may change an event between peek() and take().
+TEST(event_stream, an_event_that_changes_while_it_is_read_is_not_read_past_the_end) {
   const tick_clock clock(tick_source::system_clock);
   process_model model(model_settings{});
   modules_seen modules;
@@ -152,7 +152,7 @@ TEST(event_stream, an_event_that_changes_while_it_is_read_does_not_lead_behind_t
   stream.extend(r.head);
   std::uint64_t time = 0;
   ASSERT_TRUE(stream.peek(time));
-  r.words[0] = address_word(word_kind::map, 1, 0x7f0000000000);  // which has a word more
+  r.words[0] = address_word(word_kind::map, 1, 0x7f0000000000);  // an event that has one word more
   stream.take();
   EXPECT_EQ(stream.position(), r.head);
   EXPECT_FALSE(stream.is_broken());

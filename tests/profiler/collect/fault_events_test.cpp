@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// fault_events: what is told of a process that takes many faults, and of where it spends its time. Skipped where perf_event_open is refused.
+// fault_events: records of page faults of a process that takes many, and samples of the clock in one that computes.
+// Tests are skipped where perf_event_open is refused.
 #include "profiler/collect/fault_events.hpp"
 
 #include <gtest/gtest.h>
@@ -20,10 +21,11 @@ namespace {
 constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t pages = 50000;
 
-// A process that takes a fault for each page, each half of them once it is told to, and waits for its end to be told, too.
+// A child process that takes one fault for each of its pages: the first half after one byte through the pipe, the second
+// half after another. go_half() sends one byte, go() both.
 class faulting_child {
  public:
-  // `work`: steps of a loop before each fault.
+  // `work`: number of loop steps before each fault.
   explicit faulting_child(int work = 0) : work_(work) {
     EXPECT_EQ(pipe(go_), 0);
     process_ = fork();
@@ -97,15 +99,15 @@ told faults_of_child(const fault_settings& wanted, bool& refused) {
   return result;
 }
 
-TEST(fault_events, everything_tells_each_fault) {
+TEST(fault_events, without_sampling_each_fault_is_recorded) {
   bool refused = false;
   const told all = faults_of_child({}, refused);
   if (refused) GTEST_SKIP() << "perf_event_open is refused";
   EXPECT_NEAR(all.weight, pages, 0.02 * pages);
 }
 
-// Telling a fault takes as long as a fourth of taking it.
-TEST(fault_events, of_many_faults_few_are_told_and_stand_for_all) {
+// A fault's record costs a fourth of the fault itself.
+TEST(fault_events, of_many_faults_a_sample_is_recorded_that_stands_for_all) {
   bool refused = false;
   fault_settings some;
   some.everything = false;
@@ -115,8 +117,8 @@ TEST(fault_events, of_many_faults_few_are_told_and_stand_for_all) {
   EXPECT_LT(sample.records, 0.25 * pages);
 }
 
-// The clock's samples go through the memory of the faults' records, and are no faults.
-TEST(fault_events, each_fault_is_told_beside_samples_of_the_clock) {
+// Samples of the clock are written to the same buffers, and are not counted as faults.
+TEST(fault_events, each_fault_is_recorded_beside_samples_of_the_clock) {
   bool refused = false;
   fault_settings with_clock;
   with_clock.clock_ns = 1'000'000;
@@ -129,7 +131,7 @@ TEST(fault_events, each_fault_is_told_beside_samples_of_the_clock) {
 
 volatile std::uint64_t sink = 0;
 
-// Two functions of which a process spends a known part of its processor time in each.
+// Two functions; the child spends a known part of its processor time in each.
 [[gnu::noinline]] std::uint64_t spin_one(std::uint64_t times) {
   for (std::uint64_t turn = 0; turn < times; ++turn) sink = sink + 1;
   return sink;
@@ -145,7 +147,7 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// By its own clock: three parts of four in one function, the rest in the other.
+// Spends 0.4 s of processor time, by the thread's clock: 3/4 in spin_one(), 1/4 in spin_other().
 [[noreturn]] void spin_and_end(int go) {
   char letter = 0;
   if (read(go, &letter, 1) != 1) _exit(1);
@@ -208,11 +210,11 @@ clock_looked_at clock_of_spinning_child(bool& refused) {
   return result;
 }
 
-TEST(fault_events, lost_records_are_divided_as_those_that_arrived) {
+TEST(fault_events, lost_records_are_divided_in_the_proportion_of_the_others) {
   EXPECT_EQ(lost_faults(0, 10, 30), 0);
   EXPECT_EQ(lost_faults(100, 10, 30), 25);
   EXPECT_EQ(lost_faults(100, 10, 0), 100);
-  EXPECT_EQ(lost_faults(100, 0, 30), 100) << "none arrived: nothing is known";
+  EXPECT_EQ(lost_faults(100, 0, 30), 100) << "no record arrived: all lost ones count as faults";
 }
 
 double faults_taken(const faulting_child& child) {
@@ -220,8 +222,8 @@ double faults_taken(const faulting_child& child) {
   return status ? status->minor_faults : static_cast<double>(pages);
 }
 
-// The records of the first half of the pages are more than the buffers hold. The kernel tells how many it has dropped
-// when there is room again.
+// The buffers cannot hold the records of the first half of the pages. The kernel reports how many it dropped as soon as
+// there is room again.
 TEST(fault_events, faults_whose_records_are_lost_are_counted) {
   constexpr int work_per_page = 300;
   faulting_child child(work_per_page);
@@ -253,7 +255,8 @@ TEST(fault_events, samples_of_the_clock_are_where_the_time_goes) {
   bool refused = false;
   const clock_looked_at clock = clock_of_spinning_child(refused);
   if (refused) GTEST_SKIP() << "perf_event_open is refused";
-  // Some of the 0.4 s are in the kernel. Standard error of the part at 700 samples: 0.016.
+  // 0.4 s at 0.5 ms each would be 800 samples, but some of the time is in the kernel. Standard error of the share at
+  // 700 samples: 0.016.
   EXPECT_GT(clock.all, 400);
   EXPECT_LT(clock.all, 850);
   EXPECT_NEAR(clock.in_one / clock.all, 0.75, 0.08);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// A site's part of all page faults, and its margin, from sampled pages.
 #include "profiler/collect/fault_parts.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ fault_parts parts(int count, double each) {
 
 double margin_of_estimate(const estimate& of) { return 1.96 * std::sqrt(of.variance); }
 
-TEST(fault_parts, sites_have_all_faults_together) {
+TEST(fault_parts, the_sites_shares_add_up_to_all_faults) {
   const fault_parts one = parts(30, 128);
   const fault_parts other = parts(10, 128);
   fault_parts all = one;
@@ -29,7 +30,7 @@ TEST(fault_parts, sites_have_all_faults_together) {
   EXPECT_DOUBLE_EQ(all.of_site(other, 4000, per_sample).value, 1000);
 }
 
-// A site that has a quarter of all fresh pages, of which a sample takes one in 128.
+// The site has a quarter of all fresh pages; one page in 128 is sampled.
 TEST(fault_parts, the_true_share_is_within_the_margin_in_95_of_100_cases) {
   constexpr int pages = 6400;
   std::uint64_t seed = 7;
@@ -49,28 +50,28 @@ TEST(fault_parts, the_true_share_is_within_the_margin_in_95_of_100_cases) {
     const estimate found = all.of_site(mine, pages, per_sample);
     if (std::abs(found.value - pages / 4.0) <= margin_of_estimate(found)) ++inside;
   }
-  // Where 95 of 100 are inside, fewer than 927 of 1,000 are in one test of 1,000: the binomial distribution of 1,000 rounds
-  // with 0.95 has 0.00065 below 927, and 0.00101 up to 927.
+  // If the true rate is 0.95, fewer than 927 of 1,000 rounds are inside with probability 0.00065 (binomial
+  // distribution).
   EXPECT_GE(inside, 927);
 }
 
-TEST(fault_parts, a_site_without_any_may_have_what_one_more_sample_stands_for) {
+TEST(fault_parts, the_margin_of_a_site_without_samples_is_that_of_one_sample) {
   const fault_parts all = parts(31, 128);
   const estimate none = all.of_site({}, 31 * 128, per_sample);
   EXPECT_EQ(none.value, 0);
   EXPECT_NEAR(margin_of_estimate(none), 1.96 * 124, 1);
 }
 
-TEST(fault_parts, pages_that_are_used_again_tell_nothing_more) {
+TEST(fault_parts, more_samples_than_pages_do_not_narrow_the_margin) {
   fault_parts all = parts(5000, 128);
   const fault_parts mine = all;
   const estimate found = all.of_site(mine, 130, per_sample);
   EXPECT_DOUBLE_EQ(found.value, 130);
-  EXPECT_GT(margin_of_estimate(found), 100) << "of 130 pages one sample or two can be told";
+  EXPECT_GT(margin_of_estimate(found), 100) << "130 pages can give one or two independent samples";
   EXPECT_LE(margin_of_estimate(found), 130);
 }
 
-TEST(fault_parts, where_there_is_none_nothing_is_known) {
+TEST(fault_parts, without_samples_the_margin_is_all_faults) {
   const estimate found = fault_parts{}.of_site({}, 10, per_sample);
   EXPECT_EQ(found.value, 0);
   EXPECT_DOUBLE_EQ(margin_of_estimate(found), 10);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Until when a page counts as fresh after its fault.
 #include "profiler/collect/fresh_pages.hpp"
 
 #include <gtest/gtest.h>
@@ -15,14 +16,14 @@ TEST(fresh_pages, a_page_is_fresh_until_its_successor_is_given) {
   EXPECT_FALSE(pages.is_fresh(page, 5));
   pages.given(page + 100, 10, 1);
   EXPECT_TRUE(pages.is_fresh(page, 11));
-  EXPECT_TRUE(pages.is_fresh(page, 1'000'000)) << "nothing is known yet of how long pages last";
+  EXPECT_TRUE(pages.is_fresh(page, 1'000'000)) << "it is not known yet how long a page lasts";
   pages.given(next, 110, 1);
-  EXPECT_TRUE(pages.is_fresh(page, 109)) << "a call that had begun before";
+  EXPECT_TRUE(pages.is_fresh(page, 109)) << "a call that began before the successor was given";
   EXPECT_FALSE(pages.is_fresh(page, 111));
   EXPECT_TRUE(pages.is_fresh(next, 111));
 }
 
-TEST(fresh_pages, without_a_successor_it_is_used_up_after_a_while) {
+TEST(fresh_pages, without_a_successor_a_page_is_used_up_after_eight_times_the_usual) {
   fresh_pages pages;
   pages.given(page, 0, 1);
   pages.given(next, 100, 1);
@@ -43,7 +44,7 @@ TEST(fresh_pages, the_first_sampled_block_uses_a_page_up) {
   pages.given(page, 0, 1);
   pages.use_up(page);
   EXPECT_FALSE(pages.is_fresh(page, 1));
-  pages.use_up(next);  // which is not known
+  pages.use_up(next);  // was never given: no effect
   pages.given(page, 10, 1);
   EXPECT_TRUE(pages.is_fresh(page, 11));
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reachable, lost and indirectly lost blocks in made-up memory.
 #include "profiler/collect/leak_search.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 namespace tarn::profiler {
 namespace {
 
-// Memory of single words; what is not set is zero.
+// Memory as a map of words; words that are not set are zero.
 struct memory {
   std::map<std::uint64_t, std::uint64_t> words;
   std::uint64_t last = 0;
@@ -35,14 +36,14 @@ std::vector<reach> search(memory& all, const std::vector<searched_block>& blocks
 
 using enum reach;
 
-TEST(leak_search, WhatARootLeadsToIsReachableHoweverFar) {
+TEST(leak_search, WhatARootLeadsToDirectlyOrNotIsReachable) {
   memory all;
   all.words = {{0x100, 0x1010}, {0x1000, 0x2000}};
   EXPECT_EQ(search(all, {{0x1000, 32, 0}, {0x2000, 8, 0}, {0x3000, 8, 0}}, {{0x100, 0x110, false}}),
             (std::vector{reachable, reachable, lost}));
 }
 
-TEST(leak_search, ABlockIsLeftBehindItsLastByte) {
+TEST(leak_search, AnAddressAfterTheLastByteDoesNotReachABlock) {
   memory all;
   all.words = {{0x100, 0x1020}, {0x108, 0x101f}, {0x110, 0x3000}};
   EXPECT_EQ(search(all, {{0x1000, 32, 0}, {0x2000, 32, 0}}, {{0x100, 0x108, false}}),
@@ -51,14 +52,14 @@ TEST(leak_search, ABlockIsLeftBehindItsLastByte) {
             (std::vector{reachable, reachable}));
 }
 
-TEST(leak_search, AChainsHeadIsLostAndTheRestThroughIt) {
+TEST(leak_search, TheHeadOfAChainIsLostAndTheOthersIndirectly) {
   memory all;
   all.words = {{0x3000, 0x2000}, {0x2000, 0x1000}};
   EXPECT_EQ(search(all, {{0x1000, 8, 0}, {0x2000, 8, 0}, {0x3000, 8, 0}}, {}),
             (std::vector{indirect, indirect, lost}));
 }
 
-TEST(leak_search, OfARingOneIsLostAndOfTwoRingsTwo) {
+TEST(leak_search, OneBlockOfEachRingIsLost) {
   memory all;
   all.words = {{0x1000, 0x2000}, {0x2000, 0x1000}, {0x3000, 0x4000}, {0x4000, 0x3000}, {0x4008, 0x4000}};
   EXPECT_EQ(search(all, {{0x1000, 8, 0}, {0x2000, 8, 0}, {0x3000, 8, 0}, {0x4000, 16, 0}}, {}),
@@ -71,7 +72,7 @@ TEST(leak_search, ABlockThatOnlyLeadsToItselfIsLost) {
   EXPECT_EQ(search(all, {{0x1000, 8, 0}}, {}), std::vector{lost});
 }
 
-// glibc keeps the address of the free memory's header, which is the last word of the block before it.
+// glibc keeps the address of the header of free memory, which is in the last word of the block before it.
 TEST(leak_search, TheAllocatorsAddressOfFreeMemoryReachesNoBlock) {
   memory all;
   all.words = {{0x100, 0x1010}, {0x108, 0x1000}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// malloc_code: which addresses are malloc's, by what a library exports and in this process.
+// malloc_code: which addresses are malloc's, from a library's exported functions, and in this process.
 #include "profiler/collect/malloc_code.hpp"
 
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ bool holds(const std::vector<code_range>& ranges, std::uint64_t address) {
 }
 
 TEST(malloc_code, local_functions_beside_malloc_are_malloc_s) {
-  // In this order: a function, malloc's local ones, malloc and free, others, and one of malloc's far away.
+  // By address: fopen, malloc's local functions, malloc and free, other functions, and reallocarray between those.
   const std::vector<code_range> ranges = malloc_ranges({{0x9000, 0x100, "fopen"},
                                                         {0xb000, 0x100, "malloc"},
                                                         {0xb000, 0x100, "__libc_malloc"},
@@ -74,7 +74,8 @@ TEST(malloc_code, of_this_process) {
     EXPECT_TRUE(code.holds(address_of(name), 0)) << name;
   for (const char* name : {"printf", "qsort", "fopen", "strtol"})
     EXPECT_FALSE(code.holds(address_of(name), 0)) << name;
-  // What libc does for malloc is malloc's; what the program does with such an address beside its stack is not.
+  // A leaf of libc that malloc has called (strtol stands for memset) is malloc's. Code of the program is not, even if
+  // the word at its stack pointer is an address within malloc.
   EXPECT_TRUE(code.holds(address_of("strtol"), address_of("calloc") + 16));
   EXPECT_FALSE(code.holds(reinterpret_cast<std::uint64_t>(&address_of), address_of("calloc") + 16));
 }
@@ -108,7 +109,7 @@ class deleted_library {
   void* memory_ = MAP_FAILED;
 };
 
-TEST(malloc_code, of_a_deleted_library_that_is_another_malloc_all_is_malloc) {
+TEST(malloc_code, all_code_of_a_deleted_library_that_is_another_malloc_is_malloc_s) {
   const deleted_library other("libother.so");
   if (!other.is_mapped()) GTEST_SKIP() << "no code may be mapped from temporary files";
   malloc_code_reader reader;
@@ -117,7 +118,7 @@ TEST(malloc_code, of_a_deleted_library_that_is_another_malloc_all_is_malloc) {
   EXPECT_TRUE(code.holds(other.start() + 16, 0));
 }
 
-// The operators of the C++ library are known, but they are not all of malloc.
+// The ranges of operator new and delete are known, but malloc's are not: the result must be empty.
 TEST(malloc_code, of_a_deleted_libc_nothing_is_known) {
   const deleted_library libc("libc.so.6");
   if (!libc.is_mapped()) GTEST_SKIP() << "no code may be mapped from temporary files";
@@ -125,7 +126,7 @@ TEST(malloc_code, of_a_deleted_libc_nothing_is_known) {
   EXPECT_TRUE(reader.read(static_cast<std::uint32_t>(getpid()), {libc.start(), libc.start() + 1}).empty());
 }
 
-// Its malloc may lie anywhere in it.
+// Such a malloc may be anywhere in the program's code.
 TEST(malloc_code, of_a_malloc_within_the_program_nothing_is_known) {
   const auto here = reinterpret_cast<std::uint64_t>(&address_of);
   malloc_code_reader reader;

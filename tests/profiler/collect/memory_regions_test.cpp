@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Names of memory regions by address, while regions replace each other.
 #include "profiler/collect/memory_regions.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ TEST(memory_regions, names_what_lies_at_an_address) {
   EXPECT_EQ(regions.at(0x5000), "[anonymous]");
 }
 
-TEST(memory_regions, odd_names_are_memory_without_a_file) {
+TEST(memory_regions, anon_and_empty_names_are_anonymous_memory) {
   memory_regions regions;
   regions.note(0x1000, 0x2000, "//anon");
   regions.note(0x2000, 0x3000, "");

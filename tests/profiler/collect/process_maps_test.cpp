@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Parsing of smaps, and the resident pages of a mapping of this process.
 #include "profiler/collect/process_maps.hpp"
 
 #include <fcntl.h>
@@ -53,8 +54,9 @@ TEST(process_maps, ResidentPagesAreThoseThatWereTouched) {
   munmap(memory, 64 * page);
 }
 
-// Pages of zeroes that were only read are there, and not resident.
-TEST(process_maps, PagesThatAreNotCountedWeighNothing) {
+// pagemap lists shared zero pages, which are not resident: no resident bytes means none anywhere. If pagemap cannot be
+// read, the resident bytes are spread evenly over the range.
+TEST(process_maps, WithoutPagemapResidentBytesAreSpreadEvenly) {
   const resident_pages none(-1, 0x10000, 0x20000, 0);
   EXPECT_EQ(none.bytes_in(0x10000, 0x20000), 0);
   const resident_pages unknown(-1, 0x10000, 0x20000, 0x8000);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Figures that the model computes from hand-made events, in mode full and in mode sample.
 #include "profiler/collect/process_model.hpp"
 
 #include <gtest/gtest.h>
@@ -61,7 +62,7 @@ TEST(process_model, nodes_are_one_per_path) {
   EXPECT_NE(model.node(0, 0x2000), inner);
   for (std::uint64_t address = 1; address < 5000; ++address) model.node(inner, address);
   EXPECT_EQ(model.node(outer, 0x2000), inner);
-  EXPECT_EQ(model.node(77777777, 0x1000), outer) << "a parent that is not there counts as the empty path";
+  EXPECT_EQ(model.node(77777777, 0x1000), outer) << "an unknown parent counts as the empty path";
 }
 
 TEST(process_model, counts_peak_and_what_lives_at_it) {
@@ -84,10 +85,10 @@ TEST(process_model, counts_peak_and_what_lives_at_it) {
   EXPECT_EQ(second.live_bytes, 80);
   EXPECT_EQ(first.lifetime_ns, 20);
   EXPECT_EQ(first.malloc_ns, 10);
-  EXPECT_EQ(first.lifo_frees, 0) << "0x20000 was younger";
+  EXPECT_EQ(first.lifo_frees, 0) << "0x20000 was allocated later and still lives";
 }
 
-TEST(process_model, faults_belong_to_what_lives_there_then) {
+TEST(process_model, faults_belong_to_the_block_that_lives_there_at_that_time) {
   process_model model(exact());
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
   const std::uint32_t a = model.node(0, 0x1000);
@@ -98,10 +99,10 @@ TEST(process_model, faults_belong_to_what_lives_there_then) {
   model.allocated(thread, allocation(30, 0x100000, 8192, b));
   model.fault(fault(35, 0x101500));
   model.fault(fault(36, 0x500000));  // nothing lives there
-  // Within malloc, before it gives the block: that block's.
+  // A fault within malloc, before the allocation's event: it belongs to that block.
   model.fault(fault(40, 0x700008));
   model.allocated(thread, allocation(41, 0x700010, 100, a));
-  // The same, but another thread's allocation comes: nobody's.
+  // The same, but the allocation is another thread's: the fault belongs to no site.
   model.fault(fault(50, 0x900008));
   const std::uint32_t other = model.begin_thread(thread_id + 1, 45);
   model.allocated(other, allocation(51, 0x900010, 100, a));
@@ -153,7 +154,7 @@ TEST(process_model, samples_stand_for_many) {
   EXPECT_EQ(figures_of(p, a).samples, 2);
 }
 
-TEST(process_model, mappings_are_cut_as_they_go) {
+TEST(process_model, mappings_are_unmapped_in_parts) {
   process_model model(exact());
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
   const std::uint32_t a = model.node(0, 0x1000);
@@ -183,7 +184,7 @@ TEST(process_model, events_tell_mappings_apart) {
   EXPECT_EQ(size, (integers{0x10000, 0x4000, 0x4000, 0x4000, 0x8000, 0x4000}));
 }
 
-TEST(process_model, what_ends_together_is_a_batch_whatever_its_sites_are) {
+TEST(process_model, blocks_freed_together_are_a_batch_whatever_their_sites_are) {
   process_model model(exact());
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
   const std::uint32_t a = model.node(0, 0x1000);
@@ -205,7 +206,7 @@ TEST(process_model, what_ends_together_is_a_batch_whatever_its_sites_are) {
   EXPECT_EQ(figures_of(p, b).batch_frees, 12);
 }
 
-TEST(process_model, few_of_many_and_one_after_another_are_no_batch) {
+TEST(process_model, few_frees_of_many_blocks_and_single_frees_are_no_batch) {
   process_model model(exact());
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
   const std::uint32_t cache = model.node(0, 0x1000);
@@ -238,11 +239,11 @@ TEST(process_model, a_child_is_added_to_its_parent) {
   parent.fill(p);
   EXPECT_EQ(figures_of(p, a).allocations, 2);
   EXPECT_EQ(figures_of(p, a).bytes, 40);
-  EXPECT_EQ(figures_of(p, a).live_bytes, 10) << "what the child left went with it";
+  EXPECT_EQ(figures_of(p, a).live_bytes, 10) << "blocks that live when the child ends are not counted";
   EXPECT_EQ(parent.allocations(), 2);
 }
 
-TEST(process_model, an_allocation_at_0_is_odd_and_does_nothing) {
+TEST(process_model, an_allocation_at_address_0_is_ignored) {
   process_model model(exact());
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
   model.allocated(thread, allocation(10, 0, 100, model.node(0, 0x1000)));
@@ -253,7 +254,7 @@ TEST(process_model, an_allocation_at_0_is_odd_and_does_nothing) {
   EXPECT_TRUE(p.sites.empty());
 }
 
-TEST(process_model, an_allocation_where_a_block_lives_ends_that_one) {
+TEST(process_model, an_allocation_at_the_address_of_a_living_block_replaces_it) {
   process_model model(exact());
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
   const std::uint32_t a = model.node(0, 0x1000);
@@ -263,8 +264,8 @@ TEST(process_model, an_allocation_where_a_block_lives_ends_that_one) {
   EXPECT_EQ(model.live_bytes(), 20);
 }
 
-// A ring is full of beginnings of threads in no time, each of a word.
-TEST(process_model, threads_and_pairs_of_threads_have_an_end) {
+// A hostile process can fill a ring with beginnings of threads, of one word each, in no time.
+TEST(process_model, numbers_of_threads_and_of_pairs_of_threads_are_limited) {
   process_model model(exact());
   const std::uint32_t node = model.node(0, 0x1000);
   for (std::uint32_t id = 1; id < 300'000; ++id) {
@@ -281,7 +282,7 @@ TEST(process_model, threads_and_pairs_of_threads_have_an_end) {
   EXPECT_LE(p.sites[0].threads.size(), 4096U);
 }
 
-TEST(process_model, call_paths_have_an_end) {
+TEST(process_model, the_number_of_call_paths_is_limited) {
   process_model model(exact());
   std::uint32_t node = 0;
   for (std::uint64_t address = 1; address < 5'000'000; ++address) node = model.node(0, address);
@@ -296,8 +297,8 @@ model_settings sampled() {
   return settings;
 }
 
-// A heap that grows by blocks of 64 bytes, of which those that a draw by bytes takes are known: all its page faults
-// together are those that the kernel counted, and not one for every block of a page.
+// A heap that grows by blocks of 64 bytes, some of which are sampled. Its page faults are one for each page, as the
+// kernel counted them, and not one for each block.
 TEST(process_model, faults_of_small_sampled_blocks_are_those_of_their_pages) {
   process_model model(sampled());
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
@@ -316,7 +317,7 @@ TEST(process_model, faults_of_small_sampled_blocks_are_those_of_their_pages) {
     event.took = {true, true, false, 800};
     model.allocated(thread, event);
   }
-  // The same places again: nothing is fresh any more.
+  // The same addresses again: their pages are not fresh any more.
   for (std::uint64_t block = 0; block < blocks; block += 900) {
     const std::uint64_t address = 0x100000 + size * block;
     model.allocated(thread, allocation(1000 * (2 * blocks + block), address, size, node));
@@ -330,7 +331,7 @@ TEST(process_model, faults_of_small_sampled_blocks_are_those_of_their_pages) {
   EXPECT_LE(figures.faults + p.other_faults, pages * 1.0001);
 }
 
-TEST(process_model, estimates_are_no_more_than_all_faults) {
+TEST(process_model, estimates_do_not_exceed_all_faults) {
   process_model model(sampled());
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
   const std::uint32_t node = model.node(0, 0x1000);
@@ -361,8 +362,9 @@ TEST(process_model, faults_far_from_sampled_blocks_are_of_no_site) {
   EXPECT_DOUBLE_EQ(p.other_faults, 100);
 }
 
-// Few of the blocks on fresh pages are sampled: they stand for more or for less than all faults, which are known.
-TEST(process_model, sampled_blocks_have_all_faults_of_the_memory_where_they_lie) {
+// Few blocks on fresh pages are sampled, so the sum of their estimates differs from the known number of faults, which
+// counts.
+TEST(process_model, sampled_blocks_get_all_faults_of_the_memory_around_them) {
   process_model model(sampled());
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
   const std::uint32_t node = model.node(0, 0x1000);
@@ -373,6 +375,23 @@ TEST(process_model, sampled_blocks_have_all_faults_of_the_memory_where_they_lie)
   EXPECT_DOUBLE_EQ(figures_of(p, node).faults, 60);
   EXPECT_DOUBLE_EQ(p.other_faults, 0);
   EXPECT_GT(figures_of(p, node).faults_variance, 0);
+}
+
+// A heap of 10 pages was backed before the first sample, whose block lies on a page of another life of the heap: which of the
+// faults were the heap's is not known.
+TEST(process_model, faults_before_the_first_sample_may_be_a_sites) {
+  process_model model(sampled());
+  const std::uint32_t thread = model.begin_thread(thread_id, 0);
+  const std::uint32_t node = model.node(0, 0x1000);
+  for (std::uint64_t at = 0; at < 30; ++at) model.fault(fault(10 * at, 0x7fff00000000 + 4096 * at));
+  model.allocated(thread, allocation(600, 0x100000, 64, node));
+  profile p;
+  model.fill(p);
+  EXPECT_DOUBLE_EQ(figures_of(p, node).faults, 0);
+  EXPECT_DOUBLE_EQ(p.other_faults, 30);
+  EXPECT_GE(1.96 * std::sqrt(figures_of(p, node).faults_variance), 10);
+  EXPECT_GE(1.96 * std::sqrt(other_faults_variance(p)), 10);
+  EXPECT_LT(1.96 * std::sqrt(other_faults_variance(p)), 40) << "no more than the pages between two samples";
 }
 
 // Of a page a block takes what malloc rounds it up to, with a header: 32 bytes for 16, 64 for 48.
@@ -411,11 +430,12 @@ TEST(process_model, faults_that_stand_for_several_are_a_sample) {
   model.fill(p);
   for (const std::uint32_t node : {block, mapping}) {
     EXPECT_EQ(figures_of(p, node).faults, 20);
-    EXPECT_DOUBLE_EQ(figures_of(p, node).faults_variance, 2 * 20 * 19) << "one was told, and one more";
+    EXPECT_DOUBLE_EQ(figures_of(p, node).faults_variance, 2 * 20 * 19)
+        << "one record, and one that may be missing";
   }
 }
 
-// Small blocks of which none was sampled may be as many bytes as samples are apart.
+// A site whose small blocks were not sampled may have as many bytes of them as the mean distance between samples.
 TEST(process_model, a_site_of_large_blocks_may_have_small_ones) {
   process_model model(sampled());
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
@@ -439,7 +459,8 @@ TEST(process_model, time_in_malloc_is_that_of_timed_calls) {
   const std::uint32_t node = model.node(0, 0x1000);
   for (std::uint64_t block = 0; block < 100; ++block) {
     allocation_event event = allocation(100 * block, 0x10000 + 64 * block, 64, node);
-    event.took = {true, block % 4 != 3, false, block % 4 == 3 ? 1e9 : 40.0};  // one of four was interrupted
+    event.took = {true, block % 4 != 3, false,
+                  block % 4 == 3 ? 1e9 : 40.0};  // one call in four was interrupted
     model.allocated(thread, event);
     model.freed(thread, release(100 * block + 50, 0x10000 + 64 * block));
     model.free_took(thread, {true, true, false, 30});
@@ -448,11 +469,11 @@ TEST(process_model, time_in_malloc_is_that_of_timed_calls) {
   model.fill(p);
   const site_figures& figures = figures_of(p, node);
   EXPECT_NEAR(figures.malloc_ns, figures.allocations * 30 + figures.frees * 20, 1);
-  EXPECT_GT(figures.malloc_variance, 0) << "how many calls there were is an estimate";
+  EXPECT_GT(figures.malloc_variance, 0) << "the number of calls is an estimate";
 }
 
-// Of blocks of 64 bytes whose calls take 40 ns by the timer, and what the clock says.
-void allocate_and_free(process_model& model, std::uint64_t blocks) {
+// Allocates blocks of 64 bytes; the timer measured 40 ns for each call.
+void allocate_timed_blocks(process_model& model, std::uint64_t blocks) {
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
   const std::uint32_t node = model.node(0, 0x1000);
   for (std::uint64_t block = 0; block < blocks; ++block) {
@@ -462,10 +483,10 @@ void allocate_and_free(process_model& model, std::uint64_t blocks) {
   }
 }
 
-// A site of large blocks may have had small ones, too, none of them sampled: their calls are short ones.
+// A site of large blocks may also have small ones that were not sampled; their calls are assumed to be short.
 TEST(process_model, small_blocks_that_no_sample_has_seen_take_no_longer_than_small_blocks) {
   process_model model(sampled());
-  allocate_and_free(model, 100);
+  allocate_timed_blocks(model, 100);
   profile before;
   model.fill(before);
   const std::uint32_t node = model.node(0, 0x2000);
@@ -483,7 +504,7 @@ TEST(process_model, small_blocks_that_no_sample_has_seen_take_no_longer_than_sma
 
 TEST(process_model, the_clock_tells_how_long_malloc_took_in_all) {
   process_model model(sampled());
-  allocate_and_free(model, 100);
+  allocate_timed_blocks(model, 100);
   profile p;
   model.fill(p);
   const double timed_ns = p.malloc_time.ns;
@@ -502,7 +523,7 @@ TEST(process_model, the_clock_tells_how_long_malloc_took_in_all) {
 TEST(process_model, a_child_s_samples_of_the_clock_are_its_parent_s_with_its_blocks) {
   process_model parent(sampled());
   process_model child(sampled());
-  allocate_and_free(child, 100);
+  allocate_timed_blocks(child, 100);
   profile p;
   child.fill(p);
   const double sample_ns = p.malloc_time.ns / 2000;
@@ -515,16 +536,16 @@ TEST(process_model, a_child_s_samples_of_the_clock_are_its_parent_s_with_its_blo
 
 TEST(process_model, a_timed_call_that_does_nothing_tells_the_timers_price) {
   model_settings settings = sampled();
-  settings.timer_ns = 1000;  // where it is not told
+  settings.timer_ns = 1000;  // the price if no empty call is measured
   process_model model(settings);
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
   const std::uint32_t node = model.node(0, 0x1000);
   for (std::uint64_t block = 0; block < 100; ++block) {
     allocation_event event = allocation(100 * block, 0x10000 + 64 * block, 64, node);
-    // The timer's steps are as long as a short call: single ones are below its price.
+    // The timer's resolution is as coarse as a short call: single measurements are below its price.
     event.took = {true, true, false, block % 2 == 0 ? 10.0 : 50.0};
     model.allocated(thread, event);
-    model.nothing_took({true, true, false, block % 10 == 9 ? 1e6 : 15.0});  // one of ten was disturbed
+    model.nothing_took({true, true, false, block % 10 == 9 ? 1e6 : 15.0});  // one in ten was disturbed
   }
   profile p;
   model.fill(p);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// time_total: which of two figures of one time stands, and how wrong it may be.
+// time_total: how the timed calls' figure of the time in malloc and the clock's are combined, and the error of the
+// result.
 #include "profiler/collect/time_total.hpp"
 
 #include <gtest/gtest.h>
@@ -10,14 +11,14 @@ namespace tarn::profiler {
 namespace {
 
 constexpr double ms = 1e6;
-constexpr double each = 0.5 * ms;  // of a sample
+constexpr double each = 0.5 * ms;  // the clock's period
 
 clock_counts samples(double all, double in_malloc) { return {each, all, in_malloc, 0}; }
 
-// By how much the sum of the small blocks may be wrong, as a part of it.
+// Standard error of the time for small blocks, as a part of it.
 double error_of(const time_total& total) { return std::hypot(total.clock_error, total.systematic_error); }
 
-TEST(time_total, of_many_samples_the_clock_s_figure_stands) {
+TEST(time_total, with_many_samples_the_clock_s_figure_counts) {
   const time_total total = total_time({1000 * ms, 0, 0}, samples(10000, 3000));  // 1,500 ms
   EXPECT_NEAR(total.factor, 1.5, 0.02);
   EXPECT_GT(total.clock_part, 0.98);
@@ -25,7 +26,7 @@ TEST(time_total, of_many_samples_the_clock_s_figure_stands) {
   EXPECT_LT(error_of(total), 0.03);
 }
 
-TEST(time_total, of_few_samples_the_timed_calls_stand) {
+TEST(time_total, with_few_samples_the_timed_calls_count) {
   const time_total total = total_time({1 * ms, 0, 0}, samples(100, 1));
   EXPECT_NEAR(total.factor, 1, 0.2);
   EXPECT_LT(total.clock_part, 0.25);
@@ -33,7 +34,7 @@ TEST(time_total, of_few_samples_the_timed_calls_stand) {
   EXPECT_LE(error_of(total), 0.5);
 }
 
-TEST(time_total, without_samples_the_timed_calls_stand_with_their_error) {
+TEST(time_total, without_samples_the_timed_calls_count_with_their_error) {
   for (const clock_counts& none : {clock_counts{}, clock_counts{each, 0, 0, 0}}) {
     const time_total total = total_time({1000 * ms, 0, 0}, none);
     EXPECT_EQ(total.factor, 1);
@@ -43,21 +44,21 @@ TEST(time_total, without_samples_the_timed_calls_stand_with_their_error) {
   }
 }
 
-TEST(time_total, a_clock_that_never_meets_malloc_says_that_there_is_little_of_it) {
+TEST(time_total, many_samples_none_in_malloc_mean_little_time_in_malloc) {
   const time_total total = total_time({1000 * ms, 0, 0}, samples(10000, 0));
   EXPECT_LT(total.factor, 0.01);
   EXPECT_GE(total.factor, 0);
   EXPECT_TRUE(std::isfinite(total.clock_error));
 }
 
-TEST(time_total, no_timed_calls_are_no_time_to_divide) {
+TEST(time_total, without_time_for_small_blocks_there_is_nothing_to_scale) {
   const time_total total = total_time({0, 0, 100 * ms}, samples(10000, 100));
   EXPECT_EQ(total.factor, 1);
   EXPECT_EQ(total.systematic_error, 0);
 }
 
-// The calls for large blocks are mostly in the kernel, where no sample is.
-TEST(time_total, the_clock_says_little_where_large_blocks_take_most_of_the_time) {
+// Calls for large blocks are mostly in the kernel, where the clock takes no samples.
+TEST(time_total, the_clock_counts_little_where_large_blocks_take_most_of_the_time) {
   const time_total total = total_time({10 * ms, 0, 1000 * ms}, samples(10000, 20));
   EXPECT_NEAR(total.factor, 1, 0.01);
   EXPECT_LT(total.clock_part, 0.01);
@@ -68,24 +69,25 @@ TEST(time_total, what_large_blocks_take_in_user_space_is_not_the_small_ones) {
   EXPECT_NEAR(total.factor, 1, 0.002);
 }
 
-// A few samples of the clock say that the timed calls, which may have missed the rare long ones, are far too low.
-TEST(time_total, timed_calls_that_tell_far_too_little_weigh_no_more_than_ones_that_tell_enough) {
+// The clock's few samples say that the timed calls are far too low: these may have missed rare long calls.
+TEST(time_total, timed_calls_that_are_far_too_low_do_not_outweigh_the_clock) {
   const time_total total = total_time({1.2 * ms, 0, 0}, samples(60, 7));  // 3.5 ms
   EXPECT_GT(total.factor * 1.2 * ms, 2.0 * ms);
   EXPECT_LT(total.factor * 1.2 * ms, 3.5 * ms);
 }
 
-// Threads that end within their first period have no samples: the program's samples are then those of its other
-// threads, none in malloc.
+// Threads that end within their first period have no samples. All samples are of the other threads, and none is in
+// malloc.
 TEST(time_total, time_without_samples_may_all_be_mallocs) {
   const time_total total = total_time({500 * ms, 0, 0}, samples(1000, 0), {1000 * ms, 10 * ms});
   EXPECT_LT(total.clock_part, 0.5);
   const double told = total.factor * 500 * ms;
   EXPECT_NEAR(told, 500 * ms, 1.96 * error_of(total) * told);
-  EXPECT_LT(total.clock_error, 0.01) << "threads without samples are without samples in each recording";
+  EXPECT_LT(total.clock_error, 0.01)
+      << "the error is systematic: such threads have no samples in any recording";
 }
 
-// Lost records: those that have arrived stand for the others.
+// Half of the records were lost; those that arrived stand for the others.
 TEST(time_total, half_of_the_samples_have_the_share_of_all) {
   const time_total total = total_time({300 * ms, 0, 0}, samples(1000, 500), {1000 * ms, 10 * ms});
   const double by_clock = 500 * ms;
@@ -94,7 +96,7 @@ TEST(time_total, half_of_the_samples_have_the_share_of_all) {
               10 * ms);
 }
 
-TEST(time_total, samples_of_the_whole_user_time_lack_nothing) {
+TEST(time_total, samples_that_cover_the_user_time_count_as_complete) {
   const clock_counts clock = samples(2000, 600);
   const time_total unknown = total_time({300 * ms, 0, 0}, clock);
   for (const double user : {900 * ms, 1000 * ms, 1008 * ms, 1050 * ms}) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The number of counter rows is limited, and the peak is kept.
 #include "profiler/collect/timeline.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 namespace tarn::profiler {
 namespace {
 
-// A process that is looked at whenever the timeline wants it, with one short peak.
+// The rows of a process with one short peak, sampled at the intervals that the timeline asks for.
 std::vector<counter_row> run_for(std::uint64_t duration_ns, std::uint64_t peak_ns) {
   timeline kept;
   std::vector<counter_row> rows;
@@ -27,7 +28,7 @@ std::vector<counter_row> run_for(std::uint64_t duration_ns, std::uint64_t peak_n
   return rows;
 }
 
-TEST(timeline, ShortRunsHaveAPointEachTenMilliseconds) {
+TEST(timeline, ShortRunsHaveARowEachTenMilliseconds) {
   const auto rows = run_for(400'000'000, 200'000'000);
   EXPECT_EQ(rows.size(), 41U);
 }
@@ -49,7 +50,7 @@ TEST(timeline, LongRunsAreBoundedAndKeepThePeak) {
   EXPECT_GE(rows.back().time_ns, day - day / 1000);
 }
 
-TEST(timeline, APeakBetweenTwoLooksIsTheNewestRows) {
+TEST(timeline, APeakBetweenTwoSamplesRaisesTheNewestRow) {
   timeline kept;
   std::vector<counter_row> rows;
   EXPECT_FALSE(kept.raise(rows, 100));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Differences of profiles, their margins (by simulation), and the limits of `tarn diff --fail-if`.
 #include "profiler/export/difference.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ TEST(difference, of_a_profile_and_itself_is_nothing) {
   EXPECT_TRUE(exceeded(changes, change_limit::parse("site.cost>0%")).empty());
 }
 
-TEST(difference, lines_and_addresses_do_not_matter) {
+TEST(difference, sites_match_by_names_not_by_lines_and_addresses) {
   profile before = synthetic_profile(), after = before;
   for (stack_node& node : after.stacks) node.address += node.address == 0 ? 0 : 0x100000;
   after.symbols.clear();
@@ -31,14 +32,14 @@ TEST(difference, lines_and_addresses_do_not_matter) {
     for (source_frame& frame : moved) frame.line += 7;
     after.symbols[address + 0x100000] = moved;
   }
-  // Those without a symbol have moved.
+  // Only sites without symbols count as other sites.
   double moved = 0;
   for (const site_change& one : difference::between(before, after).sites)
     moved += std::abs(one.values[0].amount());
   EXPECT_LT(moved, 0.2 * cost_of_all(before).total());
 }
 
-TEST(difference, a_site_that_is_new_or_gone) {
+TEST(difference, sites_that_are_new_or_gone_exceed_limits) {
   profile before = synthetic_profile(), after = before;
   after.sites.erase(after.sites.begin());
   difference changes = difference::between(before, after);
@@ -69,7 +70,7 @@ TEST(difference, limits_in_units) {
   EXPECT_FALSE(holds("bytes>64%"));
   EXPECT_TRUE(holds("malloc>2.9ms"));
   EXPECT_FALSE(holds("malloc>3000us"));
-  EXPECT_TRUE(holds("cost>1000%"));  // there was none before
+  EXPECT_TRUE(holds("cost>1000%"));  // it was 0 before
   EXPECT_FALSE(holds("peak>0%"));
 }
 
@@ -103,7 +104,7 @@ difference compare_means(std::mt19937& random, double before_ns, double after_ns
   return builder.take();
 }
 
-TEST(difference, of_a_program_and_itself_is_silent) {
+TEST(difference, of_a_program_and_itself_rarely_exceeds_a_limit) {
   std::mt19937 random(1);
   int totals = 0, sites = 0;
   for (int pair = 0; pair < 400; ++pair) {
@@ -111,10 +112,10 @@ TEST(difference, of_a_program_and_itself_is_silent) {
     totals += exceeded(changes, change_limit::parse("cost>+0%")).empty() ? 0 : 1;
     sites += exceeded(changes, change_limit::parse("site.cost>+0%")).empty() ? 0 : 1;
   }
-  // One in 40 goes up by chance: half of the cases outside of the interval.
+  // Each pair exceeds the limit by chance with probability 1/40: above a 95 % interval. So 10 are expected.
   EXPECT_LE(totals, 20);
   EXPECT_LE(sites, 20);
-  EXPECT_GE(totals + sites, 1) << "an interval that is never left is too wide";
+  EXPECT_GE(totals + sites, 1) << "no chance result in 800: the interval is too wide";
 }
 
 TEST(difference, a_tenth_more_is_found) {
@@ -129,7 +130,7 @@ TEST(difference, a_tenth_more_is_found) {
   EXPECT_GE(found_sites, 95);
 }
 
-TEST(difference, one_recording_a_side_is_not_taken_for_sure) {
+TEST(difference, one_recording_a_side_has_a_wide_margin) {
   std::mt19937 random(3);
   const difference changes = compare_means(random, 1e9, 1.1e9, 1);
   EXPECT_FALSE(changes.totals[0].is_significant());
@@ -137,7 +138,7 @@ TEST(difference, one_recording_a_side_is_not_taken_for_sure) {
   EXPECT_TRUE(compare_means(random, 1e9, 1.3e9, 1).totals[0].is_significant());
 }
 
-TEST(difference, equal_recordings_are_as_unsure_as_their_samples) {
+TEST(difference, equal_recordings_have_the_margin_of_their_samples) {
   std::mt19937 random(4);
   const profile before = recording_of(random, 1e9, 1e12);
   profile after = before;
@@ -149,12 +150,12 @@ TEST(difference, equal_recordings_are_as_unsure_as_their_samples) {
     builder.add(side::after, second);
   }
   const change total = builder.take().totals[0];
-  // Ten sites of 1 ms each on either side, over four recordings.
+  // Standard error: ten sites of 1 ms each, on either side, in four recordings.
   EXPECT_NEAR(total.margin, 1.96 * std::sqrt(2 * 10 * 1e12 / 4), 1e4);
   EXPECT_FALSE(total.is_significant());
 }
 
-TEST(difference, where_the_clock_knows_the_sum_the_calls_of_sites_leave_it_sure) {
+TEST(difference, the_clock_narrows_the_margin_of_the_sum) {
   std::mt19937 random(5);
   profile before = recording_of(random, 1e9, 1e12);
   before.malloc_time.clock_part = 0.9;
@@ -169,12 +170,12 @@ TEST(difference, where_the_clock_knows_the_sum_the_calls_of_sites_leave_it_sure)
   ASSERT_EQ(metrics()[1].name, "malloc");
   double sum = 0;
   for (const site& each : before.sites) sum += each.figures.malloc_ns;
-  // A tenth of the sum is that of the timed calls of ten sites; the clock's error is one for all of them.
+  // One tenth of the sum comes from the timed calls of ten sites; the clock's error is common to all sites.
   const double variance = 0.1 * 0.1 * 10 * 1e12 + 0.01 * 0.01 * sum * sum;
   EXPECT_NEAR(total.margin, 1.96 * std::sqrt(2 * variance / 4), 1e4);
 }
 
-TEST(difference, all_recordings_are_counted_at_the_first_ones_prices) {
+TEST(difference, all_recordings_use_the_prices_of_the_first) {
   profile before, after;
   before.other_faults = after.other_faults = 1000;
   before.prices.fault = 500;
@@ -184,7 +185,7 @@ TEST(difference, all_recordings_are_counted_at_the_first_ones_prices) {
   EXPECT_DOUBLE_EQ(changes.totals[0].after, 500e3);
 }
 
-TEST(difference, limits_that_are_none) {
+TEST(difference, malformed_limits_are_refused) {
   for (const char* text :
        {"", "cost", ">5%", "cost>", "cost>%", "cost>5%%", "cost>5x", "cost>inf", "cost>nan", "cost>1e999",
         "site.>5%", "sites.cost>5%", "cost=5%", "cost>>5%", "bytes>5s", "faults>5K"}) {

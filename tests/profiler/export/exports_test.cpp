@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Metrics, the call tree, and each export format, from synthetic and from awkward profiles.
 #include "profiler/export/exports.hpp"
 
 #include <gtest/gtest.h>
@@ -17,8 +18,8 @@
 namespace tarn::profiler {
 namespace {
 
-// A profile with awkward names, no call path, no type.
-profile odd_profile() {
+// A profile with names that formats must escape, and with sites without call path or type.
+profile awkward_profile() {
   profile p;
   p.meta = {{"program", "/opt/a \"b\"\\c"}, {"arguments", {"a\nb"}}};
   p.prices.fault = 1000;
@@ -88,19 +89,20 @@ TEST(metrics, margins_are_those_of_the_sampling) {
   EXPECT_EQ(margin_of(p, *find_metric("peak"), one), 0);
   EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("allocations")), 1.96 * 10);
   EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("cost")), margin_of(cost_of_all(p).variance()));
-  // The kernel has counted all faults: how many there are in all does not depend on samples.
+  // The kernel counts all faults, so their number does not depend on samples.
   p.other_faults = 1;
   EXPECT_EQ(margin_of_sum(p, *find_metric("faults")), 0);
-  // Where the clock gives three quarters of the sum, the timed calls that vary give one quarter of it.
+  // If the clock gives three quarters of the sum, the error of the timed calls counts for one quarter.
   p.malloc_time.clock_part = 0.75;
   p.malloc_time.factor = 0.5;
   EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("malloc")), 1.96 * 0.5 * std::sqrt(3200.0 / 4));
   EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("malloc"), one), 1.96 * 20);
-  // What is left is as uncertain as what the sites take.
+  // The faults of no site have the margin of those that the sites take.
   p.sites[0].figures.faults = 4;
   const metric_row others = metric_rows(p).back();
   EXPECT_EQ(others.faults, 1);
-  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("faults"), others.figures()), 1.96 * 3);
+  EXPECT_DOUBLE_EQ(margin_of(p, *find_metric("faults"), others.figures()), 1.96 * std::sqrt(9 + 9))
+      << "a site without a fault in the sample may have some, too";
   EXPECT_DOUBLE_EQ(margin_of_sum(p, *find_metric("cost")), margin_of(cost_of_all(p).variance()));
 }
 
@@ -127,13 +129,13 @@ TEST(call_tree, a_node_is_its_own_and_its_children) {
 }
 
 TEST(exports, collapsed_lines_have_a_path_and_a_number) {
-  const std::string text = collapsed(odd_profile());
+  const std::string text = collapsed(awkward_profile());
   EXPECT_EQ(text, "outer,one more;\xff\xfe 2000\n");
   EXPECT_EQ(collapsed(profile()), "");
 }
 
 TEST(exports, json_is_valid_whatever_the_names_are) {
-  const nlohmann::json whole = nlohmann::json::parse(json_of(odd_profile()));
+  const nlohmann::json whole = nlohmann::json::parse(json_of(awkward_profile()));
   EXPECT_EQ(whole["sites"].size(), 3U);
   EXPECT_EQ(whole["totals"]["faults"], 2);
   EXPECT_EQ(whole["sites"][0]["frames"][1]["function"], "outer;one\nmore");
@@ -159,8 +161,8 @@ TEST(exports, json_has_what_resident_memory_consisted_of) {
   EXPECT_EQ(memory["parts"][20]["kind"], "files");
 }
 
-TEST(exports, prometheus_escapes_and_sums_up_the_rest) {
-  const std::string text = export_prometheus(odd_profile(), 1);
+TEST(exports, prometheus_escapes_names_and_sums_up_other_sites) {
+  const std::string text = export_prometheus(awkward_profile(), 1);
   EXPECT_NE(text.find("program=\"/opt/a \\\"b\\\"\\\\c\""), std::string::npos);
   EXPECT_NE(text.find("file=\"\\\"quoted\\\\.cpp\""), std::string::npos);
   EXPECT_NE(text.find("function=\"(all others)\""), std::string::npos);
@@ -171,7 +173,7 @@ TEST(exports, prometheus_escapes_and_sums_up_the_rest) {
 }
 
 TEST(exports, pprof_is_gzip_of_a_message) {
-  for (const profile& p : {odd_profile(), profile(), synthetic_profile()}) {
+  for (const profile& p : {awkward_profile(), profile(), synthetic_profile()}) {
     const std::string packed = export_pprof(p);
     std::string text(10 << 20, '\0');
     z_stream stream{};
@@ -187,7 +189,7 @@ TEST(exports, pprof_is_gzip_of_a_message) {
   }
 }
 
-TEST(exports, heaptrack_of_events_is_the_programs_own_order) {
+TEST(exports, heaptrack_keeps_the_order_of_events) {
   scratch_file file;
   write_synthetic_profile(file.path(), {}, 2000);
   heaptrack_outcome outcome;
@@ -208,8 +210,8 @@ TEST(exports, heaptrack_of_events_is_the_programs_own_order) {
   EXPECT_GT(allocations, frees);
 }
 
-// Follows the lines: what is allocated in all, at the highest moment and at the end.
-TEST(exports, heaptrack_made_up_agrees_with_the_sums) {
+// Replays the lines to get the allocated bytes in total, at the peak and at the end.
+TEST(exports, heaptrack_without_events_agrees_with_the_sums) {
   synthetic_options options;
   options.mode = profile_mode::sample;
   const profile p = synthetic_profile(options);
@@ -238,8 +240,8 @@ TEST(exports, heaptrack_made_up_agrees_with_the_sums) {
   EXPECT_NEAR(now / sum_of(p, *find_metric("live_bytes")), 1, 0.03);
 }
 
-TEST(exports, heaptrack_of_odd_profiles) {
-  EXPECT_NE(heaptrack_text(odd_profile(), "").find("X a b\n"), std::string::npos);
+TEST(exports, heaptrack_of_awkward_and_of_empty_profiles) {
+  EXPECT_NE(heaptrack_text(awkward_profile(), "").find("X a b\n"), std::string::npos);
   EXPECT_TRUE(heaptrack_text(profile(), "").starts_with("v 10400 3\n"));
 }
 
@@ -256,8 +258,8 @@ TEST(packer, compresses_as_the_name_says) {
   }
 }
 
-// A site that is said to have moved all memory there is through a peak of one byte.
-TEST(exports, heaptrack_of_figures_that_contradict_each_other_ends) {
+// Figures of a hostile file: 10^15 allocations and bytes, but a peak of a thousandth of a byte.
+TEST(exports, heaptrack_of_contradictory_figures_is_bounded) {
   profile p;
   p.stacks.emplace_back();
   p.sites.resize(50);

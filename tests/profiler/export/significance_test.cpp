@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Quantiles of Student's and of the normal distribution, compared with published tables.
 #include "profiler/export/significance.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ TEST(significance, bounds_are_those_of_the_tables) {
   EXPECT_NEAR(student_bound(2000, 0.95), normal_bound(0.95), 2e-3);
 }
 
-TEST(significance, rare_chances_have_bounds_too) {
+TEST(significance, probabilities_near_1_have_bounds) {
   EXPECT_GT(student_bound(8, 1 - 1e-9), student_bound(8, 1 - 1e-6));
   EXPECT_LT(student_bound(8, 1 - 1e-9), 1e4);
   EXPECT_GT(student_bound(1, 1 - 1e-9), 1e6);

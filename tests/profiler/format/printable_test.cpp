@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Which characters printable() escapes.
 #include "profiler/format/printable.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ TEST(printable, escapes_what_changes_direction_or_line) {
   EXPECT_EQ(printable("\u061c\u200e\u200f\u2069"), "\\u{061c}\\u{200e}\\u{200f}\\u{2069}");
 }
 
-TEST(printable, escapes_what_is_no_utf_8) {
+TEST(printable, escapes_bytes_that_are_not_utf_8) {
   EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
   EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");
@@ -38,7 +39,7 @@ TEST(printable, escapes_what_is_no_utf_8) {
   EXPECT_EQ(printable("\xe2\x80"
                       "a"),
             "\\xe2\\x80a");
-  // Longer forms than needed, and lead bytes that no character has.
+  // Overlong forms, and lead bytes that do not occur in UTF-8.
   EXPECT_EQ(printable("\xe0\x80\xaf\xf0\x80\x80\xaf"), "\\xe0\\x80\\xaf\\xf0\\x80\\x80\\xaf");
   EXPECT_EQ(printable("\xf8\x90\x80\x80"), "\\xf8\\x90\\x80\\x80");
 }
@@ -48,7 +49,7 @@ TEST(printable, does_not_read_past_the_end) {
   EXPECT_EQ(printable(std::string_view("a\u6f22", 3)), "a\\xe6\\xbc");
 }
 
-TEST(printable, one_pass_is_enough) {
+TEST(printable, is_idempotent) {
   std::string all;
   for (int unit = 0; unit < 256; ++unit) all += static_cast<char>(unit);
   const std::string once = printable(all);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Writing and reading of tables; files that are cut off, damaged, foreign, or on a full disk.
 #include "profiler/format/table_file.hpp"
 
 #include <gtest/gtest.h>
@@ -92,7 +93,7 @@ TEST(table_file, unwanted_tables_are_not_read) {
     out.append(small_table("a", 0, 100));
     out.append(small_table("b", 0, 100));
   }
-  // Damage in what nobody wants does no harm.
+  // Damage in a table that is not wanted goes unnoticed.
   auto bytes = file.contents();
   bytes[file_header_bytes + chunk_header_bytes + 1 + 20] ^= 1;
   file.set(bytes);
@@ -123,18 +124,65 @@ TEST(table_file, a_large_table_takes_several_chunks_and_comes_back) {
   }
   read_outcome outcome;
   const auto tables = read_all(file.path(), &outcome);
-  EXPECT_EQ(outcome.chunks, 5U);
+  constexpr std::size_t chunks = rows * sizeof(std::uint64_t) / usual_chunk_bytes;
+  EXPECT_EQ(outcome.chunks, 2 * chunks + 1);
   // What continues comes in parts, what replaces as a whole.
-  ASSERT_EQ(tables.size(), 4U);
-  EXPECT_EQ(tables[0].rows + tables[1].rows, rows);
-  EXPECT_EQ(tables[2].rows, rows);
-  EXPECT_TRUE(tables[2].whole("n") == large.whole("n"));
+  ASSERT_EQ(tables.size(), chunks + 2);
+  std::size_t continued = 0;
+  for (std::size_t part = 0; part < chunks; ++part) continued += tables[part].rows;
+  EXPECT_EQ(continued, rows);
+  EXPECT_EQ(tables[chunks].rows, rows);
+  EXPECT_TRUE(tables[chunks].whole("n") == large.whole("n"));
   // Without the last chunk of the replacing one, there is nothing of it.
   auto bytes = file.contents();
   bytes.resize(bytes.size() - 500);
   file.set(bytes);
-  EXPECT_EQ(read_all(file.path(), &outcome).size(), 2U);
+  EXPECT_EQ(read_all(file.path(), &outcome).size(), chunks);
   EXPECT_NE(outcome.damage, "");
+}
+
+// Rows of the table "t" that were taken in parts and count.
+struct parts_of_t {
+  integers coming;
+  integers counting;
+  std::size_t most_rows = 0;  // of a part
+  std::size_t announced = 0;
+
+  read_outcome read(const std::string& path) {
+    return read_tables(path, [](table&&) {}, {}, {"t", [this](table_part&& part) {
+                                                    most_rows = std::max(most_rows, part.rows.rows);
+                                                    if (part.begins) coming.clear();
+                                                    if (part.begins) announced = part.all_rows;
+                                                    const integers& more = part.rows.whole("number");
+                                                    coming.insert(coming.end(), more.begin(), more.end());
+                                                    if (part.ends) counting = coming;
+                                                  }});
+  }
+};
+
+TEST(table_file, a_replacing_table_can_be_taken_in_parts) {
+  scratch_file file;
+  constexpr std::size_t rows = 500'000;
+  {
+    table_writer out(file.path());
+    out.append(small_table("t", 7, 3, true));
+    out.append(small_table("t", 0, rows, true));
+  }
+  parts_of_t taken;
+  read_outcome outcome = taken.read(file.path());
+  EXPECT_EQ(outcome.damage, "");
+  EXPECT_EQ(taken.announced, rows);
+  EXPECT_LT(taken.most_rows, rows / 2);
+  EXPECT_TRUE(taken.counting == small_table("t", 0, rows).whole("number"));
+  // Without its end the second table does not count.
+  auto bytes = file.contents();
+  bytes.resize(bytes.size() - 500);
+  file.set(bytes);
+  parts_of_t cut;
+  outcome = cut.read(file.path());
+  EXPECT_NE(outcome.damage, "");
+  EXPECT_GT(cut.coming.size(), 3U);
+  EXPECT_EQ(cut.counting, (integers{7, 8, 9}));
 }
 
 TEST(table_file, tables_that_cannot_be_written_are_refused) {
@@ -153,7 +201,7 @@ TEST(table_file, tables_that_cannot_be_written_are_refused) {
   EXPECT_EQ(read_all(file.path()).size(), 1U);
 }
 
-TEST(table_file, what_is_no_profile_is_refused_with_advice) {
+TEST(table_file, other_files_are_refused_with_advice) {
   scratch_file file;
   EXPECT_NE(message_of(file.path()).find("is empty"), std::string::npos);
   const std::string foreign = "heaptrack is another tool altogether\n";
@@ -223,7 +271,7 @@ TEST(table_file, a_changed_bit_anywhere_is_found) {
   }
 }
 
-TEST(table_file, announced_lengths_take_no_memory) {
+TEST(table_file, lengths_beyond_the_file_are_damage) {
   scratch_file file;
   { table_writer out(file.path()); }
   auto bytes = file.contents();
@@ -246,12 +294,12 @@ TEST(table_file, announced_lengths_take_no_memory) {
   }
 }
 
-TEST(table_file, a_folder_that_is_not_there) {
+TEST(table_file, a_missing_folder_is_an_error) {
   EXPECT_THROW(table_writer("/nowhere/at/all.tarn"), profile_error);
   EXPECT_THROW(table_writer("/"), profile_error);
 }
 
-// What a full disk does, by the limit of a file's size.
+// A limit of the file size stands for a full disk.
 TEST(table_file, when_the_disk_is_full_the_file_stays_readable) {
   char path[] = "/tmp/tarn-full-XXXXXX";
   const int made = mkstemp(path);
@@ -268,7 +316,7 @@ TEST(table_file, when_the_disk_is_full_the_file_stays_readable) {
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
     EXPECT_THROW(for (; appended < 1000; ++appended) out.append(small_table("t", appended, 100)),
                  profile_error);
-    // Once there is room again, it goes on.
+    // As soon as there is room, appending works again.
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
     out.append(small_table("later", 0, 100));
   }

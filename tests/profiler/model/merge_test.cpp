@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Profiles of several processes merged into one, joined as a whole, and taken apart again.
 #include "profiler/model/merge.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,8 @@ namespace {
 
 constexpr double second_ns = 1e9;
 
-// A process that has the library at `base`, and one site in it: called from main, allocating so much at once.
+// A process with its program at `base` and a library at base + 0x10000. One site in the library, called from main, has
+// allocated one block of `bytes`.
 profile process_at(std::uint64_t base, double start, double seconds, double bytes,
                    const std::string& build = "b1") {
   profile p;
@@ -81,7 +83,7 @@ TEST(merge, joins_call_paths_by_file_and_offset) {
 
 TEST(merge, joins_another_build_by_symbol_and_nothing_without_one) {
   profile other = process_at(0x500000, 20, 1, 50, "b2");
-  other.modules[0].file_offset = 0x7000;  // the same line, elsewhere in the file
+  other.modules[0].file_offset = 0x7000;  // the function is elsewhere in the file
   EXPECT_EQ(joined(merged({process_at(0x400000, 10, 1, 100), other})).sites.size(), 1U);
   other.symbols.erase(0x500100);
   const profile apart = joined(merged({process_at(0x400000, 10, 1, 100), other}));
@@ -119,12 +121,12 @@ TEST(merge, time_in_which_none_ran_is_left_out) {
   EXPECT_EQ(parts.meta["processes"], 2);
 }
 
-TEST(merge, the_course_of_the_whole_is_the_sum_of_those_that_run) {
+TEST(merge, counters_of_the_whole_are_the_sums_of_running_processes) {
   const profile parts = merged({process_at(0x400000, 10, 3, 100), process_at(0x400000, 11, 1, 70)});
   ASSERT_EQ(parts.counters.size(), 3U);
   EXPECT_EQ(parts.counters[0].time_ns, 2 * second_ns);
   EXPECT_EQ(parts.counters[0].resident_bytes, 70);
-  EXPECT_EQ(parts.counters[1].resident_bytes, 0);  // it has ended; the other has told nothing yet
+  EXPECT_EQ(parts.counters[1].resident_bytes, 0);  // the short one has ended, and the long one has no row yet
   EXPECT_EQ(parts.counters[2].resident_bytes, 100);
   EXPECT_EQ(parts.counters[2].faults, 30);
   EXPECT_EQ(parts.counters[2].user_ns, 2e6);
@@ -132,10 +134,10 @@ TEST(merge, the_course_of_the_whole_is_the_sum_of_those_that_run) {
 
 TEST(merge, costs_are_those_of_the_processes_at_their_own_prices) {
   const profile cheap = process_at(0x400000, 10, 1, 10);
-  profile dear = process_at(0x400000, 10, 1, 10);
-  dear.prices.fault = 700;
-  const profile whole = joined(merged({cheap, dear}));
-  EXPECT_DOUBLE_EQ(cost_of_all(whole).total(), cost_of_all(cheap).total() + cost_of_all(dear).total());
+  profile costly = process_at(0x400000, 10, 1, 10);
+  costly.prices.fault = 700;
+  const profile whole = joined(merged({cheap, costly}));
+  EXPECT_DOUBLE_EQ(cost_of_all(whole).total(), cost_of_all(cheap).total() + cost_of_all(costly).total());
   EXPECT_EQ(whole.other_faults, 10);
   EXPECT_EQ(whole.meta["refused"], nlohmann::json({"a sentence"}));
 }
@@ -182,7 +184,7 @@ TEST(merge, is_the_same_from_its_file_and_merges_again) {
   EXPECT_EQ(joined(twice).sites.size(), whole.sites.size());
 }
 
-TEST(merge, many_alike_become_one_process) {
+TEST(merge, processes_added_to_one_place_become_one_process) {
   profile_merger merger;
   for (int count = 0; count < 5; ++count)
     merger.add_to(0, process_at(0x400000 + 0x1000 * count, 10 + count, 1, 100));

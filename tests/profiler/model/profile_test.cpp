@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Profiles stored and loaded; cost of memory from figures and prices; frames of a call path.
 #include "profiler/model/profile.hpp"
 
 #include <gtest/gtest.h>
@@ -121,7 +122,7 @@ TEST(profile, a_file_without_meta_cannot_be_shown) {
   }
 }
 
-TEST(profile, what_refers_to_nothing_is_left_out_and_told) {
+TEST(profile, rows_that_refer_to_nothing_are_left_out_and_reported) {
   scratch_file file;
   profile p = synthetic_profile();
   p.sites[3].stack = 1000000;
@@ -139,7 +140,7 @@ TEST(profile, what_refers_to_nothing_is_left_out_and_told) {
   EXPECT_NE(again.damage.find("3 rows refer"), std::string::npos) << again.damage;
 }
 
-// 32 ms, or 32 MiB, are a usual standard error of a program of some seconds; its square exceeds all other figures.
+// A standard error of 2 s, in ns, or of 2 GB: its square exceeds the limit of all other figures.
 TEST(profile, variances_of_large_figures_come_back_from_the_file) {
   scratch_file file;
   profile p = synthetic_profile({.sites = 2});
@@ -196,11 +197,11 @@ TEST(cost, small_pages_huge_pages_and_what_lies_between) {
   EXPECT_DOUBLE_EQ(cost_of(p, f).fault_ns, 52100);
   f.fault_pages = 16;
   EXPECT_DOUBLE_EQ(cost_of(p, f).fault_ns, 1000 + 15 * 100.0);
-  p.prices.huge_fault = 0;  // none was measured: its zeroing at least
+  p.prices.huge_fault = 0;  // not measured: the price of zeroing is used
   EXPECT_DOUBLE_EQ(cost_of(p, f).fault_ns, 1000 + 15 * 200.0);
 }
 
-TEST(cost, all_is_the_sites_and_the_faults_of_nobody) {
+TEST(cost, all_is_the_sites_and_the_faults_of_no_site) {
   profile p = priced();
   p.sites.resize(2);
   p.sites[0].figures.faults = p.sites[0].figures.fault_pages = 3;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tables "command" and "proof" of a profile's file.
+// The tables "command" (how a program was started) and "proof" (results of tarn prove) of a profile.
 #include "profiler/model/proof.hpp"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(RecordedCommand, OnlyWhatAllocatorsAndLoadersReadIsKept) {
   EXPECT_NE(digest_of("a"), digest_of("b"));
 }
 
-TEST(Proof, GoesIntoAFileThatIsThereAndComesBack) {
+TEST(Proof, IsAppendedToAnExistingFileAndReadBack) {
   const scratch_file file;
   table_writer(file.path()).append_json("meta", R"({"program":"p"})");
   proof what;
@@ -104,7 +104,7 @@ TEST(Proof, NothingIsAddedToADamagedFile) {
   EXPECT_THROW(table_writer("/nonexistent/p", table_writer::start::go_on), profile_error);
 }
 
-TEST(Proof, WhatMakesNoSenseIsLeftOut) {
+TEST(Proof, InvalidMembersAreLeftOut) {
   for (
       const char* text :
       {R"([])", R"({"rounds":-1,"ways":5})",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Whether the places in a profile have their right names: programs of known source, recorded and then shown.
+"""Whether the sites of a profile have the right names: programs of known source are recorded, and their sites checked.
 
     names_test.py --tarn TARN --recorder LIBRARY --profile-dump BIN --compiler CXX [TEST ...]
 """
@@ -47,13 +47,13 @@ class Base(unittest.TestCase):
         return self.path(name)
 
     def profile(self, *words, options=("--mode", "full"), **more):
-        """The profile as profile_dump tells it."""
+        """Records a program; returns the profile as profile_dump prints it."""
         self.run_checked(settings.tarn, "profile", "-o", self.path("x.prof"), *options, "--", *words, **more)
         return json.loads(self.run_checked(settings.profile_dump, self.path("x.prof")).stdout)
 
 
 class Holes(Base):
-    """Segments of a file need not be adjacent in memory, and the first one need not begin where its alignment says."""
+    """Programs whose segments are not adjacent in memory, or whose first segment does not begin at its alignment."""
 
     def assert_named(self, *flags):
         known = self.profile(self.compile("program", *flags))
@@ -80,7 +80,7 @@ class Holes(Base):
 
 
 class Libraries(Base):
-    def test_one_at_the_place_of_another(self):
+    def test_a_library_at_the_address_of_an_earlier_one(self):
         program = self.compile("program", "-ldl", source="two_libraries.cpp")
         libraries = [self.compile(name + ".so", "-shared", "-fPIC", "-DMAKER=" + name, source="two_libraries.cpp")
                      for name in ("first", "other")]
@@ -90,7 +90,7 @@ class Libraries(Base):
 
 
 class SourceLines(Base):
-    """The report's page holds the lines around a site, from source files that are at hand."""
+    """The report's page has the source lines around a site, if the source file exists."""
 
     def page(self, *options):
         self.run_checked(settings.tarn, "report", *options, "-o", self.path("x.html"), self.path("x.prof"))
@@ -112,7 +112,7 @@ class SourceLines(Base):
 
 
 class DebugServer(http.server.ThreadingHTTPServer):
-    """Serves the debugging information of one program as debuginfod does."""
+    """Serves the debug information of one program over HTTP, as debuginfod does; `asked` lists the requested paths."""
 
     def __init__(self, build_id, file):
         served = {f"/buildid/{build_id}/debuginfo": file}
@@ -144,10 +144,10 @@ class DebugServer(http.server.ThreadingHTTPServer):
 
 @unittest.skipUnless(shutil.which("objcopy") and shutil.which("strip"), "no binutils")
 class DebugFiles(Base):
-    """The debugging information of a stripped program, wherever it may lie."""
+    """Debug information of a stripped program, in each of the places where it may be."""
 
     def strip(self):
-        """A stripped program, and what was taken from it."""
+        """Paths of a stripped program and of its debug information, and the build-id."""
         program = self.compile("program", "-Wl,--build-id=sha1")
         debug = self.path("program.debug")
         self.run_checked("objcopy", "--only-keep-debug", program, debug)
@@ -161,13 +161,13 @@ class DebugFiles(Base):
         self.notes = " ".join(known["meta"]["symbol_notes"])
         return {site["label"].split("::")[-1].split("(")[0] for site in known["sites"]}
 
-    def has_libdebuginfod(self):
+    def require_libdebuginfod(self):
         try:
             ctypes.CDLL("libdebuginfod.so.1")
         except OSError:
             self.skipTest("no libdebuginfod")
 
-    def test_without_them_there_are_no_names(self):
+    def test_without_debug_information_there_are_no_names(self):
         program, _, _ = self.strip()
         self.assertNotIn("first_maker", self.labels(program))
 
@@ -188,30 +188,30 @@ class DebugFiles(Base):
         self.assertIn("first_maker", self.labels(program, "--debug-path", self.path("elsewhere")))
 
     def test_server(self):
-        self.has_libdebuginfod()
+        self.require_libdebuginfod()
         program, debug, build_id = self.strip()
         with DebugServer(build_id, debug) as server:
             self.assertIn("first_maker", self.labels(program, DEBUGINFOD_URLS=server.url()))
             self.assertIn(f"/buildid/{build_id}/debuginfo", server.asked)
             server.asked.clear()
-            # The second time from the cache.
+            # The second time the file comes from the cache.
             self.assertIn("first_maker", self.labels(program, DEBUGINFOD_URLS=server.url()))
             self.assertNotIn(f"/buildid/{build_id}/debuginfo", server.asked)
             server.shutdown()
 
-    def test_nothing_is_asked_where_no_server_is_named(self):
-        self.has_libdebuginfod()
+    def test_without_a_server_nothing_is_requested(self):
+        self.require_libdebuginfod()
         program, _, build_id = self.strip()
         self.labels(program)
         self.assertFalse(os.path.exists(self.path("cache")))
 
     def test_server_that_cannot_be_reached(self):
-        self.has_libdebuginfod()
+        self.require_libdebuginfod()
         program, _, _ = self.strip()
         self.assertNotIn("first_maker", self.labels(program, DEBUGINFOD_URLS="http://127.0.0.1:1"))
 
     def test_server_that_does_not_answer_is_given_up(self):
-        self.has_libdebuginfod()
+        self.require_libdebuginfod()
         program, _, _ = self.strip()
         with socket.create_server(("127.0.0.1", 0)) as silent:
             begin = time.monotonic()
@@ -223,7 +223,7 @@ class DebugFiles(Base):
 
 
 def pythons():
-    """Interpreters of this system whose functions can be told: real programs, not what starts them."""
+    """The installed Python interpreters from 3.11 to 3.13, by the paths of the programs themselves, not of wrappers."""
     found = {}
     for name in ("python3", "python3.11", "python3.12", "python3.13"):
         for folder in ["/usr/bin", *os.environ["PATH"].split(os.pathsep)]:
@@ -239,7 +239,7 @@ def pythons():
 
 
 class Python(Base):
-    """A Python program's sites are named by its own lines, whatever lies between them and malloc."""
+    """A Python program's sites are named by its own lines, whatever native code is between them and malloc."""
 
     SCRIPT = os.path.join(HERE, "rows.py")
     BYTES = 5000
@@ -249,7 +249,7 @@ class Python(Base):
             return next(number for number, line in enumerate(file, 1) if text in line)
 
     def blocks(self, known):
-        """How many blocks of a row's size each path of Python functions has asked for."""
+        """Path of Python functions -> number of blocks of a row's size that it has allocated."""
         counts = {}
         for site in known["sites"]:
             rows = sum(count for size, count, exact in site["sizes"] if exact and 0 <= size - self.BYTES < 100)
@@ -264,7 +264,7 @@ class Python(Base):
     def check_version(self, python):
         known = self.profile(python, self.SCRIPT)
         counts = {}
-        # The interpreter's own functions have names where it is not stripped.
+        # Drops the interpreter's own functions, which have names if it is not stripped.
         mine = ("main", "<module>", "by_generator", "Table.sort_key", "Table.__init__", "in_native_callback", "deep")
         for path, value in self.blocks(known).items():
             short = tuple(name for name in path if name in mine or name.startswith("main.<locals>"))
@@ -275,10 +275,10 @@ class Python(Base):
         self.assert_path(counts, *["deep"] * 31, "main.<locals>.<listcomp>" if self.minor(python) == 11 else "main")
         self.assertEqual(known["lost_events"], 0)
         rows = json.loads(self.run_checked(settings.tarn, "sites", "--json", "-n", "0", self.path("x.prof")).stdout)["sites"]
-        mine = {(os.path.basename(row["file"]), row["line"]) for row in rows}
+        lines = {(os.path.basename(row["file"]), row["line"]) for row in rows}
         for text in ("return [bytearray(BYTES) for", "yield bytearray", "self.rows = bytearray(BYTES)", "json.loads(json",
                      "if levels else"):
-            self.assertIn(("rows.py", self.line_of(text)), mine)
+            self.assertIn(("rows.py", self.line_of(text)), lines)
 
     def minor(self, python):
         return int(self.run_checked(python, "-c", "import sys; print(sys.version_info[1])").stdout)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The recorder's call paths beside those of libc's unwinder, over calls that change in every way.
+// The recorder's call paths are compared with those of libc's backtrace(), along call paths that change in every way.
 #include "profiler/record/call_path.hpp"
 
 #include <execinfo.h>
@@ -62,7 +62,7 @@ class fixture {
   fixture(const fixture&) = delete;
   fixture& operator=(const fixture&) = delete;
 
-  // As a hook does; compares with libc's own, whose first address is this function's.
+  // Takes a call path as a hook does, and compares it with backtrace(), whose first address is in this function.
   [[gnu::noinline]] void look() {
     const call_origin origin = recorder::caller();
     const std::uint32_t node = path->node_of(origin, stack_memory(bounds), *rules, source, nodes);
@@ -97,7 +97,7 @@ class fixture {
   f.look();
 }
 
-// A frame whose length is known only when it runs, so that it goes by its frame pointer.
+// A frame of variable length, so that the unwind information refers to the frame pointer.
 [[gnu::noinline]] void with_array(fixture& f, std::size_t length) {
   auto* array = static_cast<volatile char*>(__builtin_alloca(length));
   array[0] = 1;
@@ -105,7 +105,7 @@ class fixture {
   array[length - 1] = 2;
 }
 
-// A frame that aligns its stack.
+// A frame whose stack pointer is aligned to 128 bytes.
 [[gnu::noinline]] void aligned(fixture& f) {
   alignas(128) char room[128];
   asm volatile("" : : "r"(room) : "memory");
@@ -135,7 +135,7 @@ class fixture {
   asm volatile("" : : : "memory");
 }
 
-// Stands for an interpreter: each native call of `evaluate` runs two functions of a script.
+// A fake interpreter: each native call of `evaluate` stands for two functions of a script.
 class own_scripts final : public script_source {
  public:
   std::uint32_t frames(script_frame* out, std::uint32_t most) override {
@@ -168,7 +168,7 @@ constexpr std::uintptr_t script = std::uintptr_t{0xfe} << 56;
   for (auto each = scripts.running.rbegin(); each != scripts.running.rend(); ++each)
     truth.push_back(each->code + each->instruction);
   ASSERT_EQ(interpreted, truth);
-  // This function's own frame is in the second count, and each two frames of the script stand for one native frame.
+  // backtrace() also has this function's own frame; two frames of the script replace each native frame of evaluate().
   ASSERT_EQ(native.size() + truth.size() / 2, static_cast<std::size_t>(count - 1));
   asm volatile("" : : : "memory");
 }
@@ -198,11 +198,11 @@ TEST(call_path, functions_of_scripts_stand_where_the_interpreter_runs_them) {
   const int told = scripts.told;
   EXPECT_GT(told, 0);
   for (std::uintptr_t round = 0; round < 2; ++round) evaluate(f, scripts, 5, 8 * (round % 2));
-  EXPECT_LE(f.nodes.nodes.size(), 2 * nodes) << "the calls above are other lines of this function";
-  once(f);  // without an interpreter the same frames are native again
+  EXPECT_LE(f.nodes.nodes.size(), 2 * nodes) << "only calls from other lines of this function add nodes";
+  once(f);  // without scripts all frames are native
 }
 
-TEST(call_path, functions_of_scripts_without_a_place_stand_outermost) {
+TEST(call_path, functions_of_scripts_without_a_native_frame_are_outermost) {
   fixture f;
   own_scripts scripts;
   scripts.running.push_back({script, 1, 0, 0});
@@ -235,13 +235,13 @@ TEST(call_path, repeated_paths_ask_for_no_rules) {
   const int asked = f.source.asked;
   const std::size_t nodes = f.nodes.nodes.size();
   for (int round = 0; round < 1000; ++round) once(f);
-  // The second loop's call is another one, and the call within is one more path.
+  // The second loop calls once() from another line: two new nodes, and at most two new rules.
   EXPECT_LE(f.source.asked, asked + 2);
   EXPECT_LE(f.nodes.nodes.size(), nodes + 2);
 }
 
-// As after a library has been closed (another generation), and while one is (none: nothing is kept).
-TEST(call_path, rules_of_another_generation_are_asked_for_anew) {
+// The generation changes when a library is closed; it is 0 during that, and no rules are kept.
+TEST(call_path, rules_of_another_generation_are_asked_for_again) {
   fixture f;
   std::vector<int> asked;
   for (const std::uint64_t generation : {1, 1, 2, 2, 0, 0, 2}) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Events compiled into a trace (lanes, places, touches), and traces played.
 #include "profiler/replay/trace.hpp"
 
 #include <gtest/gtest.h>
@@ -67,7 +68,7 @@ std::string refusal(const std::vector<row>& rows, profile p = full_profile(),
   return "no error";
 }
 
-TEST(Trace, OneThreadUsesItsPlacesAgain) {
+TEST(Trace, AThreadReusesItsPlaces) {
   const trace t = compile({{0, 1, 1, 64}, {0, 5, 1}, {0, 4, 2, 64}, {0, 10, 2}});
   ASSERT_EQ(t.lanes.size(), 1U);
   EXPECT_EQ(t.places, 1U);
@@ -76,7 +77,8 @@ TEST(Trace, OneThreadUsesItsPlacesAgain) {
 }
 
 TEST(Trace, BlocksThatCrossThreadsHavePlacesOfTheirOwn) {
-  // Thread 0 frees block 1 and takes block 2, which thread 1 frees: it must not find block 1 in its place.
+  // Thread 0 frees block 1 and allocates block 2, which thread 1 frees. If both blocks had one place, thread 1 might
+  // free block 1 instead.
   const trace t = compile({{0, 1, 1, 64}, {0, 5, 1}, {0, 1, 2, 64}, {1, 5, 2}, {0, 1, 3, 64}, {0, 5, 3}});
   ASSERT_EQ(t.lanes.size(), 2U);
   EXPECT_EQ(t.places, 2U);
@@ -91,11 +93,11 @@ TEST(Trace, ThreadsOneAfterAnotherShareALane) {
 }
 
 TEST(Trace, TouchesByOtherLanesAndAtTheEndMoveToTheAllocation) {
-  // 16 pages: 4 touched by thread 1, which does not free; 2 found when thread 0 frees it.
+  // Block 1 has 16 pages. Thread 1 touched 4 and does not free it; 2 more were found when thread 0 freed it.
   const trace t =
       compile({{1, 1, 9, 8}, {0, 1, 1, 65536}, {1, 9, 1, 0, 4}, {0, 9, 1, 0, 2}, {0, 5, 1}, {1, 5, 9}});
   ASSERT_EQ(t.lanes.size(), 2U);
-  const std::vector<replay_op>& ops = t.lanes[1].ops;  // thread 0 came second
+  const std::vector<replay_op>& ops = t.lanes[1].ops;  // thread 0's first event is the second row
   ASSERT_EQ(ops.size(), 2U);
   EXPECT_EQ(ops[0].other, 6U);
   EXPECT_EQ(t.lanes[0].ops[1].place, no_place);
@@ -110,7 +112,7 @@ TEST(Trace, ReallocNamesItsOldPlace) {
   EXPECT_EQ(ops[3].kind, replay_kind::allocate);
 }
 
-TEST(Trace, MappingsGoInParts) {
+TEST(Trace, MappingsAreUnmappedInParts) {
   const trace t =
       compile({{0, 7, 1, 65536}, {0, 7, 2, 8192}, {0, 8, 1, 16384}, {1, 8, 1, 49152}, {0, 8, 2, 8192}});
   ASSERT_EQ(t.lanes.size(), 2U);
@@ -160,7 +162,7 @@ profile sampled_profile() {
   return p;
 }
 
-// Blocks of 64 bytes that live for 10 ns, sampled at the mean distance of 6,400 bytes: each stands for 100.5.
+// Blocks of 64 bytes, sampled at a mean distance of 6,400 bytes: each stands for 1 / (1 - exp(-64 / 6400)) = 100.5.
 std::vector<row> sampled_rows(int samples) {
   std::vector<row> rows;
   for (std::uint64_t sample = 1; sample <= static_cast<std::uint64_t>(samples); ++sample) {
@@ -184,14 +186,14 @@ TEST(Trace, ASampleStandsForItsKind) {
 TEST(Trace, OfManySamplesAPartIsReplayed) {
   const scratch_file file;
   std::vector<row> rows = sampled_rows(200);
-  rows.insert(rows.begin(), {0, 1, 1000, 64});  // lives to the end
+  rows.insert(rows.begin(), {0, 1, 1000, 64});  // is never freed
   write_events(file.path(), rows);
   trace_settings settings;
   settings.most_expanded = 4000;
   const trace t = load_trace(file.path(), sampled_profile(), settings);
   EXPECT_LE(t.operations, 4000U);
   EXPECT_GE(t.operations, 1500U);
-  // What lived when the part began is there, and stays.
+  // The block that lives when the part begins is allocated, and not freed.
   EXPECT_NEAR(static_cast<double>(2 * t.allocations - t.operations), 100.5, 2);
 }
 
@@ -202,7 +204,7 @@ TEST(Trace, LargeBlocksStandForThemselvesAndGrow) {
   ASSERT_EQ(t.lanes.size(), 1U);
   const std::vector<replay_op>& ops = t.lanes[0].ops;
   ASSERT_GE(ops.size(), 3U);
-  EXPECT_EQ(ops[0].other, 7U) << "pages that were touched";
+  EXPECT_EQ(ops[0].other, 7U) << "touched pages";
   EXPECT_EQ(ops[1].kind, replay_kind::reallocate);
   EXPECT_EQ(ops.back().kind, replay_kind::free);
 }
@@ -217,7 +219,8 @@ TEST(Trace, NoSampleMakesMoreEventsThanAreWanted) {
   EXPECT_LE(load_trace(file.path(), p, settings).operations, 2000U);
 }
 
-// The program had 4 s for itself, and its allocation cost 1 s: of its own work as much as three times that is replayed.
+// The program's own work took 4,000 ns and its allocations 1,000 ns: at most three times the latter is replayed as
+// work.
 TEST(Trace, TheProgramsOwnWorkIsBetweenTheCalls) {
   profile p = full_profile();
   p.counters.emplace_back();
@@ -255,7 +258,7 @@ TEST(Trace, RoutesFollowTheAdvice) {
   for (const std::uint8_t route : settings.route_of_site) EXPECT_LT(route, settings.routes.size());
 }
 
-// Every place is filled before it is emptied, by its lane or another, and at the end holds what was never freed.
+// Over all lanes, each place is filled as often as it is emptied, or once more if its last block was never freed.
 TEST(Trace, SyntheticEventsBalance) {
   const scratch_file file;
   synthetic_events events(3);
@@ -303,7 +306,7 @@ TEST(Trace, PagesOfTheLargestSizeDoNotWrap) {
   EXPECT_EQ(t.lanes[0].ops[0].other, 0xffffffff);
 }
 
-// As many as a hostile file may tell of: the answer must not take a look at each pair of them.
+// As many threads as a hostile file may claim: the refusal must not take time in proportion to their square.
 TEST(Trace, TwoHundredThousandThreadsAtOnceAreRefusedAtOnce) {
   std::vector<row> rows;
   for (std::uint64_t thread = 0; thread < 200'000; ++thread) rows.push_back({thread, 1, thread + 1, 8});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The report's page in Chromium: page_test.mjs PAGE_FOLDER SAMPLE_PROGRAM [NAME…], where NAME picks tests by words in
-// their names. Every test also fails for anything on the console and for any request but that of the file itself.
+// Tests of the report's page in Chromium: page_test.mjs PAGE_FOLDER SAMPLE_PROGRAM [NAME…], where NAME picks tests by
+// words in their names. Every test also fails if the page writes to the console or requests anything except its own
+// file.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
@@ -23,7 +24,7 @@ function sample(kind) {
 }
 const address_of = (kind) => `file://${sample(kind)}`;
 
-// The data as the report has it, apart from the page.
+// The data in the report's file, read without the page's script.
 function data_of(kind) {
   const html = fs.readFileSync(sample(kind), "utf8");
   return JSON.parse(/id="data">([^]*?)<\/script>/.exec(html)[1]);
@@ -252,14 +253,14 @@ test("a phone: nothing is wider than the screen", "usual", async (page) => {
   assert.ok(width <= 390);
 }, { viewport: { width: 390, height: 844 } });
 
-test("paper: no controls, all light", "usual", async (page) => {
+test("printed: no controls", "usual", async (page) => {
   await page.emulateMedia({ media: "print" });
   assert.equal(await page.locator(".top").isVisible(), false);
   assert.equal(await page.locator("#sites .controls").isVisible(), false);
   assert.ok((await page.pdf()).length > 20_000);
 });
 
-test("everything that can be operated has a name and its turn", "usual", async (page) => {
+test("every control has a name and a place in the tab order", "usual", async (page) => {
   const nameless = await page.evaluate(() => [...document.querySelectorAll("button, input, select, a, [tabindex]")].filter((one) => {
     const label = one.getAttribute("aria-label") || one.textContent.trim() || one.labels?.[0]?.textContent.trim();
     return !label || one.tabIndex > 0;
@@ -281,7 +282,7 @@ test("nothing moves by itself", "usual", async (page) => {
   }).observe({ type: "layout-shift", buffered: true });
 }) });
 
-test("names of the program do nothing", "hostile", async (page) => {
+test("hostile names do not become markup or script", "hostile", async (page) => {
   for (const toggle of await page.locator("#sites .table:not([hidden]) tbody button.toggle").all()) await toggle.click();
   await page.locator("#flame-graph").hover({ position: { x: 50, y: 60 } });
   await page.locator("#sites input[value=types]").check({ force: true });

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The report's data: sums, indexes and limits, for synthetic and for damaged profiles.
 #include "profiler/report/report_data.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ void expect_cost(const json& data, const profile& p) {
   EXPECT_NEAR(data["totals"]["unmap_ns"].get<double>(), all.unmap_ns, 1);
 }
 
-// Numbers of frames, nodes, texts and sites lead to what is there, parents stand before children.
+// All indexes of frames, nodes, strings and sites are valid, and parents come before their children.
 void expect_whole(const json& data) {
   const std::size_t nodes = data["stacks"]["parent"].size();
   const std::size_t frames = data["frames"]["function"].size();
@@ -67,8 +68,8 @@ TEST(report_data, totals_agree_in_every_column) {
   }
 }
 
-// All faults are counted: those that no site takes are as uncertain as those that the sites take.
-TEST(report_data, faults_outside_of_sites_have_the_margin_of_what_sites_take) {
+// The number of all faults is exact, so the faults of no site have the variance of those of all sites.
+TEST(report_data, faults_outside_of_sites_have_the_variance_of_the_sites) {
   profile p = synthetic_profile({.sites = 3, .mode = profile_mode::sample});
   p.other_faults = 100;
   for (site& each : p.sites) {
@@ -94,7 +95,7 @@ TEST(report_data, resident_memory_by_kind_and_place) {
   EXPECT_EQ(sum, p.memory.highest()->resident_bytes);
   EXPECT_EQ(memory["kinds"][0]["name"], "live");
   EXPECT_EQ(memory["kinds"][0]["parts"].size(), 5U);
-  // Of equal parts any may be first.
+  // Equal parts may come in any order.
   std::set<std::string> names;
   for (std::size_t site = 0; site < 20; ++site) names.insert(site_label(p, p.sites[site]).function);
   EXPECT_TRUE(names.contains(memory["kinds"][0]["parts"][0]["name"].get<std::string>()));
@@ -130,7 +131,7 @@ TEST(report_data, names_999_of_1000_of_the_cost) {
   EXPECT_GE(named, 0.999 * (named + rest) - 1);
 }
 
-TEST(report_data, sites_stand_dearest_first) {
+TEST(report_data, sites_are_sorted_by_cost) {
   const json data = report_data(synthetic_profile(), {});
   double before = std::numeric_limits<double>::infinity();
   for (std::size_t row = 0; row < data["sites"]["kind"].size() && data["sites"]["kind"][row] == 0; ++row) {
@@ -142,7 +143,7 @@ TEST(report_data, sites_stand_dearest_first) {
   }
 }
 
-// Every call path of a named site is the one that frames_of() gives.
+// Each named site has the call path that frames_of() gives.
 TEST(report_data, call_paths_are_those_of_the_profile) {
   const profile p = synthetic_profile({.sites = 100});
   const json data = report_data(p, {});
@@ -164,7 +165,7 @@ TEST(report_data, call_paths_are_those_of_the_profile) {
   }
 }
 
-TEST(report_data, lifetimes_and_thread_pairs_have_all_frees) {
+TEST(report_data, lifetimes_and_thread_pairs_add_up_to_all_frees) {
   const profile p = synthetic_profile({.sites = 400});
   double frees = 0;
   for (const site& one : p.sites) frees += one.figures.frees;
@@ -228,8 +229,8 @@ TEST(report_data, an_empty_profile_is_a_report_of_nothing) {
   EXPECT_EQ(data["counters"]["time_ns"], json::array());
 }
 
-// A damaged file may hold anything; JSON cannot, and a loop must not arise.
-TEST(report_data, figures_that_are_none_and_numbers_that_lead_nowhere) {
+// A damaged file may have any figure and any parent; JSON has no NaN, and paths must not be cyclic.
+TEST(report_data, invalid_figures_and_indexes_are_replaced) {
   profile p = synthetic_profile({.sites = 20});
   p.sites[0].figures.bytes = std::numeric_limits<double>::quiet_NaN();
   p.sites[1].figures.live_bytes = -5;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The report's HTML: valid data, no markup from the program's names, a bounded size.
 #include "profiler/report/report_file.hpp"
 
 #include <gtest/gtest.h>
@@ -16,14 +17,14 @@ std::size_t count_of(std::string_view text, std::string_view word) {
   return count;
 }
 
-// What stands between the tags of the data.
+// The JSON of the page's data element.
 nlohmann::json data_in(const std::string& html) {
   const std::string_view open = "id=\"data\">";
   const std::size_t from = html.find(open) + open.size();
   return nlohmann::json::parse(html.substr(from, html.find("</script>", from) - from));
 }
 
-TEST(report_file, the_page_has_its_marks_and_forbids_the_network) {
+TEST(report_file, the_page_has_its_placeholders_and_forbids_the_network) {
   const std::string_view page = report_page();
   EXPECT_TRUE(begins_like_report(page));
   EXPECT_EQ(count_of(page, "@TITLE@"), 1U);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The source lines that a report contains, from files in a temporary folder.
 #include "profiler/report/source_lines.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ class SourceLines : public testing::Test {
     for (int line = 1; line <= lines; ++line) file << "line\t" << line << "\n";
     return folder_ + "/" + name;
   }
-  // One site at each of these lines.
+  // Report data with one site at each of these lines of `file`, and one without a place.
   static nlohmann::json report(const std::string& file, const std::vector<int>& lines) {
     nlohmann::json made = {{"strings", {"", file}}};
     for (std::size_t index = 0; index < lines.size(); ++index) {
@@ -42,7 +43,7 @@ TEST_F(SourceLines, TheLinesAroundAPlace) {
             nlohmann::json({7, "line 7", "line 8", "line 9", "line 10", "line 11", "line 12", "line 13"}));
   EXPECT_EQ(found["1"], nlohmann::json({1, "line 1", "line 2", "line 3", "line 4"}));
   EXPECT_EQ(found["2"][0], 17);
-  EXPECT_FALSE(found.contains("3")) << "the file has become shorter";
+  EXPECT_FALSE(found.contains("3")) << "line 21 of a file of 20 lines";
   EXPECT_FALSE(found.contains("4"));
 }
 

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Are the figures of mode sample true? Records programs of small and of large blocks and holds
+"""Are the figures of mode sample true? Records programs with small and with large blocks.
 
-- the page faults of the whole program against the kernel's count (ru_minflt) of runs without the recorder,
-- faults and bytes of the five costliest places that the sample's report states, with their margins, against mode full; and
-  of each other place that has 1 % of the cost in mode full: none of those may be missing in the sample,
-- what memory truly costs against the program's CPU time, and against perf's samples of the software clock: the share of
-  malloc's functions and of page faults, mapping and unmapping in the kernel.
+Compared are
+
+- the page faults of the whole program with the kernel's count (ru_minflt) of runs without the recorder;
+- faults and bytes, with their margins, with those of mode full: for the five costliest places of the sample, and for
+  each other place with 1 % of the cost in mode full, so that none of these may be missing in the sample;
+- the cost of memory with the program's CPU time, and with perf's samples of the software clock: the share of malloc's
+  functions and of page faults, mapping and unmapping in the kernel.
 
     figures.py --tarn TARN --source FOLDER [--as root|nobody|refused] [--rounds N] [--json FILE] [PROGRAM ...]
 
---as tells with what rights tarn records: root (as who starts this), nobody (the user, with kernel.perf_event_paranoid at 2
-meanwhile; needs root), refused (perf_event_open fails). perf runs outside, with the rights of who starts this; where it
-cannot be used, its clause is left out.
+--as: the rights that tarn records with: root (those of the caller), nobody (that user; sets kernel.perf_event_paranoid
+to 2 until the end; needs root), refused (perf_event_open fails). perf always runs with the caller's rights; if it
+cannot be used, the comparison with it is left out.
 
 Exit status: 0 all aims are met, 1 one is missed, 77 there is nothing to record.
 """
@@ -32,8 +34,8 @@ FAULTS_WITHIN = 0.10
 COST_WITHIN = 0.25
 PLACES = 5
 PLACE_MATTERS = 0.01  # of the cost in mode full
-INSIDE = 0.95  # of the places' figures lie within their margins
-COST_RIGHT = 10 / 12  # of the programs' costs lie within COST_WITHIN of perf's
+INSIDE = 0.95  # least share of the places' figures that lie within their margins
+COST_RIGHT = 10 / 12  # least share of programs whose cost lies within COST_WITHIN of perf's
 CLOCK = 3000  # samples a second
 OUTSIDE = ("[faults outside of allocated memory]", "", 0)
 UNSEEN = "[faults that only the kernel counted]"
@@ -45,7 +47,7 @@ KERNEL = re.compile(r"^(asm_exc_page_fault|exc_page_fault|do_user_addr_fault|__x
 
 
 def programs(settings, folder):
-    """Name -> (command line, variables), of those that can be had here."""
+    """Name -> (command line, variables), of the programs that are installed here."""
     path = lambda name: os.path.join(folder, name)
     found = {}
     for name, rounds in (("buffers", "120"), ("nodes", "12000"), ("strings", "4000000")):
@@ -106,7 +108,7 @@ def bare(words, variables):
 
 @contextlib.contextmanager
 def rights(settings, folder):
-    """Sets what --as asks for; settings.prefix comes before the command that records."""
+    """Sets up the rights of --as. settings.prefix: words to put before the command that records."""
     settings.prefix, before = [], None
     if settings.rights == "refused":
         launcher = os.path.join(folder, "without_events")
@@ -128,7 +130,7 @@ def rights(settings, folder):
 
 
 def record(settings, words, variables, mode, target):
-    """The summary of a recording, and its places."""
+    """Records a program; returns the summary and the rows of sites."""
     if os.path.exists(target):
         os.remove(target)
     result = subprocess.run([*settings.prefix, settings.tarn, "profile", "-m", mode, "--no-events", "--json", "-o", target, "--", *words],
@@ -140,10 +142,10 @@ def record(settings, words, variables, mode, target):
 
 
 def places(sites):
-    """(function, file, line) -> its figures, of each place in the program and of the faults outside of its blocks.
+    """(function, file, line) -> figures, for each place in the program and for the faults outside of its blocks.
 
-    The report tells places with different callers in rows of their own, and the callers that it tells by may differ
-    between two recordings: rows of one place are summed here, their margins as independent ones."""
+    The report has a row for each caller of a place, and two recordings may distinguish different callers. So the rows
+    of one place are summed here, with their margins as independent ones."""
     found = {}
     for row in sites:
         key = (row["function"], row["file"], row["line"])
@@ -160,7 +162,7 @@ def places(sites):
 
 
 def by_clock(words, variables, folder):
-    """The shares of CPU samples in malloc's functions, and in the kernel's work for memory; None without perf."""
+    """The shares of perf's CPU samples in malloc's functions and in the kernel's work for memory; None without perf."""
     data = os.path.join(folder, "perf.data")
     if not shutil.which("perf"):
         return None
@@ -194,7 +196,7 @@ class Figures:
     def look_at(self, name, words, extra):
         variables = {**self.environment, **extra}
         target = os.path.join(self.folder, "x.prof")
-        # Two: what differs between them is the program's own doing, and no error of a sample.
+        # Two recordings: what differs between them is the program's own variation, not an error of sampling.
         full = [places(record(self.settings, words, variables, "full", target)[1]) for _ in range(2)]
         cases, faults, costs, minflt, cpu, shares = [], [], [], [], [], []
         for _ in range(self.settings.rounds):
@@ -204,7 +206,7 @@ class Figures:
             if len(minflt) == 1:
                 count_outside(full, count)
             summary, sites = record(self.settings, words, variables, "sample", target)
-            faults.append(sum(row["faults"] for row in sites) + summary["unseen_faults"])
+            faults.append(sum(row["faults"] for row in sites))  # the rows of UNSEEN and OUTSIDE among them
             costs.append({"malloc": summary["malloc_ns"], "kernel": summary["fault_ns"] + summary["unmap_ns"],
                           "cpu": summary["processor_ns"]})
             cases += cases_of(full, places(sites))
@@ -227,15 +229,15 @@ class Figures:
 
 
 def count_outside(full, minflt):
-    """What mode full's recorder takes of faults itself is more than the program's own, and outside of its blocks: what is
-    outside in truth is what the kernel counts of a run without the recorder, less what mode full joins to places."""
+    """Sets the true number of faults outside of blocks: what the kernel counts of a run without the recorder, minus
+    what mode full joins to places. Mode full's own figure would include the many faults of the recorder."""
     for one in full:
         joined = sum(row["faults"] for key, row in one.items() if key != OUTSIDE)
         one[OUTSIDE] = {"cost": 0, "faults": max(0, minflt - joined), "bytes": 0, "margins": {"faults": 0, "bytes": 0}}
 
 
 def cases_of(full, told):
-    """Of each place that is looked at the figures of mode full, which the sample's interval has to hold."""
+    """For each compared place, the figures of mode full and whether the sample's interval contains them."""
     top = sorted(told, key=lambda key: -told[key]["cost"])[:PLACES]
     least = PLACE_MATTERS * sum(row["cost"] for row in full[0].values())
     top += [key for key, row in full[0].items() if row["cost"] >= least and key not in top]
@@ -264,7 +266,7 @@ def line_of(row):
 
 
 def verdict(rows):
-    """Clause -> (met, figure)."""
+    """Aim -> (whether it is met, figure)."""
     faults = [abs(row["faults"] / row["minflt"] - 1) <= FAULTS_WITHIN for row in rows]
     cases, inside = sum(row["cases"] for row in rows), sum(row["inside"] for row in rows)
     above, recordings = sum(row["above_cpu"] for row in rows), sum(row["recordings"] for row in rows)
