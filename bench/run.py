@@ -34,7 +34,7 @@ QUICK_SCALE = 50  # per mille of the full work
 
 
 class UsageError(Exception):
-    """What was asked for cannot be done; the message says what to do."""
+    """The options ask for something impossible; the message says what to do."""
 
 
 def parse_arguments(words: list[str]) -> argparse.Namespace:
@@ -108,7 +108,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
 
 
 def find_contenders(options: argparse.Namespace, notices: list[str]) -> list[peers.Contender]:
-    """tarn first, then the peers, then the twin that shows the noise."""
+    """tarn first, then the peers, then the twin (the first contender once more), which shows the noise."""
     found, missing = peers.installed_peers()
     library = peers.find_subject(options.build_dir, options.tarn)
     if library:
@@ -124,11 +124,11 @@ def find_contenders(options: argparse.Namespace, notices: list[str]) -> list[pee
     names = [each.name for each in found]
     if len(set(names)) != len(names):
         raise UsageError(f"two contenders share a name: {', '.join(sorted(names))}")
-    # Who names one with --with wants it measured.
+    # A contender that --with names is measured even if --contenders does not name it.
     chosen = peers.select(found, options.contenders)
     chosen += [each for each in extras if each not in chosen]
     if not chosen:
-        raise UsageError("--contenders names nobody")
+        raise UsageError("--contenders names no contender; --list shows them")
     notices += missing
     return [*chosen, peers.twin(chosen[0])]
 
@@ -196,7 +196,7 @@ def start_results(options: argparse.Namespace) -> tuple[Results, list[peers.Cont
 def measure(
     options: argparse.Namespace, results: Results, contenders: list[peers.Contender], scratch: Path
 ) -> None:
-    """Fills `results`; an interrupt leaves in it what was measured so far."""
+    """Fills `results`; after an interrupt it has the runs that were measured until then."""
     program = options.build_dir / "bench" / "bench_launch"
     if not program.exists():
         raise UsageError(
@@ -235,7 +235,7 @@ def measure(
 
 
 def deliver(options: argparse.Namespace, results: Results) -> None:
-    """Tables on standard output, then the files that were asked for."""
+    """Prints the tables and writes the files that the options name."""
     for table in tables.all_tables(results):
         print(table.text())
     for line in tables.summary(results):
@@ -260,7 +260,7 @@ def main(words: list[str]) -> int:
             results = result_files.load(options.from_json)
         else:
             if options.svg:
-                charts.pyplot()  # a missing library shows now, not after an hour
+                charts.pyplot()  # fails now if a library is missing, not after an hour
             results, contenders = start_results(options)
             start = time.monotonic()
             with tempfile.TemporaryDirectory(prefix="tarn-bench") as scratch:

@@ -24,7 +24,7 @@ from peers.contender import SUBJECT, SYSTEM, installed_peers  # noqa: E402  (the
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (1, 8, 16, 32, 128)
-# Of one run, per mille.
+# The work of one run, per mille of the full work.
 FULL, QUICK = 500, 5
 
 
@@ -41,10 +41,10 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
 
 
 def sizes_of(text: str) -> tuple[int, ...]:
-    """Of 1,8,…"""
+    """The sizes in a text such as 1,8,32."""
     sizes = tuple(int(each) if each.isdecimal() else 0 for each in text.split(","))
     if 0 in sizes:
-        raise argparse.ArgumentTypeError(f"'{text}' is no list of sizes in MiB, such as 8,32")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of sizes in MiB, such as 8,32")
     return sizes
 
 
@@ -65,7 +65,7 @@ def median(runs: list[dict], name: str, figure: str = "us") -> float:
 
 
 def ratio(runs: list[dict], name: str, to: str) -> float:
-    """Of two contenders of the same process, run by run."""
+    """The time of one contender divided by that of another one in the same process; the median of all runs."""
     return statistics.median(each[name]["us"] / each[to]["us"] for each in runs)
 
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-// bench_launch: runs one command under one preloaded library and reports what it cost, as one JSON object.
+// bench_launch: runs one command with one preloaded library and reports its cost as one JSON object.
 // Owner: the benchmark runner (bench/runner/launch.py), which starts one of these per timed run.
-// Why a program of its own: Linux counts a new process's peak RSS from before its exec, so a child of a large
-//   Python process never reports less than Python's own size. This program is linked statically and stays
-//   under 1 MiB.
-// Order: (1) a helper process touches --touch MiB and releases them, so that every contender starts from the
-//   same state of the system's free memory; (2) the command runs, its standard output goes to --output;
-//   (3) when it ends, its memory map is read to see whether the library was really in use.
-// Invariant: between exec and exit the command is not stopped: tracing is used for the exit event alone (and
-//   for signals, which are passed on).
+// Why a separate program: Linux includes in a process's peak RSS what it had before its exec, so a child of a large
+// Python process never reports less than Python's own size. This program is linked statically and stays below 1 MiB.
+// Order: (1) a helper process touches --touch MiB and releases them, so that the system's free memory is in the same
+// state for every contender; (2) the command runs, with its standard output in --output; (3) when it ends, its memory
+// map is read to see whether it has really used the library.
+// Invariant: the command is not stopped between exec and exit. Tracing is used only for the exit event (and for
+// signals, which are passed on).
 // Output, on descriptor 1: {"status":0,"signal":0,"wall":…,"user":…,"sys":…,"rss":BYTES,"minor":N,"major":N,
 //   "preload":"used"|"missing"|"unknown"}. Exit status 0 if the command could be started, whatever it did.
 #include <errno.h>
@@ -89,7 +88,7 @@ request parse(int count, char** words) {
   return result;
 }
 
-// In a process of its own, so that the memory is back with the system before the command starts.
+// In a process of its own, so that the system has the memory back before the command starts.
 void touch_and_release(size_t mib) {
   if (mib == 0) return;
   const pid_t helper = fork();
@@ -104,7 +103,7 @@ void touch_and_release(size_t mib) {
   int status = 0;
   while (waitpid(helper, &status, 0) < 0 && errno == EINTR) {
   }
-  if (status != 0) fail("touch", "the memory to touch before the run was not to be had");
+  if (status != 0) fail("touch", "the memory to touch before the run cannot be allocated");
 }
 
 void redirect(const char* path, int descriptor) {
@@ -122,7 +121,7 @@ void redirect(const char* path, int descriptor) {
   } else {
     unsetenv("LD_PRELOAD");
   }
-  // Where tracing is forbidden the command runs all the same, and the report says "unknown".
+  // Where tracing is forbidden the command runs anyway, and the report says "unknown".
   ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
   execvp(asked.command[0], asked.command);
   fprintf(stderr, "bench_launch: %s: %s\n", asked.command[0], strerror(errno));
@@ -158,7 +157,7 @@ void stop_running(int) {
   if (running > 0) kill(running, SIGKILL);
 }
 
-// Goes through the stops of the traced command until it has ended.
+// Handles the stops of the traced command until it has ended.
 void follow(pid_t process, const request& asked, outcome& result) {
   bool started = false;
   for (;;) {
