@@ -86,7 +86,7 @@ bool drain(int descriptor, std::string& text) {
 
 }  // namespace
 
-held_signals::held_signals(std::initializer_list<int> numbers) {
+held_signals::held_signals(const std::vector<int>& numbers) {
   sigemptyset(&held_);
   for (const int number : numbers) sigaddset(&held_, number);
   sigprocmask(SIG_BLOCK, &held_, &before_);

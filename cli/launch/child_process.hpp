@@ -9,6 +9,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct child_request {
 // Restores the mask at the end.
 class held_signals {
  public:
-  explicit held_signals(std::initializer_list<int> numbers);
+  explicit held_signals(const std::vector<int>& numbers);
+  held_signals(std::initializer_list<int> numbers) : held_signals(std::vector<int>(numbers)) {}
   ~held_signals();
   held_signals(const held_signals&) = delete;
   held_signals& operator=(const held_signals&) = delete;

@@ -1,29 +1,84 @@
 // SPDX-License-Identifier: MIT
 #include "cli/launch/foreground.hpp"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "profiler/collect/proc_status.hpp"
 
 namespace tarn::cli {
 
 namespace {
 
-// The terminal signals its foreground process group, which the program may have left. A signal by kill or sigqueue is passed on
-// unless the program itself sent it: its kill(0, ...) has already reached it, and passing that on would never end.
-bool must_be_forwarded(const siginfo_t& signal, pid_t child) {
-  if (signal.si_code > 0) return getpgid(child) != getpgrp();
-  return signal.si_pid != child;
+// All signals that a program can handle, except those that report a fault or a closed pipe of the receiver.
+// SIGCHLD is held too, and never passed on.
+std::vector<int> passed_signals() {
+  std::vector<int> numbers = {SIGCHLD, SIGINT,   SIGTERM, SIGHUP,    SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP,
+                              SIGCONT, SIGWINCH, SIGALRM, SIGVTALRM, SIGPROF, SIGIO,   SIGPWR,  SIGXCPU};
+  for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) numbers.push_back(number);
+  return numbers;
 }
 
-// The program was stopped. If the terminal did it, this process stops too, so that the shell treats the job as
-// stopped; when the shell continues the job, so does the program.
-void stop_along(int number, pid_t child) {
-  if (number != SIGTSTP && number != SIGTTIN && number != SIGTTOU) return;
+// The terminal signals its foreground process group, which the program may have left. Timers and limits of processor time
+// count for this process alone; but an alarm may have been set before tarn was executed, for the program. A signal by
+// kill or sigqueue is passed on unless the program itself sent it: its kill(0, ...) has already reached it, and passing
+// that on would never end.
+bool must_be_forwarded(const siginfo_t& signal, pid_t child) {
+  if (signal.si_code <= 0) return signal.si_pid != child;
+  switch (signal.si_signo) {
+    case SIGALRM:
+      return true;
+    case SIGVTALRM:
+    case SIGPROF:
+    case SIGXCPU:
+      return false;
+    default:
+      return getpgid(child) != getpgrp();
+  }
+}
+
+void forward(const siginfo_t& signal, pid_t child) {
+  if (!must_be_forwarded(signal, child)) return;
+  if (signal.si_code == SI_QUEUE) {
+    sigqueue(child, signal.si_signo, signal.si_value);
+  } else {
+    kill(child, signal.si_signo);
+  }
+}
+
+bool is_stopped(pid_t child) {
+  const std::optional<profiler::process_figures> found =
+      profiler::read_process(static_cast<std::uint32_t>(child));
+  return found && found->state == 'T';
+}
+
+// In a process of its own, while its parent, tarn, is stopped: continues tarn when the program is continued or ends.
+[[noreturn]] void watch_stopped(pid_t tarn, pid_t child) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const timespec wait = to_timespec(0.05);
+  while (getppid() == tarn && is_stopped(child)) nanosleep(&wait, nullptr);
+  if (getppid() == tarn) kill(tarn, SIGCONT);
+  _exit(0);
+}
+
+// The program was stopped. This process stops too, so that the shell treats the job as stopped. When the shell continues
+// the job, so does the program; when anybody else continues the program, so does this process.
+void stop_along(pid_t child) {
+  const pid_t self = getpid();
+  const pid_t watcher = fork();
+  if (watcher == 0) watch_stopped(self, child);
+  if (watcher < 0) return;  // stopped for ever is worse than a shell that does not see the stop
   raise(SIGSTOP);
-  kill(child, SIGCONT);
+  kill(watcher, SIGKILL);
+  waitpid(watcher, nullptr, 0);
+  if (is_stopped(child)) kill(child, SIGCONT);
 }
 
 // `until`: on the monotonic clock; null: no time limit.
@@ -51,14 +106,13 @@ int wait_status_of(const siginfo_t& end) {
 void take_stop(pid_t child) {
   siginfo_t state = {};
   if (waitid(P_PID, static_cast<id_t>(child), &state, WSTOPPED | WNOHANG) == 0 && state.si_pid == child)
-    stop_along(state.si_status & 0xff, child);
+    stop_along(child);
 }
 
 }  // namespace
 
 foreground_result run_in_foreground(const child_request& request, const foreground_look* each) {
-  const held_signals signals{SIGCHLD, SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
-                             SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
+  const held_signals signals(passed_signals());
   foreground_result result;
   const double begin = monotonic_seconds();
   const pid_t child = start_child(request, signals.before());
@@ -72,7 +126,7 @@ foreground_result run_in_foreground(const child_request& request, const foregrou
     }
     if (wait_for_signal(signals, each != nullptr ? &next_look : nullptr, signal) < 0) continue;
     if (signal.si_signo != SIGCHLD) {
-      if (must_be_forwarded(signal, child)) kill(child, signal.si_signo);
+      forward(signal, child);
       continue;
     }
     // One SIGCHLD may stand for several changes of state.

@@ -13,16 +13,18 @@
 namespace tarn {
 namespace {
 
-// For larger requests, which no machine can meet, no memory is reclaimed.
-constexpr std::size_t reclaim_limit = std::size_t{1} << 40;
 constexpr int reclaim_tries = 3;
+// realloc asks for no more than the new size from this size on, where a quarter more would only be refused.
+constexpr std::size_t grows_ahead_below = std::size_t{1} << 40;
 constexpr std::size_t largest_in_class = largest_class_size - kept_bytes;
 
 // take(), repeated after reclaiming memory while it returns null. Free objects in caches may make whole spans. Several
-// tries, because another thread may be reclaiming at the same time and hold some of them.
+// tries, because another thread may be reclaiming at the same time and hold some of them. No memory is reclaimed for a
+// `size` that cannot be had at all: a program may take sizes from strangers, who could else empty caches and quarantines.
 template <class Take>
-void* take_or_gather(Take take) {
+void* take_or_gather(std::size_t size, Take take) {
   void* block = take();
+  if (TARN_LIKELY(block != nullptr) || !engine::heap.may_be_met(size)) return block;
   for (int tries = 0; TARN_UNLIKELY(block == nullptr) && tries < reclaim_tries; ++tries) {
     if constexpr (hardened_build) hardened_block::release_quarantine();
     engine::reclaim();
@@ -42,13 +44,12 @@ void* allocate_object(unsigned size_class, std::size_t size) {
     if (void* object = cache->allocate_slow(size_class)) return object;
   }
   // For threads that are ending, and when there is no memory for a cache.
-  return take_or_gather([=] { return engine::central_tier.take_one(size_class); });
+  return take_or_gather(size, [=] { return engine::central_tier.take_one(size_class); });
 }
 
 void* allocate_large(std::size_t size, std::size_t alignment, bool zeroed) {
   engine::attach_thread();
-  const auto take = [=] { return large_block::allocate(size, alignment, zeroed); };
-  void* const block = size <= reclaim_limit ? take_or_gather(take) : take();
+  void* const block = take_or_gather(size, [=] { return large_block::allocate(size, alignment, zeroed); });
   return block != nullptr ? block : out_of_memory();
 }
 
@@ -93,7 +94,7 @@ bool has_tag(const void* block) {
 // The new block of a realloc. In the hardened build, whose large blocks do not grow in place, a quarter more: the
 // pages take only address space until they are written to.
 void* allocate_to_grow(std::size_t size) {
-  if (hardened_build && size > largest_class_size && size < reclaim_limit) {
+  if (hardened_build && size > largest_class_size && size < grows_ahead_below) {
     const int error = errno;
     if (void* const block = allocate(size + size / 4)) return block;
     errno = error;
@@ -146,7 +147,7 @@ void* allocate_aligned(std::size_t alignment, std::size_t size) {
       // The block is a run of grains, which need not be aligned: a span of the class itself serves the request.
       deallocate(block);
       void* const aligned =
-          take_or_gather([=] { return engine::central_tier.take_from_own_spans(size_class); });
+          take_or_gather(size, [=] { return engine::central_tier.take_from_own_spans(size_class); });
       return aligned != nullptr ? aligned : out_of_memory();
     }
   }
@@ -197,8 +198,7 @@ void* reallocate(void* block, std::size_t size) {
       return block;
     }
     if (!hardened_build && size > largest_class_size) {
-      const auto resize = [=] { return large_block::resize(s, size); };
-      void* const resized = size <= reclaim_limit ? take_or_gather(resize) : resize();
+      void* const resized = take_or_gather(size, [=] { return large_block::resize(s, size); });
       return resized != nullptr ? resized : out_of_memory();
     }
   } else if (size_class != 0) {

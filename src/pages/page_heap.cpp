@@ -240,6 +240,16 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
   }
 }
 
+bool page_heap::may_be_met(std::size_t bytes) {
+  if (bytes > os::machine_bytes()) return false;
+  std::size_t held = 0;
+  {
+    os::lock_guard guard(lock_);
+    held = reserved_ << page_shift;
+  }
+  return bytes <= held || os::can_reserve(bytes - held);
+}
+
 span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how) {
   const bool mapped = from == source::any && may_map(pages, own_mapping_from);
   if (mapped) {
@@ -260,6 +270,7 @@ span* page_heap::allocate(std::size_t pages, std::size_t alignment, span_state s
     // mappings, or free parts of reservations, and try again. Parts of reservations come last: holes between spans in
     // quarantine would leave reservations that are too short for most requests.
     if (span* s = take(pages, alignment, state, from, how, free_spans::all_spans)) return s;
+    if (!may_be_met(pages << page_shift)) return nullptr;
     if (!(hardened_build && give_back_kept_span()) && unmap_idle() == 0 &&
         unmap_free((pages + alignment - 1) << page_shift, purges_waited) == 0) {
       return nullptr;

@@ -78,6 +78,10 @@ class page_heap {
   // leads from its first and its last page to it. Null: no warm span (source::warm), or no memory.
   span* allocate(std::size_t pages, std::size_t alignment, span_state state, source from, use how);
 
+  // Whether the system had room for `bytes` more bytes if it got back all memory of the heap, also what is in use. False:
+  // giving memory back for such a request is in vain.
+  [[nodiscard]] bool may_be_met(std::size_t bytes);
+
   // A span in a new mapping of its own, zeroed; parameters as above. Null if the system has no memory, if its
   // overcommit policy refuses the size, or if the block is too short to get a mapping (may_map()).
   span* allocate_mapped(std::size_t pages, std::size_t alignment, span_state state, use how);

@@ -146,6 +146,46 @@ class signals(Base):
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             return file.read().rpartition(")")[2].split()[0]
 
+    def test_other_signals_reach_the_program_too(self):
+        for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR, signal.SIGXCPU,
+                       signal.SIGRTMIN, signal.SIGRTMAX):
+            process = subprocess.Popen([settings.tarn, "run", "--stats", "--", sys.executable, "-c",
+                                        "import signal, time\n"
+                                        f"signal.signal({int(number)}, lambda n, _: (print('got', n), exit(5)))\n"
+                                        "print('ready', flush=True)\ntime.sleep(20)"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment())
+            self.addCleanup(process.stdout.close)
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            process.send_signal(number)
+            self.assertEqual(process.stdout.readline(), f"got {int(number)}\n", number)
+            self.assertEqual(process.wait(20), 5)
+
+    def test_a_program_that_stops_itself_and_is_continued_by_another_process(self):
+        code = ("import os, signal, sys\n"
+                "if os.fork() == 0:\n"
+                "  import time\n"
+                "  for _ in range(500):\n"
+                "    time.sleep(0.02)\n"
+                "    if open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[0] == 'T':\n"
+                "      time.sleep(0.2)\n"
+                "      os.kill(os.getppid(), signal.SIGCONT)\n"
+                "      break\n"
+                "  os._exit(0)\n"
+                "os.kill(os.getpid(), signal.NUMBER)\n"
+                "print('went on')\n")
+        for number in ("SIGTSTP", "SIGSTOP"):
+            process = subprocess.Popen([settings.tarn, "run", "--stats", "--", sys.executable, "-c",
+                                        code.replace("NUMBER", number)], stdout=subprocess.PIPE,
+                                       stderr=subprocess.DEVNULL, text=True, env=environment(), preexec_fn=defaults)
+            self.addCleanup(process.stdout.close)
+            try:
+                self.assertEqual(process.communicate(timeout=20)[0], "went on\n", number)
+                self.assertEqual(process.returncode, 0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                self.fail(f"{number}: tarn did not go on with the program")
+
     def test_the_terminals_interrupt_reaches_a_program_in_a_process_group_of_its_own(self):
         code = "import os, time; os.setpgid(0, 0); print('ready', flush=True); time.sleep(60)"
         pid, terminal = pty.fork()

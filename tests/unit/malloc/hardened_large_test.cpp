@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Large blocks of the hardened build when the system refuses to remove their guards.
+// Large blocks of the hardened build when the system refuses to remove their guards, and when a request cannot be met.
 #include "malloc/hardened_large.hpp"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 #include <thread>
 
 #include "base/units.hpp"
+#include "malloc/hardened_large_quarantine.hpp"
+#include "os/memory.hpp"
 #include "runtime/engine.hpp"
 #include "tarn/malloc.h"
 
@@ -74,6 +77,42 @@ TEST(hardened_large, a_span_whose_guard_the_system_would_not_remove_comes_back_l
   };
   EXPECT_EXIT(_exit(free_where_guards_stay()), is_good, "");
   if (skipped) GTEST_SKIP() << "a process may install no seccomp filter here";
+}
+
+int kept_objects = 0;
+void count_object(void* /*block*/) { ++kept_objects; }
+
+// A length that a program takes from a stranger, and that no memory which tarn keeps could meet. The quarantines stay.
+int ask_for(std::size_t hopeless) {
+  constexpr int objects = 20;
+  hardened_large_quarantine::take_all(count_object);
+  kept_objects = 0;
+  static void* taken[objects];
+  for (void*& block : taken) block = tarn_malloc(10'000);
+  for (void* const block : taken) tarn_free(block);
+  for (int i = 0; i < blocks; ++i) tarn_free(tarn_malloc(block_bytes));
+  const std::size_t before = engine::heap.in_use_bytes();
+  void* const kept = tarn_malloc(block_bytes);
+  if (tarn_malloc(hopeless) != nullptr || tarn_calloc(1, hopeless) != nullptr) return 77;
+  if (tarn_aligned_alloc(1 << 20, hopeless) != nullptr) return 77;
+  if (tarn_realloc(kept, hopeless) != nullptr) return 77;
+  if (engine::heap.in_use_bytes() < before) return 1;
+  hardened_large_quarantine::take_all(count_object);
+  return kept_objects == objects ? 0 : 2;
+}
+
+int ask_for_beyond_limit() {
+  const std::size_t hopeless = os::machine_bytes() / 2;
+  rlimit limit{};
+  getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur = hopeless;
+  if (setrlimit(RLIMIT_AS, &limit) != 0) return 77;
+  return ask_for(hopeless);
+}
+
+TEST(hardened_large, a_request_that_cannot_be_met_empties_no_quarantine) {
+  EXPECT_EXIT(_exit(ask_for(os::machine_bytes() * 2)), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(_exit(ask_for_beyond_limit()), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
