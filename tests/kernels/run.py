@@ -133,6 +133,9 @@ def choose(version, packages, options):
 
 
 def user_mode(version, packages, options):
+    if guest.has_processor_flag("amx_tile"):
+        raise kernel_package.Unavailable("KVM boots no guest here, and the kernel of User Mode Linux 6.1 panics on processors with "
+                                         "AMX: it reserves too few bytes for their registers")
     kernel = packages.user_mode_kernel()
     if not kernel_package.release(kernel).startswith(version + "."):
         raise kernel_package.Unavailable(f"KVM boots no guest here, and User Mode Linux is {kernel_package.release(kernel)}")
