@@ -116,7 +116,7 @@ std::uint32_t difference_builder::row_of(const path_identity& identity, const me
                                                           static_cast<std::uint32_t>(changes_.types.size()));
   if (is_new_type) changes_.types.push_back(type->first);
   changes_.sites.push_back({place->second, type->second, {}});
-  if (knows_scatter()) site_squares_.emplace_back();
+  if (knows_scatter()) site_squares_.push_back({});
   return next;
 }
 
