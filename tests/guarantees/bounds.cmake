@@ -3,6 +3,7 @@
 # errno.
 tarn_guarantee(27_producer_consumer SERIAL)
 tarn_guarantee(28_threads_in_turn SERIAL)
+target_include_directories(guarantee_28_threads_in_turn PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/../../src) # the engine's constants
 tarn_guarantee(29_idle_threads SERIAL)
 tarn_guarantee(30_memory_returned SERIAL)
 tarn_guarantee(30_drifting_sizes SERIAL)
