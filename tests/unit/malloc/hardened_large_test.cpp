@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <thread>
 
+#include "../../system_probes.hpp"
 #include "base/units.hpp"
 #include "malloc/hardened_large_quarantine.hpp"
 #include "os/memory.hpp"
@@ -112,6 +113,7 @@ int ask_for_beyond_limit() {
 
 TEST(hardened_large, a_request_that_cannot_be_met_empties_no_quarantine) {
   EXPECT_EXIT(_exit(ask_for(os::machine_bytes() * 2)), testing::ExitedWithCode(0), "");
+  if (!system_probes::address_space_is_limited()) GTEST_SKIP() << system_probes::no_limit;
   EXPECT_EXIT(_exit(ask_for_beyond_limit()), testing::ExitedWithCode(0), "");
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "../../system_probes.hpp"
 #include "base/units.hpp"
 #include "tarn/local_pool.hpp"
 #include "tarn/malloc.h"
@@ -97,6 +98,7 @@ TEST(hardened_type_home, what_a_pool_gives_back_while_it_lives_stays_its_types) 
 }
 
 TEST(hardened_type_home_death, a_pointer_into_a_pool_that_went_faults_or_reads_zero) {
+  if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
   EXPECT_EXIT(
       {
         first_type* stale = nullptr;
