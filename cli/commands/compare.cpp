@@ -80,8 +80,8 @@ void declare_options(CLI::App& app, compare_arguments& arguments) {
   app.footer(compare_footer);
 }
 
-// Leaves out contenders that cannot take effect in this program, with the reason in `notes`; if it is tarn, that is
-// an error.
+// The contenders that take effect in this program. `notes` gets the reason for each one left out, and whose malloc
+// "system" is if not the C library's. Throws cli_error if tarn is to be left out, or "system" cannot be checked.
 std::vector<contender> keep_verified(const std::vector<contender>& all, const program_target& target,
                                      std::vector<std::string>& notes) {
   std::vector<contender> kept;
@@ -131,6 +131,7 @@ std::string one_line(const std::vector<std::string>& words) {
 }  // namespace
 
 int cmd_compare(const std::vector<std::string>& words) {
+  // "--with" is missing because split_command_line() knows it: it takes several values.
   const command_line line = split_command_line(
       words, {"-n", "--runs", "-w", "--warmup", "--only", "--timeout", "--input", "--touch", "--seed"});
   compare_arguments arguments;
@@ -174,7 +175,7 @@ int cmd_compare(const std::vector<std::string>& words) {
     return exit_code_of(outcome, settings.ignore_failure);
   } catch (const interrupted& stop) {
     print_note("interrupted; no figures");
-    end_like(W_EXITCODE(0, stop.signal));
+    end_like(W_EXITCODE(0, stop.signal));  // by the same signal; does not return
   }
 }
 

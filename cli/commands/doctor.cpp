@@ -21,6 +21,7 @@ constexpr const char* doctor_footer =
     "lack. What each line means: docs/profiling.md\n"
     "Exit codes: 0 a profile is complete; 1 something is missing; 2 usage.\n";
 
+// Always 7 columns wide.
 std::string mark(standing how, bool colour) {
   switch (how) {
     case standing::works:
@@ -59,7 +60,7 @@ int cmd_doctor(const std::vector<std::string>& words) {
   for (const facility& one : all) width = std::max(width, display_width(one.name));
   for (const facility& one : all) {
     fmt::print("{}  {}  {}\n", mark(one.how, colour), pad_right(one.name, width), one.state);
-    const std::string indent(11 + width, ' ');
+    const std::string indent(11 + width, ' ');  // to the column of one.state
     if (!one.missing.empty()) fmt::print("{}a profile misses: {}\n", indent, one.missing);
     if (!one.remedy.empty()) fmt::print("{}to get it: {}\n", indent, one.remedy);
   }

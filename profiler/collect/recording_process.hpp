@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// recording_process: the state of a recording for one process image, from the start of its recording to exec or to
-// its end. Owned by the recording, for one thread. Invariant: ring i of `rings` is ring i of `memory`.
+// recording_process: what a recording keeps about one process image, from the start of its recording to exec or to
+// the end of the process. Owned by class recording; used by its thread only. An entry must not be moved: its streams
+// point to it and to its model. Invariant: rings[i] decodes ring i of `memory`.
 #pragma once
 
 #include <sys/types.h>
@@ -27,80 +28,81 @@
 
 namespace tarn::profiler {
 
-// Limits for what a process may tell; a program has some hundreds of modules at most.
+// Limits on what a process may report; a program has some hundreds of modules at most.
 inline constexpr std::size_t most_modules = 8192;
 inline constexpr std::size_t most_lines = std::size_t{1} << 18;  // source lines of interpreted functions
 
 struct ring_entry {
   event_stream stream;
-  std::uint64_t reported = 0;
-  bool has_next = false;
-  std::uint64_t next_ns = 0;
+  std::uint64_t reported = 0;  // the position that was last stored in the ring's `tail`
+  bool has_next = false;       // the stream has a next event, at next_ns
+  std::uint64_t next_ns = 0;   // since start_ns of the process
 };
 
-// One process image: from a start of recording to exec or the end.
+// Times are on the raw clock (CLOCK_MONOTONIC_RAW) unless stated otherwise.
 struct process_entry final : module_sink {
   explicit process_entry(const model_settings& settings) : model(settings) {}
 
   process_model model;
   std::unique_ptr<process_memory> memory;  // null in mode faults
-  std::vector<ring_entry> rings;           // of `memory`
-  std::uint64_t serial = 0;
-  std::uint64_t parent_serial = 0;
-  std::uint32_t pid = 0;  // from the kernel
-  uid_t user = 0;         // from the kernel, when the recording began
+  std::vector<ring_entry> rings;
+  std::uint64_t serial = 0;         // by which children name their parent; 0: they cannot
+  std::uint64_t parent_serial = 0;  // 0: not made by fork, or the parent is not known
+  std::uint32_t pid = 0;            // from the kernel
+  uid_t user = 0;                   // from the kernel, when the recording began
   std::uint32_t parent_pid = 0;
   std::string program;  // the executable file
   std::string command;  // the name by which it was started
   std::string allocator;
   std::vector<std::string> arguments;
-  std::uint64_t start_ns = 0;     // on the raw clock
-  double start_seconds = 0;       // since 1970
-  std::uint64_t start_ticks = 0;  // start time of the process, from /proc
-  usage_figures at_start;
-  process_figures last;  // the newest figures
+  std::uint64_t start_ns = 0;
+  double start_seconds = 0;  // since 1970
+  // Start time of the process in /proc, which tells it from a later process with the same id.
+  std::uint64_t start_ticks = 0;
+  usage_figures at_start;  // when the recording of this image began
+  process_figures last;    // the newest figures
   bool has_last = false;
   double peak_resident = 0;
   bool is_peak_exact = false;  // peak_resident is the kernel's own figure, read at the end
-  // Its ring or words were overwritten: it contains words that no recorder writes.
+  // A ring or its header has values that no recorder writes: the program wrote them.
   bool overwritten = false;
   bool superseded = false;  // by exec: a later image of the same process is recorded
   double early_faults = 0;  // faults before the recording began, except those on the recorder's memory
-  // Sums over small forked children, whose profile is merged into this process's: the model has their blocks, this
-  // has the rest.
+  // Sums over small forked children, which have no file of their own. `model` includes what they allocated.
   struct {
     double processes = 0;
     double allocations = 0;
-    double own_faults = 0;  // the recorder's
+    double own_faults = 0;  // page faults taken by the recorder
     process_counters used;
   } children;
-  std::optional<malloc_code> malloc_at;  // found at the first clock sample
-  std::vector<page_fault> faults;
+  std::optional<malloc_code> malloc_at;  // looked up at the first clock sample
+  std::vector<page_fault> faults;        // not yet passed to `model`
   std::size_t next_fault = 0;
-  std::set<std::pair<std::string, std::uint64_t>> loaded_at;  // modules told so far: path and base
-  profile result;  // filled when it is written; modules and counters are collected here
+  std::set<std::pair<std::string, std::uint64_t>> loaded_at;  // modules reported so far: path and base
+  profile result;  // modules, counters and source lines grow during the recording; each write sets the rest
   std::unique_ptr<table_writer> file;
   std::string path;
-  std::string problem;
+  std::string problem;         // why the file is missing or incomplete; empty: it is neither
   std::string without_events;  // why the file holds no events although they were wanted
-  bool has_events = false;
-  bool has_command = false;  // the command is in the file
-  stored_rows stored;
-  memory_regions regions;  // mode faults: the mappings by address
-  timeline looks;
+  bool has_events = false;     // events are in the file
+  bool has_command = false;    // the command is in the file
+  stored_rows stored;          // what the file has of the tables that only grow
+  memory_regions regions;      // mode faults: the mappings by address
+  timeline looks;              // decides when counters are read and which rows are kept
   memory_splitter memory_parts;
   std::uint64_t next_split_ns = 0;
-  std::uint64_t split_spent_ns = 0;
-  double split_resident = 0;   // highest resident memory at any memory split
-  bool asked = false;          // the process was asked to wait at its end
-  bool looked_at_end = false;  // it has waited, and `leaks` is filled
+  std::uint64_t split_spent_ns = 0;  // processor time spent on memory splits
+  double split_resident = 0;         // highest resident memory at any memory split
+  bool asked = false;                // the process was asked to wait at its end, to be examined
+  bool looked_at_end = false;        // it has waited and was examined; `leaks` is filled
   leak_answer leaks;
-  std::uint64_t leak_look_ns = 0;
+  std::uint64_t leak_look_ns = 0;  // duration of that examination
   std::uint64_t next_counters_ns = 0;
-  std::uint64_t next_look_ns = 0;  // next check whether it still runs, and of its peak
-  std::uint64_t next_names_ns = 0;
+  std::uint64_t next_look_ns = 0;   // when to check whether it still runs, and to read its peak
+  std::uint64_t next_names_ns = 0;  // when to read the names of its threads
   std::uint64_t next_checkpoint_ns = 0;
 
+  // `path_there`: "" for the program itself.
   void loaded(const std::string& path_there, std::uint64_t base, std::uint64_t start,
               std::uint64_t end) override {
     const std::string& file_path = path_there.empty() ? program : path_there;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // piece_writer: buffers text and passes it on in large pieces, so that an export of any length takes little memory.
+// For one thread.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,8 @@ namespace tarn::profiler {
 
 class piece_writer {
  public:
-  // `take` gets the pieces. Requires: it outlives the writer; finish() is called at the end.
+  // `take` is called with each piece. Requires: `take` is no temporary, as the writer keeps a reference; finish() is
+  // called after the last write().
   explicit piece_writer(const std::function<void(std::string_view)>& take) : take_(take) {}
   piece_writer(const piece_writer&) = delete;
   piece_writer& operator=(const piece_writer&) = delete;

@@ -10,7 +10,9 @@ namespace tarn::profiler {
 
 namespace {
 
+// By proof_outcome.
 constexpr std::array<const char*, 3> outcome_names = {"no difference beyond noise", "less", "more"};
+// Limits on what is read from a file.
 constexpr std::size_t most_ways = 1000;
 constexpr double most_proof_value = 1e15;
 
@@ -23,12 +25,14 @@ nlohmann::json figure_as_json(const proven_figure& figure) {
           {"outcome", outcome_names[static_cast<std::size_t>(figure.outcome)]}};
 }
 
+// Null: `object` is no JSON object or has no such member.
 const nlohmann::json* member(const nlohmann::json& object, const char* name) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(name);
   return found != object.end() ? &*found : nullptr;
 }
 
+// `otherwise`: for a member that is missing, no number, or not in [0, most_proof_value].
 double number_in(const nlohmann::json& object, const char* name, double otherwise) {
   const nlohmann::json* value = member(object, name);
   if (value == nullptr || !value->is_number()) return otherwise;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Numbers of instructions: DWARF (DW_CFA_…). Numbers of pointer encodings: Linux Standard Base (DW_EH_PE_…).
 #include "os/frame_rule.hpp"
 
 #include <dlfcn.h>
@@ -11,6 +12,7 @@ namespace tarn::unwind {
 
 namespace {
 
+// DWARF register numbers.
 #if defined(__x86_64__)
 constexpr unsigned frame_pointer_register = 6;
 constexpr unsigned stack_pointer_register = 7;
@@ -21,7 +23,7 @@ constexpr unsigned stack_pointer_register = 31;
 constexpr unsigned return_register = 30;
 #endif
 
-constexpr unsigned deepest_state = 8;
+constexpr unsigned most_states = 8;  // nested remember_state instructions
 
 // Reads bytes in [at, end). A read beyond the end sets `failed`; it and all later reads return 0.
 struct reader {
@@ -41,7 +43,7 @@ struct reader {
     at += sizeof value;
     return value;
   }
-  std::uint64_t unsigned_number() {
+  std::uint64_t unsigned_number() {  // ULEB128
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
       const auto byte = take<std::uint8_t>();
@@ -51,7 +53,7 @@ struct reader {
     failed = true;
     return 0;
   }
-  std::int64_t signed_number() {
+  std::int64_t signed_number() {  // SLEB128
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
       const auto byte = take<std::uint8_t>();
@@ -71,7 +73,8 @@ struct reader {
       at += bytes;
     }
   }
-  // An encoded pointer, absolute or relative to its own address. Other bases are not needed here.
+  // A pointer in a DW_EH_PE_ encoding, absolute or relative to its own address. Any other base is ignored; the value is
+  // then wrong, and parse_entry() finds that the entry does not contain its `pc`.
   std::uintptr_t pointer(unsigned char encoding) {
     const auto place = reinterpret_cast<std::uintptr_t>(at);
     std::uintptr_t value = 0;
@@ -106,6 +109,7 @@ struct reader {
   }
 };
 
+// Where a register of the caller is: in the register still, in memory, or nowhere.
 enum class saved : std::uint8_t { not_here, at_offset, lost };
 
 struct register_rule {
@@ -113,6 +117,7 @@ struct register_rule {
   std::int64_t offset = 0;  // from the CFA
 };
 
+// A row of the unwind table: how to find the CFA and the saved registers at one address.
 struct row {
   std::uint64_t cfa_register = 0;
   std::int64_t cfa_offset = 0;
@@ -122,16 +127,18 @@ struct row {
   register_rule return_address;
 };
 
-struct common_entry {  // a CIE
-  std::uint64_t code_step = 1;
-  std::int64_t data_step = 1;
-  unsigned char pointer_encoding = 0;
-  bool signal = false;
-  bool has_data = false;
-  const unsigned char* program = nullptr;
+// A CIE: what several FDEs have in common.
+struct common_entry {
+  std::uint64_t code_step = 1;             // code alignment factor
+  std::int64_t data_step = 1;              // data alignment factor
+  unsigned char pointer_encoding = 0;      // of addresses in the FDEs
+  bool signal = false;                     // the FDEs describe signal frames
+  bool has_data = false;                   // the FDEs have augmentation data
+  const unsigned char* program = nullptr;  // the initial instructions
   const unsigned char* end = nullptr;
 };
 
+// False: the entry is damaged, or has a 64-bit length, an unknown version or an unknown augmentation.
 bool parse_common_entry(const unsigned char* at, common_entry& out) {
   reader in{at, at + 4};
   const auto length = in.take<std::uint32_t>();
@@ -146,6 +153,7 @@ bool parse_common_entry(const unsigned char* at, common_entry& out) {
   }
   out.code_step = in.unsigned_number();
   out.data_step = in.signed_number();
+  // The number of the return address's register, which is return_register.
   version == 1 ? static_cast<void>(in.take<std::uint8_t>()) : static_cast<void>(in.unsigned_number());
   if (*augmentation == 'z') {
     out.has_data = true;
@@ -166,11 +174,12 @@ bool parse_common_entry(const unsigned char* at, common_entry& out) {
   return !in.failed;
 }
 
-// Runs call frame instructions up to the row for the address `offset` bytes behind the function's start.
+// Runs call frame instructions (DW_CFA_…) up to the row for the address `offset` bytes after the function's start.
 class interpreter {
  public:
   interpreter(const common_entry& common, std::uint64_t offset) : common_(common), wanted_(offset) {}
 
+  // True: `now` is the row. False: the instructions are damaged, unknown, or nested too deeply.
   bool run(const unsigned char* begin, const unsigned char* end) {
     reader in{begin, end};
     while (in.at < in.end && !in.failed) {
@@ -179,19 +188,20 @@ class interpreter {
     }
     return !in.failed;
   }
+  // To be called after the CIE's instructions: `now` is what restore returns to.
   void keep_initial() { initial_ = now; }
 
   row now;
 
  private:
-  // False: the row has been found, or the instruction is unknown.
+  // False: the row has been found (done_), or the instruction cannot be run.
   bool step(reader& in, std::uint8_t opcode) {
     const unsigned operand = opcode & 0x3f;
     switch (opcode & 0xc0) {
       case 0x40:
-        return advance(operand);
+        return advance(operand);  // advance_loc
       case 0x80:
-        return set_offset(operand, static_cast<std::int64_t>(in.unsigned_number()));
+        return set_offset(operand, static_cast<std::int64_t>(in.unsigned_number()));  // offset
       case 0xc0:
         return restore(operand);
       default:
@@ -201,17 +211,17 @@ class interpreter {
       case 0x00:
         return true;  // nop
       case 0x02:
-        return advance(in.take<std::uint8_t>());
+        return advance(in.take<std::uint8_t>());  // advance_loc1
       case 0x03:
-        return advance(in.take<std::uint16_t>());
+        return advance(in.take<std::uint16_t>());  // advance_loc2
       case 0x04:
-        return advance(in.take<std::uint32_t>());
+        return advance(in.take<std::uint32_t>());  // advance_loc4
       case 0x05: {
         const auto number = in.unsigned_number();  // offset_extended
         return set_offset(number, static_cast<std::int64_t>(in.unsigned_number()));
       }
       case 0x06:
-        return restore(in.unsigned_number());
+        return restore(in.unsigned_number());  // restore_extended
       case 0x07:
         return set(in.unsigned_number(), {saved::lost, 0});  // undefined
       case 0x08:
@@ -221,51 +231,51 @@ class interpreter {
         in.unsigned_number();
         return set(number, {saved::lost, 0});
       }
-      case 0x0a:
-        if (depth_ == deepest_state) return false;
+      case 0x0a:  // remember_state
+        if (depth_ == most_states) return false;
         states_[depth_++] = now;
         return true;
-      case 0x0b:
+      case 0x0b:  // restore_state
         if (depth_ == 0) return false;
         now = states_[--depth_];
         return true;
-      case 0x0c:
+      case 0x0c:  // def_cfa
         now.cfa_register = in.unsigned_number();
         return set_cfa_offset(static_cast<std::int64_t>(in.unsigned_number()));
-      case 0x0d:
+      case 0x0d:  // def_cfa_register
         now.cfa_register = in.unsigned_number();
         return true;
-      case 0x0e:
+      case 0x0e:  // def_cfa_offset
         return set_cfa_offset(static_cast<std::int64_t>(in.unsigned_number()));
-      case 0x0f:
+      case 0x0f:  // def_cfa_expression
         now.expression_bytes = in.unsigned_number();
         now.cfa_expression = in.at;
         in.skip(now.expression_bytes);
         return true;
-      case 0x10:
-      case 0x16: {
+      case 0x10:    // expression
+      case 0x16: {  // val_expression
         const auto number = in.unsigned_number();
         in.skip(in.unsigned_number());
         return set(number, {saved::lost, 0});
       }
-      case 0x11: {
+      case 0x11: {  // offset_extended_sf
         const auto number = in.unsigned_number();
         return set_offset(number, in.signed_number());
       }
-      case 0x12:
+      case 0x12:  // def_cfa_sf
         now.cfa_register = in.unsigned_number();
         return set_cfa_offset(in.signed_number() * common_.data_step);
-      case 0x13:
+      case 0x13:  // def_cfa_offset_sf
         return set_cfa_offset(in.signed_number() * common_.data_step);
-      case 0x14:
-      case 0x15: {
+      case 0x14:    // val_offset
+      case 0x15: {  // val_offset_sf
         const auto number = in.unsigned_number();
         in.signed_number();
         return set(number, {saved::lost, 0});
       }
-      case 0x2d:
-        return true;  // aarch64: toggles whether the return address is signed
-      case 0x2e:
+      case 0x2d:  // AARCH64_negate_ra_state: toggles whether the return address is signed
+        return true;
+      case 0x2e:  // GNU_args_size
         in.unsigned_number();
         return true;
       default:
@@ -306,12 +316,13 @@ class interpreter {
   bool done_ = false;
   unsigned depth_ = 0;
   row initial_;
-  row states_[deepest_state];
+  row states_[most_states];
 };
 
+// Whether a distance can be kept in 20 bits, in units of 8 bytes (rule_table.cpp).
 bool fits(std::int64_t offset) { return offset % 8 == 0 && offset >= 0 && offset < (std::int64_t{1} << 22); }
 
-// The expression `breg FP, offset; deref`: how a function that has realigned its stack describes the CFA.
+// Whether the CFA's expression is `breg FP, offset; deref`, as in a function that has realigned its stack.
 bool is_realigned(const row& now, std::int32_t& offset) {
   reader in{now.cfa_expression, now.cfa_expression + now.expression_bytes};
   if (in.take<std::uint8_t>() != 0x70 + frame_pointer_register) return false;
@@ -323,7 +334,7 @@ bool is_realigned(const row& now, std::int32_t& offset) {
 
 frame_rule as_rule(const row& now) {
   frame_rule rule;
-  rule.kind = rule_kind::frame_pointer;  // for rules too rare to be handled
+  rule.kind = rule_kind::frame_pointer;  // returned for a row that a frame_rule cannot express
   if (now.return_address.how == saved::lost) {
     rule.kind = rule_kind::end;
     return rule;
@@ -352,7 +363,8 @@ frame_rule as_rule(const row& now) {
   return rule;
 }
 
-// _dl_find_object (glibc 2.35 and newer) takes no lock. Looked up at load, because dlsym takes the linker's lock.
+// _dl_find_object (glibc 2.35 and newer) takes no lock. It is looked up when the library is loaded, because dlsym takes
+// the dynamic linker's lock.
 using object_finder = int (*)(void*, dl_find_object*);
 constinit std::atomic<object_finder> find_object{nullptr};
 
@@ -361,6 +373,7 @@ constinit std::atomic<object_finder> find_object{nullptr};
                     std::memory_order_relaxed);
 }
 
+// Context of look_at_module(), a callback of dl_iterate_phdr().
 struct search {
   std::uintptr_t pc;
   loaded_module* found;
@@ -392,12 +405,12 @@ int look_at_module(dl_phdr_info* info, std::size_t, void* context) {
 
 frame_rule parse_entry(std::uintptr_t pc, const unsigned char* entry) {
   frame_rule rule;
-  rule.kind = rule_kind::frame_pointer;
+  rule.kind = rule_kind::frame_pointer;  // returned if the entry is damaged, unknown, or not that of `pc`
   reader in{entry, entry + 4};
   const auto length = in.take<std::uint32_t>();
   if (length == 0 || length == 0xffffffff) return rule;
   in.end = in.at + length;
-  const unsigned char* common_at = in.at;
+  const unsigned char* common_at = in.at;  // the next word is the distance back to the CIE
   common_at -= in.take<std::uint32_t>();
   common_entry common;
   if (!parse_common_entry(common_at, common)) return rule;

@@ -11,16 +11,18 @@ constinit magazine thread_cache::none_{};
 
 namespace {
 
-// The most objects in a magazine while its class is draining; and if the thread only allocates or only frees.
+// The most objects in a magazine while its class is draining (object_depot::draining). The second number is for a
+// thread that only allocates or only frees (one_way_misses).
 constexpr std::size_t most_while_draining = 2;
 constexpr std::size_t most_while_draining_one_way = 60;
-// After this many misses in one direction the thread is building something up or tearing it down. Very short magazines
-// would then only cost time. Otherwise they are worth it: when the thread falls asleep, every cached object may keep a
-// span from being freed.
-constexpr int one_way = 8;
+// After this many misses in a row that are all of malloc, or all of free, a thread counts as one that only allocates or
+// only frees. Very short magazines would cost it time without a benefit. For other threads they have one: each object
+// that stays in the cache of a sleeping thread can keep a whole span from being freed.
+constexpr int one_way_misses = 8;
 // Slow calls between two scavenges, which empty the bins not used since the last one.
 constexpr std::uint32_t scavenge_interval = 2048;
-// Slow calls between two checks whether caches hold so much that decay must be woken; nothing else may notice.
+// Slow calls between two checks whether the caches have been granted cache_budget::watch_bytes. If so, decay is woken:
+// objects that stay in caches free no span, so nothing else may wake it.
 constexpr std::uint32_t watch_interval = 64;
 
 // The index of the smallest magazine that holds this many objects.
@@ -66,7 +68,8 @@ void thread_cache::discard(magazine* m) {
   }
 }
 
-// Passes on a magazine that this thread does not need: to the depot if it is full and wanted there, else to the spans.
+// Passes on a magazine that this thread does not need: to the depot if it is full and the depot takes it; otherwise its
+// objects go to their spans.
 void thread_cache::hand_over(unsigned size_class, magazine* m) {
   if (m->count >= most_[size_class] && !central_->draining(size_class) && central_->give_full(size_class, m))
     return;
@@ -94,7 +97,7 @@ void thread_cache::unload(unsigned size_class) {
 }
 
 bool thread_cache::is_one_way(unsigned size_class) const {
-  return streak_[size_class] == one_way || streak_[size_class] == -one_way;
+  return streak_[size_class] == one_way_misses || streak_[size_class] == -one_way_misses;
 }
 
 std::size_t thread_cache::most_now(unsigned size_class) const {
@@ -147,6 +150,7 @@ bool thread_cache::sample_is_due(unsigned size_class, sample_windows& windows) {
   bin& b = bins_[size_class];
   if (TARN_LIKELY(b.until_sample >= 0)) return false;
   const std::int32_t length = windows.length();
+  // Allocations left in the window whose guarded one is due now; no_window: there was none.
   const std::int32_t left = std::exchange(b.after_sample, bin::no_window);
   if (length == 0) {
     b.until_sample = sample_windows::off_interval;
@@ -198,11 +202,11 @@ TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
 }
 
 void* thread_cache::allocate_entered(unsigned size_class) {
-  // The thread that had claimed the cache may have put objects back into the magazine.
+  // pop() may have read a slot that empty_while_idle() on another thread had set to null, and has restored since.
   if (void* const object = take(size_class)) return object;
   note_slow_call(size_class);
   if (most_[size_class] == 0 && !open(size_class)) return take_one(size_class);
-  streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] - 1, -one_way, 0));
+  streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] - 1, -one_way_misses, 0));
   magazine* const spare = take_spare_magazine(size_class);
   magazine* full = spare;
   if (spare == nullptr || spare->count == 0) full = central_->take_full(size_class);
@@ -232,7 +236,7 @@ void* thread_cache::allocate_entered(unsigned size_class) {
 
 // Makes room for a push: the loaded magazine is full, or there is none.
 void thread_cache::make_room(unsigned size_class) {
-  streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] + 1, 0, one_way));
+  streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] + 1, 0, one_way_misses));
   if (central_->draining(size_class) && !is_one_way(size_class)) empty_bin(size_class);
   if (grow(size_class) || is_empty(size_class)) return;
   magazine* const full = loaded_[size_class];
@@ -313,7 +317,7 @@ void thread_cache::flush_quarantine() {
 }
 
 void thread_cache::flush_all() {
-  if (!enter()) return;  // the thread that has claimed it gives back its content
+  if (!enter()) return;  // another thread is emptying the loaded magazines; the rest stays
   flush_quarantine();
   for (unsigned c = 1; c < size_classes::count; ++c) give_up_bin(c);
   for (magazine*& m : empty_) {
@@ -349,15 +353,15 @@ bool thread_cache::take_surplus(bool only_if_idle) {
   return false;
 }
 
-// Called for another thread's cache, the figures are approximate.
+// May read another thread's cache without synchronization; the result is approximate then.
 __attribute__((no_sanitize("thread"))) std::size_t thread_cache::cached_bytes() const {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    // Calls no other function: ThreadSanitizer would watch it.
+    // Shared members are read in this function only: no_sanitize does not apply to functions that it calls.
     const bin& b = bins_[c];
     const magazine* const spare =
         __atomic_load_n(reinterpret_cast<magazine* const*>(&spare_[c]), __ATOMIC_RELAXED);
-    // The two pointers may change between the reads and belong to two magazines: bound the difference.
+    // If the owner swaps magazines between the reads, the two pointers belong to different ones: bound the difference.
     const auto loaded =
         reinterpret_cast<std::uintptr_t>(b.top) - address_of(loaded_[c]->slots) - sizeof(void*);
     const std::size_t count = std::min(loaded / sizeof(void*), largest_magazine);
