@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // tarn rss: what the resident memory of a whole process consisted of: malloc's blocks by site, memory that malloc
-// kept, the program's own mappings, files, stacks and others; the parts add up to the whole.
+// kept, the program's own mappings, files, stacks and others. A row (memory_row) is one reading of /proc/PID/smaps. The
+// kinds of a row add up to its sum(); resident_bytes is VmRSS, read just before, so it may differ a little. The profile
+// has sites and files only for the row with the most memory and for the last one.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -40,6 +42,7 @@ constexpr const char* rss_footer =
 
 std::string show(double bytes) { return show_value(metric_unit::bytes, bytes); }
 
+// Empty if it is below half a percent, or below one byte.
 std::string margin(double variance, double bytes) {
   const double half = profiler::margin_of(variance);
   return half < 0.005 * bytes || half < 1 ? "" : fmt::format(" ± {}", show(half));
@@ -63,7 +66,7 @@ void print_split(const profile& p, const memory_row& row, std::size_t most, bool
                                        show_value(metric_unit::nanoseconds, static_cast<double>(row.time_ns)),
                                        is_peak_exact(p) ? "exactly" : "at least", show(peak_of(p))),
                            style::bold, colour));
-  // The columns other than the name.
+  // All but the name: indentation, bytes, space, margin.
   constexpr std::size_t other_columns = 12 + 10 + 2 + 11;
   const std::size_t terminal = terminal_width(STDOUT_FILENO);
   const std::size_t left =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// profile_proof: the part of `tarn profile --prove` that comes before and after the recording. One thread.
+// profile_proof: the part of `tarn profile --prove` that comes before and after the recording: runs the program again,
+// unchanged and with each action of proof_actions.hpp. The calling process must have one thread.
 #pragma once
 
 #include <optional>
@@ -16,14 +17,15 @@ struct recorded_profile {
   profiler::profile content;
 };
 
-// Called before the program starts. Throws cli_error if its standard input cannot be read again.
+// Called before the recording. Throws cli_error if the program's standard input cannot be read again.
 void require_provable(const profiler::recorded_command& command);
 
-// The file of the program itself, without those of its children; none if the program was not recorded.
+// The profile of the program itself, not of its children, and its file. None if the program was not recorded. Requires
+// that record.finish() has been called.
 std::optional<recorded_profile> main_file(const profiler::recording& record);
 
-// Runs the rounds after the recording has ended. All results and errors go to stderr, like everything else that
-// `tarn profile` prints.
+// Called after the recording. Stores the results in the profile's file. Prints them, and all errors, to stderr, like
+// everything else that `tarn profile` prints. Does not throw.
 void prove_recorded(const recorded_profile& recorded, bool quiet);
 
 }  // namespace tarn::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// proof_actions: actions that need no change of a recorded program's code, as contenders: other mallocs, glibc's
-// tunables, huge pages, and the pools of the advice. For a process with one thread.
+// proof_actions: the actions on a recorded program that need no change of its code: other mallocs, glibc's tunables,
+// huge pages, and the pools that the profile's advice proposes. Each is a contender: a library to preload and variables
+// to set. The calling process must have one thread.
 #pragma once
 
 #include <deque>
@@ -15,19 +16,21 @@
 
 namespace tarn::cli {
 
-// The kind of an action is kind_name() of its advice, or this: the overhead of the layer of `tarn apply`.
+// The kind of the action that preloads libtarn_apply without any pool: it measures what that layer itself costs. Pools
+// run on the same layer. The kind of any other action is kind_name() of its kind of advice.
 inline constexpr const char* layer_kind = "layer";
 
 struct proof_action {
   contender who;
-  profiler::proof_way told;  // describes the action; figures are still empty
+  profiler::proof_way told;  // describes the action; its figures are still empty
 };
 
 struct action_wishes {
-  std::vector<std::string> ways;     // by name; empty: all
-  std::vector<std::string> mallocs;  // NAME=LIBRARY, further ones
+  std::vector<std::string> ways;     // names of the actions; empty: all. A pool adds "layer" and "tarn".
+  std::vector<std::string> mallocs;  // further ones, as NAME=LIBRARY
 };
 
+// Owns the temporary files that the pools' contenders name in their variables: it must outlive the runs.
 class proof_actions {
  public:
   // Actions that cannot take effect in the program are left out, and reported in `notes`. Throws cli_error for an
@@ -36,6 +39,7 @@ class proof_actions {
                 std::vector<std::string>& notes);
 
   const std::vector<proof_action>& all() const noexcept { return actions_; }
+  // The program as it is, to compare the actions with.
   contender unchanged() const;
 
  private:
@@ -46,9 +50,9 @@ class proof_actions {
   void keep_wanted(const std::vector<std::string>& names);
   void drop_unusable(const program_target& target, std::vector<std::string>& notes);
 
-  bool has_preloads_ = false;         // the program's malloc can be replaced by preloading
-  bool is_glibc_ = true;              // the program's malloc
-  std::deque<profiler::plan> plans_;  // of `applied_`
+  bool has_preloads_ = false;         // a malloc can be preloaded into the program
+  bool is_glibc_ = true;              // the program's malloc is glibc's
+  std::deque<profiler::plan> plans_;  // `applied_` refers to them
   std::deque<applied_plan> applied_;
   std::vector<proof_action> actions_;
 };

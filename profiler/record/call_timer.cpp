@@ -5,19 +5,22 @@ namespace tarn::profiler::recorder {
 
 namespace {
 
+// The signature that libc registers with rseq(2): RSEQ_SIG.
 #if defined(__x86_64__)
 constexpr std::uint32_t section_signature = 0x53053053;
 #elif defined(__aarch64__)
 constexpr std::uint32_t section_signature = 0xd428bc00;
 #endif
 
+// The kernel requires the signature in the four bytes before the abort address. It never jumps to that address, as no
+// program counter lies within an empty section.
 struct abort_place {
   std::uint32_t signature;
-  std::uint32_t target;  // never jumped to: no program counter is within an empty section
+  std::uint32_t target;
 };
 alignas(8) constexpr abort_place abort_address = {section_signature, 0};
 
-// Contains addresses, which are relocated when the library is loaded; read-only afterwards (RELRO).
+// Starts at the abort address and has length 0. Read-only once the library's addresses are relocated (RELRO).
 const restartable_section empty_section = {0, 0, reinterpret_cast<std::uint64_t>(&abort_address.target), 0,
                                            reinterpret_cast<std::uint64_t>(&abort_address.target)};
 

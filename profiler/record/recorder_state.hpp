@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
 // recorder_state: the recorder's state of a process and of each thread, and how events get into a ring.
 //
-// The ring of a thread (positions only grow; index = position & mask):
+// The ring of a thread. Positions count words and only grow; the index of a word is its position & mask:
 //
-//   tail ........ published head .... head ....... room_end ....... tail + words of the ring
-//   to be read    being written       free, known  free, not checked against tail yet
+//   ring->tail ..... ring->head ...... head ............ room_end ............. ring->tail + mask + 1
+//     to be read       being written     known to be free   not known to be free and populated
 //
-// Invariant of a thread: head - tail <= words of the ring; all words below the ring's published head are complete.
+// The thread writes ring->head, the collector ring->tail. Invariant: head - ring->tail <= mask + 1; all words below
+// ring->head are complete.
+//
+// Thread safety: a thread_state belongs to its thread; other threads use only `id`, `next`, `ending` and `inside`,
+// until one of them takes over the state of a thread that has ended, or release_recording() frees it.
 #pragma once
 
 #include <atomic>
@@ -24,12 +28,11 @@
 
 namespace tarn::profiler::recorder {
 
-// What the thread is doing in the recorder; a hook that is called within it does not record.
+// The values of self.busy: what the thread is doing in the recorder. Hooks record only while it is not_busy.
 enum busy_kind : std::uint8_t {
   not_busy = 0,
-  recording = 1,  // recording an event; one from a signal handler is lost, and counted
-  // The recorder has called the dynamic linker or libc; their allocations are not the program's.
-  calling = 2,
+  recording = 1,  // recording an event; an event of a signal handler meanwhile is counted as lost
+  calling = 2,    // inside a call of the dynamic linker or libc; their allocations are not the program's
 };
 
 extern constinit session_link session;  // kept in a forked child
@@ -41,43 +44,45 @@ enum attachment : std::uint32_t { not_attached, under_way, attached };
 struct process_state {
   process_file file;                     // page null: not attached
   std::atomic<std::uint32_t> attaching;  // an attachment; its release and acquire publish `file`
-  std::atomic<std::uint32_t> detached;   // nothing is recorded any more
+  std::atomic<std::uint32_t> detached;   // 1: nothing is recorded any more
   std::atomic<std::uint32_t> arriving;   // number of threads that are about to get a ring
   os::plain_mutex threads_lock;
-  thread_state* threads;  // all states ever made in this process, newest first
+  thread_state* threads;  // all states of this recording, newest first; guarded by threads_lock
   sampled_blocks samples;
   os::plain_mutex modules_lock;
-  std::uint32_t module_count;
-  std::uint64_t modules[512];  // keys of the modules recorded so far: see module_key
+  std::uint32_t module_count;  // guarded by modules_lock, as `modules`
+  std::uint64_t modules[512];  // keys of the modules recorded so far: module_key() in recorder.cpp
 };
-extern constinit process_state* process;  // null before start, and without a session
-extern constinit bool started;
-// Countdowns of this recording are relative to this value; each recording of a process has a higher one.
+extern constinit process_state* process;  // null until begin_recording is called
+extern constinit bool started;            // start() has looked for a session, or begin_recording was called
+// A thread's countdown to the next sample ends at this value, not at 0. Each recording of a process has a higher one,
+// so all countdowns that an earlier recording left in threads have ended.
 extern constinit std::int64_t sample_base;
 
 struct thread_state {
   ring_header* ring;  // null: wiped in a forked child
   std::uint64_t* words;
   std::uint64_t head;
-  std::uint64_t room_end;   // limit for head up to which the ring's tail need not be checked
+  std::uint64_t room_end;   // the words from head to room_end are known to be free and populated
   std::uint64_t populated;  // words of the ring whose pages are populated
   std::uint64_t last_ticks;
-  std::int32_t id;
+  std::int32_t id;       // the kernel's thread id
   std::uint32_t rounds;  // rounds of thread-specific destructors so far
+  // 1: the last of these rounds is over. Once the thread is gone, another one may take over this state and its ring.
   std::atomic<std::uint32_t> ending;
-  std::uint32_t events;
-  std::uint32_t nothings;  // timed calls in mode full; some are followed by a timed call that does nothing
-  std::uint32_t sections;  // number of sections of the recorder's own work
-  std::uint64_t random;
+  std::uint32_t events;      // call paths looked up; mode sample: at 0 the first countdown is drawn
+  std::uint32_t nothings;    // mode full: timed calls; time_nothing() times an empty call after some of them
+  std::uint32_t sections;    // times that the recorder has worked within a hook (section in recorder.cpp)
+  std::uint64_t random;      // state of the random numbers
   std::uintptr_t old_block;  // old block of a realloc that has begun
   stack_bounds own_stack;    // the thread's stack; all of it is readable
-  // Of the process's first thread: the lowest address that its stack may grow to.
+  // Of the process's first thread: the lowest address that its stack may grow to. Of others: the highest address.
   std::uintptr_t lowest_stack;
-  std::uint64_t library_generation;
+  std::uint64_t library_generation;  // of library_generation() in recorder.cpp; `path` is valid for it alone
   thread_state* next;
   call_path path;
   python_frames python;
-  // 1 while the thread writes to its ring or reads the session's memory, which must stay mapped until then.
+  // 1 while the thread uses its ring or other memory of the session, which must stay mapped meanwhile.
   std::atomic<std::uint32_t> inside;
 
   // Returns false if nothing is recorded any more.
@@ -98,12 +103,12 @@ struct thread_state {
   void put(std::uint64_t word) { words[head++ & mask] = word; }
   // release, pairs with the collector's acquire in drain_process: all words below `head` are written
   void publish() { ring->head.store(head, std::memory_order_release); }
-  // The ticks since the ring's last event, for an event that happens now, or at `then` (ticks of the source, not
-  // shifted). After a long pause it puts a `time` word first, so it needs room for one more word. Times of a ring's
-  // events never decrease.
+  // The ticks since the ring's last event, in the ring's unit (session_header::tick_shift). `then`: the time of the
+  // new event, as read_ticks returns it; 0: now. After a long pause it puts a `time` word first, so it needs room for
+  // one more word. Times of a ring's events never decrease.
   std::uint64_t ticks_since_last(std::uint64_t then = 0);
 
-  std::uint64_t mask;
+  std::uint64_t mask;  // words of the ring - 1
 
  private:
   bool make_room(std::uint64_t count);
@@ -111,38 +116,40 @@ struct thread_state {
   bool give_up();
 };
 
-// Larger than any countdown to a next sample.
+// More bytes than any countdown to a next sample; sample_base grows by as much from one recording to the next.
 inline constexpr std::int64_t most_countdown = std::int64_t{1} << 48;
 
 enum class begin_result : int { recording, no_memory, no_session, no_file };
 // `place`: a value of session_variable. The calling thread is the first to record.
 begin_result begin_recording(const char* place);
 // Ends the recording and releases its memory. False: a thread still uses that memory; call again. After detach(),
-// wait seconds_before_release before the first call, so that threads in a hook have made that visible (see enter).
+// wait seconds_before_release before the first call: see thread_state::enter.
 bool release_recording();
 
 // What the process has used so far.
 usage_figures usage_now();
 // Page faults of the calling thread so far; 0: the system call is not allowed (sandbox).
 std::uint64_t thread_faults();
-// In its first sections a thread touches the recorder's memory for the first time; page faults are counted in these
-// sections.
+// A thread's first uses of the recorder (thread_state::sections) touch fresh memory: page faults are counted in these.
 inline constexpr std::uint32_t young_sections = 64;
-// Adds the thread's page faults since self.faults_before to own_faults.
+// Adds the thread's page faults since self.faults_before to process_page::own_faults.
 void count_own_faults();
 
 // The calling thread's state, made if necessary; null: nothing is recorded.
 thread_state* find_thread();
 // Ends the recording of this process. The session's memory stays mapped, as other threads may be using it.
 void detach();
-// Makes no allocation be recorded, so that the hooks take their fastest path.
+// From now on the hooks do not call the recorder for allocations below large_block_bytes.
 void tell_nothing();
+// Writes the text, then `tail_words` words from `tail`, as one entry of the ring. Without room it is lost.
 void put_text(thread_state& thread, text_kind kind, std::string_view text, const std::uint64_t* tail,
               unsigned tail_words);
+// The readable memory of the stack that the thread is on, which may be another one than its own.
 stack_memory stack_of(thread_state& thread, std::uintptr_t stack_pointer);
+// Sets own_stack and lowest_stack. Called by the thread itself.
 void find_own_stack(thread_state& state);
 
-// Numbers of dlclose calls that have begun, and that have ended.
+// Numbers of dlclose calls that have begun, and that have ended: see library_generation() in recorder.cpp.
 extern constinit std::atomic<std::uint64_t> closes_begun;
 extern constinit std::atomic<std::uint64_t> closes_ended;
 

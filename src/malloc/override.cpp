@@ -14,7 +14,7 @@
 
 using namespace tarn;
 
-// libc's headers name the parameters with reserved names.
+// The parameters' names differ from those in libc's headers, which are reserved.
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 extern "C" {
 
@@ -45,6 +45,7 @@ TARN_API size_t malloc_usable_size(void* block) noexcept { return entry::usable_
 
 TARN_API int malloc_trim(size_t keep) noexcept { return entry::trim(keep) != 0 ? 1 : 0; }
 
+// Large blocks take the place of glibc's mmapped blocks. uordblks includes free objects in spans that are in use.
 TARN_API struct mallinfo2 mallinfo2() noexcept {
   tarn_stats stats;
   statistics::collect(stats);
@@ -96,7 +97,7 @@ TARN_API int malloc_info(int flags, FILE* stream) noexcept {
   return written < 0 ? -1 : 0;
 }
 
-// glibc's tunables have no counterpart here. Returns success, so that programs that set them continue.
+// glibc's parameters (M_…) have no counterpart here. Returns success, so that programs that set them continue.
 TARN_API int mallopt(int parameter, int /*value*/) noexcept {
   static std::atomic<bool> told{false};
   if (!told.exchange(true, std::memory_order_relaxed)) {
