@@ -157,7 +157,7 @@ int cmd_prove(const std::vector<std::string>& words) {
   const proof_result result = prove_profile(arguments.file, p, wishes);
   for (const std::string& note : result.notes) print_note(note);
   if (result.proven.rounds == 0) {
-    print_note("interrupted before the first round was complete; no figures");
+    print_note(interruption_text(result));
     end_like(W_EXITCODE(0, result.interrupted_by));
   }
   p.proven = result.proven;
@@ -168,8 +168,7 @@ int cmd_prove(const std::vector<std::string>& words) {
     print_proof(result, advised);
   }
   if (result.interrupted_by != 0) {
-    print_note(fmt::format("interrupted; the figures of {} complete round{} are kept", result.proven.rounds,
-                           result.proven.rounds == 1 ? "" : "s"));
+    print_note(interruption_text(result));
     end_like(W_EXITCODE(0, result.interrupted_by));
   }
   return exit_code_of(result.outcome, false);

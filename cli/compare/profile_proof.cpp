@@ -44,6 +44,10 @@ void prove_recorded(const recorded_profile& recorded, bool quiet) {
     wishes.progress = !quiet;
     const proof_result result = prove_profile(recorded.path, recorded.content, wishes);
     for (const std::string& note : result.notes) print_note(note);
+    if (const std::string interruption = interruption_text(result); !interruption.empty()) {
+      print_note(interruption);
+      if (result.proven.rounds == 0) return;
+    }
     fmt::print(stderr, "\n{}\n",
                render_proof(result, wants_colour(STDERR_FILENO), terminal_width(STDERR_FILENO)));
     for (const std::string& line : render_proof_verdict(result.proven)) fmt::print(stderr, "{}\n", line);

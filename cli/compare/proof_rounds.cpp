@@ -234,4 +234,12 @@ proof_result prove_profile(const std::string& path, const profiler::profile& p, 
   return result;
 }
 
+std::string interruption_text(const proof_result& result) {
+  if (result.interrupted_by == 0) return "";
+  const int rounds = result.proven.rounds;
+  if (rounds == 0) return "interrupted before the first round was complete; no figures";
+  return fmt::format("interrupted; the figures of {} complete round{} are kept", rounds,
+                     rounds == 1 ? "" : "s");
+}
+
 }  // namespace tarn::cli

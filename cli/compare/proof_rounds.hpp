@@ -40,6 +40,9 @@ struct proof_result {
 // does not end as it did when it was recorded.
 proof_result prove_profile(const std::string& path, const profiler::profile& p, const proof_wishes& wishes);
 
+// What an interruption has left; empty: there was none.
+std::string interruption_text(const proof_result& result);
+
 // The results of the rounds: figures of each action relative to those of the unchanged program, which is the first
 // result.
 profiler::proof evaluate_rounds(const comparison_outcome& outcome, const std::vector<proof_action>& actions);

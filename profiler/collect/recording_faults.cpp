@@ -97,7 +97,6 @@ process_entry& recording::add_seen_process(std::uint32_t pid, process_entry* par
   if (const auto status = read_process(pid)) {
     entry.start_ticks = status->start_ticks;
     entry.last = *status;
-    entry.has_last = true;
   }
   entry.next_counters_ns = time_ns;
   entry.next_checkpoint_ns = time_ns + checkpoint_ns();
@@ -136,6 +135,9 @@ void recording::follow_processes() {
     const std::uint64_t end = mapping.start + mapping.bytes;
     owner->regions.note(mapping.start, end, mapping.path);
     if (!mapping.executable || !mapping.path.starts_with('/')) continue;
+    if (owner->result.modules.size() >= most_modules ||
+        !owner->loaded_at.emplace(mapping.path, mapping.start).second)
+      continue;
     owner->result.modules.push_back(
         {mapping.path, build_id_of(mapping.path), mapping.start, end, mapping.file_offset});
   }

@@ -61,7 +61,6 @@ struct process_entry final : module_sink {
   std::uint64_t start_ticks = 0;
   usage_figures at_start;  // when the recording of this image began
   process_figures last;    // the newest figures
-  bool has_last = false;
   double peak_resident = 0;
   bool is_peak_exact = false;  // peak_resident is the kernel's own figure, read at the end
   // A ring or its header has values that no recorder writes: the program wrote them.
@@ -77,7 +76,6 @@ struct process_entry final : module_sink {
   } children;
   std::optional<malloc_code> malloc_at;  // looked up at the first clock sample
   std::vector<page_fault> faults;        // not yet passed to `model`
-  std::size_t next_fault = 0;
   std::set<std::pair<std::string, std::uint64_t>> loaded_at;  // modules reported so far: path and base
   profile result;  // modules, counters and source lines grow during the recording; each write sets the rest
   std::unique_ptr<table_writer> file;

@@ -94,7 +94,6 @@ void recording::end_earlier_image(process_entry& earlier, const usage_figures& u
   earlier.last.major_faults = static_cast<double>(usage.major_faults);
   earlier.last.user_ns = static_cast<double>(usage.user_ns);
   earlier.last.system_ns = static_cast<double>(usage.system_ns);
-  earlier.has_last = true;
   end_process(earlier);
 }
 
@@ -135,7 +134,6 @@ void recording::add_process(arrival&& from) {
   if (const auto status = read_process(entry.pid)) {
     entry.start_ticks = status->start_ticks;
     entry.last = *status;
-    entry.has_last = true;
   }
   if (const process_entry* parent = by_serial(entry.parent_serial)) {
     entry.result.modules = parent->result.modules;
@@ -181,7 +179,6 @@ void recording::add_counters(process_entry& process, bool at_end) {
     if (status->start_ticks == process.start_ticks) {
       const double resident = process.last.resident_bytes;
       process.last = *status;
-      process.has_last = true;
       if (status->has_ended()) process.last.resident_bytes = resident;
     }
   }

@@ -7,14 +7,14 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tarn::profiler {
 
 class piece_writer {
  public:
-  // `take` is called with each piece. Requires: `take` is no temporary, as the writer keeps a reference; finish() is
-  // called after the last write().
-  explicit piece_writer(const std::function<void(std::string_view)>& take) : take_(take) {}
+  // `take` is called with each piece. Requires: finish() is called after the last write().
+  explicit piece_writer(std::function<void(std::string_view)> take) : take_(std::move(take)) {}
   piece_writer(const piece_writer&) = delete;
   piece_writer& operator=(const piece_writer&) = delete;
 
@@ -31,7 +31,7 @@ class piece_writer {
  private:
   static constexpr std::size_t piece_bytes = 1 << 20;
 
-  const std::function<void(std::string_view)>& take_;
+  std::function<void(std::string_view)> take_;
   std::string text_;
 };
 

@@ -41,9 +41,10 @@ extern constinit std::atomic<const block_filter*> filter;
 
 struct thread_local_part {
   struct thread_state* state;
-  std::int64_t countdown;       // minus told_below: bytes to the next sample
-  std::uint64_t faults_before;  // the thread's page faults when the recorder's present work began
-  std::uint8_t busy;            // a busy_kind
+  const struct process_page* lost_in;  // the process's page in the recording that had no ring for this thread
+  std::int64_t countdown;              // minus told_below: bytes to the next sample
+  std::uint64_t faults_before;         // the thread's page faults when the recorder's present work began
+  std::uint8_t busy;                   // a busy_kind
   // Inside the program's operator new or delete, whose inner call of malloc or free is not told.
   std::uint8_t in_new;
   std::uint8_t untimed;   // in mode full: calls for small blocks to skip before the next timed one

@@ -248,9 +248,9 @@ bool is_sampled(thread_state& thread, std::size_t size) {
   const bool large = size >= large_block_bytes;
   // Large blocks are always recorded, so they do not count towards the next sample.
   if (large) self.countdown += static_cast<std::int64_t>(size);
-  if (thread.events == 0) {
+  if (!thread.has_countdown) {
     // The thread's first block: its random state exists only now.
-    thread.events = 1;
+    thread.has_countdown = true;
     self.countdown = base + draw(thread) - static_cast<std::int64_t>(large ? 0 : size);
   }
   if (large) return true;

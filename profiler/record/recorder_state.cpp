@@ -201,6 +201,7 @@ void introduce(thread_state& state) {
   state.path.forget();
   state.random = static_cast<std::uint64_t>(state.id) * 0x9e3779b97f4a7c15U ^ ticks_now();
   state.events = 0;
+  state.has_countdown = false;
   state.sections = 0;
   state.nothings = 0;
   find_own_stack(state);
@@ -223,6 +224,8 @@ void introduce(thread_state& state) {
 
 thread_state* new_thread() {
   if (session.header == nullptr || !attach()) return nullptr;
+  // Rings do not become free again for a thread that got none; those of ended threads serve new threads.
+  if (self.lost_in == process->file.page) return nullptr;
   const std::int32_t id = thread_id();
   // Not null after fork: the memory is kept, but wiped.
   thread_state* state = self.state;
@@ -235,6 +238,7 @@ thread_state* new_thread() {
   }
   if (!taken && !claim_ring(*state)) {
     process->file.page->lost_threads.fetch_add(1, std::memory_order_relaxed);
+    self.lost_in = process->file.page;
     if (!forked) unmap_pages(state, sizeof(thread_state));
     return nullptr;
   }
@@ -402,11 +406,17 @@ begin_result begin_recording(const char* place) {
   self.faults_before = thread_faults();
   if (process == nullptr) {
     auto* made = static_cast<process_state*>(map_wiped(sizeof(process_state)));
-    if (made == nullptr) return begin_result::no_memory;
+    if (made == nullptr) {
+      tell_nothing();
+      return begin_result::no_memory;
+    }
     process = made;
   }
   session = open_session(place);
-  if (session.header == nullptr) return begin_result::no_session;
+  if (session.header == nullptr) {
+    detach();
+    return begin_result::no_session;
+  }
   process->detached.store(0, std::memory_order_relaxed);
   if (!has_end_key) has_end_key = pthread_key_create(&end_key, end_of_thread) == 0;
   sample_base += most_countdown;

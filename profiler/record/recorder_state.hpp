@@ -70,7 +70,8 @@ struct thread_state {
   std::uint32_t rounds;  // rounds of thread-specific destructors so far
   // 1: the last of these rounds is over. Once the thread is gone, another one may take over this state and its ring.
   std::atomic<std::uint32_t> ending;
-  std::uint32_t events;      // call paths looked up; mode sample: at 0 the first countdown is drawn
+  std::uint32_t events;      // call paths looked up
+  bool has_countdown;        // mode sample: the countdown to the first sample was drawn
   std::uint32_t nothings;    // mode full: timed calls; time_nothing() times an empty call after some of them
   std::uint32_t sections;    // times that the recorder has worked within a hook (section in recorder.cpp)
   std::uint64_t random;      // state of the random numbers

@@ -117,3 +117,33 @@ class sandbox(ProfileBase):
             path = self.record(program, "full", "prctl", kind, "1000")
             told = subprocess.run([settings.tarn, "leaks", path], capture_output=True, text=True, check=False)
             self.assertNotIn("not known", told.stdout + told.stderr)
+
+    def test_a_program_whose_collector_has_gone_pays_nothing_for_the_recorder(self):
+        program = self.compile("cpu", r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+int main() {
+  double best = 1e9;
+  for (int round = 0; round < 9; ++round) {
+    const clock_t begin = clock();
+    for (int i = 0; i < 50000; ++i) {
+      char* volatile block = (char*)malloc(100);
+      block[0] = 1;
+      free(block);
+    }
+    const double took = (double)(clock() - begin);
+    if (took < best) best = took;
+  }
+  printf("%g\n", best);
+}
+""", "-O1", "-fno-builtin")
+
+        def microseconds(**variables):
+            return float(subprocess.run([program], capture_output=True, text=True, check=True, timeout=100,
+                                        env=dict(os.environ, LD_PRELOAD=settings.recorder, **variables)).stdout)
+
+        unrecorded = microseconds()
+        for place in ("/nonexistent/session", "no place"):
+            self.assertLess(microseconds(TARN_RECORD=place), 3 * unrecorded + 500, place)
