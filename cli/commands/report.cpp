@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/commands/commands.hpp"
 #include "cli/launch/command_line.hpp"
@@ -94,18 +95,18 @@ int cmd_report(const std::vector<std::string>& words) {
                     "Give a file name for the page: -o FILE");
   }
   // Loaded before the output is opened, so that an unreadable profile changes no file.
-  const profiler::profile loaded = arguments.profiles.size() > 1
-                                       ? merge_files(arguments.profiles)
-                                       : profiler::load_parts(arguments.profiles.front());
+  profiler::profile loaded = arguments.profiles.size() > 1 ? merge_files(arguments.profiles)
+                                                           : profiler::load_parts(arguments.profiles.front());
   if (arguments.output.empty()) arguments.output = usual_output(arguments.profiles.front());
+  const std::string damage = loaded.damage;
   output_file output("-o", arguments.output);
   profiler::report_size size;
   if (!arguments.no_source) size.most_source_bytes = profiler::source_limits().most_bytes;
   const profiler::report_file made = loaded.processes.empty()
                                          ? profiler::render_report(loaded, profiler::advise(loaded), size)
-                                         : profiler::render_report_of_processes(loaded, size);
+                                         : profiler::render_report_of_processes(std::move(loaded), size);
   output.write(made.html);
-  if (arguments.output != "-") tell(arguments, made, loaded.damage);
+  if (arguments.output != "-") tell(arguments, made, damage);
   return exit_code::success;
 }
 

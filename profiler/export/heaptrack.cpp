@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "profiler/export/block_list.hpp"
 #include "profiler/export/exports.hpp"
 #include "profiler/format/table_file.hpp"
 
@@ -155,8 +156,11 @@ class heaptrack_writer {
   }
 
   std::uint64_t info_id(std::uint64_t size, std::uint64_t stack) {
-    const auto [at, is_new] = infos_.try_emplace({size, stack}, infos_.size());
-    if (is_new) out_.line('a', size, stack);
+    const auto [at, is_new] = infos_.try_emplace({size, stack}, next_info_);
+    if (is_new) {
+      out_.line('a', size, stack);
+      ++next_info_;
+    }
     return at->second;
   }
 
@@ -263,8 +267,8 @@ class heaptrack_writer {
     return sizes;
   }
 
-  std::vector<share> make_shares(double scale) {
-    std::vector<share> shares;
+  block_list<share> make_shares(double scale) {
+    block_list<share> shares;
     for (const site& one : p_.sites) {
       const site_figures& f = one.figures;
       if (f.allocations <= 0) continue;
@@ -281,6 +285,7 @@ class heaptrack_writer {
         result.late = make_portion(end - staying, (end - staying) * size, one.stack, scale);
         shares.push_back(result);
       }
+      infos_.clear();  // another site's infos are others, and a profile has millions
     }
     return shares;
   }
@@ -294,7 +299,7 @@ class heaptrack_writer {
       peak_bytes_ += one.figures.bytes_at_peak;
     }
     const double scale = std::max(1.0, std::ceil(allocations / most_made_up));
-    const std::vector<share> shares = make_shares(scale);
+    const block_list<share> shares = make_shares(scale);
     const auto highest = std::max_element(
         p_.counters.begin(), p_.counters.end(),
         [](const counter_row& a, const counter_row& b) { return a.live_bytes < b.live_bytes; });
@@ -313,7 +318,7 @@ class heaptrack_writer {
     return scale;
   }
 
-  void repeat(const std::vector<share>& shares, char kind, portion share::*which) {
+  void repeat(const block_list<share>& shares, char kind, portion share::*which) {
     for (const share& each : shares) {
       for (std::uint64_t count = 0; count < (each.*which).count; ++count) out_.line(kind, (each.*which).info);
     }
@@ -323,7 +328,8 @@ class heaptrack_writer {
   line_writer out_;
   std::map<std::string, std::uint64_t> strings_;
   std::unordered_map<std::uint64_t, std::uint64_t> addresses_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> infos_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> infos_;  // by size and stack
+  std::uint64_t next_info_ = 0;
   std::unordered_map<std::uint64_t, std::uint64_t> living_;  // block: allocation info
   double peak_bytes_ = 0;
   double portions_ = 0;

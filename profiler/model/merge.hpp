@@ -53,6 +53,23 @@ void join_sites(profile& parts);
 // One of the processes, as its own file would have it. Requires: process < parts.processes.size().
 profile process_of(const profile& parts, std::size_t process);
 
+// process_of() for a large profile: takes the sites' sizes and lifetimes from `parts`, and gives them back when it ends.
+// Meanwhile nothing else may use `parts`.
+class borrowed_process {
+ public:
+  borrowed_process(profile& parts, std::size_t process);
+  ~borrowed_process();
+  borrowed_process(const borrowed_process&) = delete;
+  borrowed_process& operator=(const borrowed_process&) = delete;
+
+  const profile& get() const noexcept { return one_; }
+
+ private:
+  profile& parts_;
+  std::size_t process_;
+  profile one_;
+};
+
 // The figures of each process, without call paths, names and threads: one site has the sums of all.
 class figure_sums {
  public:

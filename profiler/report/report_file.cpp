@@ -85,6 +85,8 @@ fitted_data fit_data(const profile& p, const std::vector<advice>& actions, std::
     limits.sites.most = std::max(fewest_sites, std::min(limits.sites.most, p.sites.size()) / 2);
     limits.most_detailed = limits.sites.most / 4;
     limits.most_places = limits.sites.most / 4;
+    data = nullptr;  // not held beside the next one
+    std::string().swap(text);
     data = report_data(p, actions, limits);
     text = data_text(data);
   }
@@ -122,7 +124,7 @@ report_file render_report(const profile& p, const std::vector<advice>& actions, 
   return make_file(p, fitted.data, fitted.text);
 }
 
-report_file render_report_of_processes(const profile& parts, report_size size) {
+report_file render_report_of_processes(profile parts, report_size size) {
   struct process_cost {
     std::size_t index = 0;
     double ns = 0;
@@ -132,9 +134,6 @@ report_file render_report_of_processes(const profile& parts, report_size size) {
     order.push_back({order.size(), cost_of_all(each).total()});
   std::stable_sort(order.begin(), order.end(),
                    [](const process_cost& left, const process_cost& right) { return left.ns > right.ns; });
-  profile whole = parts;
-  join_sites(whole);
-  fitted_data fitted = fit_data(whole, advise(whole), size.most_bytes, size.most_source_bytes);
   const std::size_t shown = std::min(size.most_processes, order.size());
   std::string others;
   nlohmann::json names = nlohmann::json::array();
@@ -142,12 +141,16 @@ report_file render_report_of_processes(const profile& parts, report_size size) {
     const nlohmann::json& meta = parts.processes[order[rank].index].meta;
     names.push_back({{"name", name_of(meta)}, {"cost_ns", order[rank].ns}, {"has_data", rank < shown}});
     if (rank >= shown) continue;
-    const profile one = process_of(parts, order[rank].index);
+    const borrowed_process borrowed(parts, order[rank].index);
+    const profile& one = borrowed.get();
     others += "</script>\n<script type=\"application/json\" class=\"process\">";
     others += fit_data(one, advise(one), size.most_bytes / shown, size.most_source_bytes / shown).text;
   }
+  // Last, so that the joined sites can take the place of the processes' sites: each may be most of the memory.
+  join_sites(parts);
+  fitted_data fitted = fit_data(parts, advise(parts), size.most_bytes, size.most_source_bytes);
   fitted.data["processes"] = std::move(names);
-  return make_file(whole, fitted.data, data_text(fitted.data) + others);
+  return make_file(parts, fitted.data, data_text(fitted.data) + others);
 }
 
 bool begins_like_report(std::string_view text) { return text.starts_with(first_line); }

@@ -35,7 +35,7 @@ report_file render_report(const profile& p, const std::vector<advice>& actions, 
 
 // All processes of a merged profile as one program, and, selectable in the page, each of the costliest processes by
 // itself. `parts`: from load_parts.
-report_file render_report_of_processes(const profile& parts, report_size size = {});
+report_file render_report_of_processes(profile parts, report_size size = {});
 
 // Whether a file begins like a report, so that it may be overwritten.
 bool begins_like_report(std::string_view text);

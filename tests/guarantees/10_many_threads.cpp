@@ -37,6 +37,7 @@ void* live_and_die(void* argument) {
 
 int main() {
   start();
+  need_own_memory_figures();
   const size_t total = long_run() ? 100'000 : 40'000;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);

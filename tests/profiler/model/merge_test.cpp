@@ -162,6 +162,27 @@ TEST(merge, a_process_comes_out_as_it_went_in) {
   }
 }
 
+TEST(merge, a_borrowed_process_is_the_same_and_gives_its_lists_back) {
+  profile parts = merged(
+      {process_at(0x7f0000000, 10, 1, 100), synthetic_profile({.sites = 40, .seconds = 10, .seed = 2})});
+  const profile copy = process_of(parts, 1);
+  const auto all_sizes = [](const profile& p) {
+    std::vector<std::size_t> sizes;
+    for (const site& each : p.sites) {
+      sizes.push_back(each.sizes.size());
+      sizes.push_back(each.lifetimes.size());
+    }
+    return sizes;
+  };
+  const std::vector<std::size_t> before = all_sizes(parts);
+  {
+    const borrowed_process borrowed(parts, 1);
+    EXPECT_EQ(all_sizes(borrowed.get()), all_sizes(copy));
+    EXPECT_NE(all_sizes(parts), before);
+  }
+  EXPECT_EQ(all_sizes(parts), before);
+}
+
 TEST(merge, is_the_same_from_its_file_and_merges_again) {
   const profile one = synthetic_profile({.sites = 60, .seconds = 20, .seed = 1});
   const profile parts = merged({one, process_at(0x400000, 10, 1, 100)});

@@ -252,6 +252,7 @@ TEST(first_touch, a_small_heap_refuses_huge_pages_that_it_has_not_asked_for) {
   touch.set_mode(huge_pages::automatic);
   const std::string before = mapping_flags(start);
   if (before.empty()) GTEST_SKIP() << "/proc/self/smaps has no VmFlags";
+  if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
   EXPECT_EQ(before.find(" nh "), std::string::npos);
   if (!touch.opt_out(start, bytes, 0)) GTEST_SKIP() << "this kernel has no huge pages";
   EXPECT_NE(mapping_flags(start).find(" nh "), std::string::npos);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../system_probes.hpp"
 #include "mapping_flags.hpp"
 
 namespace tarn {
@@ -33,6 +34,7 @@ bool disjoint(std::vector<range> ranges) {
 TEST(metadata_arena, is_never_on_huge_pages) {
   if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) != 0)
     GTEST_SKIP() << "this kernel has no huge pages";
+  if (!system_probes::advice_is_carried_out()) GTEST_SKIP() << system_probes::no_advice;
   metadata_arena arena;
   for (std::size_t total = 0; total < 24 * mib; total += mib) {
     const void* const block = arena.allocate(mib, 64);

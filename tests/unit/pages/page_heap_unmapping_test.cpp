@@ -9,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "../../system_probes.hpp"
 #include "base/compiler.hpp"
 #include "os/guarded_memory.hpp"
 #include "os/memory.hpp"
@@ -44,6 +45,7 @@ class page_heap_unmapping_test : public testing::Test {
   void SetUp() override {
     getrlimit(RLIMIT_AS, &before_);
     if (TARN_ASAN || TARN_TSAN) GTEST_SKIP() << "a sanitizer needs more address space than can be limited";
+    if (!system_probes::address_space_is_limited()) GTEST_SKIP() << system_probes::no_limit;
     for (span*& s : pieces_) {
       s = heap_.allocate(piece_pages, 1, span_state::large, source::any, use::dense);
       ASSERT_NE(s, nullptr);
