@@ -74,8 +74,8 @@ struct process_entry final : module_sink {
     double own_faults = 0;  // page faults taken by the recorder
     process_counters used;
   } children;
-  std::optional<malloc_code> malloc_at;  // looked up at the first clock sample
-  std::vector<page_fault> faults;        // not yet passed to `model`
+  std::optional<malloc_code> malloc_at;                       // looked up at the first clock sample
+  std::vector<page_fault> faults;                             // not yet passed to `model`
   std::set<std::pair<std::string, std::uint64_t>> loaded_at;  // modules reported so far: path and base
   profile result;  // modules, counters and source lines grow during the recording; each write sets the rest
   std::unique_ptr<table_writer> file;
