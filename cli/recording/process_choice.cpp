@@ -78,6 +78,9 @@ void add_files(profiler::profile_merger& merger, const std::vector<std::string>&
     if (!first) {
       first.emplace();
       first->mode = p.mode;
+      // If the sites stay in the merger: room for a second profile of this size. Pages that are never written take no
+      // memory, but growing later would hold these sites twice, beside those of the second profile.
+      if (!added && paths.size() > 1) p.sites.reserve(2 * p.sites.size());
     }
     merger.add(std::move(p));
     if (added) added();

@@ -19,7 +19,8 @@ void add_process_option(CLI::App& app, std::string& choice);
 // Throws cli_error (usage) if two paths name the same file, whose figures would count twice.
 void require_each_once(const std::vector<std::string>& paths);
 
-// Adds the parts of all files, and calls `added` after each file. Throws as merge_files does.
+// Adds the parts of all files. `added` is called after each file, and takes its sites out of the merger; empty: all
+// sites stay there. Throws as merge_files does.
 void add_files(profiler::profile_merger& merger, const std::vector<std::string>& paths,
                const std::function<void()>& added = {});
 
