@@ -262,11 +262,11 @@ std::size_t central::put_back(unsigned size_class, void** freed, span** owners, 
 magazine* central::take_full(unsigned size_class) {
   object_depot& d = depots_[size_class];
   // Read without the lock, as in give_full().
-  if (d.full_count.load(std::memory_order_relaxed) == 0) return nullptr;
+  if (d.full.count() == 0) return nullptr;
   magazine* m = nullptr;
   {
     os::lock_guard guard(d.lock);
-    m = d.pop_full();
+    m = d.full.pop();
   }
   if (m == nullptr) return nullptr;
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
@@ -277,9 +277,9 @@ bool central::give_full(unsigned size_class, magazine* m) {
   object_depot& d = depots_[size_class];
   // Read without the lock: a full depot is common, and a stale count costs at most a flush, or a magazine above the
   // limit.
-  if (d.full_count.load(std::memory_order_relaxed) >= most_full_magazines(size_class)) return false;
+  if (d.full.count() >= most_full_magazines(size_class)) return false;
   os::lock_guard guard(d.lock);
-  d.push_full(m);
+  d.full.push(m);
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -313,13 +313,13 @@ std::size_t central::release_spares(bool all) {
   std::size_t released = 0;
   for (unsigned c = 1; c < size_classes::all && spare_bytes() != 0; ++c) {
     object_depot& d = depots_[c];
-    std::uint32_t keep = 0;
+    std::uint32_t used = 0;
     {
       os::lock_guard guard(d.lock);
-      if (!all) keep = d.spare_count.load(std::memory_order_relaxed) - d.spare_low;
-      d.spare_low = d.spare_count.load(std::memory_order_relaxed);  // take_spare_span() lowers it
+      const std::uint32_t count = d.spare_count.load(std::memory_order_relaxed);
+      used = count - d.spare_low.end_period(count);
     }
-    released += release_spares_of(c, keep, !all);
+    released += release_spares_of(c, all ? 0 : used, !all);
   }
   return released;
 }
@@ -329,12 +329,7 @@ void central::flush_magazines(unsigned size_class, bool all) {
   magazine* idle = nullptr;
   {
     os::lock_guard guard(d.lock);
-    for (std::uint32_t n = all ? d.full_count.load(std::memory_order_relaxed) : d.full_low; n != 0; --n) {
-      magazine* m = d.pop_full();
-      m->next = idle;
-      idle = m;
-    }
-    d.full_low = d.full_count.load(std::memory_order_relaxed);
+    idle = d.full.take_idle(all);
   }
   while (idle != nullptr) {
     magazine* m = idle;
@@ -352,7 +347,7 @@ std::size_t central::handover_bytes() {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
     os::lock_guard guard(depots_[c].lock);
-    for (const magazine* m = depots_[c].full; m != nullptr; m = m->next)
+    for (const magazine* m = depots_[c].full.first(); m != nullptr; m = m->next)
       bytes += m->count * std::size_t{class_info(c).size};
   }
   return bytes;

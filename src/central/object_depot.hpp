@@ -5,14 +5,13 @@
 // Owner: central. Thread safety: guarded by its lock; the atomic members are also read without it, as hints. Critical
 // sections are short and call nothing.
 // Invariants:
-//   - full_count is the length of `full`; givers check it before they take the lock, so it may exceed the class's limit
-//     by the number of concurrent givers;
+//   - givers check full.count() before they take the lock, so it may exceed the class's limit by the number of
+//     concurrent givers;
 //   - a span without free objects is in no list, one with free_objects == capacity in spare, any other in
 //     partial_[list_of(span)]; span::list says which;
 //   - bit b of `filled_` is set exactly if partial_[b] is not empty;
 //   - a span stays in its list while free_objects is in [least_in_list, most_in_list];
-//   - slots and free_slots are the sums of capacity and free_objects over the spans that are not spare;
-//   - full_low and spare_low are the lowest counts since the last period of decay.
+//   - slots and free_slots are the sums of capacity and free_objects over the spans that are not spare.
 #pragma once
 
 #include <atomic>
@@ -21,8 +20,9 @@
 #include <cstdint>
 
 #include "base/compiler.hpp"
+#include "base/low_mark.hpp"
 #include "base/units.hpp"
-#include "central/magazine.hpp"
+#include "central/magazine_stack.hpp"
 #include "os/mutex.hpp"
 #include "pages/span.hpp"
 
@@ -64,29 +64,12 @@ class alignas(separation) object_depot {
   // Set while spans of the class may be divided into grains (central_grains.cpp). Guarded by the lock.
   bool sparse = false;
 
-  // Full magazines. full_count is written under the lock; callers read it without the lock as a hint.
-  std::atomic<std::uint32_t> full_count{0};
-  std::uint32_t full_low = 0;
-  magazine* full = nullptr;
+  // Full magazines. Their count is also read without the lock, as a hint.
+  magazine_stack full;
 
   // Spare spans. spare_count is written under the lock; callers read it without the lock as a hint.
   std::atomic<std::uint32_t> spare_count{0};
-  std::uint32_t spare_low = 0;
-
-  void push_full(magazine* m) {
-    m->next = full;
-    full = m;
-    full_count.store(full_count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
-  magazine* pop_full() {
-    magazine* m = full;
-    if (m == nullptr) return nullptr;
-    full = m->next;
-    const std::uint32_t left = full_count.load(std::memory_order_relaxed) - 1;
-    full_count.store(left, std::memory_order_relaxed);
-    full_low = left < full_low ? left : full_low;
-    return m;
-  }
+  low_mark spare_low;
 
   // The span to take objects from: the fullest partial span, else a spare one; null if there is none.
   [[nodiscard]] span* best() const {
@@ -261,7 +244,7 @@ class alignas(separation) object_depot {
       spare_.remove(s);
       const std::uint32_t left = spare_count.load(std::memory_order_relaxed) - 1;
       spare_count.store(left, std::memory_order_relaxed);
-      spare_low = left < spare_low ? left : spare_low;
+      spare_low.note(left);
       return;
     }
     partial_[from].remove(s);

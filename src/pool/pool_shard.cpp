@@ -31,8 +31,7 @@ pool_shard* pool_shard::owner_of(const void* address) {
 
 bool pool_shard::can_spare() const {
   if (bins.load(std::memory_order_relaxed) == 0) return true;
-  const std::size_t slots =
-      free_hint() + std::size_t{depot_.full_count.load(std::memory_order_relaxed)} * pool_.most_in_magazine();
+  const std::size_t slots = free_hint() + std::size_t{depot_.full.count()} * pool_.most_in_magazine();
   return slots * pool_.layout().size > spare_threshold;
 }
 
@@ -139,36 +138,26 @@ std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count
 
 magazine* pool_shard::take_full() {
   // Read without the lock: a stale value only costs a refill.
-  if (depot_.full_count.load(std::memory_order_relaxed) == 0) return nullptr;
+  if (depot_.full.count() == 0) return nullptr;
   os::lock_guard guard(depot_.lock);
-  return depot_.pop_full();
+  return depot_.full.pop();
 }
 
 bool pool_shard::give_full(magazine* m, magazine*& empty) {
   // Read without the lock: with a stale value the shard keeps a few magazines more or less.
-  if (draining() || depot_.full_count.load(std::memory_order_relaxed) >= pool_.most_waiting()) return false;
+  if (draining() || depot_.full.count() >= pool_.most_waiting()) return false;
   os::lock_guard guard(depot_.lock);
-  depot_.push_full(m);
-  empty = pop_empty_locked();
+  depot_.full.push(m);
+  empty = empties_.pop();
   return true;
 }
 
 // ---- empty magazines ----
 
-magazine* pool_shard::pop_empty_locked() {
-  magazine* const m = empties_;
-  if (m == nullptr) return nullptr;
-  empties_ = m->next;
-  const std::uint32_t left = empty_count_.load(std::memory_order_relaxed) - 1;
-  empty_count_.store(left, std::memory_order_relaxed);
-  empties_low_ = std::min(empties_low_, left);
-  return m;
-}
-
 magazine* pool_shard::take_empty(std::size_t slots) {
-  if (empty_count_.load(std::memory_order_relaxed) != 0) {
+  if (empties_.count() != 0) {
     os::lock_guard guard(depot_.lock);
-    if (magazine* const m = pop_empty_locked()) return m;
+    if (magazine* const m = empties_.pop()) return m;
   }
   magazine* const first = pool_magazine::allocate_some(slots);
   if (first == nullptr) return nullptr;
@@ -181,27 +170,19 @@ magazine* pool_shard::take_empty(std::size_t slots) {
 }
 
 void pool_shard::leave_empty(magazine* m) {
-  if (m->capacity < pool_.most_in_magazine() ||
-      empty_count_.load(std::memory_order_relaxed) >= pool_.most_waiting()) {
+  if (m->capacity < pool_.most_in_magazine() || empties_.count() >= pool_.most_waiting()) {
     return pool_magazine::deallocate(m);
   }
   m->count = 0;
   os::lock_guard guard(depot_.lock);
-  m->next = empties_;
-  empties_ = m;
-  empty_count_.store(empty_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  empties_.push(m);
 }
 
 void pool_shard::free_idle_empties(bool all) {
   magazine* chain = nullptr;
   {
     os::lock_guard guard(depot_.lock);
-    for (std::uint32_t n = all ? empty_count_.load(std::memory_order_relaxed) : empties_low_; n != 0; --n) {
-      magazine* const m = pop_empty_locked();
-      m->next = chain;
-      chain = m;
-    }
-    empties_low_ = empty_count_.load(std::memory_order_relaxed);
+    chain = empties_.take_idle(all);
   }
   while (chain != nullptr) {
     magazine* const m = chain;
@@ -211,23 +192,14 @@ void pool_shard::free_idle_empties(bool all) {
 }
 
 magazine* pool_shard::take_idle_magazines(bool all) {
-  magazine* chain = nullptr;
   os::lock_guard guard(depot_.lock);
-  for (std::uint32_t n = all ? depot_.full_count.load(std::memory_order_relaxed) : depot_.full_low; n != 0;
-       --n) {
-    magazine* const m = depot_.pop_full();
-    pool_.note_moving(m->count);
-    m->next = chain;
-    chain = m;
-  }
-  depot_.full_low = depot_.full_count.load(std::memory_order_relaxed);
-  return chain;
+  return depot_.full.take_idle(all, [this](const magazine& m) { pool_.note_moving(m.count); });
 }
 
 std::size_t pool_shard::waiting() {
   std::size_t slots = 0;
   os::lock_guard guard(depot_.lock);
-  for (const magazine* m = depot_.full; m != nullptr; m = m->next) slots += m->count;
+  for (const magazine* m = depot_.full.first(); m != nullptr; m = m->next) slots += m->count;
   return slots;
 }
 

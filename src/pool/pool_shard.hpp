@@ -26,7 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "central/magazine.hpp"
+#include "central/magazine_stack.hpp"
 #include "central/object_depot.hpp"
 #include "pages/span.hpp"
 #include "pool/pool_shared.hpp"
@@ -113,7 +113,6 @@ class alignas(separation) pool_shard {
  private:
   friend struct checked_slots;
 
-  magazine* pop_empty_locked();
   std::size_t take_used_locked(void** slot, std::size_t most);
   std::size_t carve_locked(void** slot, std::size_t most);
   // Updates the figures that other threads read without the lock.
@@ -130,10 +129,8 @@ class alignas(separation) pool_shard {
   span_list full_;  // guarded by the depot's lock, as all members below
   span_list fresh_;
   span* carving_ = nullptr;
-  magazine* empties_ = nullptr;    // empty magazines of the pool's greatest length
-  std::uint32_t empties_low_ = 0;  // the least empty_count_ since the last free_idle_empties()
-  std::atomic<std::uint32_t> empty_count_{
-      0};                                    // these atomics are written under the lock, and read without it
+  magazine_stack empties_;  // empty magazines of the pool's greatest length
+  // These atomics are written under the lock, and read without it.
   std::atomic<std::size_t> spare_bytes_{0};  // of empty spans
   std::atomic<std::size_t> peak_{0};
   std::atomic<std::size_t> free_hint_{0};

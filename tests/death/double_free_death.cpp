@@ -46,7 +46,7 @@ const char* const double_free = "double free";
 const char* const freed_memory = "[a-z ,]*free[a-z ,]*";
 
 template <class Visit>
-void for_each_in(magazine* m, Visit visit) {
+void for_each_in(const magazine* m, Visit visit) {
   for (std::size_t slot = 1; m != nullptr && slot <= m->count; ++slot) visit(m->slots[slot]);
 }
 
@@ -60,7 +60,7 @@ places find(unsigned c, const std::vector<void*>& objects) {
     for_each_in(access::spare(cache, c),
                 [&](void* p) { known[p] = own ? place::own_spare : place::other_cache; });
   });
-  for (magazine* m = engine::central_tier.depot(c).full; m != nullptr; m = m->next) {
+  for (const magazine* m = engine::central_tier.depot(c).full.first(); m != nullptr; m = m->next) {
     for_each_in(m, [&known](void* p) { known[p] = place::depot; });
   }
   places out;

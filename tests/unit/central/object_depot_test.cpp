@@ -16,18 +16,6 @@ struct own_span : span {
   own_span() { span::capacity = slots_in_span; }
 };
 
-TEST(object_depot, full_magazines_the_warmest_first_and_their_low_mark) {
-  object_depot depot;
-  magazine m[4];
-  for (magazine& each : m) depot.push_full(&each);
-  depot.full_low = depot.full_count;
-  EXPECT_EQ(depot.pop_full(), &m[3]);
-  EXPECT_EQ(depot.pop_full(), &m[2]);
-  depot.push_full(&m[2]);
-  EXPECT_EQ(depot.full_low, 2U);
-  EXPECT_EQ(depot.full_count.load(), 3U);
-}
-
 TEST(object_depot, a_new_span_is_spare_and_goes_through_the_lists) {
   object_depot depot;
   own_span s;
@@ -49,11 +37,11 @@ TEST(object_depot, spares_have_a_low_mark) {
   object_depot depot;
   own_span s[3];
   for (own_span& each : s) depot.add(&each);
-  depot.spare_low = depot.spare_count;
+  depot.spare_low.end_period(depot.spare_count);
   depot.change_free_count(depot.best(), -1);
   depot.change_free_count(depot.best(), 1);
   EXPECT_EQ(depot.spare_count, 3U);
-  EXPECT_EQ(depot.spare_low, 2U);
+  EXPECT_EQ(depot.spare_low.lowest(), 2U);
 }
 
 // Compares best() with a search of all spans.

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// magazine_stack: magazines that wait for a thread that needs one.
+//
+// Thread safety: guarded by a lock of its owner, except count(), which any thread may call.
+// Invariant: count() == length of the list, and low_.lowest() <= count().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/low_mark.hpp"
+#include "central/magazine.hpp"
+
+namespace tarn {
+
+class magazine_stack {
+ public:
+  [[nodiscard]] std::uint32_t count() const { return count_.load(std::memory_order_relaxed); }
+  [[nodiscard]] const magazine* first() const { return first_; }
+
+  void push(magazine* m) {
+    m->next = first_;
+    first_ = m;
+    count_.store(count() + 1, std::memory_order_relaxed);
+  }
+  // Null: there is none.
+  magazine* pop() {
+    magazine* const m = first_;
+    if (m == nullptr) return nullptr;
+    first_ = m->next;
+    const std::uint32_t left = count() - 1;
+    count_.store(left, std::memory_order_relaxed);
+    low_.note(left);
+    return m;
+  }
+  // Ends a period of decay: takes the magazines that were not needed in it, or `all`, as a chain. Calls visit(magazine)
+  // for each.
+  template <class Visit>
+  magazine* take_idle(bool all, Visit visit) {
+    magazine* chain = nullptr;
+    const std::uint32_t idle = low_.end_period(count());
+    for (std::uint32_t n = all ? count() : idle; n != 0; --n) {
+      magazine* const m = pop();
+      visit(*m);
+      m->next = chain;
+      chain = m;
+    }
+    return chain;
+  }
+  magazine* take_idle(bool all) {
+    return take_idle(all, [](const magazine&) {});
+  }
+
+ private:
+  magazine* first_ = nullptr;
+  std::atomic<std::uint32_t> count_{0};  // written under the lock
+  low_mark low_;
+};
+
+}  // namespace tarn

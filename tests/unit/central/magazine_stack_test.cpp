@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "central/magazine_stack.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tarn {
+namespace {
+
+TEST(magazine_stack, the_warmest_first) {
+  magazine_stack stack;
+  magazine m[2];
+  for (magazine& each : m) stack.push(&each);
+  EXPECT_EQ(stack.count(), 2U);
+  EXPECT_EQ(stack.pop(), &m[1]);
+  EXPECT_EQ(stack.pop(), &m[0]);
+  EXPECT_EQ(stack.pop(), nullptr);
+  EXPECT_EQ(stack.count(), 0U);
+}
+
+TEST(magazine_stack, a_period_takes_what_was_not_needed_in_it) {
+  magazine_stack stack;
+  magazine m[4];
+  for (magazine& each : m) stack.push(&each);
+  EXPECT_EQ(stack.take_idle(false), nullptr) << "all are new";
+  stack.push(stack.pop());
+  unsigned visited = 0;
+  const magazine* chain = stack.take_idle(false, [&visited](const magazine&) { ++visited; });
+  EXPECT_EQ(visited, 3U);
+  EXPECT_EQ(stack.count(), 1U);
+  for (unsigned i = 0; i < 3; ++i, chain = chain->next) ASSERT_NE(chain, nullptr);
+  EXPECT_EQ(chain, nullptr);
+}
+
+TEST(magazine_stack, all_are_taken_on_request) {
+  magazine_stack stack;
+  magazine m[2];
+  for (magazine& each : m) stack.push(&each);
+  const magazine* const chain = stack.take_idle(true);
+  ASSERT_NE(chain, nullptr);
+  EXPECT_NE(chain->next, nullptr);
+  EXPECT_EQ(stack.count(), 0U);
+  EXPECT_EQ(stack.take_idle(false), nullptr);
+}
+
+}  // namespace
+}  // namespace tarn
