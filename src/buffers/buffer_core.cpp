@@ -66,19 +66,23 @@ void buffer_core::end() {
   {
     os::lock_guard guard(lock_);
     ended_ = true;
+    ++pins_;
     wanted_pages_ = 0;
     evict_locked(0);
   }
   discard_leaving(0);
   os::lock_guard guard(lock_);
-  ++pins_;
   unpin_locked();
 }
 
 // The count may be 0 already in a forked child, where after_fork_in_child() resets it.
 void buffer_core::unpin_locked() {
   if (pins_ != 0) --pins_;
-  if (pins_ == 0 && ended_ && live_ == 0) used_ = false;
+  free_if_ended_locked();
+}
+
+void buffer_core::free_if_ended_locked() {
+  if (ended_ && live_ == 0 && pins_ == 0 && leaving_.empty()) used_ = false;
 }
 
 std::size_t buffer_core::budget_bytes() const { return group_.budget.of(settings_.budget); }

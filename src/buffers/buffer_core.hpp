@@ -17,7 +17,7 @@
 // Thread safety: any thread. The lock guards the members marked so, and is never held across a system call.
 // Invariants: live_bytes_ = sum over spans in state `buffer` that this pool owns;
 //   kept_.pages() <= the budget whenever the lock is free (the budget may shrink meanwhile);
-//   used_, unless the pool has ended and live_ = 0 and pins_ = 0.
+//   used_, unless the pool has ended and live_ = 0, pins_ = 0 and leaving_ is empty.
 #pragma once
 
 #include <cstddef>
@@ -93,6 +93,8 @@ class buffer_core {
   buffer_core* next = nullptr;
 
  private:
+  friend class buffer_core_test_access;
+
   struct settings {
     std::size_t alignment_pages = 1;
     std::size_t budget = 0;
@@ -138,6 +140,7 @@ class buffer_core {
   std::size_t discard(span* s);
   void release_to_heap(span* s);
   void unpin_locked();
+  void free_if_ended_locked();
   std::size_t discard_leaving(std::size_t keep_bytes);
   bool prepare_one();
 

@@ -134,9 +134,9 @@ void buffer_core::give_to_heap(bool only_if_locked) {
 // ---- ahead of demand ----
 
 void buffer_core::run_errands() {
-  discard_leaving(0);
-  while (prepare_one()) {
-  }
+  do {
+    discard_leaving(0);
+  } while (prepare_one());
 }
 
 // Gets one buffer ready. False if no more are wanted, or there is no memory.
@@ -171,6 +171,8 @@ bool buffer_core::prepare_one() {
       pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
       kept_.insert(s, os::now_ms(), settings_.zeroed || settings_.locked);
       ++prepared_;
+      // Other buffers may have come back meanwhile.
+      evict_locked(budget_bytes());
     } else if (s == nullptr) {
       wanted_pages_ = 0;
     }
@@ -239,7 +241,7 @@ void buffer_core::after_fork_in_child() {
   preparing_ = nullptr;
   pins_ = 0;
   if (s != nullptr) release_to_heap(s);
-  if (ended_ && live_ == 0) used_ = false;
+  free_if_ended_locked();
 }
 
 }  // namespace tarn
