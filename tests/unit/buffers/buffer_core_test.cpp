@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// buffer_core: what happens between two critical sections of one call.
+// buffer_core: its invariants, and what happens between two critical sections of one call.
 #include "buffers/buffer_core.hpp"
 
 #include <gtest/gtest.h>
@@ -8,12 +8,19 @@
 #include <string>
 #include <thread>
 
+#include "broken_invariant.hpp"
 #include "runtime/engine.hpp"
 
 namespace tarn {
 
 class buffer_core_test_access {
  public:
+  static std::uint64_t& live(buffer_core& pool) { return pool.live_; }
+  static std::uint64_t& hits(buffer_core& pool) { return pool.hits_; }
+  static std::size_t& leaving_bytes(buffer_core& pool) { return pool.leaving_bytes_; }
+  static std::size_t& pins(buffer_core& pool) { return pool.pins_; }
+  static bool& used(buffer_core& pool) { return pool.used_; }
+  static kept_spans& kept(buffer_core& pool) { return pool.kept_; }
   static bool is_preparing(buffer_core& pool) {
     os::lock_guard guard(pool.lock_);
     return pool.preparing_ != nullptr;
@@ -28,11 +35,41 @@ class buffer_core_test_access {
     }
     pool.discard_leaving(still_leaving);
   }
+  static void set_budget(buffer_core& pool, std::size_t bytes) { pool.settings_.budget = bytes; }
 };
 
 namespace {
 
 using access = buffer_core_test_access;
+
+TEST(buffer_core, finds_a_broken_invariant) {
+  buffer_group group;
+  const auto owner = std::make_unique<buffer_core>(group);
+  buffer_core& pool = *owner;
+  pool.validate_locked();
+  const auto expect_broken = [&](const std::string& equation) {
+    EXPECT_TARN_ABORT(pool.validate_locked(),
+                      testing_support::literally("broken invariant of buffer_core: " + equation), &pool);
+  };
+  access::pins(pool) = 1;
+  expect_broken("used_ || (live_ == 0 && pins_ == 0 && leaving_.empty())");
+  access::used(pool) = true;
+  pool.validate_locked();
+  access::live(pool) = 1;
+  expect_broken("(live_ == 0) == (live_bytes_ == 0)");
+  access::live(pool) = 0;
+  access::hits(pool) = 1;
+  expect_broken("hits_ <= gets_");
+  access::hits(pool) = 0;
+  access::leaving_bytes(pool) = 1;
+  expect_broken("leaving_bytes_ == leaving_sum");
+  access::leaving_bytes(pool) = 0;
+  span s;
+  s.pages = 2;
+  access::kept(pool).insert(&s, 0);
+  access::set_budget(pool, page_size);
+  expect_broken("settings_.budget == 0 || kept_.pages() << page_shift <= settings_.budget");
+}
 
 class buffer_core_test : public testing::Test {
  protected:
