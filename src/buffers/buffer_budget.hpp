@@ -6,13 +6,15 @@
 // budget, but at most half of the limit. Under pressure the result is halved once a second, down to 0; after some
 // seconds without pressure it is doubled once a second, up to its full value.
 //
-// Thread safety: any thread. Invariant: 0 <= halvings <= most_halvings; at most_halvings nothing may be kept.
+// Thread safety: any thread. Invariants: 0 <= halvings <= most_halvings; 0 <= calm <= calm_looks; at most_halvings
+// nothing may be kept.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "os/invariant.hpp"
 #include "os/memory_pressure.hpp"
 
 namespace tarn {
@@ -50,6 +52,13 @@ class buffer_budget {
     }
     calm_.store(calm, std::memory_order_relaxed);
     halvings_.store(halvings, std::memory_order_relaxed);
+    if (os::is_check_due()) validate();
+  }
+  void validate() const {
+    const unsigned halvings = halvings_.load(std::memory_order_relaxed);
+    const int calm = calm_.load(std::memory_order_relaxed);
+    TARN_INVARIANT("buffer_budget", this, halvings <= most_halvings);
+    TARN_INVARIANT("buffer_budget", this, 0 <= calm && calm <= calm_looks);
   }
 
   // The bytes that a pool with the budget `asked` may keep; `asked` 0: the pool has no budget of its own.
@@ -62,6 +71,8 @@ class buffer_budget {
   }
 
  private:
+  friend class buffer_budget_test_access;
+
   std::atomic<std::int64_t> next_look_{0};
   std::atomic<std::uint64_t> limit_{~std::uint64_t{0}};
   std::atomic<unsigned> halvings_{0};

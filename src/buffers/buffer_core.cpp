@@ -34,7 +34,7 @@ bool buffer_core::is_valid(const tarn_buffer_request& r) {
 }
 
 bool buffer_core::claim(const tarn_buffer_request& request) {
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   if (used_) return false;
   used_ = true;
   ended_ = false;
@@ -64,21 +64,25 @@ bool buffer_core::claim(const tarn_buffer_request& request) {
 
 void buffer_core::end() {
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     ended_ = true;
+    ++pins_;
     wanted_pages_ = 0;
     evict_locked(0);
   }
   discard_leaving(0);
-  os::lock_guard guard(lock_);
-  ++pins_;
+  os::lock_guard guard(lock_, *this);
   unpin_locked();
 }
 
 // The count may be 0 already in a forked child, where after_fork_in_child() resets it.
 void buffer_core::unpin_locked() {
   if (pins_ != 0) --pins_;
-  if (pins_ == 0 && ended_ && live_ == 0) used_ = false;
+  free_if_ended_locked();
+}
+
+void buffer_core::free_if_ended_locked() {
+  if (ended_ && live_ == 0 && pins_ == 0 && leaving_.empty()) used_ = false;
 }
 
 std::size_t buffer_core::budget_bytes() const { return group_.budget.of(settings_.budget); }
@@ -138,7 +142,7 @@ void buffer_core::cut(span* s, std::size_t pages, const find_result& of) {
   if (rest == nullptr) return;  // no memory for metadata: the buffer stays longer
   if (rest->bytes() < smallest) return release_to_heap(rest);
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     kept_.insert_aged(rest, of.since_ms, of.is_zero);
     // The remainder of a leaving span may exceed the budget.
     evict_locked(budget_bytes());
@@ -151,7 +155,7 @@ void buffer_core::make_room(std::size_t pages) {
   for (std::size_t given = 0; given < pages;) {
     span* oldest = nullptr;
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       if (given == 0 && kept_.pages() < pages) return;
       oldest = kept_.oldest();
       if (oldest == nullptr) return;
@@ -198,7 +202,7 @@ span* buffer_core::take_fresh(std::size_t pages, buffer_failure& failure) {
 // Locks a kept span in memory in a forked child: locks are not inherited. False: the system refuses.
 bool buffer_core::lock_again(const span* s) {
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     if (!forked_) return true;
   }
   return buffer_memory::lock(s, settings_.wiped_on_fork);
@@ -208,7 +212,7 @@ bool buffer_core::lock_again(const span* s) {
 void buffer_core::zero(span* s, bool used) {
   const auto zeroed = used ? buffer_memory::zero_used(s, may_drop(), is_huge())
                            : buffer_memory::zero_new(s, may_drop(), is_huge());
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   zeroed_by_memset_ += zeroed.by_memset;
   zeroed_by_system_ += zeroed.by_system;
 }
@@ -217,7 +221,7 @@ void buffer_core::zero(span* s, bool used) {
 void buffer_core::hand_out(span* s) {
   if (settings_.guard != 0) set_guard(s);
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     // Under the lock, which fork takes, too: so no fork finds LeakSanitizer's own lock taken.
     pool_memory::register_leak_root(memory_of(s), s->bytes());
     ++live_;
@@ -235,7 +239,7 @@ span* buffer_core::get(std::size_t bytes, std::size_t* capacity, buffer_failure&
   }
   find_result result;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     result = find_locked(pages);
   }
   span* s = result.found;
@@ -254,7 +258,7 @@ span* buffer_core::get(std::size_t bytes, std::size_t* capacity, buffer_failure&
   }
   if (s == nullptr) {
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       --gets_;
       if (result.found != nullptr) --hits_;
     }
@@ -267,7 +271,7 @@ span* buffer_core::get(std::size_t bytes, std::size_t* capacity, buffer_failure&
   *capacity = usable_bytes(s);
   if (result.errands && !decay::run_errands_soon()) {
     // Without a background thread no buffers are got ready; misses prefault their own.
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     wanted_pages_ = 0;
   }
   return s;
@@ -283,7 +287,7 @@ void buffer_core::take_back(span* s) {
   const std::int64_t now = os::now_ms();
   bool ended = false;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     pool_memory::unregister_leak_root(memory_of(s), bytes);
     --live_;
     live_bytes_ -= bytes;

@@ -15,9 +15,10 @@
 //
 // Structures of pools are never given back to the system, so that a stale pointer still leads to such a structure.
 // Thread safety: any thread. The lock guards the members marked so, and is never held across a system call.
-// Invariants: live_bytes_ = sum over spans in state `buffer` that this pool owns;
-//   kept_.pages() <= the budget whenever the lock is free (the budget may shrink meanwhile);
-//   used_, unless the pool has ended and live_ = 0 and pins_ = 0.
+// Invariants: live_bytes_ = sum over spans in state `buffer` that this pool owns; live_ = their number;
+//   leaving_bytes_ = sum over leaving_; hits_ <= gets_;
+//   kept_.pages() <= the budget whenever the lock is free (the group's part of the budget may shrink meanwhile);
+//   used_, unless the pool has ended and live_ = 0, pins_ = 0 and leaving_ is empty.
 #pragma once
 
 #include <cstddef>
@@ -86,13 +87,17 @@ class buffer_core {
   [[nodiscard]] const char* name() const { return name_; }
   [[nodiscard]] bool is_checked() const { return settings_.checked; }
 
-  os::mutex& lock() { return lock_; }
-  void after_fork_in_child();
+  os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
+  // Called while fork holds the lock.
+  void after_fork_in_child() TARN_NOT_ANALYZED;
+  void validate_locked() const TARN_REQUIRES(lock_);
 
   // The pool that joined the group before this one. Set before other threads see the pool.
   buffer_core* next = nullptr;
 
  private:
+  friend class buffer_core_test_access;
+
   struct settings {
     std::size_t alignment_pages = 1;
     std::size_t budget = 0;
@@ -122,8 +127,8 @@ class buffer_core {
   [[nodiscard]] bool is_huge() const { return settings_.huge == tarn_buffer_huge_always; }
   [[nodiscard]] std::size_t budget_bytes() const;
 
-  find_result find_locked(std::size_t pages);
-  bool note_demand_locked(std::size_t pages);
+  find_result find_locked(std::size_t pages) TARN_REQUIRES(lock_);
+  bool note_demand_locked(std::size_t pages) TARN_REQUIRES(lock_);
   void cut(span* s, std::size_t pages, const find_result& of);
   void make_room(std::size_t pages);
   span* take_fresh(std::size_t pages, buffer_failure& failure);
@@ -132,12 +137,13 @@ class buffer_core {
   void zero(span* s, bool used);
   void hand_out(span* s);
 
-  void start_leaving_locked(span* s);
-  void evict_locked(std::size_t keep_bytes);
+  void start_leaving_locked(span* s) TARN_REQUIRES(lock_);
+  void evict_locked(std::size_t keep_bytes) TARN_REQUIRES(lock_);
   void settle();
   std::size_t discard(span* s);
   void release_to_heap(span* s);
-  void unpin_locked();
+  void unpin_locked() TARN_REQUIRES(lock_);
+  void free_if_ended_locked() TARN_REQUIRES(lock_);
   std::size_t discard_leaving(std::size_t keep_bytes);
   bool prepare_one();
 
@@ -146,32 +152,46 @@ class buffer_core {
 
   buffer_group& group_;
   os::mutex lock_{os::lock_rank::pools};
-  bool used_ = false;  // guarded by lock_; the structure is a pool, or an ended one with live buffers or pins
-  bool ended_ = false;  // guarded by lock_
-  // Guarded by lock_. The number of operations in progress, with the lock free, that no user of the pool waits for;
-  // while it is not 0, the structure is not reused.
-  std::size_t pins_ = 0;
-  bool forked_ = false;  // guarded by lock_; a forked child: kept spans may not be locked in memory
-  settings settings_;    // written by claim() only
-  char name_[longest_name + 1] = {};  // likewise
-  kept_spans kept_;                   // guarded by lock_
-  span_list leaving_;                 // guarded by lock_; in state `kept`, oldest first
-  std::size_t leaving_bytes_ = 0;     // guarded by lock_
-  std::size_t wanted_pages_ = 0;      // guarded by lock_; length of the buffers to get ready; 0: none
-  // Guarded by lock_. The span that the thread preparer_, mostly the background thread, is faulting in; recorded so
+  bool used_ TARN_GUARDED_BY(lock_) =
+      false;  // the structure is a pool, or an ended one with live buffers or pins
+  bool ended_ TARN_GUARDED_BY(lock_) = false;
+  // The number of operations in progress, with the lock free, that no user of the pool waits for; while it is not 0, the
+  // structure is not reused.
+  std::size_t pins_ TARN_GUARDED_BY(lock_) = 0;
+  bool forked_ TARN_GUARDED_BY(lock_) = false;  // a forked child: kept spans may not be locked in memory
+  settings settings_;                           // written by claim() only
+  char name_[longest_name + 1] = {};            // likewise
+  kept_spans kept_ TARN_GUARDED_BY(lock_);
+  span_list leaving_ TARN_GUARDED_BY(lock_);  // in state `kept`, oldest first
+  std::size_t leaving_bytes_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t wanted_pages_ TARN_GUARDED_BY(lock_) = 0;  // length of the buffers to get ready; 0: none
+  // The span that the thread preparer_, mostly the background thread, is faulting in; recorded so
   // that a forked child can free it.
-  span* preparing_ = nullptr;
-  const void* preparer_ = nullptr;
-  // Figures, guarded by lock_.
-  std::uint64_t gets_ = 0;
-  std::uint64_t hits_ = 0;
-  std::uint64_t live_ = 0;
-  std::uint64_t live_bytes_ = 0;
-  std::uint64_t given_back_ = 0;
-  std::uint64_t prepared_ = 0;
-  std::uint64_t zeroed_by_memset_ = 0;
-  std::uint64_t zeroed_by_system_ = 0;
+  span* preparing_ TARN_GUARDED_BY(lock_) = nullptr;
+  const void* preparer_ TARN_GUARDED_BY(lock_) = nullptr;
+  std::uint64_t gets_ TARN_GUARDED_BY(lock_) = 0;
+  std::uint64_t hits_ TARN_GUARDED_BY(lock_) = 0;
+  std::uint64_t live_ TARN_GUARDED_BY(lock_) = 0;
+  std::uint64_t live_bytes_ TARN_GUARDED_BY(lock_) = 0;
+  std::uint64_t given_back_ TARN_GUARDED_BY(lock_) = 0;
+  std::uint64_t prepared_ TARN_GUARDED_BY(lock_) = 0;
+  std::uint64_t zeroed_by_memset_ TARN_GUARDED_BY(lock_) = 0;
+  std::uint64_t zeroed_by_system_ TARN_GUARDED_BY(lock_) = 0;
 };
+
+inline void buffer_core::validate_locked() const {
+  kept_.validate();
+  leaving_.validate();
+  std::size_t leaving_sum = 0;
+  for (const span* s = leaving_.front(); s != nullptr; s = s->next) leaving_sum += s->bytes();
+  TARN_INVARIANT("buffer_core", this, leaving_bytes_ == leaving_sum);
+  TARN_INVARIANT("buffer_core", this, (live_ == 0) == (live_bytes_ == 0));
+  TARN_INVARIANT("buffer_core", this, hits_ <= gets_);
+  // The part of the budget that cannot shrink.
+  TARN_INVARIANT("buffer_core", this,
+                 settings_.budget == 0 || kept_.pages() << page_shift <= settings_.budget);
+  TARN_INVARIANT("buffer_core", this, used_ || (live_ == 0 && pins_ == 0 && leaving_.empty()));
+}
 
 template <class Visit>
 void for_each_pool(const buffer_group& group, Visit visit) {

@@ -19,7 +19,7 @@ std::size_t buffer_core::discard(span* s) {
   pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
   s->owner.store(nullptr, std::memory_order_relaxed);
   const std::size_t bytes = engine::heap.release_to_system(s);
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   given_back_ += bytes;
   unpin_locked();
   return bytes;
@@ -54,7 +54,7 @@ std::size_t buffer_core::discard_leaving(std::size_t keep_bytes) {
   for (;;) {
     span* s = nullptr;
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       if (leaving_bytes_ <= keep_bytes) return bytes;
       s = leaving_.pop_front();
       leaving_bytes_ -= s->bytes();
@@ -70,7 +70,7 @@ void buffer_core::settle() {
   std::size_t leaving = 0;
   std::size_t newest = 0;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     leaving = leaving_bytes_;
     if (leaving == 0) return;
     newest = leaving_.back()->bytes();
@@ -84,7 +84,7 @@ void buffer_core::age(std::int64_t now_ms) {
   for (;;) {
     span* s = nullptr;
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       if (!used_) return;
       evict_locked(budget_bytes());
       span* const oldest = kept_.oldest();
@@ -101,13 +101,13 @@ void buffer_core::age(std::int64_t now_ms) {
 }
 
 bool buffer_core::has_work() {
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   return !kept_.empty() || leaving_bytes_ != 0 || wanted_pages_ != 0;
 }
 
 std::size_t buffer_core::trim() {
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     evict_locked(0);
   }
   return discard_leaving(0);
@@ -117,7 +117,7 @@ void buffer_core::give_to_heap(bool only_if_locked) {
   for (;;) {
     span* s = nullptr;
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       if (only_if_locked && !settings_.locked) return;
       evict_locked(0);
       s = leaving_.pop_front();
@@ -126,7 +126,7 @@ void buffer_core::give_to_heap(bool only_if_locked) {
       ++pins_;
     }
     release_to_heap(s);
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     unpin_locked();
   }
 }
@@ -134,16 +134,16 @@ void buffer_core::give_to_heap(bool only_if_locked) {
 // ---- ahead of demand ----
 
 void buffer_core::run_errands() {
-  discard_leaving(0);
-  while (prepare_one()) {
-  }
+  do {
+    discard_leaving(0);
+  } while (prepare_one());
 }
 
 // Gets one buffer ready. False if no more are wanted, or there is no memory.
 bool buffer_core::prepare_one() {
   std::size_t pages = 0;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     pages = wanted_pages_;
     if (pages == 0 || kept_.count_fitting(pages, settings_.ahead) >= settings_.ahead ||
         ((kept_.pages() + pages) << page_shift) > budget_bytes()) {
@@ -156,7 +156,7 @@ bool buffer_core::prepare_one() {
   span* const s = take_fresh_once(pages, false, failure);
   if (s != nullptr) {
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       preparing_ = s;
       preparer_ = os::this_thread();
     }
@@ -164,19 +164,21 @@ bool buffer_core::prepare_one() {
   }
   bool keep = false;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     preparing_ = nullptr;
     keep = s != nullptr && !ended_;
     if (keep) {
       pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
       kept_.insert(s, os::now_ms(), settings_.zeroed || settings_.locked);
       ++prepared_;
+      // Other buffers may have come back meanwhile.
+      evict_locked(budget_bytes());
     } else if (s == nullptr) {
       wanted_pages_ = 0;
     }
   }
   if (s != nullptr && !keep) release_to_heap(s);
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   unpin_locked();
   return keep;
 }
@@ -188,7 +190,7 @@ buffer_failure buffer_core::reserve(std::size_t bytes, std::size_t count) {
   // At most `count` rounds, even if other threads take buffers meanwhile.
   for (std::size_t i = 0; i < count; ++i) {
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       if (kept_.count_fitting(pages, count) >= count) break;
     }
     buffer_failure failure = buffer_failure::none;
@@ -196,7 +198,7 @@ buffer_failure buffer_core::reserve(std::size_t bytes, std::size_t count) {
     if (s == nullptr) return failure;
     buffer_memory::prefault(s);
     pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     kept_.insert(s, os::now_ms(), settings_.zeroed || settings_.locked);
     ++prepared_;
     // The oldest kept spans, of other lengths, make room.
@@ -210,7 +212,7 @@ buffer_failure buffer_core::reserve(std::size_t bytes, std::size_t count) {
 // ---- figures, fork ----
 
 bool buffer_core::figures(tarn_buffer_figures& out, char* name) {
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   if (!used_ || ended_) return false;
   out = {};
   out.gets = gets_;
@@ -239,7 +241,7 @@ void buffer_core::after_fork_in_child() {
   preparing_ = nullptr;
   pins_ = 0;
   if (s != nullptr) release_to_heap(s);
-  if (ended_ && live_ == 0) used_ = false;
+  free_if_ended_locked();
 }
 
 }  // namespace tarn

@@ -84,9 +84,10 @@ bool central::add_span(unsigned size_class, page_heap::source from) {
     for (std::size_t i = 0; i < s->capacity; ++i) free_mark::set(objects::at(s, i));
   }
   map_.set_objects(s, info.size);
+  if (os::is_check_due()) map_.validate(s, size_class, info.size);
   object_depot& d = depots_[size_class];
   d.counters.spans_made.fetch_add(1, std::memory_order_relaxed);
-  os::lock_guard guard(d.lock);
+  os::lock_guard guard(d.lock, d);
   d.add(s);
   spare_bytes_.fetch_add(s->bytes(), std::memory_order_relaxed);
   return true;
@@ -96,16 +97,16 @@ bool central::add_span(unsigned size_class, page_heap::source from) {
 void central::destroy_span(span* s) {
   depots_[s->size_class].counters.spans_freed.fetch_add(1, std::memory_order_relaxed);
   map_.map_pages(s);
+  if (os::is_check_due()) map_.validate(s, 0, 1);
   s->size_class = 0;
   std::uint64_t* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
   heap_.deallocate(s);
   if (apart != nullptr) bits_.deallocate(apart);
 }
 
-// Updates `draining` and the class's bit in sparse_ after its counts have changed. Under the depot's lock. True if the
-// class has just begun to drain.
-bool central::review(unsigned size_class) {
-  object_depot& d = depots_[size_class];
+// Updates `draining` and the class's bit in sparse_ after the counts of its depot have changed. True if the class has
+// just begun to drain.
+bool central::review(object_depot& d, unsigned size_class) {
   const bool drains = d.review(class_info(size_class).size);
   if (size_classes::is_grain(size_class)) return false;
   std::atomic<std::uint64_t>& word = sparse_[size_class / 64];
@@ -122,7 +123,7 @@ bool central::review(unsigned size_class) {
 std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t most) {
   object_depot& d = depots_[size_class];
   std::size_t found = 0;
-  os::lock_guard guard(d.lock);
+  os::lock_guard guard(d.lock, d);
   for (std::size_t visited = 0; found < most && visited < spans_per_refill; ++visited) {
     span* s = d.best();
     // A spare span is used only if nothing else has been found.
@@ -137,7 +138,7 @@ std::size_t central::take_objects(unsigned size_class, magazine* m, std::size_t 
     found += count;
     d.change_free_count(s, -static_cast<int>(count));
   }
-  review(size_class);
+  review(d, size_class);
   return found;
 }
 
@@ -223,7 +224,7 @@ std::size_t central::put_back(unsigned size_class, void** freed, span** owners, 
   void* freed_twice = nullptr;
   std::size_t misplaced = 0;
   {
-    os::lock_guard guard(d.lock);
+    os::lock_guard guard(d.lock, d);
     std::size_t unmoved = 0;
     for (std::size_t i = 0; i < count; ++i) {
       span* const s = owners[i];
@@ -251,7 +252,7 @@ std::size_t central::put_back(unsigned size_class, void** freed, span** owners, 
       }
     }
     d.add_free_slots(unmoved);
-    drains = review(size_class);
+    drains = review(d, size_class);
   }
   if (TARN_UNLIKELY(freed_twice != nullptr)) {
     grain ? report_no_block_of_grains(freed_twice) : report_freed_twice(freed_twice);
@@ -262,10 +263,10 @@ std::size_t central::put_back(unsigned size_class, void** freed, span** owners, 
 magazine* central::take_full(unsigned size_class) {
   object_depot& d = depots_[size_class];
   // Read without the lock, as in give_full().
-  if (d.full.count() == 0) return nullptr;
+  if (d.full_hint() == 0) return nullptr;
   magazine* m = nullptr;
   {
-    os::lock_guard guard(d.lock);
+    os::lock_guard guard(d.lock, d);
     m = d.full.pop();
   }
   if (m == nullptr) return nullptr;
@@ -277,8 +278,8 @@ bool central::give_full(unsigned size_class, magazine* m) {
   object_depot& d = depots_[size_class];
   // Read without the lock: a full depot is common, and a stale count costs at most a flush, or a magazine above the
   // limit.
-  if (d.full.count() >= most_full_magazines(size_class)) return false;
-  os::lock_guard guard(d.lock);
+  if (d.full_hint() >= most_full_magazines(size_class)) return false;
+  os::lock_guard guard(d.lock, d);
   d.full.push(m);
   d.counters.exchanges.fetch_add(1, std::memory_order_relaxed);
   return true;
@@ -294,7 +295,7 @@ std::size_t central::release_spares_of(unsigned size_class, std::uint32_t keep, 
     if (can_wait && os::background_thread_must_end()) return released;
     span* s = nullptr;
     {
-      os::lock_guard guard(d.lock);
+      os::lock_guard guard(d.lock, d);
       if (d.spare_count.load(std::memory_order_relaxed) > keep) s = d.take_spare_span();
       if (s == nullptr) return released;
       s->state.store(span_state::purging, std::memory_order_relaxed);
@@ -315,7 +316,7 @@ std::size_t central::release_spares(bool all) {
     object_depot& d = depots_[c];
     std::uint32_t used = 0;
     {
-      os::lock_guard guard(d.lock);
+      os::lock_guard guard(d.lock, d);
       const std::uint32_t count = d.spare_count.load(std::memory_order_relaxed);
       used = count - d.spare_low.end_period(count);
     }
@@ -328,7 +329,7 @@ void central::flush_magazines(unsigned size_class, bool all) {
   object_depot& d = depots_[size_class];
   magazine* idle = nullptr;
   {
-    os::lock_guard guard(d.lock);
+    os::lock_guard guard(d.lock, d);
     idle = d.full.take_idle(all);
   }
   while (idle != nullptr) {
@@ -346,7 +347,7 @@ void central::flush_idle_magazines(bool all) {
 std::size_t central::handover_bytes() {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    os::lock_guard guard(depots_[c].lock);
+    os::lock_guard guard(depots_[c].lock, depots_[c]);
     for (const magazine* m = depots_[c].full.first(); m != nullptr; m = m->next)
       bytes += m->count * std::size_t{class_info(c).size};
   }

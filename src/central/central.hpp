@@ -8,6 +8,8 @@
 // taken once per magazine. A flush looks up the objects' spans, which is where the cache misses occur, before it takes
 // the lock; under the lock it writes mostly to lines that are in the cache already. Invariant whenever the lock is
 // free: free_objects == number of bits set; if that equals the capacity, no object of the span is in use.
+// While all depots' locks are held, spare_bytes_ == sum of the bytes of their spare spans, and bit c of sparse_ is depot
+// c's `sparse` (validate()).
 #pragma once
 
 #include <atomic>
@@ -93,6 +95,9 @@ class central {
 
   os::mutex& bits_lock() { return bits_.lock(); }
 
+  // Checks the sums over the depots. Takes the locks of all of them at once, in their order, as fork does.
+  void validate() TARN_NOT_ANALYZED;
+
   // Wakes decay, which may have something to purge, so that it is purged even if no thread allocates. Call without a
   // lock: decay may call every cache and depot.
   void wake_decay() { free_memory_gathered(heap_); }
@@ -118,7 +123,7 @@ class central {
   static constexpr bool has_ties_apart(std::size_t grains) {
     return 2 * objects::words(grains) > span::inline_words;
   }
-  bool review(unsigned size_class);
+  bool review(object_depot& d, unsigned size_class) TARN_REQUIRES(d.lock);
   [[nodiscard]] bool is_sparse(unsigned size_class) const;
   std::size_t divide_sparse_spans(std::size_t bytes);
   void purge_before_growth(unsigned size_class);
@@ -145,5 +150,18 @@ class central {
   std::atomic<bool> has_grains_{false};
   object_depot depots_[size_classes::all];
 };
+
+inline void central::validate() {
+  for (object_depot& d : depots_) d.lock.lock();
+  std::size_t spare = 0;
+  for (unsigned c = 1; c < size_classes::all; ++c) {
+    const object_depot& d = depots_[c];
+    d.validate_locked();
+    spare += d.spare_span_bytes();
+    TARN_INVARIANT("central", this, size_classes::is_grain(c) || is_sparse(c) == d.sparse);
+  }
+  TARN_INVARIANT("central", this, spare_bytes() == spare);
+  for (object_depot& d : depots_) d.lock.unlock();
+}
 
 }  // namespace tarn

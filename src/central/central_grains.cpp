@@ -67,8 +67,8 @@ bool central::divide_span(unsigned size_class) {
   span* s = nullptr;
   {
     // Both locks, in the order in which fork takes them.
-    os::lock_guard guard(from.lock);
-    os::lock_guard grain_guard(to.lock);
+    os::lock_guard guard(from.lock, from);
+    os::lock_guard grain_guard(to.lock, to);
     s = from.sparsest();
     if (s != nullptr) {
       from.remove(s);
@@ -76,7 +76,7 @@ bool central::divide_span(unsigned size_class) {
       map_.set_objects(s, size);
       to.adopt(s);
       has_grains_.store(true, std::memory_order_relaxed);
-      review(size_class);
+      review(from, size_class);
     }
   }
   if (s == nullptr && apart != nullptr) bits_.deallocate(apart);
@@ -90,8 +90,8 @@ std::size_t central::take_runs(unsigned grain, std::size_t bytes, void** out, st
   object_depot& d = depots_[grain];
   std::size_t found = 0;
   {
-    os::lock_guard guard(d.lock);
-    d.for_each_partial(length, looks, [&](span* s) {
+    os::lock_guard guard(d.lock, d);
+    d.for_each_partial(length, looks, [&](span* s) TARN_REQUIRES(d.lock) {
       if (s->no_run_of != 0 && s->no_run_of <= length) return true;
       std::size_t taken = 0;
       for (std::size_t i = 0; found < most; i += length) {
@@ -153,7 +153,7 @@ std::size_t central::take_grains(unsigned size_class, void** out, std::size_t mo
 std::size_t central::block_bytes(unsigned size_class, std::uintptr_t address) {
   if (TARN_LIKELY(!size_classes::is_grain(size_class))) return class_info(size_class).size;
   // The span was divided under this lock.
-  os::lock_guard guard(depots_[size_class].lock);
+  os::lock_guard guard(depots_[size_class].lock, depots_[size_class]);
   span* const s = map_.span_of(address);
   return objects::run_length(s, objects::index_of(s, address)) * class_info(size_class).size;
 }

@@ -10,6 +10,7 @@
 //              bottom()                           top: the next push; a pop reads the slot below
 //
 // slots[0] is a sentinel: a pop from an empty magazine reads null, so no counter is needed.
+// Invariants, while no cache has it loaded: slots[0] == null; count <= capacity; slots[1] to slots[count] are not null.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +31,11 @@ struct magazine {
   void* slots[1] = {nullptr};  // capacity + 1 of them
 
   [[nodiscard]] void** bottom() { return slots + 1; }
+  void validate() const {
+    TARN_INVARIANT("magazine", this, slots[0] == nullptr);
+    TARN_INVARIANT("magazine", this, count <= capacity);
+    for (std::size_t i = 1; i <= count; ++i) TARN_INVARIANT("magazine", this, slots[i] != nullptr);
+  }
 };
 
 // Memory for magazines of three capacities: a cache starts with a small one and replaces it as demand grows.

@@ -10,6 +10,7 @@
 
 #include "base/low_mark.hpp"
 #include "central/magazine.hpp"
+#include "os/invariant.hpp"
 
 namespace tarn {
 
@@ -51,7 +52,17 @@ class magazine_stack {
     return take_idle(all, [](const magazine&) {});
   }
 
+  // Checks the invariant. Under the lock.
+  void validate() const {
+    std::uint32_t length = 0;
+    for (const magazine* m = first_; m != nullptr; m = m->next, ++length) m->validate();
+    TARN_INVARIANT("magazine_stack", this, count() == length);
+    TARN_INVARIANT("magazine_stack", this, low_.lowest() <= count());
+  }
+
  private:
+  friend class magazine_stack_test_access;
+
   magazine* first_ = nullptr;
   std::atomic<std::uint32_t> count_{0};  // written under the lock
   low_mark low_;

@@ -5,13 +5,15 @@
 // Owner: central. Thread safety: guarded by its lock; the atomic members are also read without it, as hints. Critical
 // sections are short and call nothing.
 // Invariants:
-//   - givers check full.count() before they take the lock, so it may exceed the class's limit by the number of
+//   - givers check full_hint() before they take the lock, so it may exceed the class's limit by the number of
 //     concurrent givers;
 //   - a span without free objects is in no list, one with free_objects == capacity in spare, any other in
 //     partial_[list_of(span)]; span::list says which;
 //   - bit b of `filled_` is set exactly if partial_[b] is not empty;
 //   - a span stays in its list while free_objects is in [least_in_list, most_in_list];
-//   - slots and free_slots are the sums of capacity and free_objects over the spans that are not spare.
+//   - slots_ and free_slots_ are the sums of capacity and free_objects over the spans that are not spare;
+//   - spare_low.lowest() <= spare_count;
+//   - a span cut into objects has as many bits set as free objects (objects.hpp).
 #pragma once
 
 #include <atomic>
@@ -23,6 +25,7 @@
 #include "base/low_mark.hpp"
 #include "base/units.hpp"
 #include "central/magazine_stack.hpp"
+#include "central/objects.hpp"
 #include "os/mutex.hpp"
 #include "pages/span.hpp"
 
@@ -53,6 +56,9 @@ class alignas(separation) object_depot {
 
   constexpr object_depot() = default;
 
+  // Checks the invariants above. The spans without free objects are in no list, so slots_ has only a lower bound.
+  void validate_locked() const TARN_REQUIRES(lock);
+
   os::mutex lock{os::lock_rank::depot};
   depot_counters counters;
 
@@ -61,34 +67,35 @@ class alignas(separation) object_depot {
   // keep every span as sparse as it is. Written under the lock.
   std::atomic<bool> draining{false};
 
-  // Set while spans of the class may be divided into grains (central_grains.cpp). Guarded by the lock.
-  bool sparse = false;
+  // Set while spans of the class may be divided into grains (central_grains.cpp).
+  bool sparse TARN_GUARDED_BY(lock) = false;
 
-  // Full magazines. Their count is also read without the lock, as a hint.
-  magazine_stack full;
+  magazine_stack full TARN_GUARDED_BY(lock);
+  // The number of full magazines, read without the lock.
+  [[nodiscard]] std::uint32_t full_hint() const TARN_NOT_ANALYZED { return full.count(); }
 
   // Spare spans. spare_count is written under the lock; callers read it without the lock as a hint.
   std::atomic<std::uint32_t> spare_count{0};
-  low_mark spare_low;
+  low_mark spare_low TARN_GUARDED_BY(lock);
 
   // The span to take objects from: the fullest partial span, else a spare one; null if there is none.
-  [[nodiscard]] span* best() const {
+  [[nodiscard]] span* best() const TARN_REQUIRES(lock) {
     return filled_ != 0 ? partial_[std::countr_zero(filled_)].front() : spare_.front();
   }
 
   // Adds a new span, all of whose objects are free.
-  void add(span* s) {
+  void add(span* s) TARN_REQUIRES(lock) {
     s->free_objects = s->capacity;
     link(s, spare_list);
   }
 
   // A spare span, else a partial span of the list with the most free objects; null if there is none.
-  [[nodiscard]] span* most_free() const {
+  [[nodiscard]] span* most_free() const TARN_REQUIRES(lock) {
     if (!spare_.empty() || filled_ == 0) return spare_.front();
     return partial_[std::bit_width(filled_) - 1].front();
   }
   // Adds a span that remove() has taken out of another depot; it has free objects.
-  void adopt(span* s) {
+  void adopt(span* s) TARN_REQUIRES(lock) {
     const std::uint8_t target = list_of(s);
     if (target != spare_list) {
       slots_ += s->capacity;
@@ -98,7 +105,7 @@ class alignas(separation) object_depot {
   }
 
   // Adds `change` to the span's free objects and moves it to the list where it now belongs. True if it became spare.
-  bool change_free_count(span* s, int change) {
+  bool change_free_count(span* s, int change) TARN_REQUIRES(lock) {
     s->free_objects = static_cast<std::uint16_t>(s->free_objects + change);
     if (TARN_LIKELY(s->free_objects >= s->least_in_list && s->free_objects <= s->most_in_list)) {
       free_slots_ += s->list != spare_list ? change : 0;
@@ -125,10 +132,12 @@ class alignas(separation) object_depot {
     ++s->free_objects;
     return true;
   }
-  void add_free_slots(std::size_t count) { free_slots_ += static_cast<std::int64_t>(count); }
+  void add_free_slots(std::size_t count) TARN_REQUIRES(lock) {
+    free_slots_ += static_cast<std::int64_t>(count);
+  }
 
   // Raises the capacity of a span that is not spare by `more` objects, none of them free.
-  void extend(span* s, std::size_t more) {
+  void extend(span* s, std::size_t more) TARN_REQUIRES(lock) {
     slots_ += static_cast<std::int64_t>(more);
     unlink(s);
     s->capacity = static_cast<std::uint16_t>(s->capacity + more);
@@ -138,7 +147,7 @@ class alignas(separation) object_depot {
   // The first partial span for which visit() says `found`, from the back of each list. Visited spans move to the front,
   // so a walk ends if visit() marks spans and says `list_done` for a marked one. Null: none.
   template <class Visit>
-  span* find_from_back(Visit visit) {
+  span* find_from_back(Visit visit) TARN_REQUIRES(lock) {
     for (span_list& list : partial_) {
       for (span* s = list.back(); s != nullptr; s = list.back()) {
         const walk_step step = visit(s);
@@ -152,15 +161,17 @@ class alignas(separation) object_depot {
   }
 
   // A partial span of the list with the most free objects, or null.
-  [[nodiscard]] span* sparsest() const {
+  [[nodiscard]] span* sparsest() const TARN_REQUIRES(lock) {
     return filled_ != 0 ? partial_[std::bit_width(filled_) - 1].front() : nullptr;
   }
 
   // Calls visit(span) for partial spans, the fullest first, at most `looks` of each list, until it returns false.
   // visit() may call change_free_count() for its span. Skips lists in which no span can have `least` free objects,
-  // judged by the capacity of the first span in the list.
+  // judged by the capacity of the first span in the list. (Not analyzed: visit() requires the same lock, which the
+  // analysis does not see.)
   template <class Visit>
-  void for_each_partial(std::size_t least, std::size_t looks, Visit visit) {
+  void for_each_partial(std::size_t least, std::size_t looks, Visit visit)
+      TARN_REQUIRES(lock) TARN_NOT_ANALYZED {
     for (span_list& list : partial_) {
       if (list.empty() || list.front()->most_in_list < least) continue;
       std::size_t left = looks;
@@ -172,7 +183,7 @@ class alignas(separation) object_depot {
   }
 
   // Removes a span from the depot, whatever its state.
-  void remove(span* s) {
+  void remove(span* s) TARN_REQUIRES(lock) {
     if (s->list != spare_list) {
       slots_ -= s->capacity;
       free_slots_ -= s->free_objects;
@@ -181,12 +192,20 @@ class alignas(separation) object_depot {
   }
 
   // Free objects of the spans that are not spare.
-  [[nodiscard]] std::int64_t free_slots() const { return free_slots_; }
+  [[nodiscard]] std::int64_t free_slots() const TARN_REQUIRES(lock) { return free_slots_; }
   // Objects of the spans that are not spare that are live or in magazines.
-  [[nodiscard]] std::size_t taken() const { return static_cast<std::size_t>(slots_ - free_slots_); }
+  [[nodiscard]] std::size_t taken() const TARN_REQUIRES(lock) {
+    return static_cast<std::size_t>(slots_ - free_slots_);
+  }
+
+  [[nodiscard]] std::size_t spare_span_bytes() const TARN_REQUIRES(lock) {
+    std::size_t bytes = 0;
+    for (const span* s = spare_.front(); s != nullptr; s = s->next) bytes += s->bytes();
+    return bytes;
+  }
 
   // Updates `draining` and `sparse` after counts have changed. True if the class has just begun to drain.
-  bool review(std::size_t object_size) {
+  bool review(std::size_t object_size) TARN_REQUIRES(lock) {
     const std::int64_t idle =
         free_slots_ * 8 > slots_ ? free_slots_ * static_cast<std::int64_t>(object_size) : 0;
     sparse = idle > static_cast<std::int64_t>(sparse_from);
@@ -197,7 +216,7 @@ class alignas(separation) object_depot {
   }
 
   // Removes a spare span from the depot; null if there is none.
-  span* take_spare_span() {
+  span* take_spare_span() TARN_REQUIRES(lock) {
     span* s = spare_.front();
     if (s != nullptr) unlink(s);
     return s;
@@ -223,7 +242,7 @@ class alignas(separation) object_depot {
     s->most_in_list = static_cast<std::uint16_t>(most < capacity - 1 ? most : capacity - 1);
   }
 
-  void link(span* s, std::uint8_t target) {
+  void link(span* s, std::uint8_t target) TARN_REQUIRES(lock) {
     s->list = target;
     set_bounds(s, target);
     if (target == no_list) return;
@@ -236,7 +255,7 @@ class alignas(separation) object_depot {
     filled_ |= 1U << target;
   }
 
-  void unlink(span* s) {
+  void unlink(span* s) TARN_REQUIRES(lock) {
     const std::uint8_t from = s->list;
     s->list = no_list;
     if (from == no_list) return;
@@ -252,11 +271,40 @@ class alignas(separation) object_depot {
   }
 
   // Objects of all spans that are not spare, and how many of them are free.
-  std::int64_t slots_ = 0;
-  std::int64_t free_slots_ = 0;
-  std::uint32_t filled_ = 0;
-  span_list partial_[partial_lists];
-  span_list spare_;
+  std::int64_t slots_ TARN_GUARDED_BY(lock) = 0;
+  std::int64_t free_slots_ TARN_GUARDED_BY(lock) = 0;
+  std::uint32_t filled_ TARN_GUARDED_BY(lock) = 0;
+  span_list partial_[partial_lists] TARN_GUARDED_BY(lock);
+  span_list spare_ TARN_GUARDED_BY(lock);
 };
+
+inline void object_depot::validate_locked() const {
+  std::int64_t slots = 0;
+  std::int64_t free_slots = 0;
+  for (unsigned i = 0; i < partial_lists; ++i) {
+    partial_[i].validate();
+    TARN_INVARIANT("object_depot", this, (filled_ >> i & 1U) == (partial_[i].empty() ? 0 : 1));
+    for (const span* s = partial_[i].front(); s != nullptr; s = s->next) {
+      TARN_INVARIANT("object_depot", this, s->list == i && list_of(s) == i);
+      TARN_INVARIANT("object_depot", this,
+                     s->least_in_list <= s->free_objects && s->free_objects <= s->most_in_list);
+      if (s->size_class != 0) objects::validate(s);
+      slots += s->capacity;
+      free_slots += s->free_objects;
+    }
+  }
+  TARN_INVARIANT("object_depot", this, slots_ >= slots);
+  TARN_INVARIANT("object_depot", this, free_slots_ == free_slots);
+  std::size_t spares = 0;
+  spare_.validate();
+  for (const span* s = spare_.front(); s != nullptr; s = s->next, ++spares) {
+    TARN_INVARIANT("object_depot", this, s->list == spare_list && s->free_objects == s->capacity);
+    if (s->size_class != 0) objects::validate(s);
+  }
+  const std::uint32_t counted_spares = spare_count.load(std::memory_order_relaxed);
+  TARN_INVARIANT("object_depot", this, counted_spares == spares);
+  TARN_INVARIANT("object_depot", this, spare_low.lowest() <= counted_spares);
+  full.validate();
+}
 
 }  // namespace tarn

@@ -3,6 +3,7 @@
 //
 // Thread safety: the bits are guarded by the lock of the class's depot.
 // Invariant: bit i is set exactly if object i is free and in the span, for i < capacity; all other bits are clear.
+// free_objects == number of bits set (validate(), which object_depot calls for its spans).
 #pragma once
 
 #include <bit>
@@ -11,6 +12,7 @@
 
 #include "base/compiler.hpp"
 #include "central/size_class.hpp"
+#include "os/invariant.hpp"
 #include "pages/span.hpp"
 
 namespace tarn {
@@ -143,6 +145,14 @@ inline std::size_t count_free(const span* s) {
     count += static_cast<std::size_t>(std::popcount(s->free_bits[w]));
   }
   return count;
+}
+
+inline void validate(const span* s) {
+  const std::size_t bits_in_last_word = s->capacity % bits_per_word;
+  const std::uint64_t beyond =
+      bits_in_last_word != 0 ? s->free_bits[words(s->capacity) - 1] >> bits_in_last_word : 0;
+  TARN_INVARIANT("objects", s, s->free_objects == count_free(s));
+  TARN_INVARIANT("objects", s, beyond == 0);
 }
 
 }  // namespace objects

@@ -34,6 +34,8 @@ constexpr const char* names[calls] = {"setuid",   "setgid",      "seteuid",   "s
 #endif
 };
 
+static_assert(names[calls - 1] != nullptr);
+
 struct addresses {
   void* of[calls];
 };

@@ -33,7 +33,7 @@ bool guarded_blocks::ensure_region() {
   // acquire: partner of the release below.
   if (TARN_LIKELY(base_.load(std::memory_order_acquire) != 0)) return true;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     if (refused_) return false;
   }
   const std::size_t unit = std::max(largest_size, os::system_page_size());
@@ -42,7 +42,7 @@ bool guarded_blocks::ensure_region() {
   const os::guarded_range region = os::reserve_guarded(bytes, unit, os::memory_access::none);
   bool used = false;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     if (region.start == nullptr) {
       refused_ = true;
     } else if (base_.load(std::memory_order_relaxed) == 0) {
@@ -98,7 +98,7 @@ const guarded_slot* guarded_blocks::nearest(std::uintptr_t address) const {
 // ---- slots ----
 
 guarded_slot* guarded_blocks::take_slot(unsigned size_class, bool& at_start) {
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   if (std::size_t{of_class_[size_class]} * class_divisor > queued_ || queued_ == 0) return nullptr;
   guarded_slot* const slot = &slots_[queue_[queue_first_]];
   queue_first_ = (queue_first_ + 1) % slot_count_;
@@ -110,7 +110,7 @@ guarded_slot* guarded_blocks::take_slot(unsigned size_class, bool& at_start) {
 }
 
 void guarded_blocks::put_back(guarded_slot* slot) {
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   queue_[(queue_first_ + queued_) % slot_count_] = static_cast<std::uint8_t>(slot - slots_);
   ++queued_;
   --of_class_[slot->size_class];

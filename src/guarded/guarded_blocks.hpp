@@ -18,7 +18,8 @@
 // Owner: the engine has one. Thread safety: all members may be called by any thread. A slot belongs to the thread that
 // has taken it from the queue, or has changed its state from `live`. The lock guards the queue; no system call is made
 // under it. A fault handler reads slots without a lock and may see a mixture of two states.
-// Invariant: every slot is in the queue, or holds a live block, or is being changed by one thread.
+// Invariants: every slot is in the queue, or holds a live block, or is being changed by one thread:
+// queued_ + sum of of_class_ == slot_count_; no slot in the queue has a live block, and none is there twice.
 #pragma once
 
 #include <atomic>
@@ -59,9 +60,25 @@ class guarded_blocks {
 
   [[nodiscard]] std::size_t live_bytes() const { return live_bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
-  os::mutex& lock() { return lock_; }
+  os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
+
+  void validate_locked() const TARN_REQUIRES(lock_) {
+    std::uint64_t seen = 0;
+    for (std::size_t i = 0; i < queued_; ++i) {
+      const std::size_t index = queue_[(queue_first_ + i) % slot_count_];
+      const guarded_state state = slots_[index % most_slots].state.load(std::memory_order_relaxed);
+      TARN_INVARIANT("guarded_blocks", this, index < slot_count_ && (seen >> index & 1U) == 0);
+      TARN_INVARIANT("guarded_blocks", this, state != guarded_state::live);
+      seen |= std::uint64_t{1} << index;
+    }
+    std::size_t taken = 0;
+    for (const std::uint8_t of_one : of_class_) taken += of_one;
+    TARN_INVARIANT("guarded_blocks", this, queued_ + taken == slot_count_);
+  }
 
  private:
+  friend class guarded_blocks_test_access;
+
   // The byte that fills the rest of a block's pages.
   static constexpr unsigned char filling = 0xb7;
 
@@ -87,13 +104,13 @@ class guarded_blocks {
   std::size_t slot_count_ = 0;
 
   os::mutex lock_{os::lock_rank::guarded};
-  bool refused_ = false;  // guarded by lock_: the system refused the region
-  std::uint8_t queue_[most_slots] =
-      {};                            // guarded by lock_: ring of the indices of slots without a live block
-  std::size_t queue_first_ = 0;      // guarded by lock_
-  std::size_t queued_ = 0;           // guarded by lock_
-  std::uint8_t of_class_[256] = {};  // guarded by lock_: live blocks of each class
-  std::uint8_t class_samples_[256] = {};  // guarded by lock_: blocks handed out so far; wraps
+  bool refused_ TARN_GUARDED_BY(lock_) = false;  // the system refused the region
+  std::uint8_t queue_[most_slots] TARN_GUARDED_BY(
+      lock_) = {};  // ring of the indices of slots without a live block
+  std::size_t queue_first_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t queued_ TARN_GUARDED_BY(lock_) = 0;
+  std::uint8_t of_class_[256] TARN_GUARDED_BY(lock_) = {};       // slots out of the queue, by class
+  std::uint8_t class_samples_[256] TARN_GUARDED_BY(lock_) = {};  // blocks handed out so far; wraps
 
   std::atomic<std::size_t> live_bytes_{0};
   std::atomic<std::uint64_t> samples_{0};

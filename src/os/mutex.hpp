@@ -18,8 +18,8 @@
 // fork takes all locks and marks them `forking`. The thread that forks may lock such a lock again, once (`nested`),
 // because the structure is consistent then: other libraries' fork handlers allocate, and the child's structures are
 // repaired. Locks that the thread held before, when a signal handler forks, are left alone.
-// Invariant: while a thread waits for a lock, the structures guarded by its other locks are consistent; see
-// take_for_fork().
+// Invariants: word == 0 if it has no holder; nested only with forking (validate()).
+// While a thread waits for a lock, the structures guarded by its other locks are consistent; see take_for_fork().
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,9 @@
 #include <cstdint>
 
 #include "base/compiler.hpp"
+#include "base/thread_safety.hpp"
 #include "os/futex.hpp"
+#include "os/invariant.hpp"
 
 namespace tarn::os {
 
@@ -41,18 +43,19 @@ inline void processor_pause() {
 }
 
 // A lock without a rank, free when zeroed.
-class plain_mutex {
+class TARN_CAPABILITY plain_mutex {
  public:
   constexpr plain_mutex() = default;
   plain_mutex(const plain_mutex&) = delete;
   plain_mutex& operator=(const plain_mutex&) = delete;
 
-  void lock() {
+  // lock() and unlock() are what the analysis is told, not what it can follow.
+  void lock() TARN_ACQUIRE() TARN_NOT_ANALYZED {
     // try_lock() acquires: this thread sees what the last holder wrote before its unlock().
     if (TARN_UNLIKELY(!try_lock(self()))) lock_slow();
   }
 
-  void unlock() {
+  void unlock() TARN_RELEASE() TARN_NOT_ANALYZED {
     word_type expected = self();
     // release: partner of the acquire in try_lock().
     if (TARN_UNLIKELY(!word_.compare_exchange_strong(expected, 0, std::memory_order_release,
@@ -61,7 +64,13 @@ class plain_mutex {
     }
   }
 
-  // ---- for fork only ----
+  void validate() const {
+    const word_type word = word_.load(std::memory_order_relaxed);
+    TARN_INVARIANT("mutex", this, word == 0 || (word & ~flags) != 0);
+    TARN_INVARIANT("mutex", this, (word & nested) == 0 || (word & forking) != 0);
+  }
+
+  // ---- for fork only; the analysis does not see these locks ----
 
   // Takes the lock for fork, unless the calling thread holds it already. If the holder does not release it for some
   // time, calls may_give_up() and returns without the lock if the answer is true: the calling thread is then in a
@@ -210,16 +219,18 @@ enum class lock_rank : std::uint8_t {
 // Bit r is set while the thread holds a lock of rank r, except locks taken by fork.
 inline thread_local std::uint32_t held_ranks = 0;
 
-class mutex : public plain_mutex {
+class TARN_CAPABILITY mutex : public plain_mutex {
  public:
   constexpr explicit mutex(lock_rank rank) : rank_(rank) {}
-  void lock() {
+  void lock() TARN_ACQUIRE() TARN_NOT_ANALYZED {
     // Locks of the same rank may be held together; see lock_rank.
-    if ((held_ranks >> (static_cast<unsigned>(rank_) + 1)) != 0) __builtin_trap();
+    const unsigned rank = static_cast<unsigned>(rank_);
+    TARN_INVARIANT("mutex", this, held_ranks >> (rank + 1) == 0);
     plain_mutex::lock();
     held_ranks |= bit();
   }
-  void unlock() {
+  void unlock() TARN_RELEASE() TARN_NOT_ANALYZED {
+    validate();
     // Two locks of one rank: the first unlock clears the bit. The check may miss an error then, but never reports a
     // false one.
     held_ranks &= ~bit();
@@ -231,7 +242,7 @@ class mutex : public plain_mutex {
   lock_rank rank_;
 };
 #else
-class mutex : public plain_mutex {
+class TARN_CAPABILITY mutex : public plain_mutex {
  public:
   constexpr explicit mutex(lock_rank /*rank*/) {}
 };
@@ -240,16 +251,30 @@ class mutex : public plain_mutex {
 // Identifies the calling thread, also in its forked child.
 inline void* this_thread() { return __builtin_thread_pointer(); }
 
-template <class Mutex>
-class lock_guard {
+struct no_structure {
+  void validate_locked() const {}
+};
+
+// Holds a lock until the end of the scope. `guarded`: what the lock guards, whose equations hold whenever the lock is
+// free (os/invariant.hpp). The analysis knows what a guard does by its annotations.
+template <class Mutex, class Structure = no_structure>
+class TARN_SCOPED_CAPABILITY lock_guard {
  public:
-  explicit lock_guard(Mutex& m) : mutex_(m) { mutex_.lock(); }
-  ~lock_guard() { mutex_.unlock(); }
+  explicit lock_guard(Mutex& m) TARN_ACQUIRE(m) TARN_NOT_ANALYZED : mutex_(m) { mutex_.lock(); }
+  lock_guard(Mutex& m, const Structure& guarded) TARN_ACQUIRE(m) TARN_NOT_ANALYZED : mutex_(m),
+                                                                                     guarded_(&guarded) {
+    mutex_.lock();
+  }
+  ~lock_guard() TARN_RELEASE() TARN_NOT_ANALYZED {
+    if (guarded_ != nullptr && is_check_due()) guarded_->validate_locked();
+    mutex_.unlock();
+  }
   lock_guard(const lock_guard&) = delete;
   lock_guard& operator=(const lock_guard&) = delete;
 
  private:
   Mutex& mutex_;
+  const Structure* guarded_ = nullptr;
 };
 
 // A walk over locks for fork. Forwards, in the order of ranks, a list's lock comes before its members' locks, backwards

@@ -5,19 +5,24 @@
 // Owner: the structure, which is never given back to the system, so a late wake() is harmless. Thread safety: all
 // members except wait() and wake() are called under the registry's lock. The thread that ends a structure sleeps until
 // the last pin is gone; it does not spin, so it cannot block a pinning thread of lower priority.
+// Invariant: word == pins + (ending ? 2^31 : 0), and pins < 2^31.
 #pragma once
 
 #include <climits>
 #include <cstdint>
 
 #include "os/futex.hpp"
+#include "os/invariant.hpp"
 
 namespace tarn::os {
 
 class pin_count {
  public:
   // Requires: !is_ending().
-  void pin() { set(value() + 1); }
+  void pin() {
+    if constexpr (TARN_CHECKS != 0) TARN_INVARIANT("pin_count", this, value() + 1 < ending);
+    set(value() + 1);
+  }
   // True: the caller must call wake() after it has released the lock. In a forked child the count may be 0 already: see
   // reset().
   [[nodiscard]] bool unpin() {

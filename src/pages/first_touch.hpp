@@ -12,6 +12,8 @@
 //   low end          frontier        prepared_           end_
 //     |  handed out     |    prepared    |     untouched    |
 //
+// Invariants: handed_out_ <= prepared_ <= end_; populated_end_ <= end_ and huge_end_ <= end_.
+//
 // A large block of `huge_block_from` or more is treated as one unit: in a heap of `huge_from` or more, huge pages are
 // requested for exactly the block. This starts only after the program has shown that it fills such blocks, because one
 // page written in a block that stays otherwise untouched would cost 2 MiB. The evidence is the time that the system
@@ -32,6 +34,7 @@
 #include <cstdint>
 
 #include "base/units.hpp"
+#include "os/invariant.hpp"
 
 namespace tarn {
 
@@ -63,6 +66,13 @@ class first_touch {
   static constexpr std::int64_t filled_ms = 2000;
 
   constexpr first_touch() = default;
+
+  void validate_locked() const {
+    TARN_INVARIANT("first_touch", this, handed_out_ <= prepared_);
+    TARN_INVARIANT("first_touch", this, prepared_ <= end_);
+    TARN_INVARIANT("first_touch", this, populated_end_ <= end_);
+    TARN_INVARIANT("first_touch", this, huge_end_ <= end_);
+  }
 
   // Whether the system backs memory by huge pages without being asked (its setting is `always`).
   void set_everywhere(bool everywhere) { everywhere_.store(everywhere, std::memory_order_relaxed); }
@@ -118,6 +128,8 @@ class first_touch {
   [[nodiscard]] std::size_t populated() const { return populated_.load(std::memory_order_relaxed); }
 
  private:
+  friend class first_touch_test_access;
+
   [[nodiscard]] std::size_t ahead_at_frontier() const;
   [[nodiscard]] bool wants_huge(std::size_t heap_bytes) const;
   [[nodiscard]] bool was_opted_out(std::uintptr_t start) const;

@@ -7,7 +7,8 @@
 //
 // Not thread-safe: guarded by the page heap's lock.
 // Invariants:
-//   - every span in it has state `free`, and is in the `dirty` half if and only if dirty_pages > 0;
+//   - every span in it has the same state, is in the `dirty` half if and only if dirty_pages > 0, and in the list
+//     bin_of(pages) of its half;
 //   - bit b of a half's bitmap is set if and only if its list b is not empty.
 #pragma once
 
@@ -36,6 +37,23 @@ class free_spans {
     if (pages < exact_bins) return pages;
     const auto log2 = static_cast<std::size_t>(std::bit_width(pages)) - 1;
     return exact_bins + (log2 - 6) * bins_per_doubling + ((pages >> (log2 - 3)) & 7);
+  }
+
+  // `state`: that of all spans.
+  void validate(span_state state) const {
+    for (const bins* b : {&dirty_, &clean_}) {
+      for (std::size_t bin = 0; bin < bin_count; ++bin) {
+        const bool has_bit = (b->bitmap[bin / 64] >> (bin % 64) & 1U) != 0;
+        TARN_INVARIANT("free_spans", this, has_bit == !b->lists[bin].empty());
+        b->lists[bin].validate();
+        for (const span* s = b->lists[bin].front(); s != nullptr; s = s->next) {
+          const span_state state_of_span = s->state.load(std::memory_order_relaxed);
+          TARN_INVARIANT("free_spans", this, state_of_span == state);
+          TARN_INVARIANT("free_spans", this, (s->dirty_pages > 0) == (b == &dirty_));
+          TARN_INVARIANT("free_spans", this, bin_of(s->pages) == bin);
+        }
+      }
+    }
   }
 
   void insert(span* s) {

@@ -9,7 +9,8 @@
 // Invariants:
 //   - for the page heap a span in the store is in use: its state is `kept`, and all its pages count as backed
 //     (dirty_pages == pages);
-//   - pages() is the sum of the pages of its spans; kept_place::since_ms never decreases from oldest() to the newest.
+//   - pages() is the sum of the pages of its spans, count() their number; kept_place::since_ms never decreases from
+//     oldest() to the newest; the spans by age and by length are the same.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +32,28 @@ class kept_spans {
   [[nodiscard]] bool empty() const { return oldest_ == nullptr; }
   [[nodiscard]] std::size_t pages() const { return pages_; }
   [[nodiscard]] std::size_t count() const { return count_; }
+
+  void validate() const {
+    by_length_.validate(span_state::kept);
+    std::size_t pages = 0;
+    std::size_t count = 0;
+    std::size_t count_by_length = 0;
+    const span* last = nullptr;
+    for (const span* s = oldest_; s != nullptr; last = s, s = s->kept.newer) {
+      TARN_INVARIANT("kept_spans", this, s->kept.older == last);
+      TARN_INVARIANT("kept_spans", this, last == nullptr || last->kept.since_ms <= s->kept.since_ms);
+      TARN_INVARIANT("kept_spans", this, s->dirty_pages == s->pages);
+      pages += s->pages;
+      ++count;
+    }
+    for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
+      for (const span* s = by_length_.dirty_bin(bin).front(); s != nullptr; s = s->next) ++count_by_length;
+    }
+    TARN_INVARIANT("kept_spans", this, newest_ == last);
+    TARN_INVARIANT("kept_spans", this, pages_ == pages);
+    TARN_INVARIANT("kept_spans", this, count_ == count);
+    TARN_INVARIANT("kept_spans", this, count_by_length == count);
+  }
 
   // Adds `s` as the newest span. From call to call `now_ms` may decrease only by the difference between two threads'
   // clocks.

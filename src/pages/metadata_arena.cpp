@@ -29,8 +29,8 @@ void* metadata_arena::allocate(std::size_t bytes, std::size_t alignment) {
 void* metadata_arena::allocate_sparse(std::size_t bytes, std::size_t alignment) {
   for (;;) {
     {
-      os::lock_guard guard(lock_);
-      if (void* block = take(bytes, alignment)) return block;
+      os::lock_guard guard(lock_, *this);
+      if (void* block = take_locked(bytes, alignment)) return block;
     }
     if (bytes > SIZE_MAX / 2 || !extend(bytes + alignment)) return nullptr;
   }
@@ -39,14 +39,14 @@ void* metadata_arena::allocate_sparse(std::size_t bytes, std::size_t alignment) 
 bool metadata_arena::ensure_available(std::size_t bytes) {
   for (;;) {
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       if (end_ - next_ >= bytes) return true;
     }
     if (!extend(bytes)) return false;
   }
 }
 
-void* metadata_arena::take(std::size_t bytes, std::size_t alignment) {
+void* metadata_arena::take_locked(std::size_t bytes, std::size_t alignment) {
   const std::uintptr_t start = align_up(next_, alignment);
   if (next_ == 0 || start > end_ || bytes > end_ - start) return nullptr;
   next_ = start + bytes;
@@ -60,7 +60,7 @@ bool metadata_arena::extend(std::size_t bytes) {
   std::size_t room = 0;
   std::size_t available = 0;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     from = end_;
     room = limit_ - end_;
     available = end_ - next_;
@@ -80,7 +80,7 @@ bool metadata_arena::open_chunk(std::uintptr_t from, std::size_t least, std::siz
     size = least;
     if (!os::allow_access(reinterpret_cast<void*>(from), size)) return false;
   }
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   if (end_ == from) end_ = from + size;
   return true;
 }
@@ -90,7 +90,7 @@ bool metadata_arena::new_region(std::size_t bytes) {
   if (least < bytes) return false;
   std::size_t size = 0;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     size = reserved_ < first_region_bytes ? first_region_bytes : reserved_;
   }
   if (size > largest_region_bytes) size = largest_region_bytes;
@@ -111,7 +111,7 @@ bool metadata_arena::new_region(std::size_t bytes) {
   // Structures are scattered: with the system's huge pages set to `always`, each could back 2 MiB. Best effort.
   os::advise_no_huge(region.start, region.bytes);
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     // Another thread may have added a region meanwhile: use that one up first. Only what is open counts: the system may
     // refuse to open the rest.
     if (end_ - next_ < bytes) {

@@ -11,7 +11,8 @@
 //                         | blocks given | writable, zero  | inaccessible  |
 //
 // Thread safety: all members may be called by any thread; the lock is not held across a system call.
-// Invariants: [next_, end_) is writable and untouched, hence zero; [end_, limit_) is inaccessible.
+// Invariants: next_ <= end_ <= limit_; [next_, end_) is writable and untouched, hence zero; [end_, limit_) is
+// inaccessible; used() <= reserved_.
 #pragma once
 
 #include <atomic>
@@ -35,20 +36,28 @@ class metadata_arena {
   // Makes `bytes` more available now, so that later calls need no new address space. False: there is none.
   bool ensure_available(std::size_t bytes);
 
+  void validate_locked() const TARN_REQUIRES(lock_) {
+    TARN_INVARIANT("metadata_arena", this, next_ <= end_);
+    TARN_INVARIANT("metadata_arena", this, end_ <= limit_);
+    TARN_INVARIANT("metadata_arena", this, used() <= reserved_);
+  }
+
   [[nodiscard]] std::size_t used() const { return used_.load(std::memory_order_relaxed); }
-  os::mutex& lock() { return lock_; }
+  os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
 
  private:
-  void* take(std::size_t bytes, std::size_t alignment);
+  friend class metadata_arena_test_access;
+
+  void* take_locked(std::size_t bytes, std::size_t alignment) TARN_REQUIRES(lock_);
   bool extend(std::size_t bytes);
   bool open_chunk(std::uintptr_t from, std::size_t least, std::size_t room);
   bool new_region(std::size_t bytes);
 
   os::mutex lock_{os::lock_rank::metadata};
-  std::uintptr_t next_ = 0;   // guarded by lock_
-  std::uintptr_t end_ = 0;    // guarded by lock_
-  std::uintptr_t limit_ = 0;  // guarded by lock_
-  std::size_t reserved_ = 0;  // guarded by lock_; bytes of all regions
+  std::uintptr_t next_ TARN_GUARDED_BY(lock_) = 0;
+  std::uintptr_t end_ TARN_GUARDED_BY(lock_) = 0;
+  std::uintptr_t limit_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t reserved_ TARN_GUARDED_BY(lock_) = 0;  // bytes of all regions
   std::atomic<std::size_t> used_{0};
 };
 
@@ -61,7 +70,7 @@ class metadata_pool {
 
   void* allocate(metadata_arena& arena);
   void deallocate(void* block);
-  os::mutex& lock() { return lock_; }
+  os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
 
  private:
   struct link {
@@ -71,7 +80,7 @@ class metadata_pool {
   std::size_t bytes_;
   std::size_t alignment_;
   os::mutex lock_{os::lock_rank::span_metadata};
-  link* free_ = nullptr;  // guarded by lock_
+  link* free_ TARN_GUARDED_BY(lock_) = nullptr;
 };
 
 }  // namespace tarn

@@ -29,12 +29,12 @@ constexpr std::size_t large_from = 256 * kib;
 
 bool page_heap::ensure_span_structs() {
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     if (spare_count_ >= structs_needed) return true;
   }
   auto* group = static_cast<span*>(metadata_.allocate(span_group * sizeof(span), alignof(span)));
   if (group == nullptr) return false;
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   for (std::size_t i = 0; i < span_group; ++i) {
     span* s = new (group + i) span;
     s->next = spare_structs_;
@@ -217,7 +217,7 @@ span* page_heap::take(std::size_t pages, std::size_t alignment, span_state state
     span* s = nullptr;
     bool ahead = false;
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       // Another thread may have used up what ensure_span_structs() found.
       if (spare_count_ < structs_needed) continue;
       s = take_locked(pages, alignment, from, how, most_looks);
@@ -244,7 +244,7 @@ bool page_heap::may_be_met(std::size_t bytes) {
   if (bytes > os::machine_bytes()) return false;
   std::size_t held = 0;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     held = reserved_ << page_shift;
   }
   return bytes <= held || os::can_reserve(bytes - held);
@@ -291,7 +291,7 @@ void page_heap::deallocate(span* s, page_backing backing) {
   } else {
     departure idle;
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
       set_span_backing(s, backing);
       idle = settle_locked(s);
@@ -307,7 +307,7 @@ void page_heap::deallocate(span* s, page_backing backing) {
 bool page_heap::extend(span* s, std::size_t pages) {
   if (!ensure_span_structs()) return false;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     const std::size_t more = pages - s->pages;
     span* after = map_.span_of(s->end());
     if (after == nullptr || after->state.load(std::memory_order_relaxed) != span_state::free ||
@@ -331,7 +331,7 @@ bool page_heap::shrink(span* s, std::size_t pages) {
   if (!ensure_span_structs()) return false;
   span* rest = nullptr;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     rest = new_span_locked();
     if (rest == nullptr) return false;
     rest->start = s->start + (pages << page_shift);
@@ -348,7 +348,7 @@ bool page_heap::shrink(span* s, std::size_t pages) {
 
 span* page_heap::split(span* s, std::size_t pages) {
   if (!ensure_span_structs()) return nullptr;
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   span* const rest = new_span_locked();
   if (rest == nullptr) return nullptr;
   rest->start = s->start + (pages << page_shift);
@@ -373,7 +373,7 @@ span* page_heap::split(span* s, std::size_t pages) {
 // ---- figures and checks ----
 
 page_heap_stats page_heap::stats() {
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   page_heap_stats out;
   const std::size_t dirty = free_dirty_.load(std::memory_order_relaxed);
   out.reserved = reserved_ << page_shift;
@@ -385,45 +385,55 @@ page_heap_stats page_heap::stats() {
   return out;
 }
 
-// Whether the neighbour of a free span on one side is as the invariants demand: no span behind a guard, and a span, or one
-// that is being unmapped, where there is no border.
-bool page_heap::is_beside(const span* s, const span* neighbour, std::uint8_t border,
-                          std::uint8_t guard) const {
-  if (neighbour != nullptr) return !s->has_border(guard);
-  return s->own_mapping || s->has_border(border) || purging_pages_ != 0 || purges_are_lost_;
+// Behind a guard lies no span; where there is no border, a span or one that is being unmapped.
+void page_heap::validate_neighbour_locked(const span* s, const span* neighbour, std::uint8_t border,
+                                          std::uint8_t guard) const {
+  const bool is_unmapping = purging_pages_ != 0 || purges_are_lost_;
+  const bool has_border = s->own_mapping || s->has_border(border);
+  TARN_INVARIANT("page_heap", this, neighbour == nullptr || !s->has_border(guard));
+  TARN_INVARIANT("page_heap", this, neighbour != nullptr || has_border || is_unmapping);
 }
 
-// Whether a free span is as the invariants demand.
-bool page_heap::is_sound(const span* s, std::size_t bin) const {
+void page_heap::validate_free_locked(const span* s) const {
   const span* const before = span_around(s->start - 1);
   const span* const after = span_around(s->end());
-  if (s->state.load(std::memory_order_relaxed) != span_state::free || free_spans::bin_of(s->pages) != bin ||
-      map_.span_of(s->start) != s || map_.span_of(s->end() - 1) != s)
-    return false;
-  if (!is_beside(s, before, border_before, guard_before) || !is_beside(s, after, border_behind, guard_behind))
-    return false;
-  if (before != nullptr && before->end() != s->start) return false;
-  if (after == nullptr) return true;
-  if (after->start != s->end()) return false;
-  return s->dirty_pages == 0 || after->state.load(std::memory_order_relaxed) != span_state::free ||
-         !may_join(s, after);
+  const bool is_after_free =
+      after != nullptr && after->state.load(std::memory_order_relaxed) == span_state::free;
+  TARN_INVARIANT("page_heap", this, map_.span_of(s->start) == s && map_.span_of(s->end() - 1) == s);
+  TARN_INVARIANT("page_heap", this, s->dirty_pages == map_.count_dirty(s->start, s->pages));
+  validate_neighbour_locked(s, before, border_before, guard_before);
+  validate_neighbour_locked(s, after, border_behind, guard_behind);
+  TARN_INVARIANT("page_heap", this, before == nullptr || before->end() == s->start);
+  TARN_INVARIANT("page_heap", this, after == nullptr || after->start == s->end());
+  TARN_INVARIANT("page_heap", this, !is_after_free || !may_join(s, after));
 }
 
-void page_heap::validate() {
-  os::lock_guard guard(lock_);
-  std::size_t dirty = 0;
-  for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
-    for (const span* s = free_.bin(free_spans::half::clean, bin).front(); s != nullptr; s = s->next) {
-      if (s->dirty_pages != 0 || !is_sound(s, bin)) __builtin_trap();
-    }
-    for (const span* s = free_.dirty_bin(bin).front(); s != nullptr; s = s->next) {
-      dirty += s->dirty_pages;
-      if (s->dirty_pages == 0 || map_.count_dirty(s->start, s->pages) != s->dirty_pages || !is_sound(s, bin))
-        __builtin_trap();
+void page_heap::validate_locked() const {
+  free_.validate(span_state::free);
+  purging_.validate();
+  touch_.validate_locked();
+  std::size_t free_sum = 0;
+  std::size_t dirty_sum = 0;
+  for (const auto half : {free_spans::half::dirty, free_spans::half::clean}) {
+    for (std::size_t bin = 0; bin < free_spans::bin_count; ++bin) {
+      for (const span* s = free_.bin(half, bin).front(); s != nullptr; s = s->next) {
+        validate_free_locked(s);
+        free_sum += s->pages;
+        dirty_sum += s->dirty_pages;
+      }
     }
   }
-  if (dirty != free_dirty_.load(std::memory_order_relaxed)) __builtin_trap();
-  if (in_use_.load(std::memory_order_relaxed) + free_pages_ + purging_pages_ != reserved_) __builtin_trap();
+  std::size_t purging_sum = 0;
+  for (const span* s = purging_.front(); s != nullptr; s = s->next) purging_sum += s->pages;
+  std::size_t spare_structs = 0;
+  for (const span* s = spare_structs_; s != nullptr; s = s->next) ++spare_structs;
+  const std::size_t free_dirty = free_dirty_.load(std::memory_order_relaxed);
+  const std::size_t in_use = in_use_.load(std::memory_order_relaxed);
+  TARN_INVARIANT("page_heap", this, free_dirty == dirty_sum);
+  TARN_INVARIANT("page_heap", this, free_pages_ == free_sum);
+  TARN_INVARIANT("page_heap", this, purging_pages_ == purging_sum);
+  TARN_INVARIANT("page_heap", this, in_use + free_pages_ + purging_pages_ == reserved_);
+  TARN_INVARIANT("page_heap", this, spare_count_ == spare_structs);
 }
 
 }  // namespace tarn

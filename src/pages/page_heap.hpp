@@ -8,6 +8,7 @@
 // forked child finds it.
 // Invariants, with F the free spans:
 //   - free_dirty = sum over F of dirty_pages; in_use + free + purging = reserved (all in pages);
+//   - free_pages_ and purging_pages_ are the sums over F and purging_; spare_count_ is the length of spare_structs_;
 //   - neighbours in F have been coalesced, except pairs that may_join() refuses;
 //   - a span with own_mapping lies in mappings made for large blocks, any other span in a reservation;
 //   - the page map has no span for address space that has been unmapped: the system may give it to anybody;
@@ -17,7 +18,7 @@
 //   - where a span in a reservation has no border, its neighbour is a span, or is being unmapped. Only at a border or
 //     beside a span is a part unmapped (hole_beside_neighbours()): a thread that unmaps a part, and makes the guards at
 //     its ends without the lock, so never has another one beside it.
-// validate() checks the first and the last two for free spans; the second and the fifth for dirty ones.
+// validate_locked() checks all but the third, and what can be seen of the others from free spans.
 //
 // Decay. A page that is freed becomes `young`. Each period purges the free pages that are `old` and makes the young
 // ones old, so idle memory is purged after one to two periods, whatever its neighbours do. Pages that the system
@@ -129,13 +130,13 @@ class page_heap {
     return unmap_free(bytes, waited);
   }
 
-  // In a forked child, with the lock free: purges and takes back the spans that the parent's other threads were
+  // In a forked child, which holds the lock for fork: purges and takes back the spans that the parent's other threads were
   // purging, and gives up those that they were unmapping.
-  void after_fork_in_child();
+  void after_fork_in_child() TARN_NOT_ANALYZED;
 
   // In a forked child, where the calling thread may have been interrupted while it changed the heap: from here on nobody
   // waits for what the parent's other threads were doing. The memory that they were purging stays lost to this child.
-  void forget_other_threads();
+  void forget_other_threads() TARN_NOT_ANALYZED;
 
   // The most bytes of free pages that may stay backed between two periods.
   void set_dirty_limit(std::size_t bytes) { dirty_limit_.store(bytes, std::memory_order_relaxed); }
@@ -148,46 +149,53 @@ class page_heap {
   }
   [[nodiscard]] page_heap_stats stats();
 
-  // Walks the free spans, and traps if one of the invariants listed above does not hold. For tests.
-  void validate();
+  // Checks the invariants above by walking the free spans.
+  void validate_locked() const TARN_REQUIRES(lock_);
+  void validate() {
+    os::lock_guard guard(lock_);
+    validate_locked();
+  }
 
-  os::mutex& lock() { return lock_; }
+  os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
 
  private:
+  friend class page_heap_test_access;
+
   // Taking a span (two cuts) and the growth before it need at most this many structures.
   static constexpr std::size_t structs_needed = 4;
 
-  span* new_span_locked();
+  span* new_span_locked() TARN_REQUIRES(lock_);
   bool ensure_span_structs();
   [[nodiscard]] std::uintptr_t place_in(const span* s, std::size_t pages, std::size_t alignment,
                                         use how) const;
-  span* take_locked(std::size_t pages, std::size_t alignment, source from, use how, std::size_t most_looks);
+  span* take_locked(std::size_t pages, std::size_t alignment, source from, use how, std::size_t most_looks)
+      TARN_REQUIRES(lock_);
   span* take(std::size_t pages, std::size_t alignment, span_state state, source from, use how,
              std::size_t most_looks = free_spans::look_limit);
   static void inherit_mapping(span* s, span* rest);
   [[nodiscard]] span* span_around(std::uintptr_t address) const;
-  span* cut_locked(span* s, std::size_t pages);
-  void insert_locked(span* s);
-  void remove_locked(span* s);
+  span* cut_locked(span* s, std::size_t pages) TARN_REQUIRES(lock_);
+  void insert_locked(span* s) TARN_REQUIRES(lock_);
+  void remove_locked(span* s) TARN_REQUIRES(lock_);
   static bool may_join(const span* a, const span* b);
   static std::uint8_t joined_borders(const span* first, const span* second);
-  void coalesce_locked(span* s);
-  void recycle_struct_locked(span* s);
+  void coalesce_locked(span* s) TARN_REQUIRES(lock_);
+  void recycle_struct_locked(span* s) TARN_REQUIRES(lock_);
   static bool wait_a_moment(int& waited);
   bool wait_for_purge(int& waited);
   bool grow(std::size_t pages, std::size_t alignment);
   // purge_before_growth() with the `keep` that holds for large blocks.
   void purge_before_block(std::size_t bytes);
   bool add_reservation(const os::guarded_range& range);
-  void add_reservation_locked(const os::guarded_range& range);
+  void add_reservation_locked(const os::guarded_range& range) TARN_REQUIRES(lock_);
   void end_unlocked_use();
   static os::guarded_range reserve(std::size_t bytes, std::size_t alignment, std::uintptr_t newest_end,
                                    std::uintptr_t near);
   os::guarded_range reserve_step(std::size_t least);
   static bool is_whole(const span* s);
-  [[nodiscard]] bool is_beside(const span* s, const span* neighbour, std::uint8_t border,
-                               std::uint8_t guard) const;
-  [[nodiscard]] bool is_sound(const span* s, std::size_t bin) const;
+  void validate_neighbour_locked(const span* s, const span* neighbour, std::uint8_t border,
+                                 std::uint8_t guard) const TARN_REQUIRES(lock_);
+  void validate_free_locked(const span* s) const TARN_REQUIRES(lock_);
   void set_span_backing(span* s, page_backing backing);
   void account_in_use(std::ptrdiff_t pages) {
     in_use_.store(static_cast<std::size_t>(
@@ -213,18 +221,18 @@ class page_heap {
     bool is_newest = false;  // the end of the newest reservation
   };
   [[nodiscard]] bool is_at_border(const span* s) const;
-  departure settle_locked(span* s);
-  departure begin_unmap_locked(span* s, const hole& range);
-  void end_unmap_locked(span* s);
+  departure settle_locked(span* s) TARN_REQUIRES(lock_);
+  departure begin_unmap_locked(span* s, const hole& range) TARN_REQUIRES(lock_);
+  void end_unmap_locked(span* s) TARN_REQUIRES(lock_);
   [[nodiscard]] hole hole_beside_neighbours(const span* s) const;
-  void put_border_beside_locked(std::uintptr_t address, std::uint8_t borders);
+  void put_border_beside_locked(std::uintptr_t address, std::uint8_t borders) TARN_REQUIRES(lock_);
   void put_back(const departure& leaving);
   bool unmap(const departure& leaving);
   std::size_t unmap_idle();
   template <class Visit>
-  void visit_holes_locked(Visit visit) const;
+  void visit_holes_locked(Visit visit) const TARN_REQUIRES(lock_);
   std::size_t most_unmappable(std::size_t enough);
-  departure begin_longest_locked(std::size_t most);
+  departure begin_longest_locked(std::size_t most) TARN_REQUIRES(lock_);
   std::size_t unmap_free(std::size_t bytes, int& waited);
 
   // Purging.
@@ -235,7 +243,7 @@ class page_heap {
     bool refused = false;  // the system refused some of the pages that were due
     bool aging = false;    // dirty pages are left that a later period will purge
   };
-  void begin_purge_locked(span* s);
+  void begin_purge_locked(span* s) TARN_REQUIRES(lock_);
   void withdraw_huge(const span* s, std::uintptr_t start, std::size_t bytes);
   span* end_purge(span* s, std::size_t purged);
   static bool is_due(page_backing backing, due which);
@@ -252,22 +260,22 @@ class page_heap {
   std::atomic<std::size_t> dirty_limit_{256 * mib};
 
   alignas(separation) os::mutex lock_{os::lock_rank::page_heap};
-  free_spans free_;                // guarded by lock_
-  span* spare_structs_ = nullptr;  // guarded by lock_: unused span structures, linked by next
-  std::size_t spare_count_ = 0;    // guarded by lock_
-  std::size_t reserved_ = 0;       // guarded by lock_; pages
-  // Guarded by lock_: the end of the newest reservation if it can be extended, or 0; and where that one began.
-  std::uintptr_t newest_end_ = 0;
-  std::uintptr_t newest_start_ = 0;
-  // Guarded by lock_: threads that, without the lock, extend the newest reservation or prepare fresh memory. Meanwhile
+  free_spans free_ TARN_GUARDED_BY(lock_);
+  span* spare_structs_ TARN_GUARDED_BY(lock_) = nullptr;  // unused span structures, linked by next
+  std::size_t spare_count_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t reserved_ TARN_GUARDED_BY(lock_) = 0;  // pages
+  // The end of the newest reservation if it can be extended, or 0; and where that one began.
+  std::uintptr_t newest_end_ TARN_GUARDED_BY(lock_) = 0;
+  std::uintptr_t newest_start_ TARN_GUARDED_BY(lock_) = 0;
+  // Threads that, without the lock, extend the newest reservation or prepare fresh memory. Meanwhile
   // no part of a reservation is unmapped: its addresses could then belong to another mapping.
-  std::size_t unlocked_users_ = 0;
-  std::size_t free_pages_ = 0;     // guarded by lock_
-  span_list purging_;              // guarded by lock_
-  std::size_t purging_pages_ = 0;  // guarded by lock_; of the spans in purging_
-  // Guarded by lock_: purging_ has spans of threads that do not exist in this forked child, so nobody waits for them.
-  bool purges_are_lost_ = false;
-  std::size_t returned_ = 0;                // guarded by lock_
+  std::size_t unlocked_users_ TARN_GUARDED_BY(lock_) = 0;
+  std::size_t free_pages_ TARN_GUARDED_BY(lock_) = 0;
+  span_list purging_ TARN_GUARDED_BY(lock_);
+  std::size_t purging_pages_ TARN_GUARDED_BY(lock_) = 0;  // of the spans in purging_
+  // purging_ has spans of threads that do not exist in this forked child, so nobody waits for them.
+  bool purges_are_lost_ TARN_GUARDED_BY(lock_) = false;
+  std::size_t returned_ TARN_GUARDED_BY(lock_) = 0;
   std::atomic<std::size_t> in_use_{0};      // written under lock_
   std::atomic<std::size_t> free_dirty_{0};  // written under lock_; pages
   std::atomic<bool> has_idle_memory_{false};

@@ -53,7 +53,7 @@ os::guarded_range page_heap::reserve_step(std::size_t least) {
   std::uintptr_t newest_end = 0;
   std::uintptr_t newest_start = 0;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     reserved = reserved_ << page_shift;
     newest_end = newest_end_;
     newest_start = newest_start_;
@@ -76,7 +76,7 @@ os::guarded_range page_heap::reserve_step(std::size_t least) {
 bool page_heap::wait_for_purge(int& waited) {
   bool purging = false;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     purging = purging_pages_ != 0 && !purges_are_lost_;
   }
   // The first call always returns true: a purge may have ended since the caller looked.
@@ -104,7 +104,7 @@ bool page_heap::grow(std::size_t pages, std::size_t alignment) {
 }
 
 void page_heap::end_unlocked_use() {
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   // The count may be 0 already in a forked child, where after_fork_in_child() resets it.
   if (unlocked_users_ != 0) --unlocked_users_;
 }
@@ -121,7 +121,7 @@ bool page_heap::add_reservation(const os::guarded_range& range) {
   const bool opted_out = touch_.opt_out(address_of(range.start), range.bytes, in_use_bytes());
   for (;;) {
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       if (spare_count_ >= structs_needed) {
         if (opted_out) touch_.opted_out_locked(address_of(range.start), range.bytes);
         add_reservation_locked(range);

@@ -40,7 +40,7 @@ std::size_t page_heap::lead_of(std::size_t alignment) const {
 bool page_heap::may_map(std::size_t pages, std::size_t least_bytes) {
   const std::size_t bytes = pages << page_shift;
   if (bytes < least_bytes || (bytes & (os::system_page_size() - 1)) != 0) return false;
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   return pages >= reserved_ / mapping_divisor;
 }
 
@@ -61,7 +61,7 @@ span* page_heap::allocate_mapped(std::size_t pages, std::size_t alignment, span_
   touch_plan plan;
   span* s = nullptr;
   if (map_.ensure(metadata_, address_of(start), bytes) && ensure_span_structs()) {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     s = new_span_locked();
     if (s != nullptr) {
       set_range(s, address_of(start), bytes, true);
@@ -92,7 +92,7 @@ bool page_heap::extend_mapping(span* s, std::size_t pages) {
       !os::extend_mapping(reinterpret_cast<void*>(s->end()), bytes)) {
     return false;
   }
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   s->pages = static_cast<std::uint32_t>(pages);
   map_.set_ends(s);
   reserved_ += more;
@@ -103,7 +103,7 @@ bool page_heap::extend_mapping(span* s, std::size_t pages) {
 // A span structure; null: no memory for metadata.
 span* page_heap::take_span_struct() {
   while (ensure_span_structs()) {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     if (span* const s = new_span_locked()) return s;
   }
   return nullptr;
@@ -117,7 +117,7 @@ bool page_heap::move_mapping(span* s, std::size_t pages) {
   if (to != 0 && s->dirty_pages != 0) map_.set_backing(s->start, s->pages, page_backing::clean);
   departure idle;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     if (to == 0) {
       recycle_struct_locked(old);
       return false;

@@ -36,7 +36,7 @@ void page_heap::withdraw_huge(const span* s, std::uintptr_t start, std::size_t b
   std::uintptr_t low = 0;
   std::uintptr_t high = 0;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     const auto next = [this](const span*& at, bool ends, std::uintptr_t beside) {
       const span* const neighbour = ends ? nullptr : span_around(beside);
       if (neighbour != nullptr) at = neighbour;
@@ -122,7 +122,7 @@ std::size_t page_heap::purge_whole(span* s) {
 
 std::size_t page_heap::release_to_system(span* s) {
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     account_in_use(-static_cast<std::ptrdiff_t>(s->pages));
     begin_purge_locked(s);
   }
@@ -145,7 +145,7 @@ span* page_heap::end_purge(span* s, std::size_t purged) {
   departure idle;
   span* next = nullptr;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     next = s->next;
     purging_.remove(s);
     s->owner.store(nullptr, std::memory_order_relaxed);
@@ -186,7 +186,7 @@ bool page_heap::age() {
     span* s = nullptr;
     std::size_t left = 0;
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       for (span* dirty = nullptr; (dirty = free_.dirty_bin(bin).front()) != nullptr; ++left) {
         remove_locked(dirty);
         begin_purge_locked(dirty);
@@ -211,7 +211,7 @@ std::size_t page_heap::purge_until(std::size_t keep) {
   while (dirty_bytes() > keep) {
     span* s = nullptr;
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       s = free_.longest(free_spans::half::dirty);
       if (s == nullptr) break;
       remove_locked(s);
@@ -239,7 +239,7 @@ void page_heap::after_fork_in_child() {
     if (s->state.load(std::memory_order_relaxed) == span_state::no_memory) {
       span* const lost = s;
       s = s->next;
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       put_border_beside_locked(lost->start - 1, border_behind);
       put_border_beside_locked(lost->end(), border_before);
       end_unmap_locked(lost);

@@ -83,7 +83,7 @@ void page_heap::put_back(const departure& leaving) {
   const bool purged = dirty == 0 || os::purge_free(reinterpret_cast<void*>(s->start), s->bytes());
   set_span_backing(s, purged ? page_backing::clean : page_backing::stuck);
   if (!purged) has_idle_memory_.store(true, std::memory_order_relaxed);
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   if (purged) returned_ += dirty << page_shift;
   purging_.remove(s);
   purging_pages_ -= s->pages;
@@ -104,7 +104,7 @@ bool page_heap::unmap(const departure& leaving) {
   }
   const bool guarded_before = make_guard(range.start, range.unmapped_start);
   const bool guarded_behind = make_guard(range.unmapped_end, range.end);
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   returned_ += std::size_t{s->dirty_pages} << page_shift;
   end_unmap_locked(s);
   // What is left before the hole can become longer again.
@@ -125,7 +125,7 @@ std::size_t page_heap::unmap_idle() {
     departure idle[most];
     std::size_t count = 0;
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       for (std::size_t bin = free_spans::bin_of(shortest_hole >> page_shift);
            bin < free_spans::bin_count && count < most; ++bin) {
         for (span *s = free_.dirty_bin(bin).front(), *next = nullptr; s != nullptr && count < most;
@@ -178,7 +178,7 @@ void page_heap::visit_holes_locked(Visit visit) const {
 // The sum of all holes that can be made, as far as it is less than `enough`.
 std::size_t page_heap::most_unmappable(std::size_t enough) {
   std::size_t bytes = 0;
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   visit_holes_locked([&](const span*, const hole& h) {
     bytes += h.bytes();
     return bytes < enough;
@@ -227,7 +227,7 @@ std::size_t page_heap::unmap_free(std::size_t bytes, int& waited) {
     departure leaving;
     bool in_use = false;
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       if (spare_count_ < structs_needed) continue;
       in_use = unlocked_users_ != 0;
       if (!in_use) leaving = begin_longest_locked(at_once);

@@ -12,7 +12,7 @@
 //    free_bits:       0          1          0      …            1
 //
 // Bit i of free_bits is set if object i is free and in the span, clear if it is live or in a magazine. free_objects is
-// the number of set bits. Both, and `list`, are guarded by the lock of the class's depot.
+// the number of set bits (objects::validate()). Both, and `list`, are guarded by the lock of the class's depot.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "base/units.hpp"
+#include "os/invariant.hpp"
 
 namespace tarn {
 
@@ -103,9 +104,16 @@ struct alignas(separation) span {
 
 static_assert(sizeof(span) == separation);
 
-// Doubly linked, through span::next and span::previous.
+// Doubly linked, through span::next and span::previous: s->next->previous == s, and the last span is tail_.
 class span_list {
  public:
+  void validate() const {
+    const span* last = nullptr;
+    for (const span* s = head_; s != nullptr; last = s, s = s->next)
+      TARN_INVARIANT("span_list", this, s->previous == last);
+    TARN_INVARIANT("span_list", this, tail_ == last);
+  }
+
   [[nodiscard]] bool empty() const { return head_ == nullptr; }
   [[nodiscard]] span* front() const { return head_; }
   [[nodiscard]] span* back() const { return tail_; }

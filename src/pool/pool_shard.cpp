@@ -31,7 +31,7 @@ pool_shard* pool_shard::owner_of(const void* address) {
 
 bool pool_shard::can_spare() const {
   if (bins.load(std::memory_order_relaxed) == 0) return true;
-  const std::size_t slots = free_hint() + std::size_t{depot_.full.count()} * pool_.most_in_magazine();
+  const std::size_t slots = free_hint() + std::size_t{depot_.full_hint()} * pool_.most_in_magazine();
   return slots * pool_.layout().size > spare_threshold;
 }
 
@@ -138,14 +138,14 @@ std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count
 
 magazine* pool_shard::take_full() {
   // Read without the lock: a stale value only costs a refill.
-  if (depot_.full.count() == 0) return nullptr;
+  if (depot_.full_hint() == 0) return nullptr;
   os::lock_guard guard(depot_.lock);
   return depot_.full.pop();
 }
 
 bool pool_shard::give_full(magazine* m, magazine*& empty) {
   // Read without the lock: with a stale value the shard keeps a few magazines more or less.
-  if (draining() || depot_.full.count() >= pool_.most_waiting()) return false;
+  if (draining() || depot_.full_hint() >= pool_.most_waiting()) return false;
   os::lock_guard guard(depot_.lock);
   depot_.full.push(m);
   empty = empties_.pop();

@@ -135,6 +135,7 @@ bool run_period() {
   engine::central_tier.flush_idle_magazines(false);
   engine::central_tier.release_spares(false);
   engine::heap.age();
+  if (os::is_check_due()) engine::central_tier.validate();
   return work_left();
 }
 

@@ -5,6 +5,7 @@
 // There are three fronts, each a constant table of functions defined by its layer. The first use of a layer attaches its
 // front for good. The only writable data is whether each one is attached: an attacker who writes there
 // can cause no call other than of these functions.
+// Invariants: fronts[i]->order == i; a front that is attached is not null.
 // Thread safety: attach() may be called by any thread; the functions as their comments say.
 #pragma once
 
@@ -60,12 +61,21 @@ extern constinit std::atomic<bool> attached[front::count];
 
 #pragma GCC visibility pop
 
+inline void validate_fronts(const front* const* tables, const std::atomic<bool>* are_attached) {
+  for (unsigned i = 0; i < front::count; ++i) {
+    TARN_INVARIANT("front", &tables[i], tables[i] == nullptr || tables[i]->order == i);
+    TARN_INVARIANT("front", &tables[i],
+                   tables[i] != nullptr || !are_attached[i].load(std::memory_order_relaxed));
+  }
+}
+
 // Does nothing if the front is attached already. The caller's reference to the table also makes the linker take it from
 // the archive.
 inline void attach(const front& f) {
   // release: partner of the acquire in for_each_front().
   if (!attached[f.order].load(std::memory_order_relaxed))
     attached[f.order].store(true, std::memory_order_release);
+  if (os::is_check_due()) validate_fronts(fronts, attached);
 }
 
 template <class Visit>

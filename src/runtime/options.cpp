@@ -176,8 +176,8 @@ struct setting {
   char value[longest_value];
   origin from;
 };
-constinit setting settings[option_count]{};
 constinit os::mutex settings_lock{os::lock_rank::settings};
+constinit setting settings[option_count] TARN_GUARDED_BY(settings_lock){};
 
 constexpr const char* origin_names[] = {"default", "environment", "program"};
 
@@ -270,7 +270,7 @@ int describe(std::size_t index, tarn_option& out) {
   return 0;
 }
 
-os::mutex& lock() { return settings_lock; }
+os::mutex& lock() TARN_RETURNS_LOCK(settings_lock) { return settings_lock; }
 
 std::int64_t decay_ms() { return decay_value.load(std::memory_order_relaxed); }
 background background_choice() { return background_value.load(std::memory_order_relaxed); }

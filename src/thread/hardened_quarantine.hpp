@@ -10,8 +10,8 @@
 // Each kind holds at most kind_bytes of objects.
 //
 // Owner: a thread cache, and so its thread; nothing here is atomic. Other threads never access it.
-// Invariant: an entry is null, or the address of a free, zeroed object with its size class above the bits of the
-// address.
+// Invariant: an entry is null, or the address of a free, zeroed object with its size class, which is of the kind, above
+// the bits of the address.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,7 @@
 #include "base/units.hpp"
 #include "central/hardened_shuffle.hpp"
 #include "central/size_class.hpp"
+#include "os/invariant.hpp"
 #include "pages/page_map.hpp"
 
 namespace tarn {
@@ -61,7 +62,19 @@ class quarantine_of_kind {
     for (quarantined& q : places_) take(q, visit);
   }
 
+  // The classes of the entries are in [first, last].
+  void validate(unsigned first, unsigned last) const {
+    for (const quarantined& q : queue_) validate(q, first, last);
+    for (const quarantined& q : places_) validate(q, first, last);
+  }
+
  private:
+  void validate(const quarantined& q, unsigned first, unsigned last) const {
+    if (q.empty()) return;
+    TARN_INVARIANT("hardened_quarantine", this, q.object() != nullptr);
+    TARN_INVARIANT("hardened_quarantine", this, first <= q.size_class() && q.size_class() <= last);
+  }
+
   template <class Visit>
   static void take(quarantined& q, Visit visit) {
     if (const quarantined taken = std::exchange(q, {}); !taken.empty()) visit(taken);
@@ -88,6 +101,11 @@ class thread_quarantine {
   TARN_ALWAYS_INLINE quarantined exchange(quarantined freed, unsigned size_class) {
     const std::uint64_t random = draw();
     return size_class <= tiny_end ? tiny_.exchange(freed, random) : small_.exchange(freed, random);
+  }
+
+  void validate() const {
+    tiny_.validate(1, tiny_end);
+    small_.validate(tiny_end + 1, small_end);
   }
 
   // Removes all objects and calls visit() for each.
@@ -121,6 +139,7 @@ class thread_quarantine {
 // The type used by the ordinary build, which has no quarantine.
 struct no_quarantine {
   void seed() {}
+  void validate() const {}
   static quarantined exchange(quarantined freed, unsigned /*size_class*/) { return freed; }
   template <class Visit>
   void take_all(Visit /*visit*/) {}

@@ -52,7 +52,7 @@ thread_cache* thread_cache_registry::adopt() {
     const thread_cache* seen = nullptr;
     long thread = 0;
     {
-      os::lock_guard guard(lock_);
+      os::lock_guard guard(lock_, *this);
       // The first caches have no process id. They do not count as looks, or every pass would use up its looks on them.
       for (std::size_t skipped = 0; skipped <= adoption_from; ++skipped) {
         if (look_next_ == nullptr) look_next_ = used_;
@@ -65,7 +65,7 @@ thread_cache* thread_cache_registry::adopt() {
       thread = seen->thread_id;
     }
     if (thread_exists(process, thread)) continue;
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     for (thread_cache* c = used_; c != nullptr; c = c->next) {
       // Another thread may have adopted it meanwhile.
       if (c == seen && c->thread_id == thread && c->process_id == process && !c->ended && !c->claimed()) {
@@ -80,7 +80,7 @@ thread_cache* thread_cache_registry::adopt() {
 thread_cache* thread_cache_registry::create(bool* adopted) {
   thread_cache* cache = nullptr;
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     cache = unused_;
     if (cache != nullptr) {
       unused_ = cache->next;
@@ -101,7 +101,7 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
   }
   if (count() != 0) os::note_threads_allowed();
   set_owner(cache);
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   cache->previous = nullptr;
   cache->next = used_;
   if (used_ != nullptr) used_->previous = cache;
@@ -115,13 +115,13 @@ thread_cache* thread_cache_registry::create(bool* adopted) {
 
 void thread_cache_registry::destroy(thread_cache* cache) {
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     cache->ended = true;
     // The thread that has claimed it does the rest.
     if (cache->claimed()) return;
   }
   cache->flush_all();
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   retire_locked(cache);
 }
 
@@ -156,7 +156,7 @@ void thread_cache_registry::empty_idle_caches() {
 }
 
 void thread_cache_registry::keep_only(thread_cache* mine) {
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   thread_cache* cache = used_;
   used_ = nullptr;
   look_next_ = nullptr;

@@ -2,6 +2,8 @@
 // thread_cache_registry: all thread caches: those of living threads, and those whose threads have ended.
 //
 // Thread safety: guarded by its lock. Cache structures are never given back to the system, only reused.
+// Invariants: cache_budget::caches == length of used_; c->next->previous == c in it; look_next_ is null or in used_; no
+// cache in unused_ has ended, is claimed, or has capacity.
 #pragma once
 
 #include <atomic>
@@ -32,32 +34,48 @@ class thread_cache_registry {
   // Calls visit(cache) for each cache of a living thread, under the lock.
   template <class Visit>
   void for_each(Visit visit) {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     for (thread_cache* c = used_; c != nullptr; c = c->next) visit(*c);
   }
   // The same for the caches of ended threads.
   template <class Visit>
   void for_each_unused(Visit visit) {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     for (thread_cache* c = unused_; c != nullptr; c = c->next) visit(*c);
   }
 
+  void validate_locked() const TARN_REQUIRES(lock_) {
+    std::size_t used = 0;
+    bool has_look_next = look_next_ == nullptr;
+    const thread_cache* last = nullptr;
+    for (const thread_cache* c = used_; c != nullptr; last = c, c = c->next, ++used) {
+      TARN_INVARIANT("thread_cache_registry", this, c->previous == last);
+      has_look_next = has_look_next || c == look_next_;
+    }
+    TARN_INVARIANT("thread_cache_registry", this, count() == used);
+    TARN_INVARIANT("thread_cache_registry", this, has_look_next);
+    for (const thread_cache* c = unused_; c != nullptr; c = c->next) {
+      TARN_INVARIANT("thread_cache_registry", this, !c->ended && !c->claimed());
+      TARN_INVARIANT("thread_cache_registry", this, c->capacity_bytes() == 0);
+    }
+  }
+
   [[nodiscard]] std::size_t count() const { return budget_.caches.load(std::memory_order_relaxed); }
-  os::mutex& lock() { return lock_; }
+  os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
 
  private:
   thread_cache* adopt();
   void set_owner(thread_cache* cache);
-  void unlink_locked(thread_cache* cache);
-  void retire_locked(thread_cache* cache);
+  void unlink_locked(thread_cache* cache) TARN_REQUIRES(lock_);
+  void retire_locked(thread_cache* cache) TARN_REQUIRES(lock_);
 
   central& central_;
   cache_budget& budget_;
   os::mutex lock_{os::lock_rank::registry};
-  thread_cache* used_ = nullptr;       // guarded by lock_
-  thread_cache* unused_ = nullptr;     // guarded by lock_; singly linked
-  thread_cache* abandoned_ = nullptr;  // guarded by lock_; singly linked; content must not be read
-  thread_cache* look_next_ = nullptr;  // guarded by lock_; where adopt() continues
+  thread_cache* used_ TARN_GUARDED_BY(lock_) = nullptr;
+  thread_cache* unused_ TARN_GUARDED_BY(lock_) = nullptr;     // singly linked
+  thread_cache* abandoned_ TARN_GUARDED_BY(lock_) = nullptr;  // singly linked; content must not be read
+  thread_cache* look_next_ TARN_GUARDED_BY(lock_) = nullptr;  // where adopt() continues
 };
 
 }  // namespace tarn

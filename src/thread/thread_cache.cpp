@@ -197,6 +197,7 @@ magazine* thread_cache::trim_to_budget(unsigned size_class, magazine* m) {
 TARN_NOINLINE void* thread_cache::allocate_slow(unsigned size_class) {
   if (!enter()) return take_one(size_class);
   void* const object = allocate_entered(size_class);
+  if (os::is_check_due()) validate();
   leave();
   return object;
 }
@@ -277,6 +278,7 @@ TARN_NOINLINE bool thread_cache::free_slow(unsigned size_class, page_map::entry 
     return true;
   }
   const bool taken = free_entered(size_class, page, object);
+  if (os::is_check_due()) validate();
   leave();
   return taken;
 }

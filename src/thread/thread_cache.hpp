@@ -29,8 +29,8 @@
 //   bytes of the objects in all caches  <=  sum of capacity_bytes_  =  cache_budget::used  <=  cache_budget::limit.
 // Every increase of most_ is paid from the budget before it takes effect, including the first capacity of a class. A
 // class that has not been paid for has no magazine; its calls go to the spans, one object at a time. (Lowering the
-// limit later stops further increases, but takes nothing back.) holds_its_bound() checks the first relation and the
-// sum.
+// limit later stops further increases, but takes nothing back.) validate() checks the first relation and the sum, and
+// the invariants above except those of the sample windows and of objects in the program's hands.
 //
 // A class gets its first capacity after several misses, more of them for larger objects (misses_before_opening): a
 // class that a thread uses once or twice costs no budget.
@@ -177,8 +177,8 @@ class alignas(separation) thread_cache {
 
   // The bytes of objects that its magazines may hold. Called by the owner only.
   [[nodiscard]] std::size_t capacity_bytes() const { return capacity_bytes_; }
-  // Whether the cache keeps to its part of the bound above. Called by the owner, or while it does not allocate.
-  [[nodiscard]] bool holds_its_bound() const;
+  // Checks the invariants above. Called by the owner between enter() and leave(), or while it does not use the cache.
+  void validate();
   // Bytes of the free objects in it; approximate if another thread calls.
   [[nodiscard]] std::size_t cached_bytes() const;
 
@@ -210,6 +210,8 @@ class alignas(separation) thread_cache {
   // order, as thread_cache_idle.cpp requires. (They are aligned machine words, so plain accesses do not tear. Relaxed
   // atomics would cost four more instructions with GCC 12.)
   TARN_ALWAYS_INLINE static void keep_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+  void validate_class(unsigned size_class);
 
   // The owner is about to change its magazines other than by pop() and push(). False: another thread has claimed the
   // cache.

@@ -82,16 +82,34 @@ bool thread_cache::open(unsigned size_class) {
   return raise_most(size_class, first_most(size_class));
 }
 
-bool thread_cache::holds_its_bound() const {
+void thread_cache::validate_class(unsigned size_class) {
+  const bin& b = bins_[size_class];
+  const magazine* const m = loaded_[size_class];
+  const std::size_t most = most_[size_class];
+  const auto room = static_cast<std::size_t>(b.limit - (m->slots + 1));
+  TARN_INVARIANT("thread_cache", this, m->slots < b.top && b.top <= b.limit);
+  TARN_INVARIANT("thread_cache", this, room <= most && room <= m->capacity);
+  TARN_INVARIANT("thread_cache", this, m->slots[0] == nullptr);
+  for (void* const* slot = m->slots + 1; slot != b.top; ++slot) {
+    const bool is_hole = slot < m->slots + 1 + holes_[size_class];
+    TARN_INVARIANT("thread_cache", this,
+                   is_hole ? *slot == nullptr : hardened_build || free_mark::is_set(*slot));
+  }
+  // Taken out while it is checked, so that no other thread takes it.
+  magazine* const spare = take_spare_magazine(size_class);
+  if (spare != nullptr) spare->validate();
+  TARN_INVARIANT("thread_cache", this, spare == nullptr || spare->count <= most);
+  put_spare_magazine(size_class, spare);
+}
+
+void thread_cache::validate() {
   std::size_t capacity = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    const magazine* const spare = spare_[c].load(std::memory_order_relaxed);
-    const auto loaded = static_cast<std::size_t>(bins_[c].top - loaded_[c]->bottom());
-    const auto room = static_cast<std::size_t>(bins_[c].limit - loaded_[c]->bottom());
-    if (std::max(loaded, room) > most_[c] || (spare != nullptr && spare->count > most_[c])) return false;
+    validate_class(c);
     capacity += std::size_t{2} * most_[c] * class_info(c).size;
   }
-  return capacity == capacity_bytes_;
+  TARN_INVARIANT("thread_cache", this, capacity_bytes_ == capacity);
+  quarantine_.validate();
 }
 
 }  // namespace tarn

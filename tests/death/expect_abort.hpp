@@ -15,10 +15,10 @@
 namespace tarn::testing_support {
 
 inline std::string fatal_line(const std::string& text, const void* pointer) {
-  char line[256];
-  std::snprintf(line, sizeof line, "^tarn: %s: 0x%llx\n" TARN_END_OF_OUTPUT, text.c_str(),
+  char address[32];
+  std::snprintf(address, sizeof address, "0x%llx",
                 static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(pointer)));
-  return line;
+  return "^tarn: " + text + ": " + address + "\n" TARN_END_OF_OUTPUT;
 }
 
 }  // namespace tarn::testing_support

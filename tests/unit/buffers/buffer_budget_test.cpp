@@ -5,8 +5,16 @@
 #include <gtest/gtest.h>
 
 #include "base/units.hpp"
+#include "broken_invariant.hpp"
 
 namespace tarn {
+
+class buffer_budget_test_access {
+ public:
+  static std::atomic<unsigned>& halvings(buffer_budget& budget) { return budget.halvings_; }
+  static std::atomic<int>& calm(buffer_budget& budget) { return budget.calm_; }
+};
+
 namespace {
 
 os::memory_state calm(std::uint64_t limit) { return {{limit, 0}, false}; }
@@ -58,6 +66,16 @@ TEST(buffer_budget, looks_at_the_system_once_a_second) {
   EXPECT_EQ(budget.of(0), 1 * mib);
   budget.refresh(100000 + buffer_budget::interval_ms);
   EXPECT_NE(budget.of(0), 1 * mib);
+}
+
+TEST(buffer_budget, finds_a_broken_invariant) {
+  buffer_budget budget;
+  budget.validate();
+  buffer_budget_test_access::halvings(budget) = buffer_budget::most_halvings + 1;
+  EXPECT_BROKEN(budget.validate(), "buffer_budget", "halvings <= most_halvings", &budget);
+  buffer_budget_test_access::halvings(budget) = 0;
+  buffer_budget_test_access::calm(budget) = buffer_budget::calm_looks + 1;
+  EXPECT_BROKEN(budget.validate(), "buffer_budget", "0 <= calm && calm <= calm_looks", &budget);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "broken_invariant.hpp"
 #include "central/objects.hpp"
 #include "own_engine.hpp"
 
@@ -379,6 +380,21 @@ TEST_F(grains_test, a_block_is_given_back_once_and_by_its_start) {
   void* freed = block;
   central_.flush(grain, &freed, 1);
   EXPECT_DEATH(central_.flush(grain, &block, 1), "double free");
+}
+
+TEST_F(central_test, finds_a_broken_invariant) {
+  give(small, take(small, 1));
+  central_.validate();
+  object_depot& depot = central_.depot(small);
+  depot.sparse = true;
+  EXPECT_BROKEN(central_.validate(), "central", "size_classes::is_grain(c) || is_sparse(c) == d.sparse",
+                &central_);
+  depot.sparse = false;
+  span* const spare = depot.take_spare_span();
+  ASSERT_NE(spare, nullptr);
+  EXPECT_BROKEN(central_.validate(), "central", "spare_bytes() == spare", &central_);
+  depot.adopt(spare);
+  central_.validate();
 }
 
 }  // namespace

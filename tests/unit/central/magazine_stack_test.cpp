@@ -3,7 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include "broken_invariant.hpp"
+
 namespace tarn {
+
+class magazine_stack_test_access {
+ public:
+  static void set_count(magazine_stack& stack, std::uint32_t count) { stack.count_.store(count); }
+  static low_mark& low(magazine_stack& stack) { return stack.low_; }
+};
+
 namespace {
 
 TEST(magazine_stack, the_warmest_first) {
@@ -40,6 +49,19 @@ TEST(magazine_stack, all_are_taken_on_request) {
   EXPECT_NE(chain->next, nullptr);
   EXPECT_EQ(stack.count(), 0U);
   EXPECT_EQ(stack.take_idle(false), nullptr);
+}
+
+TEST(magazine_stack, finds_a_broken_invariant) {
+  using access = magazine_stack_test_access;
+  magazine_stack stack;
+  magazine m;
+  stack.push(&m);
+  stack.validate();
+  access::set_count(stack, 2);
+  EXPECT_BROKEN(stack.validate(), "magazine_stack", "count() == length", &stack);
+  access::set_count(stack, 1);
+  access::low(stack).end_period(2);
+  EXPECT_BROKEN(stack.validate(), "magazine_stack", "low_.lowest() <= count()", &stack);
 }
 
 }  // namespace

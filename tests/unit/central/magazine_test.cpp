@@ -3,6 +3,8 @@
 #include "central/magazine.hpp"
 
 #include <gtest/gtest.h>
+
+#include "broken_invariant.hpp"
 namespace tarn {
 namespace {
 
@@ -36,6 +38,20 @@ TEST(magazine_store, a_used_one_comes_back_empty_and_of_its_size) {
   EXPECT_EQ(again->slots[0], nullptr);
   EXPECT_EQ(again->capacity, magazine_store::capacities[2]);
   EXPECT_EQ(store.allocate(arena, 0), little);
+}
+
+TEST(magazine, finds_a_broken_invariant) {
+  magazine m;
+  m.validate();
+  m.count = 1;
+  EXPECT_BROKEN(m.validate(), "magazine", "count <= capacity", &m);
+  m.slots[0] = &m;
+  EXPECT_BROKEN(m.validate(), "magazine", "slots[0] == nullptr", &m);
+  metadata_arena arena;
+  magazine_store store;
+  magazine* const stored = store.allocate(arena, 0);
+  stored->count = 1;
+  EXPECT_BROKEN(stored->validate(), "magazine", "slots[i] != nullptr", stored);
 }
 
 }  // namespace

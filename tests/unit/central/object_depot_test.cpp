@@ -6,6 +6,10 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
+#include <utility>
+
+#include "broken_invariant.hpp"
 
 namespace tarn {
 namespace {
@@ -89,6 +93,57 @@ TEST(object_depot, drains_while_much_lies_free_in_spans_partly_used) {
   depot.review(size);
   EXPECT_FALSE(depot.draining.load());
 }
+
+TEST(object_depot, finds_a_broken_invariant) {
+  object_depot depot;
+  own_span spare;
+  own_span partial;
+  own_span taken;
+  magazine m;
+  for (own_span* s : {&spare, &partial, &taken}) depot.add(s);
+  depot.change_free_count(&partial, -5);
+  depot.change_free_count(&taken, -slots_in_span);
+  depot.full.push(&m);
+  depot.validate_locked();
+  const auto expect_broken = [&](const std::string& equation) {
+    EXPECT_TARN_ABORT(depot.validate_locked(),
+                      testing_support::literally("broken invariant of object_depot: " + equation), &depot);
+  };
+  partial.free_objects = 1;
+  expect_broken("s->list == i && list_of(s) == i");
+  partial.free_objects = slots_in_span - 5;
+  const std::uint16_t least = std::exchange(partial.least_in_list, slots_in_span - 4);
+  expect_broken("s->least_in_list <= s->free_objects && s->free_objects <= s->most_in_list");
+  partial.least_in_list = least;
+  partial.free_objects = slots_in_span - 4;
+  expect_broken("free_slots_ == free_slots");
+  partial.free_objects = slots_in_span - 5;
+  spare.free_objects = 1;
+  expect_broken("s->list == spare_list && s->free_objects == s->capacity");
+  spare.free_objects = slots_in_span;
+  depot.spare_count.store(2);
+  expect_broken("counted_spares == spares");
+  depot.spare_count.store(1);
+  depot.spare_low.end_period(2);
+  expect_broken("spare_low.lowest() <= counted_spares");
+  depot.spare_low.end_period(0);
+  depot.adopt(&taken);  // counted twice: a span may be in one depot only
+  depot.validate_locked();
+  depot.remove(&taken);
+  depot.remove(&taken);
+  depot.remove(&taken);
+  expect_broken("slots_ >= slots");
+}
+
+#if TARN_CHECKS
+TEST(object_depot, a_guard_checks_what_its_lock_guards) {
+  object_depot depot;
+  depot.spare_low.end_period(1);
+  EXPECT_BROKEN(
+      for (int i = 0; i < 61; ++i) { os::lock_guard guard(depot.lock, depot); }, "object_depot",
+      "spare_low.lowest() <= counted_spares", &depot);
+}
+#endif
 
 }  // namespace
 }  // namespace tarn

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "broken_invariant.hpp"
+
 namespace tarn {
 namespace {
 
@@ -152,6 +154,18 @@ TEST(objects, runs_of_grains_are_found_taken_and_freed) {
     ASSERT_EQ(objects::count_free(&s),
               static_cast<std::size_t>(std::count(is_free.begin(), is_free.end(), true)));
   }
+}
+
+TEST(objects, finds_a_broken_invariant) {
+  cut_span cut(3);
+  cut.s.free_objects = cut.s.capacity;
+  objects::validate(&cut.s);
+  objects::take_free(&cut.s, 1, [](std::size_t) {});
+  EXPECT_BROKEN(objects::validate(&cut.s), "objects", "s->free_objects == count_free(s)", &cut.s);
+  // An object less: the last bit then lies beyond the last object.
+  cut.s.capacity--;
+  cut.s.free_objects = static_cast<std::uint16_t>(objects::count_free(&cut.s));
+  EXPECT_BROKEN(objects::validate(&cut.s), "objects", "beyond == 0", &cut.s);
 }
 
 }  // namespace

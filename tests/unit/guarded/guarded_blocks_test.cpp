@@ -11,9 +11,17 @@
 #include <set>
 #include <vector>
 
+#include "broken_invariant.hpp"
 #include "os/memory.hpp"
 
 namespace tarn {
+
+class guarded_blocks_test_access {
+ public:
+  static std::uint8_t& live_of_class(guarded_blocks& blocks, unsigned c) { return blocks.of_class_[c]; }
+  static std::uint8_t* queue(guarded_blocks& blocks) { return blocks.queue_; }
+};
+
 namespace {
 
 constexpr unsigned some_class = 5;
@@ -118,6 +126,23 @@ TEST_F(guarded_blocks_test, the_stacks_lead_here) {
   const auto here =
       reinterpret_cast<std::uintptr_t>(__builtin_extract_return_addr(__builtin_return_address(0)));
   EXPECT_TRUE(std::find(stack.frames, stack.frames + stack.count, here) != stack.frames + stack.count);
+}
+
+TEST_F(guarded_blocks_test, finds_a_broken_invariant) {
+  char* const block = allocate(100);
+  blocks_->validate_locked();
+  guarded_slot* const slot = const_cast<guarded_slot*>(blocks_->nearest(address_of(block)));
+  blocks_->deallocate(block);
+  slot->state.store(guarded_state::live);
+  EXPECT_BROKEN(blocks_->validate_locked(), "guarded_blocks", "state != guarded_state::live", blocks_.get());
+  slot->state.store(guarded_state::freed);
+  ++guarded_blocks_test_access::live_of_class(*blocks_, some_class);
+  EXPECT_BROKEN(blocks_->validate_locked(), "guarded_blocks", "queued_ + taken == slot_count_",
+                blocks_.get());
+  --guarded_blocks_test_access::live_of_class(*blocks_, some_class);
+  guarded_blocks_test_access::queue(*blocks_)[0] = guarded_blocks_test_access::queue(*blocks_)[1];
+  EXPECT_BROKEN(blocks_->validate_locked(), "guarded_blocks",
+                "index < slot_count_ && (seen >> index & 1U) == 0", blocks_.get());
 }
 
 }  // namespace

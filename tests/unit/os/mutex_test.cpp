@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "broken_invariant.hpp"
+
 namespace tarn::os {
 namespace {
 
@@ -235,6 +237,16 @@ TEST(mutex, fork_waits_for_a_busy_holder_though_it_has_given_up_another_lock) {
   });
   done = true;
   changing.join();
+}
+
+TEST(mutex, finds_a_broken_invariant) {
+  plain_mutex m;
+  m.validate();
+  auto& word = reinterpret_cast<std::atomic<std::uintptr_t>&>(m);
+  word = 1;
+  EXPECT_BROKEN(m.validate(), "mutex", "word == 0 || (word & ~flags) != 0", &m);
+  word = 16 + 4;
+  EXPECT_BROKEN(m.validate(), "mutex", "(word & nested) == 0 || (word & forking) != 0", &m);
 }
 
 }  // namespace

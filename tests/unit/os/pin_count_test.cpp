@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "broken_invariant.hpp"
 #include "os/mutex.hpp"
 
 namespace tarn::os {
@@ -60,6 +61,14 @@ TEST(pin_count, the_one_that_ends_sleeps_until_the_last_pin_is_gone) {
   worker.join();
   EXPECT_TRUE(pins.is_free());
 }
+
+#if TARN_CHECKS
+TEST(pin_count, a_pin_while_ending_breaks_the_invariant) {
+  pin_count pins;
+  pins.begin_ending();
+  EXPECT_BROKEN(pins.pin(), "pin_count", "value() + 1 < ending", &pins);
+}
+#endif
 
 }  // namespace
 }  // namespace tarn::os

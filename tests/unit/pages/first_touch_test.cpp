@@ -11,11 +11,20 @@
 #include <thread>
 
 #include "../../system_probes.hpp"
+#include "broken_invariant.hpp"
 #include "mapping_flags.hpp"
 #include "os/memory.hpp"
 
 namespace tarn {
+
+class first_touch_test_access {
+ public:
+  static std::uintptr_t& prepared(first_touch& touch) { return touch.prepared_; }
+};
+
 namespace {
+
+using access = first_touch_test_access;
 
 constexpr std::uintptr_t base = std::uintptr_t{1} << 40;
 constexpr std::size_t reservation = 256 * mib;
@@ -270,6 +279,15 @@ TEST(first_touch, a_small_heap_refuses_huge_pages_that_it_has_not_asked_for) {
   touch.set_mode(huge_pages::never);
   EXPECT_TRUE(touch.plan_block(start, 8 * mib, 0).is_empty());
   munmap(memory, bytes);
+}
+
+TEST_F(first_touch_test, finds_a_broken_invariant) {
+  touch_.plan_locked(base, 64 * kib, 0);
+  touch_.validate_locked();
+  access::prepared(touch_) = base;
+  EXPECT_BROKEN(touch_.validate_locked(), "first_touch", "handed_out_ <= prepared_", &touch_);
+  access::prepared(touch_) = base + reservation + 1;
+  EXPECT_BROKEN(touch_.validate_locked(), "first_touch", "prepared_ <= end_", &touch_);
 }
 
 }  // namespace

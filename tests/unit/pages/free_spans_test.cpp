@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "broken_invariant.hpp"
+
 namespace tarn {
 namespace {
 
@@ -141,6 +143,25 @@ TEST(free_spans, spans_that_are_a_little_too_short_are_not_all_looked_at) {
   spans[1].pages = 72;
   free->insert(&spans[1]);
   EXPECT_EQ(free->best_fit(half::clean, 66), &spans[1]) << "a span of the next bin, where all fit";
+}
+
+TEST(free_spans, finds_a_broken_invariant) {
+  const auto owner = std::make_unique<free_spans>();
+  free_spans& spans = *owner;
+  span s;
+  s.pages = 3;
+  spans.insert(&s);
+  spans.validate(span_state::free);
+  EXPECT_BROKEN(spans.validate(span_state::kept), "free_spans", "state_of_span == state", &spans);
+  s.dirty_pages = 1;
+  EXPECT_BROKEN(spans.validate(span_state::free), "free_spans", "(s->dirty_pages > 0) == (b == &dirty_)",
+                &spans);
+  s.dirty_pages = 0;
+  s.pages = 4;
+  EXPECT_BROKEN(spans.validate(span_state::free), "free_spans", "bin_of(s->pages) == bin", &spans);
+  s.pages = 3;
+  const_cast<span_list&>(spans.bin(free_spans::half::clean, 3)).remove(&s);
+  EXPECT_BROKEN(spans.validate(span_state::free), "free_spans", "has_bit == !b->lists[bin].empty()", &spans);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "broken_invariant.hpp"
+
 namespace tarn {
 namespace {
 
@@ -122,6 +124,28 @@ TEST_F(kept_spans_test, many_in_and_out) {
   const std::vector<span*> aged = by_age();
   ASSERT_EQ(aged.size(), inside.size());
   for (std::size_t i = 1; i < aged.size(); ++i) ASSERT_LE(aged[i - 1]->kept.since_ms, aged[i]->kept.since_ms);
+}
+
+TEST_F(kept_spans_test, finds_a_broken_invariant) {
+  span* const older = make(2);
+  span* const newer = make(2);
+  kept_.insert(older, 5);
+  kept_.insert(newer, 6);
+  kept_.validate();
+  newer->kept.older = nullptr;
+  EXPECT_BROKEN(kept_.validate(), "kept_spans", "s->kept.older == last", &kept_);
+  newer->kept.older = older;
+  newer->kept.since_ms = 4;
+  EXPECT_BROKEN(kept_.validate(), "kept_spans", "last == nullptr || last->kept.since_ms <= s->kept.since_ms",
+                &kept_);
+  newer->kept.since_ms = 6;
+  newer->dirty_pages = 1;
+  EXPECT_BROKEN(kept_.validate(), "kept_spans", "s->dirty_pages == s->pages", &kept_);
+  newer->dirty_pages = 2;
+  older->kept.newer = nullptr;
+  EXPECT_BROKEN(kept_.validate(), "kept_spans", "newest_ == last", &kept_);
+  older->kept.newer = newer;
+  kept_.validate();
 }
 
 }  // namespace

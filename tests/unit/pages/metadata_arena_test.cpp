@@ -15,9 +15,17 @@
 #include <vector>
 
 #include "../../system_probes.hpp"
+#include "broken_invariant.hpp"
 #include "mapping_flags.hpp"
 
 namespace tarn {
+
+class metadata_arena_test_access {
+ public:
+  static std::uintptr_t& next(metadata_arena& arena) { return arena.next_; }
+  static std::uintptr_t& limit(metadata_arena& arena) { return arena.limit_; }
+};
+
 namespace {
 
 using range = std::pair<std::uintptr_t, std::uintptr_t>;
@@ -124,6 +132,17 @@ TEST(metadata_pool, what_comes_back_is_given_again) {
   EXPECT_EQ(pool.allocate(arena), second) << "not the one that came back last";
   EXPECT_EQ(pool.allocate(arena), first);
   EXPECT_EQ(arena.used(), used);
+}
+
+TEST(metadata_arena, finds_a_broken_invariant) {
+  metadata_arena arena;
+  ASSERT_NE(arena.allocate(1, 1), nullptr);
+  arena.validate_locked();
+  metadata_arena_test_access::next(arena) += gib;
+  EXPECT_BROKEN(arena.validate_locked(), "metadata_arena", "next_ <= end_", &arena);
+  metadata_arena_test_access::next(arena) -= gib;
+  metadata_arena_test_access::limit(arena) = 0;
+  EXPECT_BROKEN(arena.validate_locked(), "metadata_arena", "end_ <= limit_", &arena);
 }
 
 }  // namespace

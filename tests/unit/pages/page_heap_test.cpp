@@ -12,11 +12,24 @@
 #include <vector>
 
 #include "base/compiler.hpp"
+#include "broken_invariant.hpp"
 #include "os/memory.hpp"
 #include "own_engine.hpp"
 
 namespace tarn {
+
+class page_heap_test_access {
+ public:
+  static std::size_t& free_pages(page_heap& heap) { return heap.free_pages_; }
+  static std::size_t& purging_pages(page_heap& heap) { return heap.purging_pages_; }
+  static std::size_t& reserved(page_heap& heap) { return heap.reserved_; }
+  static std::size_t& spare_count(page_heap& heap) { return heap.spare_count_; }
+  static std::atomic<std::size_t>& free_dirty(page_heap& heap) { return heap.free_dirty_; }
+};
+
 namespace {
+
+using access = page_heap_test_access;
 
 using source = page_heap::source;
 using use = page_heap::use;
@@ -598,6 +611,44 @@ TEST_F(page_heap_test, random_steps_keep_every_invariant) {
     EXPECT_EQ(heap_.dirty_bytes(), 0U);
     check();
   }
+}
+
+TEST_F(page_heap_test, finds_a_broken_invariant) {
+  span* const s = take(4);
+  span* const next = take(1);
+  heap_.deallocate(s);
+  heap_.validate();
+  map_.set_backing(s->start, 1, page_backing::clean);
+  EXPECT_BROKEN(heap_.validate(), "page_heap", "s->dirty_pages == map_.count_dirty(s->start, s->pages)",
+                &heap_);
+  map_.set_backing(s->start, 1, page_backing::young);
+  map_.set_span(s->end() - 1, next);
+  EXPECT_BROKEN(heap_.validate(), "page_heap",
+                "map_.span_of(s->start) == s && map_.span_of(s->end() - 1) == s", &heap_);
+  map_.set_span(s->end() - 1, s);
+  map_.set_span(next->start, nullptr);
+  EXPECT_BROKEN(heap_.validate(), "page_heap", "neighbour != nullptr || has_border || is_unmapping", &heap_);
+  map_.set_ends(next);
+  s->borders |= guard_behind;
+  EXPECT_BROKEN(heap_.validate(), "page_heap", "neighbour == nullptr || !s->has_border(guard)", &heap_);
+  s->borders = border_before | guard_before;
+  next->state.store(span_state::free);
+  EXPECT_BROKEN(heap_.validate(), "page_heap", "!is_after_free || !may_join(s, after)", &heap_);
+  next->state.store(span_state::large);
+  heap_.validate();
+  const auto expect_off = [&](std::size_t& sum, const char* equation) {
+    ++sum;
+    EXPECT_TARN_ABORT(heap_.validate(),
+                      testing_support::literally("broken invariant of page_heap: " + std::string(equation)),
+                      &heap_);
+    --sum;
+  };
+  expect_off(access::free_pages(heap_), "free_pages_ == free_sum");
+  expect_off(access::purging_pages(heap_), "purging_pages_ == purging_sum");
+  expect_off(access::reserved(heap_), "in_use + free_pages_ + purging_pages_ == reserved_");
+  expect_off(access::spare_count(heap_), "spare_count_ == spare_structs");
+  access::free_dirty(heap_)++;
+  EXPECT_BROKEN(heap_.validate(), "page_heap", "free_dirty == dirty_sum", &heap_);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "broken_invariant.hpp"
+
 namespace tarn {
 namespace {
 
@@ -146,6 +148,20 @@ TEST_F(page_map_test, threads_that_make_one_leaf_get_the_same_one) {
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(failures.load(), 0);
   for (unsigned t = 0; t < 4; ++t) EXPECT_EQ(map_.span_of(border + t * page_size), &s);
+}
+
+TEST_F(page_map_test, finds_a_broken_invariant) {
+  alignas(span) span_at s(border - page_size, 3);
+  span other;
+  ASSERT_TRUE(map_.ensure(metadata_, s.start, s.bytes()));
+  s.size_class = 1;
+  map_.set_objects(&s, 48);
+  map_.validate(&s, 1, 48);
+  EXPECT_BROKEN(map_.validate(&s, 2, 48), "page_map", "e.size_class() == size_class", &s);
+  EXPECT_BROKEN(map_.validate(&s, 1, 64), "page_map",
+                "size_class == 0 || (s->end() - at + e.distance(at)) % object_size == 0", &s);
+  map_.set_span(s.start + page_size, &other);
+  EXPECT_BROKEN(map_.validate(&s, 1, 48), "page_map", "e.owner() == s", &s);
 }
 
 }  // namespace

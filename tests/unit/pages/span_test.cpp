@@ -8,6 +8,8 @@
 #include <deque>
 #include <random>
 
+#include "broken_invariant.hpp"
+
 namespace tarn {
 namespace {
 
@@ -67,6 +69,18 @@ TEST(span_list, behaves_as_a_deque) {
     ASSERT_EQ(content_of(list), model);
     ASSERT_EQ(list.empty(), model.empty());
   }
+}
+
+TEST(span_list, finds_a_broken_invariant) {
+  span spans[2];
+  span_list list;
+  for (span& s : spans) list.push_back(&s);
+  list.validate();
+  spans[1].previous = nullptr;
+  EXPECT_BROKEN(list.validate(), "span_list", "s->previous == last", &list);
+  spans[1].previous = &spans[0];
+  spans[0].next = nullptr;
+  EXPECT_BROKEN(list.validate(), "span_list", "tail_ == last", &list);
 }
 
 }  // namespace

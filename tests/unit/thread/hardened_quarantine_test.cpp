@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "broken_invariant.hpp"
 #include "own_engine.hpp"
 
 namespace tarn {
@@ -97,6 +98,16 @@ TEST(hardened_quarantine, objects_go_to_their_spans_when_the_thread_ends) {
       in_use += objects::is_free(s, objects::index_of(s, address_of(object))) ? 0 : 1;
   }
   EXPECT_EQ(in_use, 0U);
+}
+
+TEST(hardened_quarantine, finds_a_broken_invariant) {
+  thread_quarantine q;
+  q.exchange({number(1), tiny_class}, tiny_class);
+  q.validate();
+  q.exchange({number(2), small_class}, tiny_class);
+  EXPECT_EXIT(
+      q.validate(), testing::KilledBySignal(SIGABRT),
+      "^tarn: broken invariant of hardened_quarantine: first <= q.size_class\\(\\) && q.size_class\\(\\) <= last: ");
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "../../system_probes.hpp"
+#include "broken_invariant.hpp"
 #include "os/thread.hpp"
 #include "own_engine.hpp"
 
@@ -203,7 +204,7 @@ TEST_F(registry_test, a_sleeping_threads_magazines_are_emptied) {
   ASSERT_GT(cache->cached_bytes(), 30 * kib);
   registry_.empty_idle_caches();
   EXPECT_LE(cache->cached_bytes(), class_info(5).size + class_info(20).size);
-  EXPECT_TRUE(cache->holds_its_bound());
+  cache->validate();
   engine_->central_tier.flush_idle_magazines(true);
   engine_->central_tier.release_spares(true);
   EXPECT_LE(engine_->heap.stats().in_use, 4 * page_size) << "more than the spans of the remaining objects";
@@ -214,7 +215,7 @@ TEST_F(registry_test, a_sleeping_threads_magazines_are_emptied) {
   }
   EXPECT_EQ(std::set<void*>(objects.begin(), objects.end()).size(), objects.size());
   for (void* object : objects) ASSERT_TRUE(testing_support::give(*engine_, *cache, object));
-  EXPECT_TRUE(cache->holds_its_bound());
+  cache->validate();
   registry_.destroy(cache);
 }
 
@@ -328,11 +329,33 @@ TEST_F(registry_test, what_is_taken_from_a_thread_that_is_awake_is_in_nobody_els
   other.join();
   EXPECT_FALSE(broken);
   for (const auto& [c, object] : live) ASSERT_TRUE(testing_support::give(*engine_, *owners, object));
-  EXPECT_TRUE(owners->holds_its_bound());
+  owners->validate();
   registry_.destroy(owners);
   engine_->central_tier.flush_idle_magazines(true);
   engine_->central_tier.release_spares(true);
   EXPECT_EQ(engine_->heap.stats().in_use, 0U) << "an object was lost";
+}
+
+TEST_F(registry_test, finds_a_broken_invariant) {
+  thread_cache* const oldest = registry_.create();
+  thread_cache* const gone = registry_.create();
+  registry_.create();
+  registry_.destroy(gone);
+  registry_.validate_locked();
+  oldest->previous = nullptr;
+  EXPECT_BROKEN(registry_.validate_locked(), "thread_cache_registry", "c->previous == last", &registry_);
+  oldest->previous = used().front();
+  engine_->budget.caches.store(3);
+  EXPECT_BROKEN(registry_.validate_locked(), "thread_cache_registry", "count() == used", &registry_);
+  engine_->budget.caches.store(2);
+  gone->ended = true;
+  EXPECT_BROKEN(registry_.validate_locked(), "thread_cache_registry", "!c->ended && !c->claimed()",
+                &registry_);
+  gone->ended = false;
+  testing_support::open_class(*engine_, *gone, 5);
+  EXPECT_BROKEN(registry_.validate_locked(), "thread_cache_registry", "c->capacity_bytes() == 0", &registry_);
+  gone->flush_all();
+  registry_.validate_locked();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "broken_invariant.hpp"
 #include "central/objects.hpp"
 #include "own_engine.hpp"
 
@@ -26,9 +27,7 @@ class thread_cache_test_access {
   static std::size_t spare_count(thread_cache& cache, unsigned c) {
     return has_spare(cache, c) ? spare(cache, c)->count : 0;
   }
-  static std::size_t capacity_bytes(const thread_cache& cache) {
-    return static_cast<std::size_t>(cache.capacity_bytes_);
-  }
+  static std::size_t& capacity_bytes(thread_cache& cache) { return cache.capacity_bytes_; }
   // The number of objects that the class's loaded magazine may hold; its spare magazine may hold as many.
   static std::size_t most(const thread_cache& cache, unsigned c) { return cache.most_[c]; }
   static bool is_empty_bin(thread_cache& cache, unsigned c) {
@@ -102,7 +101,7 @@ class thread_cache_test : public testing::Test {
       bytes += 2 * access::most(cache, c) * class_info(c).size;
     }
     ASSERT_EQ(access::capacity_bytes(cache), bytes);
-    ASSERT_TRUE(cache.holds_its_bound());
+    cache.validate();
   }
 
   std::size_t capacity_of(unsigned c) { return access::loaded(cache_, c)->capacity; }
@@ -335,7 +334,7 @@ TEST_F(thread_cache_test, a_magazine_of_another_thread_is_cut_to_the_budget) {
   }
   engine_->budget.limit = 0;
   void* const object = other_.allocate_slow(small);
-  EXPECT_TRUE(other_.holds_its_bound());
+  other_.validate();
   release_to(other_, small, object);
   check(other_);
 }
@@ -369,7 +368,7 @@ TEST_F(thread_cache_test, what_caches_keep_is_bounded_for_any_mix_of_sizes) {
     std::size_t held = 0;
     std::size_t capacity = 0;
     for (const auto& cache : caches) {
-      ASSERT_TRUE(cache->holds_its_bound()) << trial;
+      cache->validate();
       held += cache->cached_bytes();
       capacity += cache->capacity_bytes();
     }
@@ -445,6 +444,32 @@ TEST_F(thread_cache_test, classes_out_of_use_are_given_up) {
   EXPECT_TRUE(access::is_empty_bin(cache_, idle));
   EXPECT_FALSE(access::is_empty_bin(cache_, small));
   check(cache_);
+}
+
+TEST_F(thread_cache_test, finds_a_broken_invariant) {
+  open_class(cache_, small);
+  release_all(small, allocate_many(small, 3));
+  cache_.validate();
+  thread_cache::bin& bin = access::bin_of(cache_, small);
+  magazine* const m = access::loaded(cache_, small);
+  ++access::capacity_bytes(cache_);
+  EXPECT_BROKEN(cache_.validate(), "thread_cache", "capacity_bytes_ == capacity", &cache_);
+  --access::capacity_bytes(cache_);
+  void** const limit = std::exchange(bin.limit, m->bottom() + m->capacity + 1);
+  EXPECT_BROKEN(cache_.validate(), "thread_cache", "room <= most && room <= m->capacity", &cache_);
+  bin.limit = bin.top - 1;
+  EXPECT_BROKEN(cache_.validate(), "thread_cache", "m->slots < b.top && b.top <= b.limit", &cache_);
+  bin.limit = limit;
+  m->slots[0] = m;
+  EXPECT_BROKEN(cache_.validate(), "thread_cache", "m->slots[0] == nullptr", &cache_);
+  m->slots[0] = nullptr;
+  if (!hardened_build) {
+    free_mark::clear(bin.top[-1]);
+    EXPECT_BROKEN(cache_.validate(), "thread_cache",
+                  "is_hole ? *slot == nullptr : hardened_build || free_mark::is_set(*slot)", &cache_);
+    free_mark::set(bin.top[-1]);
+  }
+  cache_.validate();
 }
 
 }  // namespace

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// invariant: how structures check the equations that their headers state.
+//
+// A structure has a function validate(), or validate_locked() if a lock guards it: one TARN_INVARIANT for each equation.
+// Builds with TARN_CHECKS call it where the equations must hold: lock_guard(lock, structure) before it releases the
+// lock, is_check_due() elsewhere. Other builds call it in tests only. A broken equation ends the process with the name
+// of the structure, the equation, and the structure's address.
+#pragma once
+
+#include "base/compiler.hpp"
+#include "os/report.hpp"
+
+#define TARN_INVARIANT(structure, at, ...) \
+  (TARN_LIKELY(__VA_ARGS__) ? void()       \
+                            : ::tarn::os::fatal("broken invariant of " structure ": " #__VA_ARGS__, at))
+
+namespace tarn::os {
+
+#if TARN_CHECKS
+inline thread_local unsigned checks_asked = 0;
+#endif
+
+// Whether this is a call at which a structure is to be checked; always false without TARN_CHECKS. A check may walk a
+// whole structure, so after a thread's first calls only one in 61 is one: what is broken stays so and is found later. (A
+// prime, so that no cycle of calls leaves a structure out.)
+inline bool is_check_due() {
+#if TARN_CHECKS
+  const unsigned asked = checks_asked++;
+  return asked < 512 || asked % 61 == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace tarn::os

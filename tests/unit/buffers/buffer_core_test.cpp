@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// buffer_core: its invariants, and what happens between two critical sections of one call.
+#include "buffers/buffer_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "broken_invariant.hpp"
+#include "runtime/engine.hpp"
+
+namespace tarn {
+
+class buffer_core_test_access {
+ public:
+  static std::uint64_t& live(buffer_core& pool) { return pool.live_; }
+  static std::uint64_t& hits(buffer_core& pool) { return pool.hits_; }
+  static std::size_t& leaving_bytes(buffer_core& pool) { return pool.leaving_bytes_; }
+  static std::size_t& pins(buffer_core& pool) { return pool.pins_; }
+  static bool& used(buffer_core& pool) { return pool.used_; }
+  static kept_spans& kept(buffer_core& pool) { return pool.kept_; }
+  static bool is_preparing(buffer_core& pool) {
+    os::lock_guard guard(pool.lock_);
+    return pool.preparing_ != nullptr;
+  }
+  static void want(buffer_core& pool, std::size_t bytes) { pool.wanted_pages_ = bytes >> page_shift; }
+  // The first steps of end().
+  static void begin_end(buffer_core& pool, std::size_t still_leaving) {
+    {
+      os::lock_guard guard(pool.lock_);
+      pool.ended_ = true;
+      pool.evict_locked(0);
+    }
+    pool.discard_leaving(still_leaving);
+  }
+  static void set_budget(buffer_core& pool, std::size_t bytes) { pool.settings_.budget = bytes; }
+};
+
+namespace {
+
+using access = buffer_core_test_access;
+
+TEST(buffer_core, finds_a_broken_invariant) {
+  buffer_group group;
+  const auto owner = std::make_unique<buffer_core>(group);
+  buffer_core& pool = *owner;
+  pool.validate_locked();
+  const auto expect_broken = [&](const std::string& equation) {
+    EXPECT_TARN_ABORT(pool.validate_locked(),
+                      testing_support::literally("broken invariant of buffer_core: " + equation), &pool);
+  };
+  access::pins(pool) = 1;
+  expect_broken("used_ || (live_ == 0 && pins_ == 0 && leaving_.empty())");
+  access::used(pool) = true;
+  pool.validate_locked();
+  access::live(pool) = 1;
+  expect_broken("(live_ == 0) == (live_bytes_ == 0)");
+  access::live(pool) = 0;
+  access::hits(pool) = 1;
+  expect_broken("hits_ <= gets_");
+  access::hits(pool) = 0;
+  access::leaving_bytes(pool) = 1;
+  expect_broken("leaving_bytes_ == leaving_sum");
+  access::leaving_bytes(pool) = 0;
+  span s;
+  s.pages = 2;
+  access::kept(pool).insert(&s, 0);
+  access::set_budget(pool, page_size);
+  expect_broken("settings_.budget == 0 || kept_.pages() << page_shift <= settings_.budget");
+}
+
+class buffer_core_test : public testing::Test {
+ protected:
+  buffer_core_test() { engine::attach_thread(); }
+
+  span* get(std::size_t bytes) {
+    std::size_t capacity = 0;
+    buffer_failure failure = buffer_failure::none;
+    return pool_.get(bytes, &capacity, failure);
+  }
+  void give_back(span* s) {
+    s->state.store(span_state::kept);
+    pool_.take_back(s);
+  }
+
+  static constexpr std::size_t budget = 64 * mib;
+  const tarn_buffer_request request_{.name = "",
+                                     .name_length = 0,
+                                     .alignment = 1,
+                                     .budget = budget,
+                                     .idle_ms = -1,
+                                     .ahead = 1,
+                                     .prefault = tarn_buffer_prefault_ahead,
+                                     .huge = tarn_buffer_huge_never,
+                                     .zeroed = false,
+                                     .locked = false,
+                                     .wiped_on_fork = false,
+                                     .checked = false};
+  buffer_group group_;
+  std::unique_ptr<buffer_core> owner_ = std::make_unique<buffer_core>(group_);
+  buffer_core& pool_ = *owner_;
+};
+
+TEST_F(buffer_core_test, the_structure_is_not_reused_while_spans_are_leaving) {
+  ASSERT_TRUE(pool_.claim(request_));
+  span* const first = get(mib);
+  span* const second = get(mib);
+  ASSERT_TRUE(first != nullptr && second != nullptr);
+  give_back(first);
+  give_back(second);
+  access::begin_end(pool_, mib);
+  EXPECT_FALSE(pool_.claim(request_))
+      << "the span that is leaving would be given back with the next pool's settings";
+  pool_.end();
+  EXPECT_TRUE(pool_.claim(request_));
+  pool_.end();
+}
+
+TEST_F(buffer_core_test, a_buffer_got_ready_does_not_exceed_the_budget) {
+  ASSERT_TRUE(pool_.claim(request_));
+  span* const s = get(budget);
+  ASSERT_NE(s, nullptr);
+  access::want(pool_, budget / 2);
+  std::thread errands([&] { pool_.run_errands(); });
+  while (!access::is_preparing(pool_)) std::this_thread::yield();
+  give_back(s);
+  errands.join();
+  tarn_buffer_figures figures;
+  ASSERT_TRUE(pool_.figures(figures, nullptr));
+  EXPECT_LE(figures.kept_bytes, budget);
+  EXPECT_EQ(figures.leaving_bytes, 0U);
+  pool_.end();
+}
+
+}  // namespace
+}  // namespace tarn
