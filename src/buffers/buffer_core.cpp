@@ -7,8 +7,8 @@
 
 #include "os/clock.hpp"
 #include "os/memory.hpp"
+#include "os/memory_marks.hpp"
 #include "os/report.hpp"
-#include "pool/pool_memory.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
 
@@ -223,7 +223,7 @@ void buffer_core::hand_out(span* s) {
   {
     os::lock_guard guard(lock_, *this);
     // Under the lock, which fork takes, too: so no fork finds LeakSanitizer's own lock taken.
-    pool_memory::register_leak_root(memory_of(s), s->bytes());
+    memory_marks::register_leak_root(memory_of(s), s->bytes());
     ++live_;
     live_bytes_ += s->bytes();
   }
@@ -245,7 +245,7 @@ span* buffer_core::get(std::size_t bytes, std::size_t* capacity, buffer_failure&
   span* s = result.found;
   if (s != nullptr) {
     if (result.is_longer) cut(s, pages, result);
-    pool_memory::unpoison(memory_of(s), s->bytes());
+    memory_marks::unpoison(memory_of(s), s->bytes());
     if (settings_.zeroed && !result.is_zero) zero(s, true);
     if (settings_.locked && !lock_again(s)) {
       release_to_heap(s);
@@ -282,13 +282,13 @@ span* buffer_core::get(std::size_t bytes, std::size_t* capacity, buffer_failure&
 void buffer_core::take_back(span* s) {
   if (settings_.guard != 0) check_guard(s);
   if (settings_.locked) buffer_memory::wipe(memory_of(s), s->bytes());
-  pool_memory::poison(memory_of(s), s->bytes());
+  memory_marks::poison(memory_of(s), s->bytes());
   const std::size_t bytes = s->bytes();
   const std::int64_t now = os::now_ms();
   bool ended = false;
   {
     os::lock_guard guard(lock_, *this);
-    pool_memory::unregister_leak_root(memory_of(s), bytes);
+    memory_marks::unregister_leak_root(memory_of(s), bytes);
     --live_;
     live_bytes_ -= bytes;
     ended = ended_;
@@ -315,11 +315,11 @@ void buffer_core::take_back(span* s) {
 
 void buffer_core::set_guard(const span* s) const {
   std::memset(reinterpret_cast<void*>(s->end() - guard_bytes), guard_byte, guard_bytes);
-  pool_memory::poison(reinterpret_cast<void*>(s->end() - guard_bytes), guard_bytes);
+  memory_marks::poison(reinterpret_cast<void*>(s->end() - guard_bytes), guard_bytes);
 }
 
 void buffer_core::check_guard(const span* s) const {
-  pool_memory::unpoison(reinterpret_cast<void*>(s->end() - guard_bytes), guard_bytes);
+  memory_marks::unpoison(reinterpret_cast<void*>(s->end() - guard_bytes), guard_bytes);
   for (std::uintptr_t at = s->end() - guard_bytes; at < s->end(); ++at) {
     if (*reinterpret_cast<const unsigned char*>(at) == guard_byte) continue;
     text_buffer<300> line;

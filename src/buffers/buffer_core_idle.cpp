@@ -5,7 +5,7 @@
 
 #include "buffers/buffer_core.hpp"
 #include "os/clock.hpp"
-#include "pool/pool_memory.hpp"
+#include "os/memory_marks.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
 
@@ -16,7 +16,7 @@ namespace tarn {
 // Gives the span to the system; returns the bytes. Ends a pin, which the caller has made.
 std::size_t buffer_core::discard(span* s) {
   if (settings_.locked) buffer_memory::unlock(s, settings_.wiped_on_fork);
-  pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
+  memory_marks::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
   s->owner.store(nullptr, std::memory_order_relaxed);
   const std::size_t bytes = engine::heap.release_to_system(s);
   os::lock_guard guard(lock_, *this);
@@ -28,7 +28,7 @@ std::size_t buffer_core::discard(span* s) {
 // Gives the span to the page heap, with its memory.
 void buffer_core::release_to_heap(span* s) {
   if (settings_.locked) buffer_memory::unlock(s, settings_.wiped_on_fork);
-  pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
+  memory_marks::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
   s->owner.store(nullptr, std::memory_order_relaxed);
   engine::heap.deallocate(s);
 }
@@ -168,7 +168,7 @@ bool buffer_core::prepare_one() {
     preparing_ = nullptr;
     keep = s != nullptr && !ended_;
     if (keep) {
-      pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
+      memory_marks::poison(reinterpret_cast<void*>(s->start), s->bytes());
       kept_.insert(s, os::now_ms(), settings_.zeroed || settings_.locked);
       ++prepared_;
       // Other buffers may have come back meanwhile.
@@ -197,7 +197,7 @@ buffer_failure buffer_core::reserve(std::size_t bytes, std::size_t count) {
     span* const s = take_fresh(pages, failure);
     if (s == nullptr) return failure;
     buffer_memory::prefault(s);
-    pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
+    memory_marks::poison(reinterpret_cast<void*>(s->start), s->bytes());
     os::lock_guard guard(lock_, *this);
     kept_.insert(s, os::now_ms(), settings_.zeroed || settings_.locked);
     ++prepared_;

@@ -32,7 +32,7 @@ void reclaim() {
   for_each([](buffer_core& pool) { pool.give_to_heap(false); });
 }
 
-void walk_upper_locks(const os::lock_walk& walk) {
+void walk_locks(const os::lock_walk& walk) {
   walk.list(group.lock, [&walk] { for_each([&walk](buffer_core& pool) { walk.visit(pool.lock()); }); });
 }
 
@@ -78,7 +78,7 @@ constinit const engine::front engine::buffer_front{
     .age = buffer_registry::age,
     .has_work = buffer_registry::has_work,
     .reclaim = buffer_registry::reclaim,
-    .walk_upper_locks = buffer_registry::walk_upper_locks,
+    .walk_locks = buffer_registry::walk_locks,
     .after_fork_in_child = buffer_registry::after_fork_in_child,
     .run_errands = buffer_registry::run_errands};
 

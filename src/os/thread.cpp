@@ -342,6 +342,11 @@ void release_background_thread(hold_token token) {
   if (c->state.load(std::memory_order_relaxed) == none) start(c);
 }
 
+bool thread_exists(long process, long thread) {
+  constexpr long no_such_thread = -3;
+  return system_call(SYS_tgkill, process, thread, 0) != no_such_thread;
+}
+
 void await_end_of_thread(long thread) {
   constexpr long exists = 0;
   constexpr int tries = 5000;

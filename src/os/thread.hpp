@@ -90,6 +90,8 @@ hold_token hold_background_thread();
 // ensure_background_thread() was called meanwhile. In a child made between the two calls: does nothing.
 void release_background_thread(hold_token token);
 
+// Whether the process has a thread of this id.
+bool thread_exists(long process, long thread);
 // Waits, at most half a second, until the kernel no longer lists a thread of this process that is about to end.
 void await_end_of_thread(long thread);
 

@@ -3,9 +3,8 @@
 
 #include <cstring>
 
+#include "os/memory_marks.hpp"
 #include "os/report.hpp"
-#include "pool/pool_memory.hpp"
-#include "pool/valgrind_marks.hpp"
 #include "runtime/engine.hpp"
 
 namespace tarn {
@@ -71,7 +70,7 @@ void checked_slots::hand_out(pool_core& pool, void* object) {
   const std::size_t index = pool.layout_.find(s, address_of(object)).index;
   const std::size_t book_words = pool.book_words(s);
   const std::size_t size = pool.layout_.size;
-  pool_memory::unpoison(object, size);
+  memory_marks::unpoison(object, size);
   bool filled = false;
   {
     os::lock_guard guard(pool_shard::owner_of(object)->depot_.lock);
@@ -80,14 +79,14 @@ void checked_slots::hand_out(pool_core& pool, void* object) {
     filled = (word & bit_of(index)) != 0;
     word &= ~bit_of(index);
   }
-  valgrind_marks::show(object, size);
+  memory_marks::show(object, size);
   const auto* const bytes = static_cast<const unsigned char*>(object);
   for (std::size_t i = 0; filled && i < size; ++i) {
     if (bytes[i] != pattern)
       fatal(object, "write after destroy of ", pool.shown_name(),
             ", detected when its memory was allocated again");
   }
-  valgrind_marks::renew(object, size);
+  memory_marks::renew(object, size);
 }
 
 pool_core& checked_slots::take_back(pool_core* pool, void* object) {
@@ -96,8 +95,8 @@ pool_core& checked_slots::take_back(pool_core* pool, void* object) {
   const std::size_t index = owner.layout_.find(s, address_of(object)).index;
   const std::size_t book_words = owner.book_words(s);
   std::memset(object, pattern, owner.layout_.size);
-  pool_memory::poison(object, owner.layout_.size);
-  valgrind_marks::hide(object, owner.layout_.size);
+  memory_marks::poison(object, owner.layout_.size);
+  memory_marks::hide(object, owner.layout_.size);
   bool was_live = false;
   {
     os::lock_guard guard(pool_shard::owner_of(object)->depot_.lock);

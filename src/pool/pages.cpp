@@ -14,7 +14,6 @@ namespace {
 
 // Larger requests fail at once: page tables reach no further.
 constexpr std::size_t most_bytes = std::size_t{1} << 44;
-constexpr int reclaim_tries = 3;
 
 }  // namespace
 
@@ -23,10 +22,8 @@ void* tarn_pages_take(std::size_t* bytes) noexcept {
   span* s = nullptr;
   if (*bytes <= most_bytes) {
     const std::size_t pages = std::max<std::size_t>(pages_for(*bytes), 1);
-    for (int tries = 0; s == nullptr && tries <= reclaim_tries; ++tries) {
-      if (tries != 0) engine::reclaim();
-      s = engine::central_tier.take_pages(pages, 1, span_state::arena, page_heap::use::dense);
-    }
+    s = engine::take_or_reclaim(
+        [=] { return engine::central_tier.take_pages(pages, 1, span_state::arena, page_heap::use::dense); });
   }
   if (s == nullptr) {
     errno = ENOMEM;

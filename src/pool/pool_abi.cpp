@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "os/errno_keeper.hpp"
+#include "os/memory_marks.hpp"
 #include "os/report.hpp"
 #include "pool/checked_slots.hpp"
-#include "pool/pool_memory.hpp"
 #include "pool/pool_registry.hpp"
 #include "runtime/engine.hpp"
 
@@ -82,7 +82,7 @@ void* tarn_pool_allocate_slow(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
   if (object == nullptr) {
     errno = ENOMEM;
   } else {
-    pool_memory::unpoison(object, pool->layout().size);
+    memory_marks::unpoison(object, pool->layout().size);
   }
   return object;
 }
@@ -101,7 +101,7 @@ void tarn_pool_deallocate(void* object) noexcept {
   if (owner->is_checked()) checked_slots::take_back(owner, object);
   tarn_pool_bin* none = &detail::no_bin.bin;
   const bool has_entry = !owner->shared && owner->number < tarn_pool_local_bins.count;
-  if (!owner->is_checked()) pool_memory::poison(object, owner->layout().size);
+  if (!owner->is_checked()) memory_marks::poison(object, owner->layout().size);
   deallocate(*owner, has_entry && !owner->is_single() ? &tarn_pool_local_bins.bins[owner->number] : &none,
              object);
 }

@@ -7,10 +7,10 @@
 
 #include "base/hardened.hpp"
 #include "os/memory.hpp"
+#include "os/memory_marks.hpp"
 #include "os/report.hpp"
 #include "pool/hardened_type_home.hpp"
 #include "pool/pool_magazine.hpp"
-#include "pool/pool_memory.hpp"
 #include "runtime/decay.hpp"
 #include "runtime/engine.hpp"
 
@@ -32,7 +32,6 @@ constexpr std::size_t ordered_from = 4 * mib;
 constexpr std::size_t aged_spare_limit = 64 * kib;
 // The most bytes of slots in a magazine of small objects.
 constexpr std::size_t small_magazine_bytes = 16 * kib;
-constexpr int reclaim_tries = 3;
 // A shard takes several fresh spans at once: this part of the pool's bytes per shard, and at most most_in_batch bytes.
 // They are not touched before they are needed.
 constexpr std::size_t span_batch_divisor = 4;
@@ -87,7 +86,7 @@ pool_shard& pool_core::assign_shard_locked() {
     if (shards_[i]->bins < best->bins) best = shards_[i];
   }
   if (best->bins != 0 && count < shard_limit_) {
-    if (void* const memory = pool_memory::blocks.allocate(engine::metadata, sizeof(pool_shard))) {
+    if (void* const memory = engine::blocks.allocate(sizeof(pool_shard))) {
       best = shards_[count] = new (memory) pool_shard(*this, count);
       // release: partner of the acquire in for_each_shard().
       shard_count_.store(count + 1, std::memory_order_release);
@@ -131,12 +130,9 @@ span* pool_core::new_span() {
   }
   const std::size_t alignment =
       std::max<std::size_t>({huge_ ? pages_per_huge_page : 1, layout_.alignment >> page_shift, 1});
-  span* s = nullptr;
-  for (int tries = 0; s == nullptr && tries <= reclaim_tries; ++tries) {
-    // The system has no more memory. Free objects in caches, gathered, may make whole spans.
-    if (tries != 0) engine::reclaim();
-    s = engine::central_tier.take_pages(pages, alignment, span_state::pooled, page_heap::use::dense);
-  }
+  span* const s = engine::take_or_reclaim([=] {
+    return engine::central_tier.take_pages(pages, alignment, span_state::pooled, page_heap::use::dense);
+  });
   if (s == nullptr) bytes_.fetch_sub(pages << page_shift, std::memory_order_relaxed);
   review_size();
   return s;
@@ -145,12 +141,12 @@ span* pool_core::new_span() {
 std::size_t pool_core::add_span(pool_shard& to) {
   span* const s = new_span();
   if (s == nullptr) return 0;
-  pool_memory::register_leak_root(reinterpret_cast<void*>(s->start), s->bytes());
-  pool_memory::poison(reinterpret_cast<void*>(s->start), s->bytes());
+  memory_marks::register_leak_root(reinterpret_cast<void*>(s->start), s->bytes());
+  memory_marks::poison(reinterpret_cast<void*>(s->start), s->bytes());
   s->free_bits = s->inline_bits;
   const std::size_t bits = bits_bytes(s);
   if (bits > sizeof s->inline_bits) {
-    s->free_bits = static_cast<std::uint64_t*>(pool_memory::blocks.allocate(engine::metadata, bits));
+    s->free_bits = static_cast<std::uint64_t*>(engine::blocks.allocate(bits));
     if (s->free_bits == nullptr) {
       destroy_span(s, page_backing::young);
       return 0;
@@ -184,8 +180,8 @@ bool pool_core::add_spans(pool_shard& to) {
 
 // Requires: the span is in no list, and no slot of it is in use.
 void pool_core::destroy_span(span* s, page_backing backing) {
-  pool_memory::unregister_leak_root(reinterpret_cast<void*>(s->start), s->bytes());
-  pool_memory::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
+  memory_marks::unregister_leak_root(reinterpret_cast<void*>(s->start), s->bytes());
+  memory_marks::unpoison(reinterpret_cast<void*>(s->start), s->bytes());
   bytes_.fetch_sub(s->bytes(), std::memory_order_relaxed);
   review_size();
   void* const apart = s->free_bits != s->inline_bits ? s->free_bits : nullptr;
@@ -193,7 +189,7 @@ void pool_core::destroy_span(span* s, page_backing backing) {
   s->owner.store(nullptr, std::memory_order_relaxed);
   if (!hardened_build || !hardened_type_home::keep({name_, layout_, huge_}, s))
     engine::heap.deallocate(s, backing);
-  if (apart != nullptr) pool_memory::blocks.deallocate(apart, bits);
+  if (apart != nullptr) engine::blocks.deallocate(apart, bits);
 }
 
 bool pool_core::reserve(std::size_t slots) {
@@ -373,8 +369,8 @@ std::size_t pool_core::release_everything() {
 }
 
 void pool_core::free_parts() {
-  pool_memory::blocks.deallocate(const_cast<char*>(name_), std::strlen(name_) + 1);
-  for_each_shard([](pool_shard& s) { pool_memory::blocks.deallocate(&s, sizeof(pool_shard)); });
+  engine::blocks.deallocate(const_cast<char*>(name_), std::strlen(name_) + 1);
+  for_each_shard([](pool_shard& s) { engine::blocks.deallocate(&s, sizeof(pool_shard)); });
 }
 
 // ---- figures ----

@@ -42,7 +42,7 @@ class pool_core : public pool_shared {
   // and is in its processor's caches and TLB.
   static constexpr unsigned standard_shards = 32;
 
-  // The pool takes over `name` and `first`, which is memory for a shard; both are from pool_memory::blocks.
+  // The pool takes over `name` and `first`, which is memory for a shard; both are from engine::blocks.
   pool_core(const tarn_pool_request& request, const char* name, void* first);
 
   // The pool that the address lies in a span of, or null.

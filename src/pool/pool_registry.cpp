@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "os/syscall.hpp"
-#include "pool/pool_memory.hpp"
+#include "os/thread.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/front.hpp"
 
@@ -16,8 +16,6 @@ constinit thread_local tarn_pool_bins tarn_pool_local_bins{nullptr, 0};
 }
 
 namespace tarn {
-
-constinit block_store pool_memory::blocks;
 
 namespace pool_registry {
 namespace {
@@ -67,11 +65,11 @@ tarn_pool* make_locked(const tarn_pool_request& request) {
     memory = engine::metadata.allocate(sizeof(tarn_pool), alignof(tarn_pool));
     number = numbers;
   }
-  auto* const name = static_cast<char*>(pool_memory::blocks.allocate(engine::metadata, name_length + 1));
-  void* const shard = pool_memory::blocks.allocate(engine::metadata, sizeof(pool_shard));
+  auto* const name = static_cast<char*>(engine::blocks.allocate(name_length + 1));
+  void* const shard = engine::blocks.allocate(sizeof(pool_shard));
   if (memory == nullptr || name == nullptr || shard == nullptr) {
-    if (name != nullptr) pool_memory::blocks.deallocate(name, name_length + 1);
-    if (shard != nullptr) pool_memory::blocks.deallocate(shard, sizeof(pool_shard));
+    if (name != nullptr) engine::blocks.deallocate(name, name_length + 1);
+    if (shard != nullptr) engine::blocks.deallocate(shard, sizeof(pool_shard));
     return nullptr;
   }
   name_of(request).copy(name, name_length);
@@ -112,11 +110,6 @@ void unlink_pool_locked(pool_core* pool) {
 
 // ---- bins ----
 
-bool thread_exists(long thread) {
-  constexpr long no_such_thread = -3;
-  return os::system_call(SYS_tgkill, os::system_call(SYS_getpid), thread, 0) != no_such_thread;
-}
-
 pool_bin* take_unused_locked() {
   pool_bin* const bin = unused_bins;
   if (bin != nullptr) unused_bins = bin->next_of_thread;
@@ -134,7 +127,7 @@ pool_bin* take_retired() {
     bin = retired_bins;
     if (bin != nullptr) retired_bins = bin->next_of_thread;
   }
-  if (bin == nullptr || !thread_exists(bin->thread_id)) return bin;
+  if (bin == nullptr || !os::thread_exists(os::system_call(SYS_getpid), bin->thread_id)) return bin;
   os::lock_guard guard(lock);
   bin->next_of_thread = retired_bins;
   retired_bins = bin;
@@ -177,14 +170,13 @@ bool grow_table_to(std::size_t number) {
   if (number < table.count) return true;
   std::size_t count = table.count != 0 ? table.count : first_table;
   while (count <= number) count *= 2;
-  auto** const bins = static_cast<tarn_pool_bin**>(
-      pool_memory::blocks.allocate(engine::metadata, count * sizeof(tarn_pool_bin*)));
+  auto** const bins = static_cast<tarn_pool_bin**>(engine::blocks.allocate(count * sizeof(tarn_pool_bin*)));
   if (bins == nullptr) return false;
   for (std::size_t i = 0; i < count; ++i) bins[i] = i < table.count ? table.bins[i] : &no_bin;
   tarn_pool_bin** const old = table.bins;
   const std::size_t old_count = table.count;
   table = {bins, count};
-  if (old != nullptr) pool_memory::blocks.deallocate(old, old_count * sizeof(tarn_pool_bin*));
+  if (old != nullptr) engine::blocks.deallocate(old, old_count * sizeof(tarn_pool_bin*));
   return true;
 }
 
@@ -292,16 +284,14 @@ void thread_ends() {
   }
   const tarn_pool_bins table = tarn_pool_local_bins;
   tarn_pool_local_bins = {nullptr, 0};
-  if (table.bins != nullptr) pool_memory::blocks.deallocate(table.bins, table.count * sizeof(tarn_pool_bin*));
+  if (table.bins != nullptr) engine::blocks.deallocate(table.bins, table.count * sizeof(tarn_pool_bin*));
 }
 
-void walk_upper_locks(const os::lock_walk& walk) {
+void walk_locks(const os::lock_walk& walk) {
   walk.list(lock, [&walk] {
     for (pool_core* pool = pools; pool != nullptr; pool = pool->next) pool->walk_locks(walk);
   });
 }
-
-void walk_lower_locks(const os::lock_walk& walk) { pool_memory::blocks.walk_locks(walk); }
 
 // Other threads' bins were copied while their threads used them, so the slots in them are lost to the child. They are
 // counted as moving, so that statistics do not take them for live objects; the number may be slightly wrong.
@@ -386,8 +376,7 @@ constinit const engine::front engine::pool_front{.order = engine::front::pools,
                                                  .reclaim = pool_registry::reclaim,
                                                  .thread_adopts = pool_registry::thread_adopts,
                                                  .thread_ends = pool_registry::thread_ends,
-                                                 .walk_upper_locks = pool_registry::walk_upper_locks,
-                                                 .walk_lower_locks = pool_registry::walk_lower_locks,
+                                                 .walk_locks = pool_registry::walk_locks,
                                                  .after_fork_in_child = pool_registry::after_fork_in_child};
 
 namespace pool_registry {

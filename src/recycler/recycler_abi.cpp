@@ -6,8 +6,8 @@
 
 #include "os/clock.hpp"
 #include "os/errno_keeper.hpp"
+#include "os/memory_marks.hpp"
 #include "os/report.hpp"
-#include "pool/valgrind_marks.hpp"
 #include "recycler/caretaker.hpp"
 #include "recycler/recycler_registry.hpp"
 
@@ -21,7 +21,7 @@ std::uint64_t sum_of(const void* object, std::size_t bytes) {
   const auto* const at = static_cast<const unsigned char*>(object);
   for (std::size_t i = 0; i < bytes; ++i) sum = (sum ^ at[i]) * 0x100000001b3U;
   // Padding bytes are included, so valgrind takes the sum for uninitialised; declares it initialised.
-  valgrind_marks::show(&sum, sizeof sum);
+  memory_marks::show(&sum, sizeof sum);
   return sum;
 }
 
@@ -134,12 +134,12 @@ void tarn_recycler_visit(void (*visit)(void* context, const char* name, const ta
 
 std::uint64_t tarn_recycler_seal(void* object, std::size_t bytes) noexcept {
   const std::uint64_t sum = sum_of(object, bytes);
-  valgrind_marks::hide(object, bytes);
+  memory_marks::hide(object, bytes);
   return sum;
 }
 
 std::uint64_t tarn_recycler_unseal(void* object, std::size_t bytes) noexcept {
-  valgrind_marks::show(object, bytes);
+  memory_marks::show(object, bytes);
   return sum_of(object, bytes);
 }
 

@@ -7,7 +7,7 @@
 namespace tarn {
 namespace {
 
-void walk_upper_locks(const os::lock_walk& walk) {
+void walk_locks(const os::lock_walk& walk) {
   walk.list(caretaker::fork_lock(), [&walk] { recycler_registry::walk_locks(walk); });
 }
 
@@ -21,7 +21,7 @@ void after_fork_in_child() {
 constinit const engine::front engine::recycler_front{.order = engine::front::recyclers,
                                                      .trim = recycler_registry::trim_all,
                                                      .thread_ends = recycler_registry::thread_ends,
-                                                     .walk_upper_locks = walk_upper_locks,
+                                                     .walk_locks = walk_locks,
                                                      .after_fork_in_child = after_fork_in_child};
 
 }  // namespace tarn

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <new>
 
-#include "pool/pool_memory.hpp"
 #include "runtime/engine.hpp"
 #include "tarn/detail/recycler_abi.hpp"
 
@@ -44,10 +43,10 @@ struct recycler_magazine {
   }
   // An empty magazine with nothing paid; null when there is no memory.
   static recycler_magazine* make(std::uint16_t capacity) {
-    void* const memory = pool_memory::blocks.allocate(engine::metadata, bytes_for(capacity));
+    void* const memory = engine::blocks.allocate(bytes_for(capacity));
     return memory != nullptr ? new (memory) recycler_magazine(capacity) : nullptr;
   }
-  static void unmake(recycler_magazine* m) { pool_memory::blocks.deallocate(m, bytes_for(m->capacity)); }
+  static void unmake(recycler_magazine* m) { engine::blocks.deallocate(m, bytes_for(m->capacity)); }
 };
 static_assert(recycler_magazine::bytes_for(recycler_magazine::capacities[0]) <= 128);
 static_assert(recycler_magazine::bytes_for(recycler_magazine::capacities[1]) <= 512);

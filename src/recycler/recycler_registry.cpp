@@ -50,9 +50,9 @@ tarn_recycler* make_locked(const tarn_recycler_request& request) {
   } else {
     memory = engine::metadata.allocate(sizeof(tarn_recycler), alignof(tarn_recycler));
   }
-  auto* const name = static_cast<char*>(pool_memory::blocks.allocate(engine::metadata, name_length + 1));
+  auto* const name = static_cast<char*>(engine::blocks.allocate(name_length + 1));
   if (memory == nullptr || name == nullptr) {
-    if (name != nullptr) pool_memory::blocks.deallocate(name, name_length + 1);
+    if (name != nullptr) engine::blocks.deallocate(name, name_length + 1);
     return nullptr;
   }
   std::string_view(request.name, name_length).copy(name, name_length);
@@ -102,13 +102,13 @@ bool grow_table_to(std::size_t number) {
   if (number < table.count) return true;
   std::size_t count = table.count != 0 ? table.count : first_table;
   while (count <= number) count *= 2;
-  auto** const bins = static_cast<tarn_recycler_bin**>(
-      pool_memory::blocks.allocate(engine::metadata, count * sizeof(tarn_recycler_bin*)));
+  auto** const bins =
+      static_cast<tarn_recycler_bin**>(engine::blocks.allocate(count * sizeof(tarn_recycler_bin*)));
   if (bins == nullptr) return false;
   for (std::size_t i = 0; i < count; ++i) bins[i] = i < table.count ? table.bins[i] : nullptr;
   const tarn_recycler_bins old = table;
   table = {bins, count};
-  if (old.bins != nullptr) pool_memory::blocks.deallocate(old.bins, old.count * sizeof(tarn_recycler_bin*));
+  if (old.bins != nullptr) engine::blocks.deallocate(old.bins, old.count * sizeof(tarn_recycler_bin*));
   return true;
 }
 
@@ -237,8 +237,7 @@ void thread_ends() {
   }
   const tarn_recycler_bins table = tarn_recycler_local_bins;
   tarn_recycler_local_bins = {nullptr, 0};
-  if (table.bins != nullptr)
-    pool_memory::blocks.deallocate(table.bins, table.count * sizeof(tarn_recycler_bin*));
+  if (table.bins != nullptr) engine::blocks.deallocate(table.bins, table.count * sizeof(tarn_recycler_bin*));
 }
 
 // ---- parts of recycler_front ----
@@ -312,7 +311,7 @@ void close(tarn_recycler* recycler) {
 
 void free(tarn_recycler* recycler) {
   const char* const name = recycler->name();
-  pool_memory::blocks.deallocate(const_cast<char*>(name), std::char_traits<char>::length(name) + 1);
+  engine::blocks.deallocate(const_cast<char*>(name), std::char_traits<char>::length(name) + 1);
   os::lock_guard guard(lock);
   recycler_core** link = &recyclers;
   while (*link != recycler) link = &(*link)->next;

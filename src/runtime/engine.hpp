@@ -19,6 +19,19 @@ thread_cache* attach_thread();
 // spans into the page heap.
 void reclaim();
 
+// take(), repeated after reclaim() while it returns null. Free objects in caches may make whole spans. Several tries,
+// because another thread may be reclaiming at the same time and hold some of them.
+template <class Take>
+auto* take_or_reclaim(Take take) {
+  constexpr int reclaim_tries = 3;
+  auto* taken = take();
+  for (int tries = 0; TARN_UNLIKELY(taken == nullptr) && tries < reclaim_tries; ++tries) {
+    reclaim();
+    taken = take();
+  }
+  return taken;
+}
+
 // Registers the fork handlers; only the first call has an effect. Call without a lock: it may allocate.
 void register_fork_handlers();
 // The fork handlers' work, for system calls that copy the process without running handlers. Any thread, also in signal

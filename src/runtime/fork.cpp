@@ -56,10 +56,10 @@ void restore_signals() {
                   sizeof signals_before);
 }
 
-void walk_front_locks(const lock_walk& w, void (*front::*locks)(const lock_walk&)) {
+void walk_front_locks(const lock_walk& w) {
   for (unsigned i = 0; i < front::count; ++i) {
     const front* const e = fronts[w.backwards ? front::count - 1 - i : i];
-    if (e != nullptr) (e->*locks)(w);
+    if (e != nullptr) e->walk_locks(w);
   }
 }
 
@@ -68,14 +68,14 @@ constexpr void (*groups[])(const lock_walk&) = {
     [](const lock_walk& w) { w.visit(preparation_lock()); },
     [](const lock_walk& w) { w.visit(options::lock()); },
     [](const lock_walk& w) { w.visit(registry.lock()); },
-    [](const lock_walk& w) { walk_front_locks(w, &front::walk_upper_locks); },
+    walk_front_locks,
     [](const lock_walk& w) {
       for (unsigned c = 0; c < size_classes::all; ++c) w.visit(central_tier.depot(c).lock);
     },
     [](const lock_walk& w) { w.visit(heap.lock()); },
     [](const lock_walk& w) { w.visit(central_tier.bits_lock()); },
     [](const lock_walk& w) { central_tier.magazines().walk_locks(w); },
-    [](const lock_walk& w) { walk_front_locks(w, &front::walk_lower_locks); },
+    [](const lock_walk& w) { blocks.walk_locks(w); },
     [](const lock_walk& w) { w.visit(metadata.lock()); },
     [](const lock_walk& w) { w.visit(guards.lock()); },
 };

@@ -38,10 +38,8 @@ struct front {
   void (*thread_adopts)() = nothing;
   // The calling thread ends; it may still free objects afterwards.
   void (*thread_ends)() = nothing;
-  // Visits its locks, for fork: `upper` those of ranks caretaker to depot, `lower` those taken after the page heap's.
-  // Also called while the front is not attached.
-  void (*walk_upper_locks)(const os::lock_walk&) = no_locks;
-  void (*walk_lower_locks)(const os::lock_walk&) = no_locks;
+  // Visits its locks, for fork: those of ranks caretaker to depot. Also called while the front is not attached.
+  void (*walk_locks)(const os::lock_walk&) = no_locks;
   // In the child, whose only thread calls it while fork holds all locks; it may lock them again.
   void (*after_fork_in_child)() = nothing;
   // Does the work that was deferred to the background thread (decay::run_errands_soon()).

@@ -5,6 +5,7 @@ namespace tarn::engine {
 
 constinit page_map map;
 constinit metadata_arena metadata;
+constinit block_store blocks{metadata};
 constinit first_touch touch;
 constinit page_heap heap{metadata, map, touch};
 constinit central central_tier{metadata, map, heap};

@@ -11,6 +11,7 @@
 #include "base/compiler.hpp"
 #include "central/central.hpp"
 #include "guarded/guarded_blocks.hpp"
+#include "pages/block_store.hpp"
 #include "pages/first_touch.hpp"
 #include "pages/metadata_arena.hpp"
 #include "pages/page_heap.hpp"
@@ -26,6 +27,7 @@ namespace tarn::engine {
 
 extern page_map map;
 extern metadata_arena metadata;
+extern block_store blocks;  // metadata of the fronts
 extern first_touch touch;
 extern page_heap heap;
 extern central central_tier;

@@ -18,11 +18,6 @@ constexpr std::size_t adoption_from = 16;
 // A cache with fewer bytes than this is not worth emptying.
 constexpr std::size_t worth_emptying = 16 * kib;
 
-bool thread_exists(long process, long thread) {
-  constexpr long no_such_process = -3;
-  return os::system_call(SYS_tgkill, process, thread, 0) != no_such_process;
-}
-
 bool may_ask_for_threads(std::size_t caches) { return caches >= adoption_from && !os::in_sandbox(); }
 
 }  // namespace
@@ -64,7 +59,7 @@ thread_cache* thread_cache_registry::adopt() {
       if (seen->process_id != process) continue;
       thread = seen->thread_id;
     }
-    if (thread_exists(process, thread)) continue;
+    if (os::thread_exists(process, thread)) continue;
     os::lock_guard guard(lock_, *this);
     for (thread_cache* c = used_; c != nullptr; c = c->next) {
       // Another thread may have adopted it meanwhile.

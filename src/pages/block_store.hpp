@@ -20,11 +20,11 @@ class block_store {
   // Enough for the table of a thread that uses two million object_pools.
   static constexpr std::size_t most = 16 * mib;
 
-  constexpr block_store() = default;
+  constexpr explicit block_store(metadata_arena& arena) : arena_(arena) {}
 
   // At least `bytes` bytes, not zeroed; null when there is no memory, or bytes > most.
-  void* allocate(metadata_arena& arena, std::size_t bytes) {
-    return bytes <= most ? pools_[index_of(bytes)].allocate(arena) : nullptr;
+  void* allocate(std::size_t bytes) {
+    return bytes <= most ? pools_[index_of(bytes)].allocate(arena_) : nullptr;
   }
   // Requires: `bytes` as passed to allocate().
   void deallocate(void* block, std::size_t bytes) { pools_[index_of(bytes)].deallocate(block); }
@@ -42,6 +42,8 @@ class block_store {
   static constexpr metadata_pool pool_of(unsigned power) {
     return {least << power, power == 0 ? least : separation};
   }
+
+  metadata_arena& arena_;
   metadata_pool pools_[sizes] = {pool_of(0),  pool_of(1),  pool_of(2),  pool_of(3),  pool_of(4),
                                  pool_of(5),  pool_of(6),  pool_of(7),  pool_of(8),  pool_of(9),
                                  pool_of(10), pool_of(11), pool_of(12), pool_of(13), pool_of(14),

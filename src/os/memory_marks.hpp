@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT
-// pool_memory: metadata memory of typed pools and recyclers, and the calls that tell sanitizers about the slots of
-// typed pools and the buffers of buffer pools. Thread safety: any thread.
+// memory_marks: tells the sanitizers and valgrind which memory of typed pools, recyclers and buffer pools may be accessed.
+// A few instructions without effect in a process without such a checker; for valgrind no code if its header was missing
+// when the library was built.
+// Thread safety: any thread.
 #pragma once
 
 #include <cstddef>
 
-#include "pool/block_store.hpp"
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#define TARN_VALGRIND 1
+#else
+#define TARN_VALGRIND 0
+#endif
 
 extern "C" {
 // Functions of AddressSanitizer; null in a program without it.
@@ -17,11 +24,7 @@ extern "C" {
 [[gnu::weak]] void __lsan_unregister_root_region(const void* begin, std::size_t bytes);
 }
 
-namespace tarn::pool_memory {
-
-#pragma GCC visibility push(hidden)
-extern block_store blocks;
-#pragma GCC visibility pop
+namespace tarn::memory_marks {
 
 // From now on, LeakSanitizer searches the memory for pointers.
 inline void register_leak_root(void* memory, std::size_t bytes) {
@@ -40,4 +43,27 @@ inline void unpoison(void* memory, std::size_t bytes) {
   if (__asan_unpoison_memory_region != nullptr) __asan_unpoison_memory_region(memory, bytes);
 }
 
-}  // namespace tarn::pool_memory
+// NOLINTBEGIN(cppcoreguidelines-pro-type-cstyle-cast,hicpp-no-assembler): the header's macros use both
+
+// For valgrind: the memory may not be accessed.
+inline void hide([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
+#if TARN_VALGRIND
+  static_cast<void>(VALGRIND_MAKE_MEM_NOACCESS(memory, bytes));
+#endif
+}
+// For valgrind: the memory may be accessed, and its content is initialised.
+inline void show([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
+#if TARN_VALGRIND
+  static_cast<void>(VALGRIND_MAKE_MEM_DEFINED(memory, bytes));
+#endif
+}
+// For valgrind: the memory may be accessed, but its content is uninitialised.
+inline void renew([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
+#if TARN_VALGRIND
+  static_cast<void>(VALGRIND_MAKE_MEM_UNDEFINED(memory, bytes));
+#endif
+}
+
+// NOLINTEND(cppcoreguidelines-pro-type-cstyle-cast,hicpp-no-assembler)
+
+}  // namespace tarn::memory_marks
