@@ -19,14 +19,18 @@ if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY)
   function(tarn_hardened_guarantees label)
     tarn_limit(limit 900)
     foreach(name IN LISTS ARGN)
-      add_test(NAME hardened.${name} COMMAND guarantee_${name})
+      set(command guarantee_${name})
+      if(name IN_LIST tarn_contract_checks)
+        set(command guarantee_contract ${name})
+      endif()
+      add_test(NAME hardened.${name} COMMAND ${command})
       set_tests_properties(hardened.${name} PROPERTIES
         ENVIRONMENT "${TARN_SLOWNESS_ENV};GUARANTEE_HARDENED=1;LD_PRELOAD=$<TARGET_FILE:tarn_hardened>;TARN_LIB=$<TARGET_FILE:tarn_hardened>"
         SKIP_RETURN_CODE 77 TIMEOUT ${limit} LABELS "${label}")
     endforeach()
   endfunction()
   tarn_hardened_guarantees(hardened
-    01_ownership 03_alignment_errors 04_new_handler 04_overflow 05_zero_size 06_errno 10_many_threads 11_live_threads
+    01_names 01_ownership 03_alignment_errors 04_new_handler 04_overflow 05_zero_size 06_errno 10_many_threads 11_live_threads
     12_thread_destructors 19_closed_descriptors 20_address_space_exhaustion 20_free_in_pieces 21_small_address_space 23_sandbox 23_forbidden_mprotect
     24_mapping_count 26_locked_memory 38_heap_once_large 38_many_free_spans 43_failure_errno 47_fault_signals
     48_call_paths misuse_overrun misuse_foreign)
@@ -34,7 +38,7 @@ if(TARGET tarn_hardened AND NOT TARN_GUARANTEE_LIBRARY)
   set_property(TEST hardened.48_call_paths APPEND PROPERTY ENVIRONMENT TARN_GUARDED=1)
   # A second to a minute each on a busy machine.
   tarn_hardened_guarantees("hardened;long"
-    02_alignment 07_realloc 08_calloc 09_model 13_exit 14_outside_main 15_fork 15_fork_stdio 16_dlopen 17_cancellation
+    02_alignment 07_realloc 08_calloc 08_untouched 09_model 13_exit 14_outside_main 15_fork 15_fork_stdio 16_dlopen 17_cancellation
     17_signals 18_priorities 18_small_stacks 22_failing_system_calls 22_mapping_table_full 25_memory_limit
     27_producer_consumer 28_threads_in_turn 30_drifting_sizes 30_growing_blocks 32_children 33_inherited_filter
     34_copies_beside_threads 34_fork_handlers 35_fork_in_handler 36_foreign_advice 36_moving_memory 36_refused_calls

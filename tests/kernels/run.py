@@ -21,7 +21,7 @@ import results
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Each takes minutes to hours under emulation, most of them because of memory traffic or context switches.
-SLOW = (r"stress\.|pools\.idle|\.(07_realloc|08_calloc|10_many_threads|11_live_threads|25_memory_limit|"
+SLOW = (r"stress\.|pools\.idle|\.(07_realloc|08_calloc|08_untouched|10_many_threads|11_live_threads|25_memory_limit|"
         r"27_producer|28_threads|29_idle|30_)")
 GUESTS = 5  # how many guests are booted at most, one after another, if each ends before all tests have run
 TRIPLES = {"arm64": ("aarch64-linux-gnu", "ld-linux-aarch64.so.1")}
