@@ -24,8 +24,8 @@ def counts(program):
     """{name: instructions per operation}."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "callgrind.out"
-        # Neither a second thread nor guarded samples: both would make counts vary.
-        environment = dict(os.environ, TARN_BACKGROUND="off", TARN_GUARDED="off")
+        # No second thread, no guarded samples and no period of decay during the run: all would make counts vary.
+        environment = dict(os.environ, TARN_BACKGROUND="off", TARN_GUARDED="off", TARN_DECAY_MS="120000")
         result = subprocess.run(["valgrind", "-q", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no",
                                  f"--callgrind-out-file={out}", program], env=environment, stdout=subprocess.PIPE,
                                 check=True, text=True)
