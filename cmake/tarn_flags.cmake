@@ -50,6 +50,7 @@ target_compile_options(tarn_engine_options INTERFACE
   -fPIC
   $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
   $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety> # base/thread_safety.hpp
   -fvisibility=hidden
   $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>
   # Access to thread-local data without a call of __tls_get_addr, which may itself allocate.

@@ -134,7 +134,7 @@ def batches_of(build, only=None):
 
 
 def run_tidy(tidy, build, batch, name):
-    options = ["--quiet", "--extra-arg=-Wno-unknown-warning-option",
+    options = ["--quiet", "--extra-arg=-Wthread-safety", "--extra-arg=-Wno-unknown-warning-option",
                "--extra-arg=-Wno-ignored-optimization-argument"]  # GCC's arguments that clang does not know
     for argument in ("-Xclang", "-analyzer-config", "-Xclang", f"max-nodes={ANALYZER_NODES}"):
         options.append(f"--extra-arg={argument}")

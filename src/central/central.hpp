@@ -157,7 +157,7 @@ inline void central::validate() {
   for (unsigned c = 1; c < size_classes::all; ++c) {
     const object_depot& d = depots_[c];
     d.validate_locked();
-    spare += d.spare_span_bytes();
+    d.for_each_free([&spare](const span& s) { spare += s.list == object_depot::spare_list ? s.bytes() : 0; });
     TARN_INVARIANT("central", this, size_classes::is_grain(c) || is_sparse(c) == d.sparse);
   }
   TARN_INVARIANT("central", this, spare_bytes() == spare);

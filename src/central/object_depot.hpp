@@ -198,10 +198,13 @@ class alignas(separation) object_depot {
     return static_cast<std::size_t>(slots_ - free_slots_);
   }
 
-  [[nodiscard]] std::size_t spare_span_bytes() const TARN_REQUIRES(lock) {
-    std::size_t bytes = 0;
-    for (const span* s = spare_.front(); s != nullptr; s = s->next) bytes += s->bytes();
-    return bytes;
+  // Calls visit(span) for every span with free objects. For checks.
+  template <class Visit>
+  void for_each_free(Visit visit) const TARN_REQUIRES(lock) {
+    for (const span_list& list : partial_) {
+      for (const span* s = list.front(); s != nullptr; s = s->next) visit(*s);
+    }
+    for (const span* s = spare_.front(); s != nullptr; s = s->next) visit(*s);
   }
 
   // Updates `draining` and `sparse` after counts have changed. True if the class has just begun to drain.

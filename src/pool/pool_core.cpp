@@ -56,6 +56,7 @@ pool_core::pool_core(const tarn_pool_request& request, const char* name, void* f
       shard_limit_(request.single_thread || request.checked
                        ? 1
                        : (request.shards != 0 ? request.shards : standard_shards)) {
+  if (os::is_check_due()) layout_.validate();
   shards_[0] = new (first) pool_shard(*this, 0);
   set_ordered(false);
 }
@@ -342,6 +343,7 @@ void pool_core::age() {
     // pages backed, not its whole span.
     purge_idle_pages();
   }
+  if (os::is_check_due()) validate();
 }
 
 void pool_core::purge_idle_pages() {

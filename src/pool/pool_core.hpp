@@ -6,7 +6,7 @@
 //                     <-->   spans of slots     <-->    spans of pages
 //
 // Thread safety: all members may be called by any thread, unless their comments say otherwise.
-// Invariant: bytes_ = sum of the lengths of the spans of all shards, and of those that are just being added.
+// Invariant: bytes_ = sum of the lengths of the spans of all shards, and of those that are just being added or moved.
 #pragma once
 
 #include <atomic>
@@ -111,6 +111,8 @@ class pool_core : public pool_shared {
   [[nodiscard]] std::uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
 
   void walk_locks(const os::lock_walk& walk);
+  // Checks the sums over the shards. Takes the locks of all of them at once, in their order, as fork does.
+  void validate() TARN_NOT_ANALYZED;
 
   // Used by pool_registry, guarded by its lock.
   pool_core* next = nullptr;
@@ -125,6 +127,7 @@ class pool_core : public pool_shared {
 
  private:
   friend struct checked_slots;
+  friend class pool_core_test_access;
 
   template <class Visit>
   void for_each_shard(Visit visit) const {
@@ -177,6 +180,19 @@ class pool_core : public pool_shared {
   std::atomic<std::uint64_t> refills_{0};
   std::atomic<std::uint64_t> hits_{0};
 };
+
+inline void pool_core::validate() {
+  for_each_shard([](pool_shard& s) TARN_NOT_ANALYZED { s.lock().lock(); });
+  std::size_t in_shards = 0;
+  std::size_t spare = 0;
+  for_each_shard([&](pool_shard& s) TARN_NOT_ANALYZED {
+    s.for_each_span_locked([&in_shards](const span& each) { in_shards += each.bytes(); });
+    spare += s.spare_bytes();
+  });
+  TARN_INVARIANT("pool_core", this, in_shards <= bytes());
+  TARN_INVARIANT("pool_core", this, spare_bytes.load(std::memory_order_relaxed) == spare);
+  for_each_shard([](pool_shard& s) TARN_NOT_ANALYZED { s.lock().unlock(); });
+}
 
 }  // namespace tarn
 

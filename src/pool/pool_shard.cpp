@@ -89,7 +89,7 @@ void pool_shard::note_change_locked() {
 
 std::size_t pool_shard::take(magazine* m, std::size_t most, source from) {
   void** const top = m->slots + most;
-  os::lock_guard guard(depot_.lock);
+  os::lock_guard guard(depot_.lock, *this);
   const std::size_t found = from == source::used ? take_used_locked(top, most) : carve_locked(top, most);
   depot_.review(pool_.layout().size);
   note_change_locked();
@@ -103,7 +103,7 @@ std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count
   const void* faulty = nullptr;
   std::size_t left = 0;
   {
-    os::lock_guard guard(depot_.lock);
+    os::lock_guard guard(depot_.lock, *this);
     std::size_t quiet = 0;
     for (std::size_t i = 0; i < count; ++i) {
       span* const s = owners[i];
@@ -139,14 +139,14 @@ std::size_t pool_shard::put(void* const* freed, span** owners, std::size_t count
 magazine* pool_shard::take_full() {
   // Read without the lock: a stale value only costs a refill.
   if (depot_.full_hint() == 0) return nullptr;
-  os::lock_guard guard(depot_.lock);
+  os::lock_guard guard(depot_.lock, *this);
   return depot_.full.pop();
 }
 
 bool pool_shard::give_full(magazine* m, magazine*& empty) {
   // Read without the lock: with a stale value the shard keeps a few magazines more or less.
   if (draining() || depot_.full_hint() >= pool_.most_waiting()) return false;
-  os::lock_guard guard(depot_.lock);
+  os::lock_guard guard(depot_.lock, *this);
   depot_.full.push(m);
   empty = empties_.pop();
   return true;
@@ -155,8 +155,8 @@ bool pool_shard::give_full(magazine* m, magazine*& empty) {
 // ---- empty magazines ----
 
 magazine* pool_shard::take_empty(std::size_t slots) {
-  if (empties_.count() != 0) {
-    os::lock_guard guard(depot_.lock);
+  if (empties_hint() != 0) {
+    os::lock_guard guard(depot_.lock, *this);
     if (magazine* const m = empties_.pop()) return m;
   }
   magazine* const first = pool_magazine::allocate_some(slots);
@@ -170,18 +170,18 @@ magazine* pool_shard::take_empty(std::size_t slots) {
 }
 
 void pool_shard::leave_empty(magazine* m) {
-  if (m->capacity < pool_.most_in_magazine() || empties_.count() >= pool_.most_waiting()) {
+  if (m->capacity < pool_.most_in_magazine() || empties_hint() >= pool_.most_waiting()) {
     return pool_magazine::deallocate(m);
   }
   m->count = 0;
-  os::lock_guard guard(depot_.lock);
+  os::lock_guard guard(depot_.lock, *this);
   empties_.push(m);
 }
 
 void pool_shard::free_idle_empties(bool all) {
   magazine* chain = nullptr;
   {
-    os::lock_guard guard(depot_.lock);
+    os::lock_guard guard(depot_.lock, *this);
     chain = empties_.take_idle(all);
   }
   while (chain != nullptr) {
@@ -192,13 +192,13 @@ void pool_shard::free_idle_empties(bool all) {
 }
 
 magazine* pool_shard::take_idle_magazines(bool all) {
-  os::lock_guard guard(depot_.lock);
+  os::lock_guard guard(depot_.lock, *this);
   return depot_.full.take_idle(all, [this](const magazine& m) { pool_.note_moving(m.count); });
 }
 
 std::size_t pool_shard::waiting() {
   std::size_t slots = 0;
-  os::lock_guard guard(depot_.lock);
+  os::lock_guard guard(depot_.lock, *this);
   for (const magazine* m = depot_.full.first(); m != nullptr; m = m->next) slots += m->count;
   return slots;
 }
@@ -206,18 +206,18 @@ std::size_t pool_shard::waiting() {
 // ---- spans ----
 
 void pool_shard::add_span(span* s) {
-  os::lock_guard guard(depot_.lock);
+  os::lock_guard guard(depot_.lock, *this);
   s->owner.store(this, std::memory_order_relaxed);
   fresh_.push_back(s);
 }
 
 span* pool_shard::take_fresh_span() {
-  os::lock_guard guard(depot_.lock);
+  os::lock_guard guard(depot_.lock, *this);
   return fresh_.pop_front();
 }
 
 std::size_t pool_shard::ready() {
-  os::lock_guard guard(depot_.lock);
+  os::lock_guard guard(depot_.lock, *this);
   std::size_t slots = static_cast<std::size_t>(depot_.free_slots()) + spare_bytes() / pool_.layout().size;
   for (const span* s = fresh_.front(); s != nullptr; s = s->next) slots += pool_.slots_in(s);
   if (carving_ != nullptr) slots += pool_.slots_in(carving_) - carving_->capacity;
@@ -225,11 +225,12 @@ std::size_t pool_shard::ready() {
 }
 
 bool pool_shard::move_span_to(pool_shard& other) {
-  // Locks of one rank are taken in the order in which fork takes them, that of the shards' indices.
+  // Locks of one rank are taken in the order in which fork takes them, that of the shards' indices. (Not analyzed: which
+  // lock of the two is which is known at run time only.)
   pool_shard& first = index_ < other.index_ ? *this : other;
   pool_shard& second = index_ < other.index_ ? other : *this;
-  os::lock_guard first_guard(first.depot_.lock);
-  os::lock_guard second_guard(second.depot_.lock);
+  os::lock_guard first_guard(first.depot_.lock, first);
+  os::lock_guard second_guard(second.depot_.lock, second);
   span* const s = depot_.most_free();
   if (s == nullptr || (s == carving_ && other.carving_ != nullptr)) return false;
   if (s->list == object_depot::spare_list) account_spare_locked(-static_cast<std::ptrdiff_t>(s->bytes()));
@@ -253,7 +254,7 @@ span* pool_shard::detach_locked(span* s) {
 }
 
 span* pool_shard::take_empty_span(std::size_t keep) {
-  os::lock_guard guard(depot_.lock);
+  os::lock_guard guard(depot_.lock, *this);
   span* s = spare_bytes() > keep ? depot_.take_spare_span() : nullptr;
   if (s != nullptr) {
     account_spare_locked(-static_cast<std::ptrdiff_t>(s->bytes()));
@@ -265,7 +266,7 @@ span* pool_shard::take_empty_span(std::size_t keep) {
 
 span* pool_shard::take_any_span() {
   if (span* const s = take_empty_span(0)) return s;
-  os::lock_guard guard(depot_.lock);
+  os::lock_guard guard(depot_.lock, *this);
   span* s = full_.pop_front();
   if (s == nullptr) s = depot_.best();
   if (s != nullptr) depot_.remove(s);
@@ -299,7 +300,7 @@ void pool_shard::purge_idle_pages(std::uint8_t walk) {
     int taken = 0;
     std::size_t count = 0;
     {
-      os::lock_guard guard(depot_.lock);
+      os::lock_guard guard(depot_.lock, *this);
       s = depot_.find_from_back([walk](span* each) {
         if (each->looked_at == walk) return walk_step::list_done;
         each->looked_at = walk;
@@ -315,7 +316,7 @@ void pool_shard::purge_idle_pages(std::uint8_t walk) {
       full_.push_front(s);
     }
     purge_runs(s, bits, pool_.layout());
-    os::lock_guard guard(depot_.lock);
+    os::lock_guard guard(depot_.lock, *this);
     for (std::size_t w = 0; w < count; ++w) s->free_bits[w] |= bits[w];
     if (s->list == object_depot::no_list) full_.remove(s);
     if (depot_.change_free_count(s, taken)) account_spare_locked(static_cast<std::ptrdiff_t>(s->bytes()));
@@ -326,7 +327,7 @@ void pool_shard::purge_idle_pages(std::uint8_t walk) {
 }
 
 std::size_t pool_shard::taken() {
-  os::lock_guard guard(depot_.lock);
+  os::lock_guard guard(depot_.lock, *this);
   return depot_.taken();
 }
 

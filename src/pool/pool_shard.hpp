@@ -16,10 +16,12 @@
 //
 // Thread safety: all members may be called by any thread. No lock is held across a system call.
 // Invariants, whenever the lock of the depot is free:
-//   - every span of the shard is in exactly one of: fresh_ (no slot carved), full_ (no slot free), the depot's lists;
+//   - every span of the shard is in exactly one of: fresh_ (no slot carved), full_ (no slot free), the depot's lists; its
+//     free_objects is the number of its free bits;
 //   - at most one span outside of fresh_ is not carved to its end: carving_;
 //   - depot_.taken() = the shard's carved slots that are not free in their spans: live, in bins, in full magazines, in
-//     transit, or lost by fork.
+//     transit, or lost by fork;
+//   - spare_bytes_ = sum of the lengths of the depot's spare spans.
 #pragma once
 
 #include <atomic>
@@ -80,7 +82,7 @@ class alignas(separation) pool_shard {
   void add_span(span* s);
   // Moves a span with free slots to the other shard: an empty one, else the one with the most free slots. False if
   // there is none.
-  bool move_span_to(pool_shard& other);
+  bool move_span_to(pool_shard& other) TARN_NOT_ANALYZED;
   // Removes a span of which no slot is carved, and returns it; null if there is none.
   span* take_fresh_span();
   // The number of slots that can be handed out without another span.
@@ -108,33 +110,71 @@ class alignas(separation) pool_shard {
   // Bins assigned to the shard; written under the registry's lock.
   std::atomic<unsigned> bins{0};
 
+  os::mutex& lock() TARN_RETURNS_LOCK(depot_.lock) { return depot_.lock; }
   void walk_locks(const os::lock_walk& walk) { walk.visit(depot_.lock); }
+  void validate_locked() const TARN_REQUIRES(depot_.lock);
+  // Calls visit(span) for all spans.
+  template <class Visit>
+  void for_each_span_locked(Visit visit) const TARN_REQUIRES(depot_.lock) {
+    for (const span_list* list : {&full_, &fresh_}) {
+      for (const span* s = list->front(); s != nullptr; s = s->next) visit(*s);
+    }
+    depot_.for_each_free(visit);
+  }
 
  private:
   friend struct checked_slots;
+  friend class pool_shard_test_access;
 
-  std::size_t take_used_locked(void** slot, std::size_t most);
-  std::size_t carve_locked(void** slot, std::size_t most);
+  // The number of empty magazines, read without the lock.
+  [[nodiscard]] std::uint32_t empties_hint() const TARN_NOT_ANALYZED { return empties_.count(); }
+  std::size_t take_used_locked(void** slot, std::size_t most) TARN_REQUIRES(depot_.lock);
+  std::size_t carve_locked(void** slot, std::size_t most) TARN_REQUIRES(depot_.lock);
   // Updates the figures that other threads read without the lock.
-  void note_change_locked();
+  void note_change_locked() TARN_REQUIRES(depot_.lock);
   static void purge_runs(const span* s, const std::uint64_t* bits, const slot_layout& layout);
   // Last step of removing a span (or null): the state becomes `purging`.
-  span* detach_locked(span* s);
+  span* detach_locked(span* s) TARN_REQUIRES(depot_.lock);
   // Adds `bytes`, which may be negative, to the bytes of empty spans.
-  void account_spare_locked(std::ptrdiff_t bytes);
+  void account_spare_locked(std::ptrdiff_t bytes) TARN_REQUIRES(depot_.lock);
 
   pool_shared& pool_;
   const unsigned index_;  // among the pool's shards
   object_depot depot_;
-  span_list full_;  // guarded by the depot's lock, as all members below
-  span_list fresh_;
-  span* carving_ = nullptr;
-  magazine_stack empties_;  // empty magazines of the pool's greatest length
-  // These atomics are written under the lock, and read without it.
+  span_list full_ TARN_GUARDED_BY(depot_.lock);
+  span_list fresh_ TARN_GUARDED_BY(depot_.lock);
+  span* carving_ TARN_GUARDED_BY(depot_.lock) = nullptr;
+  // Empty magazines of the pool's greatest length.
+  magazine_stack empties_ TARN_GUARDED_BY(depot_.lock);
+  // These atomics are written under the depot's lock, and read without it.
   std::atomic<std::size_t> spare_bytes_{0};  // of empty spans
   std::atomic<std::size_t> peak_{0};
   std::atomic<std::size_t> free_hint_{0};
   std::atomic<std::size_t> most_while_draining_{0};
 };
+
+inline void pool_shard::validate_locked() const {
+  depot_.validate_locked();
+  full_.validate();
+  fresh_.validate();
+  std::size_t taken = 0;
+  std::size_t spare = 0;
+  for (const span* s = full_.front(); s != nullptr; s = s->next) {
+    TARN_INVARIANT("pool_shard", this, s->free_objects == 0 && s->list == object_depot::no_list);
+  }
+  for (const span* s = fresh_.front(); s != nullptr; s = s->next)
+    TARN_INVARIANT("pool_shard", this, s->capacity == 0);
+  for_each_span_locked([&, carving = carving_](const span& s) {
+    TARN_INVARIANT("pool_shard", this, s.owner.load(std::memory_order_relaxed) == this);
+    TARN_INVARIANT("pool_shard", this, s.capacity == pool_.slots_in(&s) || s.capacity == 0 || &s == carving);
+    objects::validate(&s);
+    taken += std::size_t{s.capacity} - s.free_objects;
+  });
+  depot_.for_each_free([&](const span& s) { spare += s.list == object_depot::spare_list ? s.bytes() : 0; });
+  std::size_t empties = 0;
+  TARN_INVARIANT("pool_shard", this, depot_.taken() == taken);
+  TARN_INVARIANT("pool_shard", this, spare_bytes() == spare);
+  empties_.validate();
+}
 
 }  // namespace tarn

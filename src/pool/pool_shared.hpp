@@ -2,7 +2,7 @@
 // pool_shared: what a pool has in common with its shards: layout, limits and sums.
 //
 // Thread safety: all members may be called by any thread.
-// Invariants: spare_bytes = sum of the shards' spare_bytes();
+// Invariants: spare_bytes = sum of the shards' spare_bytes() (pool_core::validate());
 //   moving() = slots in magazines that are on their way to spans, or were lost by fork.
 #pragma once
 

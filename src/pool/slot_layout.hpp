@@ -4,7 +4,8 @@
 //     start   + size  + 2*size                         end
 //     | slot 0 | slot 1 | slot 2 | ...       | left over |
 //
-// Thread safety: constant after construction.
+// Thread safety: constant after construction. Invariants: size is a multiple of alignment; reciprocal is 2^64 / size,
+// rounded up.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include "base/units.hpp"
 #include "central/objects.hpp"
 #include "central/size_class.hpp"
+#include "os/invariant.hpp"
 #include "pages/span.hpp"
 
 namespace tarn {
@@ -37,6 +39,12 @@ struct slot_layout {
       : size(align_up(bytes < least_size ? least_size : bytes, align)),
         alignment(align),
         reciprocal(~std::uint64_t{0} / size + 1) {}
+
+  void validate() const {
+    const wide product = wide{reciprocal} * size;
+    TARN_INVARIANT("slot_layout", this, size >= least_size && size % alignment == 0);
+    TARN_INVARIANT("slot_layout", this, product >> 64 == 1 && static_cast<std::uint64_t>(product) < size);
+  }
 
   // The pages of the next span of a pool that has `pool_bytes` bytes of spans.
   [[nodiscard]] std::size_t span_pages(std::size_t pool_bytes, std::size_t chunk_objects, bool huge) const {

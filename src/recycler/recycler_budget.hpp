@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "os/invariant.hpp"
+
 namespace tarn {
 
 class recycler_budget {
@@ -21,13 +23,19 @@ class recycler_budget {
   // Reserves bytes and objects. False, and nothing is reserved, if a limit would be exceeded.
   bool pay(std::size_t bytes, std::size_t objects) {
     if (!bytes_.add(bytes)) return false;
-    if (objects_.add(objects)) return true;
-    bytes_.subtract(bytes);
-    return false;
+    const bool paid = objects_.add(objects);
+    if (!paid) bytes_.subtract(bytes);
+    if (os::is_check_due()) validate();
+    return paid;
   }
   void refund(std::size_t bytes, std::size_t objects) {
     bytes_.subtract(bytes);
     objects_.subtract(objects);
+    if (os::is_check_due()) validate();
+  }
+  void validate() const {
+    TARN_INVARIANT("recycler_budget", this, paid_bytes() <= bytes_.most);
+    TARN_INVARIANT("recycler_budget", this, paid_objects() <= objects_.most);
   }
   // Whether this could be paid 64 times: then a bin that pays ahead takes nothing that others need.
   [[nodiscard]] bool is_ample(std::size_t bytes, std::size_t objects) const {

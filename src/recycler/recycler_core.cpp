@@ -47,24 +47,24 @@ recycler_core::recycler_core(const tarn_recycler_request& request, const char* n
       budget_(request.maximum_bytes, request.maximum_objects) {}
 
 recycler_magazine* recycler_core::take_magazine() {
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   return pop(fresh_);
 }
 
 void recycler_core::give_magazine(recycler_magazine* m) {
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   push(fresh_, m);
 }
 
-void* recycler_core::take_one(recycler_magazine*& list) {
+void* recycler_core::take_one(recycler_magazine* recycler_core::*list) {
   recycler_magazine* emptied = nullptr;
   void* object = nullptr;
   {
-    os::lock_guard guard(lock_);
-    recycler_magazine* const m = list;
+    os::lock_guard guard(lock_, *this);
+    recycler_magazine* const m = this->*list;
     if (m == nullptr) return nullptr;
     object = m->begin()[--m->count].object;
-    if (m->count == 0) emptied = pop(list);
+    if (m->count == 0) emptied = pop(this->*list);
   }
   if (emptied != nullptr) discard(emptied);
   return object;
@@ -72,7 +72,7 @@ void* recycler_core::take_one(recycler_magazine*& list) {
 
 bool recycler_core::give_one(void* object, std::size_t bytes) {
   {
-    os::lock_guard guard(lock_);
+    os::lock_guard guard(lock_, *this);
     recycler_magazine* const m = fresh_;
     if (m != nullptr && m->count < m->capacity) {
       tarn_recycler_entry* const place = m->top();
@@ -97,7 +97,7 @@ bool recycler_core::give_one(void* object, std::size_t bytes) {
 }
 
 recycler_magazine* recycler_core::rotate_generations(recycler_magazine* gathered) {
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   recycler_magazine* const old = victims_;
   victims_ = fresh_;
   fresh_ = nullptr;
@@ -106,7 +106,7 @@ recycler_magazine* recycler_core::rotate_generations(recycler_magazine* gathered
 }
 
 bool recycler_core::is_empty() {
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   return fresh_ == nullptr && victims_ == nullptr;
 }
 
@@ -141,7 +141,7 @@ void recycler_core::get_figures(tarn_recycler_figures& out) {
   for (unsigned i = 0; i < tarn_recycler_drops; ++i)
     out.dropped[i] = dropped_[i].load(std::memory_order_relaxed);
   out.objects = out.bytes = 0;
-  os::lock_guard guard(lock_);
+  os::lock_guard guard(lock_, *this);
   for (recycler_magazine* list : {fresh_, victims_}) {
     for (recycler_magazine* m = list; m != nullptr; m = m->next) {
       out.objects += m->count;

@@ -13,7 +13,7 @@
 //
 // Thread safety: all members may be called by any thread. Objects are destroyed without any lock held.
 // Invariant: the paid sums of the budget are those over all places of the magazines in bins, fresh_ and victims_; every
-// object in them lies in a place that has paid its bytes.
+// object in them lies in a place that has paid its bytes. Every magazine in fresh_ and victims_ holds an object.
 #pragma once
 
 #include <atomic>
@@ -45,10 +45,10 @@ class recycler_core {
   // Hands a magazine over. Requires: it holds at least one object.
   void give_magazine(recycler_magazine* m);
   // For threads without a bin: one object that was handed over; null if there is none.
-  void* take_fresh() { return take_one(fresh_); }
+  void* take_fresh() { return take_one(&recycler_core::fresh_); }
   // One object of the older generation; null if there is none. Never a whole magazine, so that objects that are not
   // needed stay there and age.
-  void* take_victim() { return take_one(victims_); }
+  void* take_victim() { return take_one(&recycler_core::victims_); }
   // For threads without a bin: keeps an object. False when the budget has no room for it, or there is no memory.
   bool give_one(void* object, std::size_t bytes);
 
@@ -81,10 +81,12 @@ class recycler_core {
   // Set by close(): no object is kept any more.
   std::atomic<bool> closed{false};
 
-  os::mutex& lock() { return lock_; }
-  // In a forked child, while no lock is held: sets the budget to the payments of the remaining bins (`bytes`,
+  os::mutex& lock() TARN_RETURNS_LOCK(lock_) { return lock_; }
+  // What the magazines in fresh_ and victims_ have paid is part of what the budget counts.
+  void validate_locked() const TARN_REQUIRES(lock_);
+  // In a forked child, where no other thread uses the lists: sets the budget to the payments of the remaining bins (`bytes`,
   // `objects`), of fresh_ and of victims_.
-  void restart_budget(std::size_t bytes, std::size_t objects);
+  void restart_budget(std::size_t bytes, std::size_t objects) TARN_NOT_ANALYZED;
 
   // Used by recycler_registry, guarded by its lock.
   recycler_core* next = nullptr;
@@ -94,7 +96,9 @@ class recycler_core {
   std::int64_t generation_began_ms = 0;  // when the generation began
 
  private:
-  void* take_one(recycler_magazine*& list);
+  friend class recycler_core_test_access;
+
+  void* take_one(recycler_magazine* recycler_core::*list);
 
   const char* name_;
   unsigned cycle_ms_;
@@ -106,9 +110,26 @@ class recycler_core {
   std::atomic<std::uint64_t> dropped_[tarn_recycler_drops] = {};
 
   alignas(cache_line) os::mutex lock_{os::lock_rank::recycler};
-  recycler_magazine* fresh_ = nullptr;    // guarded by lock_; each holds at least one object
-  recycler_magazine* victims_ = nullptr;  // likewise
+  recycler_magazine* fresh_ TARN_GUARDED_BY(lock_) = nullptr;
+  recycler_magazine* victims_ TARN_GUARDED_BY(lock_) = nullptr;
 };
+
+inline void recycler_core::validate_locked() const {
+  std::size_t bytes = 0;
+  std::size_t objects = 0;
+  for (const recycler_magazine* list : {fresh_, victims_}) {
+    for (const recycler_magazine* m = list; m != nullptr; m = m->next) {
+      TARN_INVARIANT("recycler_core", this, 0 < m->count && m->count <= m->capacity);
+      for (std::size_t i = 1; i <= m->capacity; ++i) {
+        const tarn_recycler_entry& e = m->entries[i];
+        TARN_INVARIANT("recycler_core", this, i > m->count || (e.object != nullptr && e.paid != 0));
+        bytes += e.paid;
+        objects += e.paid != 0 ? 1 : 0;
+      }
+    }
+  }
+  TARN_INVARIANT("recycler_core", this, bytes <= budget_.paid_bytes() && objects <= budget_.paid_objects());
+}
 
 }  // namespace tarn
 

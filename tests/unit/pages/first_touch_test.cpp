@@ -24,8 +24,6 @@ class first_touch_test_access {
 
 namespace {
 
-using access = first_touch_test_access;
-
 constexpr std::uintptr_t base = std::uintptr_t{1} << 40;
 constexpr std::size_t reservation = 256 * mib;
 
@@ -284,9 +282,9 @@ TEST(first_touch, a_small_heap_refuses_huge_pages_that_it_has_not_asked_for) {
 TEST_F(first_touch_test, finds_a_broken_invariant) {
   touch_.plan_locked(base, 64 * kib, 0);
   touch_.validate_locked();
-  access::prepared(touch_) = base;
+  first_touch_test_access::prepared(touch_) = base;
   EXPECT_BROKEN(touch_.validate_locked(), "first_touch", "handed_out_ <= prepared_", &touch_);
-  access::prepared(touch_) = base + reservation + 1;
+  first_touch_test_access::prepared(touch_) = base + reservation + 1;
   EXPECT_BROKEN(touch_.validate_locked(), "first_touch", "prepared_ <= end_", &touch_);
 }
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "broken_invariant.hpp"
+
 namespace tarn {
 namespace {
 
@@ -28,6 +30,16 @@ TEST(slot_layout, finds_every_slot_of_a_span_also_of_huge_ones) {
       }
     }
   }
+}
+
+TEST(slot_layout, finds_a_broken_invariant) {
+  for (const std::size_t size : {4, 24, 64, 4104, 1 << 30}) slot_layout(size, 4).validate();
+  slot_layout layout(24, 8);
+  layout.size = 20;
+  EXPECT_BROKEN(layout.validate(), "slot_layout", "size >= least_size && size % alignment == 0", &layout);
+  layout.size = 32;
+  EXPECT_BROKEN(layout.validate(), "slot_layout",
+                "product >> 64 == 1 && static_cast<std::uint64_t>(product) < size", &layout);
 }
 
 }  // namespace

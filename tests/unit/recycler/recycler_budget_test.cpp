@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "broken_invariant.hpp"
+
 namespace tarn {
 namespace {
 
@@ -45,6 +47,15 @@ TEST(recycler_budget, threads_together_do_not_exceed_it) {
   }
   threads.clear();
   EXPECT_EQ(budget.paid_bytes(), 0U);
+}
+
+TEST(recycler_budget, finds_a_broken_invariant) {
+  recycler_budget budget(1000, 3);
+  budget.validate();
+  budget.restart(1001, 3);
+  EXPECT_BROKEN(budget.validate(), "recycler_budget", "paid_bytes() <= bytes_.most", &budget);
+  budget.restart(1000, 4);
+  EXPECT_BROKEN(budget.validate(), "recycler_budget", "paid_objects() <= objects_.most", &budget);
 }
 
 }  // namespace
