@@ -34,13 +34,13 @@ enum : unsigned { live_book = 1, filled_book = 2 };
 
 }  // namespace
 
-pool_core& checked_slots::check(pool_core* pool, const void* object, const char* what) {
+tarn_pool& checked_slots::check(tarn_pool* pool, const void* object, const char* what) {
   pool_shard* const shard = pool_shard::owner_of(object);
   if (shard == nullptr) {
     if (pool == nullptr) fatal(object, what, " of a pointer that is in no pool");
     fatal(object, what, " in the pool of ", pool->shown_name(), ", of a pointer that is in no pool");
   }
-  auto* const owner = static_cast<pool_core*>(&shard->pool());
+  auto* const owner = static_cast<tarn_pool*>(&shard->pool());
   const std::string_view name = owner->shown_name();
   if (pool != nullptr && owner != pool) {
     if (name == pool->shown_name())
@@ -65,7 +65,7 @@ pool_core& checked_slots::check(pool_core* pool, const void* object, const char*
   return *owner;
 }
 
-void checked_slots::hand_out(pool_core& pool, void* object) {
+void checked_slots::hand_out(tarn_pool& pool, void* object) {
   const span* const s = engine::map.span_of(address_of(object));
   const std::size_t index = pool.layout_.find(s, address_of(object)).index;
   const std::size_t book_words = pool.book_words(s);
@@ -89,8 +89,8 @@ void checked_slots::hand_out(pool_core& pool, void* object) {
   memory_marks::renew(object, size);
 }
 
-pool_core& checked_slots::take_back(pool_core* pool, void* object) {
-  pool_core& owner = check(pool, object, "destroy");
+tarn_pool& checked_slots::take_back(tarn_pool* pool, void* object) {
+  tarn_pool& owner = check(pool, object, "destroy");
   const span* const s = engine::map.span_of(address_of(object));
   const std::size_t index = owner.layout_.find(s, address_of(object)).index;
   const std::size_t book_words = owner.book_words(s);

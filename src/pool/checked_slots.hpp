@@ -15,13 +15,13 @@ struct checked_slots {
   static constexpr unsigned char pattern = 0xdb;
 
   // Marks a slot live that is about to be handed out. Aborts if it was written to since it was freed.
-  static void hand_out(pool_core& pool, void* object);
+  static void hand_out(tarn_pool& pool, void* object);
   // Marks an object free and fills its slot. Aborts if it is not a live object of the pool (of any pool, if null).
   // Returns the pool.
-  static pool_core& take_back(pool_core* pool, void* object);
+  static tarn_pool& take_back(tarn_pool* pool, void* object);
   // Aborts unless the object is a live one of the pool (of any pool, if null); returns its pool. `what` names the
   // attempted operation in the message, such as "destroy".
-  static pool_core& check(pool_core* pool, const void* object, const char* what);
+  static tarn_pool& check(tarn_pool* pool, const void* object, const char* what);
 };
 
 }  // namespace tarn

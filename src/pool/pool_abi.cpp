@@ -23,12 +23,12 @@ struct single_magazine {
 };
 
 // For threads that are about to end, and when there is no memory for a bin.
-void* allocate_without_bin(pool_core& pool) {
+void* allocate_without_bin(tarn_pool& pool) {
   single_magazine single{};
   return pool.refill(pool.first_shard(), &single.head, 1) != 0 ? single.head.bottom()[0] : nullptr;
 }
 
-void* allocate(pool_core& pool, tarn_pool_bin** where) {
+void* allocate(tarn_pool& pool, tarn_pool_bin** where) {
   pool_bin* const bin = pool_registry::bin_of(&pool, where);
   if (bin == nullptr) return allocate_without_bin(pool);
   void* const object = detail::pop(bin);
@@ -37,7 +37,7 @@ void* allocate(pool_core& pool, tarn_pool_bin** where) {
   return allocate_without_bin(pool);
 }
 
-void deallocate(pool_core& pool, tarn_pool_bin** where, void* object) {
+void deallocate(tarn_pool& pool, tarn_pool_bin** where, void* object) {
   pool_bin* const bin = pool_registry::bin_of(&pool, where);
   if (bin != nullptr && (detail::push(bin, object) || bin->deallocate_slow(object))) return;
   pool.flush(&object, 1);
@@ -71,9 +71,7 @@ std::size_t tarn_pool_destroy(tarn_pool* pool) noexcept {
 
 std::size_t tarn_pool_release(tarn_pool* pool) noexcept { return pool_registry::release(pool); }
 
-tarn_pool* tarn_pool_of(const void* address) noexcept {
-  return static_cast<tarn_pool*>(pool_core::owner_of(address));
-}
+tarn_pool* tarn_pool_of(const void* address) noexcept { return pool_core::owner_of(address); }
 
 std::size_t tarn_pool_number(const tarn_pool* pool) noexcept { return pool->number; }
 
@@ -89,14 +87,14 @@ void* tarn_pool_allocate_slow(tarn_pool* pool, tarn_pool_bin** bin) noexcept {
 
 void tarn_pool_deallocate_slow(tarn_pool* pool, tarn_pool_bin** bin, void* object) noexcept {
   const os::errno_keeper keeper;
-  pool_core* const owner = pool != nullptr ? pool : pool_core::owner_of(object);
+  tarn_pool* const owner = pool != nullptr ? pool : pool_core::owner_of(object);
   if (owner == nullptr) os::fatal("destroy of a pointer that is in no pool", object);
   deallocate(*owner, bin, object);
 }
 
 void tarn_pool_deallocate(void* object) noexcept {
   const os::errno_keeper keeper;
-  pool_core* const owner = pool_core::owner_of(object);
+  tarn_pool* const owner = pool_core::owner_of(object);
   if (owner == nullptr) os::fatal("destroy of a pointer that is in no pool", object);
   if (owner->is_checked()) checked_slots::take_back(owner, object);
   tarn_pool_bin* none = &detail::no_bin.bin;
@@ -118,7 +116,7 @@ void* tarn_pool_checked_allocate(tarn_pool* pool, tarn_pool_bin** bin) noexcept 
 
 void tarn_pool_checked_deallocate(tarn_pool* pool, tarn_pool_bin** bin, void* object) noexcept {
   const os::errno_keeper keeper;
-  pool_core& owner = checked_slots::take_back(pool, object);
+  tarn_pool& owner = checked_slots::take_back(pool, object);
   deallocate(owner, bin, object);
 }
 
@@ -159,9 +157,9 @@ void tarn_pool_get_figures(const tarn_pool* const_pool, tarn_pool_figures* out) 
 
 void tarn_pool_visit(void (*visit)(void* context, const char* name, const tarn_pool_figures* figures),
                      void* context) noexcept {
-  pool_registry::for_each([visit, context](pool_core& pool) {
+  pool_registry::pools.for_each([visit, context](const tarn_pool& pool) {
     tarn_pool_figures figures{};
-    tarn_pool_get_figures(static_cast<tarn_pool*>(&pool), &figures);
+    tarn_pool_get_figures(&pool, &figures);
     visit(context, pool.name(), &figures);
   });
 }

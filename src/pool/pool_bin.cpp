@@ -16,7 +16,12 @@ namespace {
 // them.
 constexpr std::size_t refill_while_draining = 60;
 
+// The entry of a thread's table where the thread has no bin: empty and full at once. Never written.
+constinit tarn_pool_bin void_bin{const_cast<void**>(void_slots) + 1, const_cast<void**>(void_slots) + 1};
+
 }  // namespace
+
+tarn_pool_bin* pool_bin::no_bin() { return &void_bin; }
 
 void pool_bin::make_void() {
   // The const_cast is safe: push() finds no room at top and pop() no object below it, so neither writes.
@@ -57,7 +62,7 @@ void pool_bin::unload() { loaded->count = static_cast<std::uint16_t>(top - loade
 // room afterwards.
 bool pool_bin::grow() {
   const std::size_t next_most = most == 0 ? magazine_store::capacities[0] : std::size_t{most} * 5;
-  const std::size_t wanted = std::min(next_most, pool->most_in_magazine());
+  const std::size_t wanted = std::min(next_most, core->most_in_magazine());
   if (wanted <= most) return false;
   most = static_cast<std::uint16_t>(wanted);
   if (loaded == nullptr) {
@@ -102,7 +107,7 @@ void* pool_bin::allocate_slow() {
   if (full != nullptr) {
     // The loaded magazine is empty. It, or the old spare magazine, becomes the spare one; the other goes to the shard.
     magazine* empty = loaded;
-    pool->note_loaded(full->count);
+    core->note_loaded(full->count);
     load(full);
     if (other != nullptr && other != full) {
       if (empty != nullptr) shard->leave_empty(empty);
@@ -122,15 +127,15 @@ void* pool_bin::allocate_slow() {
   // The bin is empty during refill(): where memory is short, refill() empties all bins of this thread.
   loaded = nullptr;
   make_void();
-  m->count = static_cast<std::uint16_t>(pool->refill(*shard, m, std::min<std::size_t>(wanted, m->capacity)));
-  if (m->count != 0) pool->note_loaded(m->count);
+  m->count = static_cast<std::uint16_t>(core->refill(*shard, m, std::min<std::size_t>(wanted, m->capacity)));
+  if (m->count != 0) core->note_loaded(m->count);
   load(m);
-  pool->settle();
+  core->settle();
   return detail::pop(this);
 }
 
 void pool_bin::empty_in_place(magazine* m) {
-  if (m->count != 0) pool->flush(m->bottom(), m->count);
+  if (m->count != 0) core->flush(m->bottom(), m->count);
   m->count = 0;
 }
 
@@ -169,7 +174,7 @@ void pool_bin::make_room() {
 bool pool_bin::deallocate_slow(void* object) {
   slow_calls.store(slow_calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (top == limit) make_room();
-  pool->settle();
+  core->settle();
   return detail::push(this, object);
 }
 
@@ -179,11 +184,11 @@ magazine* pool_bin::take_all() {
   magazine* chain = take_spare_magazine();
   if (chain != nullptr) {
     chain->next = nullptr;
-    pool->note_moving(chain->count);
+    core->note_moving(chain->count);
   }
   if (loaded != nullptr) {
     unload();
-    pool->note_moving(loaded->count);
+    core->note_moving(loaded->count);
     loaded->next = chain;
     chain = loaded;
     loaded = nullptr;
@@ -197,7 +202,7 @@ magazine* pool_bin::take_surplus(bool only_if_idle) {
   const std::uint32_t calls = slow_calls.load(std::memory_order_relaxed);
   if (calls != slow_calls_seen.exchange(calls, std::memory_order_relaxed) && only_if_idle) return nullptr;
   magazine* const m = take_spare_magazine();
-  if (m != nullptr) pool->note_moving(m->count);
+  if (m != nullptr) core->note_moving(m->count);
   return m;
 }
 

@@ -20,19 +20,18 @@
 
 namespace tarn {
 
-class thread_cache;
+struct pool_bin : tarn_pool_bin, engine::front_bin<tarn_pool, pool_bin> {
+  // For the registry: see there. Programs keep pointers to their threads' bins.
+  static constexpr bool outlives_thread = true;
+  static tarn_pool_bins& table() { return tarn_pool_local_bins; }
+  static tarn_pool_bin* no_bin();
+  void join() { shard = &core->assign_shard_locked(); }
+  void leave() const { --shard->bins; }
 
-struct pool_bin : tarn_pool_bin {
   magazine* loaded = nullptr;
   std::atomic<magazine*> spare{nullptr};
-  pool_core* pool = nullptr;
-  pool_bin* next_of_thread = nullptr;
-  pool_bin* next = nullptr;      // in the pool's list, guarded by the registry's lock
-  pool_bin* previous = nullptr;  // likewise
-  std::uint16_t most = 0;        // slots that a magazine may hold now; 0: no magazine yet
+  std::uint16_t most = 0;  // slots that a magazine may hold now; 0: no magazine yet
   pool_shard* shard = nullptr;
-  long thread_id = 0;
-  const thread_cache* cache = nullptr;  // its thread's; null for a local pool's bin
   std::atomic<std::uint32_t> slow_calls{0};
   std::atomic<std::uint32_t> slow_calls_seen{0};  // as of the last take_surplus()
 

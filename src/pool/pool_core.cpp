@@ -44,7 +44,7 @@ std::size_t magazine_for(std::size_t size, std::size_t wanted) {
 
 }  // namespace
 
-pool_core::pool_core(const tarn_pool_request& request, const char* name, void* first)
+pool_core::pool_core(const tarn_pool_request& request, const char* name)
     : pool_shared(slot_layout(request.size, request.alignment), name,
                   magazine_for(slot_layout(request.size, request.alignment).size, request.magazine_length),
                   request.huge_pages),
@@ -57,7 +57,6 @@ pool_core::pool_core(const tarn_pool_request& request, const char* name, void* f
                        ? 1
                        : (request.shards != 0 ? request.shards : standard_shards)) {
   if (os::is_check_due()) layout_.validate();
-  shards_[0] = new (first) pool_shard(*this, 0);
   set_ordered(false);
 }
 
@@ -75,9 +74,9 @@ void pool_core::review_size() {
   if (TARN_UNLIKELY(before ? bytes() < ordered_from / 2 : bytes() >= ordered_from)) set_ordered(!before);
 }
 
-pool_core* pool_core::owner_of(const void* address) {
+tarn_pool* pool_core::owner_of(const void* address) {
   const pool_shard* const shard = pool_shard::owner_of(address);
-  return shard != nullptr ? static_cast<pool_core*>(&shard->pool()) : nullptr;
+  return shard != nullptr ? static_cast<tarn_pool*>(&shard->pool()) : nullptr;
 }
 
 pool_shard& pool_core::assign_shard_locked() {
@@ -370,9 +369,10 @@ std::size_t pool_core::release_everything() {
   return before;
 }
 
-void pool_core::free_parts() {
-  engine::blocks.deallocate(const_cast<char*>(name_), std::strlen(name_) + 1);
-  for_each_shard([](pool_shard& s) { engine::blocks.deallocate(&s, sizeof(pool_shard)); });
+void pool_core::free_shards() {
+  for_each_shard([this](pool_shard& s) {
+    if (&s != &first_shard_) engine::blocks.deallocate(&s, sizeof(pool_shard));
+  });
 }
 
 // ---- figures ----

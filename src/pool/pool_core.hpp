@@ -15,12 +15,12 @@
 #include <string_view>
 
 #include "central/magazine.hpp"
-#include "os/pin_count.hpp"
 #include "pages/page_map.hpp"
 #include "pages/span.hpp"
 #include "pool/pool_shard.hpp"
 #include "pool/pool_shared.hpp"
 #include "pool/slot_layout.hpp"
+#include "runtime/front_registry.hpp"
 #include "tarn/detail/pool_abi.hpp"
 
 namespace tarn {
@@ -33,7 +33,7 @@ class pool_core;
 // call, so no writable memory holds the address of a function.
 void gather_spare_slots(pool_core& pool);
 
-class pool_core : public pool_shared {
+class pool_core : public pool_shared, public engine::front_instance<tarn_pool, pool_bin> {
  public:
   // Bit sets (books) of a checked pool's span: see checked_slots.
   static constexpr std::size_t checked_books = 3;
@@ -42,15 +42,15 @@ class pool_core : public pool_shared {
   // and is in its processor's caches and TLB.
   static constexpr unsigned standard_shards = 32;
 
-  // The pool takes over `name` and `first`, which is memory for a shard; both are from engine::blocks.
-  pool_core(const tarn_pool_request& request, const char* name, void* first);
+  // The pool keeps `name`.
+  pool_core(const tarn_pool_request& request, const char* name);
 
   // The pool that the address lies in a span of, or null.
-  static pool_core* owner_of(const void* address);
+  static tarn_pool* owner_of(const void* address);
 
   [[nodiscard]] bool is_checked() const { return checked_; }
   [[nodiscard]] bool is_single() const { return single_; }
-  [[nodiscard]] pool_shard& first_shard() const { return *shards_[0]; }
+  [[nodiscard]] pool_shard& first_shard() { return first_shard_; }
   // The shard for a new bin: one without bins, else a new one if the pool may have more, else the one with the fewest
   // bins.
   // Requires: the registry's lock is held.
@@ -95,8 +95,8 @@ class pool_core : public pool_shared {
   // Frees all spans, those with live objects too; returns their bytes. Requires: no thread uses the pool, and its bins
   // are empty.
   std::size_t release_everything();
-  // Frees the memory of name and shards. Requires: the pool is not used any more.
-  void free_parts();
+  // Frees the memory of the shards. Requires: the pool is not used any more.
+  void free_shards();
 
   // Slots outside of spans: live, in bins, in full magazines, in transit, or lost.
   [[nodiscard]] std::size_t taken() const;
@@ -115,15 +115,9 @@ class pool_core : public pool_shared {
   void validate() TARN_NOT_ANALYZED;
 
   // Used by pool_registry, guarded by its lock.
-  pool_core* next = nullptr;
-  pool_core* previous = nullptr;
-  pool_bin* bins = nullptr;
-  os::pin_count pins;           // while it is pinned, the pool is not destroyed
   pool_bin* own_bin = nullptr;  // the bin of a single-threaded pool
   bool bin_is_owners = false;   // own_bin lies in memory of the pool's owner (tarn_pool_request::own_bin)
-  // Index in threads' tables of bins; of pools that are neither shared nor single-threaded.
-  std::size_t number = 0;
-  bool shared = false;  // a process-wide pool, found by name
+  bool shared = false;          // a process-wide pool, found by name
 
  private:
   friend struct checked_slots;
@@ -165,7 +159,8 @@ class pool_core : public pool_shared {
   bool single_;
   unsigned shard_limit_;
   std::atomic<unsigned> shard_count_{1};
-  pool_shard* shards_[most_shards] = {};
+  pool_shard first_shard_{*this, 0};
+  pool_shard* shards_[most_shards] = {&first_shard_};
   // After this number of periods of decay without a slow call, the pages of free slots go back to the system.
   static constexpr unsigned periods_to_purge = 1;
   void purge_idle_pages();

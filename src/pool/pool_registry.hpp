@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: MIT
-// pool_registry: the list of all pools, each thread's list and table of bins, and what happens to them when a pool or a
-// thread ends, at fork and in periods of decay.
+// pool_registry: all pools and their bins, and what happens to them when a pool or a thread ends, at fork and in periods
+// of decay.
 //
-//     tarn_pool_local_bins.bins[number]  ->  the thread's bin of the object_pool with that number
-//     mine.first -> bin -> bin           all bins of the thread (next_of_thread)
-//     pool->bins -> bin <-> bin          all bins of the pool (next, previous)
-//
-// Thread safety: any thread. Its lock is held only for walks along lists; work on a pool happens while the pool is
-// pinned, with the lock free. Structures of pools and bins are reused, never given back to the system, so that a stale
-// pointer still leads to such a structure.
+// Thread safety: any thread.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +27,7 @@ std::size_t release(tarn_pool* pool);
 
 // The calling thread's bin of the pool, created if needed and stored to *where. Null when the thread is about to end or
 // there is no memory.
-pool_bin* bin_of(pool_core* pool, tarn_pool_bin** where);
+pool_bin* bin_of(tarn_pool* pool, tarn_pool_bin** where);
 
 // Puts the slots of threads' spare magazines back into spans; with `only_if_idle` only those of threads that have made
 // no slow call since the last time.
@@ -47,15 +41,7 @@ std::size_t trim_all();
 // Free slots in bins and full magazines, in transit, or lost by fork.
 std::size_t cached(pool_core* pool);
 
-// Walk along all pools that are not ending; the returned pool is pinned, and next_pinned() unpins it. Null at the end.
-pool_core* first_pinned();
-pool_core* next_pinned(pool_core* pool);
-
-// Calls visit(pool) for every pool while it is pinned.
-template <class Visit>
-void for_each(Visit visit) {
-  for (pool_core* pool = first_pinned(); pool != nullptr; pool = next_pinned(pool)) visit(*pool);
-}
+extern engine::front_registry<tarn_pool, pool_bin> pools;
 
 #pragma GCC visibility pop
 

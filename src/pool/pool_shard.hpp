@@ -171,7 +171,6 @@ inline void pool_shard::validate_locked() const {
     taken += std::size_t{s.capacity} - s.free_objects;
   });
   depot_.for_each_free([&](const span& s) { spare += s.list == object_depot::spare_list ? s.bytes() : 0; });
-  std::size_t empties = 0;
   TARN_INVARIANT("pool_shard", this, depot_.taken() == taken);
   TARN_INVARIANT("pool_shard", this, spare_bytes() == spare);
   empties_.validate();

@@ -31,7 +31,7 @@ using source = recycler_core::source;
 
 // An object from the calling thread's bin, from magazines handed over, or stolen from another bin; or null. Without a
 // bin only the second.
-void* get_from_others(recycler_core& recycler, recycler_bin* bin) {
+void* get_from_others(tarn_recycler& recycler, recycler_bin* bin) {
   void* object = nullptr;
   if (bin != nullptr && detail::enter(bin)) {
     object = bin->get();
@@ -125,7 +125,7 @@ void tarn_recycler_get_figures(tarn_recycler* recycler, tarn_recycler_figures* o
 
 void tarn_recycler_visit(void (*visit)(void* context, const char* name, const tarn_recycler_figures* figures),
                          void* context) noexcept {
-  recycler_registry::for_each([visit, context](recycler_core& recycler) {
+  recycler_registry::recyclers.for_each([visit, context](tarn_recycler& recycler) {
     tarn_recycler_figures figures{};
     recycler_registry::get_figures(&recycler, figures);
     visit(context, recycler.name(), &figures);

@@ -17,6 +17,21 @@ constinit tarn_recycler_entry void_entries[2] = {{nullptr, 0}, {nullptr, 0}};
 
 tarn_recycler_entry* recycler_bin::void_top() { return void_entries + 1; }
 
+// ---- the recycler ----
+
+// The owner is outside here, as it joins a recycler by itself, or is the only thread of a forked child.
+void recycler_bin::join() {
+  busy.store(0, std::memory_order_relaxed);
+  // close() has left the bin claimed. release: partner of the acquire in enter(), as at the end of any claim.
+  claimed.store(0, std::memory_order_release);
+}
+
+// The recycler keeps the hits that the bin has counted.
+void recycler_bin::leave() {
+  core->note_hits(hits.load(std::memory_order_relaxed));
+  hits.store(0, std::memory_order_relaxed);
+}
+
 // ---- the spare magazine ----
 
 recycler_magazine* recycler_bin::take_spare_magazine() {

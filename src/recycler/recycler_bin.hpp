@@ -16,15 +16,18 @@
 
 namespace tarn {
 
-struct recycler_bin : tarn_recycler_bin {
-  recycler_core* core = nullptr;
+struct recycler_bin : tarn_recycler_bin, engine::front_bin<tarn_recycler, recycler_bin> {
+  // For the registry: see there. Threads find their bins in their tables only, which thread_ends() frees.
+  static constexpr bool outlives_thread = false;
+  static tarn_recycler_bins& table() { return tarn_recycler_local_bins; }
+  static recycler_bin* no_bin() { return nullptr; }
+  void join();
+  void leave();
+
   recycler_magazine* loaded = nullptr;
   std::atomic<recycler_magazine*> spare{nullptr};
   recycler_magazine* empty = nullptr;  // was loaded before; kept with its payments
   std::uint16_t most = 0;              // places of the bin's newest magazine
-  recycler_bin* next_of_thread = nullptr;
-  recycler_bin* next = nullptr;      // in the recycler's list, guarded by the registry's lock
-  recycler_bin* previous = nullptr;  // likewise
 
   recycler_bin() : tarn_recycler_bin{void_top(), {}, 0, {}, {}} {}
 

@@ -22,17 +22,17 @@
 #include <string_view>
 
 #include "os/mutex.hpp"
-#include "os/pin_count.hpp"
 #include "recycler/recycler_budget.hpp"
 #include "recycler/recycler_magazine.hpp"
+#include "runtime/front_registry.hpp"
 
 namespace tarn {
 
 struct recycler_bin;
 
-class recycler_core {
+class recycler_core : public engine::front_instance<tarn_recycler, recycler_bin> {
  public:
-  // The recycler takes over `name`.
+  // The recycler keeps `name`.
   recycler_core(const tarn_recycler_request& request, const char* name);
 
   [[nodiscard]] const char* name() const { return name_; }
@@ -88,12 +88,7 @@ class recycler_core {
   // `objects`), of fresh_ and of victims_.
   void restart_budget(std::size_t bytes, std::size_t objects) TARN_NOT_ANALYZED;
 
-  // Used by recycler_registry, guarded by its lock.
-  recycler_core* next = nullptr;
-  recycler_bin* bins = nullptr;
-  os::pin_count pins;  // while it is pinned, the recycler is not closed
-  std::size_t number = 0;
-  std::int64_t generation_began_ms = 0;  // when the generation began
+  std::int64_t generation_began_ms = 0;  // when the generation began; guarded by the registry's lock
 
  private:
   friend class recycler_core_test_access;

@@ -7,21 +7,48 @@
 namespace tarn {
 namespace {
 
-void walk_locks(const os::lock_walk& walk) {
-  walk.list(caretaker::fork_lock(), [&walk] { recycler_registry::walk_locks(walk); });
+using recycler_registry::recyclers;
+
+// Hands the magazines of an ending thread's bin over. A thread that has claimed the bin takes objects only under the
+// lock, which is held here, so the owner needs no claim.
+std::nullptr_t hand_over(recycler_bin& bin) {
+  recycler_magazine* chain = bin.take_all();
+  while (recycler_magazine* const m = chain) {
+    chain = m->next;
+    bin.core->give_magazine(m);
+  }
+  return nullptr;
 }
 
+void walk_locks(const os::lock_walk& walk) {
+  walk.list(caretaker::fork_lock(), [&walk] {
+    recyclers.walk_locks(walk, [&walk](tarn_recycler& recycler) { walk.visit(recycler.lock()); });
+  });
+}
+
+// The objects in other threads' bins are lost to the child.
 void after_fork_in_child() {
-  recycler_registry::after_fork_in_child();
+  recyclers.after_fork_in_child([](tarn_recycler&) -> recycler_bin* { return nullptr; });
+  recyclers.for_each_locked([](tarn_recycler& recycler) {
+    std::size_t bytes = 0;
+    std::size_t objects = 0;
+    for (const recycler_bin* b = recycler.bins; b != nullptr; b = b->next) b->add_payments(bytes, objects);
+    recycler.restart_budget(bytes, objects);
+    // Most children exec another program at once, so no thread is started. The next object kept by the slow path sets
+    // this again.
+    recycler.watched.store(false, std::memory_order_relaxed);
+  });
   caretaker::after_fork_in_child();
 }
 
 }  // namespace
 
-constinit const engine::front engine::recycler_front{.order = engine::front::recyclers,
-                                                     .trim = recycler_registry::trim_all,
-                                                     .thread_ends = recycler_registry::thread_ends,
-                                                     .walk_locks = walk_locks,
-                                                     .after_fork_in_child = after_fork_in_child};
+constinit const engine::front engine::recycler_front{
+    .order = engine::front::recyclers,
+    .trim = [] { recyclers.for_each([](tarn_recycler& r) { recycler_registry::end_generation(&r, true); }); },
+    .thread_adopts = [] { recyclers.thread_adopts(); },
+    .thread_ends = [] { recyclers.thread_ends(hand_over, [](recycler_core&, std::nullptr_t) {}); },
+    .walk_locks = walk_locks,
+    .after_fork_in_child = after_fork_in_child};
 
 }  // namespace tarn

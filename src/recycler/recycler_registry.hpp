@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
-// recycler_registry: the list of all recyclers, each thread's list and table of bins, and what happens to them when a
-// cycle or a thread ends, and at fork.
+// recycler_registry: all recyclers and their bins, and what happens to them when a cycle ends, or a recycler.
 //
-// Thread safety: all functions may be called by any thread. One lock guards the lists; objects are destroyed without
-// it.
+// Thread safety: all functions may be called by any thread. Objects are destroyed without a lock.
 #pragma once
 
 #include <cstddef>
@@ -24,36 +22,21 @@ void free(tarn_recycler* recycler);
 
 // The calling thread's bin, created if needed. Null when the recycler is closed, the thread is about to end, or there
 // is no memory.
-recycler_bin* bin_of(recycler_core* recycler);
+recycler_bin* bin_of(tarn_recycler* recycler);
 
 // Takes the spare magazine of some thread's bin; null if there is none.
-recycler_magazine* steal(recycler_core* recycler);
+recycler_magazine* steal(tarn_recycler* recycler);
 
 // Ends a generation: destroys the older one; with `all` also the younger one. Returns the number of objects destroyed.
-std::size_t end_generation(recycler_core* recycler, bool all);
+std::size_t end_generation(tarn_recycler* recycler, bool all);
 // Ends the generations that are due, or with `all` all generations, of every recycler. Returns after how many
 // milliseconds to call again; -1 when no recycler has idle objects.
 std::int64_t end_due_generations(std::int64_t now_ms, bool all);
 
-void get_figures(recycler_core* recycler, tarn_recycler_figures& out);
+void get_figures(tarn_recycler* recycler, tarn_recycler_figures& out);
 
-// Walk along all recyclers that are not ending; the returned one is pinned, which keeps it from being closed, and
-// next_pinned() unpins it. Null at the end.
-recycler_core* first_pinned();
-recycler_core* next_pinned(recycler_core* recycler);
-template <class Visit>
-void for_each(Visit visit) {
-  for (recycler_core* r = first_pinned(); r != nullptr; r = next_pinned(r)) visit(*r);
-}
-
-// ---- parts of recycler_front ----
-
-// Ends all generations of all recyclers.
-void trim_all();
-// Empties the calling thread's bins and hands their magazines over.
-void thread_ends();
-void walk_locks(const os::lock_walk& walk);
-// In the only thread of a forked child. The objects in other threads' bins are lost to it.
-void after_fork_in_child();
+#pragma GCC visibility push(hidden)
+extern engine::front_registry<tarn_recycler, recycler_bin> recyclers;
+#pragma GCC visibility pop
 
 }  // namespace tarn::recycler_registry

@@ -108,6 +108,7 @@ const registered type_home("handover.type_home", {"acquire", "release"}, list_ta
 // Covers: include/tarn/detail/recycler_abi.hpp: atomic_signal_fence seq_cst
 // Covers: include/tarn/detail/recycler_abi.hpp: claimed.load acquire, busy.store release
 // Covers: src/recycler/recycler_registry.cpp: busy.load acquire, claimed.store release
+// Covers: src/recycler/recycler_bin.cpp: claimed.store release
 namespace claim {
 enum : unsigned { busy, claimed, lock, claims };
 enum : unsigned { bin, number };

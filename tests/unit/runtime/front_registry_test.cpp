@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+// front_registry: numbers, bins, pins, ends of threads and fork, with a front made for this test; validate() finds each
+// kind of damage.
+#include "runtime/front_registry.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace tarn::engine {
+namespace {
+
+struct request {
+  const char* name;
+  std::size_t name_length;
+};
+
+struct program_bin {};  // the part that a front's programs see
+struct program_bins {
+  program_bin** bins;
+  std::size_t count;
+};
+constinit thread_local program_bins local_bins{nullptr, 0};
+
+struct bin;
+
+struct core : front_instance<core, bin> {
+  core(const request& /*of*/, const char* name) : name_(name) {}
+  [[nodiscard]] const char* name() const { return name_; }
+  int joined = 0;
+  int given_back = 0;
+
+ private:
+  const char* name_;
+};
+
+struct bin : program_bin, front_bin<core, bin> {
+  static constexpr bool outlives_thread = true;
+  static program_bins& table() { return local_bins; }
+  static program_bin* no_bin() { return nullptr; }
+  void join() const { ++core->joined; }
+  void leave() const { --core->joined; }
+};
+
+using registry_type = front_registry<core, bin>;
+
+int take(bin& /*of*/) { return 1; }
+void put_back(core& of, int objects) { of.given_back += objects; }
+
+// The thread-local parts of a registry are one for the process; so each test uses a thread, and a registry, of its own.
+void in_new_thread(const std::function<void(registry_type&)>& test) {
+  std::thread([&test] {
+    registry_type registry{os::lock_rank::pools};
+    test(registry);
+    registry.validate();
+  }).join();
+}
+
+core* make(registry_type& registry, const char* name = "name") {
+  os::lock_guard guard(registry.lock());
+  return registry.make_locked(request{name, std::strlen(name)});
+}
+
+std::vector<core*> all(registry_type& registry) {
+  std::vector<core*> found;
+  registry.for_each([&found](core& c) { found.push_back(&c); });
+  return found;
+}
+
+TEST(front_registry, numbers_and_structures_of_freed_instances_are_reused) {
+  in_new_thread([](registry_type& registry) {
+    core* const first = make(registry, "first");
+    core* const second = make(registry, "second");
+    EXPECT_STREQ(first->name(), "first");
+    EXPECT_EQ(first->number, 0U);
+    EXPECT_EQ(second->number, 1U);
+    EXPECT_EQ(all(registry), (std::vector<core*>{second, first}));
+    bool freed = false;
+    registry.free(first, [&freed] { freed = true; });
+    EXPECT_TRUE(freed);
+    registry.validate();
+    EXPECT_EQ(all(registry), std::vector<core*>{second});
+    core* const third = make(registry, "third");
+    EXPECT_EQ(third, first);
+    EXPECT_EQ(third->number, 0U);
+    EXPECT_EQ(make(registry)->number, 2U);
+  });
+}
+
+TEST(front_registry, a_thread_has_one_bin_of_each_instance) {
+  in_new_thread([](registry_type& registry) {
+    core* const numbered = make(registry);
+    core* const named = make(registry);
+    bin* const a = registry.bin_of(numbered, true);
+    bin* const b = registry.bin_of(named, false);
+    EXPECT_NE(a, b);
+    EXPECT_EQ(registry.bin_of(numbered, true), a);
+    EXPECT_EQ(registry.bin_of(named, false), b);
+    EXPECT_EQ(local_bins.bins[numbered->number], a);
+    std::thread([&] {
+      EXPECT_NE(registry.bin_of(numbered, true), a);
+      registry.validate();
+      EXPECT_EQ(numbered->joined, 2);
+      registry.thread_ends(take, put_back);
+    }).join();
+    EXPECT_EQ(numbered->joined, 1);
+    EXPECT_EQ(numbered->given_back, 1);
+  });
+}
+
+TEST(front_registry, a_detached_bin_serves_the_next_instance) {
+  in_new_thread([](registry_type& registry) {
+    for (const bool is_numbered : {true, false}) {
+      core* const first = make(registry);
+      bin* const old = registry.bin_of(first, is_numbered);
+      registry.begin_ending(first);
+      {
+        os::lock_guard guard(registry.lock());
+        registry.detach_locked(old);
+      }
+      registry.free(first, [] {});
+      EXPECT_EQ(registry.bin_of(make(registry), is_numbered), old);
+      registry.validate();
+    }
+  });
+}
+
+TEST(front_registry, an_ending_instance_is_not_visited_and_awaits_its_visitors) {
+  in_new_thread([](registry_type& registry) {
+    core* const ending = make(registry);
+    core* const other = make(registry);
+    std::thread ender;
+    registry.for_each([&](core& visited) {
+      if (&visited != ending) return;
+      ender = std::thread([&] {
+        registry.begin_ending(ending);
+        ending->given_back = 1;
+      });
+      while (all(registry) != std::vector<core*>{other}) std::this_thread::yield();
+      EXPECT_EQ(ending->given_back, 0) << "the end did not wait for the visitor";
+    });
+    ender.join();
+    EXPECT_EQ(ending->given_back, 1);
+  });
+}
+
+TEST(front_registry, an_ended_thread_makes_no_bin_and_leaves_its_bins_for_reuse) {
+  in_new_thread([](registry_type& registry) {
+    core* const c = make(registry);
+    bin* left = nullptr;
+    std::thread([&] {
+      left = registry.bin_of(c, true);
+      registry.thread_ends(take, put_back);
+      EXPECT_EQ(registry.bin_of(c, true), nullptr);
+      EXPECT_EQ(local_bins.count, 0U);
+    }).join();
+    if (!TARN_TSAN) {
+      EXPECT_EQ(registry.new_bin(), left);
+    }
+  });
+}
+
+TEST(front_registry, a_thread_adopts_the_bins_of_its_cache) {
+  in_new_thread([](registry_type& registry) {
+    core* const c = make(registry);
+    // Ends without thread_ends(); the cache stands for one that this thread has adopted.
+    std::thread([&] { registry.bin_of(c, true)->cache = nullptr; }).join();
+    attach_thread();
+    c->bins->cache = local_cache;
+    registry.thread_adopts();
+    registry.thread_ends(take, put_back);
+    EXPECT_EQ(c->given_back, 1);
+    EXPECT_EQ(c->bins, nullptr);
+  });
+}
+
+TEST(front_registry, a_forked_child_keeps_its_own_bins) {
+  in_new_thread([](registry_type& registry) {
+    core* const c = make(registry);
+    core* const kept = make(registry);
+    bin* const mine = registry.bin_of(c, true);
+    bin* const keeper = registry.new_bin();
+    registry.link(keeper, kept);
+    std::thread([&] { registry.bin_of(c, true); }).join();
+    EXPECT_NE(c->bins, mine);
+    registry.after_fork_in_child([=](core& of) { return &of == kept ? keeper : nullptr; });
+    registry.validate();
+    EXPECT_EQ(c->bins, mine);
+    EXPECT_EQ(mine->next, nullptr);
+    EXPECT_EQ(kept->bins, keeper);
+  });
+}
+
+// ---- validate() ----
+
+struct structure {
+  registry_type& registry;
+  core* instances[2];
+  bin* bins[2];  // this thread's, of both
+  bin* other;    // another thread's, of the first
+};
+
+void expect_found(const char* damage, void (*inflict)(structure&)) {
+  in_new_thread([=](registry_type& registry) {
+    core* const first = make(registry);
+    core* const second = make(registry);
+    structure s{
+        registry, {first, second}, {registry.bin_of(first, true), registry.bin_of(second, true)}, nullptr};
+    std::thread([&] { s.other = registry.bin_of(first, true); }).join();
+    core* const unused = make(registry);
+    registry.free(unused, [] {});
+    registry.validate();
+    EXPECT_DEATH(
+        {
+          inflict(s);
+          registry.validate();
+        },
+        "")
+        << damage;
+  });
+}
+
+TEST(front_registry_death, validate_finds_damage) {
+  expect_found("a number twice", [](structure& s) { s.instances[0]->number = s.instances[1]->number; });
+  expect_found("a lost instance", [](structure& s) { s.instances[1]->next = nullptr; });
+  expect_found("a circle of instances", [](structure& s) { s.instances[0]->next = s.instances[1]; });
+  expect_found("a wrong link", [](structure& s) { s.instances[0]->previous = nullptr; });
+  expect_found("a lost bin", [](structure& s) { s.instances[0]->bins = s.bins[0]; });
+  expect_found("a circle of bins", [](structure& s) { s.bins[0]->next = s.other; });
+  expect_found("a bin of another instance", [](structure& s) { s.bins[1]->core = s.instances[0]; });
+  expect_found("a bin without instance", [](structure& s) { s.other->core = nullptr; });
+  expect_found("a bin in no list", [](structure& s) { s.instances[1]->bins = s.other; });
+  expect_found("an unused bin with an instance", [](structure& s) {
+    bin* const unused = s.registry.new_bin();
+    s.registry.keep_unused(unused);
+    unused->core = s.instances[0];
+  });
+}
+
+}  // namespace
+}  // namespace tarn::engine
