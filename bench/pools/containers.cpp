@@ -189,9 +189,6 @@ void run(const bench::scene_arguments& arguments) {
 }  // namespace
 
 int main(int count, char** words) {
-  return bench::run_scene(
-      bench::container_allocators(), count, words, own_arguments, 2,
-      []<class Contender>(std::type_identity<Contender>, const bench::scene_arguments& arguments) {
-        run<Contender>(arguments);
-      });
+  return bench::run_scene(bench::container_allocators(), count, words, own_arguments,
+                          []<class Contender>(const auto& arguments) { run<Contender>(arguments); });
 }

@@ -45,8 +45,7 @@ void get_and_release(bench::recycled_bare /*variant*/, tarn::recycler<bench::mes
 
 int main(int count, char** words) {
   return bench::run_scene(
-      variants(), count, words, "", 0,
-      []<class Variant>(std::type_identity<Variant>, const bench::scene_arguments& arguments) {
+      variants(), count, words, "", []<class Variant>(const bench::scene_arguments& arguments) {
         tarn::recycler<bench::message> pool;
         bench::escape(&pool);
         const bench::timing all =

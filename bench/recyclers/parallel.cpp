@@ -49,9 +49,6 @@ void run(const bench::scene_arguments& arguments) {
 }  // namespace
 
 int main(int count, char** words) {
-  return bench::run_scene(
-      variants(), count, words, "", 0,
-      []<class Variant>(std::type_identity<Variant>, const bench::scene_arguments& arguments) {
-        run<Variant>(arguments);
-      });
+  return bench::run_scene(variants(), count, words, "",
+                          []<class Variant>(const auto& arguments) { run<Variant>(arguments); });
 }
