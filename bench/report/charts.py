@@ -27,32 +27,17 @@ def pyplot():
     try:
         import matplotlib
     except ImportError as error:
-        raise ChartsUnavailable(
-            "--svg needs matplotlib (Debian: apt-get install python3-matplotlib, and run this "
-            "with /usr/bin/python3)"
-        ) from error
+        advice = "(Debian: apt-get install python3-matplotlib, and run this with /usr/bin/python3)"
+        raise ChartsUnavailable(f"--svg needs matplotlib {advice}") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot as module
 
-    module.rcParams.update(
-        {
-            "svg.fonttype": "none",
-            "svg.hashsalt": "tarn",
-            "font.family": "sans-serif",
-            "font.size": 10,
-            "figure.facecolor": PAPER,
-            "axes.facecolor": PAPER,
-            "savefig.facecolor": PAPER,
-            "text.color": INK,
-            "axes.labelcolor": INK,
-            "axes.edgecolor": FAINT,
-            "xtick.color": INK,
-            "ytick.color": INK,
-            "grid.color": FAINT,
-            "legend.facecolor": PAPER,
-            "legend.edgecolor": FAINT,
-        }
-    )
+    faces = ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor")
+    words = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color")
+    lines = ("axes.edgecolor", "grid.color", "legend.edgecolor")
+    module.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tarn", "font.family": "sans-serif", "font.size": 10})
+    for names, colour in ((faces, PAPER), (words, INK), (lines, FAINT)):
+        module.rcParams.update(dict.fromkeys(names, colour))
     return module
 
 
@@ -83,6 +68,15 @@ def save(figure, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
     path.write_text(add_dark_mode(path.read_text()))
+    pyplot().close(figure)
+
+
+def finish(figure, axes, path: Path, *hidden: str) -> None:
+    axes.grid(True, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in hidden:
+        axes.spines[side].set_visible(False)
+    save(figure, path)
 
 
 def means_chart(results: Results, path: Path) -> None:
@@ -97,23 +91,13 @@ def means_chart(results: Results, path: Path) -> None:
         y = statistics.mean_of_column(memory, name)
         if x is None or y is None:
             continue
-        axes.scatter([x], [y], s=90 if name == SUBJECT else 55, color=colour, marker=marker, zorder=3)
-        axes.annotate(
-            name,
-            (x, y),
-            xytext=(8, 5),
-            textcoords="offset points",
-            weight="bold" if name == SUBJECT else "normal",
-        )
+        size, weight = (90, "bold") if name == SUBJECT else (55, "normal")
+        axes.scatter([x], [y], s=size, color=colour, marker=marker, zorder=3)
+        axes.annotate(name, (x, y), xytext=(8, 5), textcoords="offset points", weight=weight)
     axes.margins(x=0.16, y=0.14)
     axes.set_xlabel("time over the best peer of each row, geometric mean (left is faster)")
     axes.set_ylabel("peak RSS over the leanest of each row,\ngeometric mean (low is leaner)")
-    axes.grid(True, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    save(figure, path)
-    plot.close(figure)
+    finish(figure, axes, path, "top", "right")
 
 
 def rows_chart(results: Results, value: str, reference: list[str], label: str, path: Path) -> None:
@@ -125,43 +109,22 @@ def rows_chart(results: Results, value: str, reference: list[str], label: str, p
     lowest = min((ratio for cells in ratios.values() for ratio in cells.values()), default=1.0)
     figure, axes = plot.subplots(figsize=(8, 1.4 + 0.28 * len(rows)))
     for name, (colour, marker) in style_of(results).items():
-        points = [
-            (min(ratios[row][name], edge), place) for place, row in enumerate(rows) if name in ratios[row]
-        ]
-        axes.scatter(
-            [x for x, _ in points],
-            [y for _, y in points],
-            s=60 if name == SUBJECT else 26,
-            color=colour,
-            marker=marker,
-            label=name,
-            zorder=4 if name == SUBJECT else 3,
-            clip_on=False,
-            alpha=1.0 if name == SUBJECT else 0.85,
-        )
+        xs = [min(ratios[row][name], edge) for row in rows if name in ratios[row]]
+        ys = [place for place, row in enumerate(rows) if name in ratios[row]]
+        size, order, alpha = (60, 4, 1.0) if name == SUBJECT else (26, 3, 0.85)
+        axes.scatter(xs, ys, s=size, color=colour, marker=marker, label=name, zorder=order, clip_on=False, alpha=alpha)
     axes.axvline(1.0, color=INK, linewidth=1)
     axes.set_xscale("log")
-    ticks = [
-        tick for tick in (0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4) if tick >= min(lowest, 1) * 0.93
-    ]
+    ticks = [tick for tick in (0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4) if tick >= min(lowest, 1) * 0.93]
     axes.set_xlim(min(lowest, 1.0) * 0.96, edge * 1.02)
     axes.set_xticks(ticks, [f"{tick:g}" + ("+" if tick == edge else "") for tick in ticks])
     axes.minorticks_off()
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel(label)
-    axes.grid(True, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.legend(
-        ncols=math.ceil((len(results.originals()) + 1) / 2),
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        frameon=False,
-    )
-    save(figure, path)
-    plot.close(figure)
+    columns = math.ceil((len(results.originals()) + 1) / 2)
+    axes.legend(ncols=columns, loc="lower left", bbox_to_anchor=(0, 1.0), frameon=False)
+    finish(figure, axes, path, "top", "right", "left")
 
 
 def draw_malloc(results: Results, folder: Path) -> list[Path]:
@@ -207,5 +170,4 @@ def draw_threads(results: Results, folder: Path, subject: str) -> list[Path]:
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
     path = folder / "pools-threads.svg"
     save(figure, path)
-    plot.close(figure)
     return [path]

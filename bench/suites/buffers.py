@@ -26,12 +26,8 @@ def sizes_of(text: str) -> tuple[int, ...]:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sizes", type=sizes_of, metavar="MIB,…", default=SIZES, help="default: 1,8,16,32,128")
-    parser.add_argument(
-        "--huge-pages",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="as TARN_HUGE_PAGES; never: the same kind of pages for all contenders (default: auto)",
-    )
+    pages = "as TARN_HUGE_PAGES; never: the same kind of pages for all contenders (default: auto)"
+    parser.add_argument("--huge-pages", choices=("auto", "always", "never"), default="auto", help=pages)
 
 
 def read(report: dict, launcher: Launcher) -> Figures:

@@ -45,26 +45,12 @@ SCALING = ("larson", "xmalloc", "slots", "mstress", "alloc_test", "glibc_thread"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--with",
-        dest="extra",
-        action="append",
-        default=[],
-        metavar="NAME=LIB[,VAR=VALUE...]",
-        help="another contender, or one with settings of its own",
-    )
-    parser.add_argument(
-        "--peers-from-crates",
-        action="store_true",
-        help="also newer mimalloc, snmalloc and jemalloc, fetched by cargo and built in build/peers",
-    )
-    parser.add_argument(
-        "--threads",
-        nargs="?",
-        const="",
-        metavar="T1,T2,...",
-        help="also the scaling table, for these numbers of threads (default: up to the processors)",
-    )
+    extra = "another contender, or one with settings of its own"
+    parser.add_argument("--with", dest="extra", action="append", default=[], metavar="NAME=LIB[,VAR=VALUE...]", help=extra)
+    newer = "also newer mimalloc, snmalloc and jemalloc, fetched by cargo and built in build/peers"
+    parser.add_argument("--peers-from-crates", action="store_true", help=newer)
+    scaling = "also the scaling table, for these numbers of threads (default: up to the processors)"
+    parser.add_argument("--threads", nargs="?", const="", metavar="T1,T2,...", help=scaling)
     parser.add_argument("--no-micro", action="store_true", help="leave out the single calls")
     parser.add_argument("--micro-only", action="store_true", help="nothing but the single calls")
     parser.add_argument("--tarn", type=Path, metavar="LIB", help="libtarn.so (default: that of the build)")

@@ -39,25 +39,8 @@ COUNTED = ("buffer10k", "json")
 NO_ALLOCATION = 0.01
 
 FRESH, BY_HAND, RECYCLED, BARE = "fresh", "by-hand", "recycled", "recycled-bare"
-# Language: name in the tables and kind of each variant.
-LABELS = {
-    "tarn": {
-        FRESH: ("C++, fresh", "reference"),
-        BY_HAND: ("C++, kept by hand", "reference"),
-        RECYCLED: ("tarn::recycler", "tarn"),
-        BARE: ("tarn::recycler, take/give_back", "tarn"),
-    },
-    "go": {
-        FRESH: ("Go, fresh", "reference"),
-        BY_HAND: ("Go, kept by hand", "reference"),
-        RECYCLED: ("Go sync.Pool", "peer"),
-    },
-    "netty": {
-        FRESH: ("Java, fresh", "reference"),
-        BY_HAND: ("Java, kept by hand", "reference"),
-        RECYCLED: ("Netty Recycler", "peer"),
-    },
-}
+# Language: its name in the tables, and what recycles in it.
+LANGUAGES = {"tarn": ("C++", "tarn::recycler"), "go": ("Go", "Go sync.Pool"), "netty": ("Java", "Netty Recycler")}
 # Where a variant is measured at all.
 ONLY_IN = {BY_HAND: COUNTED, BARE: ("get_release", "burst100")}
 
@@ -69,7 +52,16 @@ REUSE_BYTES = 32
 def variants(language: str, scene: str) -> list[str]:
     if language == "netty" and scene == "json":
         return []
-    return [each for each in LABELS[language] if scene in ONLY_IN.get(each, SCENES)]
+    known = (FRESH, BY_HAND, RECYCLED, BARE) if language == "tarn" else (FRESH, BY_HAND, RECYCLED)
+    return [each for each in known if scene in ONLY_IN.get(each, SCENES)]
+
+
+def label(language: str, variant: str) -> tuple[str, str]:
+    """Name in the tables and kind."""
+    name, recycler = LANGUAGES[language]
+    if variant in (FRESH, BY_HAND):
+        return f"{name}, {'fresh' if variant == FRESH else 'kept by hand'}", "reference"
+    return f"{recycler}, take/give_back" if variant == BARE else recycler, "tarn" if language == "tarn" else "peer"
 
 
 def read_own(report: dict, launcher: Launcher) -> Figures:
@@ -116,7 +108,7 @@ def jmh_command(folder: Path, name: str, threads: int, quick: bool) -> list[str]
 
 
 def task(options: argparse.Namespace, found: peers.Peers, language: str, scene: str, key: str, variant: str) -> Task:
-    label, kind = LABELS[language][variant]
+    name_shown, kind = label(language, variant)
     processors = PROCESSORS.get(key)
     # In a quick session what the first objects cost does not disappear in the mean.
     reuses = not options.quick and scene != "json" and variant == RECYCLED
@@ -133,7 +125,7 @@ def task(options: argparse.Namespace, found: peers.Peers, language: str, scene: 
         name = jmh_name(scene, variant)
         command = jmh_command(found.netty, name, 2 if scene == "parallel" else 1, options.quick)
         read = partial(read_peer, parse=parse_jmh, name=name, reuses=reuses)
-    return Task(label, kind, tuple(command), read, environment=environment, processors=processors)
+    return Task(name_shown, kind, tuple(command), read, environment=environment, processors=processors)
 
 
 def program_of(options: argparse.Namespace, scene: str) -> Path:
@@ -141,12 +133,8 @@ def program_of(options: argparse.Namespace, scene: str) -> Path:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--peers-dir",
-        type=Path,
-        default=ROOT / "build" / "peers",
-        help="where the peers are built (default: build/peers)",
-    )
+    folder = ROOT / "build" / "peers"
+    parser.add_argument("--peers-dir", type=Path, default=folder, help="where the peers are built (default: build/peers)")
     parser.add_argument("--built-peers", action="store_true", help="build and fetch nothing: peers that are built already")
 
 
@@ -218,7 +206,8 @@ def tables(results: Results) -> list[Table]:
     return found
 
 
-TARN, GO, NETTY, KEPT = (*(LABELS[language][RECYCLED][0] for language in LABELS), LABELS["tarn"][BY_HAND][0])
+TARN, GO, NETTY = (recycler for _, recycler in LANGUAGES.values())
+KEPT = label("tarn", BY_HAND)[0]
 
 SUITE = Suite(
     name="recyclers",
