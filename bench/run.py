@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures tarn beside its peers: single calls, allocator workloads, real programs. See docs/benchmarks.md.
+"""Measures tarn beside its peers. See docs/benchmarks.md, docs/pools-benchmarks.md and docs/recycler-benchmarks.md.
 
-run.py --build-dir build/bench                    everything, 5 rounds
-run.py --quick                                    small work, 2 rounds: does everything run?
-run.py --rows 'larson*,real' -n 11 --no-micro     some rows, more rounds
+run.py [SUITE] [OPTION…]                  a suite is malloc (the default), pools, recyclers, buffers, profiler or advice
+run.py pools --help                       the options of a suite
+run.py recyclers --quick                  small work: does everything run?
+run.py --scenes 'larson*,real' -n 11      some scenes or rows, more rounds
 run.py --json results.json --svg charts --markdown docs/benchmarks.md
-run.py --from-json results.json --svg charts      draw again without measuring
+run.py --from-json results.json --svg charts      tables and charts again without measuring
+
+Exit status: 0 if every run gave a figure and, of the suites buffers and profiler, no goal was missed, else 1; 2 for a
+request that cannot be carried out; 130 after Ctrl-C, which prints what was measured until then.
 """
 
 import argparse
+import itertools
 import sys
 import tempfile
 import time
@@ -18,267 +23,194 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from peers import contender as peers  # noqa: E402  (the path is set above)
-from peers import crates  # noqa: E402
-from report import charts, markdown, results as result_files, tables  # noqa: E402
+from advice import command as advice  # noqa: E402  (the path is set above)
+from peers.contender import ContenderError  # noqa: E402
+from report import charts, markdown, results as result_files  # noqa: E402
 from report.results import Results  # noqa: E402
-from runner import machine, rows as row_lists  # noqa: E402
+from runner import machine  # noqa: E402
 from runner.launch import Launcher  # noqa: E402
-from runner.micro import MicroSession  # noqa: E402
 from runner.progress import Progress  # noqa: E402
-from runner.real_programs import real_rows  # noqa: E402
-from runner.session import Session, check_preloads, usable_rows  # noqa: E402
+from runner.selection import Patterns  # noqa: E402
+from runner.session import Cell, Session, select  # noqa: E402
+from suites import buffers, malloc, pools, profiler, recyclers  # noqa: E402
+from suites.suite import BUILD_FIRST, Suite  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
-QUICK_SCALE = 50  # per mille of the full work
+SUITES = {module.SUITE.name: module.SUITE for module in (malloc, pools, recyclers, buffers, profiler)}
 
 
-class UsageError(Exception):
-    """The options ask for something impossible; the message says what to do."""
-
-
-def parse_arguments(words: list[str]) -> argparse.Namespace:
+def parse_arguments(suite: Suite, words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="run.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"run.py {suite.name}",
+        description=f"Measures {suite.help}.\n\n{__doc__.partition(chr(10) * 2)[2]}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = parser.add_argument_group("what is measured")
     what.add_argument(
-        "--rows",
+        *("--scenes", "--rows", "--only"),
         metavar="PATTERNS",
-        help="only rows (or groups: workload, real) that match one of "
-        "these comma-separated shell patterns",
+        help="only scenes, or rows of them, that match one of these comma-separated shell patterns",
     )
-    what.add_argument("--contenders", metavar="NAMES", help="only these, comma-separated")
-    what.add_argument(
-        "--with",
-        dest="extra",
-        action="append",
-        default=[],
-        metavar="NAME=LIB[,VAR=VALUE...]",
-        help="another contender, or one with settings of its own",
-    )
-    what.add_argument(
-        "--peers-from-crates",
-        action="store_true",
-        help="also newer mimalloc, snmalloc and jemalloc, fetched by cargo and built in build/peers",
-    )
-    what.add_argument(
-        "--threads",
-        nargs="?",
-        const="",
-        metavar="T1,T2,...",
-        help="also the scaling table, for these numbers of threads (default: up to the processors)",
-    )
-    what.add_argument("--no-micro", action="store_true", help="leave out the single calls")
-    what.add_argument("--micro-only", action="store_true", help="nothing but the single calls")
+    what.add_argument("--contenders", metavar="PATTERNS", help="only those that match one of these")
+    suite.add_options(what)
     how = parser.add_argument_group("how")
-    how.add_argument("-n", "--rounds", type=int, metavar="ROUNDS", help="rounds (default 5; 2 with --quick)")
-    how.add_argument(
-        "--quick", action="store_true", help="a twentieth of the work, 2 rounds: no figures to quote"
-    )
+    how.add_argument("-n", "--rounds", type=int, help=f"default {suite.rounds[0]}; {suite.rounds[1]} with --quick")
+    how.add_argument("--quick", action="store_true", help="a small part of the work: no figures to quote")
+    how.add_argument("--scale", type=int, help=f"work per mille (default {suite.scale[0]}; {suite.scale[1]} with --quick)")
     how.add_argument("--seed", type=int, default=1, help="of the random order (default 1)")
     how.add_argument(
         "--touch",
         type=int,
-        default=512,
         metavar="MIB",
-        help="memory touched and released before every timed run (default 512)",
+        help="memory touched and released before every timed run "
+        f"(default {suite.touch[0]}; {suite.touch[1]} with --quick)",
     )
-    how.add_argument("--limit", type=int, default=120, metavar="SECONDS", help="for one run (default 120)")
-    how.add_argument("--build-dir", type=Path, help="where the programs were built (default: build/bench)")
-    how.add_argument("--tarn", type=Path, metavar="LIB", help="libtarn.so (default: that of the build)")
+    how.add_argument("--limit", type=int, default=suite.limit, metavar="SECONDS", help=f"for one run (default {suite.limit})")
+    how.add_argument("--build-dir", type=Path, default=ROOT / "build" / "bench", help="default: build/bench")
     out = parser.add_argument_group("output, beside the tables on standard output")
     out.add_argument("--json", type=Path, metavar="FILE", help="all raw results")
-    out.add_argument("--svg", type=Path, metavar="DIR", help="charts: means.svg, time.svg, rss.svg")
-    out.add_argument("--markdown", type=Path, metavar="FILE", help="the tables, between the file's markers")
-    out.add_argument(
-        "--from-json", type=Path, metavar="FILE", help="measure nothing; show an earlier session"
-    )
-    out.add_argument(
-        "--list", action="store_true", help="rows and contenders of this machine, and what is missing"
-    )
+    page = f" (default: docs/{suite.page} if everything was measured, else none)" if suite.page else ""
+    out.add_argument("--markdown", type=Path, metavar="FILE", help=f"the tables, between the file's markers{page}")
+    if suite.draw:
+        out.add_argument("--svg", type=Path, metavar="DIR", help="charts")
+    out.add_argument("--from-json", type=Path, metavar="FILE", help="measure nothing; show an earlier session")
+    out.add_argument("--list", action="store_true", help="scenes and contenders of this machine, and what is missing")
     options = parser.parse_args(words)
-    if options.rounds is not None and options.rounds < 1:
-        parser.error("-n must be at least 1")
+    for name in ("rounds", "scale", "touch"):
+        if getattr(options, name) is None:
+            setattr(options, name, getattr(suite, name)[options.quick])
+    if options.rounds < 1 or options.scale < 1:
+        parser.error("-n and --scale must be at least 1")
     if options.touch < 0 or options.limit < 1:
         parser.error("--touch must not be negative and --limit at least 1")
-    options.rounds = options.rounds or (2 if options.quick else 5)
-    options.build_dir = (options.build_dir or ROOT / "build" / "bench").resolve()
+    options.svg = options.svg if suite.draw else None
+    options.build_dir = options.build_dir.resolve()
+    options.whole = not (options.scenes or options.contenders or options.quick or options.from_json)
     return options
 
 
-def find_contenders(options: argparse.Namespace, notices: list[str]) -> list[peers.Contender]:
-    """tarn first, then the peers, then the twin (the first contender once more), which shows the noise."""
-    found, missing = peers.installed_peers()
-    library = peers.find_subject(options.build_dir, options.tarn)
-    if library:
-        found.insert(0, peers.Contender(peers.SUBJECT, library))
-    else:
-        missing.append(
-            f"tarn: no lib/libtarn.so in {options.build_dir} or beside it; build it or name it with --tarn"
-        )
-    if options.peers_from_crates:
-        found += crates.build_all(ROOT / "build" / "peers", lambda line: print(line, file=sys.stderr))
-    extras = [peers.parse_extra(text) for text in options.extra]
-    found += extras
-    names = [each.name for each in found]
-    if len(set(names)) != len(names):
-        raise UsageError(f"two contenders share a name: {', '.join(sorted(names))}")
-    # A contender that --with names is measured even if --contenders does not name it.
-    chosen = peers.select(found, options.contenders)
-    chosen += [each for each in extras if each not in chosen]
-    if not chosen:
-        raise UsageError("--contenders names no contender; --list shows them")
-    notices += missing
-    return [*chosen, peers.twin(chosen[0])]
+def say(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
-def all_rows(options: argparse.Namespace) -> list[row_lists.Row]:
-    scale = QUICK_SCALE if options.quick else 1000
-    programs = options.build_dir / "bench"
-    return row_lists.select_rows([*row_lists.workload_rows(programs, scale), *real_rows()], options.rows)
+def show_list(cells: list[Cell], notices: list[str]) -> None:
+    """Cells that have the same contenders share a list of them."""
 
+    def contenders(cell: Cell) -> list[str]:
+        return [f"    {task.contender} ({task.kind}) {task.malloc.library or ''}".rstrip() for task in cell.tasks]
 
-def scaling_rows(options: argparse.Namespace) -> list[row_lists.Row]:
-    if options.threads is None:
-        return []
-    counts = row_lists.thread_counts(machine.processors())
-    if options.threads:
-        try:
-            counts = sorted({int(word) for word in options.threads.split(",")})
-        except ValueError:
-            counts = [0]
-        if counts[0] < 1:
-            raise UsageError(f'--threads takes numbers from 1, like 1,2,4, not "{options.threads}"')
-    scale = QUICK_SCALE if options.quick else 1000
-    return row_lists.scaling_rows(options.build_dir / "bench", scale, counts)
-
-
-def show_list(options: argparse.Namespace) -> int:
-    notices: list[str] = []
-    contenders = find_contenders(options, notices)
-    print("Rows:")
-    for row in all_rows(options):
-        reason = row.missing()
-        print(f"  {row.name:16} {row.group:9} {row.note}" + (f"  [{reason}]" if reason else ""))
-    print("Contenders:")
-    for each in contenders:
-        print(f"  {each.name:16} {each.library or 'the system malloc'} {peers.version_of(each)}".rstrip())
+    for who, group in itertools.groupby(cells, key=contenders):
+        for cell in group:
+            print(f"{cell.name:24} {cell.note}".rstrip())
+        print("\n".join(who))
     for notice in notices:
         print(f"note: {notice}")
-    return 0
 
 
-def start_results(options: argparse.Namespace) -> tuple[Results, list[peers.Contender]]:
-    results = Results(machine=machine.describe())
-    contenders = find_contenders(options, results.notices)
-    results.protocol = {
-        "rounds": options.rounds,
-        "quick": options.quick,
-        "seed": options.seed,
-        "touch_mib": options.touch,
-        "order": "random in every row of every round",
-    }
-    results.contenders = [
-        {
-            "name": each.name,
-            "library": each.library.name if each.library else "",
-            "version": peers.version_of(each),
-            "twin_of": each.twin_of,
-            "peer": each.is_peer,
-            "settings": dict(each.environment),
-        }
-        for each in contenders
-    ]
-    return results, contenders
-
-
-def measure(
-    options: argparse.Namespace, results: Results, contenders: list[peers.Contender], scratch: Path
-) -> None:
-    """Fills `results`; after an interrupt it has the runs that were measured until then."""
+def measure(options: argparse.Namespace, cells: list[Cell], results: Results, scratch: Path) -> bool:
+    """Fills `results`. Returns False after an interrupt; `results` then has the runs that were measured until then."""
     program = options.build_dir / "bench" / "bench_launch"
     if not program.exists():
-        raise UsageError(
-            f"{program} is missing; build the benchmarks first (./dev bench does, or cmake --preset bench "
-            "and cmake --build --preset bench)"
-        )
-    launcher = Launcher(program, scratch, options.touch, options.limit)
-    inputs = scratch / "inputs"
-    inputs.mkdir()
-    asked = [] if options.micro_only else all_rows(options)
-    if options.rows and not asked:
-        raise UsageError(f'no row matches "{options.rows}"; --list shows them')
-    selected = check_preloads(usable_rows(asked, results, inputs), contenders, results)
-    scaling = usable_rows([] if options.micro_only else scaling_rows(options), results, inputs)
-    for notice in results.notices:
-        print(f"note: {notice}", file=sys.stderr)
-    results.rows = [{"name": row.name, "group": row.group, "note": row.note} for row in selected]
-    originals = [each for each in contenders if not each.twin_of]
-    micro_runs = 0 if options.no_micro else options.rounds * len(originals) * 2
-    progress = Progress(
-        options.rounds * (len(selected) * len(contenders) + len(scaling) * len(originals)) + micro_runs
-    )
+        raise ContenderError(f"{program} is missing; {BUILD_FIRST}")
+    start = time.monotonic()
+    session = Session(Launcher(program, scratch, options.touch, options.limit), results, options.seed)
+    progress = Progress(0)
     try:
-        if micro_runs:
-            MicroSession(launcher, options.build_dir / "bench", results, options.seed, options.quick).measure(
-                originals, options.rounds, progress
-            )
-        Session(launcher, contenders, results, options.seed).measure(
-            selected, options.rounds, results.runs, progress
-        )
-        Session(launcher, originals, results, options.seed).measure(
-            scaling, options.rounds, results.scaling, progress
-        )
+        ready = session.prepare(cells)
+        for notice in results.notices:
+            say(f"note: {notice}")
+        progress = Progress(options.rounds * sum(len(cell.tasks) for cell in ready))
+        session.measure(ready, options.rounds, progress)
+        return True
+    except KeyboardInterrupt:
+        results.notices.append("stopped before the end; what follows is what was measured until then")
+        return False
     finally:
         progress.finish()
+        results.protocol["minutes"] = round((time.monotonic() - start) / 60, 1)
 
 
-def deliver(options: argparse.Namespace, results: Results) -> None:
+def start_results(suite: Suite, options: argparse.Namespace, cells: list[Cell]) -> Results:
+    tasks = [task for cell in cells for task in cell.tasks]
+    return Results(
+        suite.name,
+        machine=machine.describe(),
+        protocol={
+            "rounds": options.rounds,
+            "quick": options.quick,
+            "seed": options.seed,
+            "touch_mib": options.touch,
+            "order": "random in every cell of every round",
+            "settings": {task.contender: dict(task.malloc.environment) for task in tasks if task.malloc.environment},
+        },
+        kinds={task.contender: task.kind for task in tasks},
+    )
+
+
+def page_of(suite: Suite, options: argparse.Namespace, results: Results) -> Path | None:
+    """The file for the tables, or None: without a peer, or with failures, the published tables are not replaced."""
+    if options.markdown or not options.whole or not suite.page:
+        return options.markdown
+    page = ROOT / "docs" / suite.page
+    if results.notices or results.failures:
+        say(f"{page} is left as it is: not everything ran. --markdown {page} writes it all the same")
+        return None
+    return page
+
+
+def deliver(suite: Suite, options: argparse.Namespace, results: Results, complete: bool) -> None:
     """Prints the tables and writes the files that the options name."""
-    for table in tables.all_tables(results):
+    for table in suite.all_tables(results):
         print(table.text())
-    for line in tables.summary(results):
+    for line in suite.summary(results):
         print(line)
     if options.json:
         results.save(options.json)
-        print(f"raw results: {options.json}", file=sys.stderr)
-    if options.markdown:
-        markdown.update(options.markdown, results)
-        print(f"tables: {options.markdown}", file=sys.stderr)
+        say(f"raw results: {options.json}")
+    page = page_of(suite, options, results) if complete else None
+    if page:
+        markdown.replace_block(page, suite.generated(results))
+        say(f"tables: {page}")
     if options.svg:
-        print(f"charts: {', '.join(map(str, charts.draw(results, options.svg)))}", file=sys.stderr)
+        say(f"charts: {', '.join(map(str, suite.draw(results, options.svg)))}")
+
+
+def run_suite(suite: Suite, options: argparse.Namespace) -> int:
+    if options.from_json:
+        results, complete = result_files.load(options.from_json, suite.name), True
+    else:
+        with tempfile.TemporaryDirectory(prefix="tarn-bench") as folder:
+            inputs = Path(folder) / "inputs"
+            inputs.mkdir()
+            plan = suite.plan(options, inputs)
+            cells = select(plan.cells, Patterns(options.scenes), Patterns(options.contenders), suite.always)
+            if options.list:
+                show_list(cells, plan.notices)
+                return 0
+            if options.svg:
+                charts.pyplot()  # fails now if a library is missing, not after an hour
+            results = start_results(suite, options, cells)
+            results.versions = plan.versions
+            results.notices += plan.notices
+            complete = measure(options, cells, results, Path(folder))
+    deliver(suite, options, results, complete)
+    return 130 if not complete else 1 if results.failures or suite.missed(results) else 0
 
 
 def main(words: list[str]) -> int:
-    options = parse_arguments(words)
-    interrupted = False
+    name, rest = (words[0], words[1:]) if words and not words[0].startswith("-") else ("malloc", words)
+    if name == "advice":
+        return advice.main(rest)
+    if name not in SUITES:
+        say(f"run.py: there is no suite {name}; there are: {', '.join([*SUITES, 'advice'])}")
+        return 2
     try:
-        if options.list:
-            return show_list(options)
-        if options.from_json:
-            results = result_files.load(options.from_json)
-        else:
-            if options.svg:
-                charts.pyplot()  # fails now if a library is missing, not after an hour
-            results, contenders = start_results(options)
-            start = time.monotonic()
-            with tempfile.TemporaryDirectory(prefix="tarn-bench") as scratch:
-                try:
-                    measure(options, results, contenders, Path(scratch))
-                except KeyboardInterrupt:
-                    interrupted = True
-                    results.notices.append(
-                        "stopped before the end; what follows is what was measured until then"
-                    )
-            results.protocol["minutes"] = round((time.monotonic() - start) / 60, 1)
-        deliver(options, results)
+        return run_suite(SUITES[name], parse_arguments(SUITES[name], rest))
+    except (ContenderError, charts.ChartsUnavailable, OSError, ValueError) as error:
+        say(f"run.py: {error}")
+        return 2
     except KeyboardInterrupt:
         return 130
-    except (UsageError, peers.ContenderError, charts.ChartsUnavailable, OSError, ValueError) as error:
-        print(f"run.py: {error}", file=sys.stderr)
-        return 2
-    return 130 if interrupted else 1 if results.failures else 0
 
 
 if __name__ == "__main__":

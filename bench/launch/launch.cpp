@@ -7,7 +7,8 @@
 // state for every contender; (2) the command runs, with its standard output in --output; (3) when it ends, its memory
 // map is read to see whether it has really used the library.
 // Invariant: the command is not stopped between exec and exit. Tracing is used only for the exit event (and for
-// signals, which are passed on).
+// signals, which are passed on), and not at all without a library.
+// At its limit, or when bench_launch is told to end, the command is killed with all processes of its group.
 // Output, on descriptor 1: {"status":0,"signal":0,"wall":…,"user":…,"sys":…,"rss":BYTES,"minor":N,"major":N,
 //   "preload":"used"|"missing"|"unknown"}. Exit status 0 if the command could be started, whatever it did.
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -114,15 +116,17 @@ void redirect(const char* path, int descriptor) {
 
 [[noreturn]] void become(const request& asked, int report_descriptor) {
   close(report_descriptor);
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   redirect(asked.output, STDOUT_FILENO);
   if (asked.errors != nullptr) redirect(asked.errors, STDERR_FILENO);
   if (asked.preload != nullptr) {
     setenv("LD_PRELOAD", asked.preload, 1);
+    // Where tracing is forbidden the command runs anyway, and the report says "unknown".
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
   } else {
     unsetenv("LD_PRELOAD");
   }
-  // Where tracing is forbidden the command runs anyway, and the report says "unknown".
-  ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
   execvp(asked.command[0], asked.command);
   fprintf(stderr, "bench_launch: %s: %s\n", asked.command[0], strerror(errno));
   _exit(127);
@@ -154,7 +158,7 @@ double now() {
 pid_t running = 0;
 
 void stop_running(int) {
-  if (running > 0) kill(running, SIGKILL);
+  if (running > 0) kill(-running, SIGKILL);
 }
 
 // Handles the stops of the traced command until it has ended.
@@ -190,6 +194,7 @@ outcome measure(const request& asked, int report_descriptor) {
   const pid_t process = fork();
   if (process < 0) fail("fork", strerror(errno));
   if (process == 0) become(asked, report_descriptor);
+  setpgid(process, process);  // here too: whichever of the two comes first
   running = process;
   struct sigaction action = {};
   action.sa_handler = stop_running;

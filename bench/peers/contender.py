@@ -4,7 +4,7 @@
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 SUBJECT = "tarn"
@@ -20,12 +20,9 @@ class Contender:
     name: str
     library: Path | None  # None: the C library's own malloc
     environment: tuple[tuple[str, str], ...] = ()
-    twin_of: str | None = None  # the same library under a second name: shows the noise
 
-    @property
-    def is_peer(self) -> bool:
-        return self.name != SUBJECT and self.twin_of is None
 
+SYSTEM_MALLOC = Contender(SYSTEM, None)
 
 # Name, library file, Debian package.
 INSTALLED = (
@@ -39,13 +36,8 @@ INSTALLED = (
 def library_folders() -> list[Path]:
     """Where Debian puts libraries of this machine's architecture, most specific first."""
     machine = os.uname().machine
-    return [
-        Path(f"/usr/lib/{machine}-linux-gnu"),
-        Path(f"/lib/{machine}-linux-gnu"),
-        Path("/usr/lib64"),
-        Path("/usr/lib"),
-        Path("/usr/local/lib"),
-    ]
+    folders = (f"/usr/lib/{machine}-linux-gnu", f"/lib/{machine}-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
+    return [Path(folder) for folder in folders]
 
 
 def find_library(file_name: str) -> Path | None:
@@ -57,17 +49,14 @@ def find_library(file_name: str) -> Path | None:
 
 def installed_peers() -> tuple[list[Contender], list[str]]:
     """The peers that are here, glibc first, and a notice for each that is not."""
-    found = [Contender(SYSTEM, None)]
+    found = [SYSTEM_MALLOC]
     notices = []
     for name, file_name, package in INSTALLED:
         library = find_library(file_name)
         if library:
             found.append(Contender(name, library))
         else:
-            notices.append(
-                f"{name}: {file_name} is not installed, so it takes no part"
-                f" (Debian: apt-get install {package})"
-            )
+            notices.append(f"{name}: {file_name} is not installed, so it takes no part (Debian: apt-get install {package})")
     return found, notices
 
 
@@ -96,22 +85,6 @@ def parse_extra(text: str) -> Contender:
     return Contender(name, path, tuple(tuple(setting.split("=", 1)) for setting in settings))
 
 
-def twin(contender: Contender) -> Contender:
-    return replace(contender, name=f"{contender.name} again", twin_of=contender.name)
-
-
-def select(contenders: list[Contender], names: str | None) -> list[Contender]:
-    """Those named in a comma-separated list, in their own order; all of them without a list."""
-    if not names:
-        return contenders
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    known = {contender.name for contender in contenders}
-    unknown = [name for name in wanted if name not in known]
-    if unknown:
-        raise ContenderError(f"unknown contender {', '.join(unknown)}; here are: {', '.join(sorted(known))}")
-    return [contender for contender in contenders if contender.name in wanted]
-
-
 def c_library() -> Path | None:
     """The C library itself: preloaded, its malloc comes before that of a linked allocator."""
     return find_library("libc.so.6")
@@ -123,12 +96,9 @@ def version_of(contender: Contender) -> str:
     if not path or not shutil.which("dpkg-query"):
         return ""
     for candidate in (path, path.resolve(), Path(str(path).replace("/usr/lib", "/lib", 1))):
-        owner = subprocess.run(
-            ["dpkg-query", "-S", str(candidate)], capture_output=True, text=True, check=False
-        )
+        owner = subprocess.run(["dpkg-query", "-S", str(candidate)], capture_output=True, text=True, check=False)
         if owner.returncode == 0:
-            package = owner.stdout.split(": ")[0].split(",")[0]
-            return package_version(package)
+            return package_version(owner.stdout.split(": ")[0].split(",")[0])
     return ""
 
 
@@ -136,7 +106,5 @@ def package_version(package: str) -> str:
     """Of an installed Debian package; empty when nobody knows."""
     if not shutil.which("dpkg-query"):
         return ""
-    shown = subprocess.run(
-        ["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True, check=False
-    )
-    return shown.stdout.strip()
+    command = ["dpkg-query", "-W", "-f", "${Version}", package]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

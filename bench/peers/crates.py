@@ -37,15 +37,20 @@ def run_logged(command: list[str], folder: Path, log: Path) -> None:
         raise ContenderError(f"building peers: {' '.join(command[:3])} failed; see {log}")
 
 
+def cmake_build(source: Path, build: Path, log: Path, *options: str, target: str = "all") -> Path:
+    configure = ["cmake", "-S", str(source), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release", *options]
+    run_logged(configure, build.parent, log)
+    run_logged(["cmake", "--build", str(build), "--target", target], build.parent, log)
+    return build
+
+
 def fetch(root: Path, log: Path) -> Path:
     """The crates' sources, in root/vendor."""
     vendor = root / "vendor"
     if all((vendor / name / "Cargo.toml").exists() for name in CRATES):
         return vendor
     if not shutil.which("cargo"):
-        raise ContenderError(
-            "--peers-from-crates needs cargo to fetch the sources (Debian: apt-get install cargo)"
-        )
+        raise ContenderError("--peers-from-crates needs cargo to fetch the sources (Debian: apt-get install cargo)")
     project = root / "fetch"
     (project / "src").mkdir(parents=True, exist_ok=True)
     (project / "src" / "lib.rs").write_text("")
@@ -76,48 +81,17 @@ def build_mimalloc(vendor: Path, root: Path, generation: str, log: Path) -> Cont
     (source / "cmake").mkdir(exist_ok=True)
     (source / "cmake" / "JoinPaths.cmake").write_text(JOIN_PATHS)
     (source / "cmake" / "mimalloc-config.cmake").write_text("")
-    numbers = "".join(
-        f"set(mi_version_{part} {value})\n" for part, value in zip(("major", "minor", "patch"), version)
-    )
-    (source / "cmake" / "mimalloc-config-version.cmake").write_text(
-        f"{numbers}set(mi_version {version[0]}.{version[1]})\n"
-    )
-    build = root / f"mimalloc-{generation}"
-    run_logged(
-        [
-            "cmake",
-            "-S",
-            str(source),
-            "-B",
-            str(build),
-            "-DCMAKE_BUILD_TYPE=Release",
-            "-DMI_BUILD_TESTS=OFF",
-            "-DMI_BUILD_STATIC=OFF",
-            "-DMI_BUILD_OBJECT=OFF",
-        ],
-        root,
-        log,
-    )
-    run_logged(["cmake", "--build", str(build)], root, log)
+    numbers = [f"set(mi_version_{part} {value})\n" for part, value in zip(("major", "minor", "patch"), version)]
+    text = "".join([*numbers, f"set(mi_version {version[0]}.{version[1]})\n"])
+    (source / "cmake" / "mimalloc-config-version.cmake").write_text(text)
+    options = ("-DMI_BUILD_TESTS=OFF", "-DMI_BUILD_STATIC=OFF", "-DMI_BUILD_OBJECT=OFF")
+    build = cmake_build(source, root / f"mimalloc-{generation}", log, *options)
     return Contender(f"mimalloc{'.'.join(version)}", single_library(build, "libmimalloc*.so"))
 
 
 def build_snmalloc(vendor: Path, root: Path, log: Path) -> Contender:
-    build = root / "snmalloc"
-    run_logged(
-        [
-            "cmake",
-            "-S",
-            str(vendor / "snmalloc-sys" / "upstream"),
-            "-B",
-            str(build),
-            "-DCMAKE_BUILD_TYPE=Release",
-            "-DSNMALLOC_BUILD_TESTING=OFF",
-        ],
-        root,
-        log,
-    )
-    run_logged(["cmake", "--build", str(build), "--target", "snmallocshim"], root, log)
+    source = vendor / "snmalloc-sys" / "upstream"
+    build = cmake_build(source, root / "snmalloc", log, "-DSNMALLOC_BUILD_TESTING=OFF", target="snmallocshim")
     return Contender(f"snmalloc{CRATES['snmalloc-sys']}", single_library(build, "libsnmallocshim.so"))
 
 
@@ -141,19 +115,11 @@ def single_library(folder: Path, pattern: str) -> Path:
 
 
 def build_all(root: Path, say) -> list[Contender]:
-    """All peers out of crates; `say` receives one line per step."""
+    """All peers out of crates; `say` receives a line or two about what is done."""
     root.mkdir(parents=True, exist_ok=True)
     log = root / "build.log"
     say(f"fetching peers' sources into {root}")
     vendor = fetch(root, log)
-    steps = (
-        ("mimalloc 2", lambda: build_mimalloc(vendor, root, "v2", log)),
-        ("mimalloc 3", lambda: build_mimalloc(vendor, root, "v3", log)),
-        ("snmalloc", lambda: build_snmalloc(vendor, root, log)),
-        ("jemalloc", lambda: build_jemalloc(vendor, root, log)),
-    )
-    contenders = []
-    for name, build in steps:
-        say(f"building {name}")
-        contenders.append(build())
-    return contenders
+    say("building mimalloc 2 and 3, snmalloc and jemalloc")
+    mimallocs = [build_mimalloc(vendor, root, generation, log) for generation in ("v2", "v3")]
+    return [*mimallocs, build_snmalloc(vendor, root, log), build_jemalloc(vendor, root, log)]

@@ -35,10 +35,7 @@ class Toolchain:
         if not names:
             return None
         packages = " ".join(dict.fromkeys(self.programs[name] for name in names))
-        return (
-            f"{self.peer}: {' and '.join(names)} not installed, so it takes no part "
-            f"(Debian: apt-get install {packages})"
-        )
+        return f"{self.peer}: {' and '.join(names)} not installed, so it takes no part (Debian: apt-get install {packages})"
 
     def digest(self) -> str:
         """Of the sources, so that a change builds anew."""
@@ -91,12 +88,7 @@ def go_program(folder: Path) -> Path:
 
 
 def prepare(
-    tools: Toolchain,
-    folder: Path,
-    build: Callable[[Path, Path], None],
-    may_build: bool,
-    missing: list[str],
-    say: Say,
+    tools: Toolchain, folder: Path, build: Callable[[Path, Path], None], may_build: bool, missing: list[str], say: Say
 ) -> Path | None:
     """The peer's folder; None, and a line in `missing`, if it cannot take part."""
     absent = tools.absent()
@@ -127,10 +119,7 @@ def failure(error: Exception, log: Path) -> str:
     # Maven's words for a repository that it cannot reach.
     unreachable = r"(?i)unknown host|transfer failed|could not transfer|cannot access .* in offline mode"
     if re.search(unreachable, text):
-        return (
-            "Maven cannot fetch what its benchmarks need, so it takes no part (once with a network is enough; "
-            f"see {log})"
-        )
+        return f"Maven cannot fetch what its benchmarks need, so it takes no part (once with a network is enough; see {log})"
     return f"it takes no part: {error}"
 
 
@@ -145,9 +134,8 @@ def find(root: Path, may_build: bool, say: Say) -> Peers:
 def first_line(command: list[str]) -> str:
     """Of what a command prints about itself; empty if it cannot."""
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=30, env={**os.environ, "LC_ALL": "C"}
-        )
+        environment = {**os.environ, "LC_ALL": "C"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30, env=environment)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return next(iter((done.stdout + done.stderr).splitlines()), "")

@@ -76,45 +76,38 @@ using allocator_of = decltype(std::declval<source_type&>().template get<T>());
 
 // Each filler has what its container's benchmark needs beside the container, allocated before memory is counted. Its
 // run() is a separate function, so that the register allocation of one contender's loop does not depend on the others.
-template <class source_type>
-struct set_filler {
-  using container_type =
-      std::unordered_set<int, std::hash<int>, std::equal_to<>, allocator_of<int, source_type>>;
+template <class container_type, class source_type>
+struct keyed_filler {
   const plan& what;
 
-  explicit set_filler(const plan& given) : what(given) {}
+  explicit keyed_filler(const plan& given) : what(given) {}
   [[gnu::noinline]] phases run(source_type& source) {
-    auto set = make<container_type>(source);
+    auto container = make<container_type>(source);
     return run_phases(
         what.keys.size(),
         [&] {
-          for (const int key : what.keys) set.insert(key);
+          for (const int key : what.keys) {
+            if constexpr (requires { typename container_type::mapped_type; }) {
+              container.emplace(key, key);
+            } else {
+              container.insert(key);
+            }
+          }
         },
         [&] {
-          for (const std::uint32_t index : what.leaving) set.erase(what.keys[index]);
+          for (const std::uint32_t index : what.leaving) container.erase(what.keys[index]);
         });
   }
 };
 
 template <class source_type>
-struct map_filler {
-  using value_type = std::pair<const int, int>;
-  using container_type = std::map<int, int, std::less<>, allocator_of<value_type, source_type>>;
-  const plan& what;
-
-  explicit map_filler(const plan& given) : what(given) {}
-  [[gnu::noinline]] phases run(source_type& source) {
-    auto map = make<container_type>(source);
-    return run_phases(
-        what.keys.size(),
-        [&] {
-          for (const int key : what.keys) map.emplace(key, key);
-        },
-        [&] {
-          for (const std::uint32_t index : what.leaving) map.erase(what.keys[index]);
-        });
-  }
-};
+using set_of = std::unordered_set<int, std::hash<int>, std::equal_to<>, allocator_of<int, source_type>>;
+template <class source_type>
+using set_filler = keyed_filler<set_of<source_type>, source_type>;
+template <class source_type>
+using map_of = std::map<int, int, std::less<>, allocator_of<std::pair<const int, int>, source_type>>;
+template <class source_type>
+using map_filler = keyed_filler<map_of<source_type>, source_type>;
 
 template <class source_type>
 struct list_filler {
@@ -189,9 +182,6 @@ void run(const bench::scene_arguments& arguments) {
 }  // namespace
 
 int main(int count, char** words) {
-  return bench::run_scene(
-      bench::container_allocators(), count, words, own_arguments, 2,
-      []<class Contender>(std::type_identity<Contender>, const bench::scene_arguments& arguments) {
-        run<Contender>(arguments);
-      });
+  return bench::run_scene(bench::container_allocators(), count, words, own_arguments,
+                          []<class Contender>(const auto& arguments) { run<Contender>(arguments); });
 }

@@ -46,23 +46,24 @@ struct scene_arguments {
   std::exit(2);
 }
 
-// Calls scene(std::type_identity<Contender>(), arguments) for the contender named by the first argument. `own` names
-// the scene's own arguments, of which there are `own_count`.
+// Calls scene.operator()<Contender>(arguments) for the contender named by the first argument. `own` names the scene's
+// own arguments, each by one word.
 template <class... Contenders, class scene_type>
-int run_scene(contender_list<Contenders...> /*list*/, int count, char** words, const char* own, int own_count,
+int run_scene(contender_list<Contenders...> /*list*/, int count, char** words, std::string_view own,
               scene_type scene) {
   if (count == 2 && std::string_view(words[1]) == "--list") {
     (std::puts(Contenders::name), ...);
     return 0;
   }
-  if (count != own_count + 3) refuse(words[0], own);
+  const auto own_count = own.empty() ? 0 : 1 + std::count(own.begin(), own.end(), ' ');
+  if (count != own_count + 3) refuse(words[0], own.data());
   scene_arguments arguments{words[1], words + 2, parse_number(words[count - 1], 1000, "SCALE", words[0])};
-  const auto run_if_named = [&]<class Contender>(std::type_identity<Contender> contender) {
+  const auto run_if_named = [&]<class Contender>() {
     if (arguments.contender != Contender::name) return false;
-    scene(contender, arguments);
+    scene.template operator()<Contender>(arguments);
     return true;
   };
-  if ((run_if_named(std::type_identity<Contenders>()) || ...)) return 0;
+  if ((run_if_named.template operator()<Contenders>() || ...)) return 0;
   std::fprintf(stderr, "%s: there is no contender \"%s\"; --list shows them\n", words[0], words[1]);
   return 2;
 }

@@ -71,8 +71,7 @@ figures measure(std::size_t objects, unsigned idle) {
 
 int main(int count, char** words) {
   return bench::run_scene(
-      contenders(), count, words, "", 0,
-      []<class Contender>(std::type_identity<Contender>, const bench::scene_arguments& arguments) {
+      contenders(), count, words, "", []<class Contender>(const bench::scene_arguments& arguments) {
         const std::size_t objects = arguments.scaled(bench::objects_per_thread, 1000);
         const figures found =
             measure<Contender>(objects, static_cast<unsigned>(arguments.scaled(idle_microseconds, 1)));

@@ -77,12 +77,11 @@ void measure(const bench::scene_arguments& arguments) {
 }  // namespace
 
 int main(int count, char** words) {
-  return bench::run_scene(
-      contenders(), count, words, "", 0,
-      []<class Contender>(std::type_identity<Contender>, const bench::scene_arguments& arguments) {
-        std::printf("{");
-        measure<Contender, 1>(arguments);
-        measure<Contender, 64>(arguments);
-        std::printf("\"ticks_per_ns\": %.4f}\n", bench::tick_rate());
-      });
+  return bench::run_scene(contenders(), count, words, "",
+                          []<class Contender>(const bench::scene_arguments& arguments) {
+                            std::printf("{");
+                            measure<Contender, 1>(arguments);
+                            measure<Contender, 64>(arguments);
+                            std::printf("\"ticks_per_ns\": %.4f}\n", bench::tick_rate());
+                          });
 }

@@ -6,6 +6,7 @@
 // producer, memory piles up: see its peak.
 // Method: 10 million objects, or as many as two seconds allow. The first word of each object is written and checked.
 // Output: one JSON object: million objects per second, how many millions, and by how many bytes the process grew.
+#include "pipeline.hpp"
 #include "pools.hpp"
 #include "resident.hpp"
 #include "worker.hpp"
@@ -19,67 +20,42 @@ constexpr double limit_seconds = 2.0;
 
 using contenders = bench::join<bench::contender_list<bench::no_allocation>, bench::thread_safe_pools>;
 
-struct batch {
-  bench::item* items[batch_length];
-};
-
-// Only the producer stores `written`, only the consumer stores `read`.
-struct pipeline {
-  batch ring[ring_length];
-  alignas(64) std::atomic<std::size_t> written{0};
-  alignas(64) std::atomic<std::size_t> read{0};
-  alignas(64) std::atomic<std::size_t> last{SIZE_MAX};  // the number of batches, once the producer has ended
-};
+bench::pipeline<bench::item, batch_length, ring_length> line;
 
 template <class pool_type>
-void produce(pipeline& line, pool_type& pool, std::size_t batches) {
+void produce(pool_type& pool, std::size_t batches) {
   const bench::stopwatch clock;
-  std::size_t at = 0;
-  for (; at < batches && clock.seconds() < limit_seconds; ++at) {
-    // acquire: pairs with consume's release store of `read`; the place is free again.
-    while (at - line.read.load(std::memory_order_acquire) >= ring_length) std::this_thread::yield();
-    std::uint64_t serial = at * batch_length;
-    for (bench::item*& each : line.ring[at % ring_length].items) {
+  const auto go_on = [&](std::size_t at) { return at < batches && clock.seconds() < limit_seconds; };
+  line.produce(go_on, [&](auto& batch, std::uint64_t serial) {
+    for (bench::item*& each : batch) {
       each = ::new (static_cast<void*>(pool.take())) bench::item;
       std::memcpy(each->bytes, &serial, sizeof serial);
       bench::obscure(each);
       ++serial;
     }
-    // release: pairs with consume's acquire; the consumer sees the pointers and what they point to.
-    line.written.store(at + 1, std::memory_order_release);
-  }
-  line.last.store(at, std::memory_order_relaxed);
+  });
 }
 
 template <class pool_type>
-void consume(pipeline& line, pool_type& pool) {
-  for (std::size_t at = 0;; ++at) {
-    // acquire: pairs with produce's release store of `written`.
-    while (line.written.load(std::memory_order_acquire) == at) {
-      if (line.last.load(std::memory_order_relaxed) == at) return;
-      std::this_thread::yield();
-    }
-    std::uint64_t expected = at * batch_length;
-    for (bench::item* each : line.ring[at % ring_length].items) {
+void consume(pool_type& pool) {
+  line.consume([&](auto& batch, std::uint64_t expected) {
+    for (bench::item* each : batch) {
       if (std::memcmp(each->bytes, &expected, sizeof expected) != 0) bench::fail("an object was overwritten");
       pool.give(each);
       ++expected;
     }
-    // release: pairs with produce's acquire; the place may be written again.
-    line.read.store(at + 1, std::memory_order_release);
-  }
+  });
 }
 
 template <class Contender>
 void run(const bench::scene_arguments& arguments) {
   const std::size_t batches = arguments.scaled(full_batches, ring_length * 2);
-  static pipeline line;
   typename Contender::template of<bench::item> pool;
   bench::escape(&pool);
   const double before = bench::resident_bytes();
-  const double seconds = bench::run_threads(
-      2, [&](unsigned index) { index == 0 ? produce(line, pool, batches) : consume(line, pool); });
-  const double millions = static_cast<double>(line.last.load(std::memory_order_relaxed) * batch_length) / 1e6;
+  const double seconds =
+      bench::run_threads(2, [&](unsigned index) { index == 0 ? produce(pool, batches) : consume(pool); });
+  const double millions = static_cast<double>(line.objects()) / 1e6;
   std::printf("{\"rate\": %.3f, \"millions\": %.3f, \"grown\": %.0f}\n", millions / seconds, millions,
               std::max(bench::peak_bytes() - before, 0.0));
 }
@@ -87,9 +63,6 @@ void run(const bench::scene_arguments& arguments) {
 }  // namespace
 
 int main(int count, char** words) {
-  return bench::run_scene(
-      contenders(), count, words, "", 0,
-      []<class Contender>(std::type_identity<Contender>, const bench::scene_arguments& arguments) {
-        run<Contender>(arguments);
-      });
+  return bench::run_scene(contenders(), count, words, "",
+                          []<class Contender>(const auto& arguments) { run<Contender>(arguments); });
 }

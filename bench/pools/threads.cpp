@@ -63,9 +63,6 @@ void run(const bench::scene_arguments& arguments) {
 }  // namespace
 
 int main(int count, char** words) {
-  return bench::run_scene(
-      contenders(), count, words, "THREADS", 1,
-      []<class Contender>(std::type_identity<Contender>, const bench::scene_arguments& arguments) {
-        run<Contender>(arguments);
-      });
+  return bench::run_scene(contenders(), count, words, "THREADS",
+                          []<class Contender>(const auto& arguments) { run<Contender>(arguments); });
 }

@@ -53,8 +53,6 @@ void run(bench::recycled /*variant*/, const bench::scene_arguments& arguments) {
 int main(int count, char** words) {
   std::memset(content, 'x', sizeof content);
   return bench::run_scene(
-      variants(), count, words, "", 0,
-      []<class Variant>(std::type_identity<Variant>, const bench::scene_arguments& arguments) {
-        run(Variant(), arguments);
-      });
+      variants(), count, words, "",
+      []<class Variant>(const bench::scene_arguments& arguments) { run(Variant(), arguments); });
 }

@@ -55,15 +55,14 @@ void burst(bench::recycled_bare /*variant*/, message_recycler& pool) {
 }  // namespace
 
 int main(int count, char** words) {
-  return bench::run_scene(
-      variants(), count, words, "", 0,
-      []<class Variant>(std::type_identity<Variant>, const bench::scene_arguments& arguments) {
-        message_recycler pool;
-        bench::escape(&pool);
-        const bench::timing all = bench::time_calls(bench::limit_of(arguments), [&] {
-          for (std::size_t i = 0; i < bursts_per_call; ++i) burst(Variant(), pool);
-        });
-        const std::size_t objects = all.calls * bursts_per_call * burst_length;
-        std::printf("{\"ns\": %.3f}\n", bench::nanoseconds(all.seconds, objects));
-      });
+  return bench::run_scene(variants(), count, words, "",
+                          []<class Variant>(const bench::scene_arguments& arguments) {
+                            message_recycler pool;
+                            bench::escape(&pool);
+                            const bench::timing all = bench::time_calls(bench::limit_of(arguments), [&] {
+                              for (std::size_t i = 0; i < bursts_per_call; ++i) burst(Variant(), pool);
+                            });
+                            const std::size_t objects = all.calls * bursts_per_call * burst_length;
+                            std::printf("{\"ns\": %.3f}\n", bench::nanoseconds(all.seconds, objects));
+                          });
 }

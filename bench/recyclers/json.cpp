@@ -67,8 +67,7 @@ void run(bench::recycled /*variant*/, const simdjson::padded_string& text,
 
 int main(int count, char** words) {
   return bench::run_scene(
-      variants(), count, words, "ORDER_FILE", 1,
-      []<class Variant>(std::type_identity<Variant>, const bench::scene_arguments& arguments) {
+      variants(), count, words, "ORDER_FILE", []<class Variant>(const bench::scene_arguments& arguments) {
         simdjson::padded_string text;
         if (simdjson::padded_string::load(arguments.rest[0]).get(text) != simdjson::SUCCESS) {
           std::fprintf(stderr, "cannot read %s; it should be bench/recyclers/order.json\n",

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""SVG charts: mean time against mean memory, and every row's ratios. Each file carries its own light and
+"""SVG charts: mean time against mean memory, every row's ratios, and pools over threads. Each file carries its own light and
 dark colours and its own background, so it is readable on any page. Needs matplotlib (Debian: python3-matplotlib)."""
 
+import itertools
 import math
 import re
 from pathlib import Path
 
 from report import statistics
 from report.results import Results
-from report.tables import SUBJECT
+from report.malloc_tables import ROWS, SUBJECT
 
 # As drawn (light), and what each becomes where the reader's system is dark.
 PAPER, INK, FAINT = "#fdfdfc", "#24292e", "#c9ccd1"
@@ -26,32 +27,17 @@ def pyplot():
     try:
         import matplotlib
     except ImportError as error:
-        raise ChartsUnavailable(
-            "--svg needs matplotlib (Debian: apt-get install python3-matplotlib, and run this "
-            "with /usr/bin/python3)"
-        ) from error
+        advice = "(Debian: apt-get install python3-matplotlib, and run this with /usr/bin/python3)"
+        raise ChartsUnavailable(f"--svg needs matplotlib {advice}") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot as module
 
-    module.rcParams.update(
-        {
-            "svg.fonttype": "none",
-            "svg.hashsalt": "tarn",
-            "font.family": "sans-serif",
-            "font.size": 10,
-            "figure.facecolor": PAPER,
-            "axes.facecolor": PAPER,
-            "savefig.facecolor": PAPER,
-            "text.color": INK,
-            "axes.labelcolor": INK,
-            "axes.edgecolor": FAINT,
-            "xtick.color": INK,
-            "ytick.color": INK,
-            "grid.color": FAINT,
-            "legend.facecolor": PAPER,
-            "legend.edgecolor": FAINT,
-        }
-    )
+    faces = ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor")
+    words = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color")
+    lines = ("axes.edgecolor", "grid.color", "legend.edgecolor")
+    module.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tarn", "font.family": "sans-serif", "font.size": 10})
+    for names, colour in ((faces, PAPER), (words, INK), (lines, FAINT)):
+        module.rcParams.update(dict.fromkeys(names, colour))
     return module
 
 
@@ -79,107 +65,109 @@ def add_dark_mode(svg: str) -> str:
 
 
 def save(figure, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
     path.write_text(add_dark_mode(path.read_text()))
+    pyplot().close(figure)
+
+
+def finish(figure, axes, path: Path, *hidden: str) -> None:
+    axes.grid(True, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in hidden:
+        axes.spines[side].set_visible(False)
+    save(figure, path)
 
 
 def means_chart(results: Results, path: Path) -> None:
     """One point per allocator: left is faster, low is leaner."""
     plot = pyplot()
     names = results.originals()
-    times = statistics.ratios_to_best(results.grid("seconds"), results.peers())
-    memory = statistics.ratios_to_best(results.grid("rss"), names)
+    times = statistics.ratios_to_best(results.grid(ROWS, "seconds"), results.names("peer"))
+    memory = statistics.ratios_to_best(results.grid(ROWS, "rss"), names)
     figure, axes = plot.subplots(figsize=(7, 4.6))
     for name, (colour, marker) in style_of(results).items():
         x = statistics.mean_of_column(times, name)
         y = statistics.mean_of_column(memory, name)
         if x is None or y is None:
             continue
-        axes.scatter([x], [y], s=90 if name == SUBJECT else 55, color=colour, marker=marker, zorder=3)
-        axes.annotate(
-            name,
-            (x, y),
-            xytext=(8, 5),
-            textcoords="offset points",
-            weight="bold" if name == SUBJECT else "normal",
-        )
+        size, weight = (90, "bold") if name == SUBJECT else (55, "normal")
+        axes.scatter([x], [y], s=size, color=colour, marker=marker, zorder=3)
+        axes.annotate(name, (x, y), xytext=(8, 5), textcoords="offset points", weight=weight)
     axes.margins(x=0.16, y=0.14)
     axes.set_xlabel("time over the best peer of each row, geometric mean (left is faster)")
     axes.set_ylabel("peak RSS over the leanest of each row,\ngeometric mean (low is leaner)")
-    axes.grid(True, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    save(figure, path)
-    plot.close(figure)
+    finish(figure, axes, path, "top", "right")
 
 
 def rows_chart(results: Results, value: str, reference: list[str], label: str, path: Path) -> None:
     """Every row a line, every allocator a mark on it; a mark beyond the edge stays on it."""
     plot = pyplot()
-    ratios = statistics.ratios_to_best(results.grid(value), reference)
+    ratios = statistics.ratios_to_best(results.grid(ROWS, value), reference)
     rows = list(ratios)
     edge = 4.0
     lowest = min((ratio for cells in ratios.values() for ratio in cells.values()), default=1.0)
     figure, axes = plot.subplots(figsize=(8, 1.4 + 0.28 * len(rows)))
     for name, (colour, marker) in style_of(results).items():
-        points = [
-            (min(ratios[row][name], edge), place) for place, row in enumerate(rows) if name in ratios[row]
-        ]
-        axes.scatter(
-            [x for x, _ in points],
-            [y for _, y in points],
-            s=60 if name == SUBJECT else 26,
-            color=colour,
-            marker=marker,
-            label=name,
-            zorder=4 if name == SUBJECT else 3,
-            clip_on=False,
-            alpha=1.0 if name == SUBJECT else 0.85,
-        )
+        xs = [min(ratios[row][name], edge) for row in rows if name in ratios[row]]
+        ys = [place for place, row in enumerate(rows) if name in ratios[row]]
+        size, order, alpha = (60, 4, 1.0) if name == SUBJECT else (26, 3, 0.85)
+        axes.scatter(xs, ys, s=size, color=colour, marker=marker, label=name, zorder=order, clip_on=False, alpha=alpha)
     axes.axvline(1.0, color=INK, linewidth=1)
     axes.set_xscale("log")
-    ticks = [
-        tick for tick in (0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4) if tick >= min(lowest, 1) * 0.93
-    ]
+    ticks = [tick for tick in (0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4) if tick >= min(lowest, 1) * 0.93]
     axes.set_xlim(min(lowest, 1.0) * 0.96, edge * 1.02)
     axes.set_xticks(ticks, [f"{tick:g}" + ("+" if tick == edge else "") for tick in ticks])
     axes.minorticks_off()
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel(label)
-    axes.grid(True, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.legend(
-        ncols=math.ceil((len(results.originals()) + 1) / 2),
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        frameon=False,
-    )
-    save(figure, path)
-    plot.close(figure)
+    columns = math.ceil((len(results.originals()) + 1) / 2)
+    axes.legend(ncols=columns, loc="lower left", bbox_to_anchor=(0, 1.0), frameon=False)
+    finish(figure, axes, path, "top", "right", "left")
 
 
-def draw(results: Results, folder: Path) -> list[Path]:
-    """Writes the charts; returns their paths."""
-    if not results.runs or not results.peers():
+def draw_malloc(results: Results, folder: Path) -> list[Path]:
+    """Writes means.svg, time.svg and rss.svg."""
+    peers = results.names("peer")
+    if not results.cells(*ROWS) or not peers:
         raise ChartsUnavailable("there are no runs of peers to draw")
-    folder.mkdir(parents=True, exist_ok=True)
-    means_chart(results, folder / "means.svg")
-    rows_chart(
-        results,
-        "seconds",
-        results.peers(),
-        "time over the best peer of the row (left is faster)",
-        folder / "time.svg",
-    )
-    rows_chart(
-        results,
-        "rss",
-        results.originals(),
-        "peak RSS over the leanest of the row (left is leaner)",
-        folder / "rss.svg",
-    )
-    return [folder / name for name in ("means.svg", "time.svg", "rss.svg")]
+    paths = [folder / name for name in ("means.svg", "time.svg", "rss.svg")]
+    means_chart(results, paths[0])
+    rows_chart(results, "seconds", peers, "time over the best peer of the row (left is faster)", paths[1])
+    rows_chart(results, "rss", results.originals(), "peak RSS over the leanest of the row (left is leaner)", paths[2])
+    return paths
+
+
+def draw_threads(results: Results, folder: Path, subject: str) -> list[Path]:
+    """Writes pools-threads.svg: ns per take and give over the number of threads. `subject` is the thick line; references
+    are thin and grey."""
+    counts = results.cells("threads")
+    if not counts:
+        raise ChartsUnavailable("--svg draws the scene threads, which was not measured")
+    plot = pyplot()
+    figure, axes = plot.subplots(figsize=(9, 5.4))
+    colours = iter(itertools.cycle(zip(PEER_COLOURS, PEER_MARKERS)))
+    for name, kind in results.kinds.items():
+        points = [(int(count), results.median("threads", count, name, "ns")) for count in counts]
+        points = [(count, value) for count, value in points if value is not None]
+        if not points or (kind == "tarn" and name != subject):
+            continue
+        style = {"color": FAINT, "linewidth": 1, "linestyle": "--"}
+        if name == subject:
+            style = {"color": SUBJECT_COLOUR, "linewidth": 2.5, "marker": "o", "zorder": 5}
+        elif kind != "reference":
+            colour, marker = next(colours)
+            style = {"color": colour, "marker": marker, "linewidth": 1.2}
+        axes.plot(*zip(*points), label=name, markersize=5, **style)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks([int(count) for count in counts], labels=counts)
+    axes.set_xlabel("threads")
+    axes.set_ylabel("ns per take + give (log)")
+    axes.set_title("100,000 objects of 64 bytes per thread, returned shuffled", color=INK)
+    axes.grid(True, linewidth=0.5)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    path = folder / "pools-threads.svg"
+    save(figure, path)
+    return [path]

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Writes the generated part of a Markdown file, between two markers, and leaves the text around it alone."""
 
+import re
 from pathlib import Path
 
-from report import tables
-from report.results import Results
-
-BEGIN = "<!-- results: begin (written by bench/run.py --markdown; do not edit) -->"
+BEGIN = "<!-- results: begin (written by bench/run.py; do not edit) -->"
+BEGINS = r"<!-- results: begin[^>]*-->"  # earlier versions named other programs
 END = "<!-- results: end -->"
 
 
@@ -18,40 +17,16 @@ def machine_line(machine: dict) -> str:
     )
 
 
-def contender_line(results: Results) -> str:
-    words = [
-        f"{each['name']} {each['version']}".strip() for each in results.contenders if not each["twin_of"]
-    ]
-    return "Contenders: " + ", ".join(words) + "."
-
-
-def generated(results: Results) -> str:
-    parts = [
-        f"{machine_line(results.machine)}. {results.rounds()} rounds, {results.machine.get('date', '')}.",
-        contender_line(results),
-        *(f"Note: {line}" for line in tables.summary(results)),
-        *(table.markdown() for table in tables.all_tables(results)),
-    ]
-    return "\n\n".join(part.strip() for part in parts if part.strip())
-
-
-def update(path: Path, results: Results) -> None:
+def replace_block(path: Path, content: str) -> None:
     """Replaces what stands between the markers; a file without them gets them at its end."""
-    replace_block(path, generated(results), BEGIN)
-
-
-def replace_block(path: Path, content: str, begin_marker: str) -> None:
     text = path.read_text() if path.exists() else "# Benchmarks\n"
-    block = f"{begin_marker}\n\n{content}\n\n{END}"
-    begin, end = text.find(begin_marker), text.find(END)
-    if (begin < 0) != (end < 0) or end < begin:
-        raise ValueError(
-            f"{path}: the markers of the generated part are damaged; it needs both, in order:\n"
-            f"{begin_marker}\n{END}"
-        )
-    if begin < 0:
+    block = f"{BEGIN}\n\n{content}\n\n{END}"
+    begin, end = re.search(BEGINS, text), text.find(END)
+    if (begin is None) != (end < 0) or (begin and end < begin.start()):
+        raise ValueError(f"{path}: the markers of the generated part are damaged; it needs both, in order:\n{BEGIN}\n{END}")
+    if begin is None:
         text = f"{text.rstrip()}\n\n{block}\n"
     else:
-        text = text[:begin] + block + text[end + len(END) :]
+        text = text[: begin.start()] + block + text[end + len(END) :]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)

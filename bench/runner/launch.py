@@ -5,52 +5,35 @@ import hashlib
 import json
 import os
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from peers.contender import Contender
 
-# Settings of allocators that the caller's shell may hold; contenders run at their release defaults.
-ALLOCATOR_VARIABLES = (
-    "MALLOC_",
-    "MIMALLOC_",
-    "TCMALLOC_",
-    "SNMALLOC_",
-    "TBB_MALLOC_",
-    "TARN_",
-    "GLIBC_TUNABLES",
-    "LD_PRELOAD",
-    "_RJEM_",
+# Settings of allocators and of other languages that the caller's shell may hold; contenders run at their defaults.
+FOREIGN_SETTINGS = (
+    *("MALLOC_", "MIMALLOC_", "TCMALLOC_", "SNMALLOC_", "TBB_MALLOC_", "TARN_", "GLIBC_TUNABLES", "LD_PRELOAD", "_RJEM_"),
+    *("GOGC", "GODEBUG", "GOMAXPROCS", "GOMEMLIMIT", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
 )
+# Stands in a command for a file that the program writes its figures to.
+RESULT_FILE = "{result}"
 
 
 class RunFailed(Exception):
     """A run gave no usable figure; the message says why."""
 
 
-@dataclass(frozen=True)
-class Measurement:
-    seconds: float  # the program's own, else wall
-    wall: float
-    user: float
-    sys: float
-    rss: int  # peak, bytes
-    minor: int
-    major: int
-    result: str  # checksum or digest of the output; must be the same under every contender
-    verified: bool  # the library was seen in the process's memory map
-
-    @property
-    def cpu(self) -> float:
-        return self.user + self.sys
-
-
 def clean_environment(contender: Contender, extra: dict[str, str] | None = None) -> dict[str, str]:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(ALLOCATOR_VARIABLES)}
-    environment["LC_ALL"] = "C"
-    environment.update(extra or {})
-    environment.update(contender.environment)
-    return environment
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN_SETTINGS)}
+    return {**environment, "LC_ALL": "C", **(extra or {}), **dict(contender.environment)}
+
+
+def bind(processors: int | None) -> Callable[[], None] | None:
+    """What a child does before it becomes the program: keeps so many of the processors that this process may use."""
+    if processors is None:
+        return None
+    chosen = set(sorted(os.sched_getaffinity(0))[-processors:])
+    return lambda: os.sched_setaffinity(0, chosen)
 
 
 class Launcher:
@@ -58,49 +41,33 @@ class Launcher:
 
     def __init__(self, program: Path, scratch: Path, touch_mib: int, limit_seconds: int):
         self.program = program
-        self.scratch = scratch
         self.touch_mib = touch_mib
         self.limit_seconds = limit_seconds
+        self.output, self.errors, self.result = (scratch / name for name in ("output", "errors", "result"))
 
-    def wrap(self, command: list[str], library: Path | None, touch: bool = True) -> list[str]:
-        words = [
-            str(self.program),
-            "--output",
-            str(self.output),
-            "--errors",
-            str(self.errors),
-            "--touch",
-            str(self.touch_mib if touch else 0),
-            "--limit",
-            str(self.limit_seconds),
-        ]
-        if library:
-            words += ["--preload", str(library)]
-        return [*words, "--", *command]
-
-    @property
-    def output(self) -> Path:
-        return self.scratch / "output"
-
-    @property
-    def errors(self) -> Path:
-        return self.scratch / "errors"
+    def wrap(self, command: Sequence[str], library: Path | None, touch: bool = True) -> list[str]:
+        words = [str(self.program), "--output", str(self.output), "--errors", str(self.errors)]
+        words += ["--touch", str(self.touch_mib if touch else 0), "--limit", str(self.limit_seconds)]
+        words += ["--preload", str(library)] if library else []
+        return [*words, "--", *(str(self.result) if word == RESULT_FILE else word for word in command)]
 
     def run(
         self,
-        command: list[str],
+        command: Sequence[str],
         contender: Contender,
         environment: dict[str, str] | None = None,
-        folder: Path | None = None,
+        processors: int | None = None,
+        touch: bool = True,
     ) -> dict:
         """The report of bench_launch, checked; the command's output lies in self.output."""
         done = subprocess.run(
-            self.wrap(command, contender.library),
-            cwd=folder,
+            self.wrap(command, contender.library, touch),
             check=False,
             text=True,
             capture_output=True,
+            stdin=subprocess.DEVNULL,
             env=clean_environment(contender, environment),
+            preexec_fn=bind(processors),  # noqa: PLW1509  (this process has one thread)
         )
         if done.returncode != 0:
             raise RunFailed(done.stderr.strip() or f"bench_launch ended with status {done.returncode}")
@@ -113,10 +80,8 @@ class Launcher:
             how = f"signal {report['signal']}" if report["signal"] else f"status {report['status']}"
             raise RunFailed(f"ended with {how}{self.last_error()}")
         if report["preload"] == "missing":
-            raise RunFailed(
-                f"{contender.library} was not in use: the program is static, setuid, or refused it"
-                f"{self.last_error()}"
-            )
+            reason = "the program is static, setuid, or refused it"
+            raise RunFailed(f"{contender.library} was not in use: {reason}{self.last_error()}")
         return report
 
     def last_error(self) -> str:
@@ -124,26 +89,31 @@ class Launcher:
         return f": {lines[-1]}" if lines else ""
 
 
-def to_measurement(report: dict, seconds: float, result: str) -> Measurement:
-    return Measurement(
-        seconds=seconds,
-        wall=report["wall"],
-        user=report["user"],
-        sys=report["sys"],
-        rss=report["rss"],
-        minor=report["minor"],
-        major=report["major"],
-        result=result,
-        verified=report["preload"] == "used",
-    )
+# How a run's figures are read.
 
 
-def digest(path: Path) -> str:
-    hasher = hashlib.sha256()
-    with path.open("rb") as source:
-        while chunk := source.read(1 << 20):
-            hasher.update(chunk)
-    return hasher.hexdigest()[:16]
+def cost(report: dict, seconds: float, result: str) -> dict[str, float | str]:
+    """`result` is a checksum or digest of the output."""
+    figures = {name: report[name] for name in ("wall", "user", "sys", "rss", "minor", "major")}
+    return {"seconds": seconds, "cpu": report["user"] + report["sys"], **figures, "result": result}
+
+
+def read_wall_time(report: dict, launcher: Launcher) -> dict[str, float | str]:
+    return cost(report, report["wall"], hashlib.sha256(launcher.output.read_bytes()).hexdigest()[:16])
+
+
+def read_own_time(report: dict, launcher: Launcher) -> dict[str, float | str]:
+    words = launcher.output.read_text().split()
+    if len(words) != 2:
+        raise RunFailed(f'printed "{" ".join(words)[:60]}" instead of its seconds and a checksum')
+    return cost(report, float(words[0]), words[1])
+
+
+def read_json(report: dict, launcher: Launcher) -> dict[str, float | str]:
+    figures = json.loads(launcher.output.read_text())
+    if not isinstance(figures, dict) or not figures:
+        raise RunFailed(f"no figure: {figures}")
+    return figures
 
 
 def preload_works(program: str, contender: Contender) -> bool:
@@ -154,13 +124,7 @@ def preload_works(program: str, contender: Contender) -> bool:
     environment["LD_PRELOAD"] = str(contender.library)
     try:
         listed = subprocess.run(
-            [program],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-            stdin=subprocess.DEVNULL,
+            [program], env=environment, capture_output=True, text=True, timeout=20, check=False, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired):
         return False

@@ -1,118 +1,125 @@
 # SPDX-License-Identifier: MIT
-"""A session: prepares the rows, runs the rounds in random order, and keeps every run and every failure."""
+"""A session: every round runs every cell once under each of its contenders, contenders in a new random order, each run in
+a process of its own; every run and every failure is kept."""
 
-import dataclasses
 import random
 import subprocess
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
-from peers.contender import Contender
-from report.results import Results
-from runner.launch import Launcher, RunFailed, preload_works
+from peers.contender import Contender, SYSTEM_MALLOC
+from report.results import TWIN, Results
+from runner.launch import Launcher, RunFailed
 from runner.progress import Progress
-from runner.rows import Row
+from runner.selection import Patterns
+
+Figures = dict[str, float | str]
 
 
-def usable_rows(rows: list[Row], results: Results, inputs: Path) -> list[Row]:
-    """Prepares each row; those whose program is missing become a notice."""
-    usable = []
-    for row in rows:
-        reason = row.missing()
-        if reason is None:
-            try:
-                row.prepare(inputs)
-            except (OSError, subprocess.CalledProcessError) as error:
-                reason = f"its input could not be made: {error}"
-        if reason is None:
-            usable.append(row)
-        else:
-            results.notices.append(f"row {row.name} left out: {reason}")
-    return usable
+@dataclass(frozen=True)
+class Task:
+    """A contender's run in a cell: a command, and how its figures are read from the launcher's report and files."""
+
+    contender: str
+    kind: str  # tarn, peer, malloc, reference, or twin: a contender once more, whose difference is the noise
+    command: tuple[str, ...]
+    read: Callable[[dict, Launcher], Figures]
+    malloc: Contender = SYSTEM_MALLOC  # what is preloaded
+    environment: dict[str, str] = field(default_factory=dict)
+    processors: int | None = None  # the process may use only so many
+
+    def measure(self, launcher: Launcher, touch: bool) -> Figures:
+        return self.read(launcher.run(self.command, self.malloc, self.environment, self.processors, touch), launcher)
 
 
-def check_preloads(rows: list[Row], contenders: list[Contender], results: Results) -> list[Row]:
-    """Leaves out rows whose programs do not load a contender's library at all."""
-    verdicts: dict[tuple[str, str], bool] = {}
-    passed = []
-    for row in rows:
-        refused = []
-        for program in row.programs():
-            for contender in contenders:
-                key = (program, str(contender.library))
-                if key not in verdicts:
-                    verdicts[key] = preload_works(program, contender)
-                if not verdicts[key]:
-                    refused.append(f"{program} does not load {contender.library} ({contender.name})")
-        if refused:
-            results.notices.append(f"row {row.name} left out: {refused[0]}")
-        else:
-            passed.append(row)
-    return passed
+@dataclass(frozen=True)
+class Cell:
+    """A scene with its parameters, and who runs in it."""
+
+    scene: str
+    key: str
+    tasks: tuple[Task, ...]
+    note: str = ""  # one line for --list
+    prepare: Callable[[], str | None] = lambda: None  # makes inputs; returns why the cell cannot be measured
+    touch: bool = True  # whether memory is touched and released before a run
+    twin: bool = False  # the first contender runs under a second name, too
+    warm_up: bool = False  # one run before the first round does not count: files come into the page cache
+
+    @property
+    def name(self) -> str:
+        return f"{self.scene} {self.key}".rstrip()
+
+
+def select(cells: list[Cell], scenes: Patterns, contenders: Patterns, always: tuple[str, ...]) -> list[Cell]:
+    """The cells whose scene or parameters match, with the contenders that match, and with the twins of these."""
+    scenes.check("scene", [name for cell in cells for name in (cell.scene, cell.key)])
+    contenders.check("contender", [task.contender for cell in cells for task in cell.tasks])
+    found = []
+    for cell in cells:
+        tasks = tuple(task for task in cell.tasks if contenders.match(task.contender))
+        if tasks and cell.twin:
+            tasks = (*tasks, replace(tasks[0], contender=tasks[0].contender + TWIN, kind="twin"))
+        if tasks and (cell.scene in always or scenes.match(cell.scene, cell.key)):
+            found.append(replace(cell, tasks=tasks))
+    return found
 
 
 class Session:
-    """Runs rows under contenders. `record` is results.runs or results.scaling."""
+    """Fills results.runs and results.failures."""
 
-    def __init__(self, launcher: Launcher, contenders: list[Contender], results: Results, seed: int):
+    def __init__(self, launcher: Launcher, results: Results, seed: int):
         self.launcher = launcher
-        self.contenders = contenders
         self.results = results
         self.random = random.Random(seed)
-        self.expected: dict[str, str] = {}  # the row's result under the system's malloc
+        self.expected: dict[str, str] = {}  # a cell's result, which must be the same under every contender
         self.broken: set[tuple[str, str]] = set()
 
-    def measure(self, rows: list[Row], rounds: int, record: list[dict], progress: Progress) -> None:
-        """Every round each contender once per row, contenders in random order."""
-        for round_number in range(rounds):
-            for row in rows:
-                if round_number == 0:
-                    self.warm_up(row, progress)
-                for contender in self.random.sample(self.contenders, len(self.contenders)):
-                    if (row.name, contender.name) in self.broken:
-                        progress.step("")
-                        continue
-                    where = f"round {round_number + 1}/{rounds}  {row.name}  {contender.name}"
-                    progress.show(where)
-                    self.one_run(row, contender, round_number, record, progress, where)
+    def prepare(self, cells: list[Cell]) -> list[Cell]:
+        """Those that can be measured; the others become notices."""
+        usable = []
+        for cell in cells:
+            try:
+                reason = cell.prepare()
+            except (OSError, subprocess.CalledProcessError) as error:
+                reason = f"its input could not be made: {error}"
+            if reason is None:
+                usable.append(cell)
+            else:
+                self.results.notices.append(f"{cell.name} left out: {reason}")
+        return usable
 
-    def warm_up(self, row: Row, progress: Progress) -> None:
-        """One run that does not count: files come into the page cache. Under the system's malloc where that
-        takes part, so that its result is the one that all others must give."""
-        progress.show(f"warm-up  {row.name}")
-        reference = next((each for each in self.contenders if each.library is None), self.contenders[0])
+    def measure(self, cells: list[Cell], rounds: int, progress: Progress) -> None:
+        for round_number in range(rounds):
+            for cell in cells:
+                if round_number == 0 and cell.warm_up:
+                    self.warm_up(cell, progress)
+                for task in self.random.sample(cell.tasks, len(cell.tasks)):
+                    where = f"round {round_number + 1}/{rounds}  {cell.name}  {task.contender}"
+                    progress.show(where)
+                    if (cell.name, task.contender) not in self.broken:
+                        self.one_run(cell, task, round_number, progress)
+                    progress.step(where)
+
+    def warm_up(self, cell: Cell, progress: Progress) -> None:
+        """Under the system's malloc where that takes part, so that its result is the one that all others must give."""
+        progress.show(f"warm-up  {cell.name}")
+        reference = next((task for task in cell.tasks if task.malloc.library is None), cell.tasks[0])
         try:
-            self.expected[row.name] = row.run(self.launcher, reference).result
-        except (RunFailed, OSError):
+            self.expected[cell.name] = reference.measure(self.launcher, cell.touch).get("result", "")
+        except (RunFailed, OSError, ValueError):
             pass  # the first counted run says what is wrong
 
-    def one_run(
-        self,
-        row: Row,
-        contender: Contender,
-        round_number: int,
-        record: list[dict],
-        progress: Progress,
-        where: str,
-    ) -> None:
+    def one_run(self, cell: Cell, task: Task, round_number: int, progress: Progress) -> None:
+        entry = {"scene": cell.scene, "cell": cell.key, "contender": task.contender, "round": round_number}
         try:
-            run = row.run(self.launcher, contender)
-            expected = self.expected.setdefault(row.name, run.result)
-            if run.result != expected:
-                raise RunFailed(f"gave another result ({run.result}) than the runs before ({expected})")
+            figures = task.measure(self.launcher, cell.touch)
+            result = figures.get("result", "")
+            expected = self.expected.setdefault(cell.name, result)
+            if result != expected:
+                raise RunFailed(f"gave another result ({result}) than the runs before ({expected})")
         except (RunFailed, OSError, ValueError) as error:
-            self.broken.add((row.name, contender.name))
-            self.results.failures.append(
-                {"row": row.name, "contender": contender.name, "round": round_number, "reason": str(error)}
-            )
-            progress.note(f"FAILED: {row.name} under {contender.name}: {error}")
-            progress.step(where)
+            self.broken.add((cell.name, task.contender))
+            self.results.failures.append({**entry, "reason": str(error)})
+            progress.note(f"FAILED: {cell.name} under {task.contender}: {error}")
             return
-        entry = {
-            "row": row.name,
-            "contender": contender.name,
-            "round": round_number,
-            "cpu": run.cpu,
-            **dataclasses.asdict(run),
-        }
-        record.append(entry)
-        progress.step(f"{where}  {run.seconds:.3f} s")
+        self.results.runs.append({**entry, "figures": figures})

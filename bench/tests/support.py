@@ -8,49 +8,64 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from report.results import Results  # noqa: E402  (the path is set above)
 
-
-def contender(name: str, twin_of: str | None = None) -> dict:
-    return {
-        "name": name,
-        "library": "",
-        "version": "1",
-        "twin_of": twin_of,
-        "peer": name != "tarn" and twin_of is None,
-        "settings": {},
-    }
+FACTORS = (1.0, 0.9, 1.1)  # of the rounds: the median is the value itself
 
 
-def run(row: str, name: str, round_number: int, seconds: float, rss: float) -> dict:
-    return {
-        "row": row,
-        "contender": name,
-        "round": round_number,
-        "seconds": seconds,
-        "cpu": seconds,
-        "rss": rss,
-        "minor": 1000,
-        "wall": seconds,
-        "user": seconds,
-        "sys": 0.0,
-        "major": 0,
-        "result": "x",
-        "verified": True,
-    }
+def run(scene: str, cell: str, name: str, round_number: int, **figures: float) -> dict:
+    return {"scene": scene, "cell": cell, "contender": name, "round": round_number, "figures": figures}
 
 
-def sample() -> Results:
+def failure(scene: str, cell: str, name: str, round_number: int, reason: str) -> dict:
+    return {"scene": scene, "cell": cell, "contender": name, "round": round_number, "reason": reason}
+
+
+def row(scene: str, cell: str, name: str, round_number: int, seconds: float, rss: float) -> dict:
+    return run(scene, cell, name, round_number, seconds=seconds, cpu=seconds, rss=rss, minor=1000)
+
+
+def malloc_sample() -> Results:
     """tarn wins `a` in time and loses `b`; in memory it is second in `a` and leanest in `b`."""
-    results = Results(
-        contenders=[contender("tarn"), contender("one"), contender("two"), contender("tarn again", "tarn")],
-        rows=[{"name": "a", "group": "workload", "note": ""}, {"name": "b", "group": "real", "note": ""}],
-    )
+    results = Results("malloc", kinds={"tarn": "tarn", "one": "peer", "two": "peer", "tarn again": "twin"})
     values = {
-        "a": {"tarn": (0.8, 110e6), "one": (1.0, 100e6), "two": (2.0, 200e6), "tarn again": (0.84, 110e6)},
-        "b": {"tarn": (1.5, 50e6), "one": (1.2, 60e6), "two": (1.0, 100e6), "tarn again": (1.5, 50e6)},
+        ("workload", "a"): ((0.8, 110e6), (1.0, 100e6), (2.0, 200e6), (0.84, 110e6)),
+        ("real", "b"): ((1.5, 50e6), (1.2, 60e6), (1.0, 100e6), (1.5, 50e6)),
     }
-    for round_number in range(3):
-        factor = (1.0, 0.9, 1.1)[round_number]  # the median is the value itself
-        for row, cells in values.items():
-            for name, (seconds, rss) in cells.items():
-                results.runs.append(run(row, name, round_number, seconds * factor, rss))
+    for number, factor in enumerate(FACTORS):
+        for place, cells in values.items():
+            for name, (seconds, rss) in zip(results.kinds, cells):
+                results.runs.append(row(*place, name, number, seconds * factor, rss))
+    return results
+
+
+def pools_sample() -> Results:
+    """tarn wins among the peers with one thread and loses to mimalloc with two; the reference is ahead of all."""
+    kinds = {
+        "tarn::pool_of": "tarn",
+        "tarn::object_pool": "tarn",
+        "classic object pool": "peer",
+        "new/delete, glibc": "malloc",
+        "new/delete, mimalloc": "malloc",
+        "bare thread-local array": "reference",
+    }
+    results = Results("pools", kinds=kinds)
+    nanoseconds = {"1": (5.0, 6.0, 20.0, 50.0, 10.0, 4.0), "2": (9.0, 8.0, 20.0, 50.0, 4.0, 3.0)}
+    for number, factor in enumerate(FACTORS):
+        for cell, values in nanoseconds.items():
+            for name, value in zip(kinds, values):
+                share = 0.5 if name == "new/delete, glibc" else 1.0
+                results.runs.append(run("threads", cell, name, number, ns=value * factor, share=share))
+    return results
+
+
+def recyclers_sample() -> Results:
+    kinds = {"Go, fresh": "reference", "Go sync.Pool": "peer", "Netty Recycler": "peer", "tarn::recycler": "tarn"}
+    results = Results("recyclers", kinds=kinds)
+    for number, factor in enumerate(FACTORS):
+        for name, value in zip(kinds, (20.0, 10.0, 12.0, 3.0)):
+            results.runs.append(run("get_release", "", name, number, ns=value * factor))
+        for name, value in zip(kinds, (9.0, 20.0, 50.0, 25.0)):
+            results.runs.append(run("cross", "1 processor", name, number, ns=value * factor))
+        for name, value in (("tarn::recycler", 60.0), ("C++, kept by hand", 59.0)):
+            results.runs.append(run("buffer10k", "", name, number, ns=value * factor, allocations=0.0, bytes=0.0))
+    results.kinds = {**kinds, "C++, kept by hand": "reference"}
     return results

@@ -76,32 +76,17 @@ dev_build() {
 }
 
 dev_bench() {
-  local program=bench/run.py wants=$wants_peers$wants_bench
+  local suite=malloc
   case ${1:-} in
-    --pools)
-      program=bench/run_pools.py wants=$wants_peers$wants_pools
-      shift
-      ;;
-    --recyclers)
-      program=bench/run_recyclers.py wants=$wants_recyclers
-      shift
-      ;;
-    --buffers)
-      program=bench/run_buffers.py wants=$wants_peers
-      shift
-      ;;
-    --profiler)
-      program=bench/run_profiler.py wants=$wants_profiler
-      shift
-      ;;
-    --advice)
-      program=bench/run_advice.py wants=$wants_advice
+    --pools | --recyclers | --buffers | --profiler | --advice)
+      suite=${1#--}
       shift
       ;;
   esac
-  need "$needs_build$needs_bench" "$wants"
+  local wants=wants_$suite
+  need "$needs_build$needs_bench" "${!wants}"
   build bench || fail 1 "the bench build failed" "Read the messages above; ./dev build bench repeats it."
-  exec "$(python_with matplotlib || echo python3)" "$program" "$@"
+  exec "$(python_with matplotlib || echo python3)" bench/run.py "$suite" "$@"
 }
 
 # The first of clang-format-16, clang-format-17 … that is there.

@@ -62,7 +62,7 @@ aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
 /usr/src/googletest   googletest'
 needs_bench='
 <benchmark/benchmark.h>  libbenchmark-dev'
-wants_bench='
+wants_malloc=$wants_peers'
 syspy:sys        python3
 py:matplotlib    python3-matplotlib
 clang++-16|clang++-17|clang++-18|clang++-15|clang++  clang-16|clang
@@ -73,8 +73,9 @@ gs               ghostscript
 redis-server     redis-server
 redis-benchmark  redis-tools
 lib:libtbbmalloc_proxy.so.2  libtbbmalloc2'
+wants_buffers=$wants_peers
 # What tarn's typed pools are measured beside.
-wants_pools='
+wants_pools=$wants_peers'
 <boost/pool/object_pool.hpp>                                            libboost-dev
 /usr/lib/*/libboost_container.so                                        libboost-container-dev
 /usr/include/foonathan_memory/foonathan/memory/memory_pool.hpp          libfoonathan-memory-dev'

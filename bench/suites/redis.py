@@ -9,71 +9,39 @@ import time
 from pathlib import Path
 
 from peers.contender import Contender, c_library
-from runner.launch import Launcher, Measurement, RunFailed, clean_environment, to_measurement
-from runner.rows import Row
+from runner.launch import Launcher, RunFailed, clean_environment, cost
+from runner.session import Figures, Task
 
+NOTE = "redis-server under redis-benchmark, no persistence"
+PROGRAMS, PACKAGES = ("redis-server", "redis-cli", "redis-benchmark"), "redis-server redis-tools"
 START_SECONDS = 10
-LOAD = [
-    "-t",
-    "set,get,lpush,lrange_100,hset,zadd",
-    "-n",
-    "30000",
-    "-r",
-    "40000",
-    "-d",
-    "300",
-    "-P",
-    "16",
-    "-c",
-    "20",
-    "-q",
-]
+LOAD = "-t set,get,lpush,lrange_100,hset,zadd -n 30000 -r 40000 -d 300 -P 16 -c 20 -q".split()
+SETTINGS = {
+    "--port": "0",
+    "--save": "",
+    "--appendonly": "no",
+    "--daemonize": "no",
+    "--hash-max-listpack-entries": "0",
+}
 
 
-class RedisRow(Row):
-    name = "redis"
-    group = "real"
-    note = "redis-server under redis-benchmark, no persistence"
-
-    def missing(self) -> str | None:
-        if all(shutil.which(program) for program in ("redis-server", "redis-cli", "redis-benchmark")):
-            return None
-        return "not installed (Debian: apt-get install redis-server redis-tools)"
-
-    def programs(self) -> list[str]:
-        return [shutil.which("redis-server") or "redis-server"]
-
-    def run(self, launcher: Launcher, contender: Contender) -> Measurement:
+class RedisTask(Task):
+    def measure(self, launcher: Launcher, touch: bool) -> Figures:
         # A socket's path is limited to 107 bytes, so it lies in a short folder of its own.
         with tempfile.TemporaryDirectory(prefix="redis") as folder:
-            return self.serve(launcher, contender, Path(folder))
+            return self.serve(launcher, self.malloc, Path(folder))
 
-    def serve(self, launcher: Launcher, contender: Contender, folder: Path) -> Measurement:
+    def serve(self, launcher: Launcher, contender: Contender, folder: Path) -> Figures:
         socket = folder / "s"
-        command = [
-            "redis-server",
-            "--port",
-            "0",
-            "--unixsocket",
-            str(socket),
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-            "--daemonize",
-            "no",
-            "--dir",
-            str(folder),
-            "--hash-max-listpack-entries",
-            "0",
-        ]
+        settings = {**SETTINGS, "--unixsocket": str(socket), "--dir": str(folder)}
+        command = [*self.command, *(word for setting in settings.items() for word in setting)]
         # Debian's server is linked with jemalloc; the C library, preloaded, comes first again.
         library = contender.library or c_library()
         server = subprocess.Popen(
             launcher.wrap(command, library),
             stdout=subprocess.PIPE,
-            text=True,
             stderr=subprocess.DEVNULL,
+            text=True,
             env=clean_environment(contender),
         )
         try:
@@ -87,13 +55,11 @@ class RedisRow(Row):
         except ValueError as error:
             raise RunFailed(f"the server left no report{launcher.last_error()}") from error
         launcher.check(report, contender)
-        return to_measurement(report, seconds, "answers" if keys.isdigit() else keys)
+        return cost(report, seconds, "answers" if keys.isdigit() else keys)
 
     def ask(self, socket: Path, *words: str) -> str:
-        answer = subprocess.run(
-            ["redis-cli", "-s", str(socket), *words], capture_output=True, text=True, check=False
-        )
-        return answer.stdout.strip()
+        command = ["redis-cli", "-s", str(socket), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
     def wait_until_ready(self, server: subprocess.Popen, socket: Path) -> None:
         deadline = time.monotonic() + START_SECONDS
@@ -105,9 +71,7 @@ class RedisRow(Row):
 
     def load(self, socket: Path) -> float:
         start = time.monotonic()
-        done = subprocess.run(
-            ["redis-benchmark", "-s", str(socket), *LOAD], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(["redis-benchmark", "-s", str(socket), *LOAD], capture_output=True, text=True, check=False)
         seconds = time.monotonic() - start
         if done.returncode != 0 or "Error" in done.stderr:
             raise RunFailed(f"redis-benchmark failed: {done.stderr.strip()[-200:]}")

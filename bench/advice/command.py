@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Measures whether the advice of `tarn advise` holds: real programs are recorded, advised and proven.
 
@@ -25,7 +24,7 @@ import time
 
 from advice import fitting, judgement, programs, proofs, results
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 
 
@@ -81,8 +80,8 @@ def measure_all(settings, known, wanted):
     return failed
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(words):
+    parser = argparse.ArgumentParser(prog="run.py advice", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "bench"))
     parser.add_argument("--results", default=os.path.join(ROOT, "bench", "advice_results.jsonl"))
     parser.add_argument("--half", choices=("fit", "test"))
@@ -94,7 +93,7 @@ def main():
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--fit", action="store_true")
-    settings = parser.parse_args()
+    settings = parser.parse_args(words)
     known = results.load(settings.results)
     wanted = chosen(settings)
     if settings.fit:
@@ -109,7 +108,3 @@ def main():
         failed = measure_all(settings, known, wanted)
     show(known, wanted)
     return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

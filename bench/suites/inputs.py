@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Inputs of the real programs. All are generated, and the same on every machine: no clock, no random seed."""
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 TRANSLATION_UNIT_HEAD = """// Generated: a heavy translation unit of standard headers and template instances.
@@ -116,6 +118,10 @@ showpage
 """
 
 
+def write(text: str) -> Callable[[Path], None]:
+    return lambda path: path.write_text(text)
+
+
 def write_translation_unit(path: Path, instances: int = 12) -> None:
     body = "".join(f"template struct record<{number}>;\n" for number in range(instances))
     path.write_text(TRANSLATION_UNIT_HEAD + body)
@@ -154,3 +160,10 @@ def fast_import_stream(commits: int = 1000, files: int = 12, lines: int = 250) -
             content = file_lines(number, commit % 40, lines)
             parts.append(b"M 100644 inline src/file_%d.c\ndata %d\n%s\n" % (number, len(content), content))
     return b"".join(parts) + b"done\n"
+
+
+def make_history(path: Path) -> None:
+    """A bare repository with that history."""
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(path)], check=True)
+    command = ["git", "-C", str(path), "fast-import", "--quiet", "--done"]
+    subprocess.run(command, check=True, input=fast_import_stream())

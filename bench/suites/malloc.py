@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""The suite malloc: single calls, allocator workloads and real programs under each malloc, one library after the other
+preloaded. See docs/benchmarks.md."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from peers import contender as peers
+from peers import crates
+from peers.contender import Contender, ContenderError
+from report import charts, malloc_tables
+from runner import machine
+from runner.launch import Launcher, read_own_time
+from runner.session import Cell, Figures, Task
+from suites import real_programs
+from suites.suite import BUILD_FIRST, Plan, Suite
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+# Row, program, threads, what it models.
+WORKLOADS = (
+    ("larson-4", "larson", 4, "server: threads end and hand their objects on"),
+    ("xmalloc-2", "xmalloc", 2, "batches allocated by one thread, freed by another"),
+    ("xmalloc-8", "xmalloc", 8, "the same with more threads than processors"),
+    ("slots-2", "slots", 2, "exchange through 16,384 shared slots"),
+    ("mstress-2", "mstress", 2, "rounds of growth and release with hand-over"),
+    ("mstress-8", "mstress", 8, "the same with more threads than processors"),
+    ("rbtree", "rbtree", 1, "balanced tree of small nodes, random replacement"),
+    ("alloc-test-1", "alloc_test", 1, "random replacement in a large array of mixed sizes"),
+    ("alloc-test-4", "alloc_test", 4, "the same on four threads"),
+    ("glibc-thread-8", "glibc_thread", 8, "small working sets of random sizes per thread"),
+    ("thread-churn-4", "thread_churn", 4, "threads that start, allocate a little and end"),
+    ("size-drift", "size_drift", 1, "sizes of the live set move: fragmentation"),
+    ("large-set", "large_set", 1, "twenty live blocks of 5-25 MiB, replaced at random"),
+    ("large-buffers", "large_buffers", 1, "allocate, fill and free 8-64 MiB again and again"),
+    ("rptest-8", "rptest", 8, "sizes up to 16 KB, a share freed by the neighbour"),
+    ("strings", "strings", 1, "text processing: strings, vectors, hash maps"),
+    ("reinsert", "reinsert", 1, "containers filled, erased in random order, filled again"),
+    ("ring-2", "ring", 2, "one producer, one consumer, 64-byte messages"),
+)
+# Those that --threads runs at each number of threads.
+SCALING = ("larson", "xmalloc", "slots", "mstress", "alloc_test", "glibc_thread", "thread_churn", "rptest", "ring")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    extra = "another contender, or one with settings of its own"
+    parser.add_argument("--with", dest="extra", action="append", default=[], metavar="NAME=LIB[,VAR=VALUE...]", help=extra)
+    newer = "also newer mimalloc, snmalloc and jemalloc, fetched by cargo and built in build/peers"
+    parser.add_argument("--peers-from-crates", action="store_true", help=newer)
+    scaling = "also the scaling table, for these numbers of threads (default: up to the processors)"
+    parser.add_argument("--threads", nargs="?", const="", metavar="T1,T2,...", help=scaling)
+    parser.add_argument("--no-micro", action="store_true", help="leave out the single calls")
+    parser.add_argument("--micro-only", action="store_true", help="nothing but the single calls")
+    parser.add_argument("--tarn", type=Path, metavar="LIB", help="libtarn.so (default: that of the build)")
+
+
+def find_contenders(options: argparse.Namespace, notices: list[str]) -> list[Contender]:
+    """tarn first, then the peers."""
+    found, missing = peers.installed_peers()
+    notices += missing
+    if library := peers.find_subject(options.build_dir, options.tarn):
+        found.insert(0, Contender(peers.SUBJECT, library))
+    else:
+        notices.append(f"tarn: no lib/libtarn.so in {options.build_dir} or beside it; build it or name it with --tarn")
+    if options.peers_from_crates:
+        found += crates.build_all(ROOT / "build" / "peers", lambda line: print(line, file=sys.stderr))
+    extras = [peers.parse_extra(text) for text in options.extra]
+    names = [each.name for each in found + extras]
+    if len(set(names)) != len(names):
+        raise ContenderError(f"two contenders share a name: {', '.join(sorted(names))}")
+    if options.contenders:  # what --with names is measured even if --contenders does not name it
+        options.contenders = ",".join([options.contenders, *(each.name for each in extras)])
+    return found + extras
+
+
+def tasks(contenders: list[Contender], command: list[str], read, environment: dict[str, str] | None = None, task=Task):
+    return tuple(
+        task(each.name, "tarn" if each.name == peers.SUBJECT else "peer", tuple(command), read, each, environment or {})
+        for each in contenders
+    )
+
+
+def thread_counts(processors: int) -> list[int]:
+    """1, 2, 4, … up to the machine's processors, which are always the last."""
+    return [*(1 << bit for bit in range(processors.bit_length()) if 1 << bit < processors), processors]
+
+
+def asked_thread_counts(text: str | None) -> list[int]:
+    if text is None:
+        return []
+    if not text:
+        return thread_counts(machine.processors())
+    words = text.split(",")
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise ContenderError(f'--threads takes numbers from 1, like 1,2,4, not "{text}"')
+    return sorted({int(word) for word in words})
+
+
+def read_calls(report: dict, launcher: Launcher) -> Figures:
+    """Of bench_cycles, ticks; Google Benchmark counts items, of which the time of one is what compares."""
+    output = json.loads(launcher.output.read_text())
+    if "benchmarks" not in output:
+        return {f"{test}, ticks per pair": output[test] for test in ("pair64", "batch1000")}
+    return {
+        f"{each['name'].removesuffix('/real_time')}, ns": 1e9 / each["items_per_second"]
+        for each in output["benchmarks"]
+        if each.get("items_per_second")
+    }
+
+
+def call_cells(options: argparse.Namespace, contenders: list[Contender], notices: list[str]) -> list[Cell]:
+    """Those of the programs that are built."""
+    minimum = "0.005" if options.quick else "0.04"
+    found = []
+    for name, words, advice in (
+        ("bench_cycles", ["200" if options.quick else "2000"], "cmake --build --preset bench"),
+        (
+            "bench_micro",
+            ["--benchmark_format=json", f"--benchmark_min_time={minimum}"],
+            "Debian: apt-get install libbenchmark-dev, then build again",
+        ),
+    ):
+        program = options.build_dir / "bench" / name
+        if program.exists():
+            found.append(Cell(name, "", tasks(contenders, [str(program), *words], read_calls), "single calls"))
+        else:
+            notices.append(f"{name} is not built ({advice})")
+    return found
+
+
+def workload_cell(
+    options: argparse.Namespace, contenders: list[Contender], scene: str, row: tuple[str, str, int, str]
+) -> Cell:
+    name, program, threads, note = row
+    path = options.build_dir / "bench" / program
+    if not path.exists():
+        raise ContenderError(f"{path} is missing; {BUILD_FIRST}")
+    command = [str(path), str(threads), str(options.scale)]
+    twin = scene == "workload"
+    return Cell(scene, name, tasks(contenders, command, read_own_time), note, twin=twin, warm_up=True)
+
+
+def plan(options: argparse.Namespace, inputs: Path) -> Plan:
+    found = Plan()
+    contenders = find_contenders(options, found.notices)
+    scaling = [(f"{program}@{count}", program, count, "") for program in SCALING for count in asked_thread_counts(options.threads)]
+    if not options.no_micro:
+        found.cells += call_cells(options, contenders, found.notices)
+    if not options.micro_only:
+        found.cells += [workload_cell(options, contenders, "workload", row) for row in WORKLOADS]
+        found.cells += real_programs.cells(contenders, inputs, tasks, found.notices)
+        found.cells += [workload_cell(options, contenders, "scaling", row) for row in scaling]
+    found.versions = {each.name: peers.version_of(each) for each in contenders}
+    return found
+
+
+SUITE = Suite(
+    name="malloc",
+    help="tarn beside its peers: single calls, allocator workloads, real programs",
+    add_options=add_options,
+    plan=plan,
+    tables=malloc_tables.tables,
+    closing=malloc_tables.closing,
+    draw=charts.draw_malloc,
+    always=("bench_cycles", "bench_micro", "scaling"),
+    rounds=(5, 2),
+    scale=(1000, 50),
+    touch=(512, 512),
+    limit=120,
+    moment=", {date}",
+    takes_part="Contenders",
+    note="Note: ",
+)
