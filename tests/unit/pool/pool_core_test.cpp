@@ -63,8 +63,7 @@ class pool_core_test : public testing::Test {
                                    .checked = false,
                                    .single_thread = false,
                                    .own_bin = nullptr};
-  std::unique_ptr<pool_core> owner_ = std::make_unique<pool_core>(
-      request_, "", engine::metadata.allocate(sizeof(pool_shard), alignof(pool_shard)));
+  std::unique_ptr<pool_core> owner_ = std::make_unique<pool_core>(request_, "");
   pool_core& pool_ = *owner_;
   pool_shard& shard_ = pool_.first_shard();
   magazine* magazine_ = nullptr;
