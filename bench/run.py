@@ -85,7 +85,7 @@ def parse_arguments(suite: Suite, words: list[str]) -> argparse.Namespace:
         parser.error("--touch must not be negative and --limit at least 1")
     options.svg = options.svg if suite.draw else None
     options.build_dir = options.build_dir.resolve()
-    options.whole = not (options.scenes or options.contenders or options.quick or options.from_json)
+    options.whole = options.scale == suite.scale[0] and not (options.scenes or options.contenders or options.from_json)
     return options
 
 
@@ -138,6 +138,7 @@ def start_results(suite: Suite, options: argparse.Namespace, cells: list[Cell]) 
         protocol={
             "rounds": options.rounds,
             "quick": options.quick,
+            "scale": options.scale,
             "seed": options.seed,
             "touch_mib": options.touch,
             "order": "random in every cell of every round",

@@ -48,9 +48,7 @@ class Toolchain:
 
 GO = Toolchain("Go sync.Pool", {"go": "golang-go"}, HERE / "go")
 NETTY = Toolchain(
-    "Netty Recycler",
-    {"java": "default-jdk-headless", "javac": "default-jdk-headless", "mvn": "maven"},
-    HERE / "netty",
+    "Netty Recycler", {"java": "default-jdk-headless", "javac": "default-jdk-headless", "mvn": "maven"}, HERE / "netty"
 )
 
 

@@ -74,49 +74,33 @@ class node_allocator {
   pool* pool_;
 };
 
-template <template <class> class Allocator>
-struct stateless_contender {
-  using source = stateless_source<Allocator>;
+// A name as an argument of a template.
+template <std::size_t Length>
+struct text {
+  consteval text(const char (&from)[Length]) { std::copy_n(from, Length, characters); }  // NOLINT: implicit
+  char characters[Length];
 };
+template <text Name, class Source>
+struct allocator_contender {
+  static constexpr const char* name = Name.characters;
+  using source = Source;
+};
+template <text Name, template <class> class Allocator>
+using stateless_contender = allocator_contender<Name, stateless_source<Allocator>>;
+template <text Name, class Resource>
+using pmr_contender = allocator_contender<Name, resource_source<Resource, std::pmr::polymorphic_allocator>>;
 template <class Contender>
 struct node_contender {
+  static constexpr const char* name = Contender::name;
   template <class T>
   using allocator = node_allocator<T, Contender>;
   using source = stateless_source<allocator>;
 };
-template <class Resource>
-struct pmr_contender {
-  using source = resource_source<Resource, std::pmr::polymorphic_allocator>;
-};
 
-struct std_allocator : stateless_contender<std::allocator> {
-  static constexpr const char* name = "std-allocator";
-};
-struct bare_chain_allocator : node_contender<bare_chain> {
-  static constexpr const char* name = "bare-chain";
-};
 template <class T>
 using classic_allocator_of = classic::pooled_allocator<T>;
-struct classic_allocator : stateless_contender<classic_allocator_of> {
-  static constexpr const char* name = "classic-pooled-allocator";
-};
 template <class T>
 using tarn_allocator_of = tarn::pooled_allocator<T>;
-struct tarn_allocator : stateless_contender<tarn_allocator_of> {
-  static constexpr const char* name = "tarn-pooled-allocator";
-};
-struct pmr_monotonic : pmr_contender<std::pmr::monotonic_buffer_resource> {
-  static constexpr const char* name = "pmr-monotonic";
-};
-struct pmr_unsynchronized_pool : pmr_contender<std::pmr::unsynchronized_pool_resource> {
-  static constexpr const char* name = "pmr-unsynchronized";
-};
-struct pmr_synchronized_pool : pmr_contender<std::pmr::synchronized_pool_resource> {
-  static constexpr const char* name = "pmr-synchronized";
-};
-struct tarn_local_resource : pmr_contender<tarn::local_pool_resource> {
-  static constexpr const char* name = "tarn-local-pool-resource";
-};
 
 #if TARN_BENCH_BOOST
 template <class T>
@@ -124,13 +108,9 @@ using boost_fast_of = boost::fast_pool_allocator<T>;
 template <class T>
 using boost_unlocked_of =
     boost::fast_pool_allocator<T, boost::default_user_allocator_new_delete, boost::details::pool::null_mutex>;
-struct boost_fast : stateless_contender<boost_fast_of> {
-  static constexpr const char* name = "boost-fast-pool-allocator";
-};
-struct boost_fast_unlocked : stateless_contender<boost_unlocked_of> {
-  static constexpr const char* name = "boost-fast-pool-allocator-no-mutex";
-};
-using boost_pool_allocators = contender_list<boost_fast, boost_fast_unlocked>;
+using boost_pool_allocators =
+    contender_list<stateless_contender<"boost-fast-pool-allocator", boost_fast_of>,
+                   stateless_contender<"boost-fast-pool-allocator-no-mutex", boost_unlocked_of>>;
 #else
 using boost_pool_allocators = contender_list<>;
 #endif
@@ -139,32 +119,29 @@ using boost_pool_allocators = contender_list<>;
 // Version 1 pools single nodes; version 2 does so only for Boost's own containers.
 template <class T>
 using boost_node_of = boost::container::node_allocator<T, boost::container::NodeAlloc_nodes_per_block, 1>;
-struct boost_node : stateless_contender<boost_node_of> {
-  static constexpr const char* name = "boost-node-allocator";
-};
-struct boost_pmr_unsynchronized {
-  static constexpr const char* name = "boost-pmr-unsynchronized";
-  using source = resource_source<boost::container::pmr::unsynchronized_pool_resource,
-                                 boost::container::pmr::polymorphic_allocator>;
-};
-using boost_container_allocators = contender_list<boost_node, boost_pmr_unsynchronized>;
+using boost_pmr_source = resource_source<boost::container::pmr::unsynchronized_pool_resource,
+                                         boost::container::pmr::polymorphic_allocator>;
+using boost_container_allocators =
+    contender_list<stateless_contender<"boost-node-allocator", boost_node_of>,
+                   allocator_contender<"boost-pmr-unsynchronized", boost_pmr_source>>;
 #else
 using boost_container_allocators = contender_list<>;
 #endif
 
 #if TARN_BENCH_FOONATHAN
-struct foonathan_allocator : node_contender<foonathan_pool> {
-  static constexpr const char* name = "foonathan";
-};
-using foonathan_allocators = contender_list<foonathan_allocator>;
+using foonathan_allocators = contender_list<node_contender<foonathan_pool>>;
 #else
 using foonathan_allocators = contender_list<>;
 #endif
 
 using container_allocators =
-    join<contender_list<std_allocator, bare_chain_allocator, classic_allocator, pmr_monotonic,
-                        pmr_unsynchronized_pool, pmr_synchronized_pool>,
+    join<contender_list<stateless_contender<"std-allocator", std::allocator>, node_contender<bare_chain>,
+                        stateless_contender<"classic-pooled-allocator", classic_allocator_of>,
+                        pmr_contender<"pmr-monotonic", std::pmr::monotonic_buffer_resource>,
+                        pmr_contender<"pmr-unsynchronized", std::pmr::unsynchronized_pool_resource>,
+                        pmr_contender<"pmr-synchronized", std::pmr::synchronized_pool_resource>>,
          boost_pool_allocators, boost_container_allocators, foonathan_allocators,
-         contender_list<tarn_allocator, tarn_local_resource>>;
+         contender_list<stateless_contender<"tarn-pooled-allocator", tarn_allocator_of>,
+                        pmr_contender<"tarn-local-pool-resource", tarn::local_pool_resource>>>;
 
 }  // namespace bench

@@ -11,7 +11,7 @@ namespace bench {
 // Fresh slots, cut from blocks of 64 KiB that stay for ever.
 template <class T>
 class fresh_slots {
-  union alignas(T) slot {
+  union alignas(T) alignas(void*) slot {
     void* link;  // room for a chain
     unsigned char object[sizeof(T)];
   };

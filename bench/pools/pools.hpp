@@ -148,14 +148,17 @@ using local_foonathan_pools = contender_list<>;
 using shared_foonathan_pools = contender_list<>;
 #endif
 
+template <class T, template <class> class Pool>
+struct holder {
+  T* take() { return pool.allocate(); }
+  void give(T* object) { pool.deallocate(object); }
+  Pool<T> pool;
+};
+
 struct tarn_local_pool {
   static constexpr const char* name = "tarn-local-pool";
   template <class T>
-  struct of {
-    T* take() { return pool.allocate(); }
-    void give(T* object) { pool.deallocate(object); }
-    tarn::local_pool<T> pool;
-  };
+  using of = holder<T, tarn::local_pool>;
 };
 
 struct tarn_pool_of {
@@ -170,11 +173,7 @@ struct tarn_pool_of {
 struct tarn_object_pool {
   static constexpr const char* name = "tarn-object-pool";
   template <class T>
-  struct of {
-    T* take() { return pool.allocate(); }
-    void give(T* object) { pool.deallocate(object); }
-    tarn::object_pool<T> pool;
-  };
+  using of = holder<T, tarn::object_pool>;
 };
 
 // Those that any thread may use, and whose objects may change threads without piling up on one side.

@@ -6,7 +6,7 @@
 // producer, memory piles up: see its peak.
 // Method: 10 million objects, or as many as two seconds allow. The first word of each object is written and checked.
 // Output: one JSON object: million objects per second, how many millions, and by how many bytes the process grew.
-#include "pipeline.hpp"
+#include "../workloads/pipeline.hpp"
 #include "pools.hpp"
 #include "resident.hpp"
 #include "worker.hpp"
@@ -25,26 +25,31 @@ bench::pipeline<bench::item, batch_length, ring_length> line;
 template <class pool_type>
 void produce(pool_type& pool, std::size_t batches) {
   const bench::stopwatch clock;
-  const auto go_on = [&](std::size_t at) { return at < batches && clock.seconds() < limit_seconds; };
-  line.produce(go_on, [&](auto& batch, std::uint64_t serial) {
-    for (bench::item*& each : batch) {
-      each = ::new (static_cast<void*>(pool.take())) bench::item;
-      std::memcpy(each->bytes, &serial, sizeof serial);
-      bench::obscure(each);
-      ++serial;
-    }
-  });
+  std::size_t at = 0;
+  for (; at < batches && clock.seconds() < limit_seconds; ++at) {
+    line.put(at, [&](auto& batch, std::uint64_t serial) {
+      for (bench::item*& each : batch) {
+        each = ::new (static_cast<void*>(pool.take())) bench::item;
+        std::memcpy(each->bytes, &serial, sizeof serial);
+        bench::obscure(each);
+        ++serial;
+      }
+    });
+  }
+  line.end(at);
 }
 
 template <class pool_type>
 void consume(pool_type& pool) {
-  line.consume([&](auto& batch, std::uint64_t expected) {
+  const auto empty = [&](auto& batch, std::uint64_t expected) {
     for (bench::item* each : batch) {
       if (std::memcmp(each->bytes, &expected, sizeof expected) != 0) bench::fail("an object was overwritten");
       pool.give(each);
       ++expected;
     }
-  });
+  };
+  for (std::size_t at = 0; line.take(at, empty); ++at) {
+  }
 }
 
 template <class Contender>

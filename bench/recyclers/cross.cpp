@@ -8,7 +8,7 @@
 // checks each object's number.
 // The ring carries pointers, by take() and give_back(), not handles.
 // Output: one JSON object, ns per object.
-#include "../pools/pipeline.hpp"
+#include "../workloads/pipeline.hpp"
 #include "variants.hpp"
 
 namespace {
@@ -30,25 +30,30 @@ void give(bench::recycled /*variant*/, message_recycler& pool, bench::message* e
 template <class Variant>
 void produce(message_recycler& pool, double limit) {
   const bench::stopwatch clock;
-  const auto go_on = [&](std::size_t at) { return at % batches_per_look != 0 || clock.seconds() < limit; };
-  line.produce(go_on, [&](auto& batch, std::uint64_t serial) {
-    for (bench::message*& each : batch) {
-      each = take(Variant(), pool);
-      bench::obscure(each);
-      each->words[0] = serial++;
-    }
-  });
+  std::size_t at = 0;
+  for (; at % batches_per_look != 0 || clock.seconds() < limit; ++at) {
+    line.put(at, [&](auto& batch, std::uint64_t serial) {
+      for (bench::message*& each : batch) {
+        each = take(Variant(), pool);
+        bench::obscure(each);
+        each->words[0] = serial++;
+      }
+    });
+  }
+  line.end(at);
 }
 
 template <class Variant>
 void consume(message_recycler& pool) {
-  line.consume([&](auto& batch, std::uint64_t expected) {
+  const auto empty = [&](auto& batch, std::uint64_t expected) {
     for (bench::message* each : batch) {
       if (each->words[0] != expected++) bench::fail("an object was overwritten");
       bench::obscure(each);
       give(Variant(), pool, each);
     }
-  });
+  };
+  for (std::size_t at = 0; line.take(at, empty); ++at) {
+  }
 }
 
 template <class Variant>

@@ -136,12 +136,8 @@ def file_lines(file_number: int, revision: int, lines: int) -> bytes:
     """A source-like file in which each revision changes about one line in thirty."""
     out = []
     for line in range(lines):
-        changed = max(
-            (r for r in range(revision + 1) if (line * 31 + r * 17 + file_number * 7) % 29 == 0), default=0
-        )
-        out.append(
-            f"static int value_{file_number}_{line} = {changed * 1000 + line}; // generated line {line}\n"
-        )
+        changed = max((r for r in range(revision + 1) if (line * 31 + r * 17 + file_number * 7) % 29 == 0), default=0)
+        out.append(f"static int value_{file_number}_{line} = {changed * 1000 + line}; // generated line {line}\n")
     return "".join(out).encode()
 
 

@@ -145,7 +145,8 @@ def workload_cell(
 def plan(options: argparse.Namespace, inputs: Path) -> Plan:
     found = Plan()
     contenders = find_contenders(options, found.notices)
-    scaling = [(f"{program}@{count}", program, count, "") for program in SCALING for count in asked_thread_counts(options.threads)]
+    counts = asked_thread_counts(options.threads)
+    scaling = [(f"{program}@{count}", program, count, "") for program in SCALING for count in counts]
     if not options.no_micro:
         found.cells += call_cells(options, contenders, found.notices)
     if not options.micro_only:

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -44,28 +45,33 @@ int main() { std::regex r("a*b"); std::map<std::string, std::function<int(int)>>
              std::cout << m.size() << std::regex_match("aab", r); }"""
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tarn", type=Path, help="the command (default: that of the build)")
+
+
 def make(command: list[str], text: str = "") -> None:
     subprocess.run(command, check=True, input=text, text=True)
 
 
-def programs(folder: Path, scale: int) -> dict[str, tuple[list[str], list[str], str]]:
-    """Name: command line, the command that makes its input, and that command's input, of the programs that are here."""
+def programs(folder: Path, scale: int) -> dict[str, tuple[list[str], Callable[[], None]]]:
+    """Name: command line, and what has to be done before, of the programs that are here."""
     compiler = shutil.which("g++") or shutil.which("c++")
     if not compiler:
         raise ContenderError("there is no C++ compiler (Debian: apt-get install g++)")
     found = {}
     for name, rounds in (("churn", 10_000_000), ("buffers", 60)):
         program = str(folder / name)
-        found[name] = ([program, str(rounds * scale // 1000)], [compiler, "-O2", "-g", str(SOURCES / f"{name}.cpp"), "-o", program], "")
+        compilation = [compiler, "-O2", "-g", str(SOURCES / f"{name}.cpp"), "-o", program]
+        found[name] = ([program, str(rounds * scale // 1000)], partial(make, compilation))
     if sqlite := shutil.which("sqlite3"):
-        found["sqlite3"] = ([sqlite, ":memory:", SQL], ["true"], "")
+        found["sqlite3"] = ([sqlite, ":memory:", SQL], lambda: None)
     # The interpreter itself, not a script that chooses one.
-    found["python3 json"] = ([os.path.realpath(sys.executable), "-S", "-c", PYTHON], ["true"], "")
+    found["python3 json"] = ([os.path.realpath(sys.executable), "-S", "-c", PYTHON], lambda: None)
     asked = subprocess.run([compiler, "-print-prog-name=cc1plus"], capture_output=True, text=True, check=False)
     if os.path.isabs(proper := asked.stdout.strip()):
         source = str(folder / "source.ii")
         command = [proper, "-quiet", "-O1", "-std=c++20", source, "-o", os.devnull]
-        found["cc1plus"] = (command, [compiler, "-std=c++20", "-E", "-x", "c++", "-", "-o", source], SOURCE)
+        found["cc1plus"] = (command, partial(make, [compiler, "-std=c++20", "-E", "-x", "c++", "-", "-o", source], SOURCE))
     return found
 
 
@@ -94,9 +100,9 @@ def plan(options: argparse.Namespace, inputs: Path) -> Plan:
         output = ("DUMP_HEAPTRACK_OUTPUT", str(inputs / "heaptrack"))
         ways.append(("heaptrack", "peer", [], read_bare, Contender("heaptrack", HEAPTRACK, (output,))))
     found = Plan()
-    for name, (command, maker, text) in programs(inputs, options.scale).items():
+    for name, (command, prepare) in programs(inputs, options.scale).items():
         tasks = tuple(Task(way, kind, (*words, *command), read, malloc) for way, kind, words, read, malloc in ways)
-        found.cells.append(Cell(SCENE, name, tasks, prepare=partial(make, maker, text)))
+        found.cells.append(Cell(SCENE, name, tasks, prepare=prepare))
     return found
 
 
@@ -128,7 +134,7 @@ def wanted(way: str, limit: float, **more) -> Wanted:
 SUITE = Suite(
     name="profiler",
     help="what profiling costs: the processor time of real programs under `tarn profile`",
-    add_options=lambda parser: parser.add_argument("--tarn", type=Path, metavar="TARN", help="the command (default: that of the build)"),
+    add_options=add_options,
     plan=plan,
     tables=tables,
     closing=closing,

@@ -217,15 +217,15 @@ SUITE = Suite(
     tables=tables,
     wanted=(
         *(
-            Wanted(scene, TARN, "ns", limit, f"{TARN}: {scene}{' {cell}' if cells != ('',) else ''}, over {other}", other, cells=cells)
-            for scene, cells, other, limit in (
-                ("get_release", ("",), GO, 0.35),
-                ("get_release", ("",), NETTY, 0.35),
-                ("parallel", (TWO,), GO, 0.60),
-                ("burst100", ("",), GO, 0.30),
-                ("burst100", ("",), NETTY, 1.00),
-                ("cross", (ONE, TWO), GO, 0.50),
-                ("buffer10k", ("",), KEPT, 1.05),
+            Wanted(scene, TARN, "ns", limit, f"{TARN}: {place}, over {other}", other, cells=cells)
+            for scene, place, cells, other, limit in (
+                ("get_release", "get_release", ("",), GO, 0.35),
+                ("get_release", "get_release", ("",), NETTY, 0.35),
+                ("parallel", "parallel {cell}", (TWO,), GO, 0.60),
+                ("burst100", "burst100", ("",), GO, 0.30),
+                ("burst100", "burst100", ("",), NETTY, 1.00),
+                ("cross", "cross {cell}", (ONE, TWO), GO, 0.50),
+                ("buffer10k", "buffer10k", ("",), KEPT, 1.05),
             )
         ),
         *(

@@ -16,13 +16,7 @@ NOTE = "redis-server under redis-benchmark, no persistence"
 PROGRAMS, PACKAGES = ("redis-server", "redis-cli", "redis-benchmark"), "redis-server redis-tools"
 START_SECONDS = 10
 LOAD = "-t set,get,lpush,lrange_100,hset,zadd -n 30000 -r 40000 -d 300 -P 16 -c 20 -q".split()
-SETTINGS = {
-    "--port": "0",
-    "--save": "",
-    "--appendonly": "no",
-    "--daemonize": "no",
-    "--hash-max-listpack-entries": "0",
-}
+SETTINGS = {"--port": "0", "--save": "", "--appendonly": "no", "--daemonize": "no", "--hash-max-listpack-entries": "0"}
 
 
 class RedisTask(Task):
@@ -71,7 +65,9 @@ class RedisTask(Task):
 
     def load(self, socket: Path) -> float:
         start = time.monotonic()
-        done = subprocess.run(["redis-benchmark", "-s", str(socket), *LOAD], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["redis-benchmark", "-s", str(socket), *LOAD], capture_output=True, text=True, check=False
+        )
         seconds = time.monotonic() - start
         if done.returncode != 0 or "Error" in done.stderr:
             raise RunFailed(f"redis-benchmark failed: {done.stderr.strip()[-200:]}")

@@ -41,7 +41,8 @@ class ResultsTest(unittest.TestCase):
         for sample in (support.malloc_sample(), support.pools_sample(), support.recyclers_sample()):
             sample.save(self.path)
             self.assertEqual(result_files.load(self.path, sample.suite), sample)
-            for content in ("[]", '{"format": 99}', f'{{"format": "{sample.suite} 1", "unknown": 0}}', '{"format": 1}', "no json"):
+            unknown = f'{{"format": "{sample.suite} 1", "unknown": 0}}'
+            for content in ("[]", '{"format": 99}', unknown, '{"format": 1}', "no json"):
                 self.path.write_text(content)
                 with self.assertRaises(ValueError, msg=content):
                     result_files.load(self.path, sample.suite)

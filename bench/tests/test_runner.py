@@ -157,8 +157,8 @@ class CommandLineTest(unittest.TestCase):
                 return ended.code, out.getvalue()
 
     def test_bad_arguments_end_with_status_2(self):
-        for words in (["-n", "0"], ["--limit", "0"], ["--touch", "-1"], ["--no-such-option"], ["nosuite"], ["buffers", "--sizes", "x"]):
-            self.assertEqual(self.main(*words)[0], 2, words)
+        for words in ("-n 0", "--limit 0", "--touch -1", "--scale 0", "--no-such-option", "nosuite", "buffers --sizes x"):
+            self.assertEqual(self.main(*words.split())[0], 2, words)
 
     def test_programs_that_are_not_built_are_named(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -194,7 +194,7 @@ class CommandLineTest(unittest.TestCase):
         self.assertEqual(page(), run.ROOT / "docs" / "recycler-benchmarks.md")
         self.assertEqual(page(suite="pools"), run.ROOT / "docs" / "pools-benchmarks.md")
         self.assertIsNone(page(suite="malloc"))
-        for words in (["--quick"], ["--scenes", "cross"], ["--contenders", "tarn*"], ["--from-json", "x"]):
+        for words in (["--quick"], ["--scale", "5"], ["--scenes", "cross"], ["--contenders", "tarn*"], ["--from-json", "x"]):
             self.assertIsNone(page(*words))
         sample.notices.append("Go sync.Pool: go not installed, so it takes no part")
         self.assertIsNone(page())

@@ -35,9 +35,7 @@ class Statistics(unittest.TestCase):
         self.assertEqual(statistics.ratios_to_best({"a": {"tarn": 1.0}}, ["one"]), {})
 
     def test_a_missing_cell_takes_part_in_nothing(self):
-        ratios = statistics.ratios_to_best(
-            {"a": {"tarn": 2.0, "one": 1.0}, "b": {"one": 1.0}}, ["one", "two"]
-        )
+        ratios = statistics.ratios_to_best({"a": {"tarn": 2.0, "one": 1.0}, "b": {"one": 1.0}}, ["one", "two"])
         self.assertAlmostEqual(statistics.mean_of_column(ratios, "tarn"), 2.0)
         self.assertIsNone(statistics.mean_of_column(ratios, "two"))
 

@@ -8,7 +8,7 @@
 // producer's only emptied.
 #include <memory>
 
-#include "support.hpp"
+#include "pipeline.hpp"
 
 namespace {
 
@@ -20,55 +20,29 @@ struct message {
   std::uint64_t body[7];
 };
 
-struct batch {
-  message* messages[batch_length];
-};
-
-// Single producer, single consumer: only the producer stores `written`, only the consumer stores `read`.
 struct pipeline {
-  batch ring[ring_length];
-  alignas(64) std::atomic<std::size_t> written{0};
-  alignas(64) std::atomic<std::size_t> read{0};
+  bench::pipeline<message, batch_length, ring_length> ring;
   std::uint64_t sum = 0;
+
+  void put(std::size_t at) {
+    ring.put(at, [](auto& batch, std::uint64_t first_serial) {
+      for (std::size_t index = 0; index < batch_length; ++index) {
+        auto* fresh = static_cast<message*>(bench::allocate(sizeof(message)));
+        fresh->serial = first_serial + index;
+        fresh->body[6] = index;
+        batch[index] = fresh;
+      }
+    });
+  }
+  void take(std::size_t at) {
+    ring.take(at, [this](auto& batch, std::uint64_t /*number*/) {
+      for (message* each : batch) {
+        sum += each->serial + each->body[6];
+        std::free(each);
+      }
+    });
+  }
 };
-
-void fill(batch& target, std::uint64_t first_serial) {
-  for (std::size_t index = 0; index < batch_length; ++index) {
-    auto* fresh = static_cast<message*>(bench::allocate(sizeof(message)));
-    fresh->serial = first_serial + index;
-    fresh->body[6] = index;
-    target.messages[index] = fresh;
-  }
-}
-
-std::uint64_t drain(const batch& source) {
-  std::uint64_t sum = 0;
-  for (message* each : source.messages) {
-    sum += each->serial + each->body[6];
-    std::free(each);
-  }
-  return sum;
-}
-
-void produce(pipeline& line, std::size_t batches) {
-  for (std::size_t at = 0; at < batches; ++at) {
-    // acquire: pairs with consume's release store of `read`; the slot is free again.
-    while (at - line.read.load(std::memory_order_acquire) >= ring_length) std::this_thread::yield();
-    fill(line.ring[at % ring_length], at * batch_length);
-    // release: pairs with consume's acquire; the consumer sees the pointers and the messages.
-    line.written.store(at + 1, std::memory_order_release);
-  }
-}
-
-void consume(pipeline& line, std::size_t batches) {
-  for (std::size_t at = 0; at < batches; ++at) {
-    // acquire: pairs with produce's release store of `written`.
-    while (line.written.load(std::memory_order_acquire) == at) std::this_thread::yield();
-    line.sum += drain(line.ring[at % ring_length]);
-    // release: pairs with produce's acquire; the slot may be written again.
-    line.read.store(at + 1, std::memory_order_release);
-  }
-}
 
 }  // namespace
 
@@ -80,19 +54,16 @@ int main(int count, char** words) {
   double seconds = 0;
   if (options.threads == 1) {
     seconds = bench::run_threads(1, [&](unsigned) {
-      for (std::size_t at = 0; at < batches; ++at) {
-        fill(lines[0].ring[at % ring_length], at * batch_length);
-        if (at + 1 >= ring_length) lines[0].sum += drain(lines[0].ring[(at + 1) % ring_length]);
-      }
-      const std::size_t waiting = std::min(batches, ring_length - 1);
-      for (std::size_t at = batches - waiting; at < batches; ++at) {
-        lines[0].sum += drain(lines[0].ring[at % ring_length]);
+      for (std::size_t at = 0; at < batches + ring_length - 1; ++at) {
+        if (at < batches) lines[0].put(at);
+        if (at + 1 >= ring_length) lines[0].take(at + 1 - ring_length);
       }
     });
   } else {
     seconds = bench::run_threads(2 * pipelines, [&](unsigned index) {
-      pipeline& line = lines[index / 2];
-      index % 2 == 0 ? produce(line, batches) : consume(line, batches);
+      for (std::size_t at = 0; at < batches; ++at) {
+        index % 2 == 0 ? lines[index / 2].put(at) : lines[index / 2].take(at);
+      }
     });
   }
   std::uint64_t sum = 0;

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// The same in all languages: bench/pools/pipeline.hpp, Ring.java.
+// The same in all languages: bench/workloads/pipeline.hpp, Ring.java.
 const (
 	batchLength = 32
 	ringLength  = 32

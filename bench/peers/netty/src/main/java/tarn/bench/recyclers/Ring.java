@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * Passes batches of references from one thread to one other. Only the producer sets {@code written}, only the consumer
- * {@code read}. The same in all languages: bench/pools/pipeline.hpp, bench/peers/go/ring.go.
+ * {@code read}. The same in all languages: bench/workloads/pipeline.hpp, bench/peers/go/ring.go.
  */
 final class Ring {
     static final int BATCH_LENGTH = 32;
