@@ -15,6 +15,7 @@
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
@@ -54,30 +55,24 @@ struct advise_arguments {
   bool json = false;
 };
 
-void declare_options(CLI::App& app, advise_arguments& arguments) {
-  set_usage(app, "tarn advise [OPTIONS] FILE");
-  app.add_option("file", arguments.file, "A profile")->option_text("FILE")->required();
+void declare_options(command& app, advise_arguments& arguments) {
+  app.option("file FILE", arguments.file, "A profile")->required();
   CLI::Option* replay =
       app.add_flag("--replay", arguments.replay, "Fail if the recording cannot be replayed");
   app.add_flag("--estimate", arguments.estimate,
                "Do not replay: the answer comes at once, with wider intervals")
       ->excludes(replay);
-  app.add_option("-n,--rounds", arguments.rounds, "Number of rounds of the replay (3)")
-      ->check(CLI::Range(1, most_rounds))
-      ->option_text("N");
-  app.add_option("--plan", arguments.plan,
-                 "Write the advice that needs no editing as a plan for tarn apply; -: standard output")
-      ->option_text("FILE");
-  app.add_option("--only", arguments.only, "Only this piece of advice goes into the plan")
-      ->check(CLI::Range(1, 1000))
-      ->option_text("NUMBER");
-  app.add_option("--least", arguments.least_percent,
-                 "Advise only changes that save at least this percentage of CPU time (1)")
-      ->check(CLI::Range(0.0, 100.0))
-      ->option_text("PERCENT");
+  app.option("-n,--rounds N", arguments.rounds, "Number of rounds of the replay (3)",
+             CLI::Range(1, most_rounds));
+  app.option("--plan FILE", arguments.plan,
+             "Write the advice that needs no editing as a plan for tarn apply; -: standard output");
+  app.option("--only NUMBER", arguments.only, "Only this piece of advice goes into the plan",
+             CLI::Range(1, 1000));
+  app.option("--least PERCENT", arguments.least_percent,
+             "Advise only changes that save at least this percentage of CPU time (1)",
+             CLI::Range(0.0, 100.0));
   add_process_option(app, arguments.process);
   app.add_flag("--json", arguments.json, "Print one JSON object on stdout");
-  app.footer(advise_footer);
 }
 
 // Prints the lines of `text` to the right of a label, which is in the first line.
@@ -180,7 +175,8 @@ std::vector<advice> replay_if_possible(const advise_arguments& arguments, const 
 
 int cmd_advise(const std::vector<std::string>& words) {
   advise_arguments arguments;
-  CLI::App app{"List changes that would make a recorded program's memory allocation cheaper.", "advise"};
+  command app("advise", "List changes that would make a recorded program's memory allocation cheaper.",
+              "tarn advise [OPTIONS] FILE", advise_footer);
   declare_options(app, arguments);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const profiler::profile p = load_for_command(arguments.file, arguments.process);
@@ -204,7 +200,7 @@ int cmd_advise(const std::vector<std::string>& words) {
                                    {"peak_bytes", profiler::peak_bytes_of(p)},
                                    {"notes", notes},
                                    {"advice", list}};
-    fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json_object(object);
   } else {
     print_all(p, all);
   }

@@ -26,6 +26,7 @@
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/launch/program_target.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/plan.hpp"
@@ -60,32 +61,23 @@ struct apply_arguments {
   bool json = false;
 };
 
-void declare_options(CLI::App& app, apply_arguments& arguments) {
+void declare_options(command& app, apply_arguments& arguments) {
   comparison_settings& settings = arguments.settings;
-  set_usage(app, "tarn apply [OPTIONS] PLAN -- PROGRAM ARG...");
-  app.add_option("plan", arguments.plan, "A plan written by tarn advise --plan")
-      ->option_text("PLAN")
-      ->required();
-  app.add_option("-n,--runs", arguments.rounds,
-                 "Number of timed rounds (3 to 10, as many as fit into about a minute)")
-      ->check(CLI::Range(1, most_rounds))
-      ->option_text("N");
-  app.add_option("-w,--warmup", settings.warmup_rounds, "Rounds before the timed ones, not counted (1)")
-      ->check(CLI::Range(0, 100))
-      ->option_text("N");
-  app.add_option("--timeout", settings.timeout_seconds,
-                 "Seconds after which a run is killed and counts as failed")
-      ->check(CLI::PositiveNumber)
-      ->option_text("SECONDS");
-  app.add_option("--input", settings.input, "The program's standard input (/dev/null)")->option_text("FILE");
-  app.add_option("--touch", arguments.touch_mib, "Memory to touch and release before each run; 0: none (256)")
-      ->check(CLI::Range(0, 1 << 20))
-      ->option_text("MIB");
+  app.option("plan PLAN", arguments.plan, "A plan written by tarn advise --plan")->required();
+  app.option("-n,--runs N", arguments.rounds,
+             "Number of timed rounds (3 to 10, as many as fit into about a minute)",
+             CLI::Range(1, most_rounds));
+  app.option("-w,--warmup N", settings.warmup_rounds, "Rounds before the timed ones, not counted (1)",
+             CLI::Range(0, 100));
+  app.option("--timeout SECONDS", settings.timeout_seconds,
+             "Seconds after which a run is killed and counts as failed", CLI::PositiveNumber);
+  app.option("--input FILE", settings.input, "The program's standard input (/dev/null)");
+  app.option("--touch MIB", arguments.touch_mib, "Memory to touch and release before each run; 0: none (256)",
+             CLI::Range(0, 1 << 20));
   app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Count every exit status as success");
   app.add_flag("--show-output", settings.show_output, "Show the program's output");
   app.add_flag("--once", arguments.once, "Run the program once with the plan, and end with its status");
   app.add_flag("--json", arguments.json, "Print all figures as one JSON object on stdout");
-  app.footer(apply_footer);
 }
 
 profiler::plan load_plan(const std::string& path) {
@@ -197,7 +189,7 @@ int measure(const profiler::plan& plan, const apply_arguments& arguments, const 
     }
     object["blocks"] = nlohmann::json::object();
     for (const auto& [group, blocks] : told.blocks) object["blocks"][std::to_string(group)] = blocks;
-    fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json_object(object);
     return exit_code_of(outcome, arguments.settings.ignore_failure);
   }
   const bool colour = wants_colour(STDOUT_FILENO);
@@ -211,11 +203,10 @@ int measure(const profiler::plan& plan, const apply_arguments& arguments, const 
 }
 
 // PLAN comes before the program: the program's words are those after "--", or without it those after PLAN.
-command_line split_plan_and_program(const std::vector<std::string>& words) {
+command_line split_plan_and_program(const std::vector<std::string>& words, const command& app) {
   const auto mark = std::find(words.begin(), words.end(), "--");
   if (mark != words.end()) return {{words.begin(), mark}, {mark + 1, words.end()}};
-  command_line line =
-      split_command_line(words, {"-n", "--runs", "-w", "--warmup", "--timeout", "--input", "--touch"});
+  command_line line = split_command_line(words, app);
   if (line.program.empty()) return line;
   line.options.push_back(line.program.front());
   line.program.erase(line.program.begin());
@@ -225,11 +216,12 @@ command_line split_plan_and_program(const std::vector<std::string>& words) {
 }  // namespace
 
 int cmd_apply(const std::vector<std::string>& words) {
-  const command_line line = split_plan_and_program(words);
   apply_arguments arguments;
   arguments.settings.seed = std::random_device{}();
-  CLI::App app{"Run an unmodified program with a plan's changes in effect.", "apply"};
+  command app("apply", "Run an unmodified program with a plan's changes in effect.",
+              "tarn apply [OPTIONS] PLAN -- PROGRAM ARG...", apply_footer);
   declare_options(app, arguments);
+  const command_line line = split_plan_and_program(words, app);
   if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
   require_program(line, "apply", exit_code::usage);
   const profiler::plan plan = load_plan(arguments.plan);

@@ -5,8 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <filesystem>
 
@@ -20,7 +18,6 @@
 #include "cli/recording/recording_setup.hpp"
 #include "cli/recording/session_control.hpp"
 #include "cli/show/cli_error.hpp"
-#include "cli/show/profile_verdict.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace fs = std::filesystem;
@@ -43,55 +40,15 @@ constexpr const char* attach_footer =
     "Exit codes: 0; 125 tarn refuses, with the reason.\n"
     "How it works and what it cannot do: docs/profiling.md\n";
 
-struct attach_arguments {
+struct attach_arguments : recording_arguments {
   std::string process;
-  std::string mode = "sample";
-  std::string output;
-  std::string sample = "512K";
   double duration = 0;
-  double checkpoint = 5;
-  bool no_events = false;
-  bool quiet = false;
-  bool json = false;
 };
 
 pid_t process_of(const std::string& text) {
-  pid_t process = 0;
-  const char* end = text.data() + text.size();
-  if (std::from_chars(text.data(), end, process).ptr == end && process > 0) return process;
+  if (const auto process = process_id(text)) return *process;
   throw cli_error(exit_code::refused, fmt::format("'{}' is not a process id", text),
                   "Find the id by the program's name: pgrep NAME");
-}
-
-profiler::recording_settings settings_of(const attach_arguments& arguments) {
-  profiler::recording_settings settings;
-  settings.mode = mode_of(arguments.mode);
-  settings.output = arguments.output;
-  settings.keep_events = !arguments.no_events;
-  settings.checkpoint_seconds = arguments.checkpoint;
-  settings.sample_bytes = sample_bytes_of(arguments.sample);
-  return settings;
-}
-
-nlohmann::json attached_summary(const attached_recording& attached) {
-  nlohmann::json summary = summary_of(attached.record());
-  summary["longest_stop_ms"] = 1e3 * attached.longest_stop_seconds();
-  summary["notes"] = attached.notes();
-  return summary;
-}
-
-void tell(const attached_recording& attached, const attach_arguments& arguments) {
-  if (arguments.json) {
-    fmt::print(stderr, "{}\n",
-               attached_summary(attached).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    return;
-  }
-  for (const std::string& note : attached.notes()) print_note(note);
-  if (arguments.quiet) return;
-  if (attached.record().main_profile() != nullptr) print_verdict(*attached.record().main_profile());
-  tell_files(attached.record());
-  fmt::print(stderr, "tarn: the longest stop of the program took {:.1f} ms\n",
-             1e3 * attached.longest_stop_seconds());
 }
 
 // Records until a signal, a request to detach, the given time, or the end of the program.
@@ -136,7 +93,7 @@ int attach(pid_t program, const attach_arguments& arguments) {
   const held_signals signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   session_control control(program);
   if (!control.is_open()) return begin_paused(program, arguments);
-  attached_recording attached(program, settings_of(arguments));
+  attached_recording attached(program, arguments.settings());
   if (!arguments.quiet && !arguments.json) {
     fmt::print(stderr,
                "tarn: recording process {}; ^C or 'tarn detach {}' ends the recording, the program "
@@ -145,35 +102,21 @@ int attach(pid_t program, const attach_arguments& arguments) {
   }
   follow(attached, program, control, signals, arguments);
   attached.end();
-  control.answer_late(attached_summary(attached));
-  tell(attached, arguments);
+  control.answer_late(attached.summary());
+  attached.tell(arguments.quiet, arguments.json);
   return exit_code::success;
 }
 
 }  // namespace
 
 int cmd_attach(const std::vector<std::string>& words) {
-  CLI::App app{"Record a program that is already running.", "attach"};
+  command app("attach", "Record a program that is already running.", "tarn attach [OPTIONS] PID",
+              attach_footer);
   attach_arguments arguments;
-  set_usage(app, "tarn attach [OPTIONS] PID");
-  app.add_option("pid", arguments.process, "Process id")->required()->option_text("PID");
-  app.add_option("-m,--mode", arguments.mode, "sample (the default) or full (every call)")
-      ->check(CLI::IsMember({"sample", "full"}))
-      ->option_text("MODE");
-  app.add_option("-o,--output", arguments.output, "Name of the profile")->option_text("FILE");
-  app.add_option("-d,--duration", arguments.duration, "Detach after this time")
-      ->check(CLI::Range(0.01, 1e9))
-      ->option_text("SECONDS");
-  app.add_option("--sample", arguments.sample, "Mode sample: average number of bytes between samples (512K)")
-      ->option_text("SIZE");
-  app.add_option("--checkpoint", arguments.checkpoint, "Seconds between updates of the file (5)")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->option_text("SECONDS");
-  app.add_flag("--no-events", arguments.no_events,
-               "Omit single events: the file is smaller, and replay is impossible");
-  app.add_flag("-q,--quiet", arguments.quiet, "Print neither progress nor a summary");
-  app.add_flag("--json", arguments.json, "Print the summary as one JSON object on stderr");
-  app.footer(attach_footer);
+  app.option("pid PID", arguments.process, "Process id")->required();
+  arguments.declare(app, {"sample", "full"}, "sample (the default) or full (every call)",
+                    "Name of the profile");
+  app.option("-d,--duration SECONDS", arguments.duration, "Detach after this time", CLI::Range(0.01, 1e9));
   if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
   const pid_t program = process_of(arguments.process);
   become_user_of(program);
@@ -181,15 +124,14 @@ int cmd_attach(const std::vector<std::string>& words) {
 }
 
 int cmd_detach(const std::vector<std::string>& words) {
-  CLI::App app{"End a recording begun by tarn attach; the program continues.", "detach"};
+  command app("detach", "End a recording begun by tarn attach; the program continues.",
+              "tarn detach [--json] PID",
+              "The recording tarn process writes its files and ends.\n"
+              "Exit codes: 0; 125 tarn refuses.\n");
   std::string process;
   bool json = false;
-  set_usage(app, "tarn detach [--json] PID");
-  app.add_option("pid", process, "Process id")->required()->option_text("PID");
+  app.option("pid PID", process, "Process id")->required();
   app.add_flag("--json", json, "Print the files' names as one JSON object");
-  app.footer(
-      "The recording tarn process writes its files and ends.\n"
-      "Exit codes: 0; 125 tarn refuses.\n");
   if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
   const nlohmann::json answer = ask_session(process_of(process), {{"verb", "detach"}});
   if (json) {
@@ -202,18 +144,14 @@ int cmd_detach(const std::vector<std::string>& words) {
 }
 
 int cmd_dump(const std::vector<std::string>& words) {
-  CLI::App app{"Write the data of a recording so far; the recording continues.", "dump"};
+  command app("dump", "Write the data of a recording so far; the recording continues.",
+              "tarn dump [-o FILE] [--json] PID", "Exit codes: 0; 125 tarn refuses.\n");
   std::string process;
   std::string output;
   bool json = false;
-  set_usage(app, "tarn dump [-o FILE] [--json] PID");
-  app.add_option("pid", process, "Id of a process recorded by tarn profile or tarn attach")
-      ->required()
-      ->option_text("PID");
-  app.add_option("-o,--output", output, "Name of the file (the profile's name with -dump-N)")
-      ->option_text("FILE");
+  app.option("pid PID", process, "Id of a process recorded by tarn profile or tarn attach")->required();
+  app.option("-o,--output FILE", output, "Name of the file (the profile's name with -dump-N)");
   app.add_flag("--json", json, "Print the file's name as one JSON object");
-  app.footer("Exit codes: 0; 125 tarn refuses.\n");
   if (!parse_options(app, words, exit_code::refused)) return exit_code::success;
   const pid_t program = process_of(process);
   const nlohmann::json answer = ask_session(program, {{"verb", "dump"}, {"pid", program}});

@@ -17,6 +17,7 @@
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/launch/program_target.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/format/printable.hpp"
@@ -46,38 +47,29 @@ struct compare_arguments {
   bool quiet_output = false;
 };
 
-void declare_options(CLI::App& app, compare_arguments& arguments) {
+void declare_options(command& app, compare_arguments& arguments) {
   comparison_settings& settings = arguments.settings;
-  set_usage(app, "tarn compare [OPTIONS] -- PROGRAM ARG...");
-  app.add_option("-n,--runs", arguments.rounds,
-                 "Number of timed rounds (3 to 10, as many as fit into about a minute)")
-      ->check(CLI::Range(1, most_rounds))
-      ->option_text("N");
-  app.add_option("-w,--warmup", settings.warmup_rounds, "Rounds before the timed ones, not counted (1)")
-      ->check(CLI::Range(0, 100))
-      ->option_text("N");
-  app.add_option("--with", arguments.with, "Add an allocator, or use another file for a known one")
-      ->option_text("NAME=LIBRARY ...");
-  app.add_option("--only", arguments.only,
-                 "Measure only these (of system, tarn, jemalloc, mimalloc, tcmalloc, ...)")
-      ->delimiter(',')
-      ->option_text("NAME,...");
-  app.add_option("--timeout", settings.timeout_seconds,
-                 "Seconds after which a run is killed and counts as failed")
-      ->check(CLI::PositiveNumber)
-      ->option_text("SECONDS");
-  app.add_option("--input", settings.input, "The program's standard input (/dev/null)")->option_text("FILE");
-  app.add_option("--touch", arguments.touch_mib, "Memory to touch and release before each run; 0: none (256)")
-      ->check(CLI::Range(0, 1 << 20))
-      ->option_text("MIB");
-  app.add_option("--seed", settings.seed, "Seed for the order of the runs, to repeat that order")
-      ->option_text("N");
+  app.option("-n,--runs N", arguments.rounds,
+             "Number of timed rounds (3 to 10, as many as fit into about a minute)",
+             CLI::Range(1, most_rounds));
+  app.option("-w,--warmup N", settings.warmup_rounds, "Rounds before the timed ones, not counted (1)",
+             CLI::Range(0, 100));
+  app.option("--with NAME=LIBRARY ...", arguments.with,
+             "Add an allocator, or use another file for a known one");
+  app.option("--only NAME,...", arguments.only,
+             "Measure only these (of system, tarn, jemalloc, mimalloc, tcmalloc, ...)")
+      ->delimiter(',');
+  app.option("--timeout SECONDS", settings.timeout_seconds,
+             "Seconds after which a run is killed and counts as failed", CLI::PositiveNumber);
+  app.option("--input FILE", settings.input, "The program's standard input (/dev/null)");
+  app.option("--touch MIB", arguments.touch_mib, "Memory to touch and release before each run; 0: none (256)",
+             CLI::Range(0, 1 << 20));
+  app.option("--seed N", settings.seed, "Seed for the order of the runs, to repeat that order");
   app.add_flag("-i,--ignore-failure", settings.ignore_failure, "Count every exit status as success");
   CLI::Option* quiet =
       app.add_flag("--quiet-output", arguments.quiet_output, "Discard the program's output (the default)");
   app.add_flag("--show-output", settings.show_output, "Show the program's output")->excludes(quiet);
   app.add_flag("--json", arguments.json, "Print all figures of all runs as one JSON object on stdout");
-  app.footer(compare_footer);
 }
 
 // The contenders that take effect in this program. `notes` gets the reason for each one left out, and whose malloc
@@ -123,22 +115,16 @@ void print_report(const comparison_outcome& outcome) {
   fmt::print(stderr, "{}", render_failures(outcome));
 }
 
-std::string one_line(const std::vector<std::string>& words) {
-  const std::string all = profiler::printable(join(words, " "));
-  return all.size() > 80 ? all.substr(0, 77) + "..." : all;
-}
-
 }  // namespace
 
 int cmd_compare(const std::vector<std::string>& words) {
-  // "--with" is missing because split_command_line() knows it: it takes several values.
-  const command_line line = split_command_line(
-      words, {"-n", "--runs", "-w", "--warmup", "--only", "--timeout", "--input", "--touch", "--seed"});
   compare_arguments arguments;
   comparison_settings& settings = arguments.settings;
   settings.seed = std::random_device{}();
-  CLI::App app{"Measure a program under the system's malloc, tarn and the other allocators.", "compare"};
+  command app("compare", "Measure a program under the system's malloc, tarn and the other allocators.",
+              "tarn compare [OPTIONS] -- PROGRAM ARG...", compare_footer);
   declare_options(app, arguments);
+  const command_line line = split_command_line(words, app);
   if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
   require_program(line, "compare", exit_code::usage);
   if (arguments.rounds > 0) settings.rounds = arguments.rounds;
@@ -148,9 +134,7 @@ int cmd_compare(const std::vector<std::string>& words) {
 
   std::vector<std::string> notes;
   const program_target target = find_program(line.program.front(), environment::current());
-  for (const std::string& library : preloaded_allocators()) {
-    notes.push_back(fmt::format("{} in LD_PRELOAD is a malloc, too; it is removed from all runs", library));
-  }
+  note_preloads(notes);
   const std::vector<contender> contenders =
       keep_verified(choose_contenders(arguments.with, arguments.only), target, notes);
   note_python(target, notes);
@@ -158,7 +142,8 @@ int cmd_compare(const std::vector<std::string>& words) {
   if (!arguments.json) {
     std::vector<std::string> names;
     for (const contender& who : contenders) names.push_back(who.name);
-    print_note(fmt::format("{} under {}", one_line(line.program), join(names, ", ")));
+    print_note(fmt::format("{} under {}", cut_to_width(profiler::printable(join(line.program, " ")), 80),
+                           join(names, ", ")));
   }
   try {
     const comparison_outcome outcome = comparison(contenders, target, line.program, settings).run();
@@ -168,7 +153,7 @@ int cmd_compare(const std::vector<std::string>& words) {
       object["notes"] = notes;
       object["seed"] = settings.seed;
       object["touched_bytes"] = settings.conditioning_bytes;
-      fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+      print_json_object(object);
     } else {
       print_report(outcome);
     }

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -26,8 +25,10 @@
 #include "cli/launch/program_target.hpp"
 #include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -72,45 +73,32 @@ struct exclusive_options {
   std::vector<CLI::Option*> watching;
 };
 
-exclusive_options declare_options(CLI::App& app, cost_arguments& arguments) {
+exclusive_options declare_options(command& app, cost_arguments& arguments) {
   exclusive_options options;
-  set_usage(app,
-            "tarn cost [OPTIONS] [SIZE...]\n"
-            "       tarn cost --watch [OPTIONS] [PID | [--] PROGRAM ARG...]");
   options.measuring = {
-      app.add_option("size", arguments.sizes, "Sizes of the buffer (8M 16M 32M)")->option_text("SIZE ..."),
-      app.add_option("--only", arguments.only,
-                     "Measure only these ways (of system, tarn, ..., mmap, mmap-huge, ...)")
+      app.option("size SIZE ...", arguments.sizes, "Sizes of the buffer (8M 16M 32M)"),
+      app.option("--only NAME,...", arguments.only,
+                 "Measure only these ways (of system, tarn, ..., mmap, mmap-huge, ...)")
           ->delimiter(',')
-          ->allow_extra_args(false)
-          ->option_text("NAME,..."),
-      app.add_option("--with", arguments.with, "Add an allocator, or use another file for a known one")
-          ->allow_extra_args(false)
-          ->option_text("NAME=LIBRARY"),
-      app.add_option("-n,--rounds", arguments.settings.rounds,
-                     "Number of rounds; each measures all ways and sizes (5)")
-          ->check(CLI::Range(1, most_rounds))
-          ->option_text("N"),
-      app.add_option("--svg", arguments.svg, "Write a bar chart as SVG; -: standard output")
-          ->option_text("FILE"),
-      app.add_option("--html", arguments.html, "Write chart and table as one page; -: standard output")
-          ->option_text("FILE"),
-      app.add_option("--seed", arguments.settings.seed,
-                     "Seed for the order of measurements, to repeat that order")
-          ->option_text("N"),
+          ->allow_extra_args(false),
+      app.option("--with NAME=LIBRARY", arguments.with,
+                 "Add an allocator, or use another file for a known one")
+          ->allow_extra_args(false),
+      app.option("-n,--rounds N", arguments.settings.rounds,
+                 "Number of rounds; each measures all ways and sizes (5)", CLI::Range(1, most_rounds)),
+      app.option("--svg FILE", arguments.svg, "Write a bar chart as SVG; -: standard output"),
+      app.option("--html FILE", arguments.html, "Write chart and table as one page; -: standard output"),
+      app.option("--seed N", arguments.settings.seed,
+                 "Seed for the order of measurements, to repeat that order"),
   };
-  app.add_option("--json", arguments.json, "Write all figures as JSON; -: standard output")
-      ->option_text("FILE");
+  app.option("--json FILE", arguments.json, "Write all figures as JSON; -: standard output");
   app.add_flag("-w,--watch", arguments.watch, "Watch page faults live instead of measuring");
   options.watching = {
-      app.add_option("--interval", arguments.interval, "With --watch: seconds between lines (1)")
-          ->check(CLI::Range(0.05, 3600.0))
-          ->option_text("SECONDS"),
-      app.add_option("--for", arguments.duration, "With --watch: end after this time")
-          ->check(CLI::Range(0.05, 1e9))
-          ->option_text("SECONDS"),
+      app.option("--interval SECONDS", arguments.interval, "With --watch: seconds between lines (1)",
+                 CLI::Range(0.05, 3600.0)),
+      app.option("--for SECONDS", arguments.duration, "With --watch: end after this time",
+                 CLI::Range(0.05, 1e9)),
   };
-  app.footer(cost_footer);
   return options;
 }
 
@@ -165,7 +153,7 @@ std::vector<std::uint64_t> sizes_that_fit(const std::vector<std::uint64_t>& size
     }
     notes.push_back(
         fmt::format("{} skipped: some allocators need memory for two such buffers, and only {} are available",
-                    format_byte_size(size), show_bytes(static_cast<double>(available)).text));
+                    profiler::say_exactly(size), profiler::say_bytes(static_cast<double>(available))));
   }
   if (kept.empty()) {
     for (const std::string& note : notes) print_note(note);
@@ -181,13 +169,8 @@ std::vector<buffer_way> ways_that_work(const cost_arguments& arguments, std::vec
   const program_target self = find_program(own_executable(), environment::current());
   std::vector<buffer_way> kept;
   for (buffer_way& way : choose_ways(arguments.with, arguments.only)) {
-    try {
-      if (way.source == buffer_source::heap) verify_contender(way.who, self);
+    if (way.source != buffer_source::heap || takes_effect(way.who, self, notes))
       kept.push_back(std::move(way));
-    } catch (const cli_error& error) {
-      if (way.name == tarn_name) throw;
-      notes.push_back(fmt::format("{} left out: {}", way.name, error.what()));
-    }
   }
   return kept;
 }
@@ -213,9 +196,7 @@ int measure(cost_arguments& arguments) {
   const auto json = open_output("--json", arguments.json);
   settings.sizes = sizes_that_fit(settings.sizes, notes);
   std::vector<buffer_way> ways = ways_that_work(arguments, notes);
-  for (const std::string& library : preloaded_allocators()) {
-    notes.push_back(fmt::format("{} in LD_PRELOAD is a malloc, too; it is removed from all runs", library));
-  }
+  note_preloads(notes);
   for (const std::string& note : notes) print_note(note);
   const memory_prices prices = calibrate_prices();
   const cost_outcome outcome = cost_experiment(std::move(ways), settings).run();
@@ -228,7 +209,7 @@ int measure(cost_arguments& arguments) {
     object["prices"] = as_json(prices);
     object["notes"] = notes;
     object["seed"] = settings.seed;
-    json->write(object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    json->write(json_text(object, 2) + "\n");
   }
   if (svg) svg->write(render_cost_svg(outcome));
   if (html) {
@@ -243,16 +224,6 @@ int measure(cost_arguments& arguments) {
 // A word of digits is a process id; a program with such a name can be given as ./4711.
 bool is_process(const std::string& word) { return word.find_first_not_of("0123456789") == std::string::npos; }
 
-pid_t to_process(const std::string& word) {
-  pid_t process = 0;
-  const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), process);
-  if (error != std::errc() || process == 0) {
-    throw cli_error(exit_code::refused, fmt::format("there is no process {}", word),
-                    "List the processes: ps -e");
-  }
-  return process;
-}
-
 int watch(const cost_arguments& arguments, const std::vector<std::string>& words) {
   const auto json = open_output("--json", arguments.json);
   watch_settings settings;
@@ -261,8 +232,11 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
   settings.json = json.get();
   if (arguments.json == "-") settings.text = stderr;
   const bool is_program = !words.empty() && !is_process(words.front());
-  std::optional<pid_t> process;
-  if (!words.empty() && !is_program) process = to_process(words.front());
+  const auto process = words.empty() ? std::nullopt : process_id(words.front());
+  if (!words.empty() && !is_program && !process) {
+    throw cli_error(exit_code::refused, fmt::format("there is no process {}", words.front()),
+                    "List the processes: ps -e");
+  }
   if (is_program && settings.duration_seconds) {
     throw cli_error(exit_code::usage, "--for cannot be used with a program, which is watched until it ends",
                     "For example: tarn cost --watch -- timeout 10 PROGRAM ARG...");
@@ -287,10 +261,12 @@ int watch(const cost_arguments& arguments, const std::vector<std::string>& words
 int cmd_cost(const std::vector<std::string>& words) {
   cost_arguments arguments;
   arguments.settings.seed = std::random_device{}();
-  CLI::App app{"Measure what large buffers cost, and how much of it a timer shows.", "cost"};
+  command app("cost", "Measure what large buffers cost, and how much of it a timer shows.",
+              "tarn cost [OPTIONS] [SIZE...]\n"
+              "       tarn cost --watch [OPTIONS] [PID | [--] PROGRAM ARG...]",
+              cost_footer);
   const exclusive_options options = declare_options(app, arguments);
-  command_line line = split_command_line(
-      words, {"--only", "-n", "--rounds", "--svg", "--html", "--json", "--seed", "--interval", "--for"});
+  command_line line = split_command_line(words, app);
   const bool watching = std::any_of(line.options.begin(), line.options.end(), [](const std::string& word) {
     return word == "--watch" || word == "-w";
   });

@@ -14,10 +14,11 @@
 #include "cli/launch/command_line.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
-#include "cli/show/json_rows.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/export/difference.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
 
@@ -64,7 +65,7 @@ style style_of(const change& value) {
 
 std::string show_amount(const metric& what, const change& value) {
   const std::string sign = value.amount() < 0 ? "-" : "+";
-  return sign + show_value(what.unit, std::abs(value.amount()));
+  return sign + say(what.unit, std::abs(value.amount()));
 }
 
 void print_totals(const profiler::difference& changes, bool colour) {
@@ -79,8 +80,8 @@ void print_totals(const profiler::difference& changes, bool colour) {
   for (std::size_t index = 0; index < changes.totals.size(); ++index) {
     const metric& what = profiler::metrics()[index];
     const change& total = changes.totals[index];
-    fmt::print("{:12}  {:>10}  {:>10}  {}  {:>10}\n", what.name, show_value(what.unit, total.before),
-               show_value(what.unit, total.after),
+    fmt::print("{:12}  {:>10}  {:>10}  {}  {:>10}\n", what.name, say(what.unit, total.before),
+               say(what.unit, total.after),
                paint(fmt::format("{:>10}", show_share(total)), style_of(total), colour), show_margin(total));
   }
 }
@@ -118,7 +119,7 @@ void print_sites(const profiler::difference& changes, std::size_t metric_index, 
     const std::string type =
         changes.type_of(*one).empty() ? "" : "  " + cut_to_width(changes.type_of(*one), 40);
     fmt::print("{}  {:>10}  {:>10}  {:>9}  {:>10}  {}\n", paint(amount, style_of(value), colour),
-               show_value(what.unit, value.before), show_value(what.unit, value.after), show_share(value),
+               say(what.unit, value.before), say(what.unit, value.after), show_share(value),
                show_margin(value), show_frame(changes.place_of(*one), left) + type);
   }
 }
@@ -163,12 +164,6 @@ void print_json(const profiler::difference& changes, std::size_t metric_index, s
                   [&](std::size_t index) { return row_json(changes, *sites[index]); });
 }
 
-std::string program_of(const profiler::profile& p) {
-  if (!p.meta.is_object()) return {};
-  const auto found = p.meta.find("program");
-  return found != p.meta.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 // The compared files, loaded one after the other, as a large profile takes much memory.
 class compared_files {
  public:
@@ -176,7 +171,7 @@ class compared_files {
 
   void add(const std::string& path, difference_builder::side side) {
     profiler::profile p = load_for_command(path, profiler::profile_detail::figures);
-    const std::string program = program_of(p);
+    const std::string program = profiler::text_in(p.meta, "program");
     if (!seen_) {
       program_ = program;
       mode_ = p.mode;
@@ -260,22 +255,19 @@ std::vector<change_limit> parse_limits(const std::vector<std::string>& expressio
 }  // namespace
 
 int cmd_diff(const std::vector<std::string>& words) {
-  CLI::App app{"Compare profiles from before and after a change.", "diff"};
-  set_usage(app, "tarn diff [OPTIONS] BEFORE AFTER\n  tarn diff [OPTIONS] BEFORE... -- AFTER...");
+  command app("diff", "Compare profiles from before and after a change.",
+              "tarn diff [OPTIONS] BEFORE AFTER\n  tarn diff [OPTIONS] BEFORE... -- AFTER...", diff_footer);
   std::string metric_name = "cost";
   std::vector<std::string> files, expressions;
   std::size_t most = 20;
   bool json = false;
-  app.add_option("files", files, "Profiles; per side, one or several recordings of the same command")
-      ->required()
-      ->option_text("PROFILE...");
-  app.add_option("--fail-if", expressions, "Exit with status 1 if this is true; may be repeated")
-      ->allow_extra_args(false)
-      ->option_text("EXPR");
-  app.add_option("-m,--metric", metric_name, "Metric to sort the sites by (cost)")->option_text("METRIC");
-  app.add_option("-n", most, "Show at most N sites (20); 0: all")->option_text("N");
+  app.option("files PROFILE...", files, "Profiles; per side, one or several recordings of the same command")
+      ->required();
+  app.option("--fail-if EXPR", expressions, "Exit with status 1 if this is true; may be repeated")
+      ->allow_extra_args(false);
+  app.option("-m,--metric METRIC", metric_name, "Metric to sort the sites by (cost)");
+  app.option("-n N", most, "Show at most N sites (20); 0: all");
   app.add_flag("--json", json, "Print JSON");
-  app.footer(diff_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const auto metric_index =
       static_cast<std::size_t>(&metric_named("--metric", metric_name) - profiler::metrics().data());

@@ -10,6 +10,7 @@
 #include "cli/launch/command_line.hpp"
 #include "cli/launch/facilities.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/text.hpp"
 
 namespace tarn::cli {
@@ -21,29 +22,21 @@ constexpr const char* doctor_footer =
     "lack. What each line means: docs/profiling.md\n"
     "Exit codes: 0 a profile is complete; 1 something is missing; 2 usage.\n";
 
-// Always 7 columns wide.
-std::string mark(standing how, bool colour) {
-  switch (how) {
-    case standing::works:
-      return paint("ok     ", style::good, colour);
-    case standing::partly:
-      return paint("partly ", style::bold, colour);
-    case standing::missing:
-      return paint("missing", style::bad, colour);
-    case standing::note:
-      break;
-  }
-  return paint("       ", style::faint, colour);
-}
+struct mark {
+  const char* text;
+  style how;
+};
+// By `standing`.
+constexpr mark marks[] = {
+    {"ok     ", style::good}, {"partly ", style::bold}, {"missing", style::bad}, {"       ", style::faint}};
 
 }  // namespace
 
 int cmd_doctor(const std::vector<std::string>& words) {
-  CLI::App app{"Show what a profile can record on this system, and how to record more.", "doctor"};
+  command app("doctor", "Show what a profile can record on this system, and how to record more.",
+              "tarn doctor [--json]", doctor_footer);
   bool json = false;
-  set_usage(app, "tarn doctor [--json]");
   app.add_flag("--json", json, "Print the same as one JSON object");
-  app.footer(doctor_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const std::vector<facility> all = look_at_facilities();
   const bool whole = std::none_of(all.begin(), all.end(), [](const facility& one) {
@@ -52,14 +45,16 @@ int cmd_doctor(const std::vector<std::string>& words) {
   if (json) {
     const nlohmann::json object = {
         {"facilities", as_json(all)}, {"kernel", kernel_name()}, {"complete", whole}};
-    fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json_object(object);
     return whole ? exit_code::success : 1;
   }
   const bool colour = wants_colour(STDOUT_FILENO);
   std::size_t width = 0;
   for (const facility& one : all) width = std::max(width, display_width(one.name));
   for (const facility& one : all) {
-    fmt::print("{}  {}  {}\n", mark(one.how, colour), pad_right(one.name, width), one.state);
+    fmt::print("{}  {}  {}\n",
+               paint(marks[static_cast<int>(one.how)].text, marks[static_cast<int>(one.how)].how, colour),
+               pad_right(one.name, width), one.state);
     const std::string indent(11 + width, ' ');  // to the column of one.state
     if (!one.missing.empty()) fmt::print("{}a profile misses: {}\n", indent, one.missing);
     if (!one.remedy.empty()) fmt::print("{}to get it: {}\n", indent, one.remedy);

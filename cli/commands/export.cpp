@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,74 +45,20 @@ struct export_arguments {
   std::size_t top = 100;
 };
 
-void write_pprof(const profiler::profile& p, const export_arguments&, output_file& output) {
-  output.write(profiler::export_pprof(p));
-}
-
-void write_collapsed(const profiler::profile& p, const export_arguments& arguments, output_file& output) {
-  profiler::export_collapsed(p, metric_named("--metric", arguments.metric_name),
-                             [&output](std::string_view piece) { output.write(piece); });
-}
-
-void write_heaptrack(const profiler::profile& p, const export_arguments& arguments, output_file& output) {
-  profiler::packer pack(arguments.output, [&output](const std::string& piece) { output.write(piece); });
-  const profiler::heaptrack_outcome outcome =
-      profiler::export_heaptrack(p, arguments.path, [&pack](std::string_view piece) { pack.write(piece); });
-  pack.finish();
-  if (!outcome.from_events) {
-    print_note(
-        "the profile does not contain all events (only tarn profile --mode full records them); "
-        "their order was derived from the sums of each site, so \"temporary\" has no meaning");
-  }
-  if (outcome.each_stands_for > 1) {
-    print_note(
-        fmt::format("each allocation in the output stands for about {0:.0f} of its site: bytes are right, "
-                    "counts are {0:.0f} times too low",
-                    outcome.each_stands_for));
-  }
-}
-
-void write_json(const profiler::profile& p, const export_arguments&, output_file& output) {
-  profiler::export_json(p, [&output](std::string_view piece) { output.write(piece); });
-}
-
-void write_prometheus(const profiler::profile& p, const export_arguments& arguments, output_file& output) {
-  output.write(profiler::export_prometheus(p, arguments.top));
-}
-
-struct export_format {
-  const char* option;
-  const char* help;
-  profiler::profile_detail detail;  // the parts of the profile that the format contains
-  const char* binary_name;          // null: text, which a terminal can show
-  void (*write)(const profiler::profile& p, const export_arguments& arguments, output_file& output);
-};
-
-constexpr export_format formats[] = {
-    {"--pprof", "Format: pprof's profile.proto, compressed by gzip", profiler::profile_detail::figures,
-     "profile.pb.gz", write_pprof},
-    {"--collapsed", "Format: collapsed stacks, one line per call path, for flame graphs",
-     profiler::profile_detail::figures, nullptr, write_collapsed},
-    {"--heaptrack", "Format: heaptrack's text; compressed if OUT ends in .zst or .gz",
-     profiler::profile_detail::all, nullptr, write_heaptrack},
-    {"--json", "Format: JSON with all figures of all sites", profiler::profile_detail::all, nullptr,
-     write_json},
-    {"--prometheus", "Format: Prometheus' text, by site", profiler::profile_detail::figures, nullptr,
-     write_prometheus},
-};
+using profiler::export_format;
 
 std::string names_of_formats() {
   std::vector<std::string> names;
-  for (const export_format& each : formats) names.emplace_back(each.option);
+  for (const export_format& each : profiler::export_formats) names.emplace_back(each.option);
   const std::string last = names.back();
   names.pop_back();
   return fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
 // The format whose option was given.
-const export_format& chosen_format(const CLI::App& app) {
+const export_format& chosen_format(const command& app) {
   const export_format* chosen = nullptr;
-  for (const export_format& each : formats) {
+  for (const export_format& each : profiler::export_formats) {
     if (app.count(each.option) == 0) continue;
     if (chosen != nullptr) {
       throw cli_error(exit_code::usage, "more than one format given",
@@ -125,7 +72,7 @@ const export_format& chosen_format(const CLI::App& app) {
 }
 
 // Refuses `option` with a format other than `format`; `others` says what the others contain.
-void require_format(const CLI::App& app, const export_format& chosen, std::string_view option,
+void require_format(const command& app, const export_format& chosen, std::string_view option,
                     std::string_view format, std::string_view others) {
   if (app.count(std::string(option)) == 0 || chosen.option == format) return;
   throw cli_error(exit_code::usage, fmt::format("{} requires {}", option, format),
@@ -135,26 +82,21 @@ void require_format(const CLI::App& app, const export_format& chosen, std::strin
 }  // namespace
 
 int cmd_export(const std::vector<std::string>& words) {
-  CLI::App app{"Write a profile in the format of another tool.", "export"};
-  set_usage(app, "tarn export FORMAT [OPTIONS] FILE");
+  command app("export", "Write a profile in the format of another tool.", "tarn export FORMAT [OPTIONS] FILE",
+              export_footer);
   export_arguments arguments;
-  for (const export_format& each : formats) app.add_flag(each.option, each.help);
-  app.add_option("file", arguments.path, "A profile that tarn profile wrote")
-      ->required()
-      ->option_text("FILE");
-  app.add_option("-o,--output", arguments.output, "Write to this file (standard output)")->option_text("OUT");
-  app.add_option("-m,--metric", arguments.metric_name, "With --collapsed: the metric (cost)")
-      ->option_text("METRIC");
-  app.add_option("--top", arguments.top, "With --prometheus: number of sites; all others are one (100)")
-      ->check(CLI::Range(1, 100000))
-      ->option_text("N");
+  for (const export_format& each : profiler::export_formats) app.add_flag(each.option, each.help);
+  app.option("file FILE", arguments.path, "A profile that tarn profile wrote")->required();
+  app.option("-o,--output OUT", arguments.output, "Write to this file (standard output)");
+  app.option("-m,--metric METRIC", arguments.metric_name, "With --collapsed: the metric (cost)");
+  app.option("--top N", arguments.top, "With --prometheus: number of sites; all others are one (100)",
+             CLI::Range(1, 100000));
   add_process_option(app, arguments.process);
-  app.footer(export_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const export_format& format = chosen_format(app);
   require_format(app, format, "--metric", "--collapsed", "metrics");
   require_format(app, format, "--top", "--prometheus", "sites");
-  metric_named("--metric", arguments.metric_name);
+  const profiler::metric& what = metric_named("--metric", arguments.metric_name);
   if (format.binary_name != nullptr && arguments.output == "-" && isatty(STDOUT_FILENO) != 0) {
     throw cli_error(exit_code::usage, "this format is binary and is not written to a terminal",
                     fmt::format("Give a file name: -o {}", format.binary_name));
@@ -162,7 +104,15 @@ int cmd_export(const std::vector<std::string>& words) {
   const profiler::profile p = load_for_command(arguments.path, arguments.process, format.detail);
   output_file output("--output", arguments.output);
   try {
-    format.write(p, arguments, output);
+    profiler::export_taker take = [&output](std::string_view piece) { output.write(piece); };
+    std::optional<profiler::packer> pack;
+    if (format.is_packed) {
+      pack.emplace(arguments.output, take);
+      take = [&pack](std::string_view piece) { pack->write(piece); };
+    }
+    const auto notes = format.write({p, arguments.path, what, arguments.top}, take);
+    if (pack) pack->finish();
+    for (const std::string& note : notes) print_note(note);
   } catch (const profiler::profile_error& error) {
     throw cli_error(exit_code::refused, error.what());
   }

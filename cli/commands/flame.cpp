@@ -13,9 +13,10 @@
 #include "cli/launch/command_line.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
-#include "cli/show/json_rows.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/export/call_tree.hpp"
 
 namespace tarn::cli {
@@ -69,7 +70,7 @@ class flame_printer {
 
   void print_line(double value, std::size_t indent, const std::string& text, style how) {
     const std::string head =
-        fmt::format("{:>7}  {:>9}  ", show_percent(value, whole()), show_value(settings_.what->unit, value));
+        fmt::format("{:>7}  {:>9}  ", profiler::say_share(value, whole()), say(settings_.what->unit, value));
     const std::string share = paint(bar(value / whole()), style::good, settings_.colour);
     fmt::print("{}{} {}{}\n", head, share, std::string(indent, ' '), paint(text, how, settings_.colour));
   }
@@ -139,23 +140,20 @@ void print_json(const call_tree& tree, const call_node& node, int depth) {
 }  // namespace
 
 int cmd_flame(const std::vector<std::string>& words) {
-  CLI::App app{"Show the call paths of a profile as a tree.", "flame"};
-  set_usage(app, "tarn flame [OPTIONS] FILE");
+  command app("flame", "Show the call paths of a profile as a tree.", "tarn flame [OPTIONS] FILE",
+              flame_footer);
   std::string path, metric_name = "cost", process;
   double least = 1;
   bool inverted = false, json = false;
   flame_settings settings;
-  app.add_option("file", path, "A profile that tarn profile wrote")->required()->option_text("FILE");
-  app.add_option("-m,--metric", metric_name, "Metric that determines the widths (cost)")
-      ->option_text("METRIC");
+  app.option("file FILE", path, "A profile that tarn profile wrote")->required();
+  app.option("-m,--metric METRIC", metric_name, "Metric that determines the widths (cost)");
   add_process_option(app, process);
-  app.add_option("--min", least, "Show branches below this percentage as one line (1)")
-      ->check(CLI::Range(0.0, 100.0))
-      ->option_text("PERCENT");
-  app.add_option("--depth", settings.depth, "Show at most N levels")->option_text("N");
+  app.option("--min PERCENT", least, "Show branches below this percentage as one line (1)",
+             CLI::Range(0.0, 100.0));
+  app.option("--depth N", settings.depth, "Show at most N levels");
   app.add_flag("-i,--inverted", inverted, "Show the sites first, with their callers below");
   app.add_flag("--json", json, "Print JSON (name, value, children), as d3-flame-graph reads it");
-  app.footer(flame_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   settings.what = &metric_named("--metric", metric_name);
   settings.least = least / 100;
@@ -168,10 +166,9 @@ int cmd_flame(const std::vector<std::string>& words) {
     fmt::print("\n");
     return exit_code::success;
   }
-  fmt::print("{}\n\n",
-             paint(fmt::format("{}: {}, {}", settings.what->name,
-                               show_value(settings.what->unit, tree.root().value), settings.what->meaning),
-                   style::bold, settings.colour));
+  fmt::print("{}\n\n", paint(fmt::format("{}: {}, {}", settings.what->name,
+                                         say(settings.what->unit, tree.root().value), settings.what->meaning),
+                             style::bold, settings.colour));
   if (tree.root().value > 0) flame_printer(tree, settings).run();
   return exit_code::success;
 }

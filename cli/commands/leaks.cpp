@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -14,16 +13,17 @@
 #include "cli/recording/leak_suppressions.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
-#include "cli/show/json_rows.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/analyze/site_label.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
 
 namespace {
 
-using profiler::metric_unit;
 using profiler::profile;
 using profiler::site;
 using profiler::site_figures;
@@ -90,8 +90,8 @@ std::vector<source_frame> frames_of(const profile& p, const leak_line& line) {
 }
 
 std::string show_blocks(double blocks, double bytes) {
-  return fmt::format("{} block{} of {}", show_value(metric_unit::count, blocks), blocks == 1 ? "" : "s",
-                     show_value(metric_unit::bytes, bytes));
+  return fmt::format("{} block{} of {}", profiler::say_count(blocks), blocks == 1 ? "" : "s",
+                     profiler::say_bytes(bytes));
 }
 
 void print_lines(const profile& p, const std::vector<leak_line>& lines, bool known, bool colour) {
@@ -102,8 +102,8 @@ void print_lines(const profile& p, const std::vector<leak_line>& lines, bool kno
     const site_figures& f = line.who->figures;
     auto& row = cells.emplace_back();
     const auto put = [&row](double blocks, double bytes) {
-      row.push_back(blocks > 0 ? show_value(metric_unit::count, blocks) : "-");
-      row.push_back(blocks > 0 ? show_value(metric_unit::bytes, bytes) : "-");
+      row.push_back(blocks > 0 ? profiler::say_count(blocks) : "-");
+      row.push_back(blocks > 0 ? profiler::say_bytes(bytes) : "-");
     };
     if (known) {
       put(f.lost, f.lost_bytes);
@@ -194,48 +194,42 @@ void print_summary(const profile& p, const leak_sums& sums, bool known, bool col
   }
   text += fmt::format("; in all {} live at the end", show_blocks(live, live_bytes));
   fmt::print("{}\n", paint(text, style::bold, colour));
-  const nlohmann::json leaks = p.meta.value("leaks", nlohmann::json::object());
-  const auto threads = leaks.find("threads");
-  if (threads != leaks.end() && threads->is_number() && threads->get<double>() > 0) {
-    print_note(
-        fmt::format("{:.0f} other thread(s) ran at the end: the blocks that they used count as reachable",
-                    threads->get<double>()));
+  const nlohmann::json* leaks = profiler::member_in(p.meta, "leaks");
+  const double threads = leaks != nullptr ? profiler::number_in(*leaks, "threads") : 0;
+  if (threads > 0) {
+    print_note(fmt::format(
+        "{:.0f} other thread(s) ran at the end: the blocks that they used count as reachable", threads));
   }
 }
 
 // Why it is not known which blocks were reachable; empty: it is known.
 std::string reason_in(const profile& p) {
-  const auto leaks = p.meta.find("leaks");
-  if (leaks == p.meta.end() || !leaks->is_object())
+  const nlohmann::json* leaks = profiler::member_in(p.meta, "leaks");
+  if (leaks == nullptr || !leaks->is_object())
     return "the file was written by a version of tarn that did not search for lost blocks";
-  const auto known = leaks->find("known");
-  if (known != leaks->end() && known->is_boolean() && known->get<bool>()) return "";
-  const auto reason = leaks->find("reason");
-  return reason != leaks->end() && reason->is_string() && !reason->get<std::string>().empty()
-             ? reason->get<std::string>()
-             : "the file does not contain the reason";
+  if (profiler::flag_in(*leaks, "known")) return "";
+  const std::string reason = profiler::text_in(*leaks, "reason");
+  return reason.empty() ? "the file does not contain the reason" : reason;
 }
 
 }  // namespace
 
 int cmd_leaks(const std::vector<std::string>& words) {
-  CLI::App app{"Show the blocks that a program had not freed at its end, and which were lost.", "leaks"};
-  set_usage(app, "tarn leaks [OPTIONS] FILE");
+  command app("leaks", "Show the blocks that a program had not freed at its end, and which were lost.",
+              "tarn leaks [OPTIONS] FILE", leaks_footer);
   std::string path, process;
   std::vector<std::string> suppression_files;
   std::size_t most = 20;
   bool json = false, reachable = false;
-  app.add_option("file", path, "A profile that tarn profile wrote")->required()->option_text("FILE");
-  app.add_option("--suppressions", suppression_files,
-                 "File of known leaks, with lines leak:PATTERN; may be repeated")
-      ->option_text("FILE")
+  app.option("file FILE", path, "A profile that tarn profile wrote")->required();
+  app.option("--suppressions FILE", suppression_files,
+             "File of known leaks, with lines leak:PATTERN; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--reachable", reachable, "Show reachable blocks, too");
   add_process_option(app, process);
-  app.add_option("-n", most, "Show at most N places (20); 0: all")->option_text("N");
+  app.option("-n N", most, "Show at most N places (20); 0: all");
   app.add_flag("--json", json, "Print JSON");
-  app.footer(leaks_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   leak_suppressions suppressions;
   for (const std::string& file : suppression_files) suppressions.add_file(file);

@@ -10,8 +10,10 @@
 #include "cli/launch/command_line.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/process_table.hpp"
-#include "cli/show/profile_view.hpp"
+#include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/format/table_file.hpp"
 #include "profiler/model/merge.hpp"
@@ -91,17 +93,14 @@ void store(merged_files& merged, const std::string& output) {
 }  // namespace
 
 int cmd_merge(const std::vector<std::string>& words) {
-  CLI::App app{"Merge the profiles of several processes, or of several runs, into one file.", "merge"};
-  set_usage(app, "tarn merge [--json] FILE... -o OUT");
+  command app("merge", "Merge the profiles of several processes, or of several runs, into one file.",
+              "tarn merge [--json] FILE... -o OUT", merge_footer);
   std::vector<std::string> inputs;
   std::string output;
   bool json = false;
-  app.add_option("files", inputs, "Profiles that tarn profile or tarn merge wrote")
-      ->required()
-      ->option_text("FILE...");
-  app.add_option("-o,--output", output, "The merged profile")->required()->option_text("OUT");
+  app.option("files FILE...", inputs, "Profiles that tarn profile or tarn merge wrote")->required();
+  app.option("-o,--output OUT", output, "The merged profile")->required();
   app.add_flag("--json", json, "Print the result as one JSON object");
-  app.footer(merge_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   require_other_output(output, inputs);
   merged_files merged = merge_in_turn(inputs);
@@ -119,13 +118,12 @@ int cmd_merge(const std::vector<std::string>& words) {
                                   {"cost_ns", sum.charged.total()},
                                   {"cpu_ns", sum.cpu_ns},
                                   {"processes", rows}};
-    fmt::print("{}\n", whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json_object(whole);
     return exit_code::success;
   }
   fmt::print("{}: {:.0f} processes of {} files; memory truly cost {} of {} processor time\n{}",
-             profiler::printable(output), sum.images, inputs.size(),
-             show_value(profiler::metric_unit::nanoseconds, sum.charged.total()),
-             show_value(profiler::metric_unit::nanoseconds, sum.cpu_ns),
+             profiler::printable(output), sum.images, inputs.size(), profiler::say_time(sum.charged.total()),
+             profiler::say_time(sum.cpu_ns),
              render_processes(processes, most_shown, false, terminal_width(STDOUT_FILENO)));
   return exit_code::success;
 }

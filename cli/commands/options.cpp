@@ -15,8 +15,8 @@
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/launch/library_search.hpp"
-#include "cli/launch/preload_check.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/format/printable.hpp"
@@ -122,26 +122,24 @@ int print_preloaded_options() {
                        {"meaning", text_or_empty(option.meaning)}});
   }
   const nlohmann::json table = {{"version", text_or_empty(version())}, {"options", options}};
-  fmt::print("{}", table.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}", json_text(table));
   flush_standard_output();
   _exit(exit_code::success);
 }
 
 int cmd_options(const std::vector<std::string>& words) {
-  CLI::App app{"Print tarn's options with their effective values.", "options"};
+  command app("options", "Print tarn's options with their effective values.", "tarn options [--json]",
+              "Options are set by environment variables before the program starts:\n"
+              "  TARN_DECAY_MS=5000 tarn options              show the effective value\n"
+              "  TARN_DECAY_MS=5000 tarn run -- ./server      run a program with it\n");
   bool json = false;
-  set_usage(app, "tarn options [--json]");
   app.add_flag("--json", json, "Print one JSON object on stdout");
-  app.footer(
-      "Options are set by environment variables before the program starts:\n"
-      "  TARN_DECAY_MS=5000 tarn options              show the effective value\n"
-      "  TARN_DECAY_MS=5000 tarn run -- ./server      run a program with it\n");
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const std::string library = find_tarn_library();
   nlohmann::json table = ask_library(library);
   table["library"] = library;
   if (json) {
-    fmt::print("{}\n", table.dump(2));
+    print_json_object(table);
   } else {
     print_table(table);
   }

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -27,11 +26,10 @@
 #include "cli/recording/repeated_profile.hpp"
 #include "cli/recording/session_control.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/profile_verdict.hpp"
-#include "cli/show/text.hpp"
 #include "cli/show/tree_verdict.hpp"
 #include "profiler/collect/recording.hpp"
-#include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
 
@@ -60,18 +58,11 @@ constexpr const char* profile_footer =
     "What a profile can record on this system: tarn doctor\n"
     "Modes, privileges, method: docs/profiling.md\n";
 
-struct profile_arguments {
-  std::string mode = "sample";
-  std::string output;
-  std::string sample = "512K";
-  bool no_events = false;
-  double checkpoint = 5;
+struct profile_arguments : recording_arguments {
   bool paused = false;
   int runs = 1;
   std::vector<std::string> debug_paths;
   bool prove = false;
-  bool quiet = false;
-  bool json = false;
 };
 
 // If preloading is impossible, reports why as `tarn run` does, and suggests mode faults, which needs no preloading.
@@ -155,10 +146,7 @@ foreground_result follow(recording& record, const child_request& request, bool q
 
 // Processor time of the program and of all descendants that were waited for, recorded or not.
 double cpu_ns_of(const foreground_result& result) {
-  const auto ns = [](const timeval& time) {
-    return 1e9 * static_cast<double>(time.tv_sec) + 1e3 * static_cast<double>(time.tv_usec);
-  };
-  return ns(result.usage.ru_utime) + ns(result.usage.ru_stime);
+  return 1e9 * (seconds_of(result.usage.ru_utime) + seconds_of(result.usage.ru_stime));
 }
 
 void add_end(nlohmann::json& summary, const foreground_result& result) {
@@ -179,58 +167,26 @@ profiler::symbol_settings symbol_settings_of(const profile_arguments& arguments)
   return settings;
 }
 
-void declare_recording_options(CLI::App& app, profile_arguments& arguments) {
-  app.add_option("-m,--mode", arguments.mode,
-                 "sample (the default), full (every call) or faults (only page faults)")
-      ->check(CLI::IsMember({"sample", "full", "faults"}))
-      ->option_text("MODE");
-  app.add_option("-o,--output", arguments.output,
-                 "Name of the profile; for child processes, their ids are added")
-      ->take_last()
-      ->option_text("FILE");
-  app.add_option("-n", arguments.runs,
-                 "Record the command this often (1), to FILE-1.prof and so on; tarn diff needs several "
-                 "recordings")
-      ->check(CLI::Range(1, 200))
-      ->take_last()
-      ->option_text("RUNS");
-  app.add_option("--sample", arguments.sample, "Mode sample: average number of bytes between samples (512K)")
-      ->option_text("SIZE");
-  app.add_option("--checkpoint", arguments.checkpoint, "Seconds between updates of the file (5)")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->option_text("SECONDS");
-  app.add_option("--debug-path", arguments.debug_paths,
-                 "Folder with debugging information of stripped files, laid out like /usr/lib/debug; may be "
-                 "repeated")
-      ->option_text("FOLDER");
-  app.add_flag("--no-events", arguments.no_events,
-               "Omit single events: the file is smaller, and replay is impossible");
-}
-
-void declare_options(CLI::App& app, profile_arguments& arguments) {
-  set_usage(app, "tarn profile [OPTIONS] -- PROGRAM ARG...");
-  declare_recording_options(app, arguments);
+void declare_options(command& app, profile_arguments& arguments) {
+  arguments.declare(app, {"sample", "full", "faults"},
+                    "sample (the default), full (every call) or faults (only page faults)",
+                    "Name of the profile; for child processes, their ids are added");
+  app.get_option("--output")->take_last();
+  app.option("-n RUNS", arguments.runs,
+             "Record the command this often (1), to FILE-1.prof and so on; tarn diff needs several "
+             "recordings",
+             CLI::Range(1, 200))
+      ->take_last();
+  app.option("--debug-path FOLDER", arguments.debug_paths,
+             "Folder with debugging information of stripped files, laid out like /usr/lib/debug; may be "
+             "repeated");
   CLI::Option* paused =
       app.add_flag("--paused", arguments.paused,
                    "Start the program without recording it; 'tarn attach PID' begins a recording, 'tarn "
                    "detach PID' ends it. Not with --prove");
-  CLI::Option* prove = app.add_flag("--prove", arguments.prove,
-                                    "Then run tarn prove on the profile. Not with --paused or --json")
-                           ->excludes(paused);
-  app.add_flag("-q,--quiet", arguments.quiet, "Print neither progress nor a summary");
-  app.add_flag("--json", arguments.json, "Print the summary as one JSON object on stderr")->excludes(prove);
-  app.footer(profile_footer);
-}
-
-recording_settings settings_of(const profile_arguments& arguments) {
-  recording_settings settings;
-  settings.mode = mode_of(arguments.mode);
-  settings.output = arguments.output;
-  settings.keep_events = !arguments.no_events;
-  settings.checkpoint_seconds = arguments.checkpoint;
-  settings.symbols = symbol_settings_of(arguments);
-  settings.sample_bytes = sample_bytes_of(arguments.sample);
-  return settings;
+  app.add_flag("--prove", arguments.prove, "Then run tarn prove on the profile. Not with --paused or --json")
+      ->excludes(paused)
+      ->excludes("--json");
 }
 
 void tell_result(const recording& record, const profile_arguments& arguments,
@@ -238,7 +194,7 @@ void tell_result(const recording& record, const profile_arguments& arguments,
   if (arguments.json) {
     nlohmann::json summary = summary_of(record);
     add_end(summary, result);
-    fmt::print(stderr, "{}\n", summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(stderr, "{}\n", json_text(summary));
     return;
   }
   if (!arguments.quiet) {
@@ -287,11 +243,11 @@ recorded_run record_program(const recording_settings& settings, child_request& r
 }  // namespace
 
 int cmd_profile(const std::vector<std::string>& words) {
-  const command_line line = split_command_line(
-      words, {"--mode", "-m", "-o", "--output", "--sample", "--checkpoint", "--debug-path", "-n"});
-  CLI::App app{"Record what memory allocation costs a program, and at which call sites.", "profile"};
+  command app("profile", "Record what memory allocation costs a program, and at which call sites.",
+              "tarn profile [OPTIONS] -- PROGRAM ARG...", profile_footer);
   profile_arguments arguments;
   declare_options(app, arguments);
+  const command_line line = split_command_line(words, app);
   if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
   require_program(line, "profile", exit_code::refused);
   if (arguments.runs > 1) {
@@ -300,7 +256,8 @@ int cmd_profile(const std::vector<std::string>& words) {
                       "Omit -n, or the other option.");
     profile_repeatedly(line, arguments.runs, arguments.output, !arguments.quiet && !arguments.json);
   }
-  recording_settings settings = settings_of(arguments);
+  recording_settings settings = arguments.settings();
+  settings.symbols = symbol_settings_of(arguments);
   if (arguments.paused) return profile_paused(line.program, settings, arguments.quiet, arguments.json);
   start_request request = prepare(line.program, settings.mode);
   settings.command = describe_start(request.child.path, line.program);

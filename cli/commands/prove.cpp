@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <random>
 
 #include "cli/commands/commands.hpp"
@@ -16,11 +15,10 @@
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
-#include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
-#include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
 
@@ -51,55 +49,42 @@ struct prove_arguments {
   bool json = false;
 };
 
-void declare_server_options(CLI::App& app, prove_arguments& arguments) {
-  CLI::Option* with = app.add_option("--with", arguments.load,
-                                     "The program is a server; run this load (a shell command) against it")
-                          ->option_text("LOAD-COMMAND");
-  app.add_option("--until-exit-of", arguments.until,
-                 "load (the default): the run ends with the load, and the server gets SIGTERM; program: the "
-                 "server ends by itself")
-      ->check(CLI::IsMember({"load", "program"}))
+void declare_server_options(command& app, prove_arguments& arguments) {
+  CLI::Option* with = app.option("--with LOAD-COMMAND", arguments.load,
+                                 "The program is a server; run this load (a shell command) against it");
+  app.option("--until-exit-of WHAT", arguments.until,
+             "load (the default): the run ends with the load, and the server gets SIGTERM; program: the "
+             "server ends by itself",
+             CLI::IsMember({"load", "program"}))
+      ->needs(with);
+  CLI::Option* port = app.option("--ready-port PORT", arguments.ready_port,
+                                 "The server is ready when this TCP port answers", CLI::Range(1, 65535))
+                          ->needs(with);
+  app.option("--ready-command COMMAND", arguments.ready_command,
+             "The server is ready when this command succeeds")
       ->needs(with)
-      ->option_text("WHAT");
-  CLI::Option* port =
-      app.add_option("--ready-port", arguments.ready_port, "The server is ready when this TCP port answers")
-          ->check(CLI::Range(1, 65535))
-          ->needs(with)
-          ->option_text("PORT");
-  app.add_option("--ready-command", arguments.ready_command, "The server is ready when this command succeeds")
-      ->needs(with)
-      ->excludes(port)
-      ->option_text("COMMAND");
+      ->excludes(port);
 }
 
-void declare_options(CLI::App& app, prove_arguments& arguments) {
+void declare_options(command& app, prove_arguments& arguments) {
   proof_wishes& wishes = arguments.wishes;
-  set_usage(app, "tarn prove [OPTIONS] FILE");
-  app.add_option("file", arguments.file, "A profile recorded by you")->option_text("FILE")->required();
-  app.add_option("-n,--rounds", wishes.rounds,
-                 "Number of timed rounds (3 to 10, as many as fit into ten minutes)")
-      ->check(CLI::Range(1, most_rounds))
-      ->option_text("N");
-  app.add_option("--limit", wishes.limit_seconds, "Start no round that would end after this time")
-      ->check(CLI::PositiveNumber)
-      ->option_text("SECONDS");
-  app.add_option("--ways", wishes.actions.ways,
-                 "Measure only these ways (of tarn, jemalloc, keep-memory, huge-pages, pool-1, ...)")
-      ->delimiter(',')
-      ->option_text("NAME,...");
-  app.add_option("--malloc", wishes.actions.mallocs, "Add an allocator")->option_text("NAME=LIBRARY");
-  app.add_option("--stdin", wishes.repeat.input, "The program's standard input, instead of the recorded one")
-      ->option_text("FILE");
-  app.add_option("--timeout", wishes.timeout_seconds,
-                 "Seconds after which a run is killed and counts as failed")
-      ->check(CLI::PositiveNumber)
-      ->option_text("SECONDS");
+  app.option("file FILE", arguments.file, "A profile recorded by you")->required();
+  app.option("-n,--rounds N", wishes.rounds,
+             "Number of timed rounds (3 to 10, as many as fit into ten minutes)", CLI::Range(1, most_rounds));
+  app.option("--limit SECONDS", wishes.limit_seconds, "Start no round that would end after this time",
+             CLI::PositiveNumber);
+  app.option("--ways NAME,...", wishes.actions.ways,
+             "Measure only these ways (of tarn, jemalloc, keep-memory, huge-pages, pool-1, ...)")
+      ->delimiter(',');
+  app.option("--malloc NAME=LIBRARY", wishes.actions.mallocs, "Add an allocator");
+  app.option("--stdin FILE", wishes.repeat.input,
+             "The program's standard input, instead of the recorded one");
+  app.option("--timeout SECONDS", wishes.timeout_seconds,
+             "Seconds after which a run is killed and counts as failed", CLI::PositiveNumber);
   declare_server_options(app, arguments);
-  app.add_option("--seed", wishes.seed, "Seed for the order of the runs, to repeat that order")
-      ->option_text("N");
+  app.option("--seed N", wishes.seed, "Seed for the order of the runs, to repeat that order");
   app.add_flag("--no-keep", arguments.no_keep, "Do not store the result in the profile");
   app.add_flag("--json", arguments.json, "Print all figures as one JSON object on stdout");
-  app.footer(prove_footer);
 }
 
 void set_load(prove_arguments& arguments) {
@@ -137,7 +122,7 @@ void print_proof_json(const std::string& file, const proof_result& result,
   object["file"] = file;
   object["advice"] = nlohmann::json::array();
   for (const profiler::advice& one : advised) object["advice"].push_back(profiler::as_json(one));
-  fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print_json_object(object);
   flush_standard_output();
 }
 
@@ -147,7 +132,8 @@ int cmd_prove(const std::vector<std::string>& words) {
   prove_arguments arguments;
   proof_wishes& wishes = arguments.wishes;
   wishes.seed = std::random_device{}();
-  CLI::App app{"Run a recorded program with each change that needs no editing, and measure it.", "prove"};
+  command app("prove", "Run a recorded program with each change that needs no editing, and measure it.",
+              "tarn prove [OPTIONS] FILE", prove_footer);
   declare_options(app, arguments);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   set_load(arguments);

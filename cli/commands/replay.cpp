@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -16,6 +15,7 @@
 #include "cli/launch/program_target.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/quantity.hpp"
@@ -45,30 +45,21 @@ struct replay_arguments {
   bool json = false;
 };
 
-void declare_options(CLI::App& app, replay_arguments& arguments) {
-  set_usage(app, "tarn replay [OPTIONS] FILE");
-  app.add_option("file", arguments.file, "A profile; only --mode full records the exact order of all calls")
-      ->option_text("FILE")
+void declare_options(command& app, replay_arguments& arguments) {
+  app.option("file FILE", arguments.file, "A profile; only --mode full records the exact order of all calls")
       ->required();
-  app.add_option("--with", arguments.with, "Add an allocator, or use another file for a known one")
-      ->allow_extra_args(false)
-      ->option_text("NAME=LIBRARY");
-  app.add_option("--only", arguments.only,
-                 "Measure only these (of system, tarn, 'tarn pools', jemalloc, ...)")
+  app.option("--with NAME=LIBRARY", arguments.with, "Add an allocator, or use another file for a known one")
+      ->allow_extra_args(false);
+  app.option("--only NAME,...", arguments.only,
+             "Measure only these (of system, tarn, 'tarn pools', jemalloc, ...)")
       ->delimiter(',')
-      ->allow_extra_args(false)
-      ->option_text("NAME,...");
-  app.add_option("-n,--rounds", arguments.settings.rounds,
-                 "Number of rounds; each replays under all of them (5)")
-      ->check(CLI::Range(1, most_rounds))
-      ->option_text("N");
-  app.add_option("--events", arguments.events, "Replay only the first N events (5000000)")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{200'000'000}))
-      ->option_text("N");
-  app.add_option("--seed", arguments.settings.seed, "Seed for the order of the replays, to repeat that order")
-      ->option_text("N");
+      ->allow_extra_args(false);
+  app.option("-n,--rounds N", arguments.settings.rounds,
+             "Number of rounds; each replays under all of them (5)", CLI::Range(1, most_rounds));
+  app.option("--events N", arguments.events, "Replay only the first N events (5000000)",
+             CLI::Range(std::size_t{1}, std::size_t{200'000'000}));
+  app.option("--seed N", arguments.settings.seed, "Seed for the order of the replays, to repeat that order");
   app.add_flag("--json", arguments.json, "Print all figures of all rounds as one JSON object on stdout");
-  app.footer(replay_footer);
 }
 
 void note_trace(const profiler::trace& recorded, std::vector<std::string>& notes) {
@@ -95,13 +86,7 @@ std::vector<replay_way> choose_ways(const replay_arguments& arguments, const pro
   const program_target self = find_program(own_executable(), environment::current());
   std::vector<replay_way> ways;
   for (const contender& who : choose_contenders(arguments.with, arguments.only, {pools_name})) {
-    try {
-      verify_contender(who, self);
-      ways.push_back({who.name, who, profiler::play_mode::heap, &image});
-    } catch (const cli_error& error) {
-      if (who.name == tarn_name) throw;
-      notes.push_back(fmt::format("{} left out: {}", who.name, error.what()));
-    }
+    if (takes_effect(who, self, notes)) ways.push_back({who.name, who, profiler::play_mode::heap, &image});
   }
   const bool wanted = arguments.only.empty() || std::find(arguments.only.begin(), arguments.only.end(),
                                                           pools_name) != arguments.only.end();
@@ -147,7 +132,8 @@ void print_failures(const std::vector<replay_result>& results) {
 int cmd_replay(const std::vector<std::string>& words) {
   replay_arguments arguments;
   arguments.settings.seed = std::random_device{}();
-  CLI::App app{"Replay the allocations of a profile under every malloc and from tarn's pools.", "replay"};
+  command app("replay", "Replay the allocations of a profile under every malloc and from tarn's pools.",
+              "tarn replay [OPTIONS] FILE", replay_footer);
   declare_options(app, arguments);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   const profiler::profile p = profiler::load_profile(arguments.file);
@@ -173,7 +159,7 @@ int cmd_replay(const std::vector<std::string>& words) {
                              {"notes", notes},
                              {"seed", arguments.settings.seed},
                              {"ways", as_json(results)}};
-    fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json_object(object);
     return exit_code::success;
   }
   fmt::print("{} allocations by {} threads, {} asked for in all\n\n",

@@ -11,9 +11,10 @@
 #include "cli/launch/command_line.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/output_file.hpp"
-#include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/report/report_file.hpp"
@@ -60,31 +61,30 @@ void tell(const report_arguments& arguments, const profiler::report_file& made, 
                                     {"sites", made.all_sites},
                                     {"named_sites", made.named_sites},
                                     {"damage", damage}};
-    fmt::print("{}\n", outcome.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json_object(outcome);
     return;
   }
   if (!damage.empty())
     print_note(fmt::format("the profile is damaged: {}; the report contains what could be read", damage));
   fmt::print("{}: {}, {} of {} call sites named one by one. Open it in a browser.\n",
-             profiler::printable(arguments.output), show_bytes(static_cast<double>(made.html.size())).text,
-             made.named_sites, made.all_sites);
+             profiler::printable(arguments.output),
+             profiler::say_bytes(static_cast<double>(made.html.size())), made.named_sites, made.all_sites);
 }
 
 }  // namespace
 
 int cmd_report(const std::vector<std::string>& words) {
   report_arguments arguments;
-  CLI::App app{"Write a profile as one HTML file that needs no network.", "report"};
-  set_usage(app, "tarn report [-o FILE] [--no-source] [--json] PROFILE...");
-  app.add_option("profiles", arguments.profiles, "Profiles of tarn profile or tarn merge; several are merged")
-      ->required()
-      ->option_text("PROFILE...");
-  app.add_option("-o,--output", arguments.output, "Name of the page (PROFILE with .html); -: standard output")
-      ->option_text("FILE");
+  command app("report", "Write a profile as one HTML file that needs no network.",
+              "tarn report [-o FILE] [--no-source] [--json] PROFILE...", report_footer);
+  app.option("profiles PROFILE...", arguments.profiles,
+             "Profiles of tarn profile or tarn merge; several are merged")
+      ->required();
+  app.option("-o,--output FILE", arguments.output,
+             "Name of the page (PROFILE with .html); -: standard output");
   app.add_flag("--no-source", arguments.no_source,
                "Omit the source lines of each site, which are read from this system's files");
   app.add_flag("--json", arguments.json, "Print the file's name and size as one JSON object");
-  app.footer(report_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   if (arguments.profiles.size() > 1 && arguments.output.empty()) {
     throw cli_error(exit_code::usage, "several profiles are given, but no name for the page",

@@ -15,9 +15,12 @@
 #include "cli/commands/commands.hpp"
 #include "cli/launch/command_line.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/analyze/memory_kinds.hpp"
+#include "profiler/analyze/quantity.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
 
@@ -26,7 +29,6 @@ namespace {
 using profiler::memory_kind;
 using profiler::memory_kinds;
 using profiler::memory_row;
-using profiler::metric_unit;
 using profiler::placed_memory;
 using profiler::profile;
 
@@ -36,36 +38,31 @@ constexpr const char* rss_footer =
     "  tarn rss --at end -n 10 x.prof    at the last reading, ten parts of each kind\n"
     "  tarn rss --over-time x.prof       one row per reading\n"
     "\n"
-    "Resident memory is the kernel's count for the process (VmRSS). The parts add up\n"
-    "to it; the peak is the kernel's own figure.\n"
+    "The first line has the kernel's count for the process (VmRSS) and its peak. The\n"
+    "parts add up to the sum of all mappings (smaps), which was read just after it\n"
+    "and may differ a little.\n"
     "Exit codes: 0 shown; 2 usage; 125 the file cannot be read, or has no readings.\n";
-
-std::string show(double bytes) { return show_value(metric_unit::bytes, bytes); }
 
 // Empty if it is below half a percent, or below one byte.
 std::string margin(double variance, double bytes) {
   const double half = profiler::margin_of(variance);
-  return half < 0.005 * bytes || half < 1 ? "" : fmt::format(" ± {}", show(half));
+  return half < 0.005 * bytes || half < 1 ? "" : fmt::format(" ± {}", profiler::say_bytes(half));
 }
 
 double peak_of(const profile& p) {
-  double peak = 0;
-  const auto told = p.meta.find("peak_resident_bytes");
-  if (told != p.meta.end() && told->is_number()) peak = told->get<double>();
+  double peak = profiler::number_in(p.meta, "peak_resident_bytes");
   for (const auto& row : p.counters) peak = std::max(peak, row.resident_bytes);
   return peak;
 }
 
-bool is_peak_exact(const profile& p) {
-  const auto told = p.meta.find("peak_resident_exact");
-  return told != p.meta.end() && told->is_boolean() && told->get<bool>();
-}
-
 void print_split(const profile& p, const memory_row& row, std::size_t most, bool colour) {
-  fmt::print("{}\n", paint(fmt::format("resident {} at {}; {} {} at the peak", show(row.resident_bytes),
-                                       show_value(metric_unit::nanoseconds, static_cast<double>(row.time_ns)),
-                                       is_peak_exact(p) ? "exactly" : "at least", show(peak_of(p))),
-                           style::bold, colour));
+  fmt::print(
+      "{}\n",
+      paint(fmt::format("resident {} at {}; {} {} at the peak", profiler::say_bytes(row.resident_bytes),
+                        profiler::say_time(static_cast<double>(row.time_ns)),
+                        profiler::flag_in(p.meta, "peak_resident_exact") ? "exactly" : "at least",
+                        profiler::say_bytes(peak_of(p))),
+            style::bold, colour));
   // All but the name: indentation, bytes, space, margin.
   constexpr std::size_t other_columns = 12 + 10 + 2 + 11;
   const std::size_t terminal = terminal_width(STDOUT_FILENO);
@@ -75,15 +72,17 @@ void print_split(const profile& p, const memory_row& row, std::size_t most, bool
     const double bytes = row.*kind.member;
     if (bytes <= 0) continue;
     const std::string error = kind.member == &memory_row::live ? margin(row.live_variance, bytes) : "";
-    fmt::print("{}  {}  {}{}\n", pad_left(show(bytes), 10), pad_left(show_percent(bytes, row.sum()), 7),
-               paint(kind.text, style::bold, colour), error);
+    fmt::print("{}  {}  {}{}\n", pad_left(profiler::say_bytes(bytes), 10),
+               pad_left(profiler::say_share(bytes, row.sum()), 7), paint(kind.text, style::bold, colour),
+               error);
     const std::vector<placed_memory> parts = placed_parts(p, row, kind);
     for (std::size_t index = 0; index < parts.size() && index < most; ++index) {
-      fmt::print("{}{}  {}{}\n", std::string(12, ' '), pad_left(show(parts[index].bytes), 10),
+      fmt::print("{}{}  {}{}\n", std::string(12, ' '), pad_left(profiler::say_bytes(parts[index].bytes), 10),
                  show_frame(parts[index].where, left), margin(parts[index].variance, parts[index].bytes));
     }
   }
-  fmt::print("{}  {}  sum of all mappings\n", pad_left(show(row.sum()), 10), pad_left("100.0 %", 7));
+  fmt::print("{}  {}  sum of all mappings\n", pad_left(profiler::say_bytes(row.sum()), 10),
+             pad_left("100 %", 7));
 }
 
 void print_over_time(const profile& p, bool colour) {
@@ -92,9 +91,9 @@ void print_over_time(const profile& p, bool colour) {
   for (const memory_kind& kind : memory_kinds) cells[0].emplace_back(kind.name);
   for (const memory_row& row : p.memory.rows) {
     auto& line = cells.emplace_back();
-    line.push_back(show_value(metric_unit::nanoseconds, static_cast<double>(row.time_ns)));
-    line.push_back(show(row.resident_bytes));
-    for (const memory_kind& kind : memory_kinds) line.push_back(show(row.*kind.member));
+    line.push_back(profiler::say_time(static_cast<double>(row.time_ns)));
+    line.push_back(profiler::say_bytes(row.resident_bytes));
+    for (const memory_kind& kind : memory_kinds) line.push_back(profiler::say_bytes(row.*kind.member));
   }
   std::vector<std::size_t> widths, by_priority;
   for (std::size_t column = 0; column < cells[0].size(); ++column) {
@@ -127,7 +126,8 @@ nlohmann::json row_json(const memory_row& row) {
 }
 
 void print_json(const profile& p, const memory_row& row, std::size_t most) {
-  nlohmann::json all = {{"peak_resident_bytes", peak_of(p)}, {"peak_exact", is_peak_exact(p)}};
+  nlohmann::json all = {{"peak_resident_bytes", peak_of(p)},
+                        {"peak_exact", profiler::flag_in(p.meta, "peak_resident_exact")}};
   all["at"] = row_json(row);
   all["parts"] = nlohmann::json::object();
   for (const memory_kind& kind : memory_kinds) {
@@ -142,7 +142,7 @@ void print_json(const profile& p, const memory_row& row, std::size_t most) {
   }
   all["over_time"] = nlohmann::json::array();
   for (const memory_row& each : p.memory.rows) all["over_time"].push_back(row_json(each));
-  fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print_json_object(all);
 }
 
 void require_memory(const profile& p, const std::string& path) {
@@ -163,21 +163,17 @@ void require_memory(const profile& p, const std::string& path) {
 }  // namespace
 
 int cmd_rss(const std::vector<std::string>& words) {
-  CLI::App app{"Show what the resident memory of a process consisted of.", "rss"};
-  set_usage(app, "tarn rss [OPTIONS] FILE");
+  command app("rss", "Show what the resident memory of a process consisted of.", "tarn rss [OPTIONS] FILE",
+              rss_footer);
   std::string path, at = "peak";
   std::size_t most = 5;
   bool json = false, over_time = false;
-  app.add_option("file", path, "A profile that tarn profile wrote, of one process")
-      ->required()
-      ->option_text("FILE");
-  app.add_option("--at", at, "Time: peak (the reading with the most memory) or end (the last one)")
-      ->check(CLI::IsMember({"peak", "end"}))
-      ->option_text("WHEN");
+  app.option("file FILE", path, "A profile that tarn profile wrote, of one process")->required();
+  app.option("--at WHEN", at, "Time: peak (the reading with the most memory) or end (the last one)",
+             CLI::IsMember({"peak", "end"}));
   app.add_flag("--over-time", over_time, "Show one row per reading");
-  app.add_option("-n", most, "Show at most N sites or files of each kind (5); 0: all")->option_text("N");
+  app.option("-n N", most, "Show at most N sites or files of each kind (5); 0: all");
   app.add_flag("--json", json, "Print JSON");
-  app.footer(rss_footer);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
   if (most == 0) most = SIZE_MAX;
   const profile p = load_for_command(path, profiler::profile_detail::figures);

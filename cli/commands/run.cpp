@@ -16,8 +16,11 @@
 #include "cli/launch/library_search.hpp"
 #include "cli/launch/preload_check.hpp"
 #include "cli/launch/program_target.hpp"
+#include "cli/launch/scratch_file.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -70,18 +73,19 @@ nlohmann::json figures_as_json(const std::vector<std::string>& words, const fore
 void print_figures(const foreground_result& result, const exit_statistics& statistics) {
   std::string returned = "not reported (the program ended without running exit handlers)";
   if (statistics.processes > 0) {
-    returned = fmt::format("{} by {} process{}", show_bytes(static_cast<double>(statistics.returned)).text,
-                           statistics.processes, statistics.processes == 1 ? "" : "es");
+    returned =
+        fmt::format("{} by {} process{}", profiler::say_bytes(static_cast<double>(statistics.returned)),
+                    statistics.processes, statistics.processes == 1 ? "" : "es");
   }
   const bool colour = wants_colour(STDERR_FILENO);
   const auto line = [colour](const char* label, const std::string& value) {
     fmt::print(stderr, "  {}  {}\n", paint(pad_right(label, 12), style::faint, colour), value);
   };
   fmt::print(stderr, "tarn: {}\n", format_exit(result.wait_status));
-  line("wall", show_seconds(result.wall_seconds).text);
-  line("user", show_seconds(seconds_of(result.usage.ru_utime)).text);
-  line("system", show_seconds(seconds_of(result.usage.ru_stime)).text);
-  line("peak RSS", show_bytes(static_cast<double>(result.usage.ru_maxrss) * 1024).text);
+  line("wall", profiler::say_seconds(result.wall_seconds));
+  line("user", profiler::say_seconds(seconds_of(result.usage.ru_utime)));
+  line("system", profiler::say_seconds(seconds_of(result.usage.ru_stime)));
+  line("peak RSS", profiler::say_bytes(static_cast<double>(result.usage.ru_maxrss) * 1024));
   line("page faults", fmt::format("{} minor, {} major", result.usage.ru_minflt, result.usage.ru_majflt));
   line("returned", returned);
 }
@@ -93,7 +97,7 @@ int run_with_statistics(const program_target& target, const std::vector<std::str
   }
   foreground_result result;
   {
-    const statistics_file file;
+    const scratch_file file("");
     variables.set("TARN_STATS", file.path());
     child_request request;
     request.path = target.path;
@@ -103,7 +107,7 @@ int run_with_statistics(const program_target& target, const std::vector<std::str
     const exit_statistics statistics = read_exit_statistics(file.path());
     if (json) {
       const nlohmann::json object = figures_as_json(words, result, statistics);
-      fmt::print(stderr, "{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      fmt::print(stderr, "{}\n", json_text(object));
     } else {
       print_figures(result, statistics);
     }
@@ -114,14 +118,12 @@ int run_with_statistics(const program_target& target, const std::vector<std::str
 }  // namespace
 
 int cmd_run(const std::vector<std::string>& words) {
-  const command_line line = split_command_line(words, {});
-  CLI::App app{"Start a program on tarn.", "run"};
+  command app("run", "Start a program on tarn.", "tarn run [--stats] [--json] -- PROGRAM ARG...", run_footer);
   bool statistics = false;
   bool json = false;
-  set_usage(app, "tarn run [--stats] [--json] -- PROGRAM ARG...");
   app.add_flag("-s,--stats", statistics, "Print time, peak memory and page faults on stderr at the end");
   app.add_flag("--json", json, "Print the same figures as one JSON object on stderr");
-  app.footer(run_footer);
+  const command_line line = split_command_line(words, app);
   if (!parse_options(app, line.options, exit_code::refused)) return exit_code::success;
   require_program(line, "run", exit_code::refused);
 

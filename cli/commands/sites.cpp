@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -14,9 +12,10 @@
 #include "cli/launch/command_line.hpp"
 #include "cli/recording/process_choice.hpp"
 #include "cli/show/cli_error.hpp"
-#include "cli/show/json_rows.hpp"
+#include "cli/show/json_output.hpp"
 #include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/model/figure_columns.hpp"
 
@@ -38,7 +37,7 @@ constexpr const char* sites_footer =
     "\n"
     "Metrics: cost (malloc, free and the kernel's work for them), malloc, hidden\n"
     "(cost less malloc), faults, allocations, bytes, live, live_bytes, peak.\n"
-    "\u00b112%: margin of a sampled figure, which holds in 95 of 100 cases.\n"
+    "\u00b112 %: margin of a sampled figure, which holds in 95 of 100 cases.\n"
     "Exit codes: 0 shown; 2 usage; 125 the file cannot be read.\n";
 
 // A row of the table: the sites whose paths would look the same, with the same function and the same nearest
@@ -79,8 +78,8 @@ class figure_cells {
     margins_.emplace_back();
     for (const site_line& line : lines) {
       const double value = what.of(p, line.figures);
-      values_.push_back(show_value(what.unit, value));
-      margins_.push_back(show_margin(margin_of(p, what, line.figures), value));
+      values_.push_back(say(what.unit, value));
+      margins_.push_back(profiler::say_margin(margin_of(p, what, line.figures), value));
     }
     std::size_t width = 0;
     for (const std::string& margin : margins_) width = std::max(width, display_width(margin));
@@ -240,26 +239,22 @@ struct sites_arguments {
   bool full_names = false;
 };
 
-void declare_options(CLI::App& app, sites_arguments& arguments) {
-  set_usage(app, "tarn sites [OPTIONS] FILE");
-  app.add_option("file", arguments.path, "A profile that tarn profile wrote")
-      ->required()
-      ->option_text("FILE");
-  app.add_option("-s,--sort", arguments.sort_name, "Metric to sort by (cost)")->option_text("METRIC");
-  app.add_option("-f,--filter", arguments.filter,
-                 "Show only sites with this text in a function, a file or the type")
-      ->option_text("TEXT");
+void declare_options(command& app, sites_arguments& arguments) {
+  app.option("file FILE", arguments.path, "A profile that tarn profile wrote")->required();
+  app.option("-s,--sort METRIC", arguments.sort_name, "Metric to sort by (cost)");
+  app.option("-f,--filter TEXT", arguments.filter,
+             "Show only sites with this text in a function, a file or the type");
   add_process_option(app, arguments.process);
-  app.add_option("-n", arguments.most, "Show at most N sites (20); 0: all")->option_text("N");
+  app.option("-n N", arguments.most, "Show at most N sites (20); 0: all");
   app.add_flag("--full-names", arguments.full_names, "Show names with all template arguments and parameters");
   app.add_flag("--json", arguments.json, "Print JSON");
-  app.footer(sites_footer);
 }
 
 }  // namespace
 
 int cmd_sites(const std::vector<std::string>& words) {
-  CLI::App app{"Show the call sites of a profile as a table.", "sites"};
+  command app("sites", "Show the call sites of a profile as a table.", "tarn sites [OPTIONS] FILE",
+              sites_footer);
   sites_arguments arguments;
   declare_options(app, arguments);
   if (!parse_options(app, words, exit_code::usage)) return exit_code::success;
@@ -281,11 +276,11 @@ int cmd_sites(const std::vector<std::string>& words) {
   const bool colour = wants_colour(STDOUT_FILENO);
   const name_form form = arguments.full_names ? name_form::whole : name_form::shortened;
   if (!lines.empty()) print_table(p, lines, sort, form, colour);
-  fmt::print("{}\n", paint(fmt::format("{} of {} {}: {} of {} in total ({})", shown_sites, found,
-                                       arguments.filter.empty() ? "sites" : "sites that match",
-                                       show_value(sort.unit, shown), show_value(sort.unit, total),
-                                       show_percent(shown, total)),
-                           style::faint, colour));
+  fmt::print("{}\n",
+             paint(fmt::format("{} of {} {}: {} of {} in total ({})", shown_sites, found,
+                               arguments.filter.empty() ? "sites" : "sites that match", say(sort.unit, shown),
+                               say(sort.unit, total), profiler::say_share(shown, total)),
+                   style::faint, colour));
   return exit_code::success;
 }
 

@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -23,10 +22,10 @@
 #include "cli/show/cli_error.hpp"
 #include "cli/show/live_view.hpp"
 #include "cli/show/output_file.hpp"
-#include "cli/show/profile_view.hpp"
 #include "cli/show/terminal.hpp"
 #include "cli/show/text.hpp"
 #include "profiler/format/printable.hpp"
+#include "profiler/model/known_meta.hpp"
 #include "profiler/model/store_profile.hpp"
 
 namespace tarn::cli {
@@ -170,9 +169,7 @@ class top_state {
   int snapshots() const { return snapshots_; }
   const live_rates& rates() const { return rates_; }
   const std::vector<live_place>& places() const { return places_; }
-  double seconds() const {
-    return latest_ && latest_->meta.is_object() ? latest_->meta.value("duration_ns", 0.0) * 1e-9 : 0;
-  }
+  double seconds() const { return latest_ ? profiler::number_in(latest_->meta, "duration_ns") * 1e-9 : 0; }
 
   // False: quit.
   bool take_key(char key) {
@@ -349,41 +346,27 @@ int top_process(pid_t process, const top_arguments& arguments) {
   return exit_code::success;
 }
 
-std::optional<pid_t> process_in(const std::vector<std::string>& words) {
-  if (words.size() != 1) return std::nullopt;
-  pid_t process = 0;
-  const std::string& word = words.front();
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), process);
-  if (error != std::errc() || end != word.data() + word.size() || process <= 0) return std::nullopt;
-  return process;
-}
-
 }  // namespace
 
 int cmd_top(const std::vector<std::string>& words) {
-  const command_line line = split_command_line(words, {"--interval", "--for", "--output", "-o", "--mode"});
   top_arguments arguments;
-  CLI::App app{"Show what memory allocation costs a program while it runs, and at which sites.", "top"};
-  set_usage(app, "tarn top [OPTIONS] [PID | [--] PROGRAM ARG...]");
-  app.add_option("--interval", arguments.interval, "Seconds between updates (1)")
-      ->check(CLI::Range(least_interval, 3600.0))
-      ->option_text("SECONDS");
-  app.add_option("--for", arguments.duration, "End after this time")
-      ->check(CLI::Range(0.1, 1e9))
-      ->option_text("SECONDS");
-  app.add_option("--mode", arguments.mode, "Mode of the recording: sample (the default), full or faults")
-      ->check(CLI::IsMember({"sample", "full", "faults"}))
-      ->option_text("MODE");
-  app.add_option("--output", arguments.output, "Write the program's output and errors here (discarded)")
-      ->option_text("FILE");
-  app.add_option("-o", arguments.profile_file, "Keep the program's profile")->option_text("FILE");
+  command app("top", "Show what memory allocation costs a program while it runs, and at which sites.",
+              "tarn top [OPTIONS] [PID | [--] PROGRAM ARG...]", top_footer);
+  app.option("--interval SECONDS", arguments.interval, "Seconds between updates (1)",
+             CLI::Range(least_interval, 3600.0));
+  app.option("--for SECONDS", arguments.duration, "End after this time", CLI::Range(0.1, 1e9));
+  app.option("--mode MODE", arguments.mode, "Mode of the recording: sample (the default), full or faults",
+             CLI::IsMember({"sample", "full", "faults"}));
+  app.option("--output FILE", arguments.output, "Write the program's output and errors here (discarded)");
+  app.option("-o FILE", arguments.profile_file, "Keep the program's profile");
   app.add_flag("--once", arguments.once, "Print one row, then end");
   app.add_flag("--json", arguments.json, "Print one JSON object per update");
-  app.footer(top_footer);
+  const command_line line = split_command_line(words, app);
   if (!parse_options(app, line.options, exit_code::usage)) return exit_code::success;
   require_program(line, "top", exit_code::usage);
   const bool separated = std::find(words.begin(), words.end(), "--") != words.end();
-  const auto process = separated ? std::nullopt : process_in(line.program);
+  const auto process =
+      separated || line.program.size() != 1 ? std::nullopt : process_id(line.program.front());
   return process ? top_process(*process, arguments) : top_program(line.program, arguments);
 }
 

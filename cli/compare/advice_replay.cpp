@@ -7,7 +7,6 @@
 #include <deque>
 #include <filesystem>
 #include <map>
-#include <memory>
 
 #include "cli/compare/statistics.hpp"
 #include "cli/launch/library_search.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// advice_replay: replaces estimates of the price list by results of a replay of the trace. For a process with one
-// thread.
+// advice_replay: replaces estimates of the price list by results of a replay of the trace. The calling process must
+// have one thread.
 #pragma once
 
 #include <string>

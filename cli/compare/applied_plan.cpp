@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -61,21 +60,6 @@ std::string library_text(const profiler::plan& plan) {
 }
 
 }  // namespace
-
-scratch_file::scratch_file(const std::string& text) : path_("/tmp/tarn-apply-XXXXXX") {
-  const int file = mkstemp(path_.data());
-  const bool written =
-      file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int error = errno;
-  if (file >= 0) close(file);
-  if (!written) {
-    if (file >= 0) unlink(path_.c_str());
-    throw cli_error(exit_code::refused, fmt::format("cannot write to /tmp: {}", std::strerror(error)),
-                    "Make room in /tmp, or mount it writable.");
-  }
-}
-
-scratch_file::~scratch_file() { unlink(path_.c_str()); }
 
 applied_plan::applied_plan(const profiler::plan& plan, bool with_layer)
     : plan_(plan), with_layer_(with_layer || !plan.sites.empty()), sites_(library_text(plan)), report_("") {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // applied_plan: a plan as a contender: the variables, the malloc and the pools that a program is started with, and
-// what the pools reported at its end. For a process with one thread. Failures are cli_error.
+// what the pools reported at its end. The calling process must have one thread. Failures are cli_error.
 #pragma once
 
 #include <cstddef>
@@ -8,22 +8,10 @@
 #include <string>
 
 #include "cli/compare/contender.hpp"
+#include "cli/launch/scratch_file.hpp"
 #include "profiler/analyze/plan.hpp"
 
 namespace tarn::cli {
-
-// A temporary file that is removed with this object.
-class scratch_file {
- public:
-  explicit scratch_file(const std::string& text);
-  ~scratch_file();
-  scratch_file(const scratch_file&) = delete;
-  scratch_file& operator=(const scratch_file&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 struct site_report {
   double processes = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// comparison: runs a program under each contender in interleaved rounds and collects the figures. For a process with one
-// thread.
+// comparison: runs a program under each contender in interleaved rounds and collects the figures. The calling process
+// must have one thread.
 #pragma once
 
 #include <cstdint>

@@ -2,12 +2,11 @@
 #include "cli/compare/comparison_report.hpp"
 
 #include <fmt/core.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
+#include "cli/compare/figures.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
 
@@ -19,7 +18,7 @@ struct compared_metric {
   const char* name;
   const char* key;
   double run_figures::*value;
-  shown (*show)(double);
+  profiler::quantity (*show)(double);
   const char* less;  // "fewer" or "less": the word for a smaller figure
   double smallest;   // differences below this share do not count
 };
@@ -34,16 +33,10 @@ const compared_metric compared_metrics[] = {
     {"major faults", "major_faults", &run_figures::major_faults, show_count, "fewer", smallest_told},
 };
 
-std::vector<double> values_of(const contender_result& result, double run_figures::*value) {
-  std::vector<double> values;
-  for (const run_figures& round : result.rounds) values.push_back(round.*value);
-  return values;
-}
-
 // The figure of a row and column. Everything reported about it, ratios included, is computed from the rounded
 // number.
-shown median_of(const compared_metric& row, const contender_result& result) {
-  return row.show(median(values_of(result, row.value)));
+profiler::quantity median_of(const compared_metric& row, const contender_result& result) {
+  return row.show(median(values_of(result.rounds, row.value)));
 }
 
 std::vector<const contender_result*> with_figures(const comparison_outcome& outcome) {
@@ -145,8 +138,8 @@ std::vector<pairwise_verdict> judge_all(const comparison_outcome& outcome) {
       if (other == *subject) continue;
       const double ratio = median_of(row, **subject).value / median_of(row, *other).value;
       verdicts.push_back({row.name, subject_name, other->who.name,
-                          judge(values_of(**subject, row.value), values_of(*other, row.value), ratio,
-                                confidence_for(columns.size() - 1), row.smallest)});
+                          judge(values_of((*subject)->rounds, row.value), values_of(other->rounds, row.value),
+                                ratio, confidence_for(columns.size() - 1), row.smallest)});
     }
   }
   return verdicts;
@@ -181,9 +174,9 @@ std::string render_table(const comparison_outcome& outcome, bool colour) {
     std::string first = pad_right(row.name, label_width);
     std::string second = pad_right("", label_width);
     for (const contender_result* result : columns) {
-      const shown middle = median_of(row, *result);
+      const profiler::quantity middle = median_of(row, *result);
       const bool is_best = columns.size() > 1 && middle.value <= best;
-      const std::string below = ratio_and_spread(middle.value, values_of(*result, row.value), best);
+      const std::string below = ratio_and_spread(middle.value, values_of(result->rounds, row.value), best);
       first += paint(pad_left(middle.text, width), is_best ? style::good : style::plain, colour);
       second += paint(pad_left(below, width), style::faint, colour);
     }
@@ -263,13 +256,10 @@ nlohmann::json as_json(const comparison_outcome& outcome) {
                             {"failure", text_or_null(result.failure)},
                             {"error_tail", result.error_tail}};
     for (const compared_metric& row : compared_metrics) {
-      const std::vector<double> values = values_of(result, row.value);
+      const std::vector<double> values = values_of(result.rounds, row.value);
       if (values.empty()) continue;
-      entry["metrics"][row.key] = {{"median", median(values)},
-                                   {"half_quartile_range", half_quartile_range(values)},
-                                   {"lowest", *std::min_element(values.begin(), values.end())},
-                                   {"highest", *std::max_element(values.begin(), values.end())},
-                                   {"runs", values}};
+      entry["metrics"][row.key] = summary_of(values);
+      entry["metrics"][row.key]["half_quartile_range"] = half_quartile_range(values);
     }
     contenders.push_back(std::move(entry));
   }

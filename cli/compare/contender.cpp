@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/launch/child_process.hpp"
 #include "cli/launch/library_search.hpp"
 #include "cli/launch/preload_check.hpp"
 #include "cli/show/cli_error.hpp"
@@ -140,6 +141,21 @@ environment environment_for(const contender& who) {
   return variables;
 }
 
+std::string run_worker(const contender& who, const std::vector<std::string>& words, double timeout_seconds) {
+  child_request request;
+  request.path = own_executable();
+  request.arguments = {"tarn"};
+  request.arguments.insert(request.arguments.end(), words.begin(), words.end());
+  request.variables = environment_for(who);
+  captured_output result = run_captured(std::move(request), timeout_seconds);
+  if (result.timed_out)
+    throw cli_error(exit_code::refused, fmt::format("no answer within {:.0f} s", timeout_seconds));
+  if (result.wait_status == 0) return std::move(result.output);
+  std::string line = result.errors.substr(0, result.errors.find('\n'));
+  if (line.starts_with("tarn: ")) line.erase(0, 6);
+  throw cli_error(exit_code::refused, line.empty() ? format_exit(result.wait_status) : line);
+}
+
 std::optional<std::string> verify_contender(const contender& who, const program_target& target) {
   const environment variables = environment_for(who);
   if (!who.library.empty()) {
@@ -150,6 +166,23 @@ std::optional<std::string> verify_contender(const contender& who, const program_
   std::optional<std::string> provider = malloc_provider(last, trace_program(last, variables));
   if (provider && !is_system_libc(*provider)) return provider;
   return std::nullopt;
+}
+
+bool takes_effect(const contender& who, const program_target& target, std::vector<std::string>& notes,
+                  bool optional) {
+  try {
+    verify_contender(who, target);
+    return true;
+  } catch (const cli_error& error) {
+    if (who.name == tarn_name && !optional) throw;
+    notes.push_back(fmt::format("{} left out: {}", who.name, error.what()));
+    return false;
+  }
+}
+
+void note_preloads(std::vector<std::string>& notes) {
+  for (const std::string& library : preloaded_allocators())
+    notes.push_back(fmt::format("{} in LD_PRELOAD is a malloc, too; it is removed from all runs", library));
 }
 
 }  // namespace tarn::cli

@@ -37,8 +37,20 @@ environment environment_for(const contender& who);
 // The libraries in LD_PRELOAD that replace malloc.
 std::vector<std::string> preloaded_allocators();
 
+// Starts this command with `words` as a worker under `who`, and returns what it prints. Throws cli_error (refused) with
+// the reason when it fails or takes longer.
+std::string run_worker(const contender& who, const std::vector<std::string>& words, double timeout_seconds);
+
 // Checks that the program will use its library; for "system", returns the library that supplies
 // malloc when that is not the C library. Throws cli_error.
 std::optional<std::string> verify_contender(const contender& who, const program_target& target);
+
+// The same, but false, with the reason in `notes`, if the library would have no effect; tarn must have one unless it is
+// `optional`.
+bool takes_effect(const contender& who, const program_target& target, std::vector<std::string>& notes,
+                  bool optional = false);
+
+// A remark for each malloc in LD_PRELOAD, which is removed from all runs.
+void note_preloads(std::vector<std::string>& notes);
 
 }  // namespace tarn::cli

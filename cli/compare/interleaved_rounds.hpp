@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// interleaved_rounds: measures several ways in rounds. Each round measures every way once, in a new random order, and memory
-// is touched and released before each measurement. So a way gains nothing from its position, and what changes on the machine
-// affects all ways alike. A way that has failed is not measured again.
+// interleaved_rounds: measures several ways in rounds. Each round measures every way once, in a new random order, and
+// memory is touched and released before each measurement. So a way gains nothing from its position, and what changes on
+// the machine affects all ways alike. A way that has failed is not measured again.
 //
 //     round 1:  way 2   way 1   way 3        one measurement each
 //     round 2:  way 3   way 2   way 1
 //
-// For a process with one thread.
+// The calling process must have one thread.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class interleaved_rounds {
  public:
   interleaved_rounds(std::vector<measured_way> ways, bool progress, std::uint64_t seed);
 
-  // Calls measure(index) for each way that has not failed. `title` names the round in the progress line; `rounds_left` counts
-  // this round and those after it, 0 if their number is not known yet.
+  // Calls measure(index) for each way that has not failed. `title` names the round in the progress line; `rounds_left`
+  // counts this round and those after it, 0 if their number is not known yet.
   void run_round(const std::string& title, int rounds_left, const std::function<void(std::size_t)>& measure);
   // The way is not measured any more.
   void fail(std::size_t way);
@@ -57,8 +57,8 @@ class interleaved_rounds {
   std::size_t measurements_ = 0;
 };
 
-// Estimated seconds until the end of `measurements` more measurements, the first of which began `elapsed` seconds ago. If that
-// one takes longer than `seconds_each`, it is assumed to end at any moment.
+// Estimated seconds until the end of `measurements` more measurements, the first of which began `elapsed` seconds ago.
+// If that one takes longer than `seconds_each`, it is assumed to end at any moment.
 double seconds_left(std::size_t measurements, double seconds_each, double elapsed);
 
 }  // namespace tarn::cli

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "cli/compare/comparison_report.hpp"
@@ -14,7 +13,6 @@
 #include "cli/compare/proof_rounds.hpp"
 #include "cli/compare/repeat.hpp"
 #include "cli/show/cli_error.hpp"
-#include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
 
 namespace tarn::cli {

@@ -88,16 +88,6 @@ std::string read_tail(int file) {
   return text;
 }
 
-run_figures figures_of(double wall, const rusage& usage) {
-  run_figures figures;
-  figures.wall_seconds = wall;
-  figures.cpu_seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
-  figures.peak_rss_bytes = static_cast<double>(usage.ru_maxrss) * 1024;
-  figures.minor_faults = static_cast<double>(usage.ru_minflt);
-  figures.major_faults = static_cast<double>(usage.ru_majflt);
-  return figures;
-}
-
 run_attempt run_alone(const child_request& request, const run_settings& settings, const held_signals& signals,
                       const std::function<void()>& each_second) {
   run_attempt result;

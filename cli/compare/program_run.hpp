@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // program_run: runs a program once under a contender, and measures what it cost. comparison does so in every round.
-// For a process with one thread.
+// The calling process must have one thread.
 #pragma once
 
 #include <functional>

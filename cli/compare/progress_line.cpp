@@ -2,12 +2,12 @@
 #include "cli/compare/progress_line.hpp"
 
 #include <fmt/core.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
 
 #include "cli/launch/child_process.hpp"
+#include "cli/show/text.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
@@ -15,12 +15,6 @@ namespace tarn::cli {
 namespace {
 
 constexpr double seconds_between_log_lines = 15;
-
-std::size_t terminal_width() {
-  winsize size = {};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
-}
 
 }  // namespace
 
@@ -34,7 +28,8 @@ void progress_line::show(const std::string& line) {
   const std::string text = profiler::printable(line);
   if (terminal_) {
     // A line that wraps could not be rewritten.
-    fmt::print(stderr, "\r\033[K{}", text.substr(0, terminal_width() - 1));
+    const std::size_t width = terminal_width(STDERR_FILENO);
+    fmt::print(stderr, "\r\033[K{}", cut_to_width(text, (width > 1 ? width : 80) - 1));
     std::fflush(stderr);
     shown_ = true;
     return;

@@ -175,14 +175,7 @@ void proof_actions::keep_wanted(const std::vector<std::string>& names) {
 
 void proof_actions::drop_unusable(const program_target& target, std::vector<std::string>& notes) {
   std::erase_if(actions_, [&](const proof_action& action) {
-    if (action.who.library.empty()) return false;
-    try {
-      verify_contender(action.who, target);
-      return false;
-    } catch (const cli_error& error) {
-      notes.push_back(fmt::format("{} left out: {}", action.who.name, error.what()));
-      return true;
-    }
+    return !action.who.library.empty() && !takes_effect(action.who, target, notes, true);
   });
 }
 

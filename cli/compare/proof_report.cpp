@@ -4,14 +4,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "cli/compare/comparison_report.hpp"
-#include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/analyze/advice_proof.hpp"
 #include "profiler/analyze/quantity.hpp"
-#include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
 
@@ -25,7 +21,7 @@ namespace {
 struct told_metric {
   proof_metric metric;
   const char* name;
-  shown (*show)(double);
+  profiler::quantity (*show)(double);
 };
 constexpr told_metric told_metrics[] = {{proof_metric::cpu, "CPU time", show_seconds},
                                         {proof_metric::wall, "wall time", show_seconds},
@@ -206,9 +202,10 @@ std::string render_proof(const proof_result& result, bool colour, std::size_t wi
                                                   : "lowest and highest of the rounds"),
                 style::faint, colour);
   for (const proof_way& way : what.ways) text += paint("  " + headline_of(way), style::faint, colour) + "\n";
-  text += paint(fmt::format("duration: {}; one run of the unchanged program takes {}\n",
-                            show_short_time(what.seconds).text, show_short_time(result.program_seconds).text),
-                style::faint, colour);
+  text +=
+      paint(fmt::format("duration: {}; one run of the unchanged program takes {}\n",
+                        profiler::say_seconds(what.seconds), profiler::say_seconds(result.program_seconds)),
+            style::faint, colour);
   return text;
 }
 

@@ -8,14 +8,16 @@
 #include <filesystem>
 
 #include "cli/compare/comparison_report.hpp"
+#include "cli/compare/figures.hpp"
 #include "cli/compare/statistics.hpp"
 #include "cli/launch/child_process.hpp"
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/cli_error.hpp"
-#include "cli/show/text.hpp"
+#include "cli/show/json_output.hpp"
 #include "profiler/analyze/advice.hpp"
-#include "profiler/format/printable.hpp"
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/format/table_file.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
 
@@ -46,12 +48,6 @@ constexpr measured_metric measured_metrics[] = {{proof_metric::wall, &run_figure
                                                 {proof_metric::rss, &run_figures::peak_rss_bytes},
                                                 {proof_metric::faults, &run_figures::minor_faults}};
 
-std::vector<double> round_values(const contender_result& result, double run_figures::*value) {
-  std::vector<double> values;
-  for (const run_figures& round : result.rounds) values.push_back(round.*value);
-  return values;
-}
-
 profiler::proven_figure judged_figure(const std::vector<double>& subject,
                                       const std::vector<double>& reference, std::size_t comparisons) {
   const judgement judged = judge_rounds(subject, reference, comparisons);
@@ -80,8 +76,8 @@ const contender_result* result_of(const comparison_outcome& outcome, const std::
 // it. Empty if the difference is within noise.
 std::vector<double> layer_price(const contender_result* layer, const contender_result* bare) {
   if (layer == nullptr || bare == nullptr) return {};
-  std::vector<double> with = round_values(*layer, &run_figures::cpu_seconds);
-  const std::vector<double> without = round_values(*bare, &run_figures::cpu_seconds);
+  std::vector<double> with = values_of(layer->rounds, &run_figures::cpu_seconds);
+  const std::vector<double> without = values_of(bare->rounds, &run_figures::cpu_seconds);
   if (judge_rounds(with, without, 1).outcome != difference::more) return {};
   with.resize(std::min(with.size(), without.size()));
   for (std::size_t round = 0; round < with.size(); ++round) with[round] -= without[round];
@@ -100,7 +96,7 @@ run_settings settings_of(const profiler::profile& p, const profiler::recorded_co
                          const proof_wishes& wishes, std::vector<std::string>& notes) {
   run_settings settings = restore_start(command, wishes.repeat, notes);
   settings.load = wishes.load;
-  const double recorded = p.meta.is_object() ? 1e-9 * p.meta.value("duration_ns", 0.0) : 0;
+  const double recorded = 1e-9 * profiler::number_in(p.meta, "duration_ns");
   settings.timeout_seconds = wishes.timeout_seconds > 0 ? wishes.timeout_seconds
                              : wishes.load              ? load_timeout
                                                         : least_timeout + patience * recorded;
@@ -155,11 +151,12 @@ void compare_with_recording(const profiler::profile& p, const proof_result& resu
         "the program took {} of {} when it was recorded, but {} now: it may not do the same work "
         "(because of files that it created or changed), or the recorder or other processes slowed "
         "it down",
-        show_seconds(recorded).text, what, show_seconds(now).text));
+        profiler::say_seconds(recorded), what, profiler::say_seconds(now)));
     return true;
   };
-  const double processor = median(round_values(result.outcome.results.front(), &run_figures::cpu_seconds));
-  const double lasted = p.meta.is_object() ? 1e-9 * p.meta.value("duration_ns", 0.0) : 0;
+  const double processor =
+      median(values_of(result.outcome.results.front().rounds, &run_figures::cpu_seconds));
+  const double lasted = 1e-9 * profiler::number_in(p.meta, "duration_ns");
   if (differ(1e-9 * profiler::cpu_time_of(p), processor, alike, "CPU time")) return;
   differ(lasted, result.program_seconds, alike_in_wall_time, "wall time");
 }
@@ -179,8 +176,8 @@ proof evaluate_rounds(const comparison_outcome& outcome, const std::vector<proof
     if (way.failure.empty() && measured.rounds.empty()) way.failure = "no round was complete";
     for (const measured_metric& each : measured_metrics) {
       if (!way.failure.empty()) break;
-      std::vector<double> values = round_values(measured, each.value);
-      const std::vector<double> reference = round_values(unchanged, each.value);
+      std::vector<double> values = values_of(measured.rounds, each.value);
+      const std::vector<double> reference = values_of(unchanged.rounds, each.value);
       if (is_pool_way(way) && each.metric == proof_metric::cpu) {
         way.layered_ratio = median(values) / std::max(1e-9, median(reference));
         if (!price.empty()) way.layer_seconds = std::max(0.0, median(price));
@@ -224,12 +221,12 @@ proof_result prove_profile(const std::string& path, const profiler::profile& p, 
   result.proven.start = std::time(nullptr);
   result.proven.seconds = monotonic_seconds() - begin;
   if (wishes.load) result.proven.load = wishes.load->command;
-  result.program_seconds = median(round_values(result.outcome.results.front(), &run_figures::wall_seconds));
+  result.program_seconds =
+      median(values_of(result.outcome.results.front().rounds, &run_figures::wall_seconds));
   if (!wishes.load) compare_with_recording(p, result, result.notes);
   if (wishes.keep) {
     profiler::table_writer file(profile_path, profiler::table_writer::start::go_on);
-    file.append_json("proof",
-                     as_json(result.proven).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    file.append_json("proof", json_text(as_json(result.proven)));
   }
   return result;
 }

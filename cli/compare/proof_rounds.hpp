@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // proof_rounds: runs a recorded program repeatedly, unchanged and under every action that needs no change of its
-// code, and stores the results in the profile's file. Used by `tarn prove` and `tarn profile --prove`. For a
-// process with one thread. Failures are cli_error and profile_error.
+// code, and stores the results in the profile's file. Used by `tarn prove` and `tarn profile --prove`. The calling
+// process must have one thread. Failures are cli_error and profile_error.
 #pragma once
 
 #include <optional>

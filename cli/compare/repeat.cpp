@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cli/compare/repeat.hpp"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -17,7 +16,7 @@
 #include "cli/launch/environment.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
-#include "profiler/collect/proc_status.hpp"
+#include "profiler/analyze/opened_elf.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {

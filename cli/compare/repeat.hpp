@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // repeat: describes how a program is started (arguments, working directory, environment and standard input), stores
-// that, and repeats the start later. For a process with one thread. Failures are cli_error, and say why a command
-// cannot be repeated.
+// that, and repeats the start later. The calling process must have one thread. Failures are cli_error, and say why a
+// command cannot be repeated.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "cli/compare/program_run.hpp"
+#include "cli/compare/run_attempt.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/model/recorded_command.hpp"
 

@@ -4,17 +4,16 @@
 #include <fmt/core.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "cli/compare/figures.hpp"
 #include "cli/compare/interleaved_rounds.hpp"
 #include "cli/compare/statistics.hpp"
 #include "cli/launch/child_process.hpp"
-#include "cli/launch/library_search.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
 
@@ -25,12 +24,7 @@ using profiler::play_mode;
 
 namespace {
 
-struct named_figure {
-  const char* key;
-  double play_figures::*value;
-};
-
-constexpr std::array<named_figure, 6> named_figures = {{
+constexpr std::array<named_figure<play_figures>, 6> play_figure_names = {{
     {"wall_seconds", &play_figures::wall_seconds},
     {"user_seconds", &play_figures::user_seconds},
     {"system_seconds", &play_figures::system_seconds},
@@ -40,43 +34,15 @@ constexpr std::array<named_figure, 6> named_figures = {{
 }};
 
 const char* mode_word(play_mode mode) {
-  switch (mode) {
-    case play_mode::heap:
-      return "heap";
-    case play_mode::routes:
-      return "routes";
-    case play_mode::nothing:
-      return "nothing";
-  }
-  return "?";
-}
-
-std::string first_line_of(const captured_output& result) {
-  std::string line = result.errors.substr(0, result.errors.find('\n'));
-  if (line.starts_with("tarn: ")) line.erase(0, 6);
-  return line.empty() ? format_exit(result.wait_status) : line;
+  if (mode == play_mode::nothing) return "nothing";
+  return mode == play_mode::routes ? "routes" : "heap";
 }
 
 play_figures run_once(const replay_way& way, double timeout_seconds) {
-  child_request request;
-  request.path = own_executable();
-  request.arguments = {"tarn", replay_worker_word, std::to_string(way.image->descriptor()),
-                       mode_word(way.mode)};
-  request.variables = environment_for(way.who);
-  const captured_output result = run_captured(request, timeout_seconds);
-  if (result.timed_out) {
-    throw cli_error(exit_code::refused, fmt::format("still running after {:.0f} s", timeout_seconds));
-  }
-  if (result.wait_status != 0) throw cli_error(exit_code::refused, first_line_of(result));
-  const nlohmann::json object = nlohmann::json::parse(result.output, nullptr, false);
-  play_figures figures;
-  for (const named_figure& each : named_figures) {
-    if (!object.is_object() || !object.contains(each.key)) {
-      throw cli_error(exit_code::refused, "the replay process reported no figures");
-    }
-    figures.*each.value = object[each.key];
-  }
-  return figures;
+  const std::string answer =
+      run_worker(way.who, {replay_worker_word, std::to_string(way.image->descriptor()), mode_word(way.mode)},
+                 timeout_seconds);
+  return figures_from<play_figures>(answer, play_figure_names);
 }
 
 // Subtracts the cost of the replay itself.
@@ -148,7 +114,7 @@ class replay_run {
 struct table_row {
   const char* name;
   double (*value)(const play_figures&);
-  shown (*show)(double);
+  profiler::quantity (*show)(double);
 };
 
 constexpr std::array<table_row, 5> table_rows = {{
@@ -227,11 +193,8 @@ nlohmann::json as_json(const std::vector<replay_result>& results) {
   nlohmann::json all = nlohmann::json::array();
   for (const replay_result& result : results) {
     nlohmann::json rounds = nlohmann::json::array();
-    for (const play_figures& figures : result.rounds) {
-      nlohmann::json round;
-      for (const named_figure& each : named_figures) round[each.key] = figures.*each.value;
-      rounds.push_back(std::move(round));
-    }
+    for (const play_figures& figures : result.rounds)
+      rounds.push_back(figures_as_json(figures, play_figure_names));
     all.push_back({{"name", result.way.name},
                    {"library", result.way.who.library},
                    {"failure", result.failure},
@@ -250,10 +213,7 @@ int replay_worker(const std::vector<std::string>& words) {
   for (const play_mode each : {play_mode::routes, play_mode::nothing}) {
     if (words[1] == mode_word(each)) mode = each;
   }
-  const play_figures figures = profiler::play(descriptor, mode);
-  nlohmann::json object;
-  for (const named_figure& each : named_figures) object[each.key] = figures.*each.value;
-  fmt::print("{}\n", object.dump());
+  fmt::print("{}\n", figures_as_json(profiler::play(descriptor, mode), play_figure_names).dump());
   return exit_code::success;
 }
 

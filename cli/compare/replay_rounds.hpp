@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// replay_rounds: replays a recorded trace, for each way in a child process of its own, in interleaved rounds, and collects
-// the figures. A way is a malloc, or tarn's pools for the sites that have a route. For a
-// process with one thread.
+// replay_rounds: replays a recorded trace, for each way in a child process of its own, in interleaved rounds, and
+// collects the figures. A way is a malloc, or tarn's pools for the sites that have a route. The calling process must
+// have one thread.
 #pragma once
 
 #include <cstdint>

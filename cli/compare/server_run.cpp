@@ -65,11 +65,7 @@ class server_run {
     running_child load(start_shell(load_.command));
     run_attempt result =
         load_.until_load_exits ? finish_after_load(server, load) : finish_after_server(server, load);
-    result.figures.cpu_seconds = seconds_of(server.usage().ru_utime) + seconds_of(server.usage().ru_stime);
-    result.figures.peak_rss_bytes = static_cast<double>(server.usage().ru_maxrss) * 1024;
-    result.figures.minor_faults = static_cast<double>(server.usage().ru_minflt);
-    result.figures.major_faults = static_cast<double>(server.usage().ru_majflt);
-    result.figures.wall_seconds = end_ - begin;
+    result.figures = figures_of(end_ - begin, server.usage());
     return result;
   }
 
@@ -163,6 +159,16 @@ class server_run {
 };
 
 }  // namespace
+
+run_figures figures_of(double wall, const rusage& usage) {
+  run_figures figures;
+  figures.wall_seconds = wall;
+  figures.cpu_seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+  figures.peak_rss_bytes = static_cast<double>(usage.ru_maxrss) * 1024;
+  figures.minor_faults = static_cast<double>(usage.ru_minflt);
+  figures.major_faults = static_cast<double>(usage.ru_majflt);
+  return figures;
+}
 
 run_attempt run_server(const child_request& server, child_request load, const run_settings& settings,
                        const held_signals& signals, const std::function<void()>& each_second) {

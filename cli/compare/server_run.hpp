@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// server_run: one run of a server under a load. For a process with one thread.
+// server_run: one run of a server under a load. The calling process must have one thread.
 #pragma once
+
+#include <sys/resource.h>
 
 #include <functional>
 
@@ -14,5 +16,7 @@ namespace tarn::cli {
 // is that of the load. Throws as run_program() does.
 run_attempt run_server(const child_request& server, child_request load, const run_settings& settings,
                        const held_signals& signals, const std::function<void()>& each_second);
+
+run_figures figures_of(double wall_seconds, const rusage& usage);
 
 }  // namespace tarn::cli

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cli/compare/statistics.hpp"
+#include "profiler/analyze/quantity.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -103,6 +104,18 @@ judgement judge(const std::vector<double>& subject, const std::vector<double>& r
   }
   if (differs) result.outcome = result.ratio < 1 ? difference::less : difference::more;
   return result;
+}
+
+profiler::quantity show_seconds(double seconds) {
+  profiler::quantity said = profiler::spelled(profiler::base_unit::ns, 1e9 * seconds, 4);
+  said.value *= 1e-9;
+  return said;
+}
+profiler::quantity show_bytes(double bytes) {
+  return profiler::spelled(profiler::base_unit::bytes, bytes, 4);
+}
+profiler::quantity show_count(double count) {
+  return profiler::spelled(profiler::base_unit::count, count, 4);
 }
 
 }  // namespace tarn::cli

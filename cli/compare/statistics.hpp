@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "profiler/analyze/quantity.hpp"
+
 namespace tarn::cli {
 
 // Values must not be empty. Quantiles interpolate between neighbours (type 7).
@@ -46,6 +48,12 @@ struct judgement {
 // value per round, in the same order.
 judgement judge(const std::vector<double>& subject, const std::vector<double>& reference,
                 double ratio_of_medians, double confidence, double smallest);
+
+// A figure of repeated runs, with the four digits that these support. Ratios beside it are computed from the rounded
+// number, quantity::value, which is in the unit of the argument.
+profiler::quantity show_seconds(double seconds);
+profiler::quantity show_bytes(double bytes);
+profiler::quantity show_count(double count);
 
 // With few rounds, complete separation counts only from this difference on.
 inline constexpr double few_rounds_smallest = 0.03;

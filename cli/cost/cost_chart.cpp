@@ -7,8 +7,9 @@
 #include <cmath>
 
 #include "cli/cost/cost_report.hpp"
-#include "cli/show/byte_size.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
+#include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
 
@@ -75,15 +76,15 @@ std::string rectangle(double x, double y, double width, const char* kind) {
 std::string words(double x, double y, const char* kind, const std::string& text,
                   const char* anchor = "start") {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y,
-                     kind, anchor, escape_markup(text));
+                     kind, anchor, profiler::escape_markup(text));
 }
 
 std::string value_text(const cost_row& row) {
   const std::string kept = kept_in_words(row);
   const std::string end = kept.empty() ? "" : "; " + kept;
   if (!row.seen_share) return "next to nothing" + end;
-  return fmt::format("{} per MiB, a timer sees {}{}", show_short_time(per_mib(row.total_seconds, row)).text,
-                     show_share(*row.seen_share), end);
+  return fmt::format("{} per MiB, a timer sees {}{}", profiler::say_seconds(per_mib(row.total_seconds, row)),
+                     profiler::say_share(*row.seen_share), end);
 }
 
 std::string bar(const cost_row& row, double y, double scale) {
@@ -117,7 +118,7 @@ std::string grid(const cost_outcome& outcome, double longest, double scale, doub
     const double x = label_width + index * step * scale;
     text += fmt::format("<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{}\" y2=\"{:.1f}\" class=\"line\"/>\n", x, x,
                         top_height, bottom);
-    text += words(x, bottom + 16, "small", index == 0 ? "0" : show_short_time(index * step).text, "middle");
+    text += words(x, bottom + 16, "small", index == 0 ? "0" : profiler::say_seconds(index * step), "middle");
   }
   text += words(label_width, bottom + 32, "small",
                 fmt::format("true total per MiB, median of {} rounds; the thin line: lowest to highest",
@@ -127,9 +128,9 @@ std::string grid(const cost_outcome& outcome, double longest, double scale, doub
 
 std::string table_of(const cost_outcome& outcome, std::uint64_t size) {
   const auto cell = [](const char* kind, const std::string& text) {
-    return fmt::format("<{0}>{1}</{0}>", kind, escape_markup(text));
+    return fmt::format("<{0}>{1}</{0}>", kind, profiler::escape_markup(text));
   };
-  std::string text = "<table>\n<tr>" + cell("th", format_byte_size(size));
+  std::string text = "<table>\n<tr>" + cell("th", profiler::say_exactly(size));
   for (const cost_column& one : cost_columns())
     text += cell("th", fmt::format("{} {}", one.first, one.second));
   text += "</tr>\n";
@@ -143,30 +144,6 @@ std::string table_of(const cost_outcome& outcome, std::uint64_t size) {
 
 }  // namespace
 
-std::string escape_markup(std::string_view text) {
-  std::string escaped;
-  for (const char letter : text) {
-    switch (letter) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        // Control characters may not stand in XML at all.
-        escaped += static_cast<unsigned char>(letter) < ' ' && letter != '\n' ? '?' : letter;
-    }
-  }
-  return escaped;
-}
-
 std::string render_cost_svg(const cost_outcome& outcome) {
   const double longest = longest_bar(outcome);
   const double scale = bars_width / longest;
@@ -175,7 +152,7 @@ std::string render_cost_svg(const cost_outcome& outcome) {
   for (const std::uint64_t size : outcome.sizes) {
     const std::vector<cost_row> rows = rows_of(outcome, size);
     if (rows.size() < 2) continue;
-    bars += words(8, y + heading_height - 12, "heading", format_byte_size(size));
+    bars += words(8, y + heading_height - 12, "heading", profiler::say_exactly(size));
     y += heading_height;
     for (const cost_row& row : rows) {
       if (row.is_reference) continue;
@@ -206,8 +183,8 @@ std::string render_cost_html(const cost_outcome& outcome, const std::vector<std:
     if (!rows_of(outcome, size).empty()) text += table_of(outcome, size);
   }
   for (const std::string& line : render_cost_sentences(outcome))
-    text += "<p>" + escape_markup(line) + ".</p>\n";
-  for (const std::string& note : notes) text += "<p>" + escape_markup(note) + ".</p>\n";
+    text += "<p>" + profiler::escape_markup(line) + ".</p>\n";
+  for (const std::string& note : notes) text += "<p>" + profiler::escape_markup(note) + ".</p>\n";
   return text + "</body>\n</html>\n";
 }
 

@@ -15,7 +15,4 @@ std::string render_cost_svg(const cost_outcome& outcome);
 // `notes`: paragraphs below the table, as plain text.
 std::string render_cost_html(const cost_outcome& outcome, const std::vector<std::string>& notes);
 
-// "a<b" becomes "a&lt;b": text for SVG and HTML, in attributes too.
-std::string escape_markup(std::string_view text);
-
 }  // namespace tarn::cli

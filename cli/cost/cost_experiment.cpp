@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "cli/launch/child_process.hpp"
-#include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
+#include "profiler/analyze/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -37,8 +37,8 @@ std::vector<measured_way> cost_experiment::measured_ways() const {
   std::vector<measured_way> ways;
   for (const cost_result& each : outcome_.results) {
     // Twice the size: some allocators allocate another block while they still keep the previous one.
-    ways.push_back(
-        {fmt::format("{}, {}", outcome_.ways[each.way].name, format_byte_size(each.size)), 2 * each.size});
+    ways.push_back({fmt::format("{}, {}", outcome_.ways[each.way].name, profiler::say_exactly(each.size)),
+                    2 * each.size});
   }
   return ways;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cost_experiment: measures every way to get a buffer at every size, in interleaved rounds. For a process with one thread.
+// cost_experiment: measures every way to get a buffer at every size, in interleaved rounds. The calling process must
+// have one thread.
 #pragma once
 
 #include <cstdint>

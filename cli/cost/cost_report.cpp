@@ -4,40 +4,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/compare/statistics.hpp"
-#include "cli/show/byte_size.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 
 namespace tarn::cli {
 
 namespace {
-
-struct metric {
-  const char* key;
-  double cost_figures::*value;
-};
-
-constexpr std::array<metric, 9> metrics = {{
-    {"allocate_seconds", &cost_figures::allocate_seconds},
-    {"first_write_seconds", &cost_figures::first_write_seconds},
-    {"second_write_seconds", &cost_figures::second_write_seconds},
-    {"free_seconds", &cost_figures::free_seconds},
-    {"faults", &cost_figures::faults},
-    {"system_seconds", &cost_figures::system_seconds},
-    {"kept_bytes", &cost_figures::kept_bytes},
-    {"opening_seconds", &cost_figures::opening_seconds},
-    {"cycles", &cost_figures::cycles},
-}};
-
-std::vector<double> values_of(const cost_result& result, double cost_figures::*value) {
-  std::vector<double> values;
-  for (const cost_figures& round : result.rounds) values.push_back(round.*value);
-  return values;
-}
 
 bool has_figures(const cost_result& result) { return result.failure.empty() && !result.rounds.empty(); }
 
@@ -59,7 +35,8 @@ cost_row row_of(const cost_result& result, const buffer_way& way, double referen
   row.result = &result;
   row.way = &way;
   row.is_reference = way.source == buffer_source::recycled;
-  for (const metric& one : metrics) row.middle.*one.value = median(values_of(result, one.value));
+  for (const auto& one : cost_figure_names)
+    row.middle.*one.value = median(values_of(result.rounds, one.value));
   std::vector<double> totals;
   std::vector<double> timed;
   for (const cost_figures& round : result.rounds) {
@@ -78,32 +55,34 @@ cost_row row_of(const cost_result& result, const buffer_way& way, double referen
 
 // "15.9 to 18.2 ms", or "-965 ns to 38.2 us".
 std::string show_range(const cost_row& row) {
-  std::string low = show_short_time(row.lowest_total).text;
-  const std::string high = show_short_time(row.highest_total).text;
+  std::string low = profiler::say_seconds(row.lowest_total);
+  const std::string high = profiler::say_seconds(row.highest_total);
   const std::size_t unit = low.find(' ');
   if (high.ends_with(low.substr(unit))) low.resize(unit);
   return fmt::format("{} to {}", low, high);
 }
 
 const std::vector<cost_column> columns = {
-    {"", "allocate", [](const cost_row& row) { return show_short_time(row.middle.allocate_seconds).text; }},
-    {"", "free", [](const cost_row& row) { return show_short_time(row.middle.free_seconds).text; }},
+    {"", "allocate", [](const cost_row& row) { return profiler::say_seconds(row.middle.allocate_seconds); }},
+    {"", "free", [](const cost_row& row) { return profiler::say_seconds(row.middle.free_seconds); }},
     {"1st write", "per MiB",
      [](const cost_row& row) {
-       return show_short_time(row.middle.first_write_seconds / row.size_mib()).text;
+       return profiler::say_seconds(row.middle.first_write_seconds / row.size_mib());
      }},
     {"2nd write", "per MiB",
      [](const cost_row& row) {
-       return show_short_time(row.middle.second_write_seconds / row.size_mib()).text;
+       return profiler::say_seconds(row.middle.second_write_seconds / row.size_mib());
      }},
-    {"page", "faults", [](const cost_row& row) { return show_count(row.middle.faults).text; }},
-    {"system", "time", [](const cost_row& row) { return show_short_time(row.middle.system_seconds).text; }},
-    {"keeps", "after free", [](const cost_row& row) { return show_bytes(row.middle.kept_bytes).text; }},
+    {"page", "faults", [](const cost_row& row) { return profiler::say_count(row.middle.faults); }},
+    {"system", "time", [](const cost_row& row) { return profiler::say_seconds(row.middle.system_seconds); }},
+    {"keeps", "after free", [](const cost_row& row) { return profiler::say_bytes(row.middle.kept_bytes); }},
     {"a timer", "sees",
-     [](const cost_row& row) { return row.seen_share ? show_share(*row.seen_share) : std::string("-"); }},
+     [](const cost_row& row) {
+       return row.seen_share ? profiler::say_share(*row.seen_share) : std::string("-");
+     }},
     {"true", "total",
      [](const cost_row& row) {
-       return row.is_reference ? std::string("-") : show_short_time(row.total_seconds).text;
+       return row.is_reference ? std::string("-") : profiler::say_seconds(row.total_seconds);
      }},
     {"lowest to", "highest",
      [](const cost_row& row) { return row.is_reference ? std::string("-") : show_range(row); }},
@@ -112,7 +91,7 @@ const std::vector<cost_column> columns = {
 std::string render_size(const cost_outcome& outcome, std::uint64_t size, bool colour) {
   const std::vector<cost_row> rows = rows_of(outcome, size);
   if (rows.empty()) return {};
-  std::size_t width = format_byte_size(size).size() + 2;
+  std::size_t width = profiler::say_exactly(size).size() + 2;
   for (const cost_row& row : rows) width = std::max(width, row.way->name.size() + 2);
   std::vector<std::size_t> widths(columns.size());
   for (std::size_t index = 0; index < columns.size(); ++index) {
@@ -122,7 +101,7 @@ std::string render_size(const cost_outcome& outcome, std::uint64_t size, bool co
       widths[index] = std::max(widths[index], 2 + display_width(columns[index].show(row)));
     }
   }
-  std::string first = pad_right(format_byte_size(size), width);
+  std::string first = pad_right(profiler::say_exactly(size), width);
   std::string second = pad_right("", width);
   for (std::size_t index = 0; index < columns.size(); ++index) {
     first += pad_left(columns[index].first, widths[index]);
@@ -141,25 +120,20 @@ std::string render_size(const cost_outcome& outcome, std::uint64_t size, bool co
 
 std::string sentence(const cost_row& row) {
   const bool heap = row.way->source == buffer_source::heap;
-  const std::string who = fmt::format("{}, {}", row.way->name, format_byte_size(row.result->size));
+  const std::string who = fmt::format("{}, {}", row.way->name, profiler::say_exactly(row.result->size));
   const std::string kept = kept_in_words(row);
   const std::string end = kept.empty() ? "" : "; " + kept;
   if (!row.seen_share) return fmt::format("{}: next to nothing{}", who, end);
   return fmt::format("{}: a timer around {} sees {} ({}); the true total is {}, {} per MiB{}", who,
-                     heap ? "malloc and free" : "mmap and munmap", show_share(*row.seen_share),
-                     show_short_time(row.timed_seconds).text, show_short_time(row.total_seconds).text,
-                     show_short_time(row.total_seconds / row.size_mib()).text, end);
+                     heap ? "malloc and free" : "mmap and munmap", profiler::say_share(*row.seen_share),
+                     profiler::say_seconds(row.timed_seconds), profiler::say_seconds(row.total_seconds),
+                     profiler::say_seconds(row.total_seconds / row.size_mib()), end);
 }
 
 nlohmann::json figures_of(const cost_row& row) {
   nlohmann::json figures;
-  for (const metric& one : metrics) {
-    const std::vector<double> values = values_of(*row.result, one.value);
-    figures[one.key] = {{"median", row.middle.*one.value},
-                        {"lowest", *std::min_element(values.begin(), values.end())},
-                        {"highest", *std::max_element(values.begin(), values.end())},
-                        {"runs", values}};
-  }
+  for (const auto& one : cost_figure_names)
+    figures[one.key] = summary_of(values_of(row.result->rounds, one.value));
   return figures;
 }
 
@@ -167,13 +141,7 @@ nlohmann::json figures_of(const cost_row& row) {
 
 std::string kept_in_words(const cost_row& row) {
   if (row.middle.kept_bytes < static_cast<double>(row.result->size) / 16) return {};
-  return fmt::format("keeps {} after free", show_bytes(row.middle.kept_bytes).text);
-}
-
-std::string show_share(double share) {
-  const double percent = 100 * share;
-  if (percent >= 10) return fmt::format("{:.0f} %", percent);
-  return fmt::format("{:.{}f} %", percent, percent >= 1 ? 1 : 2);
+  return fmt::format("keeps {} after free", profiler::say_bytes(row.middle.kept_bytes));
 }
 
 std::vector<cost_row> rows_of(const cost_outcome& outcome, std::uint64_t size) {
@@ -222,7 +190,7 @@ std::vector<std::string> cost_remarks(const cost_outcome& outcome) {
   for (const cost_result& result : outcome.results) {
     if (!result.failure.empty()) {
       remarks.push_back(fmt::format("{}, {}: not measured: {}", outcome.ways[result.way].name,
-                                    format_byte_size(result.size), result.failure));
+                                    profiler::say_exactly(result.size), result.failure));
     }
   }
   std::map<std::string, std::vector<std::string>> small_pages;
@@ -231,7 +199,7 @@ std::vector<std::string> cost_remarks(const cost_outcome& outcome) {
       const double huge = static_cast<double>(huge_page_size());
       const bool too_many = huge <= 0 || row.middle.faults > 4 + 4 * static_cast<double>(size) / huge;
       if (row.way->source == buffer_source::huge && too_many) {
-        small_pages[row.way->name].push_back(format_byte_size(size));
+        small_pages[row.way->name].push_back(profiler::say_exactly(size));
       }
     }
   }

@@ -56,7 +56,4 @@ nlohmann::json as_json(const cost_outcome& outcome);
 // "keeps 32.3 MiB after free"; empty if that is little compared with the size.
 std::string kept_in_words(const cost_row& row);
 
-// "9.1 %"
-std::string show_share(double share);
-
 }  // namespace tarn::cli

@@ -18,6 +18,7 @@
 #include "cli/launch/program_target.hpp"
 #include "cli/show/cli_error.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -116,20 +117,30 @@ void end_line(watch_end end, std::FILE* stream) {
 
 struct process_faults {
   std::string name;
-  pid_t id = 0;
+  std::uint32_t id = 0;
   double faults = 0;
 };
 
+using process_list = std::vector<profiler::process_figures>;
+
+// All processes that are visible in /proc.
+process_list read_all_processes() {
+  process_list all;
+  for (const std::uint32_t id : profiler::numbers_in("/proc")) {
+    if (auto found = profiler::read_process(id)) all.push_back(std::move(*found));
+  }
+  return all;
+}
+
 // Names the running processes with the most of the `faults` since `before`.
-std::string name_the_most(const std::vector<process_status>& before, double faults, double seconds) {
-  std::map<std::pair<pid_t, std::uint64_t>, double> earlier;
-  for (const process_status& one : before) earlier[{one.id, one.start_ticks}] = one.own.faults;
+std::string name_the_most(const process_list& before, double faults, double seconds) {
+  std::map<std::pair<std::uint32_t, std::uint64_t>, double> earlier;
+  for (const auto& one : before) earlier[{one.id, one.start_ticks}] = counters_of(one).faults;
   std::vector<process_faults> all;
   double sum = 0;
-  for (const process_status& one : read_all_processes()) {
-    const auto known = earlier.find({one.id, one.start_ticks});
-    const double more = one.own.faults - (known != earlier.end() ? known->second : 0);
-    if (one.id == getpid() || more <= 0) continue;
+  for (const auto& one : read_all_processes()) {
+    const double more = counters_of(one).faults - earlier[{one.id, one.start_ticks}];
+    if (one.id == static_cast<std::uint32_t>(getpid()) || more <= 0) continue;
     all.push_back({one.name, one.id, more});
     sum += more;
   }
@@ -139,7 +150,7 @@ std::string name_the_most(const std::vector<process_status>& before, double faul
   std::vector<std::string> words;
   for (const process_faults& one : all) {
     if (words.size() == most_named || one.faults < smallest_named_part * sum) break;
-    words.push_back(fmt::format("{} ({}) {}/s", one.name, one.id, show_count(one.faults / seconds).text));
+    words.push_back(fmt::format("{} ({}) {}/s", one.name, one.id, profiler::say_count(one.faults / seconds)));
   }
   if (words.empty()) return "no process that is still running caused any";
   std::string text =
@@ -158,7 +169,7 @@ void watch_machine(const memory_prices& prices, const watch_settings& settings) 
                     "this system does not report its page faults (pgfault in /proc/vmstat)",
                     "Watch a process instead: tarn cost --watch PID");
   }
-  const std::vector<process_status> processes = read_all_processes();
+  const process_list processes = read_all_processes();
   watch_log log(prices, settings, settings.text, true);
   const watch_end end = follow(log, settings, read_machine_counters);
   end_line(end, settings.text);
@@ -168,7 +179,8 @@ void watch_machine(const memory_prices& prices, const watch_settings& settings) 
 }
 
 void watch_process(pid_t process, const memory_prices& prices, const watch_settings& settings) {
-  const auto begin = read_process_status(process);
+  const auto look = [process] { return profiler::read_process(static_cast<std::uint32_t>(process)); };
+  const auto begin = look();
   if (!begin || begin->has_ended()) {
     throw cli_error(exit_code::refused, fmt::format("there is no process {}", process),
                     "List the processes: ps -e. To start and watch a program: tarn cost --watch -- PROGRAM "
@@ -180,12 +192,12 @@ void watch_process(pid_t process, const memory_prices& prices, const watch_setti
   watch_log log(prices, settings, settings.text, false);
   bool ended = false;
   const watch_end end = follow(log, settings, [&]() -> std::optional<fault_counters> {
-    const auto status = read_process_status(process);
+    const auto status = look();
     // Another process may have got the id since.
     if (ended || !status || status->start_ticks != begin->start_ticks) return std::nullopt;
     // A zombie: its final counts can still be read.
     ended = status->has_ended();
-    return status->own;
+    return counters_of(*status);
   });
   end_line(end, settings.text);
   if (end == watch_end::gone) fmt::print(settings.text, "process {} has ended\n", process);

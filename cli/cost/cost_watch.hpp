@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // cost_watch: follows the machine, a process or a program and prints every second what page faults cost there. Ends
-// with a summary: on a signal (SIGINT ...), after a given time, or at the end of the process. For a process with
-// one thread.
+// with a summary: on a signal (SIGINT ...), after a given time, or at the end of the process. The calling process must
+// have one thread.
 #pragma once
 
 #include <cstdio>

@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,11 +18,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/launch/child_process.hpp"
-#include "cli/launch/library_search.hpp"
 #include "cli/launch/memory_conditioner.hpp"
 #include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
-#include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/collect/ticks.hpp"
 #include "profiler/record/session.hpp"
 
@@ -47,7 +45,7 @@ void run_cycle(buffer_supply& supply, std::size_t size, cost_figures& sums) {
   const double taken = monotonic_seconds();
   if (buffer == nullptr) {
     throw cli_error(exit_code::refused,
-                    fmt::format("cannot allocate {}: {}", format_byte_size(size), std::strerror(errno)));
+                    fmt::format("cannot allocate {}: {}", profiler::say_exactly(size), std::strerror(errno)));
   }
   std::memset(buffer, 1, size);
   keep_writes(buffer);
@@ -82,29 +80,6 @@ void divide(cost_figures& sums) {
                         &sums.free_seconds, &sums.faults, &sums.system_seconds}) {
     *value /= sums.cycles;
   }
-}
-
-struct named_figure {
-  const char* key;
-  double cost_figures::*value;
-};
-
-constexpr std::array<named_figure, 9> named_figures = {{
-    {"allocate_seconds", &cost_figures::allocate_seconds},
-    {"first_write_seconds", &cost_figures::first_write_seconds},
-    {"second_write_seconds", &cost_figures::second_write_seconds},
-    {"free_seconds", &cost_figures::free_seconds},
-    {"faults", &cost_figures::faults},
-    {"system_seconds", &cost_figures::system_seconds},
-    {"kept_bytes", &cost_figures::kept_bytes},
-    {"opening_seconds", &cost_figures::opening_seconds},
-    {"cycles", &cost_figures::cycles},
-}};
-
-std::string first_line_of(const captured_output& result) {
-  std::string line = result.errors.substr(0, result.errors.find('\n'));
-  if (line.starts_with("tarn: ")) line.erase(0, 6);
-  return line.empty() ? format_exit(result.wait_status) : line;
 }
 
 double seconds_in(const std::string& word) {
@@ -204,25 +179,13 @@ int cost_worker(const std::vector<std::string>& words) {
   }
   const cost_figures figures =
       measure_cycles(source_of(words[0]), parse_byte_size(words[1]), seconds_in(words[2]));
-  nlohmann::json object;
-  for (const named_figure& one : named_figures) object[one.key] = figures.*one.value;
-  fmt::print("{}\n", object.dump());
+  fmt::print("{}\n", figures_as_json(figures, cost_figure_names).dump());
   return exit_code::success;
 }
 
-std::string run_cost_worker(const contender& who, const std::vector<std::string>& words,
-                            double timeout_seconds) {
-  child_request request;
-  request.path = own_executable();
-  request.arguments = {"tarn", cost_worker_word};
-  request.arguments.insert(request.arguments.end(), words.begin(), words.end());
-  request.variables = environment_for(who);
-  const captured_output result = run_captured(std::move(request), timeout_seconds);
-  if (result.timed_out) {
-    throw cli_error(exit_code::refused, fmt::format("no answer within {:.0f} s", timeout_seconds));
-  }
-  if (result.wait_status != 0) throw cli_error(exit_code::refused, first_line_of(result));
-  return result.output;
+std::string run_cost_worker(const contender& who, std::vector<std::string> words, double timeout_seconds) {
+  words.insert(words.begin(), cost_worker_word);
+  return run_worker(who, words, timeout_seconds);
 }
 
 memory_prices calibrate_prices() {
@@ -235,17 +198,9 @@ cost_figures run_cycles(const buffer_way& way, std::size_t size, double seconds)
   const double gib = static_cast<double>(size) / static_cast<double>(1U << 30);
   const std::vector<std::string> words = {std::string(word_of(way.source)), std::to_string(size),
                                           fmt::format("{:.3f}", seconds)};
-  const std::string answer =
-      run_cost_worker(way.who, words, timeout_base_seconds + gib * timeout_seconds_per_gib);
-  const nlohmann::json object = nlohmann::json::parse(answer, nullptr, false);
-  cost_figures figures;
-  for (const named_figure& one : named_figures) {
-    if (!object.is_object() || !object.contains(one.key) || !object[one.key].is_number()) {
-      throw cli_error(exit_code::refused, "the measuring process gave a damaged answer");
-    }
-    figures.*one.value = object[one.key].get<double>();
-  }
-  return figures;
+  return figures_from<cost_figures>(
+      run_cost_worker(way.who, words, timeout_base_seconds + gib * timeout_seconds_per_gib),
+      cost_figure_names);
 }
 
 }  // namespace tarn::cli

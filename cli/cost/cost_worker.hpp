@@ -4,12 +4,13 @@
 // influences the result.
 #pragma once
 
+#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "cli/compare/contender.hpp"
+#include "cli/compare/figures.hpp"
 #include "cli/cost/buffer_way.hpp"
 #include "cli/cost/memory_prices.hpp"
 
@@ -35,6 +36,18 @@ struct cost_figures {
   double timed_seconds() const { return allocate_seconds + free_seconds; }
 };
 
+inline constexpr std::array<named_figure<cost_figures>, 9> cost_figure_names = {{
+    {"allocate_seconds", &cost_figures::allocate_seconds},
+    {"first_write_seconds", &cost_figures::first_write_seconds},
+    {"second_write_seconds", &cost_figures::second_write_seconds},
+    {"free_seconds", &cost_figures::free_seconds},
+    {"faults", &cost_figures::faults},
+    {"system_seconds", &cost_figures::system_seconds},
+    {"kept_bytes", &cost_figures::kept_bytes},
+    {"opening_seconds", &cost_figures::opening_seconds},
+    {"cycles", &cost_figures::cycles},
+}};
+
 // The hidden words by which this command starts itself as a worker.
 inline constexpr const char* cost_worker_word = "--cost-worker";
 inline constexpr const char* prices_word = "prices";
@@ -57,8 +70,7 @@ malloc_pair measure_malloc_pair();
 int cost_worker(const std::vector<std::string>& words);
 
 // Starts a worker under `who` and returns what it prints. Throws cli_error with the reason when it fails.
-std::string run_cost_worker(const contender& who, const std::vector<std::string>& words,
-                            double timeout_seconds);
+std::string run_cost_worker(const contender& who, std::vector<std::string> words, double timeout_seconds);
 
 // The prices of memory, measured in a worker. Throws cli_error when that fails.
 memory_prices calibrate_prices();

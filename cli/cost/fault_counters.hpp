@@ -6,11 +6,10 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
+
+#include "profiler/collect/proc_status.hpp"
 
 namespace tarn::cli {
 
@@ -24,26 +23,13 @@ struct fault_counters {
   double all_seconds = 0;  // of all processors, idle time too; of the whole machine only
 };
 
-struct process_status {
-  pid_t id = 0;
-  std::string name;
-  char state = '?';
-  std::uint64_t start_ticks = 0;  // start time; tells a process from a later one with the same id
-  fault_counters own;
-  fault_counters with_ended_children;  // own, and those of children that were waited for
-
-  bool has_ended() const { return state == 'Z' || state == 'X'; }
-};
-
 // Parses /proc/vmstat and /proc/stat; nullopt if a needed line is missing.
 std::optional<fault_counters> parse_machine_counters(std::string_view vmstat, std::string_view stat,
                                                      double ticks_per_second);
 std::optional<fault_counters> read_machine_counters();
-std::optional<process_status> read_process_status(pid_t process);
+fault_counters counters_of(const profiler::process_counters& process);
 // Counters of a process and all its descendants; of ended ones, those whose parent has waited for them.
 std::optional<fault_counters> read_family_counters(pid_t process);
-// All processes that are visible in /proc.
-std::vector<process_status> read_all_processes();
 
 fault_counters operator-(const fault_counters& later, const fault_counters& earlier);
 fault_counters operator+(const fault_counters& left, const fault_counters& right);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -21,13 +21,8 @@ std::string milliseconds(double share) {
   return fmt::format("{:.{}f} ms/s", value, value < 9.95 ? 1 : 0);
 }
 
-std::string percent(double share) {
-  const double value = 100 * share;
-  return fmt::format("{:.{}f} %", value, value < 9.95 ? 1 : 0);
-}
-
 std::string rate(double value) {
-  return value > 0 && value < 1 ? fmt::format("{:.1f}", value) : show_count(value).text;
+  return value > 0 && value < 1 ? fmt::format("{:.1f}", value) : profiler::say_count(value);
 }
 
 }  // namespace
@@ -65,17 +60,17 @@ std::string rates_line(double at_seconds, const fault_rates& rates, bool huge) {
       fmt::format("{:>6.0f} s {:>10} {:>9}", at_seconds, rate(rates.faults), rate(rates.major_faults));
   if (huge) line += fmt::format(" {:>8}", rate(rates.huge_faults));
   return line + fmt::format(" {:>12} {:>12} {:>8} {:>8}", milliseconds(rates.fault_share),
-                            milliseconds(rates.zeroing_share), percent(rates.system_share),
-                            percent(rates.user_share));
+                            milliseconds(rates.zeroing_share), profiler::say_share(rates.system_share),
+                            profiler::say_share(rates.user_share));
 }
 
 std::string rates_summary(double seconds, const fault_rates& rates) {
   return fmt::format(
       "average over {:.{}f} s: {} faults/s, at most {}/s of fresh memory; about {} in page "
       "faults, at most {} of it for zeroing; system {}, user {}",
-      seconds, seconds < 10 ? 1 : 0, rate(rates.faults), show_bytes(rates.fresh_bytes).text,
-      milliseconds(rates.fault_share), milliseconds(rates.zeroing_share), percent(rates.system_share),
-      percent(rates.user_share));
+      seconds, seconds < 10 ? 1 : 0, rate(rates.faults), profiler::say_bytes(rates.fresh_bytes),
+      milliseconds(rates.fault_share), milliseconds(rates.zeroing_share),
+      profiler::say_share(rates.system_share), profiler::say_share(rates.user_share));
 }
 
 std::string rates_judgement(const fault_rates& rates) {
@@ -85,7 +80,7 @@ std::string rates_judgement(const fault_rates& rates) {
       "page faults take about {} of one processor. If this lasts, the program returns memory to "
       "the system and takes it again; recycled buffers, or an allocator that keeps memory (tarn "
       "run), avoid that",
-      percent(rates.fault_share));
+      profiler::say_share(rates.fault_share));
 }
 
 nlohmann::json as_json(const fault_rates& rates) {

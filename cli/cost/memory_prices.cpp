@@ -14,9 +14,8 @@
 
 #include "cli/cost/buffer_way.hpp"
 #include "cli/launch/child_process.hpp"
-#include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
-#include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 
 namespace tarn::cli {
 
@@ -33,7 +32,7 @@ class mapping {
     memory_ = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED) {
       throw cli_error(exit_code::refused,
-                      fmt::format("cannot map {} to measure the prices: {}", format_byte_size(size),
+                      fmt::format("cannot map {} to measure the prices: {}", profiler::say_exactly(size),
                                   std::strerror(errno)),
                       "Give the command more memory (ulimit -v, the control group's memory.max).");
     }
@@ -142,6 +141,22 @@ void judge_first_touch(memory_prices& prices, const std::vector<double>& first) 
   }
 }
 
+// Calls each(key, member) for every member.
+template <class Prices, class Each>
+void for_each_price(Prices& prices, const Each& each) {
+  each("page_bytes", prices.page_bytes);
+  each("huge_page_bytes", prices.huge_page_bytes);
+  each("fault_seconds", prices.fault_seconds);
+  each("huge_fault_seconds", prices.huge_fault_seconds);
+  each("zeroing_seconds_per_mib", prices.zeroing_per_mib);
+  each("writing_seconds_per_mib", prices.writing_per_mib);
+  each("unmapping_seconds_per_mib", prices.unmapping_per_mib);
+  each("first_bytes", prices.first_bytes);
+  each("first_fault_seconds", prices.first_fault_seconds);
+  each("costly_bytes", prices.costly_bytes);
+  each("costly_fault_seconds", prices.costly_fault_seconds);
+}
+
 }  // namespace
 
 memory_prices measure_prices(std::uint64_t bytes) {
@@ -162,60 +177,42 @@ std::string describe_prices(const memory_prices& prices) {
   const double pages_per_mib = static_cast<double>(mib) / static_cast<double>(prices.page_bytes);
   std::string huge = "no huge pages here";
   if (prices.huge_fault_seconds > 0) {
-    huge = fmt::format("{} for a huge page of {}", show_short_time(prices.huge_fault_seconds).text,
-                       format_byte_size(prices.huge_page_bytes));
+    huge = fmt::format("{} for a huge page of {}", profiler::say_seconds(prices.huge_fault_seconds),
+                       profiler::say_exactly(prices.huge_page_bytes));
   }
   return fmt::format(
       "prices: {} for the first write to a page of {} ({} per MiB, {} of it zeroing); {}; unmapping {} per MiB; "
       "writing {} per MiB",
-      show_short_time(prices.fault_seconds).text, format_byte_size(prices.page_bytes),
-      show_short_time(prices.fault_seconds * pages_per_mib).text,
-      show_short_time(prices.zeroing_per_mib).text, huge, show_short_time(prices.unmapping_per_mib).text,
-      show_short_time(prices.writing_per_mib).text);
+      profiler::say_seconds(prices.fault_seconds), profiler::say_exactly(prices.page_bytes),
+      profiler::say_seconds(prices.fault_seconds * pages_per_mib),
+      profiler::say_seconds(prices.zeroing_per_mib), huge, profiler::say_seconds(prices.unmapping_per_mib),
+      profiler::say_seconds(prices.writing_per_mib));
 }
 
 std::string describe_first_touch(const memory_prices& prices) {
   if (static_cast<double>(prices.costly_bytes) <
       smallest_costly_part * static_cast<double>(prices.first_bytes)) {
     return fmt::format("first touch ever: {} per page over {}: the system had this memory ready",
-                       show_short_time(prices.first_fault_seconds).text,
-                       format_byte_size(prices.first_bytes));
+                       profiler::say_seconds(prices.first_fault_seconds),
+                       profiler::say_exactly(prices.first_bytes));
   }
   return fmt::format(
       "first touch ever: {} per page in {} of the {} touched first, {:.0f} times the usual "
       "price: memory that the host of this virtual machine had to provide, or other programs had "
       "to release; not included in any other figure",
-      show_short_time(prices.costly_fault_seconds).text, format_byte_size(prices.costly_bytes),
-      format_byte_size(prices.first_bytes), prices.costly_fault_seconds / prices.fault_seconds);
+      profiler::say_seconds(prices.costly_fault_seconds), profiler::say_exactly(prices.costly_bytes),
+      profiler::say_exactly(prices.first_bytes), prices.costly_fault_seconds / prices.fault_seconds);
 }
 
 nlohmann::json as_json(const memory_prices& prices) {
-  return {{"page_bytes", prices.page_bytes},
-          {"huge_page_bytes", prices.huge_page_bytes},
-          {"fault_seconds", prices.fault_seconds},
-          {"huge_fault_seconds", prices.huge_fault_seconds},
-          {"zeroing_seconds_per_mib", prices.zeroing_per_mib},
-          {"writing_seconds_per_mib", prices.writing_per_mib},
-          {"unmapping_seconds_per_mib", prices.unmapping_per_mib},
-          {"first_bytes", prices.first_bytes},
-          {"first_fault_seconds", prices.first_fault_seconds},
-          {"costly_bytes", prices.costly_bytes},
-          {"costly_fault_seconds", prices.costly_fault_seconds}};
+  nlohmann::json object;
+  for_each_price(prices, [&object](const char* key, const auto& value) { object[key] = value; });
+  return object;
 }
 
 memory_prices prices_from_json(const nlohmann::json& object) {
   memory_prices prices;
-  object.at("page_bytes").get_to(prices.page_bytes);
-  object.at("huge_page_bytes").get_to(prices.huge_page_bytes);
-  object.at("fault_seconds").get_to(prices.fault_seconds);
-  object.at("huge_fault_seconds").get_to(prices.huge_fault_seconds);
-  object.at("zeroing_seconds_per_mib").get_to(prices.zeroing_per_mib);
-  object.at("writing_seconds_per_mib").get_to(prices.writing_per_mib);
-  object.at("unmapping_seconds_per_mib").get_to(prices.unmapping_per_mib);
-  object.at("first_bytes").get_to(prices.first_bytes);
-  object.at("first_fault_seconds").get_to(prices.first_fault_seconds);
-  object.at("costly_bytes").get_to(prices.costly_bytes);
-  object.at("costly_fault_seconds").get_to(prices.costly_fault_seconds);
+  for_each_price(prices, [&object](const char* key, auto& value) { object.at(key).get_to(value); });
   return prices;
 }
 

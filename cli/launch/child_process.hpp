@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // child_process: starts programs and waits for them; the only place that forks. It uses fork, not vfork: the kernel
 // counts the memory of the process that calls exec into the program's peak RSS, which after vfork would be the peak
-// of this command. A forked copy of this small command stays below 1 MiB. For a process with one thread.
+// of this command. A forked copy of this small command stays below 1 MiB. The calling process must have one thread.
 #pragma once
 
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/types.h>
 #include <time.h>
 

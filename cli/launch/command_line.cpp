@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
 
 #include "cli/show/cli_error.hpp"
@@ -33,17 +34,19 @@ class usage_formatter : public CLI::Formatter {
   std::string usage_;
 };
 
-std::vector<std::string> option_names(const CLI::App& app) {
+// `valued`: only of the options that take a value.
+std::vector<std::string> option_names(const command& app, bool valued) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
+    if (valued && option->get_items_expected_max() == 0) continue;
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     for (const std::string& name : option->get_snames()) names.push_back("-" + name);
   }
   return names;
 }
 
-std::string advice_for(const CLI::App& app, const std::vector<std::string>& options) {
-  const std::vector<std::string> known = option_names(app);
+std::string advice_for(const command& app, const std::vector<std::string>& options) {
+  const std::vector<std::string> known = option_names(app, false);
   for (const std::string& word : options) {
     const std::string name = word.substr(0, word.find('='));
     if (name.size() < 3 || !name.starts_with("--")) continue;
@@ -57,8 +60,15 @@ std::string advice_for(const CLI::App& app, const std::vector<std::string>& opti
 
 }  // namespace
 
-command_line split_command_line(const std::vector<std::string>& words,
-                                const std::vector<std::string>& valued) {
+command::command(const std::string& name, const std::string& what, const std::string& usage,
+                 const std::string& end)
+    : CLI::App(what, name) {
+  formatter(std::make_shared<usage_formatter>(usage));
+  footer(end);
+}
+
+command_line split_command_line(const std::vector<std::string>& words, const command& app) {
+  const std::vector<std::string> valued = option_names(app, true);
   command_line line;
   std::size_t index = 0;
   while (index < words.size()) {
@@ -87,11 +97,7 @@ command_line split_command_line(const std::vector<std::string>& words,
   return line;
 }
 
-void set_usage(CLI::App& app, const std::string& usage) {
-  app.formatter(std::make_shared<usage_formatter>(usage));
-}
-
-bool parse_options(CLI::App& app, std::vector<std::string> options, int error_code) {
+bool parse_options(command& app, std::vector<std::string> options, int error_code) {
   const std::vector<std::string> given = options;
   // CLI11 expects the words in reverse order.
   std::reverse(options.begin(), options.end());
@@ -106,6 +112,13 @@ bool parse_options(CLI::App& app, std::vector<std::string> options, int error_co
     throw cli_error(error_code, problem, advice_for(app, given));
   }
   return true;
+}
+
+std::optional<pid_t> process_id(const std::string& word) {
+  pid_t process = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), process);
+  if (error != std::errc() || end != word.data() + word.size() || process <= 0) return std::nullopt;
+  return process;
 }
 
 void require_program(const command_line& line, std::string_view command, int error_code) {

@@ -17,18 +17,4 @@ struct exit_statistics {
 exit_statistics read_exit_statistics(const std::string& path);
 exit_statistics parse_exit_statistics(const std::string& text);
 
-// An empty file in TMPDIR (or /tmp) for the library to append to; removed at the end.
-class statistics_file {
- public:
-  statistics_file();  // throws cli_error
-  ~statistics_file();
-  statistics_file(const statistics_file&) = delete;
-  statistics_file& operator=(const statistics_file&) = delete;
-
-  const std::string& path() const noexcept { return path_; }
-
- private:
-  std::string path_;
-};
-
 }  // namespace tarn::cli

@@ -15,11 +15,11 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
 #include "cli/launch/library_search.hpp"
-#include "cli/show/byte_size.hpp"
 #include "cli/show/cli_error.hpp"
+#include "profiler/analyze/quantity.hpp"
+#include "profiler/collect/proc_status.hpp"
 
 namespace tarn::cli {
 
@@ -47,15 +47,8 @@ std::string chosen_word(const std::string& text) {
                                                                 : text.substr(begin + 1, end - begin - 1);
 }
 
-std::string status_field(const char* name) {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(name)) continue;
-    const std::size_t value = line.find_first_not_of(" \t", std::strlen(name) + 1);
-    return value == std::string::npos ? "" : line.substr(value);
-  }
-  return "";
-}
+// The mode of the filter of system calls.
+std::string seccomp() { return profiler::status_line(text_of("/proc/self/status"), "Seccomp"); }
 
 // Tries to open a perf event. Returns 0, or the errno value.
 int try_event(std::uint32_t type, std::uint64_t config, bool with_kernel, bool whole_machine) {
@@ -98,7 +91,7 @@ facility page_faults() {
   const auto paranoid = number_in("/proc/sys/kernel/perf_event_paranoid");
   if (paranoid && *paranoid > 2) {
     one.remedy = "run as root: sysctl kernel.perf_event_paranoid=2";
-  } else if (!container_kind().empty() || status_field("Seccomp") == "2") {
+  } else if (!container_kind().empty() || seccomp() == "2") {
     one.remedy =
         "start the container with --cap-add PERFMON or --security-opt seccomp=unconfined, or "
         "profile outside of it";
@@ -224,7 +217,7 @@ facility memory_group() {
     one.state += ", no memory limit of its own";
   } else {
     one.state += fmt::format(", memory limit {}; the memory of the recording counts towards it",
-                             format_byte_size(static_cast<std::uint64_t>(bytes)));
+                             profiler::say_exactly(static_cast<std::uint64_t>(bytes)));
   }
   return one;
 }
@@ -245,7 +238,7 @@ facility surroundings() {
 
 facility filters() {
   facility one{"seccomp", "system call filter", standing::note, "none", "", ""};
-  const std::string mode = status_field("Seccomp");
+  const std::string mode = seccomp();
   if (mode == "1" || mode == "2")
     one.state = "active (seccomp mode " + mode + "); it may be the cause of a refusal above";
   return one;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -26,10 +25,10 @@ std::vector<int> passed_signals() {
   return numbers;
 }
 
-// The terminal signals its foreground process group, which the program may have left. Timers and limits of processor time
-// count for this process alone; but an alarm may have been set before tarn was executed, for the program. A signal by
-// kill or sigqueue is passed on unless the program itself sent it: its kill(0, ...) has already reached it, and passing
-// that on would never end.
+// The terminal signals its foreground process group, which the program may have left. Timers and limits of processor
+// time count for this process alone; but an alarm may have been set before tarn was executed, for the program. A signal
+// by kill or sigqueue is passed on unless the program itself sent it: its kill(0, ...) has already reached it, and
+// passing that on would never end.
 bool must_be_forwarded(const siginfo_t& signal, pid_t child) {
   if (signal.si_code <= 0) return signal.si_pid != child;
   switch (signal.si_signo) {
@@ -68,8 +67,8 @@ bool is_stopped(pid_t child) {
   _exit(0);
 }
 
-// The program was stopped. This process stops too, so that the shell treats the job as stopped. When the shell continues
-// the job, so does the program; when anybody else continues the program, so does this process.
+// The program was stopped. This process stops too, so that the shell treats the job as stopped. When the shell
+// continues the job, so does the program; when anybody else continues the program, so does this process.
 void stop_along(pid_t child) {
   const pid_t self = getpid();
   const pid_t watcher = fork();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // foreground: runs a program in the foreground in place of this process, and measures it. Signals sent to this
 // process are passed on to the program; those of the terminal reach it directly, as it stays in the same process
-// group. Stopping and continuing work as usual. For a process with one thread.
+// group. Stopping and continuing work as usual. The calling process must have one thread.
 #pragma once
 
 #include <sys/resource.h>

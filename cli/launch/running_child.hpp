@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// running_child: a child process in its own process group, which never outlives this object. For a process with one
-// thread.
+// running_child: a child process in its own process group, which never outlives this object. The calling process must
+// have one thread.
 #pragma once
 
 #include <sys/resource.h>

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cli/launch/child_process.hpp"
 #include "cli/launch/library_search.hpp"
 #include "cli/recording/recording_setup.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
+#include "cli/show/profile_verdict.hpp"
 #include "profiler/attach/attach_check.hpp"
 
 namespace fs = std::filesystem;
@@ -97,6 +98,26 @@ void attached_recording::end() {
   detach_all();
   record_->program_ended(-1);
   record_->finish();
+}
+
+nlohmann::json attached_recording::summary() const {
+  nlohmann::json summary = summary_of(*record_);
+  summary["longest_stop_ms"] = 1e3 * there_->longest_stop_seconds();
+  summary["notes"] = notes_;
+  return summary;
+}
+
+void attached_recording::tell(bool quiet, bool json) const {
+  if (json) {
+    fmt::print(stderr, "{}\n", json_text(summary()));
+    return;
+  }
+  for (const std::string& note : notes_) print_note(note);
+  if (quiet) return;
+  if (record_->main_profile() != nullptr) print_verdict(*record_->main_profile());
+  tell_files(*record_);
+  fmt::print(stderr, "tarn: the longest stop of the program took {:.1f} ms\n",
+             1e3 * there_->longest_stop_seconds());
 }
 
 nlohmann::json dump_answer(recording& record, pid_t process) {

@@ -31,15 +31,15 @@ class attached_recording {
   void end();
 
   [[nodiscard]] const profiler::recording& record() const { return *record_; }
-  [[nodiscard]] double longest_stop_seconds() const { return there_->longest_stop_seconds(); }
-  // Remarks about anything that limits the recording.
-  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+  // After end(): what was recorded, as JSON, and told on stderr: as JSON, or, unless `quiet`, in words.
+  [[nodiscard]] nlohmann::json summary() const;
+  void tell(bool quiet, bool json) const;
 
  private:
   void detach_all();
 
   pid_t program_;
-  std::vector<std::string> notes_;
+  std::vector<std::string> notes_;  // about anything that limits the recording
   std::unique_ptr<profiler::recording> record_;
   // A process whose descriptors the program can open in /proc: see other_user.hpp.
   std::unique_ptr<plain_copy> copy_;

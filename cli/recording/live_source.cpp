@@ -4,14 +4,14 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 
-#include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 
 #include "profiler/analyze/symbols.hpp"
+#include "profiler/collect/proc_status.hpp"
 #include "profiler/format/table_file.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::cli {
 
@@ -25,7 +25,7 @@ constexpr std::string_view session_file = "/memfd:tarn-session";
 
 // The inode of the session header that the process has mapped; 0: none.
 std::uint64_t session_of(pid_t process, std::string& reason) {
-  std::ifstream maps(fmt::format("/proc/{}/maps", process));
+  std::istringstream maps(profiler::proc_text(static_cast<std::uint32_t>(process), "maps"));
   bool any = false;
   for (std::string line; std::getline(maps, line); any = true) {
     const std::size_t path = line.find('/');
@@ -61,13 +61,8 @@ bool holds_session(const fs::path& process, std::uint64_t inode) {
 pid_t collector_of(pid_t process, std::string& reason) {
   const std::uint64_t inode = session_of(process, reason);
   if (inode == 0) return 0;
-  std::error_code error;
-  for (fs::directory_iterator each("/proc", error), end; !error && each != end; each.increment(error)) {
-    const std::string name = each->path().filename().string();
-    pid_t number = 0;
-    const auto [last, failure] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (failure == std::errc() && last == name.data() + name.size() && holds_session(each->path(), inode))
-      return number;
+  for (const std::uint32_t number : profiler::numbers_in("/proc")) {
+    if (holds_session(fmt::format("/proc/{}", number), inode)) return static_cast<pid_t>(number);
   }
   reason = "its recording has ended, or belongs to another user";
   return 0;
@@ -90,9 +85,7 @@ bool is_profile_of(const std::string& path, pid_t process) {
   }
 }
 
-double duration_of(const profiler::profile& p) {
-  return p.meta.is_object() ? p.meta.value("duration_ns", 0.0) : 0.0;
-}
+double duration_of(const profiler::profile& p) { return profiler::number_in(p.meta, "duration_ns"); }
 
 }  // namespace
 

@@ -13,7 +13,6 @@
 #include "cli/recording/recording_setup.hpp"
 #include "cli/recording/session_control.hpp"
 #include "cli/show/cli_error.hpp"
-#include "cli/show/profile_verdict.hpp"
 
 namespace fs = std::filesystem;
 
@@ -41,15 +40,8 @@ class paused_program {
   nlohmann::json end_stretch() {
     if (!stretch_) return {{"files", nlohmann::json::array()}};
     stretch_->end();
-    for (const std::string& note : stretch_->notes()) print_note(note);
-    nlohmann::json summary = summary_of(stretch_->record());
-    summary["longest_stop_ms"] = 1e3 * stretch_->longest_stop_seconds();
-    if (json_) {
-      fmt::print(stderr, "{}\n", summary.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    } else if (!quiet_) {
-      if (stretch_->record().main_profile() != nullptr) print_verdict(*stretch_->record().main_profile());
-      tell_files(stretch_->record());
-    }
+    stretch_->tell(quiet_, json_);
+    nlohmann::json summary = stretch_->summary();
     stretch_.reset();
     return summary;
   }

@@ -11,7 +11,6 @@
 #include "cli/show/cli_error.hpp"
 #include "cli/show/process_table.hpp"
 #include "cli/show/profile_view.hpp"
-#include "cli/show/text.hpp"
 #include "profiler/format/printable.hpp"
 #include "profiler/model/merge.hpp"
 
@@ -50,9 +49,9 @@ void require_same_kind(const profile& first, const profile& other, const std::st
 
 }  // namespace
 
-void add_process_option(CLI::App& app, std::string& choice) {
-  app.add_option("--process", choice, "Of a merged profile, use only this process, or all with this name")
-      ->option_text("PID|NAME");
+void add_process_option(command& app, std::string& choice) {
+  app.option("--process PID|NAME", choice,
+             "Of a merged profile, use only this process, or all with this name");
 }
 
 void require_each_once(const std::vector<std::string>& paths) {

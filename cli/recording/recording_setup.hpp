@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/launch/command_line.hpp"
 #include "profiler/collect/recording.hpp"
 
 namespace tarn::cli {
@@ -15,9 +16,23 @@ inline constexpr double idle_seconds = 0.005;  // the kernel's buffers hold the 
 inline constexpr double busy_seconds = 0.0005;
 inline constexpr double seconds_between_progress = 0.5;
 
-profiler::profile_mode mode_of(const std::string& name);
-// Throws cli_error if it is out of range.
-std::uint64_t sample_bytes_of(const std::string& text);
+// The options that both commands have.
+struct recording_arguments {
+  // `modes`: those that the command has; `mode_help` describes them, `output_help` the name of the file.
+  void declare(command& app, const std::vector<std::string>& modes, const std::string& mode_help,
+               const std::string& output_help);
+  // Throws cli_error if the distance of samples is out of range.
+  profiler::recording_settings settings() const;
+
+  std::string mode = "sample";
+  std::string output;
+  std::string sample = "512K";
+  double checkpoint = 5;
+  bool no_events = false;
+  bool quiet = false;
+  bool json = false;
+};
+
 // `allocator`: the file of the program's malloc; empty: not known. Anything that limits the result is reported in
 // `notes`.
 profiler::price_list find_prices(const std::string& allocator, std::vector<std::string>& notes);

@@ -13,6 +13,7 @@
 
 #include "cli/launch/other_user.hpp"
 #include "cli/show/cli_error.hpp"
+#include "cli/show/json_output.hpp"
 #include "profiler/attach/attach_check.hpp"
 
 namespace tarn::cli {
@@ -52,7 +53,7 @@ bool is_trusted(int socket) {
 }
 
 void send_json(int socket, const nlohmann::json& what) {
-  const std::string text = what.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = json_text(what);
   send(socket, text.data(), text.size(), MSG_NOSIGNAL);
 }
 

@@ -9,7 +9,6 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
 namespace tarn::cli {

@@ -56,13 +56,4 @@ std::uint64_t parse_byte_size(std::string_view word) {
   return number << shift;
 }
 
-std::string format_byte_size(std::uint64_t bytes) {
-  constexpr std::array<const char*, 3> names = {"GiB", "MiB", "KiB"};
-  for (std::size_t index = 0; index < names.size(); ++index) {
-    const std::uint64_t unit = std::uint64_t{1} << size_units[index].shift;
-    if (bytes >= unit && bytes % unit == 0) return fmt::format("{} {}", bytes / unit, names[index]);
-  }
-  return fmt::format("{} bytes", bytes);
-}
-
 }  // namespace tarn::cli

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace tarn::cli {
@@ -12,8 +11,5 @@ namespace tarn::cli {
 // A whole number of bytes, or of KiB, MiB or GiB with K, KiB, M, MiB, G, GiB in either case. Throws cli_error, which
 // says what is accepted.
 std::uint64_t parse_byte_size(std::string_view word);
-
-// The largest unit that leaves a whole number: "8 MiB", "1536 KiB", "1000 bytes".
-std::string format_byte_size(std::uint64_t bytes);
 
 }  // namespace tarn::cli

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "cli/show/json_output.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
@@ -41,7 +42,7 @@ void print_error(const cli_error& error, bool json) {
                                     {{"problem", profiler::printable(error.what())},
                                      {"advice", profiler::printable(error.advice())},
                                      {"exit_code", error.code()}}}};
-    fmt::print(stderr, "{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(stderr, "{}\n", json_text(object));
     return;
   }
   fmt::print(stderr, "tarn: {}\n", profiler::printable(error.what()));

@@ -35,23 +35,10 @@ double seconds_between(const profile& before, const profile& after) {
   return std::max(1e-3, (seen_duration_of(after) - seen_duration_of(before)) * 1e-9);
 }
 
-double member_of(const live_place& place, live_order order) {
-  switch (order) {
-    case live_order::cost:
-      return place.total_ns;
-    case live_order::hidden:
-      return place.hidden_ns;
-    case live_order::faults:
-      return place.faults;
-    case live_order::allocations:
-      return place.allocations;
-    case live_order::bytes:
-      return place.bytes;
-    case live_order::live:
-      return place.live_bytes;
-  }
-  return 0;
-}
+// By live_order.
+constexpr double live_place::*ordered_by[] = {&live_place::total_ns, &live_place::hidden_ns,
+                                              &live_place::faults,   &live_place::allocations,
+                                              &live_place::bytes,    &live_place::live_bytes};
 
 // `after`, whose totals count only what happened since `before`; live figures are unchanged.
 profile difference_of(const profile& before, const profile& after) {
@@ -132,7 +119,8 @@ std::vector<live_place> places_between(const profile& before, const profile& aft
     places.push_back(std::move(place));
   }
   std::stable_sort(places.begin(), places.end(), [order](const live_place& a, const live_place& b) {
-    return member_of(a, order) > member_of(b, order);
+    double live_place::*const by = ordered_by[static_cast<std::size_t>(order)];
+    return a.*by > b.*by;
   });
   return places;
 }

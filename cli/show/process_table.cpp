@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
@@ -16,8 +16,6 @@ using profiler::process_summary;
 namespace {
 
 constexpr std::size_t widest_command = 40;
-
-std::string table_time(double ns) { return show_value(profiler::metric_unit::nanoseconds, ns); }
 
 std::string count_of(double images) { return fmt::format("{:.0f} processes", images); }
 
@@ -33,14 +31,13 @@ std::string command_of(const process_summary& one) {
 }
 
 std::vector<std::string> cells_of(const process_summary& one, double whole, bool with_files) {
-  std::vector<std::string> cells = {
-      table_time(one.charged.total()),
-      fmt::format("{:.0f} %", whole > 0 ? 100 * one.charged.total() / whole : 0.0),
-      table_time(one.cpu_ns),
-      show_value(profiler::metric_unit::count, one.allocations),
-      show_value(profiler::metric_unit::count, one.faults),
-      one.process == 0 ? "-" : std::to_string(one.process),
-      cut_to_width(command_of(one), widest_command)};
+  std::vector<std::string> cells = {profiler::say_time(one.charged.total()),
+                                    profiler::say_share(one.charged.total(), whole),
+                                    profiler::say_time(one.cpu_ns),
+                                    profiler::say_count(one.allocations),
+                                    profiler::say_count(one.faults),
+                                    one.process == 0 ? "-" : std::to_string(one.process),
+                                    cut_to_width(command_of(one), widest_command)};
   if (with_files) cells.push_back(one.path.empty() ? "-" : profiler::printable(one.path));
   return cells;
 }

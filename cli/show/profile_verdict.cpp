@@ -9,34 +9,32 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "cli/show/text.hpp"
 #include "profiler/analyze/advice.hpp"
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/analyze/site_label.hpp"
 
 namespace tarn::cli {
+
+using profiler::say_bytes;
+using profiler::say_count;
+using profiler::say_margin;
+using profiler::say_share;
+using profiler::say_time;
 
 namespace {
 
 constexpr std::size_t most_sites = 5;
 constexpr std::size_t most_advice = 5;
 
-std::string show_ns(double ns) { return show_short_time(ns / 1e9).text; }
-
-double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
-
 // " ± 12 ms", to follow a figure; empty if the figure is exact, or the margin too small to show.
 std::string margin_ns(double variance) {
   const double margin = profiler::margin_of(variance);
-  return margin < 1 ? "" : fmt::format(" ± {}", show_ns(margin));
+  return margin < 1 ? "" : fmt::format(" ± {}", say_time(margin));
 }
 
-std::string margin_percent(double variance, double value) {
-  const double margin = profiler::margin_of(variance);
-  if (value <= 0 || margin < 0.005 * value) return "";
-  // With few samples the margin is many times the figure; beyond this limit its size says nothing more.
-  constexpr double most = 999;
-  const double part = percent(margin, value);
-  return part > most ? fmt::format(" ± >{:.0f} %", most) : fmt::format(" ± {:.0f} %", part);
+std::string margin_share(double variance, double value) {
+  const std::string margin = say_margin(profiler::margin_of(variance), value);
+  return margin.empty() ? "" : " " + margin;
 }
 
 struct paying_place {
@@ -109,9 +107,9 @@ std::string render_advice(const profiler::profile& p) {
       text += fmt::format("    {}\n", one.headline);
       continue;
     }
-    text += fmt::format("    {}: saves {} ({} to {})", one.headline, show_ns(one.saving_ns),
-                        show_ns(one.low_ns), show_ns(one.high_ns));
-    if (one.memory_bytes > 0) text += fmt::format(", keeps up to {}", show_bytes(one.memory_bytes).text);
+    text += fmt::format("    {}: saves {} ({} to {})", one.headline, say_time(one.saving_ns),
+                        say_time(one.low_ns), say_time(one.high_ns));
+    if (one.memory_bytes > 0) text += fmt::format(", keeps up to {}", say_bytes(one.memory_bytes));
     text += '\n';
   }
   return text;
@@ -134,36 +132,35 @@ std::string render_verdict(const profiler::profile& p) {
     bytes_variance += site.figures.bytes_variance;
   }
   std::string text = p.mode == profiler::profile_mode::faults
-                         ? fmt::format("{} page faults", show_count(joined).text)
-                         : fmt::format("{}{} allocations of {}{}", show_count(allocations).text,
-                                       margin_percent(allocations_variance, allocations),
-                                       show_bytes(bytes).text, margin_percent(bytes_variance, bytes));
-  text += fmt::format("; memory truly cost {}{} of {} processor time\n", show_ns(all.total()),
-                      margin_ns(all.whole_variance()), show_ns(profiler::processor_ns(p)));
+                         ? fmt::format("{} page faults", say_count(joined))
+                         : fmt::format("{}{} allocations of {}{}", say_count(allocations),
+                                       margin_share(allocations_variance, allocations), say_bytes(bytes),
+                                       margin_share(bytes_variance, bytes));
+  text += fmt::format("; memory truly cost {}{} of {} processor time\n", say_time(all.total()),
+                      margin_ns(all.whole_variance()), say_time(profiler::processor_ns(p)));
   if (p.mode != profiler::profile_mode::faults) {
     text += fmt::format(
-        "  in malloc and free {} ({:.0f} %), which a timer around them sees; afterwards in the "
-        "kernel {} for page faults and {} for giving memory back ({:.0f} %), which it does not\n",
-        show_ns(all.malloc_ns), percent(all.malloc_ns, all.total()), show_ns(all.fault_ns),
-        show_ns(all.unmap_ns), percent(all.hidden(), all.total()));
+        "  in malloc and free {} ({}), which a timer around them sees; afterwards in the "
+        "kernel {} for page faults and {} for giving memory back ({}), which it does not\n",
+        say_time(all.malloc_ns), say_share(all.malloc_ns, all.total()), say_time(all.fault_ns),
+        say_time(all.unmap_ns), say_share(all.hidden(), all.total()));
   }
   text += fmt::format(
       "  page faults: {} on blocks of a known site, {} elsewhere (images, stacks, the allocator's own), {} not "
       "seen\n",
-      show_count(joined).text, show_count(p.other_faults).text, show_count(p.unseen_faults).text);
+      say_count(joined), say_count(p.other_faults), say_count(p.unseen_faults));
   std::vector<paying_place> places = paying_places(p);
   if (places.size() > most_sites) places.resize(most_sites);
   for (const paying_place& place : places) {
     if (place.figures.allocations == 0) {
-      text +=
-          fmt::format("  {:>9} {:>4.0f} %  {:>8} page faults  {}\n", show_ns(place.cost),
-                      percent(place.cost, all.total()), show_count(place.figures.faults).text, place.name);
+      text += fmt::format("  {:>9} {:>6}  {:>8} page faults  {}\n", say_time(place.cost),
+                          say_share(place.cost, all.total()), say_count(place.figures.faults), place.name);
       continue;
     }
-    text += fmt::format("  {:>9} {:>4.0f} %  {:>8} x {:>10}  {}{}\n", show_ns(place.cost),
-                        percent(place.cost, all.total()), show_count(place.figures.allocations).text,
-                        show_bytes(place.figures.bytes / std::max(1.0, place.figures.allocations)).text,
-                        place.name, margin_percent(place.cost_variance, place.cost));
+    text += fmt::format("  {:>9} {:>6}  {:>8} x {:>10}  {}{}\n", say_time(place.cost),
+                        say_share(place.cost, all.total()), say_count(place.figures.allocations),
+                        say_bytes(place.figures.bytes / std::max(1.0, place.figures.allocations)), place.name,
+                        margin_share(place.cost_variance, place.cost));
   }
   if (p.mode != profiler::profile_mode::faults) text += render_advice(p);
   if (p.lost_events > 0) text += fmt::format("  {:.0f} events were lost\n", p.lost_events);

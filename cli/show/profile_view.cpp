@@ -2,11 +2,8 @@
 #include "cli/show/profile_view.hpp"
 
 #include <fmt/core.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <cctype>
-#include <cmath>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -32,17 +29,6 @@ cli_error as_cli_error(const profiler::profile_error& error) {
   if (!advice.starts_with("tarn "))
     advice[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(advice[0])));
   return {exit_code::refused, text.substr(0, split), advice};
-}
-
-std::string with_digits(double value, const char* const* units, std::size_t count, double step) {
-  std::size_t unit = 0;
-  while (unit + 1 < count && std::abs(value) >= 0.9995 * step) {
-    value /= step;
-    ++unit;
-  }
-  const double size = std::abs(value);
-  const int digits = unit == 0 && value == std::floor(value) ? 0 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
-  return fmt::format("{:.{}f}{}", value, digits, units[unit]);
 }
 
 constexpr std::size_t most_callers = 3;
@@ -112,60 +98,6 @@ const profiler::metric& metric_named(const std::string& option, const std::strin
                    : fmt::format("Did you mean '{}'? The metrics are {}.", near, profiler::metric_names()));
 }
 
-std::string show_value(profiler::metric_unit unit, double value) {
-  constexpr const char* times[] = {" ns", " us", " ms", " s"};
-  constexpr const char* sizes[] = {" B", " KiB", " MiB", " GiB", " TiB"};
-  constexpr const char* counts[] = {"", "k", "M", "G", "T"};
-  switch (unit) {
-    case profiler::metric_unit::nanoseconds:
-      return with_digits(std::round(value), times, std::size(times), 1000);
-    case profiler::metric_unit::bytes:
-      return with_digits(std::round(value), sizes, std::size(sizes), 1024);
-    case profiler::metric_unit::count:
-      break;
-  }
-  return with_digits(std::round(value), counts, std::size(counts), 1000);
-}
-
-std::string show_margin(double margin, double value) {
-  if (value <= 0 || margin < 0.005 * value) return "";
-  const double percent = 100 * margin / value;
-  return percent > 999 ? "±>999%" : fmt::format("±{:.0f}%", percent);
-}
-
-std::string show_percent(double part, double whole) {
-  return fmt::format("{:.1f} %", whole > 0 ? 100 * part / whole : 0.0);
-}
-
-std::string cut_to_width(const std::string& text, std::size_t width) {
-  if (width == 0 || display_width(text) <= width) return text;
-  if (width <= 3) return text.substr(0, width);
-  std::size_t end = 0;
-  for (std::size_t columns = 0; end < text.size(); ++end) {
-    // Never cut within a multi-byte character.
-    if ((static_cast<unsigned char>(text[end]) & 0xc0U) != 0x80 && ++columns > width - 3) break;
-  }
-  return text.substr(0, end) + "...";
-}
-
-std::string cut_in_middle(const std::string& text, std::size_t width) {
-  if (width == 0 || display_width(text) <= width) return text;
-  if (width <= 3) return cut_to_width(text, width);
-  const auto begins_character = [&text](std::size_t at) {
-    return (static_cast<unsigned char>(text[at]) & 0xc0U) != 0x80;
-  };
-  const std::size_t tail_columns = (width - 1) / 2;
-  std::size_t head = 0;
-  for (std::size_t columns = 0; head < text.size(); ++head) {
-    if (begins_character(head) && ++columns > width - 1 - tail_columns) break;
-  }
-  std::size_t tail = text.size();
-  for (std::size_t columns = 0; columns < tail_columns && tail > 0;) {
-    if (begins_character(--tail)) ++columns;
-  }
-  return text.substr(0, head) + "…" + text.substr(tail);
-}
-
 std::string show_frame(const profiler::source_frame& frame, std::size_t width, name_form form) {
   std::string place;
   if (!frame.file.empty()) {
@@ -220,12 +152,6 @@ std::string place_key(const profiler::profile& p, const std::vector<profiler::so
     if (callers == 0) key += fmt::format("{}:{}\n", file_of(p, path[at]), path[at].line);
   }
   return key;
-}
-
-std::size_t terminal_width(int descriptor) {
-  struct winsize size {};
-  if (isatty(descriptor) == 0 || ioctl(descriptor, TIOCGWINSZ, &size) != 0) return 0;
-  return size.ws_col;
 }
 
 }  // namespace tarn::cli

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// profile_view: helpers shared by the commands that show profiles: loading a profile, formatting figures in a
-// metric's unit, shortening names.
+// profile_view: helpers shared by the commands that show profiles: loading a profile, shortening names.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +23,6 @@ profiler::profile load_parts_for_command(const std::string& path,
 // Throws cli_error (usage) for an unknown name, and suggests the nearest one.
 const profiler::metric& metric_named(const std::string& option, const std::string& name);
 
-// "1.23 s", "4.00 MiB", "12.3k"; with few digits, for tables.
-std::string show_value(profiler::metric_unit unit, double value);
-std::string show_percent(double part, double whole);
-// "±12%" of the value; empty below half a percent.
-std::string show_margin(double margin, double value);
-
 // Shortened: without parameters, long template arguments as "<…>".
 enum class name_form { shortened, whole };
 
@@ -42,15 +35,8 @@ std::string show_frame(const profiler::source_frame& frame, std::size_t width,
 using path_source = std::function<std::vector<profiler::source_frame>(std::size_t index)>;
 std::vector<std::string> show_paths(std::size_t count, const path_source& path, std::size_t width,
                                     name_form form = name_form::shortened);
-// cut_in_middle is for names, which often differ only at their end.
-std::string cut_to_width(const std::string& text, std::size_t width);
-std::string cut_in_middle(const std::string& text, std::size_t width);
-
 // A text that tells a path from others with the same own frame (own_frame): that frame and three callers, as
 // show_paths shows them.
 std::string place_key(const profiler::profile& p, const std::vector<profiler::source_frame>& path);
-
-// Columns of the terminal that `descriptor` refers to; 0: it is no terminal.
-std::size_t terminal_width(int descriptor);
 
 }  // namespace tarn::cli

@@ -2,11 +2,11 @@
 #include "cli/show/text.hpp"
 
 #include <fmt/core.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -15,59 +15,16 @@ namespace tarn::cli {
 
 namespace {
 
-struct unit {
-  double from;  // smallest quantity shown in this unit; the last unit is for all others
-  double size;
-  const char* name;
-  bool whole = false;  // without decimals
-};
-
-constexpr double kib = 1024;
-constexpr double mib = kib * 1024;
-constexpr double gib = mib * 1024;
-constexpr unit time_units[] = {{1, 1, " s"}, {1e-3, 1e-3, " ms"}, {0, 1e-6, " us", true}};
-constexpr unit short_time_units[] = {
-    {1, 1, " s"}, {1e-3, 1e-3, " ms"}, {1e-6, 1e-6, " us"}, {0, 1e-9, " ns", true}};
-constexpr unit byte_units[] = {
-    {gib, gib, " GiB"}, {mib, mib, " MiB"}, {kib, kib, " KiB", true}, {0, 1, " B", true}};
-constexpr unit count_units[] = {{1e6, 1e6, "M"}, {1e4, 1e3, "k"}, {0, 1, "", true}};
-
-// Four significant digits for figures below 10000: as many as repeated runs can support.
-constexpr int most_digits = 4;
-
-int decimals_of(double value, int digits) {
-  int before = 1;
-  for (double bound = 10; before < most_digits && value >= bound; bound *= 10) ++before;
-  return std::max(0, digits - before);
-}
-
-template <std::size_t count>
-shown show(double quantity, const unit (&units)[count], int digits = most_digits) {
-  const unit* chosen = std::find_if(std::begin(units), std::end(units) - 1,
-                                    [quantity](const unit& one) { return quantity >= one.from; });
-  const double value = quantity / chosen->size;
-  const int decimals = chosen->whole ? 0 : decimals_of(value, digits);
-  const double scale = std::pow(10, decimals);
-  const double rounded = std::round(value * scale) / scale;
-  return {fmt::format("{:.{}f}{}", rounded, decimals, chosen->name), rounded * chosen->size};
+// Number of bytes of the first `columns` characters.
+std::size_t head_of(std::string_view text, std::size_t columns) {
+  std::size_t end = 0;
+  for (std::size_t seen = 0; end < text.size(); ++end) {
+    if ((static_cast<unsigned char>(text[end]) & 0xc0U) != 0x80 && seen++ == columns) break;
+  }
+  return end;
 }
 
 }  // namespace
-
-shown show_seconds(double seconds) { return show(seconds, time_units); }
-shown show_short_time(double seconds) {
-  if (seconds < 0) {
-    const shown positive = show_short_time(-seconds);
-    return {"-" + positive.text, -positive.value};
-  }
-  constexpr int digits = 3;
-  if (seconds == 0) return show(0, short_time_units, digits);
-  // Round before choosing the unit: 999.96 us are 1.00 ms.
-  const double last_digit = std::pow(10, std::floor(std::log10(seconds)) - digits + 1);
-  return show(std::round(seconds / last_digit) * last_digit, short_time_units, digits);
-}
-shown show_bytes(double bytes) { return show(bytes, byte_units); }
-shown show_count(double count) { return show(count, count_units); }
 
 std::string format_exit(int wait_status) {
   if (WIFSIGNALED(wait_status)) {
@@ -115,6 +72,24 @@ std::vector<std::string> columns_without_room(const std::vector<std::string>& na
 std::string pad_right(std::string_view text, std::size_t width) {
   const std::size_t columns = display_width(text);
   return std::string(text).append(columns < width ? width - columns : 0, ' ');
+}
+
+std::string cut_to_width(const std::string& text, std::size_t width) {
+  if (width == 0 || display_width(text) <= width) return text;
+  return text.substr(0, head_of(text, width <= 3 ? width : width - 3)) + (width <= 3 ? "" : "...");
+}
+
+std::string cut_in_middle(const std::string& text, std::size_t width) {
+  const std::size_t columns = display_width(text);
+  if (width <= 3 || columns <= width) return cut_to_width(text, width);
+  const std::size_t tail = (width - 1) / 2;
+  return text.substr(0, head_of(text, width - 1 - tail)) + "…" + text.substr(head_of(text, columns - tail));
+}
+
+std::size_t terminal_width(int descriptor) {
+  struct winsize size {};
+  if (isatty(descriptor) == 0 || ioctl(descriptor, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
 }
 
 std::size_t edit_distance(std::string_view left, std::string_view right) {

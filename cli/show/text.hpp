@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// text: quantities for people, aligned columns, colour, and the nearest of a few known words.
+// text: aligned columns, exit statuses, colour, and the nearest of a few known words.
 // No state; any thread.
 #pragma once
 
@@ -9,22 +9,17 @@
 
 namespace tarn::cli {
 
-// A quantity as text, and the rounded number that the text shows: ratios shown beside it are computed from that
-// number.
-struct shown {
-  std::string text;
-  double value;  // in the unit of the argument
-};
-shown show_seconds(double seconds);        // "1.046 s", "12.30 ms"
-shown show_short_time(double seconds);     // "1.05 s", "12.3 us", "42 ns"
-shown show_bytes(double bytes);            // "1.500 MiB"
-shown show_count(double count);            // "12.34k"
 std::string format_exit(int wait_status);  // "exit status 3", "killed by signal 11 (Segmentation fault)"
 
 // Number of terminal columns that UTF-8 text takes, for text without wide characters.
 std::size_t display_width(std::string_view text);
 std::string pad_left(std::string_view text, std::size_t width);
 std::string pad_right(std::string_view text, std::size_t width);
+// At most `width` columns of the text, 0: all. cut_in_middle is for names, which often differ only at their end.
+std::string cut_to_width(const std::string& text, std::size_t width);
+std::string cut_in_middle(const std::string& text, std::size_t width);
+// Columns of the terminal that `descriptor` refers to; 0: it is no terminal.
+std::size_t terminal_width(int descriptor);
 // Which columns of a table of `room` columns of characters are shown: as many of `by_priority`, in that order, as
 // fit; the first one always. `widths` are those of all columns, including the space between them. `room` 0: all are
 // shown.

@@ -9,8 +9,8 @@
 
 #include "cli/show/process_table.hpp"
 #include "cli/show/profile_verdict.hpp"
-#include "cli/show/profile_view.hpp"
 #include "cli/show/text.hpp"
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/format/printable.hpp"
 
 namespace tarn::cli {
@@ -23,8 +23,6 @@ constexpr std::size_t most_processes = 12;
 // Below this share, unrecorded time is not reported: it comes from clock ticks and from the start of each program.
 constexpr double least_missing = 0.05;
 
-std::string tree_time(double ns) { return show_short_time(ns / 1e9).text; }
-
 }  // namespace
 
 bool is_tree(const profiler::recording& record) { return record.processes().size() > 1; }
@@ -35,17 +33,18 @@ std::string render_tree(const std::vector<process_summary>& processes, double cp
   const double all_cpu = std::max(sum.cpu_ns, cpu_ns);
   std::string text =
       fmt::format("{:.0f} processes: {} allocations of {}; memory truly cost about {} of {} processor time\n",
-                  sum.images, show_count(sum.allocations).text, show_bytes(sum.bytes).text,
-                  tree_time(sum.charged.total()), tree_time(all_cpu));
+                  sum.images, profiler::say_count(sum.allocations), profiler::say_bytes(sum.bytes),
+                  profiler::say_time(sum.charged.total()), profiler::say_time(all_cpu));
   text += fmt::format(
       "  in malloc and free {}; afterwards in the kernel {} for page faults and {} for giving "
       "memory back\n",
-      tree_time(sum.charged.malloc_ns), tree_time(sum.charged.fault_ns), tree_time(sum.charged.unmap_ns));
+      profiler::say_time(sum.charged.malloc_ns), profiler::say_time(sum.charged.fault_ns),
+      profiler::say_time(sum.charged.unmap_ns));
   if (all_cpu - sum.cpu_ns > least_missing * all_cpu) {
     text += fmt::format(
         "  not in the table: {} of processor time: of processes that were not recorded or were "
         "killed, and of programs before their recording began\n",
-        tree_time(all_cpu - sum.cpu_ns));
+        profiler::say_time(all_cpu - sum.cpu_ns));
   }
   return text + render_processes(processes, most_processes, true, width);
 }

@@ -51,17 +51,7 @@ struct pool_options {
   const char* name = nullptr;     // in statistics; the type's name if null
 };
 
-struct pool_stats {
-  std::size_t live;    // objects in the program's hands
-  std::size_t peak;    // upper bound of the most live objects at once: slots outside of spans, seen at misses
-  std::size_t bytes;   // of the pool's spans
-  std::size_t cached;  // free slots in magazines, of threads or handed over
-  // Slots that misses have loaded into threads' magazines, without those that served the misses themselves: the
-  // allocations that can then be served without a further miss. A slot that is freed and allocated again inside one
-  // magazine counts once, as the fast path keeps no counter.
-  std::uint64_t hits;
-  std::uint64_t refills;  // allocations that had to fill a magazine from spans
-};
+using pool_stats = tarn_pool_figures;
 
 template <class T>
 class object_pool;
@@ -116,7 +106,7 @@ TARN_DETAIL_INLINE void give_slot(tarn_pool* pool, tarn_pool_bin** bin, void* sl
 inline pool_stats stats_of(const tarn_pool* pool) noexcept {
   tarn_pool_figures figures{};
   if (pool != nullptr) tarn_pool_get_figures(pool, &figures);
-  return {figures.live, figures.peak, figures.bytes, figures.cached, figures.hits, figures.refills};
+  return figures;
 }
 
 // The members that all pools share (CRTP). Requires of Self: void* take(), which returns a slot of T's size and

@@ -168,15 +168,7 @@ class slot_resource : public std::pmr::memory_resource {
   // have reached at different times.
   [[nodiscard]] pool_stats stats() const noexcept {
     pool_stats sum{};
-    for (const SlotPool& slots : pools_) {
-      const pool_stats one = stats_of(slots.get());
-      sum.live += one.live;
-      sum.peak += one.peak;
-      sum.bytes += one.bytes;
-      sum.cached += one.cached;
-      sum.hits += one.hits;
-      sum.refills += one.refills;
-    }
+    for (const SlotPool& slots : pools_) sum += stats_of(slots.get());
     return sum;
   }
   [[nodiscard]] std::pmr::memory_resource* upstream_resource() const noexcept { return large_.upstream(); }

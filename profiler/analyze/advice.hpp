@@ -6,27 +6,12 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "profiler/analyze/advice_kinds.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
-
-enum class advice_kind : std::uint8_t {
-  leave_it,     // no change is worth it here
-  tunable,      // start the program with a variable set; no code changes
-  huge_pages,   // as tunable, for huge pages
-  allocator,    // start the program on another allocator
-  buffer_pool,  // tarn/buffer_pool.hpp
-  typed_pool,   // tarn/pooled.hpp, local_pool.hpp, pooled_allocator.hpp: one thread at a time
-  object_pool,  // tarn/object_pool.hpp: across threads
-  recycler,     // tarn/recycler.hpp
-  arena,        // tarn/arena.hpp
-  ask_for_less,
-  reserve,
-  placement,  // a remark: the placement of blocks may cost time that no rule and no replay can see
-};
 
 // What the saving is based on: the price list; a replay of the trace against the real allocators and pools; or runs
 // of the program itself with the change in effect, which save CPU time (proven) or do not (disproved).

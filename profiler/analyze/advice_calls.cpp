@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The rules about the time in malloc and free themselves.
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 

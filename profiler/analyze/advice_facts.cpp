@@ -6,26 +6,15 @@
 #include "profiler/analyze/advice_rules.hpp"
 #include "profiler/analyze/experience.hpp"
 #include "profiler/analyze/quantity.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::profiler {
 
 namespace {
 
-double number_in(const profile& p, const char* name, double otherwise) {
-  if (!p.meta.is_object()) return otherwise;
-  const auto found = p.meta.find(name);
-  return found != p.meta.end() && found->is_number() && *found > 0 ? found->get<double>() : otherwise;
-}
-
-std::string text_in(const profile& p, const char* name) {
-  if (!p.meta.is_object()) return {};
-  const auto found = p.meta.find(name);
-  return found != p.meta.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 // "glibc 2.36", or the path of the library that malloc is in.
 void set_allocator(advice_facts& facts) {
-  const std::string name = text_in(facts.p, "allocator");
+  const std::string name = text_in(facts.p.meta, "allocator");
   const std::string file = name.substr(name.rfind('/') == std::string::npos ? 0 : name.rfind('/') + 1);
   facts.glibc = name.starts_with("glibc") || file.starts_with("libc.so") || file.starts_with("libc-2");
   const std::size_t version = name.find("2.");
@@ -36,7 +25,7 @@ void set_allocator(advice_facts& facts) {
 
 double cpu_time_of(const profile& p) {
   const double cpu = processor_ns(p);
-  return std::max(1.0, cpu > 0 ? cpu : number_in(p, "duration_ns", 0));
+  return std::max(1.0, cpu > 0 ? cpu : positive_in(p.meta, "duration_ns", 0));
 }
 
 namespace {
@@ -45,7 +34,7 @@ namespace {
 // together with those of the program's images and stacks.
 double unjoined_pages(const advice_facts& facts) {
   constexpr double of_images = 2000;
-  if (number_in(facts.p, "fault_period", 0) > 0 || facts.p.unseen_faults <= 0) return 0;
+  if (positive_in(facts.p.meta, "fault_period", 0) > 0 || facts.p.unseen_faults <= 0) return 0;
   double joined = 0;
   for (const site_group& group : facts.groups) joined += group.unseen_pages;
   return std::max(0.0, facts.p.unseen_faults - joined - of_images);
@@ -64,13 +53,13 @@ advice_facts facts_of(const profile& p) {
   facts.groups = group_sites(p);
   facts.cpu_ns = cpu_time_of(p);
   facts.page_bytes = page_bytes_of(p);
-  facts.huge_page_bytes = number_in(p, "huge_page_bytes", 2 << 20);
-  facts.duration_ns = number_in(p, "duration_ns", facts.cpu_ns);
+  facts.huge_page_bytes = positive_in(p.meta, "huge_page_bytes", 2 << 20);
+  facts.duration_ns = positive_in(p.meta, "duration_ns", facts.cpu_ns);
   facts.peak_bytes = peak_bytes_of(p);
   facts.own_ns = std::max(0.0, facts.cpu_ns - cost_of_all(p).total());
   facts.small = small_blocks_of(facts.groups, p);
   facts.kernel_part = p.fit.kernel;
-  facts.thp = text_in(p, "thp");
+  facts.thp = text_in(p.meta, "thp");
   set_allocator(facts);
   return facts;
 }

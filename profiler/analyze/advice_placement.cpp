@@ -42,7 +42,7 @@ judged_program advice_facts::program() const noexcept {
 }
 
 std::optional<advice> advise_proof_of_placement(const advice_facts& facts) {
-  if (facts.program().placement == placement_effect::none) return std::nullopt;
+  if (facts.p.proven.rounds > 0 || facts.program().placement == placement_effect::none) return std::nullopt;
   const site_group& largest = facts.groups[facts.small.largest];
   advice one;
   one.kind = advice_kind::placement;

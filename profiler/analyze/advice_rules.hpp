@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-// advice_rules: one function per kind of advice. Each examines a group of sites or the whole program, and returns
-// what a change would save, or nothing. docs/advice.md explains the figures, which are constants here. Pure
-// functions; any thread.
+// advice_rules: what the rules of advice_kinds.hpp share: facts about a profile, and the making of a piece of advice.
+// Pure functions; any thread.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,24 +57,6 @@ struct refaults {
 refaults refaults_of(const advice_facts& facts);
 
 small_blocks small_blocks_of(const std::vector<site_group>& groups, const profile& p);
-
-// ---- the whole program ----
-std::optional<advice> advise_keeping_memory(const advice_facts& facts);  // glibc's thresholds
-std::optional<advice> advise_huge_pages(const advice_facts& facts);
-std::optional<advice> advise_allocator(const advice_facts& facts);
-std::vector<advice> advise_recyclers(const advice_facts& facts);
-std::vector<advice> advise_arenas(const advice_facts& facts);
-
-// ---- one group ----
-std::optional<advice> advise_buffer_pool(const advice_facts& facts, const site_group& group);
-std::optional<advice> advise_pool(const advice_facts& facts, const site_group& group);
-std::optional<advice> advise_reserve(const advice_facts& facts, const site_group& group);
-std::optional<advice> advise_asking_for_less(const advice_facts& facts, const site_group& group);
-
-// ---- remarks on the whole program ----
-std::optional<advice> advise_proof_of_placement(const advice_facts& facts);
-
-// ---- what the rules share ----
 
 // Sets the three figures of `one`, whose kind is set, from the result of the rule and the uncertainty due to
 // `samples`; `fault_ns`: see raw_saving. Invariant afterwards: 0 <= low_ns <= saving_ns <= high_ns <= the program's

@@ -11,67 +11,23 @@ namespace tarn::profiler {
 
 namespace {
 
-// Which cost a change saves.
-constexpr unsigned faults_cost = 1;
-constexpr unsigned calls_cost = 2;
-
 constexpr std::size_t most_remarks = 3;
 
-struct kind_facts {
-  const char* name;
-  unsigned costs;
-  // Weight in sorting: advice that changes no code comes before advice that saves a little more.
-  double weight;
-};
-
-kind_facts facts_about(advice_kind kind) {
-  switch (kind) {
-    case advice_kind::leave_it:
-      return {"leave it", 0, 0};
-    case advice_kind::tunable:
-      return {"tunable", faults_cost, 1.3};
-    case advice_kind::huge_pages:
-      return {"huge pages", faults_cost, 1.2};
-    case advice_kind::allocator:
-      return {"another malloc", faults_cost | calls_cost, 1.1};
-    case advice_kind::buffer_pool:
-      return {"buffer pool", faults_cost, 1};
-    case advice_kind::typed_pool:
-      return {"typed pool", calls_cost, 1};
-    case advice_kind::object_pool:
-      return {"object pool", calls_cost, 1};
-    case advice_kind::recycler:
-      return {"recycler", calls_cost | faults_cost, 1};
-    case advice_kind::arena:
-      return {"arena", calls_cost, 1};
-    case advice_kind::ask_for_less:
-      return {"ask for less", 0, 0};
-    case advice_kind::reserve:
-      return {"reserve", calls_cost | faults_cost, 1};
-    case advice_kind::placement:
-      return {"placement", 0, 0};
-  }
-  return {"?", 0, 0};
-}
+const kind_facts& facts_about(advice_kind kind) { return advice_kinds[static_cast<std::size_t>(kind)]; }
 
 void add(std::vector<advice>& to, std::optional<advice>&& one) {
   if (one) to.push_back(std::move(*one));
 }
 
+void add(std::vector<advice>& to, std::vector<advice>&& more) {
+  for (advice& one : more) to.push_back(std::move(one));
+}
+
 std::vector<advice> collect(const advice_facts& facts) {
   std::vector<advice> all;
-  add(all, advise_keeping_memory(facts));
-  add(all, advise_huge_pages(facts));
-  add(all, advise_allocator(facts));
-  for (advice& one : advise_recyclers(facts)) all.push_back(std::move(one));
-  for (advice& one : advise_arenas(facts)) all.push_back(std::move(one));
-  if (facts.p.proven.rounds == 0) add(all, advise_proof_of_placement(facts));
-  for (const site_group& group : facts.groups) {
-    add(all, advise_buffer_pool(facts, group));
-    add(all, advise_pool(facts, group));
-    add(all, advise_reserve(facts, group));
-    add(all, advise_asking_for_less(facts, group));
-  }
+  std::apply([&](auto... rule) { (add(all, rule(facts)), ...); }, program_rules);
+  for (const site_group& group : facts.groups)
+    std::apply([&](auto... rule) { (add(all, rule(facts, group)), ...); }, group_rules);
   return all;
 }
 
@@ -152,7 +108,7 @@ advice leave_the_rest(const advice_facts& facts, const std::vector<advice>& acti
 }  // namespace
 
 bool is_remark(const advice& one) {
-  return one.kind == advice_kind::ask_for_less || one.kind == advice_kind::placement;
+  return one.kind != advice_kind::leave_it && facts_about(one.kind).weight == 0;
 }
 
 std::vector<advice> arrange_advice(const profile& p, std::vector<advice> candidates,
@@ -200,17 +156,8 @@ std::vector<advice> advise(const profile& p, const advice_settings& settings) {
 const char* kind_name(advice_kind kind) { return facts_about(kind).name; }
 
 const char* grade_name(advice_grade grade) {
-  switch (grade) {
-    case advice_grade::estimated:
-      return "estimated";
-    case advice_grade::replayed:
-      return "replayed";
-    case advice_grade::proven:
-      return "proven";
-    case advice_grade::disproved:
-      return "disproved";
-  }
-  return "?";
+  constexpr const char* names[] = {"estimated", "replayed", "proven", "disproved"};
+  return names[static_cast<std::size_t>(grade)];
 }
 
 nlohmann::json as_json(const advice& one) {

@@ -3,7 +3,6 @@
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,35 +11,6 @@
 #include <utility>
 
 namespace tarn::profiler {
-
-struct elf_module::opened {
-  int file = -1;
-  Elf* elf = nullptr;
-
-  opened() = default;
-  ~opened() {
-    if (elf != nullptr) elf_end(elf);
-    if (file >= 0) close(file);
-  }
-  opened(const opened&) = delete;
-  opened& operator=(const opened&) = delete;
-
-  // Null, with errno: it is no readable ELF file.
-  static std::unique_ptr<opened> at(const std::string& path) {
-    elf_version(EV_CURRENT);
-    auto result = std::make_unique<opened>();
-    result->file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (result->file < 0) return nullptr;
-    struct stat about;
-    errno = EINVAL;
-    if (fstat(result->file, &about) != 0 || !S_ISREG(about.st_mode)) return nullptr;
-    // Not mapped: truncating the file meanwhile would end this process by SIGBUS.
-    result->elf = elf_begin(result->file, ELF_C_READ, nullptr);
-    errno = ENOEXEC;
-    if (result->elf == nullptr || elf_kind(result->elf) != ELF_K_ELF) return nullptr;
-    return result;
-  }
-};
 
 namespace {
 
@@ -63,22 +33,9 @@ bool has_debug_information(Elf* elf) {
 
 }  // namespace
 
-std::string build_id_of(Elf* elf) {
-  const void* bytes = nullptr;
-  const ssize_t size = dwelf_elf_gnu_build_id(elf, &bytes);
-  std::string text;
-  for (ssize_t index = 0; index < size; ++index) {
-    constexpr const char* digits = "0123456789abcdef";
-    const unsigned byte = static_cast<const unsigned char*>(bytes)[index];
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
-  }
-  return text;
-}
-
 std::unique_ptr<elf_module> elf_module::open(const std::string& path, std::string_view build_id,
                                              debug_files& debug, std::string& problem) {
-  auto file = opened::at(path);
+  auto file = opened_elf::at(path);
   if (!file) {
     problem = errno == ENOENT ? "the file does not exist any more" : std::strerror(errno);
     return nullptr;
@@ -91,8 +48,8 @@ std::unique_ptr<elf_module> elf_module::open(const std::string& path, std::strin
   return result;
 }
 
-elf_module::elf_module(std::string path, std::unique_ptr<opened> file, debug_files& debug)
-    : path_(std::move(path)), build_id_(build_id_of(file->elf)), debug_files_(debug), file_(std::move(file)) {
+elf_module::elf_module(std::string path, std::unique_ptr<opened_elf> file, debug_files& debug)
+    : path_(std::move(path)), build_id_(file->build_id()), debug_files_(debug), file_(std::move(file)) {
   read_segments();
 }
 
@@ -103,14 +60,8 @@ elf_module::~elf_module() {
 void elf_module::read_segments() {
   GElf_Ehdr about;
   if (gelf_getehdr(file_->elf, &about) != nullptr) machine_ = about.e_machine;
-  std::size_t count = 0;
-  if (elf_getphdrnum(file_->elf, &count) != 0) return;
-  for (std::size_t index = 0; index < count; ++index) {
-    GElf_Phdr header;
-    if (gelf_getphdr(file_->elf, static_cast<int>(index), &header) == nullptr || header.p_type != PT_LOAD)
-      continue;
+  for (const GElf_Phdr& header : file_->segments(PT_LOAD))
     segments_.push_back({header.p_offset, header.p_filesz, header.p_vaddr});
-  }
 }
 
 std::optional<std::uint64_t> elf_module::address_at(std::uint64_t file_offset) const {
@@ -188,11 +139,11 @@ const elf_symbol* elf_module::function_from(std::uint64_t address) {
   return found != nullptr && found->start == address ? found : nullptr;
 }
 
-std::unique_ptr<elf_module::opened> elf_module::find_debug_file() {
+std::unique_ptr<opened_elf> elf_module::find_debug_file() {
   // Accepted if the build-id matches; without a build-id, the name in the link must suffice.
   const auto usable = [this](const std::string& path) {
-    auto file = opened::at(path);
-    return file && build_id_of(file->elf) == build_id_ ? std::move(file) : nullptr;
+    auto file = opened_elf::at(path);
+    return file && file->build_id() == build_id_ ? std::move(file) : nullptr;
   };
   GElf_Word check = 0;
   const char* link = dwelf_elf_gnu_debuglink(file_->elf, &check);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "profiler/analyze/debug_files.hpp"
+#include "profiler/analyze/opened_elf.hpp"
 
 namespace tarn::profiler {
 
@@ -48,22 +49,21 @@ class elf_module {
   Dwarf* debug_information();
 
  private:
-  struct opened;
   struct segment {
     std::uint64_t offset, size, address;
   };
 
-  elf_module(std::string path, std::unique_ptr<opened> file, debug_files& debug);
+  elf_module(std::string path, std::unique_ptr<opened_elf> file, debug_files& debug);
   void read_segments();
   void read_symbols();
   void add_symbols_of(Elf* elf, unsigned section_type);
-  std::unique_ptr<opened> find_debug_file();
+  std::unique_ptr<opened_elf> find_debug_file();
 
   std::string path_;
   std::string build_id_;
   debug_files& debug_files_;
-  std::unique_ptr<opened> file_;
-  std::unique_ptr<opened> debug_file_;
+  std::unique_ptr<opened_elf> file_;
+  std::unique_ptr<opened_elf> debug_file_;
   std::vector<segment> segments_;
   std::vector<elf_symbol> symbols_;  // by start
   bool symbols_read_ = false;
@@ -71,8 +71,5 @@ class elf_module {
   Dwarf* debug_ = nullptr;
   unsigned machine_ = 0;
 };
-
-// Lower-case hexadecimal; empty where there is none.
-std::string build_id_of(Elf* elf);
 
 }  // namespace tarn::profiler

@@ -1,72 +1,95 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/analyze/quantity.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <span>
 
 namespace tarn::profiler {
 
 namespace {
 
-// Three significant digits, without trailing zeros.
-std::string digits(double value) {
-  std::array<char, 40> text;
-  const double size = std::abs(value);
-  const int places = size >= 99.95 ? 0 : (size >= 9.995 ? 1 : 2);
-  std::snprintf(text.data(), text.size(), "%.*f", places, value);
-  std::string result = text.data();
-  if (result.find('.') == std::string::npos) return result;
-  while (result.back() == '0') result.pop_back();
-  if (result.back() == '.') result.pop_back();
-  return result;
-}
-
-struct unit {
+struct step {
   double size;
   const char* name;
+  double from;  // the smallest quantity in this unit; the first unit is for all that are smaller
 };
+constexpr std::array<step, 4> times = {
+    {{1, " ns", 0}, {1e3, " us", 1e3}, {1e6, " ms", 1e6}, {1e9, " s", 1e9}}};
+constexpr std::array<step, 5> sizes = {{{1, " B", 0},
+                                        {0x1p10, " KiB", 0x1p10},
+                                        {0x1p20, " MiB", 0x1p20},
+                                        {0x1p30, " GiB", 0x1p30},
+                                        {0x1p40, " TiB", 0x1p40}}};
+constexpr std::array<step, 5> counts = {
+    {{1, "", 0}, {1e3, "k", 1e5}, {1e6, "M", 1e6}, {1e9, "G", 1e9}, {1e12, "T", 1e12}}};
 
-template <std::size_t count>
-std::string in_units(double value, const std::array<unit, count>& units) {
-  for (const unit& each : units) {
-    if (std::abs(value) >= each.size * 0.9995) return digits(value / each.size) + " " + each.name;
-  }
-  return digits(value / units.back().size) + " " + units.back().name;
+std::span<const step> steps_of(base_unit what) {
+  if (what == base_unit::ns) return times;
+  return what == base_unit::bytes ? std::span<const step>(sizes) : counts;
+}
+
+std::string with_commas(double value, int places) {
+  std::array<char, 400> text;
+  const int size = std::snprintf(text.data(), text.size(), "%.*f", places, value);
+  std::string result(text.data(), static_cast<std::size_t>(size));
+  for (std::size_t at = std::min(result.find('.'), result.size()); at > 3; at -= 3)
+    result.insert(at - 3, 1, ',');
+  return result;
 }
 
 }  // namespace
 
-std::string say_time(double ns) {
-  constexpr std::array<unit, 4> units = {{{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}}};
-  return in_units(ns, units);
-}
-
-std::string say_bytes(double bytes) {
-  constexpr std::array<unit, 5> units = {
-      {{0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}, {0x1p10, "KiB"}, {1, "bytes"}}};
-  return in_units(bytes, units);
-}
-
-std::string say_count(double count) {
-  constexpr std::array<unit, 2> units = {{{1e9, "billion"}, {1e6, "million"}}};
-  if (std::abs(count) >= 999500) return in_units(count, units);
-  const std::string text = std::to_string(std::llround(count));
-  std::string grouped;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const std::size_t left = text.size() - at;
-    if (at > (text[0] == '-' ? 1U : 0U) && left % 3 == 0) grouped += ',';
-    grouped += text[at];
+quantity spelled(base_unit what, double value, int digits) {
+  const std::span<const step> steps = steps_of(what);
+  const double size = std::abs(value);
+  const double half = 0.5 * std::pow(10, -digits);  // what would be shown as 1,000 of a unit is 1 of the next
+  const step* chosen = &steps[0];
+  for (const step& each : steps) {
+    const bool after_whole = what != base_unit::ns && &each == &steps[1];
+    if (after_whole ? std::round(size) >= each.from : size >= each.from * (1 - half)) chosen = &each;
   }
-  return grouped;
+  const double scaled = size / chosen->size;
+  const bool whole = std::abs(scaled - std::round(scaled)) <= 1e-9 * scaled ||
+                     (chosen == &steps[0] && what != base_unit::ns);
+  int places = whole ? 0 : digits - 1;
+  for (double bound = 10; places > 0 && scaled >= bound * (1 - half); bound *= 10) --places;
+  const double scale = std::pow(10, places);
+  const double rounded = std::round(scaled * scale) / scale;
+  const double sign = value < 0 && rounded > 0 ? -1 : 1;
+  return {(sign < 0 ? "-" : "") + with_commas(rounded, places) + chosen->name, sign * rounded * chosen->size};
 }
 
-std::string say_share(double part) {
-  std::array<char, 40> text;
-  const double percent = 100 * part;
-  const int places = std::abs(percent) >= 9.95 ? 0 : (std::abs(percent) >= 0.995 ? 1 : 2);
-  std::snprintf(text.data(), text.size(), "%.*f %%", places, percent);
-  return text.data();
+std::string say(base_unit what, double value) { return spelled(what, value).text; }
+std::string say_time(double ns) { return say(base_unit::ns, ns); }
+std::string say_seconds(double seconds) { return say(base_unit::ns, 1e9 * seconds); }
+std::string say_bytes(double bytes) { return say(base_unit::bytes, bytes); }
+std::string say_count(double count) { return say(base_unit::count, count); }
+
+std::string say_share(double part, double whole) {
+  const double percent = whole > 0 ? 100 * part / whole : 0;
+  const double size = std::abs(percent);
+  if (size > 0 && size < 0.005) return "<0.01 %";
+  const int places = size >= 9.95 || size == 0 ? 0 : (size >= 0.995 ? 1 : 2);
+  const double scale = std::pow(10, places);
+  return (percent < 0 ? "-" : "") + with_commas(std::round(size * scale) / scale, places) + " %";
+}
+
+std::string say_margin(double margin, double whole) {
+  const double part = whole > 0 ? margin / whole : 0;
+  if (!(part >= 0.005)) return "";
+  return part > 9.99 ? "±>999 %" : "±" + with_commas(std::round(100 * part), 0) + " %";
+}
+
+std::string say_exactly(std::uint64_t bytes) {
+  std::size_t unit = 0;
+  while (unit + 1 < sizes.size() && bytes > 0 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return with_commas(static_cast<double>(bytes), 0) + sizes[unit].name;
 }
 
 }  // namespace tarn::profiler

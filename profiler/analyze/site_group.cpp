@@ -8,6 +8,8 @@
 #include "profiler/analyze/function_name.hpp"
 #include "profiler/analyze/site_label.hpp"
 #include "profiler/model/figure_columns.hpp"
+#include "profiler/model/known_meta.hpp"
+#include "profiler/model/site_sum.hpp"
 
 namespace tarn::profiler {
 
@@ -18,24 +20,11 @@ constexpr std::size_t deepest_place = 48;
 
 using group_key = std::tuple<std::string, std::string, std::uint32_t, std::string>;
 
-void merge_sizes(std::vector<size_count>& into, const std::vector<size_count>& more) {
-  for (const size_count& each : more) {
-    const auto same = std::find_if(into.begin(), into.end(), [&each](const size_count& one) {
-      return one.size == each.size && one.exact == each.exact;
-    });
-    if (same != into.end()) {
-      same->count += each.count;
-    } else {
-      into.push_back(each);
-    }
-  }
-}
-
 void add_site(site_group& group, const profile& p, std::uint32_t index) {
   const site& one = p.sites[index];
   group.sites.push_back(index);
   for (const figure_column& each : figure_columns) group.sum.*each.member += one.figures.*each.member;
-  merge_sizes(group.sizes, one.sizes);
+  for (const size_count& each : one.sizes) add_size(group.sizes, each);
   const cost more = cost_of(p, one.figures);
   group.charged.malloc_ns += more.malloc_ns;
   group.charged.fault_ns += more.fault_ns;
@@ -88,12 +77,7 @@ void set_place(site_group& group, const std::vector<source_frame>& frames, std::
 
 }  // namespace
 
-double page_bytes_of(const profile& p) {
-  constexpr double usual = 4096;
-  if (!p.meta.is_object()) return usual;
-  const auto found = p.meta.find("page_bytes");
-  return found != p.meta.end() && found->is_number() && *found > 0 ? found->get<double>() : usual;
-}
+double page_bytes_of(const profile& p) { return positive_in(p.meta, "page_bytes", 4096); }
 
 double site_group::pages() const noexcept { return std::max(sum.faults, sum.fault_pages) + unseen_pages; }
 

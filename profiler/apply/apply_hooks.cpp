@@ -2,7 +2,6 @@
 // Hooks of the malloc family: a plan's sites are served from pools, everything else by libtarn. Preloaded before
 // libtarn.so. Until the plan is read, or without one, everything is served by libtarn.
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <string>
 
 #include "profiler/attach/attach_error.hpp"
 

@@ -2,7 +2,6 @@
 #include "profiler/attach/safe_point.hpp"
 
 #include <elfutils/libdwfl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>

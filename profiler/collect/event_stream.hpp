@@ -44,7 +44,6 @@ class event_stream {
   void take();
   std::uint64_t position() const noexcept { return at_; }
   bool is_broken() const noexcept { return broken_; }
-  bool has_thread() const noexcept { return has_thread_; }
   std::uint32_t thread() const noexcept { return thread_; }
 
  private:

@@ -17,7 +17,6 @@
 #include <fstream>
 
 #include "profiler/collect/proc_status.hpp"
-#include "profiler/collect/ticks.hpp"
 
 namespace tarn::profiler {
 

@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "profiler/collect/memory_splitter.hpp"
 #include "profiler/collect/process_reader.hpp"

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/collect/proc_status.hpp"
 
-#include <elf.h>
 #include <fcntl.h>
-#include <link.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,92 +18,6 @@ namespace fs = std::filesystem;
 namespace tarn::profiler {
 
 namespace {
-
-using elf_header = ElfW(Ehdr);
-using program_header = ElfW(Phdr);
-using note_header = ElfW(Nhdr);
-
-constexpr std::size_t most_note_bytes = 65536;
-constexpr std::size_t most_build_id_bytes = 64;  // linkers make 20 at most unless they are told otherwise
-constexpr std::uint64_t map_page = 4096;         // segments are mapped from a multiple of this
-
-struct elf_parts {
-  std::vector<program_header> segments;
-  std::string build_id;
-};
-
-std::string hexadecimal(const unsigned char* bytes, std::size_t count) {
-  constexpr const char* digits = "0123456789abcdef";
-  std::string text;
-  for (std::size_t index = 0; index < count; ++index) {
-    text += digits[bytes[index] >> 4];
-    text += digits[bytes[index] & 15];
-  }
-  return text;
-}
-
-std::string find_build_id(const std::vector<unsigned char>& notes) {
-  std::size_t at = 0;
-  while (at + sizeof(note_header) <= notes.size()) {
-    note_header header = {};
-    std::memcpy(&header, notes.data() + at, sizeof header);
-    const std::size_t name = at + sizeof header;
-    const std::size_t content = name + ((std::size_t{header.n_namesz} + 3) & ~std::size_t{3});
-    if (content + header.n_descsz > notes.size()) return "";
-    if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 && header.n_descsz <= most_build_id_bytes &&
-        std::memcmp(notes.data() + name, "GNU", 4) == 0) {
-      return hexadecimal(notes.data() + content, header.n_descsz);
-    }
-    at = content + ((std::size_t{header.n_descsz} + 3) & ~std::size_t{3});
-  }
-  return "";
-}
-
-// A regular file, opened for reading. The path comes from a recorded process and may name a pipe or a device, which
-// could block.
-class regular_file {
- public:
-  explicit regular_file(const std::string& path)
-      : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    struct stat about = {};
-    is_there_ = file_ >= 0 && fstat(file_, &about) == 0 && S_ISREG(about.st_mode);
-  }
-  ~regular_file() {
-    if (file_ >= 0) close(file_);
-  }
-  regular_file(const regular_file&) = delete;
-  regular_file& operator=(const regular_file&) = delete;
-
-  // False: there is no regular file, or it ends before offset + bytes.
-  bool read_at(std::uint64_t offset, void* into, std::size_t bytes) const {
-    return is_there_ && pread(file_, into, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
-  }
-
- private:
-  int file_;
-  bool is_there_ = false;
-};
-
-elf_parts read_elf(const std::string& path) {
-  elf_parts parts;
-  const regular_file file(path);
-  elf_header header = {};
-  if (!file.read_at(0, &header, sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_phentsize != sizeof(program_header) || header.e_phnum > 1000) {
-    return parts;
-  }
-  parts.segments.resize(header.e_phnum);
-  if (!file.read_at(header.e_phoff, parts.segments.data(), parts.segments.size() * sizeof(program_header)))
-    return {};
-  for (const program_header& segment : parts.segments) {
-    if (segment.p_type != PT_NOTE || segment.p_filesz > most_note_bytes) continue;
-    std::vector<unsigned char> notes(segment.p_filesz);
-    if (!file.read_at(segment.p_offset, notes.data(), notes.size())) break;
-    parts.build_id = find_build_id(notes);
-    if (!parts.build_id.empty()) break;
-  }
-  return parts;
-}
 
 // Empty if the file is gone, also if that happens during the read: a process may end at any moment.
 std::string file_text(const fs::path& path) {
@@ -163,31 +74,62 @@ std::string proc_text(std::uint32_t process, const char* name) {
 
 namespace {
 
-double status_bytes(std::uint32_t process, const char* line) {
-  const std::string text = proc_text(process, "status");
-  const std::size_t at = text.find(line);
-  return at == std::string::npos ? 0 : 1024 * std::strtod(text.c_str() + at + std::strlen(line), nullptr);
+double status_bytes(std::uint32_t process, const char* name) {
+  return 1024 * std::strtod(status_line(proc_text(process, "status"), name).c_str(), nullptr);
 }
 
 }  // namespace
 
-double resident_bytes_of(std::uint32_t process) { return status_bytes(process, "\nVmRSS:"); }
-double peak_resident_of(std::uint32_t process) { return status_bytes(process, "\nVmHWM:"); }
+double resident_bytes_of(std::uint32_t process) { return status_bytes(process, "VmRSS"); }
+double peak_resident_of(std::uint32_t process) { return status_bytes(process, "VmHWM"); }
+
+std::string status_line(std::string_view text, std::string_view name) {
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (!line.starts_with(name) || !line.substr(name.size()).starts_with(':')) continue;
+    line.remove_prefix(std::min(line.find_first_not_of(" \t", name.size() + 1), line.size()));
+    return std::string(line);
+  }
+  return "";
+}
+
+std::vector<std::uint32_t> numbers_in(const std::string& folder) {
+  std::vector<std::uint32_t> numbers;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::uint32_t number = 0;
+    const auto [rest, problem] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (problem == std::errc() && rest == name.data() + name.size()) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+std::vector<std::uint32_t> children_of(std::uint32_t process) {
+  std::vector<std::uint32_t> children;
+  // Each thread has its own list of children.
+  const std::string threads = "/proc/" + std::to_string(process) + "/task";
+  for (const std::uint32_t thread : numbers_in(threads)) {
+    std::istringstream list(file_text(threads + "/" + std::to_string(thread) + "/children"));
+    for (std::uint32_t child = 0; list >> child;) children.push_back(child);
+  }
+  return children;
+}
 
 std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process) {
   std::vector<std::pair<std::uint32_t, std::string>> names;
-  std::error_code error;
-  for (fs::directory_iterator entry("/proc/" + std::to_string(process) + "/task", error), end;
-       !error && entry != end; entry.increment(error)) {
-    std::string name = file_text(entry->path() / "comm");
+  const std::string threads = "/proc/" + std::to_string(process) + "/task";
+  for (const std::uint32_t thread : numbers_in(threads)) {
+    std::string name = file_text(threads + "/" + std::to_string(thread) + "/comm");
     if (!name.empty() && name.back() == '\n') name.pop_back();
-    if (!name.empty()) names.emplace_back(std::strtoul(entry->path().filename().c_str(), nullptr, 10), name);
+    if (!name.empty()) names.emplace_back(thread, name);
   }
   return names;
 }
 
 std::vector<std::string> command_line_of(std::uint32_t process) {
-  const std::string text = file_text("/proc/" + std::to_string(process) + "/cmdline");
+  const std::string text = proc_text(process, "cmdline");
   std::vector<std::string> words;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\0', at), text.size());
@@ -196,25 +138,5 @@ std::vector<std::string> command_line_of(std::uint32_t process) {
   }
   return words;
 }
-
-std::vector<module_info> modules_of(const std::string& path, std::uint64_t base, std::uint64_t start,
-                                    std::uint64_t end) {
-  const elf_parts parts = read_elf(path);
-  std::vector<module_info> modules;
-  for (const program_header& segment : parts.segments) {
-    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
-    module_info& module = modules.emplace_back();
-    const std::uint64_t lead = segment.p_vaddr & (map_page - 1);
-    module.path = path;
-    module.build_id = parts.build_id;
-    module.start = base + segment.p_vaddr - lead;
-    module.end = module.start + lead + segment.p_memsz;
-    module.file_offset = segment.p_offset - lead;
-  }
-  if (modules.empty()) modules.push_back({path, parts.build_id, start, end, 0});
-  return modules;
-}
-
-std::string build_id_of(const std::string& path) { return read_elf(path).build_id; }
 
 }  // namespace tarn::profiler

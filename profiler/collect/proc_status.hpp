@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// proc_status: what /proc tells about a process: its counters, memory, names of its threads, and the ELF files it
-// maps. A process may end at any moment; then there is no answer. Any thread.
+// proc_status: what /proc tells about a process: its counters, memory, threads and children. A process may end at any
+// moment; then there is no answer. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
 
@@ -38,17 +36,15 @@ std::optional<process_figures> parse_process(std::string_view text, double ticks
                                              double page_bytes);
 // The content of /proc/PID/`name`; empty: the process is gone, or the file may not be read.
 std::string proc_text(std::uint32_t process, const char* name);
+// The value after "name:" in the text of /proc/PID/status; empty: there is no such line.
+std::string status_line(std::string_view text, std::string_view name);
+// The entries of a folder of /proc that are numbers: processes of "/proc", threads of a process.
+std::vector<std::uint32_t> numbers_in(const std::string& folder);
+std::vector<std::uint32_t> children_of(std::uint32_t process);
 double resident_bytes_of(std::uint32_t process);  // VmRSS; 0: it has ended
 // VmHWM, the peak of resident memory since its exec; 0: it has ended.
 double peak_resident_of(std::uint32_t process);
 std::vector<std::pair<std::uint32_t, std::string>> thread_names(std::uint32_t process);
 std::vector<std::string> command_line_of(std::uint32_t process);
-
-// The executable segments of an ELF file, loaded at `base` (run-time address minus address in the headers). If the
-// file cannot be read: one part, [start, end).
-std::vector<module_info> modules_of(const std::string& path, std::uint64_t base, std::uint64_t start,
-                                    std::uint64_t end);
-// Its build-id, empty if there is none.
-std::string build_id_of(const std::string& path);
 
 }  // namespace tarn::profiler

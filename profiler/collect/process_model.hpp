@@ -195,7 +195,6 @@ class process_model {
   double live_blocks() const noexcept { return live_; }
   double seen_faults() const noexcept { return seen_faults_; }
   double kernel_faults() const noexcept { return kernel_faults_; }
-  double joined_faults() const noexcept { return joined_faults_; }
   double odd_events() const noexcept { return odd_events_; }
 
  private:
@@ -239,7 +238,6 @@ class process_model {
     std::vector<freed_part> run;  // frees in a row, without an allocation in between
     std::uint32_t frees_in_run = 0;
     living_block moving;  // the block of a realloc that has begun; address 0: none
-    double moving_weight = 0;
     release_event moving_event;
     std::vector<fault_event> waiting;
     // Of the thread's last free, as long as its duration may still arrive.

@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,14 +21,12 @@
 #include "profiler/collect/event_stream.hpp"
 #include "profiler/collect/fault_events.hpp"
 #include "profiler/collect/malloc_code.hpp"
-#include "profiler/collect/proc_status.hpp"
 #include "profiler/collect/process_model.hpp"
 #include "profiler/collect/process_summary.hpp"
 #include "profiler/collect/session_host.hpp"
 #include "profiler/collect/small_processes.hpp"
 #include "profiler/model/profile.hpp"
 #include "profiler/model/recorded_command.hpp"
-#include "profiler/model/store_profile.hpp"
 
 namespace tarn::profiler {
 

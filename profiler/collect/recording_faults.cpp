@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "profiler/analyze/opened_elf.hpp"
 #include "profiler/collect/process_name.hpp"
 #include "profiler/collect/recording.hpp"
 #include "profiler/collect/recording_process.hpp"

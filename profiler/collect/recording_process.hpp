@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "profiler/analyze/opened_elf.hpp"
 #include "profiler/collect/event_stream.hpp"
 #include "profiler/collect/leak_look.hpp"
 #include "profiler/collect/malloc_code.hpp"

@@ -19,8 +19,6 @@
 // Any thread.
 #pragma once
 
-#include <cstdint>
-
 namespace tarn::profiler {
 
 // Numbers of clock samples in user space.

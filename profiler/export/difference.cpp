@@ -30,30 +30,30 @@ void add_figures(difference_builder::column_values& to, const profile& p, const 
 
 struct unit_name {
   std::string_view text;
-  metric_unit unit;
+  base_unit unit;
   double factor;
 };
 constexpr unit_name unit_names[] = {
-    {"ns", metric_unit::nanoseconds, 1},
-    {"us", metric_unit::nanoseconds, 1e3},
-    {"ms", metric_unit::nanoseconds, 1e6},
-    {"s", metric_unit::nanoseconds, 1e9},
-    {"", metric_unit::count, 1},
-    {"", metric_unit::bytes, 1},
-    {"K", metric_unit::bytes, 1024},
-    {"M", metric_unit::bytes, 1024.0 * 1024},
-    {"G", metric_unit::bytes, 1073741824.0},
-    {"k", metric_unit::count, 1e3},
-    {"M", metric_unit::count, 1e6},
+    {"ns", base_unit::ns, 1},
+    {"us", base_unit::ns, 1e3},
+    {"ms", base_unit::ns, 1e6},
+    {"s", base_unit::ns, 1e9},
+    {"", base_unit::count, 1},
+    {"", base_unit::bytes, 1},
+    {"K", base_unit::bytes, 1024},
+    {"M", base_unit::bytes, 1024.0 * 1024},
+    {"G", base_unit::bytes, 1073741824.0},
+    {"k", base_unit::count, 1e3},
+    {"M", base_unit::count, 1e6},
 };
 
 double factor_of(std::string_view unit, const metric& what, std::string_view text) {
   for (const unit_name& each : unit_names) {
     if (each.text == unit && each.unit == what.unit) return each.factor;
   }
-  const char* accepted = what.unit == metric_unit::nanoseconds ? "ns, us, ms or s"
-                         : what.unit == metric_unit::bytes     ? "none, K, M or G"
-                                                               : "none, k or M";
+  const char* accepted = what.unit == base_unit::ns      ? "ns, us, ms or s"
+                         : what.unit == base_unit::bytes ? "none, K, M or G"
+                                                         : "none, k or M";
   throw std::invalid_argument(
       fmt::format("'{}': the unit of {} is {}, or % for a share of what it was", text, what.name, accepted));
 }
@@ -176,8 +176,7 @@ void difference_builder::add(side which, profile& p) {
   // The errors of the sites' times are not independent.
   const site_figures sum = sum_with_variances(p);
   for (std::size_t index = 0; index < total.size(); ++index) {
-    if (metrics()[index].unit == metric_unit::nanoseconds)
-      total[index].variance = metrics()[index].variance(p, sum);
+    if (metrics()[index].unit == base_unit::ns) total[index].variance = metrics()[index].variance(p, sum);
   }
   add_values(changes_.totals, &total_squares_, which, total);
   std::vector<metric_row>().swap(rows);  // merging needs memory
@@ -205,7 +204,7 @@ void difference_builder::finish(change& of, const squares* squared, std::size_t 
     // A rounding error of equal values is no scatter.
     if (scatter > 1e-12 * square)
       between_runs = scatter / (count_before + count_after - 2) * (1 / count_before + 1 / count_after);
-  } else if (metrics()[metric_index].unit == metric_unit::nanoseconds) {
+  } else if (metrics()[metric_index].unit == base_unit::ns) {
     sampling += usual_spread_of_time * usual_spread_of_time * (of.before * of.before + of.after * of.after);
   }
   of.margin = std::max(run_bound * std::sqrt(between_runs), sample_bound * std::sqrt(sampling));

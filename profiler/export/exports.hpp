@@ -7,14 +7,15 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "profiler/export/metrics.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
 
-// profile.proto of pprof, gzip'ed. One sample type per metric, `cost` by default; a type is the label "type". Read by go
-// tool pprof, Pyroscope, Parca, Perfetto, speedscope.
+// profile.proto of pprof, gzip'ed. One sample type per metric, `cost` by default; a type is the label "type". Read by
+// go tool pprof, Pyroscope, Parca, Perfetto, speedscope.
 std::string export_pprof(const profile& p);
 
 // A line per call path: "outermost;...;innermost VALUE", for flamegraph.pl and its relatives. Rows of 0 are left out.
@@ -38,5 +39,56 @@ struct heaptrack_outcome {
 // profile_error.
 heaptrack_outcome export_heaptrack(const profile& p, const std::string& path,
                                    const std::function<void(std::string_view)>& take);
+
+struct export_request {
+  const profile& p;
+  std::string path;    // the file that p was loaded from
+  const metric& what;  // of formats that have one metric
+  std::size_t most = 100;
+};
+using export_taker = std::function<void(std::string_view)>;
+
+struct export_format {
+  const char* option;
+  const char* help;
+  profile_detail detail;    // the parts of the profile that the format contains
+  const char* binary_name;  // null: text, which a terminal can show
+  bool is_packed;           // by the ending of the file's name
+  // Returns how the format approximates the profile, in sentences. Throws profile_error.
+  std::vector<std::string> (*write)(const export_request& request, const export_taker& take);
+};
+
+std::vector<std::string> approximations_of(const heaptrack_outcome& outcome);
+
+// A new format is a row here, and a file with its function.
+inline constexpr export_format export_formats[] = {
+    {"--pprof", "Format: pprof's profile.proto, compressed by gzip", profile_detail::figures, "profile.pb.gz",
+     false,
+     [](const export_request& from, const export_taker& take) {
+       take(export_pprof(from.p));
+       return std::vector<std::string>();
+     }},
+    {"--collapsed", "Format: collapsed stacks, one line per call path, for flame graphs",
+     profile_detail::figures, nullptr, false,
+     [](const export_request& from, const export_taker& take) {
+       export_collapsed(from.p, from.what, take);
+       return std::vector<std::string>();
+     }},
+    {"--heaptrack", "Format: heaptrack's text; compressed if OUT ends in .zst or .gz", profile_detail::all,
+     nullptr, true,
+     [](const export_request& from, const export_taker& take) {
+       return approximations_of(export_heaptrack(from.p, from.path, take));
+     }},
+    {"--json", "Format: JSON with all figures of all sites", profile_detail::all, nullptr, false,
+     [](const export_request& from, const export_taker& take) {
+       export_json(from.p, take);
+       return std::vector<std::string>();
+     }},
+    {"--prometheus", "Format: Prometheus' text, by site", profile_detail::figures, nullptr, false,
+     [](const export_request& from, const export_taker& take) {
+       take(export_prometheus(from.p, from.most));
+       return std::vector<std::string>();
+     }},
+};
 
 }  // namespace tarn::profiler

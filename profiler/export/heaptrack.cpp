@@ -12,6 +12,8 @@
 #include "profiler/export/block_list.hpp"
 #include "profiler/export/exports.hpp"
 #include "profiler/format/table_file.hpp"
+#include "profiler/model/known_meta.hpp"
+#include "profiler/replay/event_rows.hpp"
 
 namespace tarn::profiler {
 
@@ -24,16 +26,6 @@ constexpr double most_made_up = 2e6;
 constexpr double most_portions = 4 * most_made_up;
 constexpr double ns_per_ms = 1e6;
 constexpr double largest_size = 9e18;
-
-enum event_kind : std::uint8_t {
-  event_malloc = 1,
-  event_calloc = 2,
-  event_aligned = 3,
-  event_new = 4,
-  event_free = 5,
-  event_realloc = 6,
-  event_delete = 10
-};
 
 // Lines of hexadecimal numbers, each led by its kind's letter.
 class line_writer {
@@ -89,12 +81,6 @@ class heaptrack_writer {
     portion passing, at_peak, staying, late;
   };
 
-  double number_in_meta(const char* name, double otherwise) const {
-    if (!p_.meta.is_object()) return otherwise;
-    const auto found = p_.meta.find(name);
-    return found != p_.meta.end() && found->is_number() && *found > 0 ? found->get<double>() : otherwise;
-  }
-
   void write_header() {
     constexpr unsigned version = 0x010400, format = 3;
     out_.line('v', version, format);
@@ -107,7 +93,7 @@ class heaptrack_writer {
     if (words.empty()) words = " (unknown)";
     std::replace(words.begin(), words.end(), '\n', ' ');
     out_.text("X" + words);
-    out_.line('I', number_in_meta("page_bytes", 4096), 0);
+    out_.line('I', positive_in(p_.meta, "page_bytes", 4096), 0);
   }
 
   std::uint64_t string_id(const std::string& text) {
@@ -172,7 +158,7 @@ class heaptrack_writer {
     if (now <= last_ms_) return;
     last_ms_ = now;
     out_.line('c', now);
-    const double page = number_in_meta("page_bytes", 4096);
+    const double page = positive_in(p_.meta, "page_bytes", 4096);
     while (next_counter_ < p_.counters.size() && p_.counters[next_counter_].time_ns <= time_ns) {
       out_.line('R', p_.counters[next_counter_++].resident_bytes / page);
     }
@@ -313,7 +299,7 @@ class heaptrack_writer {
     repeat(shares, '+', &share::at_peak);
     repeat(shares, '+', &share::staying);
     repeat(shares, '-', &share::at_peak);
-    write_time(static_cast<std::uint64_t>(number_in_meta("duration_ns", 0)));
+    write_time(static_cast<std::uint64_t>(positive_in(p_.meta, "duration_ns", 0)));
     repeat(shares, '+', &share::late);
     return scale;
   }
@@ -342,6 +328,22 @@ class heaptrack_writer {
 heaptrack_outcome export_heaptrack(const profile& p, const std::string& path,
                                    const std::function<void(std::string_view)>& take) {
   return heaptrack_writer(p, take).run(path);
+}
+
+std::vector<std::string> approximations_of(const heaptrack_outcome& outcome) {
+  std::vector<std::string> sentences;
+  if (!outcome.from_events) {
+    sentences.emplace_back(
+        "the profile does not contain all events (only tarn profile --mode full records them); "
+        "their order was derived from the sums of each site, so \"temporary\" has no meaning");
+  }
+  if (outcome.each_stands_for > 1) {
+    sentences.push_back(
+        fmt::format("each allocation in the output stands for about {0:.0f} of its site: bytes are right, "
+                    "counts are {0:.0f} times too low",
+                    outcome.each_stands_for));
+  }
+  return sentences;
 }
 
 }  // namespace tarn::profiler

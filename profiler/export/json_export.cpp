@@ -8,7 +8,7 @@
 
 #include "profiler/export/exports.hpp"
 #include "profiler/export/piece_writer.hpp"
-#include "profiler/model/figure_columns.hpp"
+#include "profiler/model/table_rows.hpp"
 
 namespace tarn::profiler {
 
@@ -19,28 +19,11 @@ std::string text_of(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-const char* evidence_name(type_evidence evidence) {
-  switch (evidence) {
-    case type_evidence::allocator:
-      return "allocator";
-    case type_evidence::constructor:
-      return "constructor";
-    case type_evidence::vtable:
-      return "vtable";
-    case type_evidence::none:
-      break;
-  }
-  return "none";
-}
+// By type_evidence.
+constexpr const char* evidence_names[] = {"none", "allocator", "constructor", "vtable"};
 
 // Everything of a site except its frames.
 nlohmann::json site_json(const profile& p, const site& one) {
-  nlohmann::json figures;
-  for (const figure_column& each : figure_columns) figures[each.name] = one.figures.*each.member;
-  nlohmann::json sizes = nlohmann::json::array();
-  for (const size_count& each : one.sizes) {
-    sizes.push_back({{"size", each.size}, {"count", each.count}, {"exact", each.exact}});
-  }
   nlohmann::json lifetimes = nlohmann::json::array();
   for (const lifetime_count& each : one.lifetimes) {
     lifetimes.push_back({{"log2_ns", each.lifetime},
@@ -48,27 +31,23 @@ nlohmann::json site_json(const profile& p, const site& one) {
                          {"count", each.count},
                          {"bytes", each.bytes}});
   }
-  nlohmann::json threads = nlohmann::json::array();
-  for (const thread_pair& each : one.threads) {
-    threads.push_back({{"from", each.from}, {"to", each.to}, {"count", each.count}, {"bytes", each.bytes}});
-  }
   nlohmann::json margins = nlohmann::json::object();
   for (const metric& each : metrics()) {
     if (each.variance != nullptr) margins[std::string(each.name)] = margin_of(p, each, one.figures);
   }
   const cost price = cost_of(p, one.figures);
   return {{"type", one.type},
-          {"type_evidence", evidence_name(one.evidence)},
+          {"type_evidence", evidence_names[static_cast<std::size_t>(one.evidence)]},
           {"cost_ns",
            {{"malloc", price.malloc_ns},
             {"fault", price.fault_ns},
             {"unmap", price.unmap_ns},
             {"total", price.total()}}},
-          {"figures", figures},
+          {"figures", as_json(one.figures)},
           {"margins", margins},
-          {"sizes", sizes},
+          {"sizes", as_json(one.sizes)},
           {"lifetimes", lifetimes},
-          {"threads", threads}};
+          {"threads", as_json(one.threads)}};
 }
 
 // The frames of one return address, as the members of an array; made once each.
@@ -92,10 +71,7 @@ class frame_texts {
     if (!is_new) return at->second;
     for (const source_frame& frame : frames_of(p_, stack, 1)) {
       if (!at->second.empty()) at->second += ',';
-      at->second += text_of({{"function", frame.function},
-                             {"file", frame.file},
-                             {"line", frame.line},
-                             {"inlined", frame.inlined}});
+      at->second += text_of(as_json(frame));
     }
     return at->second;
   }
@@ -134,31 +110,13 @@ nlohmann::json head_json(const profile& p) {
     totals[std::string(each.name)] = sum_of(p, each);
     if (each.variance != nullptr) margins[std::string(each.name)] = margin_of_sum(p, each);
   }
-  nlohmann::json threads = nlohmann::json::array();
-  for (const thread_info& each : p.threads) {
-    threads.push_back(
-        {{"id", each.id}, {"name", each.name}, {"start_ns", each.start_ns}, {"end_ns", each.end_ns}});
-  }
   nlohmann::json modules = nlohmann::json::array();
   for (const module_info& each : p.modules)
     modules.push_back({{"path", each.path}, {"build_id", each.build_id}});
-  nlohmann::json counters = nlohmann::json::array();
-  for (const counter_row& row : p.counters) {
-    nlohmann::json one = {{"time_ns", row.time_ns}};
-    for (const counter_column& each : counter_columns) one[each.name] = row.*each.member;
-    counters.push_back(std::move(one));
-  }
   return {{"format", "tarn-profile"},
           {"version", 1},
           {"meta", p.meta},
-          {"prices_ns",
-           {{"fault", p.prices.fault},
-            {"huge_fault", p.prices.huge_fault},
-            {"costly_fault", p.prices.costly_fault},
-            {"unmap_page", p.prices.unmap_page},
-            {"zero_page", p.prices.zero_page},
-            {"malloc_pair", p.prices.malloc_pair},
-            {"timed_call", p.prices.timed_call}}},
+          {"prices_ns", as_json(p.prices)},
           {"totals", totals},
           {"margins", margins},
           {"other_faults", p.other_faults},
@@ -166,9 +124,9 @@ nlohmann::json head_json(const profile& p) {
           {"lost_events", p.lost_events},
           {"unwind_error_rate", p.unwind_error_rate},
           {"damage", p.damage},
-          {"threads", threads},
+          {"threads", as_json(p.threads)},
           {"modules", modules},
-          {"counters", counters},
+          {"counters", as_json(p.counters)},
           {"memory", memory_json(p.memory)}};
 }
 
@@ -191,7 +149,7 @@ void export_json(const profile& p, const std::function<void(std::string_view)>& 
     first = false;
   }
   out.write("]}\n");
-  out.finish();
+  out.flush();
 }
 
 }  // namespace tarn::profiler

@@ -10,15 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "profiler/analyze/quantity.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
 
-enum class metric_unit { count, bytes, nanoseconds };
-
 struct metric {
   std::string_view name;
-  metric_unit unit;
+  base_unit unit;
   std::string_view meaning;  // a phrase
   double (*of)(const profile& p, const site_figures& figures);
   double (*variance)(const profile& p, const site_figures& figures);  // due to sampling; 0: exact

@@ -13,17 +13,17 @@ namespace tarn::profiler {
 
 class piece_writer {
  public:
-  // `take` is called with each piece. Requires: finish() is called after the last write().
+  // `take` is called with each piece. Requires: flush() is called after the last write().
   explicit piece_writer(std::function<void(std::string_view)> take) : take_(std::move(take)) {}
   piece_writer(const piece_writer&) = delete;
   piece_writer& operator=(const piece_writer&) = delete;
 
   void write(std::string_view text) {
     text_ += text;
-    if (text_.size() > piece_bytes) finish();
+    if (text_.size() > piece_bytes) flush();
   }
   // Passes on the buffered text.
-  void finish() {
+  void flush() {
     if (!text_.empty()) take_(text_);
     text_.clear();
   }

@@ -10,6 +10,7 @@
 
 #include "profiler/export/exports.hpp"
 #include "profiler/format/table_file.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::profiler {
 
@@ -48,13 +49,13 @@ class message {
   std::string text_;
 };
 
-const char* pprof_unit(metric_unit unit) {
+const char* pprof_unit(base_unit unit) {
   switch (unit) {
-    case metric_unit::count:
+    case base_unit::count:
       return "count";
-    case metric_unit::bytes:
+    case base_unit::bytes:
       return "bytes";
-    case metric_unit::nanoseconds:
+    case base_unit::ns:
       break;
   }
   return "nanoseconds";
@@ -106,10 +107,7 @@ class pprof_writer {
 
  private:
   double number_in_meta(const char* name) const {
-    if (!p_.meta.is_object()) return 0;
-    const auto found = p_.meta.find(name);
-    if (found == p_.meta.end() || !found->is_number()) return 0;
-    const auto value = found->get<double>();
+    const double value = number_in(p_.meta, name);
     return value >= 0 && value < 9e18 ? value : 0;
   }
 

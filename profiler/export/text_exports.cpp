@@ -12,6 +12,7 @@
 
 #include "profiler/export/exports.hpp"
 #include "profiler/export/piece_writer.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::profiler {
 
@@ -96,13 +97,13 @@ std::string label_value(std::string_view text) {
 // Prometheus counts in base units.
 std::string prometheus_name(const metric& what) {
   switch (what.unit) {
-    case metric_unit::nanoseconds:
+    case base_unit::ns:
       return fmt::format("tarn_profile_{}_seconds", what.name);
-    case metric_unit::bytes:
+    case base_unit::bytes:
       return what.name.find("bytes") == std::string_view::npos
                  ? fmt::format("tarn_profile_{}_bytes", what.name)
                  : fmt::format("tarn_profile_{}", what.name);
-    case metric_unit::count:
+    case base_unit::count:
       break;
   }
   return fmt::format("tarn_profile_{}", what.name);
@@ -153,21 +154,17 @@ void export_collapsed(const profile& p, const metric& what,
   for (const metric_row& row : metric_rows(p)) paths.add(row, what.of(p, row.figures()));
   piece_writer out(take);
   paths.write(out);
-  out.finish();
+  out.flush();
 }
 
 std::string export_prometheus(const profile& p, std::size_t most) {
   const std::vector<prometheus_row> rows = prometheus_rows(p, most);
-  std::string program;
-  if (p.meta.is_object()) {
-    const auto found = p.meta.find("program");
-    if (found != p.meta.end() && found->is_string()) program = found->get<std::string>();
-  }
+  const std::string program = text_in(p.meta, "program");
   std::string text;
   for (std::size_t index = 0; index < metrics().size(); ++index) {
     const metric& what = metrics()[index];
     const std::string name = prometheus_name(what);
-    const double unit = what.unit == metric_unit::nanoseconds ? 1e-9 : 1;
+    const double unit = what.unit == base_unit::ns ? 1e-9 : 1;
     fmt::format_to(std::back_inserter(text), "# HELP {} {}\n# TYPE {} gauge\n", name, what.meaning, name);
     for (const prometheus_row& row : rows) {
       fmt::format_to(std::back_inserter(text), "{}{{program=\"{}\",{}}} {}\n", name, label_value(program),

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <string_view>
 
 #include "profiler/format/chunk.hpp"
 

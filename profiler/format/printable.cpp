@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/format/printable.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
+#include <utility>
 
 namespace tarn::profiler {
 
@@ -67,6 +70,23 @@ std::string printable(std::string_view text) {
     text.remove_prefix(next.bytes == 0 ? 1 : next.bytes);
   }
   return shown;
+}
+
+std::string escape_markup(std::string_view text) {
+  constexpr std::pair<char, const char*> escapes[] = {
+      {'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}};
+  std::string escaped;
+  for (const char letter : text) {
+    const auto* found = std::find_if(std::begin(escapes), std::end(escapes),
+                                     [letter](const auto& one) { return one.first == letter; });
+    if (found != std::end(escapes)) {
+      escaped += found->second;
+    } else {
+      // Control characters may not stand in XML at all.
+      escaped += static_cast<unsigned char>(letter) < ' ' && letter != '\n' ? '?' : letter;
+    }
+  }
+  return escaped;
 }
 
 }  // namespace tarn::profiler

@@ -15,4 +15,7 @@ namespace tarn::profiler {
 // without any of these is returned unchanged. No state; any thread.
 std::string printable(std::string_view text);
 
+// "a<b" becomes "a&lt;b": text for SVG and HTML, in attributes too.
+std::string escape_markup(std::string_view text);
+
 }  // namespace tarn::profiler

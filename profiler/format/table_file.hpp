@@ -12,7 +12,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -105,8 +104,8 @@ int open_for_writing(const std::string& path, int more_flags);
 class table_writer {
  public:
   enum class start : std::uint8_t { replace, fresh, go_on };
-  // replace: creates the file, or replaces its content; fresh: only creates it; go_on: appends to a profile, which must be
-  // whole. Throws file_exists (fresh alone), file_not_opened, profile_error.
+  // replace: creates the file, or replaces its content; fresh: only creates it; go_on: appends to a profile, which must
+  // be whole. Throws file_exists (fresh alone), file_not_opened, profile_error.
   explicit table_writer(const std::string& path, start how = start::replace);
   ~table_writer();
   table_writer(const table_writer&) = delete;
@@ -152,9 +151,9 @@ struct parts_taker {
   std::function<void(table_part&&)> take;
 };
 
-// Calls `take` with each chunk's table in the file's order, and with a table that replaces when all its chunks were read;
-// `wanted` may skip tables unread; tables named in `parts` go there. Throws profile_error where the file is no profile, or
-// of another major version. What cannot be read at the end is in the outcome.
+// Calls `take` with each chunk's table in the file's order, and with a table that replaces when all its chunks were
+// read; `wanted` may skip tables unread; tables named in `parts` go there. Throws profile_error where the file is no
+// profile, or of another major version. What cannot be read at the end is in the outcome.
 read_outcome read_tables(const std::string& path, const std::function<void(table&&)>& take,
                          const std::function<bool(std::string_view name)>& wanted = {},
                          const parts_taker& parts = {});

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "profiler/model/known_meta.hpp"
 #include "profiler/model/profile.hpp"
 
 namespace tarn::profiler {
@@ -20,18 +21,12 @@ double system_time_slack(double system_ns) {
 
 double square(double value) { return value * value; }
 
-double meta_number(const profile& p, const char* name, double otherwise) {
-  if (!p.meta.is_object()) return otherwise;
-  const auto found = p.meta.find(name);
-  return found != p.meta.end() && found->is_number() && *found > 0 ? found->get<double>() : otherwise;
-}
-
 // A fault has a fixed cost and a cost per page that it provides: prices.fault is the cost with one page,
 // prices.huge_fault the cost with a huge page. For page counts between them (folios of 16 to 1024 KiB) the cost is
 // assumed to grow linearly.
 double price_of_further_page(const profile& p) {
-  const double pages = meta_number(p, "huge_page_bytes", usual_huge_page_bytes) /
-                       meta_number(p, "page_bytes", usual_page_bytes);
+  const double pages = positive_in(p.meta, "huge_page_bytes", usual_huge_page_bytes) /
+                       positive_in(p.meta, "page_bytes", usual_page_bytes);
   if (p.prices.huge_fault > p.prices.fault && pages > 1) {
     return (p.prices.huge_fault - p.prices.fault) / (pages - 1);
   }

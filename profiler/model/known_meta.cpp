@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 
 namespace tarn::profiler {
 
@@ -86,6 +85,32 @@ nlohmann::json read_meta(std::string_view text, std::string& problem) {
     problem = std::string("the member '") + each.name + "' of the table 'meta' makes no sense";
   }
   return meta;
+}
+
+const nlohmann::json* member_in(const nlohmann::json& object, const char* name) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(name);
+  return found != object.end() ? &*found : nullptr;
+}
+
+double number_in(const nlohmann::json& object, const char* name, double otherwise) {
+  const nlohmann::json* found = member_in(object, name);
+  return found != nullptr && found->is_number() ? found->get<double>() : otherwise;
+}
+
+double positive_in(const nlohmann::json& object, const char* name, double otherwise) {
+  const double found = number_in(object, name);
+  return found > 0 ? found : otherwise;
+}
+
+std::string text_in(const nlohmann::json& object, const char* name) {
+  const nlohmann::json* found = member_in(object, name);
+  return found != nullptr && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+bool flag_in(const nlohmann::json& object, const char* name) {
+  const nlohmann::json* found = member_in(object, name);
+  return found != nullptr && found->is_boolean() && found->get<bool>();
 }
 
 }  // namespace tarn::profiler

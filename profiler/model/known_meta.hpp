@@ -16,6 +16,13 @@ namespace tarn::profiler {
 // The JSON text of the table `name` within those bounds.
 nlohmann::json read_json_object(std::string_view text, const std::string& name, std::string& problem);
 
+// A member of `object`, which may be any JSON value, if it has one and that is of the kind asked for.
+const nlohmann::json* member_in(const nlohmann::json& object, const char* name);
+double number_in(const nlohmann::json& object, const char* name, double otherwise = 0);
+double positive_in(const nlohmann::json& object, const char* name, double otherwise);  // above 0
+std::string text_in(const nlohmann::json& object, const char* name);
+bool flag_in(const nlohmann::json& object, const char* name);
+
 // `problem`: what was left out, in a few words; unchanged if nothing was.
 nlohmann::json read_meta(std::string_view text, std::string& problem);
 

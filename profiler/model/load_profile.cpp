@@ -2,7 +2,6 @@
 // load_profile: loads a profile from its file. What is inconsistent (a damaged file, or one written by a faulty
 // program) is left out and described in `damage`; only a file that is no profile at all is an error.
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <functional>
 #include <limits>
@@ -11,12 +10,10 @@
 #include <utility>
 
 #include "profiler/format/table_file.hpp"
-#include "profiler/model/figure_columns.hpp"
 #include "profiler/model/known_meta.hpp"
-#include "profiler/model/load_memory.hpp"
 #include "profiler/model/merge.hpp"
 #include "profiler/model/profile.hpp"
-#include "profiler/model/sane_figures.hpp"
+#include "profiler/model/table_rows.hpp"
 
 namespace tarn::profiler {
 
@@ -42,9 +39,41 @@ std::size_t memory_of(const table& rows) {
   return bytes;
 }
 
-double number_in(const nlohmann::json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() || !found->is_number() ? 0 : figure_of(found->get<double>());
+double figure_in(const nlohmann::json& object, const char* name) {
+  return figure_of(number_in(object, name));
+}
+
+// Sets the members of `figures` if the object has a member `name` that is an object.
+template <typename Figures>
+void read_figures(const nlohmann::json& object, const char* name, Figures& figures) {
+  const nlohmann::json* found = member_in(object, name);
+  if (found == nullptr || !found->is_object()) return;
+  columns_of(&figures, [&](const char* key, auto member) { figures.*member = figure_in(*found, key); });
+}
+
+// Appends the table's rows.
+template <typename Row>
+void append_rows(table& rows, std::vector<Row>& into) {
+  const std::size_t first = into.size();
+  into.resize(first + rows.rows);
+  read_columns<Row>(rows, [&](std::size_t row) -> auto& { return into[first + row]; });
+}
+
+// Renumbers the sites of the parts after sites with stays[site] == false were removed. Returns the number of parts
+// whose site was removed; they keep their bytes.
+std::size_t place_memory_parts(std::vector<memory_part>& parts, const std::vector<bool>& stays) {
+  std::vector<std::uint32_t> rows(stays.size() + 1);
+  std::uint32_t kept = 0;
+  for (std::size_t index = 0; index < stays.size(); ++index) {
+    if (stays[index]) rows[index + 1] = ++kept;
+  }
+  std::size_t bad = 0;
+  for (memory_part& part : parts) {
+    if (part.site == 0) continue;
+    part.site = part.site < rows.size() ? rows[part.site] : 0;
+    if (part.site == 0) ++bad;
+  }
+  return bad;
 }
 
 class loader {
@@ -132,32 +161,19 @@ class loader {
  public:
   static void take_meta(profile& p, nlohmann::json&& meta) {
     p.meta = std::move(meta);
-    const auto mode = p.meta.find("mode");
-    p.mode = profile_mode::sample;
-    if (mode != p.meta.end() && *mode == "full") p.mode = profile_mode::full;
-    if (mode != p.meta.end() && *mode == "faults") p.mode = profile_mode::faults;
-    const auto prices = p.meta.find("prices");
-    if (prices != p.meta.end() && prices->is_object()) {
-      p.prices = {number_in(*prices, "fault"),        number_in(*prices, "huge_fault"),
-                  number_in(*prices, "costly_fault"), number_in(*prices, "unmap_page"),
-                  number_in(*prices, "zero_page"),    number_in(*prices, "malloc_pair"),
-                  number_in(*prices, "timed_call")};
-    }
+    const std::string mode = text_in(p.meta, "mode");
+    p.mode = mode == "full"     ? profile_mode::full
+             : mode == "faults" ? profile_mode::faults
+                                : profile_mode::sample;
+    read_figures(p.meta, "prices", p.prices);
     p.malloc_time = {};
-    const auto time = p.meta.find("malloc_time");
-    if (time != p.meta.end() && time->is_object()) {
-      p.malloc_time = {number_in(*time, "clock_part"),  number_in(*time, "factor"),
-                       number_in(*time, "clock_error"), number_in(*time, "systematic_error"),
-                       number_in(*time, "ns"),          number_in(*time, "samples"),
-                       number_in(*time, "in_malloc"),   number_in(*time, "in_recorder"),
-                       number_in(*time, "clock_ns")};
-    }
-    p.other_faults = number_in(p.meta, "other_faults");
-    p.unseen_faults = number_in(p.meta, "unseen_faults");
-    p.recorder_ns = number_in(p.meta, "recorder_ns");
-    p.lost_events = number_in(p.meta, "lost_events");
-    p.unwind_checked = number_in(p.meta, "unwind_checked");
-    const double wrong = number_in(p.meta, "unwind_wrong");
+    read_figures(p.meta, "malloc_time", p.malloc_time);
+    p.other_faults = figure_in(p.meta, "other_faults");
+    p.unseen_faults = figure_in(p.meta, "unseen_faults");
+    p.recorder_ns = figure_in(p.meta, "recorder_ns");
+    p.lost_events = figure_in(p.meta, "lost_events");
+    p.unwind_checked = figure_in(p.meta, "unwind_checked");
+    const double wrong = figure_in(p.meta, "unwind_wrong");
     p.unwind_error_rate = p.unwind_checked > 0 ? std::min(1.0, wrong / p.unwind_checked) : 0;
   }
 
@@ -175,7 +191,8 @@ class loader {
 
   void take_process_counters(table& rows) {
     const auto& process = rows.whole("process");
-    const std::vector<counter_row> all = counters_in(rows);
+    std::vector<counter_row> all;
+    append_rows(rows, all);
     process_counters_.clear();
     for (std::size_t row = 0; row < rows.rows; ++row) process_counters_.emplace_back(process[row], all[row]);
   }
@@ -188,15 +205,8 @@ class loader {
   }
 
   void take_modules(table& rows) {
-    const auto& path = rows.text("path");
-    const auto& build_id = rows.text("build_id");
-    const auto& start = rows.whole("start");
-    const auto& end = rows.whole("end");
-    const auto& offset = rows.whole("file_offset");
     if (rows.replaces) p_.modules.clear();
-    for (std::size_t row = 0; row < rows.rows; ++row) {
-      p_.modules.push_back({path[row], build_id[row], start[row], end[row], offset[row]});
-    }
+    append_rows(rows, p_.modules);
   }
 
   void take_stacks(table& rows) {
@@ -212,16 +222,12 @@ class loader {
   }
 
   void take_threads(table& rows) {
-    const auto& id = rows.whole("id");
-    const auto& name = rows.text("name");
-    const auto& start = rows.whole("start_ns");
-    const auto& end = rows.whole("end_ns");
     const integers process = processes_in(rows);
     if (rows.replaces) p_.threads.clear();
-    for (std::size_t row = 0; row < rows.rows; ++row) {
-      p_.threads.push_back(
-          {id[row], name[row], start[row], end[row], static_cast<std::uint32_t>(process[row])});
-    }
+    const std::size_t first = p_.threads.size();
+    append_rows(rows, p_.threads);
+    for (std::size_t row = 0; row < rows.rows; ++row)
+      p_.threads[first + row].process = static_cast<std::uint32_t>(process[row]);
   }
 
   // There may be many sites: their table comes in parts, each of which is released before the next one comes.
@@ -262,10 +268,7 @@ class loader {
       if (evidence[row] <= static_cast<std::uint64_t>(type_evidence::vtable))
         one.evidence = static_cast<type_evidence>(evidence[row]);
     }
-    for (const figure_column& each : figure_columns) {
-      const reals values = take_figures(rows, each.name, is_variance(each) ? variance_of : figure_of);
-      for (std::size_t row = 0; row < rows.rows; ++row) sites[first + row].figures.*each.member = values[row];
-    }
+    read_columns<site_figures>(rows, [&](std::size_t row) -> auto& { return sites[first + row].figures; });
   }
 
   // 0 if the profile is of one process.
@@ -277,83 +280,42 @@ class loader {
     return values;
   }
 
-  void take_sizes(table& rows) {
+  // Rows of sites that may not be known yet.
+  template <typename Item>
+  static void take_items(table& rows, std::deque<std::pair<std::uint64_t, Item>>& items) {
     const auto& at = rows.whole("site");
-    const auto& size = rows.whole("size");
-    const reals count = take_figures(rows, "count");
-    const auto& exact = rows.whole("exact");
-    sizes_.clear();
-    for (std::size_t row = 0; row < rows.rows; ++row) {
-      sizes_.push_back({at[row], {size[row], count[row], exact[row] != 0}});
-    }
+    items.clear();
+    for (const std::uint64_t site : at) items.emplace_back(site, Item());
+    read_columns<Item>(rows, [&](std::size_t row) -> auto& { return items[row].second; });
   }
 
-  void take_lifetimes(table& rows) {
-    const auto& at = rows.whole("site");
-    const auto& lifetime = rows.whole("lifetime");
-    const auto& size = rows.whole("size");
-    const reals count = take_figures(rows, "count");
-    const reals bytes = take_figures(rows, "bytes");
-    lifetimes_.clear();
-    for (std::size_t row = 0; row < rows.rows; ++row) {
-      if (lifetime[row] > 63 || size[row] > 63) {
-        ++bad_rows_;
-        continue;
-      }
-      lifetimes_.push_back({at[row],
-                            {static_cast<std::uint8_t>(lifetime[row]), static_cast<std::uint8_t>(size[row]),
-                             count[row], bytes[row]}});
-    }
-  }
-
-  void take_pairs(table& rows) {
-    const auto& at = rows.whole("site");
-    const auto& from = rows.whole("from");
-    const auto& to = rows.whole("to");
-    const reals count = take_figures(rows, "count");
-    const reals bytes = take_figures(rows, "bytes");
-    constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
-    pairs_.clear();
-    for (std::size_t row = 0; row < rows.rows; ++row) {
-      pairs_.push_back({at[row],
-                        {static_cast<std::uint32_t>(std::min(from[row], most)),
-                         static_cast<std::uint32_t>(std::min(to[row], most)), count[row], bytes[row]}});
-    }
-  }
+  void take_sizes(table& rows) { take_items(rows, sizes_); }
+  void take_lifetimes(table& rows) { take_items(rows, lifetimes_); }
+  void take_pairs(table& rows) { take_items(rows, pairs_); }
 
   void take_counters(table& rows) {
     if (rows.replaces) p_.counters.clear();
-    const std::vector<counter_row> more = counters_in(rows);
-    p_.counters.insert(p_.counters.end(), more.begin(), more.end());
+    append_rows(rows, p_.counters);
   }
 
-  void take_memory(table& rows) { p_.memory.rows = read_memory_rows(rows); }
-  void take_memory_parts(table& rows) { p_.memory.parts = read_memory_parts(rows); }
+  void take_memory(table& rows) {
+    p_.memory.rows.clear();
+    append_rows(rows, p_.memory.rows);
+  }
 
-  static std::vector<counter_row> counters_in(table& rows) {
-    const auto& time = rows.whole("time_ns");
-    std::vector<counter_row> counters(rows.rows);
-    for (std::size_t row = 0; row < rows.rows; ++row) counters[row].time_ns = time[row];
-    for (const counter_column& each : counter_columns) {
-      const reals values = take_figures(rows, each.name);
-      for (std::size_t row = 0; row < rows.rows; ++row) counters[row].*each.member = values[row];
-    }
-    return counters;
+  void take_memory_parts(table& rows) {
+    p_.memory.parts.clear();
+    append_rows(rows, p_.memory.parts);
   }
 
   void take_symbols(table& rows) {
     const auto& address = rows.whole("address");
-    const auto& function = rows.text("function");
-    const auto& file = rows.text("file");
-    const auto& line = rows.whole("line");
-    const auto& inlined = rows.whole("inlined");
+    std::vector<source_frame> frames;
+    append_rows(rows, frames);
     p_.symbols.clear();
     // Rows of one address were written in the order of depth.
-    for (std::size_t row = 0; row < rows.rows; ++row) {
-      const auto line_number = static_cast<std::uint32_t>(
-          std::min<std::uint64_t>(line[row], std::numeric_limits<std::uint32_t>::max()));
-      p_.symbols[address[row]].push_back({function[row], file[row], line_number, inlined[row] != 0});
-    }
+    for (std::size_t row = 0; row < rows.rows; ++row)
+      p_.symbols[address[row]].push_back(std::move(frames[row]));
   }
 
   // Moves each item to its site. `fits` tells whether the item is valid there.
@@ -399,7 +361,8 @@ class loader {
   void drop_what_does_not_fit() {
     place_in_processes();
     hand_out(sizes_, &site::sizes, [](const size_count&) { return true; });
-    hand_out(lifetimes_, &site::lifetimes, [](const lifetime_count&) { return true; });
+    hand_out(lifetimes_, &site::lifetimes,
+             [](const lifetime_count& one) { return one.lifetime <= 63 && one.size <= 63; });
     hand_out(pairs_, &site::threads, [this](const thread_pair& pair) {
       return pair.from < p_.threads.size() && pair.to < p_.threads.size();
     });

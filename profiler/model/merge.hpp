@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
 #include "profiler/model/index_set.hpp"
@@ -53,8 +52,8 @@ void join_sites(profile& parts);
 // One of the processes, as its own file would have it. Requires: process < parts.processes.size().
 profile process_of(const profile& parts, std::size_t process);
 
-// process_of() for a large profile: takes the sites' sizes and lifetimes from `parts`, and gives them back when it ends.
-// Meanwhile nothing else may use `parts`.
+// process_of() for a large profile: takes the sites' sizes and lifetimes from `parts`, and gives them back when it
+// ends. Meanwhile nothing else may use `parts`.
 class borrowed_process {
  public:
   borrowed_process(profile& parts, std::size_t process);

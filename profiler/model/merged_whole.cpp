@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "profiler/model/figure_columns.hpp"
+#include "profiler/model/known_meta.hpp"
 #include "profiler/model/merge.hpp"
 #include "profiler/model/site_sum.hpp"
-#include "profiler/model/store_profile.hpp"
 
 namespace tarn::profiler {
 
@@ -21,11 +21,6 @@ constexpr const char* summed_members[] = {"other_faults",   "unseen_faults", "lo
                                           "unwind_checked", "unwind_wrong",  "odd_events"};
 constexpr const char* largest_members[] = {"sample_bytes", "fault_period"};
 constexpr const char* sentence_members[] = {"refused", "symbol_notes"};
-
-double number_of(const nlohmann::json& object, const char* name, double otherwise = 0) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found != object.end() && found->is_number() ? found->get<double>() : otherwise;
-}
 
 double faults_of(const process_part& process) {
   return process.counters.empty() ? 0 : process.counters.back().faults;
@@ -41,7 +36,7 @@ nlohmann::json joined_prices(const std::vector<process_part>& processes) {
     const double weight =
         all_faults > 0 ? faults_of(each) / all_faults : 1 / static_cast<double>(processes.size());
     for (const auto& [name, price] : each.meta["prices"].items()) {
-      if (price.is_number()) prices[name] = number_of(prices, name.c_str()) + weight * price.get<double>();
+      if (price.is_number()) prices[name] = number_in(prices, name.c_str()) + weight * price.get<double>();
     }
   }
   return prices;
@@ -54,17 +49,17 @@ nlohmann::json joined_malloc_times(const std::vector<process_part>& processes) {
   nlohmann::json joined = nlohmann::json::object();
   double variance = 0;
   for (const process_part& each : processes) {
-    const auto found = each.meta.find("malloc_time");
-    if (found == each.meta.end() || !found->is_object()) continue;
-    const double ns = number_of(*found, "ns");
-    for (const char* name : sums) joined[name] = number_of(joined, name) + number_of(*found, name);
-    for (const char* name : weighed) joined[name] = number_of(joined, name) + ns * number_of(*found, name);
-    joined["clock_ns"] = std::max(number_of(joined, "clock_ns"), number_of(*found, "clock_ns"));
-    variance += std::pow(ns * number_of(*found, "clock_error"), 2);
+    const nlohmann::json* found = member_in(each.meta, "malloc_time");
+    if (found == nullptr || !found->is_object()) continue;
+    const double ns = number_in(*found, "ns");
+    for (const char* name : sums) joined[name] = number_in(joined, name) + number_in(*found, name);
+    for (const char* name : weighed) joined[name] = number_in(joined, name) + ns * number_in(*found, name);
+    joined["clock_ns"] = std::max(number_in(joined, "clock_ns"), number_in(*found, "clock_ns"));
+    variance += std::pow(ns * number_in(*found, "clock_error"), 2);
   }
-  const double all = number_of(joined, "ns");
+  const double all = number_in(joined, "ns");
   if (all <= 0) return nlohmann::json::object();
-  for (const char* name : weighed) joined[name] = number_of(joined, name) / all;
+  for (const char* name : weighed) joined[name] = number_in(joined, name) / all;
   joined["clock_error"] = std::sqrt(variance) / all;
   return joined;
 }
@@ -73,8 +68,8 @@ nlohmann::json joined_sentences(const std::vector<process_part>& processes, cons
   nlohmann::json all = nlohmann::json::array();
   std::set<std::string> known;
   for (const process_part& each : processes) {
-    const auto sentences = each.meta.find(name);
-    if (sentences == each.meta.end() || !sentences->is_array()) continue;
+    const nlohmann::json* sentences = member_in(each.meta, name);
+    if (sentences == nullptr || !sentences->is_array()) continue;
     for (const auto& one : *sentences) {
       if (all.size() < most_sentences && one.is_string() && known.insert(one.get<std::string>()).second) {
         all.push_back(one);
@@ -88,10 +83,10 @@ nlohmann::json joined_children(const std::vector<process_part>& processes) {
   double count = 0;
   double allocations = 0;
   for (const process_part& each : processes) {
-    const auto children = each.meta.find("small_children");
-    if (children == each.meta.end()) continue;
-    count += number_of(*children, "processes");
-    allocations += number_of(*children, "allocations");
+    const nlohmann::json* children = member_in(each.meta, "small_children");
+    if (children == nullptr) continue;
+    count += number_in(*children, "processes");
+    allocations += number_in(*children, "allocations");
   }
   return {{"processes", count}, {"allocations", allocations}};
 }
@@ -124,13 +119,10 @@ std::pair<double, double> most_at_once(const std::vector<process_span>& spans,
 nlohmann::json joined_leaks(const std::vector<process_part>& processes) {
   double threads = 0;
   for (const process_part& each : processes) {
-    const auto leaks = each.meta.find("leaks");
-    const bool is_told = leaks != each.meta.end() && leaks->is_object();
-    if (!is_told || leaks->value("known", nlohmann::json(false)) != true) {
-      return {{"known", false},
-              {"reason", is_told ? leaks->value("reason", nlohmann::json("")) : nlohmann::json("")}};
-    }
-    threads += number_of(*leaks, "threads");
+    const nlohmann::json* leaks = member_in(each.meta, "leaks");
+    if (leaks == nullptr || !flag_in(*leaks, "known"))
+      return {{"known", false}, {"reason", leaks == nullptr ? "" : text_in(*leaks, "reason")}};
+    threads += number_in(*leaks, "threads");
   }
   return {{"known", true}, {"reason", ""}, {"threads", threads}};
 }
@@ -141,8 +133,8 @@ void join_peaks(const std::vector<process_part>& processes, nlohmann::json& meta
   values_by_process peaks;
   bool exact = processes.size() == 1;
   for (std::size_t index = 0; index < processes.size(); ++index) {
-    peaks[static_cast<std::uint32_t>(index)] = number_of(processes[index].meta, "peak_resident_bytes");
-    exact = exact && processes[index].meta.value("peak_resident_exact", nlohmann::json(false)) == true;
+    peaks[static_cast<std::uint32_t>(index)] = number_in(processes[index].meta, "peak_resident_bytes");
+    exact = exact && flag_in(processes[index].meta, "peak_resident_exact");
   }
   meta["peak_resident_bytes"] = most_at_once(spans_of(processes), peaks).first;
   meta["peak_resident_exact"] = exact;
@@ -155,12 +147,12 @@ std::vector<process_span> spans_of(const std::vector<process_part>& processes) {
   std::vector<process_span> spans;
   double first = 0;
   for (std::size_t index = 0; index < processes.size(); ++index) {
-    const double start = number_of(processes[index].meta, "start");
+    const double start = number_in(processes[index].meta, "start");
     first = index == 0 ? start : std::min(first, start);
   }
   for (const process_part& each : processes) {
-    const double begin = (number_of(each.meta, "start") - first) * ns;
-    spans.push_back({begin, begin + number_of(each.meta, "duration_ns")});
+    const double begin = (number_in(each.meta, "start") - first) * ns;
+    spans.push_back({begin, begin + number_in(each.meta, "duration_ns")});
   }
   std::vector<std::size_t> order(spans.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -181,24 +173,24 @@ std::vector<process_span> spans_of(const std::vector<process_part>& processes) {
 nlohmann::json joined_meta(const std::vector<process_part>& processes) {
   const auto root = std::min_element(processes.begin(), processes.end(),
                                      [](const process_part& left, const process_part& right) {
-                                       return number_of(left.meta, "start") < number_of(right.meta, "start");
+                                       return number_in(left.meta, "start") < number_in(right.meta, "start");
                                      });
   nlohmann::json meta = root->meta;
   double count = 0;
   double end = 0;
   for (const process_span& span : spans_of(processes)) end = std::max(end, span.end);
   for (const process_part& each : processes) {
-    count += number_of(each.meta, "processes", 1);
+    count += number_in(each.meta, "processes", 1);
     if (each.meta.contains("mode") && each.meta["mode"] == "sample") meta["mode"] = "sample";
   }
   for (const char* name : summed_members) {
     double sum = 0;
-    for (const process_part& each : processes) sum += number_of(each.meta, name);
+    for (const process_part& each : processes) sum += number_in(each.meta, name);
     meta[name] = sum;
   }
   for (const char* name : largest_members) {
     for (const process_part& each : processes) {
-      meta[name] = std::max(number_of(meta, name), number_of(each.meta, name));
+      meta[name] = std::max(number_in(meta, name), number_in(each.meta, name));
     }
   }
   for (const char* name : sentence_members) meta[name] = joined_sentences(processes, name);

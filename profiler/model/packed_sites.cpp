@@ -2,12 +2,10 @@
 #include "profiler/model/packed_sites.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "profiler/model/figure_columns.hpp"
-#include "profiler/model/table_columns.hpp"
+#include "profiler/model/table_rows.hpp"
 
 namespace tarn::profiler {
 
@@ -24,61 +22,21 @@ table site_rows(std::span<const site> sites, bool with_processes) {
   if (with_processes) {
     add_column<integers>(rows, "process", 0, [&](std::size_t row) { return sites[row].process; });
   }
-  for (const figure_column& each : figure_columns) {
-    add_column<reals>(rows, each.name, 0, [&](std::size_t row) { return sites[row].figures.*each.member; });
-  }
+  add_columns<site_figures>(rows, 0, [&](std::size_t row) -> auto& { return sites[row].figures; });
   return rows;
 }
 
 // A list that each site has, as one table; `of` chooses the list, `first` is the row of the first site.
 template <typename Item>
-struct site_list {
+table list_rows(const char* name, std::span<const site> sites, std::size_t first,
+                std::vector<Item> site::*of) {
   std::vector<std::pair<std::size_t, const Item*>> items;
-
-  site_list(std::span<const site> sites, std::size_t first, std::vector<Item> site::*of) {
-    for (std::size_t index = 0; index < sites.size(); ++index) {
-      for (const Item& item : sites[index].*of) items.emplace_back(first + index, &item);
-    }
+  for (std::size_t index = 0; index < sites.size(); ++index) {
+    for (const Item& item : sites[index].*of) items.emplace_back(first + index, &item);
   }
-
-  table start(const char* name) const {
-    table rows = new_table(name, items.size(), true);
-    add_column<integers>(rows, "site", 0, [&](std::size_t row) { return items[row].first; });
-    return rows;
-  }
-
-  template <typename Values, typename Member>
-  void add(table& rows, const char* name, Member Item::*member) const {
-    add_column<Values>(rows, name, 0, [&](std::size_t row) { return items[row].second->*member; });
-  }
-};
-
-table size_rows(std::span<const site> sites, std::size_t first) {
-  const site_list<size_count> sizes(sites, first, &site::sizes);
-  table rows = sizes.start("site_sizes");
-  sizes.add<integers>(rows, "size", &size_count::size);
-  sizes.add<reals>(rows, "count", &size_count::count);
-  sizes.add<integers>(rows, "exact", &size_count::exact);
-  return rows;
-}
-
-table lifetime_rows(std::span<const site> sites, std::size_t first) {
-  const site_list<lifetime_count> lifetimes(sites, first, &site::lifetimes);
-  table rows = lifetimes.start("site_lifetimes");
-  lifetimes.add<integers>(rows, "lifetime", &lifetime_count::lifetime);
-  lifetimes.add<integers>(rows, "size", &lifetime_count::size);
-  lifetimes.add<reals>(rows, "count", &lifetime_count::count);
-  lifetimes.add<reals>(rows, "bytes", &lifetime_count::bytes);
-  return rows;
-}
-
-table thread_rows(std::span<const site> sites, std::size_t first) {
-  const site_list<thread_pair> threads(sites, first, &site::threads);
-  table rows = threads.start("site_threads");
-  threads.add<integers>(rows, "from", &thread_pair::from);
-  threads.add<integers>(rows, "to", &thread_pair::to);
-  threads.add<reals>(rows, "count", &thread_pair::count);
-  threads.add<reals>(rows, "bytes", &thread_pair::bytes);
+  table rows = new_table(name, items.size(), true);
+  add_column<integers>(rows, "site", 0, [&](std::size_t row) { return items[row].first; });
+  add_columns<Item>(rows, 0, [&](std::size_t row) -> auto& { return *items[row].second; });
   return rows;
 }
 
@@ -98,9 +56,9 @@ void packed_sites::add(std::span<const site> sites) {
 
 void packed_sites::add_part(std::span<const site> sites) {
   sites_.add(site_rows(sites, with_processes_));
-  sizes_.add(size_rows(sites, sites_added_));
-  lifetimes_.add(lifetime_rows(sites, sites_added_));
-  threads_.add(thread_rows(sites, sites_added_));
+  sizes_.add(list_rows("site_sizes", sites, sites_added_, &site::sizes));
+  lifetimes_.add(list_rows("site_lifetimes", sites, sites_added_, &site::lifetimes));
+  threads_.add(list_rows("site_threads", sites, sites_added_, &site::threads));
   sites_added_ += sites.size();
 }
 

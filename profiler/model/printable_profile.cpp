@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <string>
-#include <utility>
 
 #include "profiler/format/printable.hpp"
 #include "profiler/model/profile.hpp"

@@ -2,9 +2,9 @@
 #include "profiler/model/proof.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "profiler/format/printable.hpp"
+#include "profiler/model/known_meta.hpp"
 
 namespace tarn::profiler {
 
@@ -25,35 +25,24 @@ nlohmann::json figure_as_json(const proven_figure& figure) {
           {"outcome", outcome_names[static_cast<std::size_t>(figure.outcome)]}};
 }
 
-// Null: `object` is no JSON object or has no such member.
-const nlohmann::json* member(const nlohmann::json& object, const char* name) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(name);
-  return found != object.end() ? &*found : nullptr;
-}
-
 // `otherwise`: for a member that is missing, no number, or not in [0, most_proof_value].
-double number_in(const nlohmann::json& object, const char* name, double otherwise) {
-  const nlohmann::json* value = member(object, name);
-  if (value == nullptr || !value->is_number()) return otherwise;
-  const auto number = value->get<double>();
+double sane_number_in(const nlohmann::json& object, const char* name, double otherwise) {
+  const double number = number_in(object, name, otherwise);
   return number >= 0 && number <= most_proof_value ? number : otherwise;
 }
 
-std::string text_in(const nlohmann::json& object, const char* name) {
-  const nlohmann::json* value = member(object, name);
-  return value != nullptr && value->is_string() ? printable(value->get_ref<const std::string&>())
-                                                : std::string();
+std::string shown_text_in(const nlohmann::json& object, const char* name) {
+  return printable(text_in(object, name));
 }
 
 proven_figure read_figure(const nlohmann::json& json) {
   proven_figure figure;
-  figure.before = number_in(json, "before", 0);
-  figure.ratio = number_in(json, "ratio", 1);
-  figure.low = std::min(figure.ratio, number_in(json, "low", figure.ratio));
-  figure.high = std::max(figure.ratio, number_in(json, "high", figure.ratio));
-  figure.confidence = std::min(1.0, number_in(json, "confidence", 0));
-  const auto* outcome = std::find(outcome_names.begin(), outcome_names.end(), text_in(json, "outcome"));
+  figure.before = sane_number_in(json, "before", 0);
+  figure.ratio = sane_number_in(json, "ratio", 1);
+  figure.low = std::min(figure.ratio, sane_number_in(json, "low", figure.ratio));
+  figure.high = std::max(figure.ratio, sane_number_in(json, "high", figure.ratio));
+  figure.confidence = std::min(1.0, sane_number_in(json, "confidence", 0));
+  const auto* outcome = std::find(outcome_names.begin(), outcome_names.end(), shown_text_in(json, "outcome"));
   if (outcome != outcome_names.end())
     figure.outcome = static_cast<proof_outcome>(outcome - outcome_names.begin());
   return figure;
@@ -61,24 +50,25 @@ proven_figure read_figure(const nlohmann::json& json) {
 
 proof_way read_way(const nlohmann::json& json) {
   proof_way way;
-  way.name = text_in(json, "name");
-  way.kind = text_in(json, "kind");
-  way.headline = text_in(json, "headline");
-  way.library = text_in(json, "library");
-  way.place = text_in(json, "place");
-  way.type = text_in(json, "type");
-  way.failure = text_in(json, "failure");
-  way.layer_seconds = number_in(json, "layer_seconds", 0);
-  way.layered_ratio = number_in(json, "layered_ratio", 0);
-  if (const nlohmann::json* variables = member(json, "variables");
+  way.name = shown_text_in(json, "name");
+  way.kind = shown_text_in(json, "kind");
+  way.headline = shown_text_in(json, "headline");
+  way.library = shown_text_in(json, "library");
+  way.place = shown_text_in(json, "place");
+  way.type = shown_text_in(json, "type");
+  way.failure = shown_text_in(json, "failure");
+  way.layer_seconds = sane_number_in(json, "layer_seconds", 0);
+  way.layered_ratio = sane_number_in(json, "layered_ratio", 0);
+  if (const nlohmann::json* variables = member_in(json, "variables");
       variables != nullptr && variables->is_object()) {
     for (const auto& [name, value] : variables->items()) {
       if (value.is_string()) way.variables.emplace_back(printable(name), printable(value.get<std::string>()));
     }
   }
-  const nlohmann::json* figures = member(json, "figures");
+  const nlohmann::json* figures = member_in(json, "figures");
   for (std::size_t index = 0; index < proof_metric_names.size(); ++index) {
-    const nlohmann::json* figure = figures != nullptr ? member(*figures, proof_metric_names[index]) : nullptr;
+    const nlohmann::json* figure =
+        figures != nullptr ? member_in(*figures, proof_metric_names[index]) : nullptr;
     if (figure != nullptr) way.figures[index] = read_figure(*figure);
   }
   return way;
@@ -114,11 +104,11 @@ nlohmann::json as_json(const proof& what) {
 
 proof read_proof(const nlohmann::json& json) {
   proof result;
-  result.start = static_cast<std::int64_t>(std::min(1e11, number_in(json, "start", 0)));
-  result.rounds = static_cast<int>(std::min(1e6, number_in(json, "rounds", 0)));
-  result.seconds = number_in(json, "seconds", 0);
-  result.load = text_in(json, "load");
-  const nlohmann::json* ways = member(json, "ways");
+  result.start = static_cast<std::int64_t>(std::min(1e11, sane_number_in(json, "start", 0)));
+  result.rounds = static_cast<int>(std::min(1e6, sane_number_in(json, "rounds", 0)));
+  result.seconds = sane_number_in(json, "seconds", 0);
+  result.load = shown_text_in(json, "load");
+  const nlohmann::json* ways = member_in(json, "ways");
   if (ways == nullptr || !ways->is_array()) return result;
   for (const nlohmann::json& way : *ways) {
     if (result.ways.size() < most_ways) result.ways.push_back(read_way(way));

@@ -8,8 +8,6 @@
 
 namespace tarn::profiler {
 
-namespace {
-
 void add_size(std::vector<size_count>& into, const size_count& from) {
   const auto same = std::find_if(into.begin(), into.end(), [&from](const size_count& one) {
     return one.size == from.size && one.exact == from.exact;
@@ -20,6 +18,8 @@ void add_size(std::vector<size_count>& into, const size_count& from) {
     same->count += from.count;
   }
 }
+
+namespace {
 
 // The sizes of a site are either all exact or all powers of two; if either list is of powers of two, so is the sum.
 void add_sizes(std::vector<size_count>& into, const std::vector<size_count>& from) {

@@ -18,4 +18,7 @@ bool is_peak(double site_figures::*member);
 // Whether the counter is a total since the start, which remains after the end of its process.
 bool is_running_total(double counter_row::*member);
 
+// Adds the count to that of the same size, or the size to the list.
+void add_size(std::vector<size_count>& into, const size_count& from);
+
 }  // namespace tarn::profiler

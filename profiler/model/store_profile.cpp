@@ -5,31 +5,15 @@
 #include <string>
 #include <utility>
 
-#include "profiler/model/figure_columns.hpp"
-#include "profiler/model/table_columns.hpp"
+#include "profiler/model/table_rows.hpp"
 
 namespace tarn::profiler {
 
 nlohmann::json stored_meta(const profile& p) {
   nlohmann::json meta = p.meta.is_object() ? p.meta : nlohmann::json::object();
   meta["mode"] = mode_name(p.mode);
-  meta["prices"] = {{"fault", p.prices.fault},
-                    {"huge_fault", p.prices.huge_fault},
-                    {"costly_fault", p.prices.costly_fault},
-                    {"unmap_page", p.prices.unmap_page},
-                    {"zero_page", p.prices.zero_page},
-                    {"malloc_pair", p.prices.malloc_pair},
-                    {"timed_call", p.prices.timed_call}};
-  const malloc_time& time = p.malloc_time;
-  meta["malloc_time"] = {{"clock_part", time.clock_part},
-                         {"factor", time.factor},
-                         {"clock_error", time.clock_error},
-                         {"systematic_error", time.systematic_error},
-                         {"ns", time.ns},
-                         {"samples", time.samples},
-                         {"in_malloc", time.in_malloc},
-                         {"in_recorder", time.in_recorder},
-                         {"clock_ns", time.clock_ns}};
+  meta["prices"] = as_json(p.prices);
+  meta["malloc_time"] = as_json(p.malloc_time);
   meta["recorder_ns"] = p.recorder_ns;
   meta["other_faults"] = p.other_faults;
   meta["unseen_faults"] = p.unseen_faults;
@@ -55,12 +39,7 @@ void add_process_column(table& rows, const profile& p, Value value) {
 void store_modules(table_writer& out, const profile& p, std::size_t first) {
   if (first == p.modules.size()) return;
   table rows = new_table("modules", p.modules.size() - first, false);
-  add_column<texts>(rows, "path", first, [&](std::size_t row) { return p.modules[row].path; });
-  add_column<texts>(rows, "build_id", first, [&](std::size_t row) { return p.modules[row].build_id; });
-  add_column<integers>(rows, "start", first, [&](std::size_t row) { return p.modules[row].start; });
-  add_column<integers>(rows, "end", first, [&](std::size_t row) { return p.modules[row].end; });
-  add_column<integers>(rows, "file_offset", first,
-                       [&](std::size_t row) { return p.modules[row].file_offset; });
+  add_columns<module_info>(rows, first, [&](std::size_t row) -> auto& { return p.modules[row]; });
   out.append(rows);
 }
 
@@ -74,10 +53,7 @@ void store_stacks(table_writer& out, const profile& p, std::size_t first) {
 
 void store_threads(table_writer& out, const profile& p) {
   table rows = new_table("threads", p.threads.size(), true);
-  add_column<integers>(rows, "id", 0, [&](std::size_t row) { return p.threads[row].id; });
-  add_column<texts>(rows, "name", 0, [&](std::size_t row) { return p.threads[row].name; });
-  add_column<integers>(rows, "start_ns", 0, [&](std::size_t row) { return p.threads[row].start_ns; });
-  add_column<integers>(rows, "end_ns", 0, [&](std::size_t row) { return p.threads[row].end_ns; });
+  add_columns<thread_info>(rows, 0, [&](std::size_t row) -> auto& { return p.threads[row]; });
   add_process_column(rows, p, [&](std::size_t row) { return p.threads[row].process; });
   out.append(rows);
 }
@@ -85,28 +61,17 @@ void store_threads(table_writer& out, const profile& p) {
 void store_counters(table_writer& out, const profile& p, std::size_t first) {
   if (first == p.counters.size()) return;
   table rows = new_table("counters", p.counters.size() - first, first == 0);
-  add_column<integers>(rows, "time_ns", first, [&](std::size_t row) { return p.counters[row].time_ns; });
-  for (const counter_column& each : counter_columns) {
-    add_column<reals>(rows, each.name, first, [&](std::size_t row) { return p.counters[row].*each.member; });
-  }
+  add_columns<counter_row>(rows, first, [&](std::size_t row) -> auto& { return p.counters[row]; });
   out.append(rows);
 }
 
 void store_memory(table_writer& out, const memory_history& memory) {
   if (memory.rows.empty()) return;
   table rows = new_table("memory", memory.rows.size(), true);
-  add_column<integers>(rows, "time_ns", 0, [&](std::size_t row) { return memory.rows[row].time_ns; });
-  for (const memory_column& each : memory_columns) {
-    add_column<reals>(rows, each.name, 0, [&](std::size_t row) { return memory.rows[row].*each.member; });
-  }
+  add_columns<memory_row>(rows, 0, [&](std::size_t row) -> auto& { return memory.rows[row]; });
   out.append(rows);
   rows = new_table("memory_parts", memory.parts.size(), true);
-  add_column<integers>(rows, "time_ns", 0, [&](std::size_t row) { return memory.parts[row].time_ns; });
-  add_column<texts>(rows, "kind", 0, [&](std::size_t row) { return memory.parts[row].kind; });
-  add_column<texts>(rows, "name", 0, [&](std::size_t row) { return memory.parts[row].name; });
-  add_column<integers>(rows, "site", 0, [&](std::size_t row) { return memory.parts[row].site; });
-  add_column<reals>(rows, "bytes", 0, [&](std::size_t row) { return memory.parts[row].bytes; });
-  add_column<reals>(rows, "variance", 0, [&](std::size_t row) { return memory.parts[row].variance; });
+  add_columns<memory_part>(rows, 0, [&](std::size_t row) -> auto& { return memory.parts[row]; });
   out.append(rows);
 }
 
@@ -121,50 +86,32 @@ void store_processes(table_writer& out, const profile& p) {
   }
   rows = new_table("process_counters", all.size(), true);
   add_process_column(rows, p, [&](std::size_t row) { return all[row].first; });
-  add_column<integers>(rows, "time_ns", 0, [&](std::size_t row) { return all[row].second->time_ns; });
-  for (const counter_column& each : counter_columns) {
-    add_column<reals>(rows, each.name, 0, [&](std::size_t row) { return all[row].second->*each.member; });
-  }
+  add_columns<counter_row>(rows, 0, [&](std::size_t row) -> auto& { return *all[row].second; });
   out.append(rows);
 }
 
 }  // namespace
 
 const char* mode_name(profile_mode mode) {
-  switch (mode) {
-    case profile_mode::full:
-      return "full";
-    case profile_mode::faults:
-      return "faults";
-    case profile_mode::sample:
-      break;
-  }
-  return "sample";
+  constexpr const char* names[] = {"sample", "full", "faults"};
+  return names[static_cast<std::size_t>(mode)];
 }
 
 void store_symbols(table_writer& out, const profile& p) {
-  table rows;
-  rows.name = "symbols";
-  rows.replaces = true;
-  integers addresses, depths, lines, inlined;
-  texts functions, files;
+  struct row {
+    std::uint64_t address;
+    std::size_t depth;
+    const source_frame* frame;
+  };
+  std::vector<row> all;
   for (const auto& [address, frames] : p.symbols) {
-    for (std::size_t depth = 0; depth < frames.size(); ++depth) {
-      addresses.push_back(address);
-      depths.push_back(depth);
-      functions.push_back(frames[depth].function);
-      files.push_back(frames[depth].file);
-      lines.push_back(frames[depth].line);
-      inlined.push_back(frames[depth].inlined ? 1 : 0);
-    }
+    for (std::size_t depth = 0; depth < frames.size(); ++depth)
+      all.push_back({address, depth, &frames[depth]});
   }
-  rows.rows = addresses.size();
-  rows.columns.push_back({"address", std::move(addresses)});
-  rows.columns.push_back({"depth", std::move(depths)});
-  rows.columns.push_back({"function", std::move(functions)});
-  rows.columns.push_back({"file", std::move(files)});
-  rows.columns.push_back({"line", std::move(lines)});
-  rows.columns.push_back({"inlined", std::move(inlined)});
+  table rows = new_table("symbols", all.size(), true);
+  add_column<integers>(rows, "address", 0, [&](std::size_t at) { return all[at].address; });
+  add_column<integers>(rows, "depth", 0, [&](std::size_t at) { return all[at].depth; });
+  add_columns<source_frame>(rows, 0, [&](std::size_t at) -> auto& { return *all[at].frame; });
   out.append(rows);
 }
 

@@ -4,8 +4,6 @@
 // lock of malloc or of the dynamic linker. One caller at a time.
 #pragma once
 
-#include <cstdint>
-
 namespace tarn::profiler {
 
 enum class attach_result : long {

@@ -7,7 +7,6 @@
 // Invariant: for each slot that holds a hook's address, its previous word is known.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace tarn::profiler::recorder {

@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "profiler/record/guarded_reader.hpp"
 #include "profiler/record/python_layout.hpp"
 #include "profiler/record/script_frame.hpp"
 

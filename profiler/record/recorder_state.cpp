@@ -2,14 +2,12 @@
 #include "profiler/record/recorder_state.hpp"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <cstring>
 

@@ -6,7 +6,6 @@
 // of the system calls here is needed any more, so a seccomp filter that the program installs later does no harm.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "profiler/record/session.hpp"

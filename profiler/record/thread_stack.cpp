@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // thread_stack: where the stack of a recording thread lies, and which memory of its current stack may be read.
 // Thread safety: each thread asks for itself.
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>

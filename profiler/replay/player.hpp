@@ -2,8 +2,6 @@
 // player: replays a trace in this process, with the malloc that it has. To be called once, in a child made for it.
 #pragma once
 
-#include <string>
-
 namespace tarn::profiler {
 
 enum class play_mode {
@@ -23,8 +21,8 @@ struct play_figures {
   double cpu_seconds() const { return user_seconds + system_seconds; }
 };
 
-// Requires: `descriptor` is a trace_image's. Throws profile_error: not an image, no memory, a route that the library does
-// not have.
+// Requires: `descriptor` is a trace_image's. Throws profile_error: not an image, no memory, a route that the library
+// does not have.
 play_figures play(int descriptor, play_mode mode);
 
 }  // namespace tarn::profiler

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/replay/trace.hpp"
+#include "profiler/model/known_meta.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -356,12 +357,6 @@ class compiler {
   std::uint32_t lane_ = 0;
 };
 
-double number_in_meta(const profile& p, const char* name) {
-  if (!p.meta.is_object()) return 0;
-  const auto found = p.meta.find(name);
-  return found != p.meta.end() && found->is_number() ? found->get<double>() : 0;
-}
-
 }  // namespace
 
 trace load_trace(const std::string& path, const profile& p, const trace_settings& settings) {
@@ -379,7 +374,7 @@ trace load_trace(const std::string& path, const profile& p, const trace_settings
   }
   if (p.mode == profile_mode::sample) {
     out.sampled = true;
-    events.rows = expand_samples(events.rows, number_in_meta(p, "sample_bytes"), large_block_bytes,
+    events.rows = expand_samples(events.rows, number_in(p.meta, "sample_bytes"), large_block_bytes,
                                  settings.most_expanded);
   }
   out.routes = settings.routes;

@@ -5,7 +5,6 @@
 // Written once, before any child is started; children only read it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "profiler/replay/trace.hpp"

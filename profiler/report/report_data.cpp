@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "profiler/analyze/memory_kinds.hpp"
-#include "profiler/model/figure_columns.hpp"
+#include "profiler/model/store_profile.hpp"
+#include "profiler/model/table_rows.hpp"
 #include "profiler/report/path_tree.hpp"
 #include "profiler/report/site_rows.hpp"
 #include "profiler/report/source_lines.hpp"
@@ -179,7 +180,7 @@ json describe_threads(const profile& p, const thread_numbers& numbers, std::size
       ++others;
       continue;
     }
-    made.push_back({{"id", one.id}, {"name", one.name}, {"start_ns", one.start_ns}, {"end_ns", one.end_ns}});
+    made.push_back(as_json(one));
   }
   if (others > 0) made.push_back({{"others", others}});
   return made;
@@ -281,28 +282,6 @@ json describe_actions(const std::vector<advice>& actions, const std::vector<std:
   return made;
 }
 
-const char* mode_name(profile_mode mode) {
-  switch (mode) {
-    case profile_mode::full:
-      return "full";
-    case profile_mode::faults:
-      return "faults";
-    case profile_mode::sample:
-      break;
-  }
-  return "sample";
-}
-
-json describe_prices(const price_list& prices) {
-  return {{"fault", prices.fault},
-          {"huge_fault", prices.huge_fault},
-          {"costly_fault", prices.costly_fault},
-          {"unmap_page", prices.unmap_page},
-          {"zero_page", prices.zero_page},
-          {"malloc_pair", prices.malloc_pair},
-          {"timed_call", prices.timed_call}};
-}
-
 }  // namespace
 
 nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
@@ -319,7 +298,7 @@ nlohmann::json report_data(const profile& p, const std::vector<advice>& actions,
   json made = {{"format", 1},
                {"meta", p.meta.is_object() ? p.meta : json::object()},
                {"mode", mode_name(p.mode)},
-               {"prices", describe_prices(p.prices)},
+               {"prices", as_json(p.prices)},
                {"totals", std::move(sites.totals)},
                {"sites", std::move(sites.columns)},
                {"frames", paths.frames_json()},

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/report/report_file.hpp"
+#include "profiler/format/printable.hpp"
+#include "profiler/model/known_meta.hpp"
 
 #include <algorithm>
 
@@ -29,32 +31,12 @@ std::string escape_script(const std::string& text) {
   return escaped;
 }
 
-std::string escape_title(std::string_view text) {
-  std::string escaped;
-  for (const char letter : text) {
-    switch (letter) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      default:
-        escaped += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
-    }
-  }
-  return escaped;
-}
-
 // The program's name as it was called; otherwise the name of its file.
 std::string program_of(const nlohmann::json& meta) {
-  if (!meta.is_object()) return {};
-  const auto words = meta.find("arguments");
-  if (words != meta.end() && words->is_array() && !words->empty() && words->front().is_string()) {
+  const nlohmann::json* words = member_in(meta, "arguments");
+  if (words != nullptr && words->is_array() && !words->empty() && words->front().is_string())
     return words->front().get<std::string>();
-  }
-  const auto program = meta.find("program");
-  return program != meta.end() && program->is_string() ? program->get<std::string>() : std::string();
+  return text_in(meta, "program");
 }
 
 std::string title_of(const profile& p) {
@@ -63,7 +45,7 @@ std::string title_of(const profile& p) {
   // Through JSON, which replaces invalid UTF-8.
   const nlohmann::json safe = program.substr(program.find_last_of('/') + 1);
   const std::string quoted = safe.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return escape_title(nlohmann::json::parse(quoted).get<std::string>()) + " – tarn report";
+  return escape_markup(nlohmann::json::parse(quoted).get<std::string>()) + " – tarn report";
 }
 
 std::string data_text(const nlohmann::json& data) {

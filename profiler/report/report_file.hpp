@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "profiler/model/profile.hpp"
-#include "profiler/report/report_data.hpp"
 
 namespace tarn::profiler {
 

@@ -12,12 +12,10 @@
 //   sleep                 sleeps 0.3 s in nanosleep; answers "whole", or "interrupted" if the call failed or was short
 #include <dlfcn.h>
 #include <link.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>

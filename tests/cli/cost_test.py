@@ -219,7 +219,7 @@ class cost_command(Base):
         refused = self.assert_refused
         refused(quick("eight"), 2, "'eight': not a size", "8MiB")
         refused(quick("0"), 2, "'0': too small", "64K")
-        refused(quick("99999999G"), 125, "99999999 GiB skipped", "too small for all of the sizes", "tarn cost 8M")
+        refused(quick("99999999G"), 125, "99,999,999 GiB skipped", "too small for all of the sizes", "tarn cost 8M")
         refused(tarn("cost", "--only", "systm"), 2, "no way has this name", "'system'")
         refused(tarn("cost", "--only", "mmap-hug"), 2, "'mmap-huge'")
         refused(tarn("cost", "--with", "mmap=libx.so"), 2, "cannot be a library's name")
@@ -234,7 +234,7 @@ class cost_command(Base):
     def test_a_size_that_does_not_fit_is_skipped_and_reported(self):
         result = quick("1M", "99999999G")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("99999999 GiB skipped", result.stderr)
+        self.assertIn("99,999,999 GiB skipped", result.stderr)
         self.assertIn("1 MiB", result.stdout)
 
 

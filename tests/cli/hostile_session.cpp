@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -74,7 +74,7 @@ class views(Profiles):
         self.assertEqual(len(lines), 5)
         self.assertEqual(lines[0].split(), [*METRICS, "type", "where"])
         self.assertIn("image::decoder::decode  decoder.cpp:10", lines[1])
-        self.assertRegex(lines[-1], r"^\d+ of 202 sites: [\d.]+ s of [\d.]+ s in total \(\d+\.\d %\)$")
+        self.assertRegex(lines[-1], r"^\d+ of 202 sites: [\d.]+ s of [\d.]+ s in total \([\d.]+ %\)$")
         lines = self.run_tarn("sites", "--filter", "json::parser", path).stdout.splitlines()
         self.assertTrue(all("json::" in line for line in lines[1:-1]))
         self.assertIn("sites that match", lines[-1])

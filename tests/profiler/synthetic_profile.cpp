@@ -293,27 +293,9 @@ class maker {
   }
 
   static double rate_of(manner how) {
-    switch (how) {
-      case manner::large_refaulted:
-        return 30;
-      case manner::typed_same_thread:
-        return 90000;
-      case manner::typed_across_threads:
-        return 40000;
-      case manner::costly_objects:
-        return 50;
-      case manner::batch:
-        return 60000;
-      case manner::untouched:
-        return 0.05;
-      case manner::growing:
-        return 20000;
-      case manner::leaking:
-        return 700;
-      case manner::ordinary:
-        return 900;
-    }
-    return 1;
+    constexpr std::array<double, 9> rates = {30,   90000, 40000, 50, 60000,
+                                             0.05, 20000, 700,   900};  // by manner
+    return rates[static_cast<std::size_t>(how)];
   }
 
   static double kept_of(manner how) {

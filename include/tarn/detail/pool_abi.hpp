@@ -56,14 +56,28 @@ struct tarn_pool_request {
   tarn_pool_own_bin* own_bin;
 };
 
+// tarn::pool_stats; a new figure is added here and in tarn_pool_get_figures().
 struct tarn_pool_figures {
-  std::uint64_t live;          // objects in the program's hands
-  std::uint64_t peak;          // upper bound of the most live objects at once; see pool_stats::peak
-  std::uint64_t bytes;         // of the pool's spans
-  std::uint64_t cached;        // free slots in bins and full magazines
-  std::uint64_t hits;          // lower bound of the allocations served by bins; see pool_stats::hits
-  std::uint64_t refills;       // allocations that filled a bin from spans
-  std::uint64_t object_bytes;  // a slot's size
+  std::uint64_t live;  // objects in the program's hands
+  std::uint64_t peak;  // upper bound of the most live objects at once: slots outside of spans, seen at misses
+  std::uint64_t bytes;   // of the pool's spans
+  std::uint64_t cached;  // free slots in magazines, of threads or handed over
+  // Slots that misses have loaded into threads' magazines, without those that served the misses themselves: the
+  // allocations that can then be served without a further miss. A slot that is freed and allocated again inside one
+  // magazine counts once, as the fast path keeps no counter.
+  std::uint64_t hits;
+  std::uint64_t refills;       // allocations that had to fill a magazine from spans
+  std::uint64_t object_bytes;  // of a slot; 0 in a sum over pools
+
+  tarn_pool_figures& operator+=(const tarn_pool_figures& more) noexcept {
+    live += more.live;
+    peak += more.peak;
+    bytes += more.bytes;
+    cached += more.cached;
+    hits += more.hits;
+    refills += more.refills;
+    return *this;
+  }
 };
 
 extern "C" {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Formatting of quantities, columns and exit statuses; the nearest word; colour.
+// Columns and exit statuses; the nearest word; colour.
 #include "cli/show/text.hpp"
 
 #include <gtest/gtest.h>
@@ -7,41 +7,6 @@
 
 namespace tarn::cli {
 namespace {
-
-TEST(text, quantities) {
-  EXPECT_EQ(show_seconds(1.0456).text, "1.046 s");
-  EXPECT_EQ(show_seconds(0.0123).text, "12.30 ms");
-  EXPECT_EQ(show_seconds(0.00005).text, "50 us");
-  EXPECT_EQ(show_seconds(4000).text, "4000 s");
-  EXPECT_EQ(show_bytes(512).text, "512 B");
-  EXPECT_EQ(show_bytes(1536 * 1024.0).text, "1.500 MiB");
-  EXPECT_EQ(show_bytes(3.0 * (1 << 30)).text, "3.000 GiB");
-  EXPECT_EQ(show_count(9999).text, "9999");
-  EXPECT_EQ(show_count(12345).text, "12.35k");
-  EXPECT_EQ(show_count(2.5e6).text, "2.500M");
-}
-
-TEST(text, short_times) {
-  EXPECT_EQ(show_short_time(0).text, "0 ns");
-  EXPECT_EQ(show_short_time(42e-9).text, "42 ns");
-  EXPECT_EQ(show_short_time(12.34e-6).text, "12.3 us");
-  EXPECT_EQ(show_short_time(0.01684).text, "16.8 ms");
-  EXPECT_EQ(show_short_time(0.4567).text, "457 ms");
-  EXPECT_EQ(show_short_time(1.0456).text, "1.05 s");
-  EXPECT_EQ(show_short_time(999.96e-6).text, "1.00 ms");
-  EXPECT_EQ(show_short_time(9.9999e-3).text, "10.0 ms");
-  EXPECT_EQ(show_short_time(0.3e-9).text, "0 ns");
-  EXPECT_EQ(show_short_time(-12.34e-6).text, "-12.3 us");
-}
-
-TEST(text, the_value_is_the_rounded_number_that_is_shown) {
-  EXPECT_DOUBLE_EQ(show_seconds(1.0456).value, 1.046);
-  EXPECT_DOUBLE_EQ(show_seconds(0.00123456).value, 0.001235);
-  EXPECT_DOUBLE_EQ(show_bytes(1.23456 * 1048576).value, 1.235 * 1048576);
-  EXPECT_DOUBLE_EQ(show_count(12345).value, 12350);
-  EXPECT_EQ(show_count(0.4).value, 0);
-  EXPECT_EQ(show_count(0).text, "0");
-}
 
 TEST(text, wait_statuses) {
   EXPECT_EQ(format_exit(3 << 8), "exit status 3");
@@ -53,6 +18,17 @@ TEST(text, columns_count_characters_not_bytes) {
   EXPECT_EQ(pad_left("\u00b11", 4), "  \u00b11");
   EXPECT_EQ(pad_right("ab", 4), "ab  ");
   EXPECT_EQ(pad_right("abcdef", 4), "abcdef");
+}
+
+TEST(text, a_text_is_cut_between_characters) {
+  const std::string umlauts = "\u00e4\u00f6\u00fc\u00c4\u00d6\u00dc";
+  EXPECT_EQ(cut_to_width(umlauts, 6), umlauts);
+  EXPECT_EQ(cut_to_width(umlauts, 0), umlauts);
+  EXPECT_EQ(cut_to_width(umlauts, 5), "\u00e4\u00f6...");
+  EXPECT_EQ(cut_to_width(umlauts, 3), "\u00e4\u00f6\u00fc");
+  EXPECT_EQ(cut_in_middle(umlauts, 5), "\u00e4\u00f6\u2026\u00d6\u00dc");
+  EXPECT_EQ(cut_in_middle(umlauts, 6), umlauts);
+  EXPECT_EQ(cut_in_middle("abcdef", 2), "ab");
 }
 
 TEST(text, edit_distance_counts_a_swap_once) {

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "profiler/analyze/plan.hpp"
 
 namespace tarn::profiler {

@@ -208,7 +208,7 @@ TEST(Advice, WhereBlocksMayLieBadlyOnlyAProofTells) {
   ASSERT_NE(placement, nullptr);
   EXPECT_EQ(placement->saving_ns, 0);
   EXPECT_EQ(placement->change, "tarn prove FILE");
-  EXPECT_NE(placement->evidence[0].find("1 million blocks"), std::string::npos) << placement->evidence[0];
+  EXPECT_NE(placement->evidence[0].find("1M blocks"), std::string::npos) << placement->evidence[0];
   program.p.sites[0].figures.bytes_at_peak = 1e6;
   EXPECT_EQ(find(advise(program.p), advice_kind::placement), nullptr) << "fits into the caches";
 }
@@ -368,7 +368,7 @@ TEST(Advice, GrowingStepByStepIsReserve) {
   const std::vector<advice> all = advise(program.p);
   const advice* reserve = find(all, advice_kind::reserve);
   ASSERT_NE(reserve, nullptr);
-  EXPECT_NE(reserve->evidence[0].find("1 million arrays"), std::string::npos) << reserve->evidence[0];
+  EXPECT_NE(reserve->evidence[0].find("1M arrays"), std::string::npos) << reserve->evidence[0];
 }
 
 TEST(Advice, ConstructorsThatAllocateAreRecycled) {

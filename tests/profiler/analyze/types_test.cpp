@@ -2,15 +2,11 @@
 // Types and symbols of containers.cpp as each installed compiler builds it. The environment variable
 // TARN_TEST_CONTAINERS has the programs' paths, separated by colons.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 
 #include "profiler/analyze/symbols.hpp"

@@ -35,24 +35,26 @@ class modules_seen final : public module_sink {
   int count = 0;
 };
 
+// A ring, what a stream makes of it, and the stream.
 struct ring {
   std::vector<std::uint64_t> words = std::vector<std::uint64_t>(ring_words);
   std::uint64_t head = 0;
+  tick_clock clock{tick_source::system_clock};
+  process_model model{model_settings{}};
+  modules_seen modules;
+  event_stream stream;
+
+  ring() { stream.reset(words.data(), ring_words, &model, &clock, &modules, 0); }
   void put(std::uint64_t word) { words[head++ % ring_words] = word; }
+  void drain() {
+    stream.extend(head);
+    std::uint64_t time = 0;
+    while (stream.peek(time)) stream.take();
+  }
 };
 
-void drain(event_stream& stream) {
-  std::uint64_t time = 0;
-  while (stream.peek(time)) stream.take();
-}
-
 TEST(event_stream, reads_what_a_recorder_writes) {
-  const tick_clock clock(tick_source::system_clock);
-  process_model model(model_settings{});
-  modules_seen modules;
   ring r;
-  event_stream stream;
-  stream.reset(r.words.data(), ring_words, &model, &clock, &modules, 0);
   r.put(static_cast<std::uint64_t>(word_kind::time) | 1000U << kind_bits);
   r.put(static_cast<std::uint64_t>(word_kind::thread) | std::uint64_t{42} << 32);
   r.put(static_cast<std::uint64_t>(word_kind::text) | 2U << 4 | 9U << 16);
@@ -67,25 +69,19 @@ TEST(event_stream, reads_what_a_recorder_writes) {
   r.put(address_word(word_kind::malloc, 10, 0x7f0000000010));
   r.put(1 | std::uint64_t{size_elsewhere} << 32);
   r.put(address_word(word_kind::free, 5, 0x7f0000000010));
-  stream.extend(r.head);
-  drain(stream);
-  EXPECT_FALSE(stream.is_broken());
-  EXPECT_EQ(stream.position(), r.head);
-  EXPECT_EQ(modules.last, "x/y/z/x/q");
-  EXPECT_EQ(model.allocations(), 1);
-  EXPECT_EQ(model.requested_bytes(), static_cast<double>(std::uint64_t{5} << 32));
-  EXPECT_EQ(model.frees(), 1);
-  ASSERT_EQ(model.stacks().size(), 2U);
-  EXPECT_EQ(model.stacks()[1].address, 0x1234U);
+  r.drain();
+  EXPECT_FALSE(r.stream.is_broken());
+  EXPECT_EQ(r.stream.position(), r.head);
+  EXPECT_EQ(r.modules.last, "x/y/z/x/q");
+  EXPECT_EQ(r.model.allocations(), 1);
+  EXPECT_EQ(r.model.requested_bytes(), static_cast<double>(std::uint64_t{5} << 32));
+  EXPECT_EQ(r.model.frees(), 1);
+  ASSERT_EQ(r.model.stacks().size(), 2U);
+  EXPECT_EQ(r.model.stacks()[1].address, 0x1234U);
 }
 
 TEST(event_stream, lines_of_scripts_have_addresses_of_their_own) {
-  const tick_clock clock(tick_source::system_clock);
-  process_model model(model_settings{});
-  modules_seen modules;
   ring r;
-  event_stream stream;
-  stream.reset(r.words.data(), ring_words, &model, &clock, &modules, 0);
   const std::uint64_t address = script_address("f", "a.py", 7);
   for (const std::uint64_t told : {address, std::uint64_t{0x1234}}) {
     r.put(static_cast<std::uint64_t>(word_kind::text) | 3U << 4 | 5U << 16);
@@ -93,69 +89,52 @@ TEST(event_stream, lines_of_scripts_have_addresses_of_their_own) {
     r.put(told);
     r.put(7 | std::uint64_t{1} << 32);
   }
-  stream.extend(r.head);
-  drain(stream);
-  EXPECT_FALSE(stream.is_broken());
-  ASSERT_EQ(modules.lines.size(), 1U) << "a process may name lines of scripts only, not native code";
-  EXPECT_EQ(modules.lines[address].function, "f");
-  EXPECT_EQ(modules.lines[address].file, "a.py");
-  EXPECT_EQ(modules.lines[address].line, 7U);
+  r.drain();
+  EXPECT_FALSE(r.stream.is_broken());
+  ASSERT_EQ(r.modules.lines.size(), 1U) << "a process may name lines of scripts only, not native code";
+  EXPECT_EQ(r.modules.lines[address].function, "f");
+  EXPECT_EQ(r.modules.lines[address].file, "a.py");
+  EXPECT_EQ(r.modules.lines[address].line, 7U);
 }
 
 TEST(event_stream, an_incomplete_event_ends_the_stream) {
-  const tick_clock clock(tick_source::system_clock);
-  process_model model(model_settings{});
   ring r;
-  event_stream stream;
-  stream.reset(r.words.data(), ring_words, &model, &clock, nullptr, 0);
   r.put(address_word(word_kind::malloc, 10, 0x1000));
-  stream.extend(r.head);
-  drain(stream);
-  EXPECT_TRUE(stream.is_broken());
-  EXPECT_EQ(model.allocations(), 0);
+  r.drain();
+  EXPECT_TRUE(r.stream.is_broken());
+  EXPECT_EQ(r.model.allocations(), 0);
 }
 
 TEST(event_stream, random_words_are_read_without_harm) {
-  const tick_clock clock(tick_source::system_clock);
   std::mt19937_64 random(11);
   for (int round = 0; round < 200; ++round) {
-    process_model model(model_settings{});
-    modules_seen modules;
     ring r;
-    event_stream stream;
-    stream.reset(r.words.data(), ring_words, &model, &clock, &modules, 0);
     for (int burst = 0; burst < 20; ++burst) {
       for (std::uint64_t left = random() % 400; left > 0; --left) {
         // Mostly known kinds of words, with operands of all lengths.
         r.put(random() >> (random() % 64) << 4 | random() % 16);
       }
-      stream.extend(r.head);
-      drain(stream);
-      ASSERT_EQ(stream.position(), r.head);
+      r.drain();
+      ASSERT_EQ(r.stream.position(), r.head);
     }
     profile p;
-    model.settle();
-    model.fill(p);
+    r.model.settle();
+    r.model.fill(p);
   }
 }
 
 // The recorded process may change an event between peek() and take().
 TEST(event_stream, an_event_that_changes_while_it_is_read_is_not_read_past_the_end) {
-  const tick_clock clock(tick_source::system_clock);
-  process_model model(model_settings{});
-  modules_seen modules;
   ring r;
-  event_stream stream;
-  stream.reset(r.words.data(), ring_words, &model, &clock, &modules, 0);
   r.put(address_word(word_kind::unmap, 1, 0x7f0000000000));
   r.put(4096);
-  stream.extend(r.head);
+  r.stream.extend(r.head);
   std::uint64_t time = 0;
-  ASSERT_TRUE(stream.peek(time));
+  ASSERT_TRUE(r.stream.peek(time));
   r.words[0] = address_word(word_kind::map, 1, 0x7f0000000000);  // an event that has one word more
-  stream.take();
-  EXPECT_EQ(stream.position(), r.head);
-  EXPECT_FALSE(stream.is_broken());
+  r.stream.take();
+  EXPECT_EQ(r.stream.position(), r.head);
+  EXPECT_FALSE(r.stream.is_broken());
 }
 
 }  // namespace

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "profiler/collect/proc_status.hpp"
 
-#include <elf.h>
 #include <gtest/gtest.h>
-#include <link.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <filesystem>
+#include <algorithm>
 #include <vector>
-
-#include "tests/profiler/scratch_file.hpp"
 
 namespace tarn::profiler {
 namespace {
@@ -50,42 +44,22 @@ TEST(proc_status, texts_that_are_no_process) {
 
 TEST(proc_status, no_such_process) { EXPECT_FALSE(read_process(0x7fffffff)); }
 
-TEST(proc_status, a_module_that_is_a_pipe_is_not_waited_for) {
-  std::string folder = (std::filesystem::temp_directory_path() / "tarn-test-XXXXXX").string();
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const std::string pipe = folder + "/module";
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  alarm(20);  // ends this test program if open() waits
-  const std::vector<module_info> modules = modules_of(pipe, 0, 0x1000, 0x2000);
-  alarm(0);
-  std::filesystem::remove_all(folder);
-  ASSERT_EQ(modules.size(), 1U);
-  EXPECT_EQ(modules[0].start, 0x1000U);
-  EXPECT_EQ(modules[0].build_id, "");
+TEST(proc_status, a_line_of_the_status) {
+  const char* text = "Name:\tx\nVmRSSX:\t1 kB\nVmRSS:\t  1234 kB\nEmpty:\n";
+  EXPECT_EQ(status_line(text, "VmRSS"), "1234 kB");
+  EXPECT_EQ(status_line(text, "Name"), "x");
+  EXPECT_EQ(status_line(text, "Empty"), "");
+  EXPECT_EQ(status_line(text, "RSS"), "");
 }
 
-// Linkers make build-ids of 8 to 20 bytes. In a module of a thousand segments, one of 60,000 bytes would be kept a
-// thousand times.
-TEST(proc_status, a_build_id_of_60_000_bytes_is_ignored) {
-  constexpr std::size_t id_bytes = 60000;
-  ElfW(Ehdr) header = {};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_phoff = sizeof header;
-  header.e_phentsize = sizeof(ElfW(Phdr));
-  header.e_phnum = 1;
-  ElfW(Phdr) segment = {};
-  segment.p_type = PT_NOTE;
-  segment.p_offset = sizeof header + sizeof segment;
-  segment.p_filesz = sizeof(ElfW(Nhdr)) + 4 + id_bytes;
-  const ElfW(Nhdr) note = {4, id_bytes, NT_GNU_BUILD_ID};
-  std::vector<std::uint8_t> bytes(segment.p_offset + segment.p_filesz);
-  std::memcpy(bytes.data(), &header, sizeof header);
-  std::memcpy(bytes.data() + sizeof header, &segment, sizeof segment);
-  std::memcpy(bytes.data() + segment.p_offset, &note, sizeof note);
-  std::memcpy(bytes.data() + segment.p_offset + sizeof note, "GNU", 4);
-  scratch_file file;
-  file.set(bytes);
-  EXPECT_EQ(build_id_of(file.path()), "");
+TEST(proc_status, threads_and_children_of_this_process) {
+  const auto self = static_cast<std::uint32_t>(getpid());
+  const auto threads = thread_names(self);
+  ASSERT_FALSE(threads.empty());
+  EXPECT_EQ(threads.front().first, self);
+  const std::vector<std::uint32_t> all = numbers_in("/proc");
+  EXPECT_NE(std::find(all.begin(), all.end(), self), all.end());
+  EXPECT_TRUE(children_of(0x7fffffff).empty());
 }
 
 }  // namespace

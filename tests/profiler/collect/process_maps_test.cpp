@@ -7,8 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstring>
-
 namespace tarn::profiler {
 namespace {
 

@@ -53,6 +53,26 @@ const site_figures& figures_of(const profile& p, std::uint32_t node) {
   return p.sites.front().figures;
 }
 
+// A model with a thread and two call paths.
+struct recorded : process_model {
+  explicit recorded(const model_settings& settings)
+      : process_model(settings), thread(begin_thread(thread_id, 0)), a(node(0, 0x1000)), b(node(0, 0x2000)) {}
+
+  void allocates(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t path) {
+    allocated(thread, allocation(time, address, size, path));
+  }
+  void frees_at(std::uint64_t time, std::uint64_t address) { freed(thread, release(time, address)); }
+  profile filled() {
+    profile p;
+    fill(p);
+    return p;
+  }
+
+  const std::uint32_t thread;
+  const std::uint32_t a;
+  const std::uint32_t b;
+};
+
 TEST(process_model, nodes_are_one_per_path) {
   process_model model(exact());
   const std::uint32_t outer = model.node(0, 0x1000);
@@ -66,19 +86,15 @@ TEST(process_model, nodes_are_one_per_path) {
 }
 
 TEST(process_model, counts_peak_and_what_lives_at_it) {
-  process_model model(exact());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t a = model.node(0, 0x1000);
-  const std::uint32_t b = model.node(0, 0x2000);
-  model.allocated(thread, allocation(10, 0x10000, 100, a));
-  model.allocated(thread, allocation(20, 0x20000, 50, b));  // the peak: 150
-  model.freed(thread, release(30, 0x10000));
-  model.allocated(thread, allocation(40, 0x30000, 80, b));
-  model.freed(thread, release(50, 0x20000));
-  profile p;
-  model.fill(p);
-  const site_figures& first = figures_of(p, a);
-  const site_figures& second = figures_of(p, b);
+  recorded model(exact());
+  model.allocates(10, 0x10000, 100, model.a);
+  model.allocates(20, 0x20000, 50, model.b);  // the peak: 150
+  model.frees_at(30, 0x10000);
+  model.allocates(40, 0x30000, 80, model.b);
+  model.frees_at(50, 0x20000);
+  const profile p = model.filled();
+  const site_figures& first = figures_of(p, model.a);
+  const site_figures& second = figures_of(p, model.b);
   EXPECT_EQ(first.bytes_at_peak, 100);
   EXPECT_EQ(second.bytes_at_peak, 50);
   EXPECT_EQ(second.peak_bytes, 130);
@@ -89,51 +105,43 @@ TEST(process_model, counts_peak_and_what_lives_at_it) {
 }
 
 TEST(process_model, faults_belong_to_the_block_that_lives_there_at_that_time) {
-  process_model model(exact());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t a = model.node(0, 0x1000);
-  const std::uint32_t b = model.node(0, 0x2000);
-  model.allocated(thread, allocation(10, 0x100000, 8192, a));
+  recorded model(exact());
+  model.allocates(10, 0x100000, 8192, model.a);
   model.fault(fault(15, 0x100500));
-  model.freed(thread, release(20, 0x100000));
-  model.allocated(thread, allocation(30, 0x100000, 8192, b));
+  model.frees_at(20, 0x100000);
+  model.allocates(30, 0x100000, 8192, model.b);
   model.fault(fault(35, 0x101500));
   model.fault(fault(36, 0x500000));  // nothing lives there
   // A fault within malloc, before the allocation's event: it belongs to that block.
   model.fault(fault(40, 0x700008));
-  model.allocated(thread, allocation(41, 0x700010, 100, a));
+  model.allocates(41, 0x700010, 100, model.a);
   // The same, but the allocation is another thread's: the fault belongs to no site.
   model.fault(fault(50, 0x900008));
   const std::uint32_t other = model.begin_thread(thread_id + 1, 45);
-  model.allocated(other, allocation(51, 0x900010, 100, a));
+  model.allocated(other, allocation(51, 0x900010, 100, model.a));
   model.settle();
-  profile p;
-  model.fill(p);
-  EXPECT_EQ(figures_of(p, a).faults, 2);
-  EXPECT_EQ(figures_of(p, b).faults, 1);
+  const profile p = model.filled();
+  EXPECT_EQ(figures_of(p, model.a).faults, 2);
+  EXPECT_EQ(figures_of(p, model.b).faults, 1);
   EXPECT_EQ(p.other_faults, 2);
   EXPECT_EQ(model.seen_faults(), 5);
 }
 
 TEST(process_model, realloc_moves_a_block_and_may_fail) {
-  process_model model(exact());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t a = model.node(0, 0x1000);
-  const std::uint32_t b = model.node(0, 0x2000);
-  model.allocated(thread, allocation(10, 0x10000, 100, a));
-  model.realloc_begins(thread, release(20, 0x10000));
-  model.realloc_ends(thread, allocation(21, 0, 1000, b), true);  // failed
+  recorded model(exact());
+  model.allocates(10, 0x10000, 100, model.a);
+  model.realloc_begins(model.thread, release(20, 0x10000));
+  model.realloc_ends(model.thread, allocation(21, 0, 1000, model.b), true);  // failed
   EXPECT_EQ(model.live_bytes(), 100);
-  model.realloc_begins(thread, release(30, 0x10000));
-  model.realloc_ends(thread, allocation(31, 0x20000, 300, b), true);
-  profile p;
-  model.fill(p);
-  EXPECT_EQ(figures_of(p, a).reallocs, 1);
-  EXPECT_EQ(figures_of(p, a).realloc_bytes, 100);
-  EXPECT_EQ(figures_of(p, a).live, 0);
-  EXPECT_EQ(figures_of(p, b).live_bytes, 300);
-  model.realloc_begins(thread, release(40, 0x20000));
-  model.realloc_ends(thread, allocation(41, 0, 0, b), true);  // realloc(p, 0)
+  model.realloc_begins(model.thread, release(30, 0x10000));
+  model.realloc_ends(model.thread, allocation(31, 0x20000, 300, model.b), true);
+  const profile p = model.filled();
+  EXPECT_EQ(figures_of(p, model.a).reallocs, 1);
+  EXPECT_EQ(figures_of(p, model.a).realloc_bytes, 100);
+  EXPECT_EQ(figures_of(p, model.a).live, 0);
+  EXPECT_EQ(figures_of(p, model.b).live_bytes, 300);
+  model.realloc_begins(model.thread, release(40, 0x20000));
+  model.realloc_ends(model.thread, allocation(41, 0, 0, model.b), true);  // realloc(p, 0)
   EXPECT_EQ(model.live_blocks(), 0);
 }
 
@@ -141,40 +149,32 @@ TEST(process_model, samples_stand_for_many) {
   model_settings settings = exact();
   settings.full = false;
   settings.sample_bytes = 1000;
-  process_model model(settings);
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t a = model.node(0, 0x1000);
-  model.allocated(thread, allocation(10, 0x10000, 100, a));
-  model.allocated(thread, allocation(11, 0x200000, 1 << 20, a));
-  profile p;
-  model.fill(p);
+  recorded model(settings);
+  model.allocates(10, 0x10000, 100, model.a);
+  model.allocates(11, 0x200000, 1 << 20, model.a);
+  const profile p = model.filled();
   const double weight = 1 / (1 - std::exp(-0.1));
-  EXPECT_NEAR(figures_of(p, a).allocations, weight + 1, 1e-9);
-  EXPECT_NEAR(figures_of(p, a).bytes, 100 * weight + (1 << 20), 1e-6);
-  EXPECT_EQ(figures_of(p, a).samples, 2);
+  EXPECT_NEAR(figures_of(p, model.a).allocations, weight + 1, 1e-9);
+  EXPECT_NEAR(figures_of(p, model.a).bytes, 100 * weight + (1 << 20), 1e-6);
+  EXPECT_EQ(figures_of(p, model.a).samples, 2);
 }
 
 TEST(process_model, mappings_are_unmapped_in_parts) {
-  process_model model(exact());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t a = model.node(0, 0x1000);
-  model.mapped(thread, 1, 0x100000, 0x10000, a);
-  model.unmapped(thread, 2, 0x104000, 0x4000);
+  recorded model(exact());
+  model.mapped(model.thread, 1, 0x100000, 0x10000, model.a);
+  model.unmapped(model.thread, 2, 0x104000, 0x4000);
   for (const std::uint64_t address : {0x103fff, 0x104000, 0x107fff, 0x108000}) model.fault(fault(3, address));
-  profile p;
-  model.fill(p);
-  EXPECT_EQ(figures_of(p, a).faults, 2);
-  EXPECT_EQ(figures_of(p, a).mapped_bytes, 0x10000);
+  const profile p = model.filled();
+  EXPECT_EQ(figures_of(p, model.a).faults, 2);
+  EXPECT_EQ(figures_of(p, model.a).mapped_bytes, 0x10000);
 }
 
 TEST(process_model, events_tell_mappings_apart) {
-  process_model model(exact());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t a = model.node(0, 0x1000);
-  model.mapped(thread, 1, 0x100000, 0x10000, a);
-  model.mapped(thread, 2, 0x200000, 0x4000, a);
-  model.unmapped(thread, 3, 0x104000, 0x4000);
-  model.unmapped(thread, 4, 0x100000, 0x200000);  // what is left of the first one, and the second
+  recorded model(exact());
+  model.mapped(model.thread, 1, 0x100000, 0x10000, model.a);
+  model.mapped(model.thread, 2, 0x200000, 0x4000, model.a);
+  model.unmapped(model.thread, 3, 0x104000, 0x4000);
+  model.unmapped(model.thread, 4, 0x100000, 0x200000);  // what is left of the first one, and the second
   const table events = model.take_events();
   const integers& kind = events.whole("kind");
   const integers& block = events.whole("block");
@@ -185,44 +185,35 @@ TEST(process_model, events_tell_mappings_apart) {
 }
 
 TEST(process_model, blocks_freed_together_are_a_batch_whatever_their_sites_are) {
-  process_model model(exact());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t a = model.node(0, 0x1000);
-  const std::uint32_t b = model.node(0, 0x2000);
+  recorded model(exact());
   std::uint64_t time = 0;
   for (int tree = 0; tree < 3; ++tree) {
     for (std::uint64_t i = 1; i <= 4; ++i) {
-      model.allocated(thread, allocation(++time, 0x10000 * i, 100, a));
-      model.allocated(thread, allocation(++time, 0x10000 * i + 0x8000, 30, b));
+      model.allocates(++time, 0x10000 * i, 100, model.a);
+      model.allocates(++time, 0x10000 * i + 0x8000, 30, model.b);
     }
     for (std::uint64_t i = 1; i <= 4; ++i) {
-      model.freed(thread, release(++time, 0x10000 * i + 0x8000));
-      model.freed(thread, release(++time, 0x10000 * i));
+      model.frees_at(++time, 0x10000 * i + 0x8000);
+      model.frees_at(++time, 0x10000 * i);
     }
   }
-  profile p;
-  model.fill(p);
-  EXPECT_EQ(figures_of(p, a).batch_frees, 12);
-  EXPECT_EQ(figures_of(p, b).batch_frees, 12);
+  const profile p = model.filled();
+  EXPECT_EQ(figures_of(p, model.a).batch_frees, 12);
+  EXPECT_EQ(figures_of(p, model.b).batch_frees, 12);
 }
 
 TEST(process_model, few_frees_of_many_blocks_and_single_frees_are_no_batch) {
-  process_model model(exact());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t cache = model.node(0, 0x1000);
-  const std::uint32_t queue = model.node(0, 0x2000);
+  recorded model(exact());
   std::uint64_t time = 0;
-  for (std::uint64_t i = 1; i <= 100; ++i)
-    model.allocated(thread, allocation(++time, 0x10000 * i, 100, cache));
-  for (std::uint64_t i = 1; i <= 3; ++i) model.freed(thread, release(++time, 0x10000 * i));
+  for (std::uint64_t i = 1; i <= 100; ++i) model.allocates(++time, 0x10000 * i, 100, model.a);
+  for (std::uint64_t i = 1; i <= 3; ++i) model.frees_at(++time, 0x10000 * i);
   for (std::uint64_t i = 0; i < 10; ++i) {
-    model.allocated(thread, allocation(++time, 0x10000000, 100, queue));
-    model.freed(thread, release(++time, 0x10000000));
+    model.allocates(++time, 0x10000000, 100, model.b);
+    model.frees_at(++time, 0x10000000);
   }
-  profile p;
-  model.fill(p);
-  EXPECT_EQ(figures_of(p, cache).batch_frees, 0);
-  EXPECT_EQ(figures_of(p, queue).batch_frees, 0);
+  const profile p = model.filled();
+  EXPECT_EQ(figures_of(p, model.a).batch_frees, 0);
+  EXPECT_EQ(figures_of(p, model.b).batch_frees, 0);
 }
 
 TEST(process_model, a_child_is_added_to_its_parent) {
@@ -255,11 +246,9 @@ TEST(process_model, an_allocation_at_address_0_is_ignored) {
 }
 
 TEST(process_model, an_allocation_at_the_address_of_a_living_block_replaces_it) {
-  process_model model(exact());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t a = model.node(0, 0x1000);
-  model.allocated(thread, allocation(1, 0x10000, 10, a));
-  model.allocated(thread, allocation(2, 0x10000, 20, a));
+  recorded model(exact());
+  model.allocates(1, 0x10000, 10, model.a);
+  model.allocates(2, 0x10000, 20, model.a);
   EXPECT_EQ(model.odd_events(), 1);
   EXPECT_EQ(model.live_bytes(), 20);
 }
@@ -300,9 +289,7 @@ model_settings sampled() {
 // A heap that grows by blocks of 64 bytes, some of which are sampled. Its page faults are one for each page, as the
 // kernel counted them, and not one for each block.
 TEST(process_model, faults_of_small_sampled_blocks_are_those_of_their_pages) {
-  process_model model(sampled());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t node = model.node(0, 0x1000);
+  recorded model(sampled());
   constexpr std::uint64_t size = 64;
   constexpr std::uint64_t blocks = 400'000;
   constexpr double pages = static_cast<double>(size) * blocks / 4096;
@@ -313,18 +300,17 @@ TEST(process_model, faults_of_small_sampled_blocks_are_those_of_their_pages) {
     if (address % 4096 == 0) model.fault(fault(time - 600, address));
     seed = seed * 6364136223846793005U + 1442695040888963407U;
     if ((seed >> 33) % 1024 != 0) continue;  // 64 bytes of 64 KiB
-    allocation_event event = allocation(time, address, size, node);
+    allocation_event event = allocation(time, address, size, model.a);
     event.took = {true, true, false, 800};
-    model.allocated(thread, event);
+    model.allocated(model.thread, event);
   }
   // The same addresses again: their pages are not fresh any more.
   for (std::uint64_t block = 0; block < blocks; block += 900) {
     const std::uint64_t address = 0x100000 + size * block;
-    model.allocated(thread, allocation(1000 * (2 * blocks + block), address, size, node));
+    model.allocates(1000 * (2 * blocks + block), address, size, model.a);
   }
-  profile p;
-  model.fill(p);
-  const site_figures& figures = figures_of(p, node);
+  const profile p = model.filled();
+  const site_figures& figures = figures_of(p, model.a);
   const double margin = 1.96 * std::sqrt(figures.faults_variance);
   EXPECT_NEAR(figures.faults, pages, margin);
   EXPECT_LT(margin, 0.15 * pages);
@@ -332,103 +318,83 @@ TEST(process_model, faults_of_small_sampled_blocks_are_those_of_their_pages) {
 }
 
 TEST(process_model, estimates_do_not_exceed_all_faults) {
-  process_model model(sampled());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t node = model.node(0, 0x1000);
+  recorded model(sampled());
   for (std::uint64_t block = 0; block < 100; ++block) {
     const std::uint64_t address = 0x100000 + 4096 * block;
     model.fault(fault(100 * block, address));
-    model.allocated(thread, allocation(100 * block + 10, address, 4096, node));
+    model.allocates(100 * block + 10, address, 4096, model.a);
   }
-  profile p;
-  model.fill(p);
-  EXPECT_DOUBLE_EQ(figures_of(p, node).faults, 100);
+  const profile p = model.filled();
+  EXPECT_DOUBLE_EQ(figures_of(p, model.a).faults, 100);
   EXPECT_DOUBLE_EQ(p.other_faults, 0);
 }
 
 TEST(process_model, faults_far_from_sampled_blocks_are_of_no_site) {
-  process_model model(sampled());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t node = model.node(0, 0x1000);
+  recorded model(sampled());
   for (std::uint64_t block = 0; block < 100; ++block) {
     const std::uint64_t address = 0x10000000 + 4096 * block;
     if (block < 10) model.fault(fault(100 * block, address));
     model.fault(fault(100 * block + 1, 0x7fff00000000 + 4096 * block));  // a stack, a file
-    model.allocated(thread, allocation(100 * block + 10, address, 4096, node));
+    model.allocates(100 * block + 10, address, 4096, model.a);
   }
-  profile p;
-  model.fill(p);
-  EXPECT_DOUBLE_EQ(figures_of(p, node).faults, 10);
+  const profile p = model.filled();
+  EXPECT_DOUBLE_EQ(figures_of(p, model.a).faults, 10);
   EXPECT_DOUBLE_EQ(p.other_faults, 100);
 }
 
 // Few blocks on fresh pages are sampled, so the sum of their estimates differs from the known number of faults, which
 // counts.
 TEST(process_model, sampled_blocks_get_all_faults_of_the_memory_around_them) {
-  process_model model(sampled());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t node = model.node(0, 0x1000);
+  recorded model(sampled());
   for (std::uint64_t at = 0; at < 60; ++at) model.fault(fault(10 * at, 0x100000 + 4096 * at));
-  model.allocated(thread, allocation(600, 0x100000 + 59 * 4096, 64, node));
-  profile p;
-  model.fill(p);
-  EXPECT_DOUBLE_EQ(figures_of(p, node).faults, 60);
+  model.allocates(600, 0x100000 + 59 * 4096, 64, model.a);
+  const profile p = model.filled();
+  EXPECT_DOUBLE_EQ(figures_of(p, model.a).faults, 60);
   EXPECT_DOUBLE_EQ(p.other_faults, 0);
-  EXPECT_GT(figures_of(p, node).faults_variance, 0);
+  EXPECT_GT(figures_of(p, model.a).faults_variance, 0);
 }
 
-// A heap of 10 pages was backed before the first sample, whose block lies on a page of another life of the heap: which of the
-// faults were the heap's is not known.
+// A heap of 10 pages was backed before the first sample, whose block lies on a page of another life of the heap: which
+// of the faults were the heap's is not known.
 TEST(process_model, faults_before_the_first_sample_may_be_a_sites) {
-  process_model model(sampled());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t node = model.node(0, 0x1000);
+  recorded model(sampled());
   for (std::uint64_t at = 0; at < 30; ++at) model.fault(fault(10 * at, 0x7fff00000000 + 4096 * at));
-  model.allocated(thread, allocation(600, 0x100000, 64, node));
-  profile p;
-  model.fill(p);
-  EXPECT_DOUBLE_EQ(figures_of(p, node).faults, 0);
+  model.allocates(600, 0x100000, 64, model.a);
+  const profile p = model.filled();
+  EXPECT_DOUBLE_EQ(figures_of(p, model.a).faults, 0);
   EXPECT_DOUBLE_EQ(p.other_faults, 30);
-  EXPECT_GE(1.96 * std::sqrt(figures_of(p, node).faults_variance), 10);
+  EXPECT_GE(1.96 * std::sqrt(figures_of(p, model.a).faults_variance), 10);
   EXPECT_GE(1.96 * std::sqrt(other_faults_variance(p)), 10);
   EXPECT_LT(1.96 * std::sqrt(other_faults_variance(p)), 40) << "no more than the pages between two samples";
 }
 
 // Of a page a block takes what malloc rounds it up to, with a header: 32 bytes for 16, 64 for 48.
 TEST(process_model, blocks_share_a_page_by_the_space_that_they_take) {
-  process_model model(sampled());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t small = model.node(0, 0x1000);
-  const std::uint32_t larger = model.node(0, 0x2000);
+  recorded model(sampled());
   model.fault(fault(1, 0x100000));
   model.fault(fault(2, 0x200000));
-  allocation_event one = allocation(3, 0x100010, 16, small);
+  allocation_event one = allocation(3, 0x100010, 16, model.a);
   one.usable = 24;
-  model.allocated(thread, one);
-  one = allocation(4, 0x200010, 48, larger);
+  model.allocated(model.thread, one);
+  one = allocation(4, 0x200010, 48, model.b);
   one.usable = 56;
-  model.allocated(thread, one);
-  profile p;
-  model.fill(p);
-  EXPECT_NEAR(figures_of(p, small).faults, 2 * 2 / (2 + 64.0 / 48), 0.01);
-  EXPECT_NEAR(figures_of(p, larger).faults, 2 * (64.0 / 48) / (2 + 64.0 / 48), 0.01);
+  model.allocated(model.thread, one);
+  const profile p = model.filled();
+  EXPECT_NEAR(figures_of(p, model.a).faults, 2 * 2 / (2 + 64.0 / 48), 0.01);
+  EXPECT_NEAR(figures_of(p, model.b).faults, 2 * (64.0 / 48) / (2 + 64.0 / 48), 0.01);
 }
 
 TEST(process_model, faults_that_stand_for_several_are_a_sample) {
-  process_model model(sampled());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t block = model.node(0, 0x1000);
-  const std::uint32_t mapping = model.node(0, 0x2000);
-  model.allocated(thread, allocation(1, 0x1000000, 1 << 20, block));
-  model.mapped(thread, 2, 0x2000000, 1 << 20, mapping);
+  recorded model(sampled());
+  model.allocates(1, 0x1000000, 1 << 20, model.a);
+  model.mapped(model.thread, 2, 0x2000000, 1 << 20, model.b);
   for (const std::uint64_t address : {0x1000000, 0x2000000}) {
     fault_event event = fault(10, address);
     event.weight = 20;
     model.fault(event);
   }
-  profile p;
-  model.fill(p);
-  for (const std::uint32_t node : {block, mapping}) {
+  const profile p = model.filled();
+  for (const std::uint32_t node : {model.a, model.b}) {
     EXPECT_EQ(figures_of(p, node).faults, 20);
     EXPECT_DOUBLE_EQ(figures_of(p, node).faults_variance, 2 * 20 * 19)
         << "one record, and one that may be missing";
@@ -437,37 +403,30 @@ TEST(process_model, faults_that_stand_for_several_are_a_sample) {
 
 // A site whose small blocks were not sampled may have as many bytes of them as the mean distance between samples.
 TEST(process_model, a_site_of_large_blocks_may_have_small_ones) {
-  process_model model(sampled());
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t node = model.node(0, 0x1000);
-  const std::uint32_t other = model.node(0, 0x2000);
-  model.allocated(thread, allocation(1, 0x1000000, 1 << 20, node));
-  model.allocated(thread, allocation(2, 0x2000000, 64, other));
-  profile p;
-  model.fill(p);
-  const site_figures& figures = figures_of(p, node);
+  recorded model(sampled());
+  model.allocates(1, 0x1000000, 1 << 20, model.a);
+  model.allocates(2, 0x2000000, 64, model.b);
+  const profile p = model.filled();
+  const site_figures& figures = figures_of(p, model.a);
   EXPECT_EQ(figures.bytes, 1 << 20);
   EXPECT_DOUBLE_EQ(std::sqrt(figures.bytes_variance), 64 << 10);
-  EXPECT_DOUBLE_EQ(figures.allocations_variance, figures_of(p, other).allocations_variance / 2);
+  EXPECT_DOUBLE_EQ(figures.allocations_variance, figures_of(p, model.b).allocations_variance / 2);
 }
 
 TEST(process_model, time_in_malloc_is_that_of_timed_calls) {
   model_settings settings = sampled();
   settings.timer_ns = 10;
-  process_model model(settings);
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t node = model.node(0, 0x1000);
+  recorded model(settings);
   for (std::uint64_t block = 0; block < 100; ++block) {
-    allocation_event event = allocation(100 * block, 0x10000 + 64 * block, 64, node);
+    allocation_event event = allocation(100 * block, 0x10000 + 64 * block, 64, model.a);
     event.took = {true, block % 4 != 3, false,
                   block % 4 == 3 ? 1e9 : 40.0};  // one call in four was interrupted
-    model.allocated(thread, event);
-    model.freed(thread, release(100 * block + 50, 0x10000 + 64 * block));
-    model.free_took(thread, {true, true, false, 30});
+    model.allocated(model.thread, event);
+    model.frees_at(100 * block + 50, 0x10000 + 64 * block);
+    model.free_took(model.thread, {true, true, false, 30});
   }
-  profile p;
-  model.fill(p);
-  const site_figures& figures = figures_of(p, node);
+  const profile p = model.filled();
+  const site_figures& figures = figures_of(p, model.a);
   EXPECT_NEAR(figures.malloc_ns, figures.allocations * 30 + figures.frees * 20, 1);
   EXPECT_GT(figures.malloc_variance, 0) << "the number of calls is an estimate";
 }
@@ -475,9 +434,9 @@ TEST(process_model, time_in_malloc_is_that_of_timed_calls) {
 // Allocates blocks of 64 bytes; the timer measured 40 ns for each call.
 void allocate_timed_blocks(process_model& model, std::uint64_t blocks) {
   const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t node = model.node(0, 0x1000);
+  const std::uint32_t a = model.node(0, 0x1000);
   for (std::uint64_t block = 0; block < blocks; ++block) {
-    allocation_event event = allocation(100 * block, 0x10000 + 64 * block, 64, node);
+    allocation_event event = allocation(100 * block, 0x10000 + 64 * block, 64, a);
     event.took = {true, true, false, 40};
     model.allocated(thread, event);
   }
@@ -537,35 +496,29 @@ TEST(process_model, a_child_s_samples_of_the_clock_are_its_parent_s_with_its_blo
 TEST(process_model, a_timed_call_that_does_nothing_tells_the_timers_price) {
   model_settings settings = sampled();
   settings.timer_ns = 1000;  // the price if no empty call is measured
-  process_model model(settings);
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t node = model.node(0, 0x1000);
+  recorded model(settings);
   for (std::uint64_t block = 0; block < 100; ++block) {
-    allocation_event event = allocation(100 * block, 0x10000 + 64 * block, 64, node);
+    allocation_event event = allocation(100 * block, 0x10000 + 64 * block, 64, model.a);
     // The timer's resolution is as coarse as a short call: single measurements are below its price.
     event.took = {true, true, false, block % 2 == 0 ? 10.0 : 50.0};
-    model.allocated(thread, event);
+    model.allocated(model.thread, event);
     model.nothing_took({true, true, false, block % 10 == 9 ? 1e6 : 15.0});  // one in ten was disturbed
   }
-  profile p;
-  model.fill(p);
-  EXPECT_NEAR(figures_of(p, node).malloc_ns, figures_of(p, node).allocations * 15,
-              1e-6 * figures_of(p, node).malloc_ns);
+  const profile p = model.filled();
+  EXPECT_NEAR(figures_of(p, model.a).malloc_ns, figures_of(p, model.a).allocations * 15,
+              1e-6 * figures_of(p, model.a).malloc_ns);
 }
 
 TEST(process_model, a_fault_within_a_timed_call_is_not_malloc_time) {
   model_settings settings = sampled();
   settings.fault_ns = 700;
-  process_model model(settings);
-  const std::uint32_t thread = model.begin_thread(thread_id, 0);
-  const std::uint32_t node = model.node(0, 0x1000);
+  recorded model(settings);
   model.fault(fault(10'500, 0x20000));
-  allocation_event event = allocation(11'000, 0x20000, 64, node);
+  allocation_event event = allocation(11'000, 0x20000, 64, model.a);
   event.took = {true, true, false, 1000};
-  model.allocated(thread, event);
-  profile p;
-  model.fill(p);
-  EXPECT_NEAR(figures_of(p, node).malloc_ns, figures_of(p, node).allocations * 300, 1);
+  model.allocated(model.thread, event);
+  const profile p = model.filled();
+  EXPECT_NEAR(figures_of(p, model.a).malloc_ns, figures_of(p, model.a).allocations * 300, 1);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 
 #include "profiler/format/chunk.hpp"
 #include "tests/profiler/scratch_file.hpp"

@@ -8,7 +8,6 @@
 #include <map>
 #include <string>
 
-#include "profiler/model/store_profile.hpp"
 #include "profiler/replay/player.hpp"
 #include "profiler/replay/trace_image.hpp"
 #include "profiler/replay/work_code.hpp"

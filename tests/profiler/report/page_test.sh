@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# page_test.sh bundle: the committed page is what its sources build to.
+# page_test.sh bundle: the committed page is what its sources build to, and spells quantities as the terminal does.
 # page_test.sh browser SAMPLE_PROGRAM: tests of the page in Chromium.
 # Exit status 77, with a message about what is missing, if that cannot be tested here.
 set -eu
-page=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../../profiler/report/page" && pwd)
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+page=$(cd "$tests/../../profiler/report/page" && pwd)
 
 skip() {
   echo "skipped: $1"
@@ -17,11 +18,12 @@ case $1 in
   bundle)
     cd "$page"
     node_modules/.bin/tsc --noEmit
-    exec node build.mjs --check
+    node build.mjs --check
+    exec node "$tests/report/units_test.mjs" "$page" "$tests/analyze/quantities.json"
     ;;
   browser)
     command -v chromium >/dev/null || skip "no chromium"
     [ -d "$page/node_modules/playwright-core" ] || skip "no playwright-core; in profiler/report/page: npm ci"
-    exec node "$(dirname "${BASH_SOURCE[0]}")/page_test.mjs" "$page" "$2"
+    exec node "$tests/report/page_test.mjs" "$page" "$2"
     ;;
 esac

@@ -3,7 +3,7 @@
 import { bar, button, el } from "./dom";
 import { kind, type model } from "./model";
 import { state } from "./state";
-import { exact, narrow, show_bytes, show_count, show_ns, show_power, show_share, type unit } from "./units";
+import { exact, narrow, show, show_bytes, show_count, show_ns, show_power, show_share, type unit } from "./units";
 
 const evidences = ["", "from the allocator's template argument", "from the constructor that follows (heuristic)",
   "from the object's vtable (heuristic)"];
@@ -60,10 +60,7 @@ function figures(m: model, rows: readonly number[]): HTMLElement {
     list.append(el("dt", {}, name), el("dd", title ? { title } : {}, value));
   const of = (column: string) => rows.reduce((sum, row) => sum + m.figure(row, column), 0);
   const plain = (name: string, column: string, what: unit) => {
-    if (of(column) > 0) {
-      put(name, what === "ns" ? show_ns(of(column)) : what === "bytes" ? show_bytes(of(column)) : show_count(of(column)),
-        exact(of(column), what));
-    }
+    if (of(column) > 0) put(name, show(of(column), what), exact(of(column), what));
   };
   const share = (name: string, column: string, whole: string) => {
     if (of(whole) > 0) put(name, show_share(of(column), of(whole)), `${exact(of(column), "count")} of ${exact(of(whole), "count")}`);
@@ -77,7 +74,7 @@ function figures(m: model, rows: readonly number[]): HTMLElement {
   // The standard error of a sum of independent samples.
   const samples = of("samples");
   if (m.data.mode === "sample" && samples > 0) {
-    put("Samples behind the figures", `${show_count(samples)}, so ±${narrow}${Math.round(100 / Math.sqrt(samples))}${narrow}%`,
+    put("Samples behind the figures", `${show_count(samples)}, so ±${Math.round(100 / Math.sqrt(samples))}${narrow}%`,
       "One standard error of counts and bytes; figures of few samples may be far off");
   }
   plain("Allocations", "allocations", "count");
@@ -130,7 +127,7 @@ function sums_by<Key>(found: readonly number[][], key: (one: number[]) => Key, v
 function sizes(m: model, rows: ReadonlySet<number>, all: number): HTMLElement | null {
   const found = m.data.details.sizes.filter((one) => rows.has(one[0]!));
   const label = (size: number, is_exact: number) => (is_exact === 0 ? `from ${show_bytes(size)}`
-    : size < 100_000 ? `${size.toLocaleString("en-US")} B` : show_bytes(size));
+    : size < 100_000 ? exact(size, "bytes") : show_bytes(size));
   const counts = sums_by(found, (one) => label(one[1]!, one[3]!), (one) => one[2]!);
   return bars("Sizes", [...counts].sort((a, b) => b[1] - a[1]).slice(0, 10).map(([name, count]) =>
     ({ label: name, value: count, text: `${show_count(count)}, ${show_share(count, all)}` })));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// json_rows: prints a JSON object with an array of any length row by row, so that memory does not grow with the
-// number of rows. Prints to standard output; for one thread.
+// json_output: JSON as text, in which invalid UTF-8 is replaced. Prints to standard output; for one thread.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +9,14 @@
 
 namespace tarn::cli {
 
-// The JSON text on one line. Invalid UTF-8 is replaced.
-std::string json_text(const nlohmann::json& value);
+// On one line, or with this indentation.
+std::string json_text(const nlohmann::json& value, int indentation = -1);
+
+// Indented, for people as well.
+void print_json_object(const nlohmann::json& value);
 
 // Prints `head`, a non-empty object, with one more member: `name`, an array of `count` rows, one per line. Each row
-// is generated when it is printed.
+// is generated when it is printed, so that memory does not grow with their number.
 void print_json_rows(const nlohmann::json& head, const std::string& name, std::size_t count,
                      const std::function<nlohmann::json(std::size_t index)>& row);
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// opened_elf: an ELF file that libelf reads, its build-id and its executable segments. The path comes from a recorded
+// process and may name anything; the file may contain any bytes. Any thread, but each object for one.
+#pragma once
+
+#include <elfutils/libdwelf.h>
+#include <gelf.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "profiler/model/profile.hpp"
+
+namespace tarn::profiler {
+
+struct opened_elf {
+  int file = -1;
+  Elf* elf = nullptr;
+
+  opened_elf() = default;
+  ~opened_elf();
+  opened_elf(const opened_elf&) = delete;
+  opened_elf& operator=(const opened_elf&) = delete;
+
+  // Null, with errno: it is no regular file that can be read, or no ELF file.
+  static std::unique_ptr<opened_elf> at(const std::string& path);
+  // The segments of this type, of which there are a thousand at most.
+  std::vector<GElf_Phdr> segments(unsigned type) const;
+  // Lower-case hexadecimal; empty: there is none, or it is longer than linkers make them.
+  std::string build_id() const;
+};
+
+// The executable segments of an ELF file, loaded at `base` (run-time address minus address in the headers). If the
+// file cannot be read: one part, [start, end).
+std::vector<module_info> modules_of(const std::string& path, std::uint64_t base, std::uint64_t start,
+                                    std::uint64_t end);
+std::string build_id_of(const std::string& path);  // empty also if the file cannot be read
+
+}  // namespace tarn::profiler

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// units_test.mjs PAGE_FOLDER TABLE: the page spells quantities as the terminal does (quantity_test.cpp reads the same
+// table), but for the space before a unit.
+import assert from "node:assert/strict";
+import * as fs from "node:fs";
+import { createRequire } from "node:module";
+import * as path from "node:path";
+
+const [page_folder, table] = process.argv.slice(2);
+const { transformSync } = createRequire(path.join(page_folder, "package.json"))("esbuild");
+const { code } = transformSync(fs.readFileSync(path.join(page_folder, "src/units.ts"), "utf8"), { loader: "ts" });
+const units = await import(`data:text/javascript,${encodeURIComponent(code)}`);
+
+const spellings = {
+  ns: units.show_ns, bytes: units.show_bytes, count: units.show_count, share: (value) => units.show_share(value, 1),
+  margin: (value) => units.show_margin((value / 1.96) ** 2, 1),
+};
+const rows = JSON.parse(fs.readFileSync(table, "utf8"));
+for (const [what, value, text] of rows) {
+  assert.equal(spellings[what](value).replace(units.narrow, " "), text, `${what} ${value}`);
+}
+console.log(`${rows.length} quantities are spelled alike`);
