@@ -45,6 +45,7 @@ living_block& block_table::insert(const living_block& block) {
       mark(block.address, true);
     }
   }
+  if (os::is_check_due(entries_.size())) validate();
   return entries_[index];
 }
 
@@ -70,6 +71,7 @@ void block_table::erase(std::uint64_t address) {
   }
   entries_[index] = {};
   --count_;
+  if (os::is_check_due(entries_.size())) validate();
 }
 
 void block_table::grow() {

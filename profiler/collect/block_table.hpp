@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // block_table: the living blocks of a program, found by their first address, or by any address within them.
 // Invariant, where ranges are kept: large_ holds exactly the blocks of large_range bytes and more. For the smaller
-// blocks, pages_ has one bit per 16 bytes of a page, set where a block begins.
+// blocks, pages_ has one bit per 16 bytes of a page, set where a block begins. count_ is the number of blocks, at most
+// half of the entries.
 //
 // Not thread-safe. References stay good until the next insert or erase.
 #pragma once
@@ -11,6 +12,8 @@
 #include <cstdint>
 #include <map>
 #include <vector>
+
+#include "os/invariant.hpp"
 
 namespace tarn::profiler {
 
@@ -71,6 +74,8 @@ class block_table {
 
   static constexpr std::uint64_t large_range = 16384;
 
+  void validate();
+
  private:
   static constexpr std::uint64_t page_bytes = 4096;
   static constexpr std::uint64_t granule = 16;
@@ -102,5 +107,24 @@ class block_table {
   std::vector<page_entry> pages_;
   std::map<std::uint64_t, std::uint64_t> large_;  // address -> end
 };
+
+inline void block_table::validate() {
+  std::size_t blocks = 0;
+  std::size_t large = 0;
+  for_each([&](const living_block& block) {
+    ++blocks;
+    if (!ranges_) return;
+    const bool is_large = block.size >= large_range;
+    large += is_large ? 1 : 0;
+    const page_entry* const page = is_large ? nullptr : find_page(block.address / page_bytes);
+    const std::uint64_t bit = block.address % page_bytes / granule;
+    TARN_INVARIANT("block_table", this, !is_large || large_.count(block.address) == 1);
+    TARN_INVARIANT("block_table", this,
+                   is_large || (page != nullptr && (page->starts[bit / 64] >> (bit % 64) & 1) != 0));
+  });
+  TARN_INVARIANT("block_table", this, count_ == blocks);
+  TARN_INVARIANT("block_table", this, large_.size() == large);
+  TARN_INVARIANT("block_table", this, 2 * count_ <= entries_.size());
+}
 
 }  // namespace tarn::profiler

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "os/invariant.hpp"
 #include "profiler/collect/thin_rows.hpp"
 
 namespace tarn::profiler {
@@ -10,10 +11,24 @@ namespace tarn::profiler {
 bool timeline::add(std::vector<counter_row>& rows, const counter_row& row) {
   rows.push_back(row);
   highest_ = std::max(highest_, row.resident_bytes);
-  if (rows.size() <= most_rows) return false;
-  thin_rows(rows);
-  interval_ns_ *= 2;
-  return true;
+  const bool is_thinned = rows.size() > most_rows;
+  if (is_thinned) {
+    thin_rows(rows);
+    interval_ns_ *= 2;
+  }
+  if (os::is_check_due(rows.size())) validate(rows);
+  return is_thinned;
+}
+
+void timeline::validate(const std::vector<counter_row>& rows) const {
+  double highest = 0;
+  for (const counter_row& row : rows) highest = std::max(highest, row.resident_bytes);
+  const bool is_ordered =
+      std::is_sorted(rows.begin(), rows.end(),
+                     [](const counter_row& a, const counter_row& b) { return a.time_ns < b.time_ns; });
+  TARN_INVARIANT("timeline", this, rows.size() <= most_rows);
+  TARN_INVARIANT("timeline", this, is_ordered);
+  TARN_INVARIANT("timeline", this, highest_ == highest);
 }
 
 bool timeline::raise(std::vector<counter_row>& rows, double resident_bytes) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // timeline: when the counters of a process are read, and which rows are kept: all at first, then fewer, so that
 // their number stays bounded however long the process runs. Of two neighbours the one with more resident memory
-// stays. Invariant: at most most_rows rows; the first and the last one are always kept; times do not decrease. Not
-// thread-safe.
+// stays. Invariant: at most most_rows rows; the first and the last one are always kept; times do not decrease;
+// highest_ is the most resident memory of all rows. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,7 @@ class timeline {
   // Some time up to now, `resident_bytes` were resident: if no row has as much, the newest row is raised to it.
   // True: it was.
   bool raise(std::vector<counter_row>& rows, double resident_bytes);
+  void validate(const std::vector<counter_row>& rows) const;
 
  private:
   std::uint64_t interval_ns_ = first_interval_ns;

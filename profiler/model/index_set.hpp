@@ -2,12 +2,14 @@
 // index_set: finds the items of a list by their content. It holds only their indexes, 8 to 16 bytes for each. The
 // list belongs to the caller, which gives an item's hash and whether an item is the one sought. Not thread-safe.
 //
-// Invariant: at most half of the places are taken, so that a search ends.
+// Invariant: at most half of the places are taken, count_ of them, so that a search ends.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "os/invariant.hpp"
 
 namespace tarn::profiler {
 
@@ -22,13 +24,23 @@ class index_set {
     if (place == 0) {
       place = next + 1;
       ++count_;
+      if (os::is_check_due(places_.size())) validate();
     }
     return place - 1;
+  }
+
+  void validate() const {
+    std::size_t taken = 0;
+    for (const std::uint32_t place : places_) taken += place != 0 ? 1 : 0;
+    TARN_INVARIANT("index_set", this, count_ == taken);
+    TARN_INVARIANT("index_set", this, 2 * count_ <= places_.size());
   }
 
   void clear() { *this = {}; }
 
  private:
+  friend class index_set_test_access;
+
   // The place of the item sought, or the free one that it would have.
   template <typename IsIt>
   std::size_t find(std::size_t hash, IsIt is_it) const {

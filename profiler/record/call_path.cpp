@@ -226,6 +226,7 @@ std::uint32_t call_path::node_of(const call_origin& origin, stack_memory stack, 
     first = 0;
     script_depth_ = 0;
   }
+  if (os::is_check_due()) validate();
   name_frames(first, sink, scripts);
   const std::uint32_t node = frames_[depth_ - 1].node;
   if (cut) forget();

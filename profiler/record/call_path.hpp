@@ -8,7 +8,8 @@
 //
 // Owned by one thread. Zeroed memory is an empty tracker: fork wipes it for the child, which begins anew.
 // Invariant: frames_[0..depth_) lead from the outermost frame inwards, at falling stack addresses; frames_[i].node
-// is the node of the path up to frame i. scripts_[0..script_depth_) likewise, and their hosts never decrease.
+// is the node of the path up to frame i. scripts_[0..script_depth_) likewise; their hosts never decrease, and are below
+// depth_ (validate()).
 #pragma once
 
 #include <cstddef>
@@ -16,6 +17,7 @@
 
 #include "os/frame_rule.hpp"
 #include "os/frame_step.hpp"
+#include "os/invariant.hpp"
 #include "os/rule_table.hpp"
 #include "profiler/record/script_frame.hpp"
 
@@ -110,6 +112,14 @@ class call_path {
     nodes_.release();
   }
 
+  void validate() const {
+    TARN_INVARIANT("call_path", this, depth_ <= most_frames && script_depth_ <= most_scripts);
+    for (std::uint32_t i = 0; i < script_depth_; ++i) {
+      TARN_INVARIANT("call_path", this, i == 0 || scripts_[i - 1].host <= scripts_[i].host);
+      TARN_INVARIANT("call_path", this, scripts_[i].host < depth_);
+    }
+  }
+
   static constexpr std::uint32_t most_frames = 768;
   static constexpr std::uint32_t most_scripts = 1024;
   // The part of the object's size that only interpreted functions need.
@@ -118,6 +128,8 @@ class call_path {
   }
 
  private:
+  friend class call_path_test_access;
+
   struct frame {
     std::uintptr_t pc;
     std::uintptr_t stack_pointer;

@@ -253,7 +253,7 @@ thread_state* new_thread() {
 
 // Releases the states of ended threads. Those of running threads are wiped instead, which is how a forked child
 // finds them.
-void release_threads() {
+void release_threads() TARN_REQUIRES(process->threads_lock) {
   for (thread_state* state = process->threads; state != nullptr;) {
     thread_state* next = state->next;
     state->path.release();
@@ -438,7 +438,10 @@ bool release_recording() {
   release_threads();
   process->samples.release();
   process->file = {};
-  process->module_count = 0;
+  {
+    const os::lock_guard hold_modules(process->modules_lock);
+    process->module_count = 0;
+  }
   process->attaching.store(not_attached, std::memory_order_relaxed);
   last_serial = 0;
   return true;

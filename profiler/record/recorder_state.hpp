@@ -46,11 +46,12 @@ struct process_state {
   std::atomic<std::uint32_t> detached;   // 1: nothing is recorded any more
   std::atomic<std::uint32_t> arriving;   // number of threads that are about to get a ring
   os::plain_mutex threads_lock;
-  thread_state* threads;  // all states of this recording, newest first; guarded by threads_lock
+  thread_state* threads TARN_GUARDED_BY(threads_lock);  // all states of this recording, newest first
   sampled_blocks samples;
   os::plain_mutex modules_lock;
-  std::uint32_t module_count;  // guarded by modules_lock, as `modules`
-  std::uint64_t modules[512];  // keys of the modules recorded so far: module_key() in recorder.cpp
+  std::uint32_t module_count TARN_GUARDED_BY(modules_lock);
+  // Keys of the modules recorded so far: module_key() in recorder.cpp.
+  std::uint64_t modules[512] TARN_GUARDED_BY(modules_lock);
 };
 extern constinit process_state* process;  // null until begin_recording is called
 extern constinit bool started;            // start() has looked for a session, or begin_recording was called

@@ -7,7 +7,7 @@ namespace tarn::profiler {
 
 bool sampled_blocks::insert(void* block, std::size_t size,
                             std::atomic<const block_filter*>& filter) noexcept {
-  const os::lock_guard hold(lock_);
+  const os::lock_guard hold(lock_, *this);
   if (2 * count_ >= size_ && !grow(filter)) return false;
   place(block, size);
   count(block, 1);
@@ -15,7 +15,7 @@ bool sampled_blocks::insert(void* block, std::size_t size,
 }
 
 bool sampled_blocks::take(void* block, std::size_t& size) noexcept {
-  const os::lock_guard hold(lock_);
+  const os::lock_guard hold(lock_, *this);
   if (size_ == 0) return false;
   for (std::uint32_t index = filter_hash(block) & (size_ - 1);; index = (index + 1) & (size_ - 1)) {
     if (entries_[index].block == nullptr) return false;
@@ -28,7 +28,7 @@ bool sampled_blocks::take(void* block, std::size_t& size) noexcept {
 }
 
 void sampled_blocks::release() noexcept {
-  const os::lock_guard hold(lock_);
+  const os::lock_guard hold(lock_, *this);
   if (entries_ != nullptr) unmap_pages(entries_, size_ * sizeof(entry));
   if (filter_ != nullptr) wipe_pages(filter_, sizeof(block_filter) + filter_->mask + 1);
   entries_ = nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // sampled_blocks: the living blocks that were recorded in mode sample. A free checks a small filter of counts
 // first, so nearly all frees cost one load and one branch; only those that may be of a recorded block take the
-// lock. Invariant, under the lock: the filter's count for a hash is the number of entries with that hash; a count
-// that has reached 255 stays there.
+// lock. Invariants, whenever the lock is free: the filter's count for a hash is the number of entries with that hash;
+// a count that has reached 255 stays there; count_ is the number of entries, at most half of them all and one more.
 //
 //   block_filter:  | mask | count[0] count[1] ... count[mask] |    index: filter_hash(block) & mask
 #pragma once
@@ -42,7 +42,11 @@ class sampled_blocks {
   // it.
   void release() noexcept;
 
+  void validate_locked() const TARN_REQUIRES(lock_);
+
  private:
+  friend class sampled_blocks_test_access;
+
   struct entry {
     void* block;  // null: empty
     std::size_t size;
@@ -51,16 +55,36 @@ class sampled_blocks {
   // Keeps hash collisions rare, so few frees of other blocks take the lock.
   static constexpr std::uint32_t counts_per_entry = 8;
 
-  bool grow(std::atomic<const block_filter*>& filter) noexcept;
-  void place(void* block, std::size_t size) noexcept;
-  void count(void* block, int change) noexcept;
-  void erase(std::uint32_t index) noexcept;
+  bool grow(std::atomic<const block_filter*>& filter) noexcept TARN_REQUIRES(lock_);
+  void place(void* block, std::size_t size) noexcept TARN_REQUIRES(lock_);
+  void count(void* block, int change) noexcept TARN_REQUIRES(lock_);
+  void erase(std::uint32_t index) noexcept TARN_REQUIRES(lock_);
 
   os::plain_mutex lock_;
-  std::uint32_t size_;  // of entries_, a power of two
-  std::uint32_t count_;
-  entry* entries_;
-  block_filter* filter_;
+  std::uint32_t size_ TARN_GUARDED_BY(lock_);  // of entries_, a power of two
+  std::uint32_t count_ TARN_GUARDED_BY(lock_);
+  entry* entries_ TARN_GUARDED_BY(lock_);
+  block_filter* filter_ TARN_GUARDED_BY(lock_);
 };
+
+// The counts are summed, which finds a count that is wrong, not one that is at the wrong hash.
+inline void sampled_blocks::validate_locked() const {
+  std::uint32_t entries = 0;
+  std::uint32_t counted = 0;
+  bool has_full_count = false;
+  for (std::uint32_t i = 0; i < size_; ++i) {
+    if (entries_[i].block == nullptr) continue;
+    ++entries;
+    const std::uint8_t count = filter_->counts()[filter_hash(entries_[i].block) & filter_->mask];
+    TARN_INVARIANT("sampled_blocks", this, count > 0);
+  }
+  for (std::uint32_t i = 0; size_ != 0 && i <= filter_->mask; ++i) {
+    counted += filter_->counts()[i];
+    has_full_count = has_full_count || filter_->counts()[i] == 255;
+  }
+  TARN_INVARIANT("sampled_blocks", this, count_ == entries);
+  TARN_INVARIANT("sampled_blocks", this, counted == entries || has_full_count);
+  TARN_INVARIANT("sampled_blocks", this, 2 * count_ <= size_ + 2);
+}
 
 }  // namespace tarn::profiler

@@ -3,7 +3,8 @@
 //
 // Thread safety: the bits are guarded by the lock of the class's depot.
 // Invariant: bit i is set exactly if object i is free and in the span, for i < capacity; all other bits are clear.
-// free_objects == number of bits set (validate(), which object_depot calls for its spans).
+// free_objects == number of bits set. No free grain has its tie bit set. (validate(), which object_depot calls for its
+// spans.)
 #pragma once
 
 #include <bit>
@@ -153,6 +154,10 @@ inline void validate(const span* s) {
       bits_in_last_word != 0 ? s->free_bits[words(s->capacity) - 1] >> bits_in_last_word : 0;
   TARN_INVARIANT("objects", s, s->free_objects == count_free(s));
   TARN_INVARIANT("objects", s, beyond == 0);
+  for (std::size_t w = 0; size_classes::is_grain(s->size_class) && w < words(s->capacity); ++w) {
+    const std::uint64_t ties = s->free_bits[words(s->capacity) + w];
+    TARN_INVARIANT("objects", s, (ties & s->free_bits[w]) == 0);
+  }
 }
 
 }  // namespace objects

@@ -7,6 +7,8 @@
 // of the structure, the equation, and the structure's address.
 #pragma once
 
+#include <cstddef>
+
 #include "base/compiler.hpp"
 #include "os/report.hpp"
 
@@ -21,12 +23,12 @@ inline thread_local unsigned checks_asked = 0;
 #endif
 
 // Whether this is a call at which a structure is to be checked; always false without TARN_CHECKS. A check may walk a
-// whole structure, so after a thread's first calls only one in 61 is one: what is broken stays so and is found later. (A
-// prime, so that no cycle of calls leaves a structure out.)
-inline bool is_check_due() {
+// whole structure, so after a thread's first calls only one in 61 is one, and fewer for a structure of `length` items:
+// what is broken stays so and is found later. (61 is a prime, so that no cycle of calls leaves a structure out.)
+inline bool is_check_due([[maybe_unused]] std::size_t length = 0) {
 #if TARN_CHECKS
   const unsigned asked = checks_asked++;
-  return asked < 512 || asked % 61 == 0;
+  return asked < 512 || asked % (61 + length / 16) == 0;
 #else
   return false;
 #endif

@@ -41,5 +41,6 @@ class alignas(sealed_unit) sealed {
  private:
   T value_{};
 };
+static_assert(sizeof(sealed<char>) == sealed_unit);
 
 }  // namespace tarn::os

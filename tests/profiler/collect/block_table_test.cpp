@@ -7,6 +7,8 @@
 #include <map>
 #include <random>
 
+#include "../../unit/broken_invariant.hpp"
+
 namespace {
 
 using namespace tarn::profiler;
@@ -84,6 +86,24 @@ TEST(block_table, agrees_with_a_plain_map) {
     }
     ASSERT_EQ(table.size(), truth.size());
   }
+}
+
+TEST(block_table, finds_a_broken_invariant) {
+  block_table table(true);
+  table.insert(block_at(0x10000, 64));
+  table.insert(block_at(0x100000, 1 << 20));
+  table.validate();
+  living_block& small = *table.find(0x10000);
+  small.size = 1 << 20;
+  EXPECT_BROKEN(table.validate(), "block_table", "!is_large || large_.count(block.address) == 1", &table);
+  small.size = 64;
+  small.address = 0x10010;
+  EXPECT_BROKEN(table.validate(), "block_table",
+                "is_large || (page != nullptr && (page->starts[bit / 64] >> (bit % 64) & 1) != 0)", &table);
+  small.address = 0;
+  EXPECT_BROKEN(table.validate(), "block_table", "count_ == blocks", &table);
+  small = block_at(0x10000, 64);
+  table.validate();
 }
 
 }  // namespace

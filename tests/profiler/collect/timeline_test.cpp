@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "../../unit/broken_invariant.hpp"
+
 namespace tarn::profiler {
 namespace {
 
@@ -63,6 +65,25 @@ TEST(timeline, APeakBetweenTwoSamplesRaisesTheNewestRow) {
   EXPECT_TRUE(kept.raise(rows, 400));
   EXPECT_EQ(rows.back().resident_bytes, 400);
   EXPECT_EQ(rows[1].resident_bytes, 300);
+}
+
+TEST(timeline, finds_a_broken_invariant) {
+  timeline kept;
+  std::vector<counter_row> rows;
+  for (const std::uint64_t time : {1, 2}) {
+    counter_row row;
+    row.time_ns = time;
+    row.resident_bytes = 100;
+    kept.add(rows, row);
+  }
+  kept.validate(rows);
+  rows.back().time_ns = 0;
+  EXPECT_BROKEN(kept.validate(rows), "timeline", "is_ordered", &kept);
+  rows.back().time_ns = 2;
+  rows.back().resident_bytes = 101;
+  EXPECT_BROKEN(kept.validate(rows), "timeline", "highest_ == highest", &kept);
+  rows.resize(timeline::most_rows + 1);
+  EXPECT_BROKEN(kept.validate(rows), "timeline", "rows.size() <= most_rows", &kept);
 }
 
 }  // namespace

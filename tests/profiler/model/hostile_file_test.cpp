@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "profiler/format/table_file.hpp"
 #include "profiler/model/profile.hpp"
 #include "tests/profiler/scratch_file.hpp"
 

@@ -6,7 +6,16 @@
 
 #include <vector>
 
+#include "../../unit/broken_invariant.hpp"
+
 namespace tarn::profiler {
+
+class index_set_test_access {
+ public:
+  static std::size_t& count(index_set& set) { return set.count_; }
+  static std::vector<std::uint32_t>& places(index_set& set) { return set.places_; }
+};
+
 namespace {
 
 TEST(index_set, finds_each_item_once_also_where_hashes_are_equal) {
@@ -36,6 +45,18 @@ TEST(index_set, forgets_all_items) {
   EXPECT_EQ(set.find_or_add(0, 4, is_it, hash_of), 3U);
   set.clear();
   EXPECT_EQ(set.find_or_add(0, 5, is_it, hash_of), 5U);
+}
+
+TEST(index_set, finds_a_broken_invariant) {
+  index_set set;
+  set.find_or_add(
+      0, 3, [](std::uint32_t) { return true; }, [](std::uint32_t) { return std::size_t{0}; });
+  set.validate();
+  ++index_set_test_access::count(set);
+  EXPECT_BROKEN(set.validate(), "index_set", "count_ == taken", &set);
+  --index_set_test_access::count(set);
+  index_set_test_access::places(set) = {1};
+  EXPECT_BROKEN(set.validate(), "index_set", "2 * count_ <= places_.size()", &set);
 }
 
 }  // namespace

@@ -12,7 +12,23 @@
 #include <random>
 #include <vector>
 
+#include "../../unit/broken_invariant.hpp"
 #include "profiler/record/origin.hpp"
+
+namespace tarn::profiler {
+
+class call_path_test_access {
+ public:
+  static void set_scripts(call_path& path, std::uint32_t depth, std::uint32_t first_host,
+                          std::uint32_t second_host) {
+    path.depth_ = depth;
+    path.script_depth_ = 2;
+    path.scripts_[0].host = first_host;
+    path.scripts_[1].host = second_host;
+  }
+};
+
+}  // namespace tarn::profiler
 
 namespace {
 
@@ -271,6 +287,21 @@ TEST(node_table, finds_what_was_put_in) {
   }
   for (std::uint32_t index = 1; index < 100000; ++index) ASSERT_EQ(table->find(index / 7, index * 16), index);
   unmap_pages(table, sizeof(node_table));
+}
+
+TEST(call_path, finds_a_broken_invariant) {
+  auto* path = static_cast<call_path*>(map_pages(sizeof(call_path)));
+  const auto set = call_path_test_access::set_scripts;
+  set(*path, 3, 1, 2);
+  path->validate();
+  set(*path, 3, 2, 1);
+  EXPECT_BROKEN(path->validate(), "call_path", "i == 0 || scripts_[i - 1].host <= scripts_[i].host", path);
+  set(*path, 2, 1, 2);
+  EXPECT_BROKEN(path->validate(), "call_path", "scripts_[i].host < depth_", path);
+  set(*path, call_path::most_frames + 1, 1, 2);
+  EXPECT_BROKEN(path->validate(), "call_path", "depth_ <= most_frames && script_depth_ <= most_scripts",
+                path);
+  unmap_pages(path, sizeof(call_path));
 }
 
 }  // namespace

@@ -7,7 +7,17 @@
 #include <map>
 #include <random>
 
+#include "../../unit/broken_invariant.hpp"
 #include "profiler/record/call_path.hpp"
+
+namespace tarn::profiler {
+
+class sampled_blocks_test_access {
+ public:
+  static std::uint32_t& count(sampled_blocks& blocks) { return blocks.count_; }
+};
+
+}  // namespace tarn::profiler
 
 namespace {
 
@@ -41,6 +51,25 @@ TEST(sampled_blocks, the_filter_has_every_sampled_block) {
     }
   }
   EXPECT_LT(false_alarms, 100000 / 3 / 4);
+  unmap_pages(blocks, sizeof(sampled_blocks));
+}
+
+TEST(sampled_blocks, finds_a_broken_invariant) {
+  auto* blocks = static_cast<sampled_blocks*>(map_pages(sizeof(sampled_blocks)));
+  std::atomic<const block_filter*> filter{nullptr};
+  ASSERT_TRUE(blocks->insert(&filter, 1, filter));
+  blocks->validate_locked();
+  auto* const here = const_cast<block_filter*>(filter.load());
+  std::uint8_t& count = here->counts()[filter_hash(&filter) & here->mask];
+  count = 0;
+  EXPECT_BROKEN(blocks->validate_locked(), "sampled_blocks", "count > 0", blocks);
+  count = 2;
+  EXPECT_BROKEN(blocks->validate_locked(), "sampled_blocks", "counted == entries || has_full_count", blocks);
+  count = 1;
+  sampled_blocks_test_access::count(*blocks) = 2;
+  EXPECT_BROKEN(blocks->validate_locked(), "sampled_blocks", "count_ == entries", blocks);
+  sampled_blocks_test_access::count(*blocks) = 1;
+  blocks->release();
   unmap_pages(blocks, sizeof(sampled_blocks));
 }
 

@@ -166,6 +166,17 @@ TEST(objects, finds_a_broken_invariant) {
   cut.s.capacity--;
   cut.s.free_objects = static_cast<std::uint16_t>(objects::count_free(&cut.s));
   EXPECT_BROKEN(objects::validate(&cut.s), "objects", "beyond == 0", &cut.s);
+
+  std::uint64_t bits_and_ties[2] = {15, 0};
+  span grains;
+  grains.size_class = size_classes::count;
+  grains.capacity = grains.free_objects = 4;
+  grains.free_bits = bits_and_ties;
+  objects::tie(&grains, 0, 2);
+  grains.free_objects = 2;
+  objects::validate(&grains);
+  bits_and_ties[1] |= 4;
+  EXPECT_BROKEN(objects::validate(&grains), "objects", "(ties & s->free_bits[w]) == 0", &grains);
 }
 
 }  // namespace
