@@ -29,8 +29,12 @@ struct magazine {
   std::uint8_t size_index = 0;
   void* slots[1] = {nullptr};  // capacity + 1 of them
 
-  [[nodiscard]] void** bottom() { return slots + 1; }
+  [[nodiscard]] constexpr void** bottom() { return slots + 1; }
 };
+
+// Stands for "no magazine" in a bin: empty and full at once. Never written.
+inline constexpr magazine empty_magazine{};
+constexpr magazine* no_magazine() { return const_cast<magazine*>(&empty_magazine); }
 
 // Memory for magazines of three capacities: a cache starts with a small one and replaces it as demand grows.
 class magazine_store {

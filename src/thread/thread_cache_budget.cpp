@@ -85,7 +85,7 @@ bool thread_cache::open(unsigned size_class) {
 bool thread_cache::holds_its_bound() const {
   std::size_t capacity = 0;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    const magazine* const spare = spare_[c].load(std::memory_order_relaxed);
+    const magazine* const spare = spare_[c].look();
     const auto loaded = static_cast<std::size_t>(bins_[c].top - loaded_[c]->bottom());
     const auto room = static_cast<std::size_t>(bins_[c].limit - loaded_[c]->bottom());
     if (std::max(loaded, room) > most_[c] || (spare != nullptr && spare->count > most_[c])) return false;
