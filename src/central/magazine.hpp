@@ -30,13 +30,17 @@ struct magazine {
   std::uint8_t size_index = 0;
   void* slots[1] = {nullptr};  // capacity + 1 of them
 
-  [[nodiscard]] void** bottom() { return slots + 1; }
+  [[nodiscard]] constexpr void** bottom() { return slots + 1; }
   void validate() const {
     TARN_INVARIANT("magazine", this, slots[0] == nullptr);
     TARN_INVARIANT("magazine", this, count <= capacity);
     for (std::size_t i = 1; i <= count; ++i) TARN_INVARIANT("magazine", this, slots[i] != nullptr);
   }
 };
+
+// Stands for "no magazine" in a bin: empty and full at once. Never written.
+inline constexpr magazine empty_magazine{};
+constexpr magazine* no_magazine() { return const_cast<magazine*>(&empty_magazine); }
 
 // Memory for magazines of three capacities: a cache starts with a small one and replaces it as demand grows.
 class magazine_store {

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
-// pool_bin: the two magazines that one thread has of one pool, or the only bin of a local pool.
+// pool_bin: the two magazines that one thread has of one pool, or the only bin of a local pool; see magazine_bin.
 //
-//     loaded:  | null | slot | slot | slot |      |      |      spare: another magazine, full or empty, or null
-//                                          ^ top         ^ limit
-//
-// Owner: its thread, or the thread that uses the local pool. Other threads may take the spare magazine, as from a
-// thread_cache.
-// Invariants: loaded->slots < top <= limit, loaded->slots[0] is null; free slots lie in [loaded->bottom(), top).
+// Owner: its thread, or the thread that uses the local pool. Other threads may take the spare magazine.
 // A bin without a loaded magazine is void: empty and full at once, so that push and pop miss. So is a bin whose thread
 // has ended, or whose pool is destroyed.
 #pragma once
@@ -15,12 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "central/magazine.hpp"
+#include "central/magazine_bin.hpp"
 #include "pool/pool_core.hpp"
 
 namespace tarn {
 
-struct pool_bin : tarn_pool_bin, engine::front_bin<tarn_pool, pool_bin> {
+struct pool_bin : tarn_pool_bin, engine::front_bin<tarn_pool, pool_bin>, magazine_bin<pool_bin> {
   // For the registry: see there. Programs keep pointers to their threads' bins.
   static constexpr bool outlives_thread = true;
   static tarn_pool_bins& table() { return tarn_pool_local_bins; }
@@ -28,17 +23,25 @@ struct pool_bin : tarn_pool_bin, engine::front_bin<tarn_pool, pool_bin> {
   void join() { shard = &core->assign_shard_locked(); }
   void leave() const { --shard->bins; }
 
-  magazine* loaded = nullptr;
-  std::atomic<magazine*> spare{nullptr};
-  std::uint16_t most = 0;  // slots that a magazine may hold now; 0: no magazine yet
-  pool_shard* shard = nullptr;
-  std::atomic<std::uint32_t> slow_calls{0};
-  std::atomic<std::uint32_t> slow_calls_seen{0};  // as of the last take_surplus()
+  // For magazine_bin: see there.
+  magazine*& loaded() { return loaded_; }
+  spare_magazine<magazine>& spare() { return spare_; }
+  void**& top() { return tarn_pool_bin::top; }
+  void**& limit() { return tarn_pool_bin::limit; }
+  [[nodiscard]] std::size_t most() const { return most_; }
+  [[nodiscard]] std::size_t most_now() const;
+  bool raise_most();
+  magazine* new_magazine() { return shard->take_empty(most_); }
+  void discard(magazine* m) { shard->leave_empty(m); }
+  magazine* take_full() { return shard->take_full(); }
+  static bool give_full(magazine* m, magazine*& empty) { return pool_core::give_full(m, empty); }
+  std::size_t refill(magazine* m);
+  void flush(void* const* slots, std::size_t count) { core->flush(slots, count); }
+  [[nodiscard]] bool drains() const { return shard->draining(); }
 
   pool_bin() { make_void(); }
 
   static bool is_void(const tarn_pool_bin* b) { return b->top == b->limit && b->top[-1] == nullptr; }
-  void make_void();
 
   // Allocates from an empty bin. Null when there is no memory. By the owner.
   void* allocate_slow();
@@ -54,19 +57,18 @@ struct pool_bin : tarn_pool_bin, engine::front_bin<tarn_pool, pool_bin> {
   // The number of free slots in the bin; for another thread's bin it may be outdated.
   [[nodiscard]] std::size_t count() const;
 
- private:
-  [[nodiscard]] std::size_t most_now() const;
-  void load(magazine* m);
-  void unload();
-  bool grow();
-  void make_room();
-  void empty_in_place(magazine* m);
-  magazine* hand_over(magazine* m);
-  magazine* take_spare_magazine();
-  void put_spare_magazine(magazine* m);
-};
+  pool_shard* shard = nullptr;
 
-// The slots of a void bin: empty and full at once. Never written.
-extern void* const void_slots[2];
+ private:
+  void note_slow_call() {
+    slow_calls_.store(slow_calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  magazine* loaded_ = nullptr;
+  spare_magazine<magazine> spare_;
+  std::uint16_t most_ = 0;  // slots that a magazine may hold now; 0: no magazine yet
+  std::atomic<std::uint32_t> slow_calls_{0};
+  std::atomic<std::uint32_t> slow_calls_seen_{0};  // as of the last take_surplus()
+};
 
 }  // namespace tarn

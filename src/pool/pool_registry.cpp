@@ -161,7 +161,8 @@ tarn_pool* find_or_create(const tarn_pool_request& request) {
       found = &pool;
     }
   });
-  if (found == nullptr) found = pools.make_locked(request);
+  if (found != nullptr) return found;
+  found = pools.make_locked(request);
   if (found == nullptr) {
     errno = ENOMEM;
   } else {

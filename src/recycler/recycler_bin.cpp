@@ -32,20 +32,6 @@ void recycler_bin::leave() {
   hits.store(0, std::memory_order_relaxed);
 }
 
-// ---- the spare magazine ----
-
-recycler_magazine* recycler_bin::take_spare_magazine() {
-  if (spare.load(std::memory_order_relaxed) == nullptr) return nullptr;
-  // acquire: partner of the release in put_spare_magazine(); makes the owner's writes to the magazine visible. Of two
-  // threads that take it, one gets it.
-  return spare.exchange(nullptr, std::memory_order_acquire);
-}
-
-void recycler_bin::put_spare_magazine(recycler_magazine* m) {
-  // release: partner of the acquire in take_spare_magazine() and add_to().
-  spare.store(m, std::memory_order_release);
-}
-
 // ---- get ----
 
 void recycler_bin::load(recycler_magazine* m) {
@@ -61,7 +47,7 @@ void* recycler_bin::pop_one() {
 
 void* recycler_bin::get() {
   if (top[-1].object != nullptr) return pop_one();
-  recycler_magazine* m = take_spare_magazine();
+  recycler_magazine* m = spare.take();
   if (m == nullptr) {
     m = core->take_magazine();
     if (m == nullptr) return nullptr;
@@ -157,8 +143,8 @@ bool recycler_bin::make_room() {
   if (!first) {
     unload();
     // The old spare magazine is handed over to other threads.
-    if (recycler_magazine* const full = take_spare_magazine()) core->give_magazine(full);
-    put_spare_magazine(loaded);
+    if (recycler_magazine* const full = spare.take()) core->give_magazine(full);
+    spare.put(loaded);
   }
   load(m);
   return true;
@@ -175,7 +161,7 @@ bool recycler_bin::give(void* object, std::size_t bytes) {
 // ---- for others ----
 
 recycler_magazine* recycler_bin::take_all() {
-  recycler_magazine* chain = take_spare_magazine();
+  recycler_magazine* chain = spare.take();
   if (chain != nullptr) chain->next = nullptr;
   if (empty != nullptr) core->discard(std::exchange(empty, nullptr));
   if (loaded != nullptr) {
@@ -200,9 +186,9 @@ void recycler_bin::add_to(tarn_recycler_figures& out) const {
     }
   };
   if (loaded != nullptr) add(loaded->begin(), top);
-  // acquire: partner of the release in put_spare_magazine(). The magazine stays meanwhile: the bin's owner is outside,
-  // and other threads steal only under the registry's lock, which the caller holds.
-  if (recycler_magazine* const m = spare.load(std::memory_order_acquire)) add(m->begin(), m->top());
+  // The magazine stays meanwhile: the bin's owner is outside, and other threads steal only under the registry's lock,
+  // which the caller holds.
+  if (recycler_magazine* const m = spare.look()) add(m->begin(), m->top());
 }
 
 void recycler_bin::add_payments(std::size_t& bytes, std::size_t& objects) const {
@@ -214,7 +200,7 @@ void recycler_bin::add_payments(std::size_t& bytes, std::size_t& objects) const 
   };
   if (loaded != nullptr) add(loaded);
   if (empty != nullptr) add(empty);
-  if (recycler_magazine* const m = spare.load(std::memory_order_relaxed)) add(m);
+  if (recycler_magazine* const m = spare.look()) add(m);
 }
 
 }  // namespace tarn

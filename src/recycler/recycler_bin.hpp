@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "central/magazine_bin.hpp"
 #include "recycler/recycler_core.hpp"
 
 namespace tarn {
@@ -25,7 +26,7 @@ struct recycler_bin : tarn_recycler_bin, engine::front_bin<tarn_recycler, recycl
   void leave();
 
   recycler_magazine* loaded = nullptr;
-  std::atomic<recycler_magazine*> spare{nullptr};
+  spare_magazine<recycler_magazine> spare;
   recycler_magazine* empty = nullptr;  // was loaded before; kept with its payments
   std::uint16_t most = 0;              // places of the bin's newest magazine
 
@@ -42,8 +43,6 @@ struct recycler_bin : tarn_recycler_bin, engine::front_bin<tarn_recycler, recycl
   // By the owner, inside. Keeps the object. False: the budget has no room for it, or there is no memory.
   bool give(void* object, std::size_t bytes);
 
-  // By any thread, at any time: takes the spare magazine; null if there is none.
-  recycler_magazine* take_spare_magazine();
   // By the owner, or a thread that has claimed the bin: takes all objects, as a chain of magazines; magazines without
   // objects are discarded.
   recycler_magazine* take_all();
@@ -60,7 +59,6 @@ struct recycler_bin : tarn_recycler_bin, engine::front_bin<tarn_recycler, recycl
   void* pop_one();
   void keep_empty(recycler_magazine* m);
   bool make_room();
-  void put_spare_magazine(recycler_magazine* m);
 };
 
 }  // namespace tarn

@@ -115,7 +115,7 @@ recycler_bin* bin_of(tarn_recycler* recycler) {
 recycler_magazine* steal(tarn_recycler* recycler) {
   os::lock_guard guard(recyclers.lock());
   for (recycler_bin* b = recycler->bins; b != nullptr; b = b->next) {
-    if (recycler_magazine* const m = b->take_spare_magazine()) return m;
+    if (recycler_magazine* const m = b->spare.take()) return m;
   }
   return nullptr;
 }
@@ -131,7 +131,7 @@ std::size_t end_generation(tarn_recycler* recycler, bool all) {
     recycler->generation_began_ms = os::now_ms();
     // Spare magazines of bins that could not be claimed need no claim.
     for (recycler_bin* b = recycler->bins; missed != 0 && b != nullptr; b = b->next) {
-      if (recycler_magazine* const m = b->take_spare_magazine()) {
+      if (recycler_magazine* const m = b->spare.take()) {
         m->next = gathered;
         gathered = m;
       }

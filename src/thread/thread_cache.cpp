@@ -7,8 +7,6 @@
 
 namespace tarn {
 
-constinit magazine thread_cache::none_{};
-
 namespace {
 
 // The most objects in a magazine while its class is draining (object_depot::draining). The second number is for a
@@ -34,19 +32,6 @@ std::size_t index_for(std::size_t objects) {
 
 }  // namespace
 
-// ---- spare magazines, which other threads may take ----
-
-magazine* thread_cache::take_spare_magazine(unsigned size_class) {
-  if (spare_[size_class].load(std::memory_order_relaxed) == nullptr) return nullptr;
-  // acquire: partner of the release in put_spare_magazine(). Of two takers one gets the magazine, the other null.
-  return spare_[size_class].exchange(nullptr, std::memory_order_acquire);
-}
-
-void thread_cache::put_spare_magazine(unsigned size_class, magazine* m) {
-  // release: partner of the acquire in take_spare_magazine().
-  if (m != nullptr) spare_[size_class].store(m, std::memory_order_release);
-}
-
 // ---- magazines ----
 
 magazine* thread_cache::new_magazine(unsigned size_class) {
@@ -68,32 +53,10 @@ void thread_cache::discard(magazine* m) {
   }
 }
 
-// Passes on a magazine that this thread does not need: to the depot if it is full and the depot takes it; otherwise its
-// objects go to their spans.
-void thread_cache::hand_over(unsigned size_class, magazine* m) {
-  if (m->count >= most_[size_class] && !central_->draining(size_class) && central_->give_full(size_class, m))
-    return;
-  if (m->count != 0) central_->flush(size_class, m->bottom(), m->count);
-  discard(m);
-}
-
 // May be called by any thread.
 void thread_cache::flush_and_free(unsigned size_class, magazine* m) {
   if (m->count != 0) central_->flush(size_class, m->bottom(), m->count);
   central_->magazines().deallocate(m);
-}
-
-void thread_cache::load(unsigned size_class, magazine* m) {
-  bin& b = bins_[size_class];
-  loaded_[size_class] = m;
-  b.top = m->bottom() + m->count;
-  b.limit =
-      m->bottom() + std::max<std::size_t>(std::min<std::size_t>(most_now(size_class), m->capacity), m->count);
-}
-
-void thread_cache::unload(unsigned size_class) {
-  bin& b = bins_[size_class];
-  loaded_[size_class]->count = static_cast<std::uint16_t>(b.top - loaded_[size_class]->bottom());
 }
 
 bool thread_cache::is_one_way(unsigned size_class) const {
@@ -106,33 +69,6 @@ std::size_t thread_cache::most_now(unsigned size_class) const {
   return std::min(most, is_one_way(size_class) ? most_while_draining_one_way : most_while_draining);
 }
 
-// After a miss: doubles the capacity of the bin if the budget allows, and replaces the loaded magazine by a larger one
-// if necessary. False: the bin cannot grow.
-bool thread_cache::grow(unsigned size_class) {
-  if (is_empty(size_class)) {
-    magazine* m = new_magazine(size_class);
-    if (m != nullptr) load(size_class, m);
-    return m != nullptr;
-  }
-  const std::size_t most = most_[size_class];
-  const std::size_t next_most = std::min<std::size_t>(most * 2, class_info(size_class).magazine);
-  if (next_most == most || !raise_most(size_class, next_most)) return false;
-  unload(size_class);
-  magazine* const old = loaded_[size_class];
-  if (old->capacity >= next_most) {
-    load(size_class, old);
-    return true;
-  }
-  magazine* m = new_magazine(size_class);
-  if (m == nullptr) return false;
-  m->count = old->count;
-  std::memcpy(static_cast<void*>(m->bottom()), static_cast<const void*>(old->bottom()),
-              m->count * sizeof(void*));
-  load(size_class, m);
-  discard(old);
-  return true;
-}
-
 void thread_cache::note_slow_call(unsigned size_class) {
   const std::uint32_t calls = slow_calls_.load(std::memory_order_relaxed) + 1;
   slow_calls_.store(calls, std::memory_order_relaxed);
@@ -143,6 +79,44 @@ void thread_cache::note_slow_call(unsigned size_class) {
     central_->wake_decay();
   }
 }
+
+// The bin of one class, for magazine_bin.
+class thread_cache::class_bin : public magazine_bin<class_bin> {
+ public:
+  class_bin(thread_cache& cache, unsigned size_class) : cache_(cache), class_(size_class) {}
+
+  magazine*& loaded() { return cache_.loaded_[class_]; }
+  spare_magazine<magazine>& spare() { return cache_.spare_[class_]; }
+  void**& top() { return cache_.bins_[class_].top; }
+  void**& limit() { return cache_.bins_[class_].limit; }
+  [[nodiscard]] std::size_t most() const { return cache_.most_[class_]; }
+  [[nodiscard]] std::size_t most_now() const { return cache_.most_now(class_); }
+  // Doubles the capacity if the budget allows.
+  bool raise_most() {
+    const std::size_t wanted = std::min<std::size_t>(most() * 2, class_info(class_).magazine);
+    return wanted != most() && cache_.raise_most(class_, wanted);
+  }
+  magazine* new_magazine() { return cache_.new_magazine(class_); }
+  void discard(magazine* m) { cache_.discard(m); }
+  magazine* take_full() {
+    magazine* const m = central_tier().take_full(class_);
+    return m != nullptr ? cache_.trim_to_budget(class_, m) : nullptr;
+  }
+  bool give_full(magazine* m, magazine*& /*empty*/) {
+    return !central_tier().draining(class_) && central_tier().give_full(class_, m);
+  }
+  std::size_t refill(magazine* m) {
+    return central_tier().refill(class_, m, std::min<std::size_t>(most_now(), m->capacity));
+  }
+  void flush(void** objects, std::size_t count) { central_tier().flush(class_, objects, count); }
+  [[nodiscard]] bool drains() const { return central_tier().draining(class_) && !cache_.is_one_way(class_); }
+
+ private:
+  [[nodiscard]] central& central_tier() const { return *cache_.central_; }
+
+  thread_cache& cache_;
+  const unsigned class_;
+};
 
 // ---- guarded allocations ----
 
@@ -208,60 +182,7 @@ void* thread_cache::allocate_entered(unsigned size_class) {
   note_slow_call(size_class);
   if (most_[size_class] == 0 && !open(size_class)) return take_one(size_class);
   streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] - 1, -one_way_misses, 0));
-  magazine* const spare = take_spare_magazine(size_class);
-  magazine* full = spare;
-  if (spare == nullptr || spare->count == 0) full = central_->take_full(size_class);
-  if (full != nullptr) {
-    full = trim_to_budget(size_class, full);
-    // The loaded magazine is empty: it or the old spare one becomes the spare one.
-    magazine* const empty = loaded_[size_class];
-    load(size_class, full);
-    if (empty == no_magazine()) {
-      put_spare_magazine(size_class, spare != full ? spare : nullptr);
-    } else {
-      empty->count = 0;
-      put_spare_magazine(size_class, empty);
-      if (spare != nullptr && spare != full) discard(spare);
-    }
-    return take(size_class);
-  }
-  put_spare_magazine(size_class, spare);
-  grow(size_class);
-  if (is_empty(size_class)) return take_one(size_class);
-  magazine* const m = loaded_[size_class];
-  m->count = static_cast<std::uint16_t>(
-      central_->refill(size_class, m, std::min<std::size_t>(most_now(size_class), m->capacity)));
-  load(size_class, m);
-  return take(size_class);
-}
-
-// Makes room for a push: the loaded magazine is full, or there is none.
-void thread_cache::make_room(unsigned size_class) {
-  streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] + 1, 0, one_way_misses));
-  if (central_->draining(size_class) && !is_one_way(size_class)) empty_bin(size_class);
-  if (grow(size_class) || is_empty(size_class)) return;
-  magazine* const full = loaded_[size_class];
-  unload(size_class);
-  if (full->count < std::min<std::size_t>(most_now(size_class), full->capacity)) {
-    // Its limit was low because the class was draining.
-    load(size_class, full);
-    return;
-  }
-  magazine* other = take_spare_magazine(size_class);
-  if (other != nullptr && other->count != 0) {
-    hand_over(size_class, other);
-    other = nullptr;
-  }
-  if (other == nullptr) other = new_magazine(size_class);
-  if (other != nullptr) {
-    load(size_class, other);
-    put_spare_magazine(size_class, full);
-    return;
-  }
-  // No memory for a second magazine: this one is emptied in place.
-  central_->flush(size_class, full->bottom(), full->count);
-  full->count = 0;
-  load(size_class, full);
+  return class_bin(*this, size_class).get_objects() ? take(size_class) : take_one(size_class);
 }
 
 void thread_cache::free_uncached(unsigned size_class, void* object) {
@@ -289,7 +210,10 @@ bool thread_cache::free_entered(unsigned size_class, page_map::entry page, void*
     free_uncached(size_class, object);
     return true;
   }
-  if (bins_[size_class].top == bins_[size_class].limit) make_room(size_class);
+  if (bins_[size_class].top == bins_[size_class].limit) {
+    streak_[size_class] = static_cast<std::int8_t>(std::clamp(streak_[size_class] + 1, 0, one_way_misses));
+    class_bin(*this, size_class).make_room();
+  }
   central_->settle(size_class);
   return push(page, object);
 }
@@ -297,15 +221,13 @@ bool thread_cache::free_entered(unsigned size_class, page_map::entry page, void*
 // ---- giving back ----
 
 void thread_cache::empty_bin(unsigned size_class) {
-  bin& b = bins_[size_class];
-  if (!is_empty(size_class)) {
-    unload(size_class);
-    magazine* const m = loaded_[size_class];
-    loaded_[size_class] = no_magazine();
-    b.top = b.limit = no_magazine()->bottom();
-    hand_over(size_class, m);
+  class_bin of_class(*this, size_class);
+  magazine* const loaded = is_empty(size_class) ? nullptr : of_class.unload();
+  of_class.make_void();
+  for (magazine* m : {loaded, spare_[size_class].take()}) {
+    if (m != nullptr) m = of_class.hand_over(m);
+    if (m != nullptr) discard(m);
   }
-  if (magazine* const m = take_spare_magazine(size_class)) hand_over(size_class, m);
 }
 
 void thread_cache::give_up_bin(unsigned size_class) {
@@ -350,7 +272,7 @@ bool thread_cache::take_surplus(bool only_if_idle) {
   }
   if (surplus_taken_.exchange(true, std::memory_order_relaxed)) return false;
   for (unsigned c = 1; c < size_classes::count; ++c) {
-    if (magazine* const m = take_spare_magazine(c)) flush_and_free(c, m);
+    if (magazine* const m = spare_[c].take()) flush_and_free(c, m);
   }
   return false;
 }

@@ -48,7 +48,7 @@
 #include "base/units.hpp"
 #include "central/central.hpp"
 #include "central/free_mark.hpp"
-#include "central/magazine.hpp"
+#include "central/magazine_bin.hpp"
 #include "central/objects.hpp"
 #include "central/size_class.hpp"
 #include "thread/hardened_quarantine.hpp"
@@ -95,9 +95,6 @@ class alignas(separation) thread_cache {
 
  public:
   using bin = cache_bin;
-
-  // Stands for "no magazine" in a bin: it is empty and full at once.
-  static magazine* no_magazine() { return &none_; }
 
   struct empty_tag {};
   constexpr explicit thread_cache(empty_tag /*unused*/) { make_empty(); }
@@ -194,13 +191,14 @@ class alignas(separation) thread_cache {
  private:
   friend class thread_cache_test_access;
 
-  static constinit magazine none_;
+  class class_bin;
 
   constexpr void make_empty() {
     for (unsigned c = 0; c < size_classes::all; ++c) {
-      bins_[c] = {none_.slots + 1, none_.slots + 1, class_info(c).reciprocal, 0, bin::no_window};
+      bins_[c] = {no_magazine()->bottom(), no_magazine()->bottom(), class_info(c).reciprocal, 0,
+                  bin::no_window};
     }
-    for (magazine*& m : loaded_) m = &none_;
+    for (magazine*& m : loaded_) m = no_magazine();
   }
   // Whether an object begins at this address and is not free.
   TARN_ALWAYS_INLINE static bool is_live(page_map::entry page, const bin& b, const void* object) {
@@ -265,12 +263,6 @@ class alignas(separation) thread_cache {
   }
   [[nodiscard]] bool is_empty(unsigned size_class) const { return loaded_[size_class] == no_magazine(); }
 
-  // Any thread may take the spare magazine. Only the owner puts one, and only while there is none.
-  magazine* take_spare_magazine(unsigned size_class);
-  void put_spare_magazine(unsigned size_class, magazine* m);
-
-  void load(unsigned size_class, magazine* m);
-  void unload(unsigned size_class);
   bool raise_most(unsigned size_class, std::size_t most);
   void clear_most(unsigned size_class);
   bool open(unsigned size_class);
@@ -281,9 +273,6 @@ class alignas(separation) thread_cache {
   [[nodiscard]] std::size_t most_now(unsigned size_class) const;
   [[nodiscard]] std::size_t share() const;
   bool pay(std::size_t bytes, std::size_t of_limit);
-  bool grow(unsigned size_class);
-  void make_room(unsigned size_class);
-  void hand_over(unsigned size_class, magazine* m);
   void flush_and_free(unsigned size_class, magazine* m);
   void empty_bin(unsigned size_class);
   void give_up_bin(unsigned size_class);
@@ -296,7 +285,7 @@ class alignas(separation) thread_cache {
 
   // Cold from here on.
   magazine* loaded_[size_classes::count];
-  std::atomic<magazine*> spare_[size_classes::count] = {};
+  spare_magazine<magazine> spare_[size_classes::count];
   central* central_ = nullptr;
   cache_budget* budget_ = nullptr;
   std::atomic<std::uint32_t> slow_calls_seen_{0};  // as of the last take_surplus

@@ -96,10 +96,10 @@ void thread_cache::validate_class(unsigned size_class) {
                    is_hole ? *slot == nullptr : hardened_build || free_mark::is_set(*slot));
   }
   // Taken out while it is checked, so that no other thread takes it.
-  magazine* const spare = take_spare_magazine(size_class);
+  magazine* const spare = spare_[size_class].take();
   if (spare != nullptr) spare->validate();
   TARN_INVARIANT("thread_cache", this, spare == nullptr || spare->count <= most);
-  put_spare_magazine(size_class, spare);
+  if (spare != nullptr) spare_[size_class].put(spare);
 }
 
 void thread_cache::validate() {

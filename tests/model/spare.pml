@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How magazines pass between threads without a lock: a cache's spare magazine (take_spare_magazine, put_spare_magazine
- * in src/thread/thread_cache.cpp), and the unlocked load of a depot's full_count (src/central/central.cpp), explored in
+ * How magazines pass between threads without a lock: a cache's spare magazine (take() and put() of spare_magazine in
+ * src/central/magazine_bin.hpp), and the unlocked load of a depot's full_count (src/central/central.cpp), explored in
  * every interleaving by spin.
  *
  *   take:  load the pointer; null: return;  exchange it for null; the taker owns the magazine that the exchange returns
@@ -12,7 +12,7 @@
  * A taker may be late: between its load and its exchange another thread may have taken the magazine, emptied it and put
  * it into the pool of magazines, from where it may be in a cache again, this one or another, with other objects in it.
  *
- * Spin explores sequentially consistent interleavings, and that is the right model here: the release of put_spare
+ * Spin explores sequentially consistent interleavings, and that is the right model here: the release of put()
  * publishes a magazine's content, and the acquire of the exchange that takes the magazine comes before the content is
  * read. Sections under a lock (the class's, for spans and full magazines; the pool's) are one step each.
  *
@@ -271,7 +271,7 @@ inline load(m, what) {
   d_step { loaded = m; in_loaded = what; m = NONE; what = NONE }
 }
 
-/* thread_cache::allocate_slow, and pop */
+/* magazine_bin::get_objects, and pop */
 inline allocate() {
   if
   :: in_loaded == NONE ->
@@ -319,7 +319,7 @@ inline allocate() {
   fi
 }
 
-/* thread_cache::make_room, and push */
+/* magazine_bin::make_room, and push */
 inline release() {
   d_step {
     object = 0;
@@ -367,7 +367,7 @@ inline release() {
   fi
 }
 
-/* thread_cache::empty_bin: when the thread ends, scavenges, or the class is draining */
+/* thread_cache::empty_bin: when the thread ends, or scavenges */
 inline empty_bin() {
   if
   :: loaded != NONE -> hand_over(loaded, in_loaded)

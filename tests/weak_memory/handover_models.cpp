@@ -7,9 +7,7 @@ namespace {
 
 // A spare magazine: its owner puts it where two other threads may take it, and takes it back if it is still there. Its
 // content is a plain variable, which the thread that holds the magazine changes.
-// Covers: src/thread/thread_cache.cpp: spare_.exchange acquire, spare_.store release
-// Covers: src/pool/pool_bin.cpp: spare.exchange acquire, spare.store release
-// Covers: src/recycler/recycler_bin.cpp: spare.exchange acquire, spare.store release
+// Covers: src/central/magazine_bin.hpp: place_.exchange acquire, place_.store release
 // page_map::ensure() keeps a leaf that it made but did not need in the same way:
 // Covers: src/pages/page_map.cpp: spare_leaf_.exchange acquire, spare_leaf_.store release
 int take(thread& t, unsigned spare) {
@@ -39,7 +37,7 @@ const registered spare_protocol("handover.spare_magazine", {"exchange", "acquire
 
 // recycler_bin::add_to(): counts the objects of a spare magazine, under the lock that keeps other threads from stealing
 // the magazine, while its owner is not inside the bin.
-// Covers: src/recycler/recycler_bin.cpp: spare.load acquire
+// Covers: src/central/magazine_bin.hpp: place_.load acquire
 model counted_magazine() {
   enum : unsigned { spare, content = 0 };
   const auto owner = [](thread& t) {

@@ -23,16 +23,14 @@ class thread_cache_test_access {
   static thread_cache::bin& bin_of(thread_cache& cache, unsigned c) { return cache.bins_[c]; }
   static magazine* loaded(thread_cache& cache, unsigned c) { return cache.loaded_[c]; }
   static bool has_spare(thread_cache& cache, unsigned c) { return spare(cache, c) != nullptr; }
-  static magazine* spare(thread_cache& cache, unsigned c) { return cache.spare_[c].load(); }
+  static magazine* spare(thread_cache& cache, unsigned c) { return cache.spare_[c].look(); }
   static std::size_t spare_count(thread_cache& cache, unsigned c) {
     return has_spare(cache, c) ? spare(cache, c)->count : 0;
   }
   static std::size_t& capacity_bytes(thread_cache& cache) { return cache.capacity_bytes_; }
   // The number of objects that the class's loaded magazine may hold; its spare magazine may hold as many.
   static std::size_t most(const thread_cache& cache, unsigned c) { return cache.most_[c]; }
-  static bool is_empty_bin(thread_cache& cache, unsigned c) {
-    return cache.loaded_[c] == thread_cache::no_magazine();
-  }
+  static bool is_empty_bin(thread_cache& cache, unsigned c) { return cache.loaded_[c] == no_magazine(); }
 };
 
 namespace {
