@@ -99,7 +99,7 @@ void thread_cache::validate_class(unsigned size_class) {
   magazine* const spare = spare_[size_class].take();
   if (spare != nullptr) spare->validate();
   TARN_INVARIANT("thread_cache", this, spare == nullptr || spare->count <= most);
-  if (spare != nullptr) spare_[size_class].put(spare);
+  spare_[size_class].put(spare);
 }
 
 void thread_cache::validate() {
