@@ -85,7 +85,8 @@ def parse_arguments(suite: Suite, words: list[str]) -> argparse.Namespace:
         parser.error("--touch must not be negative and --limit at least 1")
     options.svg = options.svg if suite.draw else None
     options.build_dir = options.build_dir.resolve()
-    options.whole = options.scale == suite.scale[0] and not (options.scenes or options.contenders or options.from_json)
+    part = options.quick or options.scale != suite.scale[0] or options.scenes or options.contenders
+    options.whole = not part and not options.from_json
     return options
 
 
